@@ -1,0 +1,31 @@
+# make demo · make test · make bench · make check: the only words, on a laptop and in CI.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+EXTRAS := torch,chakra,place,demo,test,check
+
+.PHONY: demo test bench check clean
+
+$(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*.cpp native/*.hpp native/bind/*.cpp native/bind/*.hpp)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/python examples/demo.py
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+check: $(READY)
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+clean:
+	rm -rf $(VENV) build

@@ -1,0 +1,119 @@
+"""How every benchmark measures and reports: interleaved runs, medians, machine, load, JSON.
+
+A benchmark is `main(arguments)` with `--json`, `--quick` and `--save`; its figures go through
+`report`, which adds date, machine, versions and load, so that no result file lacks them.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """Arguments that every benchmark has."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("--json", action="store_true", help="print one JSON object last")
+    made.add_argument("--quick", action="store_true", help="a minute at most")
+    made.add_argument("--save", action="store_true", help="keep the result in benchmarks/results")
+    return made
+
+
+def interleave(
+    candidates: Mapping[str, Callable[[], Any]], rounds: int, *, warmup: int = 1
+) -> dict[str, dict[str, list[float]]]:
+    """Run the candidates in turn, A B A B ...; wall and CPU seconds of each counted run."""
+    times: dict[str, dict[str, list[float]]] = {n: {"wall": [], "cpu": []} for n in candidates}
+    for turn in range(warmup + rounds):
+        for name, run in candidates.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            run()
+            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+            if turn >= warmup:
+                times[name]["wall"].append(wall)
+                times[name]["cpu"].append(cpu)
+    return times
+
+
+def spread(samples: list[float]) -> dict[str, float]:
+    """Median with its spread."""
+    ordered = sorted(samples)
+    last = len(ordered) - 1
+    return {
+        "median": statistics.median(ordered),
+        "p10": ordered[round(0.1 * last)],
+        "p90": ordered[round(0.9 * last)],
+        "min": ordered[0],
+        "max": ordered[-1],
+        "n": len(ordered),
+    }
+
+
+def peak_mb() -> float:
+    """Highest resident memory of this process so far, in MB (10^6 bytes)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
+    }
+
+
+def versions(*libraries: str) -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in ("paceline", "numpy", *libraries):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def report(
+    name: str, figures: Mapping[str, Any], options: argparse.Namespace, *libraries: str
+) -> dict[str, Any]:
+    """Complete the figures, print them, and keep them where `--save` asks for it."""
+    result = {
+        "benchmark": name,
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": machine(),
+        "versions": versions(*libraries),
+        "load": [round(x, 2) for x in os.getloadavg()],
+        "quick": bool(options.quick),
+        **figures,
+    }
+    if options.save:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        day = result["date"][:10]
+        path = RESULTS / f"{day}-{name.replace('/', '-')}.json"
+        path.write_text(json.dumps(result, indent=2) + "\n")
+        print(f"kept in {path.relative_to(RESULTS.parents[1])}", file=sys.stderr)
+    if options.json:
+        print(json.dumps(result))
+    else:
+        for key, value in result.items():
+            print(f"{key}: {value}")
+    return result
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((x.split(":", 1)[1].strip() for x in lines if x.startswith("model name")), "?")

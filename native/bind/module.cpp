@@ -1,0 +1,9 @@
+// The native core's table of contents: each area binds itself in a file of its own.
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+NB_MODULE(_core, m) {
+    m.doc() = "Paceline's native core: flat arrays in, flat arrays out.";
+    m.attr("compiler") = __VERSION__;
+}

@@ -1,0 +1,25 @@
+"""Which engine is in use: the native core where it was built, else plain Python.
+
+`PACELINE_ENGINE=python` turns the native core off, for comparison and for bug reports.
+"""
+
+import os
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+
+@cache
+def native() -> ModuleType | None:
+    """The compiled core, or None where it was not built or is turned off."""
+    if os.environ.get("PACELINE_ENGINE") == "python":
+        return None
+    try:
+        return import_module("paceline._core")
+    except ModuleNotFoundError:
+        return None
+
+
+def engine_name() -> str:
+    core = native()
+    return f"native ({core.compiler})" if core else "plain Python"

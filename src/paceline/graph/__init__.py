@@ -1,0 +1,53 @@
+"""What depends on what: the graph of all ranks, its words, its builder."""
+
+from paceline.graph.builder import GraphBuilder
+from paceline.graph.graph import (
+    Dependencies,
+    Device,
+    Drains,
+    Graph,
+    Group,
+    Lanes,
+    MemoryEvents,
+    Op,
+    OpColumns,
+    Spread,
+)
+from paceline.graph.kinds import (
+    NONE,
+    UNPRICED,
+    Collective,
+    DepKind,
+    DeviceKind,
+    Discipline,
+    DType,
+    LaneKind,
+    MemoryCategory,
+    OpKind,
+    Phase,
+)
+
+__all__ = [
+    "NONE",
+    "UNPRICED",
+    "Collective",
+    "DType",
+    "DepKind",
+    "Dependencies",
+    "Device",
+    "DeviceKind",
+    "Discipline",
+    "Drains",
+    "Graph",
+    "GraphBuilder",
+    "Group",
+    "LaneKind",
+    "Lanes",
+    "MemoryCategory",
+    "MemoryEvents",
+    "Op",
+    "OpColumns",
+    "OpKind",
+    "Phase",
+    "Spread",
+]

@@ -1,0 +1,127 @@
+"""The words of the graph: what an op is, what it is for, and why it must wait.
+
+Every enum is stored as one byte a row. New members go at the end: the numbers are the file format.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+UNPRICED: Final = -1
+"""`dur_ns` of an op whose duration `cost/` has yet to find; replay refuses it."""
+
+NONE: Final = -1
+"""The absent index: no group, no instance, no layer, no tensor."""
+
+
+class OpKind(IntEnum):
+    """What an op does to its lane."""
+
+    COMPUTE = 0  # arithmetic: a kernel, or a CPU op that computes
+    HOST = 1  # a host call that computes nothing: launch, enqueue, Python between ops
+    COLLECTIVE = 2  # one member's part of a collective; members are joined by instance
+    SEND = 3  # one side of a point-to-point message, joined to its RECV by instance
+    RECV = 4
+    TRANSFER = 5  # bytes over one link, one-sided: a ring step, a parameter-server push
+    COPY = 6  # memory to memory on one host: host to device, device to host
+    WAIT = 7  # the host blocks until other work has ended
+    DATA = 8  # data loading and preparation
+    MARKER = 9  # takes no time: step borders, joins
+
+
+class Phase(IntEnum):
+    """What an op is for within a training step."""
+
+    NONE = 0
+    FORWARD = 1
+    BACKWARD = 2
+    UPDATE = 3
+    DATA = 4
+    COMMUNICATION = 5
+
+
+class DepKind(IntEnum):
+    """Why one op must wait for another."""
+
+    DATA = 0  # the result of one is read by the other
+    ORDER = 1  # program order on one thread
+    LAUNCH = 2  # a host call and the device work it enqueued
+    EVENT = 3  # event record and the wait for it
+    AUTOGRAD = 4  # the autograd engine's hand-over between threads
+    GRADIENT = 5  # gradient -> bucket -> collective -> optimizer
+    MESSAGE = 6  # send -> receive
+    WAIT = 7  # asynchronous work and the host's wait for it
+    STEP = 8  # one training step and the next
+    CONTROL = 9  # added on purpose by an edit
+
+
+class LaneKind(IntEnum):
+    """What a lane is a queue of."""
+
+    THREAD = 0  # a CPU thread
+    STREAM = 1  # a GPU stream
+    LINK_OUT = 2  # the sending direction of a network interface
+    LINK_IN = 3
+    COPY_ENGINE = 4
+    COMM_THREAD = 5  # a communication library's own thread (gloo's run loop)
+
+
+class Discipline(IntEnum):
+    """How a lane picks its next op."""
+
+    RECORDED = 0  # strictly in op-id order: a hardware queue, a recorded thread
+    PRIORITY = 1  # among ready ops, by (priority, ready time, op id); lower priority value first
+
+
+class Collective(IntEnum):
+    """Which communication a COLLECTIVE, SEND, RECV or TRANSFER op belongs to."""
+
+    NONE = 0
+    ALL_REDUCE = 1
+    REDUCE_SCATTER = 2
+    ALL_GATHER = 3
+    BROADCAST = 4
+    REDUCE = 5
+    ALL_TO_ALL = 6
+    GATHER = 7
+    SCATTER = 8
+    BARRIER = 9
+    POINT_TO_POINT = 10
+    PUSH = 11  # worker to parameter server
+    PULL = 12
+
+
+class DType(IntEnum):
+    """Element type of what is moved or computed."""
+
+    NONE = 0
+    FLOAT64 = 1
+    FLOAT32 = 2
+    FLOAT16 = 3
+    BFLOAT16 = 4
+    FLOAT8 = 5
+    INT64 = 6
+    INT32 = 7
+    INT16 = 8
+    INT8 = 9
+    UINT8 = 10
+    BOOL = 11
+    COMPLEX64 = 12
+
+
+class MemoryCategory(IntEnum):
+    """Whose bytes they are."""
+
+    OTHER = 0
+    WEIGHTS = 1
+    GRADIENTS = 2
+    OPTIMIZER = 3
+    ACTIVATIONS = 4
+    TEMPORARY = 5
+
+
+class DeviceKind(IntEnum):
+    """What kind of processor a device is."""
+
+    CPU = 0
+    GPU = 1
+    NIC = 2
