@@ -57,7 +57,9 @@ def _commands() -> dict[str, ModuleType]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="paceline", description=_summary(import_module("paceline")))
+    parser = argparse.ArgumentParser(
+        prog="paceline", description=_summary(import_module("paceline"))
+    )
     parser.add_argument("--version", action=_Version, nargs=0, help="version and engine")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, module in _commands().items():

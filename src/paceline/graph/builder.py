@@ -1,10 +1,10 @@
 """`GraphBuilder`: graphs drawn by hand in tests, and columns collected by generators and readers.
 
-    b = GraphBuilder()
-    gpu = b.lane(rank=0, name="stream 7")
-    a = b.op("matmul", gpu, dur_ns=5)
-    b.op("relu", gpu, dur_ns=2, after=[a])
-    graph = b.build()
+b = GraphBuilder()
+gpu = b.lane(rank=0, name="stream 7")
+a = b.op("matmul", gpu, dur_ns=5)
+b.op("relu", gpu, dur_ns=2, after=[a])
+graph = b.build()
 """
 
 from collections.abc import Iterable, Mapping
@@ -184,7 +184,7 @@ class GraphBuilder:
         columns = {n: np.array(v, _DTYPES[n]) for n, v in self._columns.items()}
         assert set(columns) == {f.name for f in fields(OpColumns)}
         return Graph(
-            ops=OpColumns(**columns),  # type: ignore[arg-type]
+            ops=OpColumns(**columns),
             deps=dependencies(count, self._deps),
             lanes=self._lane_columns(),
             devices=tuple(self._devices),
