@@ -1,0 +1,1 @@
+"""Programs of computation and communication, scheduled, checked and run."""

@@ -1,0 +1,1 @@
+"""Programs that ship: one idea a file."""
