@@ -141,42 +141,109 @@ template <class Work> inline int32_t run_phase(const Team& t, int phase, bool fi
     return wait_done(t, phase);
 }
 
+// Vectors ---------------------------------------------------------------------------------------
 #if defined(__AVX512F__)
 constexpr int WIDTH = 16;
-typedef float vec __attribute__((vector_size(64), aligned(4)));
-inline vec splat(float x) { return (vec)_mm512_set1_ps(x); }
-inline vec load(const float* p) { return (vec)_mm512_loadu_ps(p); }
-inline void store(float* p, vec x) { _mm512_storeu_ps(p, (__m512)x); }
-inline void stream(float* p, vec x) { _mm512_stream_ps(p, (__m512)x); }
-inline vec root(vec x) { return (vec)_mm512_sqrt_ps((__m512)x); }
+typedef float vec __attribute__((vector_size(64)));
+inline vec vector_root(vec x) { return (vec)_mm512_sqrt_ps((__m512)x); }
+inline void stream_store(float* p, vec x) { _mm512_stream_ps(p, (__m512)x); }
 inline void fence() { _mm_sfence(); }
 #elif defined(__AVX__)
 constexpr int WIDTH = 8;
-typedef float vec __attribute__((vector_size(32), aligned(4)));
-inline vec splat(float x) { return (vec)_mm256_set1_ps(x); }
-inline vec load(const float* p) { return (vec)_mm256_loadu_ps(p); }
-inline void store(float* p, vec x) { _mm256_storeu_ps(p, (__m256)x); }
-inline void stream(float* p, vec x) { _mm256_stream_ps(p, (__m256)x); }
-inline vec root(vec x) { return (vec)_mm256_sqrt_ps((__m256)x); }
+typedef float vec __attribute__((vector_size(32)));
+inline vec vector_root(vec x) { return (vec)_mm256_sqrt_ps((__m256)x); }
+inline void stream_store(float* p, vec x) { _mm256_stream_ps(p, (__m256)x); }
 inline void fence() { _mm_sfence(); }
 #else
 constexpr int WIDTH = 4;
-typedef float vec __attribute__((vector_size(16), aligned(4)));
-inline vec splat(float x) { return vec{x, x, x, x}; }
-inline vec load(const float* p) { vec x; std::memcpy(&x, p, sizeof x); return x; }
-inline void store(float* p, vec x) { std::memcpy(p, &x, sizeof x); }
-inline void stream(float* p, vec x) { store(p, x); }
-inline vec root(vec x) { for (int i = 0; i < WIDTH; ++i) x[i] = std::sqrt(x[i]); return x; }
+typedef float vec __attribute__((vector_size(16)));
+inline vec vector_root(vec x) {
+    for (int i = 0; i < WIDTH; ++i) x[i] = std::sqrt(x[i]);
+    return x;
+}
+inline void stream_store(float* p, vec x) { std::memcpy(p, &x, sizeof x); }
 inline void fence() {}
 #endif
+typedef double wide __attribute__((vector_size(8 * WIDTH)));
+typedef int32_t mask __attribute__((vector_size(4 * WIDTH)));
 
-inline float root(float x) { return std::sqrt(x); }
+// One body is generated for both: `vec` for the aligned middle of a chunk, `float` for its ends.
+template <class V> struct Lane;
 
-// The sum of a vector's elements in double precision, in element order.
-inline double total(vec x) {
-    double sum = 0;
-    for (int i = 0; i < WIDTH; ++i) sum += x[i];
-    return sum;
+template <> struct Lane<float> {
+    using Wide = double;
+    static float splat(float x) { return x; }
+    static float load(const float* p, int64_t i, int64_t) { return p[i]; }
+    static void store(float* p, int64_t i, float x) { p[i] = x; }
+    static void stream(float* p, int64_t i, float x) { p[i] = x; }
+    static float root(float x) { return std::sqrt(x); }
+    static double widen(float x) { return x; }
+    static bool finite(float x) { return std::isfinite(x); }
+    template <class F> static float each(float x, F f) { return f(x); }
+    template <class F> static float pair(float x, float y, F f) { return f(x, y); }
+    template <class F> static float indexed(float x, int64_t i, F f) { return f(x, i); }
+};
+
+template <> struct Lane<vec> {
+    using Wide = wide;
+    static vec splat(float x) { return x - vec{}; }
+    // `size` is what the index wraps at: a multiple of WIDTH, or the whole, so no vector straddles.
+    static vec load(const float* p, int64_t i, int64_t) {
+        vec x;
+        std::memcpy(&x, p + i, sizeof x);
+        return x;
+    }
+    static void store(float* p, int64_t i, vec x) { std::memcpy(p + i, &x, sizeof x); }
+    static void stream(float* p, int64_t i, vec x) { stream_store(p + i, x); }
+    static vec root(vec x) { return vector_root(x); }
+    static wide widen(vec x) { return __builtin_convertvector(x, wide); }
+    static mask finite(vec x) { return (x - x) == (x - x); }
+    template <class F> static vec each(vec x, F f) {
+        for (int k = 0; k < WIDTH; ++k) x[k] = f(x[k]);
+        return x;
+    }
+    template <class F> static vec pair(vec x, vec y, F f) {
+        for (int k = 0; k < WIDTH; ++k) x[k] = f(x[k], y[k]);
+        return x;
+    }
+    template <class F> static vec indexed(vec x, int64_t i, F f) {
+        for (int k = 0; k < WIDTH; ++k) x[k] = f(x[k], i + k);
+        return x;
+    }
+};
+
+// NaN wins, as in NumPy and torch.
+template <class V> inline V maximum(V a, V b) { return ((a > b) | (a != a)) ? a : b; }
+template <class V> inline V minimum(V a, V b) { return ((a < b) | (a != a)) ? a : b; }
+
+template <class W> struct Fold {
+    static W sum(W a, W b) { return a + b; }
+    static W max(W a, W b) { return maximum<W>(a, b); }
+    static W min(W a, W b) { return minimum<W>(a, b); }
+};
+
+// Element i of a chunk's accumulator, folded in element order: the same whoever ran the chunk.
+template <class F> inline double collapse(wide x, double begin, F fold) {
+    for (int k = 0; k < WIDTH; ++k) begin = fold(begin, x[k]);
+    return begin;
+}
+
+inline wide widest(double x) { return x - wide{}; }
+
+// Word 0 of Philox4x32-10: key = seed, counter = (index low, index high, site, 0).
+inline uint32_t philox(uint64_t seed, uint32_t site, uint64_t index) {
+    uint32_t k0 = uint32_t(seed), k1 = uint32_t(seed >> 32);
+    uint32_t c0 = uint32_t(index), c1 = uint32_t(index >> 32), c2 = site, c3 = 0;
+    for (int round = 0; round < 10; ++round) {
+        const uint64_t left = uint64_t(c0) * 0xD2511F53u, right = uint64_t(c2) * 0xCD9E8D57u;
+        c0 = uint32_t(right >> 32) ^ c1 ^ k0;
+        c1 = uint32_t(right);
+        c2 = uint32_t(left >> 32) ^ c3 ^ k1;
+        c3 = uint32_t(left);
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return c0;
 }
 
 }  // namespace paceline
