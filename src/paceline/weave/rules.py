@@ -152,7 +152,7 @@ def joint_layout(args: tuple[TensorType, ...], shape: Shape) -> Layout:
 def spans(own: Shape, shape: Shape, dim: int) -> bool:
     """Does an operand of shape `own`, aligned from the right, vary along `dim` of `shape`?"""
     at = dim - len(shape) + len(own)
-    return at >= 0 and own[at] == shape[dim] and own[at] != 1
+    return at >= 0 and own[at] == shape[dim]
 
 
 # Other computation ---------------------------------------------------------------------------
