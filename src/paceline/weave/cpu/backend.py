@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from ctypes import CFUNCTYPE, POINTER, c_double, c_float, c_int32, c_int64
 from ctypes import cast as as_pointer
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 
 from paceline.weave.backend import Backend, Buffers, Executable, Peers, Tunables
 from paceline.weave.cpu import compile as compiling
-from paceline.weave.cpu.emit import Kernel, Slot, emit
+from paceline.weave.cpu.emit import Kernel, emit
 from paceline.weave.cpu.emit import Tunables as Settings
 from paceline.weave.cpu.phases import Phases
-from paceline.weave.cpu.team import Membership, NativeTeam, Team
+from paceline.weave.cpu.slots import Slot, launch_programs, place
+from paceline.weave.cpu.team import Control, Membership, NativeTeam, Team
 from paceline.weave.layout import Sliced, slice_bounds
 from paceline.weave.program import Program
 from paceline.weave.rules import WeaveError
@@ -45,7 +47,8 @@ class CpuBackend(Backend):
 
     def refusal(self, program: Program) -> str | None:
         try:
-            Phases.of(program)
+            for part in launch_programs(program):
+                Phases.of(part)
         except WeaveError as error:
             return str(error)
         return None
@@ -65,42 +68,53 @@ class CpuBackend(Backend):
                 "the cpu back end keeps tensors in shared memory of its own; "
                 "fill the buffers it returns instead of passing some"
             )
-        form = Phases.of(program)
-        kernel = emit(form, Settings.of(dict(tunables)))
-        member = _membership(program, peers)
-        return CpuExecutable(form, kernel, member, Settings.of(dict(tunables)).chunk)
+        return CpuExecutable(program, _membership(program, peers), Settings.of(tunables))
 
 
 class CpuExecutable(Executable):
-    """A generated function, its library and the memory it works on."""
+    """A program's generated functions and the shared memory that they work on."""
 
-    def __init__(self, form: Phases, kernel: Kernel, member: Membership, chunk: int) -> None:
-        self._form, self._kernel, self._member = form, kernel, member
-        table = chunk_table(form.segments, chunk)
-        regions = {f"tensor {s.first}": 4 * s.size * s.copies for s in kernel.slots}
-        partials = {"partials": 8 * max(1, len(kernel.reductions)) * len(table)}
-        self._function = _SIGNATURE(("run", compiling.load(kernel.source)))
-        self._team = Team(member, {**partials, **regions}, len(table), kernel.phases)
-        self._table = table
-        self._numbers = np.zeros(max(1, len(kernel.numbers)))
-        self._scalars = np.zeros(max(1, len(kernel.scalars)))
+    def __init__(self, program: Program, member: Membership, tunables: Settings) -> None:
+        parts = launch_programs(program)
+        forms = tuple(Phases.of(part) for part in parts)
+        self._program, self._member = program, member
+        self._slots = place(parts, member.size)
+        kernels = [emit(form, self._slots, tunables) for form in forms]
+        tables = [chunk_table(form.segments, tunables.chunk) for form in forms]
+        regions = {f"tensor {s.first}": s.size_bytes for s in self._slots.values()}
+        partials = max(len(k.reductions) * len(t) for k, t in zip(kernels, tables))
+        functions = [_SIGNATURE(("run", compiling.load(k.source))) for k in kernels]
+        self._team = Team(
+            member,
+            {"partials": 8 * max(1, partials), **regions},
+            Control(tuple(len(t) for t in tables), tuple(k.phases for k in kernels)),
+        )
         self._pointers = self._all_pointers()
+        self._launches = [
+            _Launch(f, k, t, index)
+            for index, (f, k, t) in enumerate(zip(functions, kernels, tables))
+        ]
 
     @property
     def buffers(self) -> Buffers:
-        inputs = {s.name for s in self._form.program.inputs}
-        return {s.name: self._own(s) for s in self._kernel.slots if s.name in inputs}
+        return {s.name: self._own(s.name) for s in self._program.inputs if s.name in self._slots}
 
     def run(self, scalars: Mapping[str, float]) -> Buffers:
-        self._scalars[: len(self._kernel.scalars)] = [scalars[n] for n in self._kernel.scalars]
-        self._team.run(self._function, self._arguments())
-        inputs = {s.name for s in self._form.program.inputs}
-        tensors = {s.name: self._own(s) for s in self._kernel.slots if s.name not in inputs}
-        return {**tensors, **{n: float(x) for n, x in zip(self._kernel.numbers, self._numbers)}}
+        numbers = dict(scalars)
+        for launch in self._launches:
+            numbers |= launch.run(self._team, self._pointers, numbers)
+        return {
+            name: self._own(name) if name in self._slots else numbers[name]
+            for name in self._program.returns
+        }
 
     def whole(self, name: str) -> "torch.Tensor":
         """A tensor as it lies in memory: this rank's copy, or the one that all ranks share."""
-        return self._tensor(next(s for s in self._kernel.slots if s.name == name))
+        import torch
+
+        slot = self._slots[name]
+        copy = self._member.rank if slot.copies > 1 else 0
+        return torch.from_numpy(self._array(slot, copy)).view(self._program[name].type.shape)
 
     def close(self) -> None:
         self._team.close()
@@ -110,52 +124,59 @@ class CpuExecutable(Executable):
         self._team.stop()
         self._team.close()
 
-    def _arguments(self) -> tuple[Any, ...]:
-        return (
-            self._pointers,
-            self._scalars.ctypes.data_as(POINTER(c_double)),
-            self._table.ctypes.data_as(POINTER(c_int64)),
-            self._team.segment.array("partials", np.uint8).ctypes.data_as(POINTER(c_double)),
-            self._numbers.ctypes.data_as(POINTER(c_double)),
-        )
-
-    def _all_pointers(self) -> Any:
-        total = sum(s.copies for s in self._kernel.slots)
-        array = (POINTER(c_float) * total)()
-        for slot in self._kernel.slots:
-            for copy in range(slot.copies):
-                part = self._array(slot, copy)
-                array[slot.first + copy] = part.ctypes.data_as(POINTER(c_float))
-        return as_pointer(array, POINTER(POINTER(c_float)))
-
-    def _array(self, slot: Slot, copy: int) -> NDArray[np.float32]:
-        region = self._team.segment.array(f"tensor {slot.first}", np.float32)
-        return region[copy * slot.size : (copy + 1) * slot.size]
-
-    def _tensor(self, slot: Slot) -> "torch.Tensor":
-        import torch
-
-        copy = self._member.rank if slot.copies > 1 else 0
-        shape = self._form.program[slot.name].type.shape
-        return torch.from_numpy(self._array(slot, copy)).view(shape)
-
-    def _own(self, slot: Slot) -> "torch.Tensor":
+    def _own(self, name: str) -> "torch.Tensor":
         """This rank's part: its copy, or its slice of what is shared."""
-        kind, tensor = self._form.program[slot.name].type, self._tensor(slot)
+        kind, tensor = self._program[name].type, self.whole(name)
         if not isinstance(kind.layout, Sliced):
             return tensor
         dim = kind.layout.dim
         start, end = slice_bounds(kind.shape[dim], self._member.size, self._member.rank)
         return tensor.narrow(dim, start, end - start)
 
+    def _array(self, slot: Slot, copy: int) -> NDArray[np.float32]:
+        region = self._team.segment.array(f"tensor {slot.first}", np.float32)
+        return region[copy * slot.stride : copy * slot.stride + slot.size]
+
+    def _all_pointers(self) -> Any:
+        distinct = {s.first: s for s in self._slots.values()}.values()
+        array = (POINTER(c_float) * sum(s.copies for s in distinct))()
+        for slot in distinct:
+            for copy in range(slot.copies):
+                part = self._array(slot, copy)
+                array[slot.first + copy] = part.ctypes.data_as(POINTER(c_float))
+        return as_pointer(array, POINTER(POINTER(c_float)))
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """One generated function with its table of chunks."""
+
+    function: Any
+    kernel: Kernel
+    table: NDArray[np.int64]
+    index: int
+
+    def run(self, team: Team, pointers: Any, numbers: Mapping[str, float]) -> dict[str, float]:
+        """Run with the peers; returns the numbers it computed."""
+        given = np.array([numbers[n] for n in self.kernel.scalars] or [0.0])
+        found = np.zeros(max(1, len(self.kernel.numbers)))
+        partials = team.segment.array("partials", np.uint8)
+        arguments = (
+            pointers,
+            given.ctypes.data_as(POINTER(c_double)),
+            self.table.ctypes.data_as(POINTER(c_int64)),
+            partials.ctypes.data_as(POINTER(c_double)),
+            found.ctypes.data_as(POINTER(c_double)),
+        )
+        team.run(self.index, self.function, arguments)
+        return dict(zip(self.kernel.numbers, found.tolist()))
+
 
 def chunk_table(segments: tuple[int, ...], chunk: int) -> NDArray[np.int64]:
     """(first element, length, segment) of every chunk; no chunk spans two segments."""
     rows, first = [], 0
     for segment, length in enumerate(segments):
-        rows += [
-            (first + at, min(chunk, length - at), segment) for at in range(0, length, chunk)
-        ]
+        rows += [(first + at, min(chunk, length - at), segment) for at in range(0, length, chunk)]
         first += length
     return np.array(rows, np.int64).reshape(-1, 3)
 

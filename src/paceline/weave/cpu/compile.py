@@ -91,7 +91,9 @@ def _key(source: str) -> str:
 def _compiler_version() -> str:
     if compiler() is None:
         return "none"
-    shown = subprocess.run([str(compiler()), "--version"], capture_output=True, text=True, check=False)
+    shown = subprocess.run(
+        [str(compiler()), "--version"], capture_output=True, text=True, check=False
+    )
     return shown.stdout
 
 

@@ -5,15 +5,15 @@ stands in front of it. Each phase is a loop over a chunk's elements, written onc
 vectors and single floats.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from paceline.graph import DType
 from paceline.weave import ops
 from paceline.weave.cpu.phases import Domain, Phase, Phases
-from paceline.weave.layout import Layout, Partial, Reduction, Sliced
+from paceline.weave.cpu.slots import Slot
+from paceline.weave.layout import Layout, Partial, Reduction
 from paceline.weave.ops import BinaryKind, ReduceKind, UnaryKind
 from paceline.weave.program import Statement
 
@@ -31,19 +31,11 @@ class Tunables:
     unroll: int = 1
 
     @staticmethod
-    def of(settings: dict[str, object]) -> "Tunables":
-        known = {f.name: f.default for f in fields(Tunables)}
-        return Tunables(**{k: type(known[k])(v) for k, v in settings.items() if k in known})
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A tensor in shared memory: `copies` arrays, from pointer `first` on."""
-
-    name: str
-    first: int
-    copies: int  # one a rank, or 1 where all ranks share it
-    size: int
+    def of(settings: Mapping[str, int | float | str | bool]) -> "Tunables":
+        """From settings by name; those of other back ends are left aside."""
+        default = Tunables()
+        names = {f.name for f in fields(Tunables)} & set(settings)
+        return replace(default, **{n: type(getattr(default, n))(settings[n]) for n in names})
 
 
 @dataclass(frozen=True)
@@ -51,19 +43,17 @@ class Kernel:
     """Generated source and how to call it."""
 
     source: str
-    slots: tuple[Slot, ...]
-    scalars: tuple[str, ...]
-    numbers: tuple[str, ...]  # returned numbers, in order
+    scalars: tuple[str, ...]  # numbers that it takes, in order
+    numbers: tuple[str, ...]  # and numbers that it gives
     reductions: tuple[str, ...]
     phases: int
 
 
-def emit(form: Phases, tunables: Tunables) -> Kernel:
-    """The kernel of a program."""
-    writer = _Writer(form, tunables)
+def emit(form: Phases, slots: Mapping[str, Slot], tunables: Tunables) -> Kernel:
+    """The kernel of a program whose tensors lie in `slots`."""
+    writer = _Writer(form, slots, tunables)
     return Kernel(
         source=_RUNTIME.read_text() + "\n" + "\n".join(writer.text()),
-        slots=tuple(writer.slots.values()),
         scalars=writer.scalars,
         numbers=writer.numbers,
         reductions=writer.reductions,
@@ -153,31 +143,17 @@ _JOIN = {
 class _Writer:
     """Holds the names while the text is written; nothing else."""
 
-    def __init__(self, form: Phases, tunables: Tunables) -> None:
-        self.form, self.tunables = form, tunables
+    def __init__(self, form: Phases, slots: Mapping[str, Slot], tunables: Tunables) -> None:
+        self.form, self.slots, self.tunables = form, slots, tunables
         self.program = form.program
         self.size = form.program.groups[0].size
         self.ids = {s.name: i for i, s in enumerate(self.program)}
         inputs = self.program.inputs
         self.scalars = tuple(s.name for s in inputs if s.type.is_scalar)
-        self.numbers = tuple(
-            n for n in self.program.returns if form.domains[n] is Domain.NUMBER
-        )
+        self.numbers = tuple(n for n in self.program.returns if form.domains[n] is Domain.NUMBER)
         self.reductions = tuple(
             s.name for p in form.phases for s in self.program if s in p.reductions
         )
-
-    @cached_property
-    def slots(self) -> dict[str, Slot]:
-        """Every tensor that lies in memory: inputs, then returned values."""
-        found: dict[str, Slot] = {}
-        returned = [self.program[n] for n in self.program.returns]
-        for s in (*self.program.inputs, *returned):
-            if self.form.domains[s.name] is Domain.ELEMENT:
-                first = sum(slot.copies for slot in found.values())
-                copies = 1 if isinstance(s.type.layout, Sliced) else self.size
-                found[s.name] = Slot(s.name, first, copies, s.type.size)
-        return found
 
     # The function ------------------------------------------------------------------------------
 
@@ -310,9 +286,7 @@ class _Writer:
 
     def _body(self, k: int, phase: Phase) -> Iterator[str]:
         numbers = "".join(f", double n{self.ids[n]}" for n in self._numbers_read(phase))
-        sums = "".join(
-            f", typename Lane<V>::Wide& a{self.ids[r.name]}" for r in phase.reductions
-        )
+        sums = "".join(f", typename Lane<V>::Wide& a{self.ids[r.name]}" for r in phase.reductions)
         yield "template <class V>"
         yield f"inline void body{k}(float* const* buffers, int rank, int64_t i, int64_t segment"
         yield f"                    {numbers}{sums}) {{"
@@ -412,4 +386,6 @@ class _Writer:
     @property
     def _vectors(self) -> bool:
         """Stretched operands whose extent breaks up vectors make the loop scalar."""
-        return all(s.size % 16 == 0 for s in self.slots.values() if s.size != self.form.size)
+        read = {t for p in self.form.phases for t in (*p.loads, *p.reloads.values())}
+        sizes = {self.slots[name].size for name in read} - {self.form.size}
+        return all(size % 16 == 0 for size in sizes)

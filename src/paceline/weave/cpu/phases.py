@@ -116,9 +116,7 @@ class Phases:
     def _phase(self, k: int, at: dict[str, int]) -> Phase:
         updates = tuple(u for u in self.program.updates if at[u.name] == k)
         reductions = tuple(
-            s
-            for s in self.program
-            if isinstance(s.op, ops.Reduce) and self.levels[s.name] == k + 1
+            s for s in self.program if isinstance(s.op, ops.Reduce) and self.levels[s.name] == k + 1
         )
         outputs = tuple(
             n
@@ -129,7 +127,9 @@ class Phases:
         sinks = [u.args[1] for u in updates] + [r.args[0] for r in reductions] + list(outputs)
         needed = {n for sink in sinks for n in self._closure(sink, stored)}
         chosen = [s for s in self.program if s.name in needed]
-        element = [s for s in chosen if self.domains[s.name] is Domain.ELEMENT and s.name not in stored]
+        element = [
+            s for s in chosen if self.domains[s.name] is Domain.ELEMENT and s.name not in stored
+        ]
         return Phase(
             statements=tuple(s for s in element if not s.is_source),
             loads=tuple(s.name for s in element if isinstance(s.op, ops.Input)),
@@ -141,7 +141,7 @@ class Phases:
 
     def _stored_before(self, k: int, at: dict[str, int]) -> dict[str, str]:
         """Values that Updates of earlier phases have left in memory, and where."""
-        found = {}
+        found: dict[str, str] = {}
         for update in self.program.updates:
             if at[update.name] < k:
                 found |= dict.fromkeys((update.name, update.args[1]), update.args[0])
@@ -201,7 +201,9 @@ def _require(program: Program, statement: Statement) -> None:
 def _shape(program: Program, domains: dict[str, Domain]) -> Shape:
     """The shape of the largest element-by-element value: what the loops run over."""
     shapes = [s.type.shape for s in program if domains[s.name] is Domain.ELEMENT]
-    shape = max(shapes, key=math.prod, default=(0,))
+    if not shapes:
+        return (0,)  # numbers only: no loop at all
+    shape = max(shapes, key=math.prod)
     if math.prod(shape) == 0:
         raise WeaveError(f"{program.name} has no elements to work on")
     return shape

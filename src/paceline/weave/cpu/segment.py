@@ -107,7 +107,9 @@ def _create(size_bytes: int) -> tuple[str, int]:
     try:
         fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise SharedMemoryError(f"cannot make shared memory in {folder}: {error.strerror}") from None
+        raise SharedMemoryError(
+            f"cannot make shared memory in {folder}: {error.strerror}"
+        ) from None
     try:
         os.posix_fallocate(fd, 0, size_bytes)
     except OSError as error:

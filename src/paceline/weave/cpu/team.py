@@ -48,38 +48,57 @@ class Membership:
     timeout_s: float = 60.0
 
 
-class Team:
-    """Shared regions plus the control region of kernels with at most `chunks` and `phases`."""
+@dataclass(frozen=True)
+class Control:
+    """How large the flags must be: chunks and phases of each launch of a program."""
 
-    def __init__(
-        self, member: Membership, regions: Mapping[str, int], chunks: int, phases: int
-    ) -> None:
+    chunks: tuple[int, ...]
+    phases: tuple[int, ...]
+
+    def regions(self, ranks: int) -> dict[str, int]:
+        """Sizes of the control regions, each launch with its own."""
+        found = {"stop": 4}
+        for launch, (chunks, phases) in enumerate(zip(self.chunks, self.phases)):
+            found[f"ready {launch}"] = 4 * ranks * chunks
+            found[f"done {launch}"] = 4 * phases * chunks
+            found[f"cursor {launch}"] = 8 * _CURSOR_STRIDE * phases * ranks
+        return found
+
+
+class Team:
+    """Shared regions plus the control regions of a program's launches."""
+
+    def __init__(self, member: Membership, regions: Mapping[str, int], control: Control) -> None:
         self.member = member
-        size = member.size
-        control = {
-            "ready": 4 * size * chunks,
-            "done": 4 * phases * chunks,
-            "cursor": 8 * _CURSOR_STRIDE * phases * size,
-            "stop": 4,
-        }
-        self.segment = Segment(member.rank, size, member.gather, {**control, **regions})
-        self._native = NativeTeam(
-            rank=member.rank,
-            size=size,
+        places = {**control.regions(member.size), **regions}
+        self.segment = Segment(member.rank, member.size, member.gather, places)
+        self._native = [self._team_of(k, chunks) for k, chunks in enumerate(control.chunks)]
+
+    def _team_of(self, launch: int, chunks: int) -> NativeTeam:
+        def address(name: str) -> int:
+            return int(self.segment.array(name, np.uint8).ctypes.data)
+
+        return NativeTeam(
+            rank=self.member.rank,
+            size=self.member.size,
             fd=self.segment.fd,
             epoch=0,
-            timeout_ns=int(member.timeout_s * 1e9),
+            timeout_ns=int(self.member.timeout_s * 1e9),
             chunks=chunks,
-            **{name: self.segment.array(name, np.uint8).ctypes.data for name in control},
+            ready=address(f"ready {launch}"),
+            done=address(f"done {launch}"),
+            cursor=address(f"cursor {launch}"),
+            stop=address("stop"),
         )
 
-    def run(self, kernel: Callable[..., int], arguments: Iterable[object]) -> None:
+    def run(self, launch: int, kernel: Callable[..., int], arguments: Iterable[object]) -> None:
         """One call of a generated kernel, made by all ranks alike; raises if a peer is lost."""
-        self._native.epoch = self._native.epoch % 0xFFFFFFFF + 1
-        outcome = kernel(ctypes.byref(self._native), *arguments)
+        native = self._native[launch]
+        native.epoch = native.epoch % 0xFFFFFFFF + 1
+        outcome = kernel(ctypes.byref(native), *arguments)
         if outcome != 0:
             self.stop()
-            raise PeerError(self._explain(outcome))
+            raise PeerError(self._explain(outcome, native.epoch))
 
     def stop(self) -> None:
         """Tell the peers that this rank will not come to the next step."""
@@ -88,8 +107,8 @@ class Team:
     def close(self) -> None:
         self.segment.close()
 
-    def _explain(self, outcome: int) -> str:
-        rank, step = self.member.rank, self._native.epoch
+    def _explain(self, outcome: int, step: int) -> str:
+        rank = self.member.rank
         if outcome == _TIMED_OUT:
             return (
                 f"rank {rank} waited {self.member.timeout_s:g} s in fused step {step} for a peer "
