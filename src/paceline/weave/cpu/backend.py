@@ -158,7 +158,7 @@ class _Launch:
 
     def run(self, team: Team, pointers: Any, numbers: Mapping[str, float]) -> dict[str, float]:
         """Run with the peers; returns the numbers it computed."""
-        given = np.array([numbers[n] for n in self.kernel.scalars] or [0.0])
+        given = np.array([numbers[n] for n in self.kernel.scalars] or [0], np.float64)
         found = np.zeros(max(1, len(self.kernel.numbers)))
         partials = team.segment.array("partials", np.uint8)
         arguments = (

@@ -159,8 +159,10 @@ class _Writer:
 
     def text(self) -> Iterator[str]:
         yield "using namespace paceline;"
+        yield "namespace {"
         for k, phase in enumerate(self.form.phases):
             yield from self._body(k, phase)
+        yield "}  // namespace"
         yield 'extern "C" int32_t run(const Team* team, float* const* buffers,'
         yield "                       const double* scalars, const int64_t* chunks,"
         yield "                       double* partials, double* numbers) {"
