@@ -186,7 +186,8 @@ def Minimum(a: Tensor, b: Tensor | Number) -> Tensor:
 
 
 def Cast(x: Tensor, dtype: DType) -> Tensor:
-    return _apply(ops.Cast(dtype), x)
+    """x itself where it is of that type already."""
+    return x if x.type.dtype is dtype else _apply(ops.Cast(dtype), x)
 
 
 def Ite(condition: Tensor, a: Tensor | Number, b: Tensor | Number) -> Tensor:

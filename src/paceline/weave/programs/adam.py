@@ -9,6 +9,7 @@ from paceline.weave.language import AllReduce, Sqrt, Update, program, scalar, te
 from paceline.weave.layout import Group, Partial, Replicated
 from paceline.weave.ops import Role
 from paceline.weave.program import Program
+from paceline.weave.programs.clip import clipped
 
 
 def adam(
@@ -20,8 +21,10 @@ def adam(
     eps: float = 1e-8,
     decay: float = 0.0,
     decoupled: bool = False,
+    max_norm: float | None = None,
 ) -> Program:
-    """One step. Inputs: g, w, m, v, and the numbers lr and t (the step, from 1)."""
+    """One step. Inputs: g, w, m, v, and the numbers lr and t (the step, from 1).
+    With `max_norm` the averaged gradient is clipped by its global norm first."""
     beta1, beta2 = betas
     g = tensor("g", (size,), Partial(), group, dtype=dtype, role=Role.GRADIENT)
     w = tensor("w", (size,), Replicated(), group, dtype=dtype, role=Role.PARAMETER)
@@ -29,7 +32,7 @@ def adam(
     v = tensor("v", (size,), Replicated(), group, dtype=dtype, role=Role.STATE)
     lr, t = scalar("lr", group), scalar("t", group)
 
-    gradient = AllReduce(g, name="sum_g") / group.size
+    gradient = clipped(AllReduce(g, name="sum_g") / group.size, max_norm)
     start = w
     if decay and decoupled:
         start = w * (1 - lr * decay)

@@ -62,7 +62,7 @@ class Draft:
     def slice_as(self, name: str, shape: Shape, dim: int, line: str) -> str:
         """An operand of something of `shape` that is sliced along `dim`: cut where it spans it."""
         own = self.type(name).shape
-        if not spans(own, shape, dim):
+        if isinstance(self.type(name).layout, Sliced) or not spans(own, shape, dim):
             return name
         return self.slice(name, dim - len(shape) + len(own), line)
 

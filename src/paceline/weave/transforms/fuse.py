@@ -7,7 +7,7 @@ AllGather out) or join numbers in its middle (the norms of LAMB).
 from dataclasses import replace
 
 from paceline.weave import ops
-from paceline.weave.layout import Partial, Replicated, Sliced
+from paceline.weave.layout import Partial, Sliced
 from paceline.weave.program import Kernel, Program, Statement, check
 from paceline.weave.rules import WeaveError
 from paceline.weave.transforms.order import in_launch_order
@@ -40,16 +40,17 @@ def fuse(
 
 
 def between(program: Program, first: str, last: str) -> tuple[str, ...]:
-    """Every statement on a path from `first` to `last`, and arithmetic on numbers that they read:
+    """Every statement on a path from `first` to `last`, and pointwise work that only they read:
     what to name in `fuse`."""
-    below, above = _closure(program, first), {last}
-    for statement in reversed(program.statements):
-        if statement.name in above:
-            above |= set(statement.args)
-    inside = {n for n in below if n in above}
+    below, inside = _closure(program, first), {program[last].name}
     for statement in reversed(program.statements):
         if statement.name in inside:
-            inside |= {a for a in statement.args if _is_arithmetic_on_numbers(program[a])}
+            inside |= {a for a in statement.args if a in below}
+    for statement in reversed(program.statements):
+        readers = {r.name for r in program.readers(statement.name)}
+        serves = bool(readers) and readers <= inside and statement.name not in program.outputs
+        if serves and isinstance(statement.op, (*ops.POINTWISE, ops.Dropout, ops.Slice)):
+            inside.add(statement.name)
     return tuple(s.name for s in program if s.name in inside)
 
 
@@ -128,9 +129,3 @@ def _closure(program: Program, root: str) -> set[str]:
         if found & set(statement.args):
             found.add(statement.name)
     return found
-
-
-def _is_arithmetic_on_numbers(statement: Statement) -> bool:
-    kind = statement.type
-    numbers = kind.is_scalar and isinstance(kind.layout, Replicated)
-    return numbers and isinstance(statement.op, ops.POINTWISE)

@@ -81,6 +81,7 @@ def _check_cut(program: Program, statement: Statement, wish: Overlap) -> None:
         raise WeaveError(f"{statement.name} ({word}) needs its whole operand; it cannot be cut")
     if isinstance(statement.op, ops.MatMul) and wish.dim == len(shape) - 1:
         raise WeaveError(f"{statement.name}: a MatMul is cut along rows, not along dim {wish.dim}")
-    kinds = (statement.type, *(program[a].type for a in statement.args))
+    cut = statement.args[:1] if isinstance(statement.op, ops.MatMul) else statement.args
+    kinds = (statement.type, *(program[a].type for a in cut))
     if any(k.layout == Sliced(wish.dim) and len(k.shape) == len(shape) for k in kinds):
         raise WeaveError(f"{statement.name} is sliced along dim {wish.dim}; cut another dim")

@@ -2,8 +2,9 @@
 
 Each member computes on this rank's slice; Replicated operands that span the sliced dim are
 sliced; what others still need whole is gathered after. Reductions get their cross-rank fix-up
-(an AllReduce of the slices' results); Dropout draws by global element, so its numbers stay.
-An Update stores the gathered value, until `slice` shards its target.
+(an AllReduce of the slices' results); so do reductions of other whole tensors of the same shape,
+for each rank to read its slice only (the norm of the weights in LAMB). Dropout draws by global
+element, so its numbers stay. An Update stores the gathered value, until `slice` shards its target.
 """
 
 from paceline.weave import ops
@@ -46,15 +47,27 @@ def _reorder(program: Program, gather: str, named: tuple[str, ...] | None) -> Pr
 
 def _movable(program: Program, gather: str) -> tuple[str, ...]:
     """Everything that depends on the gather through pointwise ops, reductions and Updates of
-    whole tensors; products move only when named."""
+    whole tensors, and reductions of other whole tensors of its shape; products only when named."""
     reached, found = {gather}, []
     for statement in program:
         kinds = [program[a].type for a in statement.args]
         whole = all(isinstance(k.layout, Replicated) for k in kinds)
-        if isinstance(statement.op, UNASKED) and whole and reached & set(statement.args):
+        depends = bool(reached & set(statement.args))
+        if isinstance(statement.op, UNASKED) and whole and depends:
             reached.add(statement.name)
+        if (isinstance(statement.op, UNASKED) and whole and depends) or _sharable(
+            program, gather, statement
+        ):
             found.append(statement.name)
-    return tuple(found)
+    return tuple(found) if len(reached) > 1 else ()
+
+
+def _sharable(program: Program, gather: str, statement: Statement) -> bool:
+    """A reduction to numbers of a whole tensor like the gathered one: each rank takes its slice."""
+    if not isinstance(statement.op, ops.Reduce) or statement.op.dim is not None:
+        return False
+    kind, like = program[statement.args[0]].type, program[gather].type
+    return (kind.shape, kind.layout, kind.group) == (like.shape, Replicated(), like.group)
 
 
 def _checked(program: Program, gather: str, named: tuple[str, ...]) -> tuple[str, ...]:
@@ -64,7 +77,7 @@ def _checked(program: Program, gather: str, named: tuple[str, ...]) -> tuple[str
         statement = program[name]
         if not isinstance(statement.op, MOVABLE):
             raise WeaveError(f"{name} ({ops.word_of(statement.op)}) is not slice-invariant")
-        if name not in below:
+        if name not in below and not _sharable(program, gather, statement):
             raise WeaveError(f"{name} does not depend on {gather}; there is nothing to move past")
         between = [a for a in statement.args if a in below and a not in inside]
         if between:
@@ -114,7 +127,9 @@ class _Move:
         return bool(outside) or statement.name in self._program.outputs
 
     def _move(self, statement: Statement) -> None:
-        if not any(a in self._sliced for a in statement.args):
+        if _sharable(self._program, self._gather, statement):
+            self._compute(statement)
+        elif not any(a in self._sliced for a in statement.args):
             self._draft.keep(statement)
         elif isinstance(statement.op, ops.Update):
             self._store(statement)
@@ -146,12 +161,24 @@ class _Move:
     def _operands(self, statement: Statement) -> tuple[str, ...]:
         """Slices of what was moved, and of what spans the same dim; the rest whole."""
         if isinstance(statement.op, ops.MatMul | ops.Reduce):
-            return tuple(self._sliced.get(a, a) for a in statement.args)
+            return tuple(self._part(a, statement) for a in statement.args)
         shape, dim, line = statement.type.shape, self._dim(statement), statement.line
         return tuple(
             self._sliced[a] if a in self._sliced else self._draft.slice_as(a, shape, dim, line)
             for a in statement.args
         )
+
+    def _part(self, name: str, reader: Statement) -> str:
+        """The slice of an operand of a product (where it moved) or of a reduction."""
+        if name in self._sliced or isinstance(reader.op, ops.MatMul):
+            return self._sliced.get(name, name)
+        return self._draft.slice(name, self._home_dim, reader.line)
+
+    @property
+    def _home_dim(self) -> int:
+        layout = self._program[self._program[self._gather].args[0]].type.layout
+        assert isinstance(layout, Sliced)
+        return layout.dim
 
     def _dim(self, statement: Statement) -> int:
         """The dim of the result that the moved operands are sliced along."""
