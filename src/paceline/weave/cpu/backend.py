@@ -40,6 +40,9 @@ class CpuBackend(Backend):
 
     name = "cpu"
 
+    def __init__(self, timeout_s: float = 60.0) -> None:
+        self._timeout_s = timeout_s
+
     def capabilities(self) -> str | None:
         if compiling.compiler() is None:
             return "no C++ compiler: install g++ or name one in CXX"
@@ -68,7 +71,9 @@ class CpuBackend(Backend):
                 "the cpu back end keeps tensors in shared memory of its own; "
                 "fill the buffers it returns instead of passing some"
             )
-        return CpuExecutable(program, _membership(program, peers), Settings.of(tunables))
+        return CpuExecutable(
+            program, _membership(program, peers, self._timeout_s), Settings.of(tunables)
+        )
 
 
 class CpuExecutable(Executable):
@@ -181,7 +186,7 @@ def chunk_table(segments: tuple[int, ...], chunk: int) -> NDArray[np.int64]:
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
-def _membership(program: Program, peers: Peers) -> Membership:
+def _membership(program: Program, peers: Peers, timeout_s: float) -> Membership:
     """This worker within the program's only group."""
     import torch.distributed as dist
 
@@ -196,4 +201,4 @@ def _membership(program: Program, peers: Peers) -> Membership:
         dist.all_gather_object(found, value, group=process_group)
         return found
 
-    return Membership(index, group.size, gather)
+    return Membership(index, group.size, gather, timeout_s)
