@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -24,8 +25,7 @@ def structure(graph: Graph) -> list[np.ndarray]:
     ops, deps, drains = graph.ops, graph.deps, graph.drains
     columns = (ops.lane, ops.instance, deps.ptr, deps.src, deps.kind)
     return [
-        np.ascontiguousarray(c)
-        for c in (*columns, graph.lanes.discipline, drains.op, drains.lane)
+        np.ascontiguousarray(c) for c in (*columns, graph.lanes.discipline, drains.op, drains.lane)
     ]
 
 
@@ -65,7 +65,7 @@ def _find_cycle(graph: Graph) -> list[int]:
 
 def _waits(graph: Graph) -> list[list[int]]:
     ptr, src = graph.deps.ptr.tolist(), graph.deps.src.tolist()
-    waits = [src[a:b] for a, b in zip(ptr, ptr[1:])]
+    waits = [src[a:b] for a, b in pairwise(ptr)]
     for op, before in enumerate(lane_previous(graph).tolist()):
         if before != NONE:
             waits[op].append(before)

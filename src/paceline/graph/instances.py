@@ -27,7 +27,9 @@ def _check_kinds(graph: Graph, members: Int64) -> None:
     wrong = ~np.isin(kinds, [int(k) for k in joined])
     if wrong.any():
         op = graph[int(members[np.argmax(wrong)])]
-        raise GraphError(f"{op} is a {op.kind.name} in an instance; allowed are COLLECTIVE, SEND, RECV")
+        raise GraphError(
+            f"{op} is a {op.kind.name} in an instance; allowed are COLLECTIVE, SEND, RECV"
+        )
 
 
 def _check_messages(graph: Graph, members: Int64) -> None:

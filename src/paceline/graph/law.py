@@ -83,7 +83,9 @@ def _check_shapes(graph: Graph) -> None:
             )
             whole = not isinstance(column, np.ndarray) or column.dtype.kind in "iub"
             _require(whole, f"{type(owner).__name__}.{item.name} must hold whole numbers")
-    _require(len(graph.deps.ptr) == len(graph) + 1, "deps.ptr needs one row more than there are ops")
+    _require(
+        len(graph.deps.ptr) == len(graph) + 1, "deps.ptr needs one row more than there are ops"
+    )
 
 
 def _check_ranks(graph: Graph) -> None:
@@ -125,7 +127,7 @@ def _check_drains(graph: Graph) -> None:
     if not len(drains.op):
         return
     _require(bool((np.diff(drains.op) >= 0).all()), "drains must be sorted by op")
-    _require(0 <= drains.op[0] and drains.op[-1] < len(graph), "a drain names an unknown op")
+    _require(drains.op[0] >= 0 and drains.op[-1] < len(graph), "a drain names an unknown op")
     for wrong, rule in (
         ((drains.lane < 0) | (drains.lane >= len(graph.lanes)), "drains a lane that is not there"),
         (graph.ops.lane[drains.op] == drains.lane, "drains its own lane"),
@@ -141,7 +143,7 @@ def _check_memory(graph: Graph) -> None:
     if not len(memory.op):
         return
     _require(bool((np.diff(memory.op) >= 0).all()), "memory events must be sorted by op")
-    _require(0 <= memory.op[0] and memory.op[-1] < len(graph), "a memory event has an unknown op")
+    _require(memory.op[0] >= 0 and memory.op[-1] < len(graph), "a memory event has an unknown op")
     _require(
         bool(((memory.device >= 0) & (memory.device < len(graph.devices))).all()),
         "a memory event has an unknown device",
@@ -158,7 +160,9 @@ def _check_durations(graph: Graph) -> None:
         at = int(np.argmin(spread.samples_ns))
         if spread.samples_ns[at] < 0:
             op = graph[int(np.searchsorted(spread.ptr, at, "right")) - 1]
-            raise GraphError(f"{op} has a sample of {spread.samples_ns[at]} ns; none may be negative")
+            raise GraphError(
+                f"{op} has a sample of {spread.samples_ns[at]} ns; none may be negative"
+            )
 
 
 def _within(

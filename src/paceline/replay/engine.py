@@ -1,4 +1,4 @@
-"""`replay`: a graph in, a timeline out, by the native engine or by the reference in plain Python."""
+"""`replay`: a graph in, a timeline out, by the native engine or by the plain-Python reference."""
 
 from enum import Enum
 
@@ -81,8 +81,7 @@ def _native(graph: Graph, dur_ns: Int64) -> Columns:
         ready, start, end = compiled.pull(dur_ns)
         return Columns(ready, start, end, None, None, np.zeros((0, 2), np.int32))
     priority = np.ascontiguousarray(graph.ops.priority)
-    *columns, drained, finished = compiled.events(dur_ns, priority)
-    if finished < len(graph):
-        ready, _, end, *_ = columns
+    ready, start, end, previous, order, drained, ended = compiled.events(dur_ns, priority)
+    if ended < len(graph):
         raise stuck(graph, end != NONE, ready)
-    return Columns(*columns, drained.reshape(-1, 2))
+    return Columns(ready, start, end, previous, order, drained.reshape(-1, 2))

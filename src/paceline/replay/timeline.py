@@ -12,7 +12,7 @@ from paceline.replay.columns import Columns
 class Timeline:
     """When each op arrives (`ready_ns`), starts and ends, aligned with the graph's rows.
 
-    `start_ns - ready_ns` is waiting, for partners or for lanes to drain; `end_ns - start_ns` is work.
+    `start_ns - ready_ns` is waiting, for partners or lanes to drain; `end_ns - start_ns` is work.
     """
 
     graph: Graph
