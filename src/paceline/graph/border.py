@@ -35,15 +35,14 @@ def column_values(name: str, values: Any, count: int) -> Int64:
     given = np.asarray(values)
     if given.ndim and len(given) != count:
         raise GraphError(f"column {name} was given {len(given)} values for {count} ops")
-    return np.broadcast_to(whole_numbers(name, given, COLUMN_TYPES[name]), (count,)).astype(
-        np.int64
-    )
+    checked = whole_numbers(name, given, COLUMN_TYPES[name])
+    return np.broadcast_to(checked, (count,)).astype(np.int64)
 
 
 def whole_numbers(
     name: str, values: Any, dtype: type[np.integer[Any]] = np.int64
 ) -> np.ndarray[Any, Any]:
-    """`values` as an array of `dtype`; an error names the first that is NaN, broken or too large."""
+    """`values` as an array of `dtype`; an error names the first row that does not fit."""
     given = np.asarray(values)
     if given.size == 0:
         return given.astype(dtype)

@@ -1,4 +1,4 @@
-"""`Overlay`: changes laid over a frozen graph, each of which can be undone; `freeze()` makes a graph.
+"""`Overlay`: undoable changes laid over a frozen graph; `freeze()` makes a new graph.
 
 edits = Overlay(graph)
 edits.scale(edits.select("kind=transfer"), 0.5)
@@ -38,7 +38,7 @@ class Overlay:
         return len(self.graph) + len(self._changes.inserted)
 
     def select(self, expression: str) -> Int64:
-        """Ids of the underlying graph's ops (see `paceline.graph.select`), removed ones left out."""
+        """Ids of the underlying graph's ops, removed ones left out (`paceline.graph.select`)."""
         found = select(self.graph, expression)
         removed = self._changes.removed
         return found[~np.isin(found, list(removed))] if removed else found
@@ -46,9 +46,7 @@ class Overlay:
     def scale(self, ops: Ops, factor: float) -> None:
         """Durations times `factor`, rounded to whole ns; unpriced ops stay unpriced."""
         if not np.isfinite(factor) or factor < 0:
-            raise GraphError(
-                f"cannot scale durations by {factor}; use a finite factor of 0 or more"
-            )
+            raise GraphError(f"cannot scale durations by {factor}; needed is 0 or more")
         ids = self._ids(ops)
         old = self._values("dur_ns", ids)
         scaled = np.rint(old * float(factor))
