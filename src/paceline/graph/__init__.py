@@ -2,6 +2,7 @@
 
 from paceline.graph.builder import GraphBuilder
 from paceline.graph.edits import Overlay
+from paceline.graph.files import load_extra, load_graph, save_graph
 from paceline.graph.folding import FoldedGraph
 from paceline.graph.graph import (
     Dependencies,
@@ -30,6 +31,7 @@ from paceline.graph.kinds import (
 )
 from paceline.graph.law import check
 from paceline.graph.select import scaling, select
+from paceline.graph.structure import check_structure
 
 __all__ = [
     "NONE",
@@ -57,6 +59,10 @@ __all__ = [
     "Phase",
     "Spread",
     "check",
+    "check_structure",
+    "load_extra",
+    "load_graph",
+    "save_graph",
     "scaling",
     "select",
 ]
