@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING
 
 from paceline.report.summary import Summary
-from paceline.report.text.quantities import share
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
 STATES = {
     "exposed_compute_ns": ("compute", "█", "green"),
@@ -18,30 +17,30 @@ STATES = {
 }
 """State -> what it is called, its glyph, its colour."""
 
-_WIDTH, _MOST_RANKS = 40, 16
+_WIDTH, _MOST_RANKS = 36, 16  # fits six states into 80 columns
 
 
-def breakdown_table(summary: Summary) -> "Table":
-    """A bar a rank; of many ranks those that wait least and most."""
+def breakdown_table(summary: Summary) -> "Group":
+    """A legend, and a bar a rank; of many ranks those that wait least and most."""
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     used = {s: row for s, row in STATES.items() if any(r[s] for r in summary.rank_shares.values())}
-    title = "where each rank's time goes"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    legend = [(f"{glyph} {name}  ", colour) for name, glyph, colour in used.values()]
+    table = Table(box=None, pad_edge=False)
     table.add_column("rank", justify="right")
-    table.add_column("")
-    for name, glyph, colour in used.values():
-        table.add_column(Text(f"{glyph} {name}", style=colour), justify="right")
+    table.add_column("", no_wrap=True)
+    for _, glyph, colour in used.values():
+        table.add_column(Text(glyph, style=colour), justify="right")
     ranks = shown_ranks(summary)
     for rank in ranks:
         shares = summary.rank_shares[rank]
-        numbers = [share(shares[state], summary.step_ns) for state in used]
-        pieces = bar(shares, summary.step_ns)
-        table.add_row(str(rank), Text.assemble(*pieces), *numbers)
+        numbers = [f"{100 * shares[state] / max(summary.step_ns, 1):.0f} %" for state in used]
+        table.add_row(str(rank), Text.assemble(*bar(shares, summary.step_ns)), *numbers)
     if len(ranks) < summary.ranks:
         table.caption = f"{len(ranks)} of {summary.ranks:,} ranks: those that wait least and most"
-    return table
+    return Group(Text.assemble("where each rank's time goes:  ", *legend), table)
 
 
 def shown_ranks(summary: Summary) -> list[int]:

@@ -10,12 +10,13 @@ from paceline.report.text.memory import memory_table
 from paceline.report.text.path import path_tables
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 
 def show_summary(summary: Summary, console: "Console") -> None:
     console.print(headline(summary), markup=False)
-    tables = [breakdown_table(summary), *path_tables(summary), lanes_table(summary)]
+    tables: list["RenderableType"] = [breakdown_table(summary)]
+    tables += [*path_tables(summary), lanes_table(summary)]
     if summary.memory:
         tables.append(memory_table(summary))
     for table in tables:
