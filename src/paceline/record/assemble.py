@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from paceline.graph import NONE
+from paceline.graph import NONE, DepKind
 from paceline.record.blockrows import Names, Rows, border_rows, latency_rows, own_rows, piece_rows
 from paceline.record.findings import Findings, stacked
 from paceline.record.ownops import OwnOps, own_ops
@@ -73,7 +73,7 @@ def _ordered(parts: list[Rows]) -> tuple[Rows, list[Int64]]:
     """All rows within steps in order of time, and for each part where its rows went (or NONE)."""
     rows = stacked(parts)
     kept = np.flatnonzero(rows.step != NONE)
-    kept = kept[np.lexsort((rows.rank_in_lane[kept], rows.start_ns[kept]))]
+    kept = kept[np.lexsort((rows.rank_in_lane[kept], rows.event[kept] != NONE, rows.start_ns[kept]))]
     place = np.full(len(rows), NONE, np.int64)
     place[kept] = np.arange(len(kept))
     borders = np.cumsum([len(part) for part in parts])[:-1]
@@ -124,13 +124,20 @@ class _Spots:
 
 
 def _deps(found: Findings, spots: _Spots) -> Int64:
-    """Links between ops that are in the graph; none from an op to itself or to a later one."""
+    """Links between ops that are in the graph; none from an op to itself or to a later one.
+
+    A launch is linked to the latency before its work and to the work itself: a drain asks for it.
+    """
     links = found.links
     src = spots.before(links.src_lane, links.src_ns, links.src_event)
     op = spots.after(links.dst_lane, links.dst_ns, links.dst_event)
-    known = (src != NONE) & (op != NONE) & (src < op)
     table = np.stack([op, src, links.kind.astype(np.int64), links.inferred.astype(np.int64)])
-    return table[:, known]
+    launch = (links.kind == DepKind.LAUNCH) & (links.dst_event != NONE)
+    itself = table[:, launch]
+    itself[0] = spots.op_of_event[links.dst_event[launch]]
+    table = np.concatenate([table, itself], axis=1)
+    op, src = table[:2]
+    return table[:, (src != NONE) & (op != NONE) & (src != op)]
 
 
 def _drains(found: Findings, spots: _Spots) -> Int64:
