@@ -42,7 +42,7 @@ def flatten(
     yields a segment, be it empty; empty self time of the others is dropped.
     """
     core = native()
-    run = core.flatten if core is not None and hasattr(core, "flatten") else plain_flatten
+    run = core.flatten if core is not None else plain_flatten
     owner, on, start, end, after_cut, borders = run(lane, start_ns, end_ns, cut_lane, cut_ns)
     return Segments(owner, on, start, end, after_cut.astype(np.bool_), borders)
 

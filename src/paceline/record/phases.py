@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.engine import native
 from paceline.graph import NONE, Phase
 from paceline.record.trace import Bool, Category, Int32, Int64
 from paceline.record.view import RankView
@@ -104,7 +105,15 @@ def _covering(view: RankView, chosen: Bool, lane: Int32, at_ns: Int64) -> Int64:
 
 
 def _outer(ends: Int64) -> Int64:
-    """For ranges in order of start: the nearest earlier one that ends later; -1 for none."""
+    """For ranges in order of start: the nearest earlier one that ends later; NONE for none."""
+    core = native()
+    run = core.outer_ranges if core is not None else plain_outer
+    found: Int64 = run(ends)
+    return found
+
+
+def plain_outer(ends: Int64) -> Int64:
+    """The specification of the native `outer_ranges`."""
     outer = np.full(len(ends), NONE, np.int64)
     open_rows: list[int] = []
     values = ends.tolist()

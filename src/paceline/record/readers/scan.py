@@ -5,14 +5,15 @@ write invalid JSON (unescaped quotes and backslashes, NaN), see `repair`.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
 
 from paceline.engine import native
+from paceline.record.findings import stacked
 from paceline.record.readers.rawevents import (
     ABSENT,
     TEXT_BASE,
@@ -22,6 +23,8 @@ from paceline.record.readers.rawevents import (
     RawEvents,
 )
 from paceline.record.readers.repair import mended
+
+T = TypeVar("T", Ranges, Arrows, MemoryMarks)
 
 BATCH: Final = 8 << 20
 """Bytes decoded at once: 33,000 events of a GPU trace, about 17 MB as structs."""
@@ -65,9 +68,7 @@ class Event(msgspec.Struct):
 def scan(chunks: Iterable[bytes]) -> RawEvents:
     """Read a trace with the fastest scanner there is."""
     core = native()
-    if core is None or not hasattr(core, "KinetoScan"):
-        return plain_scan(chunks)
-    return _native_scan(core, chunks)
+    return plain_scan(chunks) if core is None else _native_scan(core, chunks)
 
 
 def plain_scan(chunks: Iterable[bytes]) -> RawEvents:
@@ -89,6 +90,47 @@ def plain_scan(chunks: Iterable[bytes]) -> RawEvents:
     sink.take(batch)
     header = opening + b"[]" + closing
     return sink.done(header, whole=_is_object(header) or header.strip() == b"[]")
+
+
+def _native_scan(core: Any, chunks: Iterable[bytes]) -> RawEvents:
+    """The native scan; damaged events come back as text and are mended here."""
+    found = core.KinetoScan()
+    for chunk in chunks:
+        found.feed(chunk)
+    found.finish()
+    ranges, arrows, memory = found.ranges(), found.arrows(), found.memory()
+    mended_too = _Sink([_text(raw) for raw in found.names()], len(ranges[0]))
+    for piece in found.damaged():
+        mended_too.take_damaged(piece)
+    rest = mended_too.done(b"", whole=True)
+    header = found.header
+    return RawEvents(
+        header,
+        rest.names,
+        _joined(Ranges(*ranges), rest.ranges),
+        _joined(Arrows(*arrows), rest.arrows),
+        _joined(MemoryMarks(*memory), rest.memory),
+        found.details() + rest.details,
+        found.metadata() + rest.metadata,
+        rest.repaired,
+        rest.lost,
+        found.whole and (_is_object(header) or header.strip() == b"[]"),
+    )
+
+
+def _joined(first: T, second: T) -> T:
+    """Rows of both tables; the first itself where the second is empty, as it mostly is."""
+    if not len(second.pid):
+        return first
+    return stacked([first, second])
+
+
+def _text(raw: bytes) -> str:
+    """A name as it stands in the file, without its escapes."""
+    try:
+        return str(msgspec.json.decode(b'"' + raw + b'"'))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return raw.decode("utf-8", "replace")
 
 
 OPENING: Final = re.compile(rb'(?:\A\s*|"traceEvents"\s*:\s*)(\[)')
@@ -132,8 +174,9 @@ def _is_object(text: bytes) -> bool:
 class _Sink:
     """Collects decoded events as columns."""
 
-    def __init__(self) -> None:
-        self.names: dict[str, int] = {}
+    def __init__(self, names: Sequence[str] = (), first_row: int = 0) -> None:
+        self.names = {name: row for row, name in enumerate(names)}
+        self._first_row = first_row
         self.ranges: list[tuple[int, ...]] = []
         self.arrows: list[tuple[int, ...]] = []
         self.memory: list[tuple[int, ...]] = []
@@ -196,7 +239,7 @@ class _Sink:
         args = _ARGS.decode(event.args)
         name = self._name(event.name)
         if args.sync_kind or args.collective or event.name.startswith(DETAILED):
-            self.details.append((len(self.ranges), bytes(event.args)))
+            self.details.append((self._first_row + len(self.ranges), bytes(event.args)))
         row = (ord(event.ph), name, self._name(event.cat))
         row += (self._number(event.pid), self._number(event.tid), _ns(event.ts), _ns(event.dur))
         row += (_or(args.correlation), _or(args.external), _or(args.sequence))
