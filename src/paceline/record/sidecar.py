@@ -4,6 +4,10 @@ A run's folder holds, for each rank, `rank-<r>.trace.json` (Kineto, Chrome forma
 `rank-<r>.facts.jsonl` (this file), and for the whole job `job.json` (`Job`). Records are written
 as they become known, so what a killed worker left is readable up to its last whole line.
 
+What is too dear for every step is observed in one "detail" step before the recorded ones, with
+its own trace `rank-<r>.detail.json` (shapes, memory events). Steady steps run the same ops in the
+same order, so op i of a thread in the detail step describes op i of that thread in the others.
+
 Every `*_ns` stamp is Unix time in nanoseconds, the trace's `baseTimeNanoseconds + 1000 * ts`.
 Threads are the system's thread ids, the trace's `tid`. Every duration is in nanoseconds.
 """
@@ -81,7 +85,7 @@ class Step(Record, tag="step", frozen=True):
     index: int  # counts from 0 at the job's first optimizer step
     begin_ns: int
     end_ns: int
-    mode: str  # "warmup" | "plain" (steady, not instrumented) | "recorded"
+    mode: str  # "warmup" | "plain" (steady, not instrumented) | "detail" | "recorded"
     cpu_ns: int = 0  # this process's CPU time, all threads
     own_ns: int = 0  # time in the step that the recorder itself used, inside `own` intervals
     micro_batches: int = 1  # forward passes of the step
@@ -131,8 +135,28 @@ class Wait(Record, tag="wait", frozen=True):
     order: int = -1  # `Collective.order` waited for; -1: all that `group` or the step has in flight
 
 
+class Backward(Record, tag="backward", frozen=True):
+    """One call of `torch.autograd.backward`. Under DDP its last part is an unlabelled wait for all
+    buckets: from the last op's end to the first op after the last bucket's arrival, or the end."""
+
+    thread: int
+    begin_ns: int
+    end_ns: int
+    synced: bool = False  # DDP reduced gradients in it (not under `no_sync`)
+
+
+class Layer(Record, tag="layer", frozen=True):
+    """Forward of one module, in the detail step."""
+
+    module: str  # path: "layers.3.linear1"; "" the model itself
+    kind: str  # class name
+    thread: int
+    begin_ns: int
+    end_ns: int
+
+
 class Gradient(Record, tag="gradient", frozen=True):
-    """A parameter's gradient became ready (the last time in a step is the one that counts)."""
+    """A parameter's gradient became ready, in the detail step; the last one in a step counts."""
 
     parameter: int
     step: int
@@ -193,6 +217,8 @@ AnyRecord = (
     | Own
     | Collective
     | Wait
+    | Backward
+    | Layer
     | Gradient
     | Data
     | Memory
@@ -225,6 +251,10 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
 
 def trace_name(rank: int) -> str:
     return f"rank-{rank}.trace.json"
+
+
+def detail_name(rank: int) -> str:
+    return f"rank-{rank}.detail.json"
 
 
 def facts_name(rank: int) -> str:
