@@ -85,7 +85,7 @@ class Step(Record, tag="step", frozen=True):
     index: int  # counts from 0 at the job's first optimizer step
     begin_ns: int
     end_ns: int
-    mode: str  # "warmup" | "plain" (steady, not instrumented) | "detail" | "recorded"
+    mode: str  # "plain" (steady, not instrumented) | "detail" | "recorded" | others: ignore
     cpu_ns: int = 0  # this process's CPU time, all threads
     own_ns: int = 0  # time in the step that the recorder itself used, inside `own` intervals
     micro_batches: int = 1  # forward passes of the step
