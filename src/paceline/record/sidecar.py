@@ -194,7 +194,6 @@ class Cost(Record, tag="cost", frozen=True):
     op_ns: float  # one op event of the profiler
     plain_step_ns: int = 0  # median un-instrumented steady step of this job
     recorded_step_ns: int = 0  # median recorded step
-    ops_per_step: int = 0
 
 
 class End(Record, tag="end", frozen=True):

@@ -12,7 +12,7 @@ import torch
 from torch.nn.modules import module as torch_module
 
 from paceline.record.sidecar import Gradient, Layer, Record
-from paceline.record.torch_facts import clean_path, root_modules
+from paceline.record.torch_facts import Model
 
 
 class DetailWatch:
@@ -27,15 +27,13 @@ class DetailWatch:
         self._layers: list[Layer] = []
         self._gradients: list[Gradient] = []
 
-    def install(self, parameters: list[Any]) -> None:
-        for root in root_modules(parameters):
-            for path, module in root.named_modules():
-                self._paths.setdefault(id(module), clean_path(path))
+    def install(self, model: Model) -> None:
+        self._paths = model.paths
         self._hooks = [
             torch_module.register_module_forward_pre_hook(self._enter),
             torch_module.register_module_forward_hook(self._leave, always_call=True),
         ]
-        for index, tensor in enumerate(parameters):
+        for index, tensor in enumerate(model.tensors):
             if tensor.requires_grad and tensor.is_leaf:
                 hook = self._ready(index)
                 self._hooks.append(tensor.register_post_accumulate_grad_hook(hook))

@@ -8,13 +8,15 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
-from paceline.record.sidecar import Bucket, Group, Host, Parameter, Record
+from paceline.record.sidecar import Bucket, Group, Host, Parameter
 
 
 def host_facts(command: Iterable[str] = ()) -> Host:
@@ -46,7 +48,7 @@ def link_speeds(folder: Path = Path("/sys/class/net")) -> dict[str, int]:
     return {path.name: _speed(path / "speed") for path in sorted(folder.glob("*"))}
 
 
-def job_facts() -> Iterator[Group]:
+def group_facts() -> Iterator[Group]:
     """The process groups of which this rank is a member."""
     if not (dist.is_available() and dist.is_initialized()):
         return
@@ -56,21 +58,35 @@ def job_facts() -> Iterator[Group]:
         yield Group(name=name, ranks=ranks, backend=dist.get_backend(group), axis=group.group_desc)
 
 
-def model_facts(optimizer: Any) -> tuple[list[Any], list[Record]]:
-    """The optimizer's tensors, and the records that name them and DDP's buckets of them."""
+@dataclass(frozen=True)
+class Model:
+    """What an optimizer trains: its tensors, the modules that own them, and what to write of it."""
+
+    tensors: list[Any] = field(default_factory=list)
+    paths: dict[int, str] = field(default_factory=dict)  # id of a module -> its path
+    replicas: list[Any] = field(default_factory=list)  # DistributedDataParallel modules
+    parameters: list[Parameter] = field(default_factory=list)
+    buckets: list[Bucket] = field(default_factory=list)
+
+
+def model_facts(optimizer: Any) -> Model:
+    """Find the model through the optimizer: the script hands nothing over."""
     tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
     roots = root_modules(tensors)
-    names = {id(p): (n, m) for root in roots for n, m, p in _named(root)}
-    records: list[Record] = [
-        _parameter(index, tensor, *names.get(id(tensor), (f"parameter {index}", "")))
-        for index, tensor in enumerate(tensors)
-    ]
+    named = [(path, module) for root in roots for path, module in root.named_modules()]
+    names = {id(p): (name, layer) for path, m in named for name, layer, p in _named(path, m)}
+    replicas = [(path, m) for path, m in named if isinstance(m, DistributedDataParallel)]
     index_of = {id(tensor): index for index, tensor in enumerate(tensors)}
-    for root in roots:
-        for path, module in root.named_modules():
-            if isinstance(module, torch.nn.parallel.DistributedDataParallel):
-                records += _buckets(module, path, index_of)
-    return tensors, records
+    return Model(
+        tensors=tensors,
+        paths={id(module): clean_path(path) for path, module in named},
+        replicas=[module for _, module in replicas],
+        parameters=[
+            _parameter(index, tensor, *names.get(id(tensor), (f"parameter {index}", "")))
+            for index, tensor in enumerate(tensors)
+        ],
+        buckets=[bucket for path, m in replicas for bucket in _buckets(m, path, index_of)],
+    )
 
 
 def root_modules(tensors: list[Any]) -> list[torch.nn.Module]:
@@ -87,11 +103,11 @@ def clean_path(path: str) -> str:
     return ".".join(part for part in path.split(".") if part not in _WRAPPERS)
 
 
-def _named(root: torch.nn.Module) -> Iterator[tuple[str, str, Any]]:
-    for path, module in root.named_modules():
-        layer = clean_path(path)
-        for name, tensor in module.named_parameters(recurse=False):
-            yield (f"{layer}.{name}" if layer else name), layer, tensor
+def _named(path: str, module: torch.nn.Module) -> Iterator[tuple[str, str, Any]]:
+    """Name, layer and tensor of a module's own parameters."""
+    layer = clean_path(path)
+    for name, tensor in module.named_parameters(recurse=False):
+        yield (f"{layer}.{name}" if layer else name), layer, tensor
 
 
 def _parameter(index: int, tensor: Any, name: str, module: str) -> Parameter:

@@ -1,6 +1,8 @@
 """Collectives in torch's flight recorder: group, sequence, sizes and the moment of issue."""
 
+import threading
 from dataclasses import dataclass
+from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -33,6 +35,7 @@ class Flight:
     output_bytes: int
     dtype: str
     created_ns: int
+    thread: int  # the system's id of the issuing thread; 0 where it is not one of Python's
 
 
 class _Entry(msgspec.Struct):
@@ -41,6 +44,7 @@ class _Entry(msgspec.Struct):
     profiling_name: str
     time_created_ns: int
     is_p2p: bool = False
+    thread_id: str = ""
     input_sizes: list[list[int]] = []
     input_dtypes: list[str] = []
     output_sizes: list[list[int]] = []
@@ -51,24 +55,26 @@ class _Dump(msgspec.Struct):
     entries: list[_Entry] = []
 
 
-def flights() -> list[Flight]:
-    """Every collective still in the flight recorder's ring, oldest first."""
+def flights(since_ns: int, until_ns: int) -> list[Flight]:
+    """Collectives issued between two moments, oldest first, as far as the ring still holds them."""
     if not (dist.is_available() and dist.is_initialized()):
         return []
     found: list[Flight] = []
+    native = {str(t.ident): t.native_id or 0 for t in threading.enumerate()}
     for dump in _dumps():
         read = msgspec.json.decode(dump, type=_Dump)
-        found += [_flight(entry) for entry in read.entries if not entry.is_p2p]
-    return sorted(found, key=lambda flight: flight.created_ns)
+        found += [_flight(e, native.get(e.thread_id, 0)) for e in read.entries if not e.is_p2p]
+    wanted = [flight for flight in found if since_ns <= flight.created_ns <= until_ns]
+    return sorted(wanted, key=lambda flight: flight.created_ns)
 
 
 def _dumps() -> list[Any]:
-    c10d = __import__("torch._C._distributed_c10d", fromlist=["_"])
+    c10d = import_module("torch._C._distributed_c10d")
     names = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
     return [getattr(c10d, name)() for name in names if hasattr(c10d, name)]
 
 
-def _flight(entry: _Entry) -> Flight:
+def _flight(entry: _Entry, thread: int) -> Flight:
     backend, _, called = entry.profiling_name.partition(":")
     op = canonical(called or backend)
     return Flight(
@@ -80,6 +86,7 @@ def _flight(entry: _Entry) -> Flight:
         output_bytes=_total(entry.output_sizes, entry.output_dtypes),
         dtype=_DTYPES.get(entry.input_dtypes[0], "") if entry.input_dtypes else "",
         created_ns=entry.time_created_ns,
+        thread=thread,
     )
 
 

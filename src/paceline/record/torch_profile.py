@@ -15,6 +15,7 @@ class Session:
 
     def __init__(self, path: Path, *, detail: bool) -> None:
         self.path = path
+        self.detail = detail
         self.paused_ns = 0
         self._profile = profile(
             activities=_activities(), record_shapes=detail, profile_memory=detail, acc_events=False
@@ -55,13 +56,12 @@ def op_cost_ns(repeats: int = 5, ops: int = 400) -> float:
     return max(0.0, (watched - bare) / ops)
 
 
-def cost_of(plain_ns: list[int], recorded_ns: list[int], ops_per_step: int) -> Cost:
+def cost_of(plain_ns: list[int], recorded_ns: list[int]) -> Cost:
     """The cost model of a finished recording."""
     return Cost(
         op_ns=op_cost_ns(),
         plain_step_ns=int(statistics.median(plain_ns)) if plain_ns else 0,
         recorded_step_ns=int(statistics.median(recorded_ns)) if recorded_ns else 0,
-        ops_per_step=ops_per_step,
     )
 
 

@@ -20,8 +20,10 @@ from torch.optim import optimizer as torch_optimizer
 from paceline.record import sidecar
 from paceline.record.torch_comms import CommunicationWatch
 from paceline.record.torch_detail import DetailWatch
-from paceline.record.torch_facts import host_facts, job_facts, model_facts
-from paceline.record.torch_profile import Session
+from paceline.record.torch_facts import Model, group_facts, host_facts, model_facts
+from paceline.record.torch_flight import flights
+from paceline.record.torch_issued import issued
+from paceline.record.torch_profile import Session, cost_of
 from paceline.record.torch_schedule import Mode, Schedule, agreed_start
 
 log = logging.getLogger(__name__)
@@ -55,9 +57,8 @@ class Recorder:
         self._session: Session | None = None
         self._comms = CommunicationWatch(self._write)
         self._detail: DetailWatch | None = None
-        self._parameters: list[Any] = []
+        self._model = Model()
         self._trace = ""
-        self._events = 0
         self._finished = False
         self.rank = 0
 
@@ -172,10 +173,10 @@ class Recorder:
         if upcoming is Mode.DETAIL:
             self._describe(optimizer)
             self._detail = DetailWatch(self._write, self._index)
-            self._detail.install(self._parameters)
+            self._detail.install(self._model)
             self._open_session(detail=True)
         elif upcoming is Mode.SETTLE:
-            self._comms.install()
+            self._comms.install(self._model.replicas)
             self._open_session(detail=False)
         elif upcoming is Mode.RECORDED:
             self._comms.clear()
@@ -183,8 +184,8 @@ class Recorder:
             self._pause_session()
 
     def _describe(self, optimizer: Any) -> None:
-        self._parameters, model = model_facts(optimizer)
-        for record in (*job_facts(), *model):
+        self._model = model_facts(optimizer)
+        for record in (*group_facts(), *self._model.parameters, *self._model.buckets):
             self._write(record)
 
     def _open_session(self, *, detail: bool) -> None:
@@ -207,10 +208,14 @@ class Recorder:
         if session is None:
             return
         session.stop()
-        for record in self._comms.collectives(until_ns=session.paused_ns):
-            self._write(record)
         session.export()
+        if session.detail:
+            return
         self._trace = session.path.name
+        flown = flights(self._comms.since_ns, session.paused_ns)
+        for record in issued(self._comms.seen, flown, self._model.buckets):
+            self._write(record)
+        self._write(cost_of(self._times[Mode.PLAIN], self._times[Mode.RECORDED]))
         self._comms.clear()
 
     def _write(self, record: sidecar.Record) -> None:
