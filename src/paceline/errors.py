@@ -11,3 +11,7 @@ class GraphError(PacelineError):
 
 class FileError(PacelineError):
     """A file is missing, truncated, foreign, from the future, or cannot be written."""
+
+
+class ReplayError(PacelineError):
+    """A graph cannot be replayed: unpriced durations, ops that wait for each other for ever."""

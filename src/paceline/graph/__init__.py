@@ -26,6 +26,7 @@ from paceline.graph.kinds import (
     OpKind,
     Phase,
 )
+from paceline.graph.law import check
 
 __all__ = [
     "NONE",
@@ -50,4 +51,5 @@ __all__ = [
     "OpKind",
     "Phase",
     "Spread",
+    "check",
 ]
