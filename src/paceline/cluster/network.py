@@ -169,13 +169,14 @@ def _nic(cluster: Cluster, host: int, device: int) -> int:
 
 
 def _inside_links(cluster: Cluster) -> list[OneWay]:
-    found = []
+    found, share = [], cluster.transport.fabric_efficiency
     for h, d in cluster.places:
         host = cluster.hosts[h]
         if host.fabric is not None:
             name, fabric = f"{host.name}.{d}", host.fabric
-            found.append(OneWay(f"{name} out", fabric.free_up_bytes_per_s, fabric.latency_ns))
-            found.append(OneWay(f"{name} in", fabric.free_down_bytes_per_s, 0))
+            out, back = fabric.free_up_bytes_per_s * share, fabric.free_down_bytes_per_s * share
+            found.append(OneWay(f"{name} out", out, fabric.latency_ns))
+            found.append(OneWay(f"{name} in", back, 0))
     return found
 
 

@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from paceline.cost.basis import Basis
 from paceline.cost.collectives.algorithm import Algorithm, Call
 from paceline.cost.collectives.all_to_all import AllToAll
 from paceline.cost.collectives.chain import Chain
@@ -17,7 +18,7 @@ from paceline.cost.collectives.multi_ring import MultiRing
 from paceline.cost.collectives.parameter_server import ParameterServer
 from paceline.cost.collectives.point_to_point import PointToPoint
 from paceline.cost.collectives.ring import Ring
-from paceline.errors import PacelineError
+from paceline.cost.errors import CostError
 from paceline.graph.kinds import Collective
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -37,10 +38,6 @@ ALGORITHMS: dict[str, Algorithm] = {
 }
 
 
-class CostError(PacelineError):
-    """A duration cannot be found."""
-
-
 @dataclass(frozen=True)
 class Library:
     """What a communication library adds to the network: its algorithms, and its own time.
@@ -55,6 +52,7 @@ class Library:
     message_ns: float = 0.0
     reduce_bytes_per_s: float = 0.0
     tree_below_bytes: int = 0  # all-reduce across hosts below this goes by tree
+    basis: Basis = Basis.DATASHEET
 
     def __hash__(self) -> int:
         return hash((self.name, self.call_ns, self.message_ns, self.reduce_bytes_per_s))
@@ -62,14 +60,7 @@ class Library:
     def using(self, **algorithms: str) -> "Library":
         """The same with other algorithms: `library.using(all_reduce="ring")`."""
         chosen = dict(self.algorithms) | {Collective[k.upper()]: v for k, v in algorithms.items()}
-        return Library(
-            self.name,
-            chosen,
-            self.call_ns,
-            self.message_ns,
-            self.reduce_bytes_per_s,
-            self.tree_below_bytes,
-        )
+        return replace(self, algorithms=chosen)
 
 
 _GLOO_ALL = dict.fromkeys(Gloo.serves, "gloo")
