@@ -1,6 +1,7 @@
 """What depends on what: the graph of all ranks, its words, its builder."""
 
 from paceline.graph.builder import GraphBuilder
+from paceline.graph.files import load_extra, load_graph, save_graph
 from paceline.graph.graph import (
     Dependencies,
     Device,
@@ -26,6 +27,7 @@ from paceline.graph.kinds import (
     OpKind,
     Phase,
 )
+from paceline.graph.structure import check_structure
 
 __all__ = [
     "NONE",
@@ -50,4 +52,8 @@ __all__ = [
     "OpKind",
     "Phase",
     "Spread",
+    "check_structure",
+    "load_extra",
+    "load_graph",
+    "save_graph",
 ]

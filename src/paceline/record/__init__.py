@@ -1,0 +1,1 @@
+"""What happened on every rank: recorder, readers, clocks, and `build`, which joins them."""
