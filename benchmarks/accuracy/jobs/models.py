@@ -32,7 +32,9 @@ def mlp(batch: int = 64) -> Task:
 
 def resnet20(batch: int = 16) -> Task:
     stages = [(16, 16, 1), (16, 32, 2), (32, 64, 2)]
-    blocks = [Block(a if i == 0 else b, b, s if i == 0 else 1) for a, b, s in stages for i in range(3)]
+    blocks = [
+        Block(a if i == 0 else b, b, s if i == 0 else 1) for a, b, s in stages for i in range(3)
+    ]
     stem = [nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)]
     targets = torch.randint(10, (batch,))

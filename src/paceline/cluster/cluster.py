@@ -1,4 +1,4 @@
-"""`Cluster`: hosts, their devices, the links between them. What `replay` simulates and `lab` builds.
+"""`Cluster`: hosts, devices, links. What `replay` simulates and `lab` stands up.
 
 Workers fill hosts in order: worker 0 is the first device of the first host. Rates are bytes a
 second, times nanoseconds; `up` is from the host into the network.

@@ -4,6 +4,7 @@ from paceline.lab.errors import LabError, WorkerError
 from paceline.lab.lab import Lab
 from paceline.lab.launch import Finished, Job
 from paceline.lab.layout import End, Layout, Node, Stack, Wire
+from paceline.lab.plan import plan
 from paceline.lab.teardown import standing, tear_down
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Stack",
     "Wire",
     "WorkerError",
+    "plan",
     "standing",
     "tear_down",
 ]

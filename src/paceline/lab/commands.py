@@ -136,5 +136,3 @@ def batch(tool: str, lines: list[str], *, force: bool = False) -> str:
         return ""
     flag = "-force " if force else ""
     return "\n".join([f"{tool} {flag}-batch - <<'END'", *lines, "END"])
-
-

@@ -15,11 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType, TracebackType
 
+from paceline.cluster import Cluster, dump, parse
 from paceline.lab import commands, quota, registry
 from paceline.lab.access import Access, open_access, require_tools
 from paceline.lab.errors import LabError
-from paceline.lab.launch import Finished, Job, see_through, seats
-from paceline.lab.layout import Layout
+from paceline.lab.launch import Finished, Job, seats, see_through
+from paceline.lab.plan import plan
 from paceline.lab.teardown import access_of, tear_down
 
 
@@ -30,9 +31,10 @@ class Lab:
     can catch, the next lab of that name, or `paceline lab down --all`, clears what is left.
     """
 
-    def __init__(self, layout: Layout, *, cluster_file: str = "") -> None:
-        self.layout = layout
-        self._entry = registry.Entry(layout.name, cluster=cluster_file)
+    def __init__(self, cluster: Cluster, name: str = "") -> None:
+        self.cluster = cluster
+        self.layout = plan(cluster, name or f"lab-{os.getpid()}")
+        self._entry = registry.Entry(self.layout.name, cluster=dump(cluster))
         self._access: Access | None = None
 
     def __enter__(self) -> "Lab":
@@ -75,16 +77,17 @@ class Lab:
         tear_down(self.layout.name)
 
     @staticmethod
-    def find(layout: Layout) -> "Lab":
+    def find(name: str) -> "Lab":
         """The standing lab of this name."""
-        lab = Lab(layout)
-        lab._entry = registry.find(layout.name)
-        lab._access = access_of(lab._entry)
-        if lab._access is None:
+        entry = registry.find(name)
+        access = access_of(entry)
+        if access is None or not entry.cluster:
             raise LabError(
-                f"lab {layout.name} has ended: what kept it open was killed. "
-                f"Clear it with `paceline lab down --name {layout.name}` and build it again."
+                f"lab {name} is not whole: what built it, or kept it open, was killed. "
+                f"Clear it with `paceline lab down --name {name}` and build it again."
             )
+        lab = Lab(parse(entry.cluster), name)
+        lab._entry, lab._access = entry, access
         return lab
 
     def run(

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def is_torchrun(command: Sequence[str]) -> bool:
 
 def environment(layout: Layout, job: Job) -> dict[str, str]:
     """What every process of a job needs; the job's own settings win."""
-    threads = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return {
         **threads,
         "MASTER_ADDR": layout.address(layout.places[0]),
@@ -139,9 +140,7 @@ class _Started:
     log: Path
 
 
-def _start(
-    access: Access, layout: Layout, seat: Seat, log: Path, group: Path | None
-) -> _Started:
+def _start(access: Access, layout: Layout, seat: Seat, log: Path, group: Path | None) -> _Started:
     # The kernel ends a worker whose launcher was killed: nothing is left running after a crash.
     inner = ["setpriv", "--pdeathsig", "KILL", "--", *seat.command]
     command = access.command(inner, layout.namespace(seat.node))
@@ -167,16 +166,21 @@ def _wait(
     watch: Callable[[str], None] | None,
 ) -> None:
     """Until all have ended; raises for the first that fails, or for all when time is up."""
-    with selectors.DefaultSelector() as selector, started[0].log.open(errors="replace") as first:
+    with (
+        ExitStack() as stack,
+        selectors.DefaultSelector() as selector,
+        started[0].log.open(errors="replace") as first,
+    ):
         for one in started:
-            selector.register(os.pidfd_open(one.process.pid), selectors.EVENT_READ, one)
+            end = os.pidfd_open(one.process.pid)
+            stack.callback(os.close, end)
+            selector.register(end, selectors.EVENT_READ, one)
         while selector.get_map():
             ready = selector.select(min(0.2, max(0.0, deadline - time.monotonic())))
             if watch is not None and (text := first.read()):
                 watch(text)
             for key, _ in ready:
                 selector.unregister(key.fileobj)
-                os.close(key.fd)
                 _require_good_end(key.data)
             if selector.get_map() and time.monotonic() >= deadline:
                 slow = [key.data for key in selector.get_map().values()]

@@ -14,7 +14,8 @@ from paceline.lab.errors import LabError
 PREFIX = "paceline"
 """Everything that the lab makes is called `paceline.<lab>.<node>`; only such names are torn down."""
 
-NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,23}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
+DEFAULT_QUEUE_BYTES = 300_000
 LOWEST_BITS_PER_S = 8_000  # tc's resolution is a byte a second; below this a packet takes seconds
 
 
@@ -38,7 +39,7 @@ class End:
 
     node: int  # row of `Layout.nodes`
     bits_per_s: int
-    queue_bytes: int = 300_000
+    queue_bytes: int = DEFAULT_QUEUE_BYTES
     loss: float = 0.0  # share of the packets sent from this end that vanish at random
 
     def __post_init__(self) -> None:
@@ -148,5 +149,5 @@ def require_name(what: str, name: str) -> None:
     if not NAME.fullmatch(name):
         raise LabError(
             f"{what} name {name!r} is not allowed; "
-            "use up to 24 lower-case letters, digits and dashes"
+            "use up to 32 letters, digits, dashes and underscores"
         )

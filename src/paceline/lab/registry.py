@@ -38,7 +38,7 @@ class Entry:
     name: str
     owner: Process | None = None  # whose end ends the lab; None: it stands until `lab down`
     holder: Process | None = None  # keeps its user namespace open; None: root's
-    cluster: str = ""  # the file that it was built from
+    cluster: str = ""  # YAML of what it stands for
 
     @property
     def abandoned(self) -> bool:

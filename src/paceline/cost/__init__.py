@@ -1,0 +1,1 @@
+"""How long it would take: compute, collectives, memory, and what each price rests on."""
