@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from paceline.cluster import Cluster, Device, Host, LeafSpine, Link
+from paceline.cluster import Cluster, Device, Host, LeafSpine, Link, Transport
 from paceline.lab import Lab, LabError, WorkerError, standing, tear_down
 from paceline.lab.access import Access
 from paceline.lab.teardown import namespaces
@@ -152,7 +153,8 @@ def test_a_killed_lab_leaves_no_process_and_goes_by_name() -> None:
         "from paceline.lab import Lab\n"
         "hosts = tuple(Host(f'h{i}', Device('core')) for i in range(2))\n"
         f"with Lab(Cluster(hosts, Link.both_ways(1e6)), '{NAME}') as lab:\n"
-        "    lab.run(['sh', '-c', 'echo started; exec sleep 100'], watch=lambda t: print(t, flush=True))\n"
+        "    command = ['sh', '-c', 'echo started; exec sleep 100']\n"
+        "    lab.run(command, watch=lambda text: print(text, flush=True))\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", maker], stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -182,10 +184,6 @@ def test_the_next_lab_of_that_name_clears_what_a_killed_one_left() -> None:
 
 
 def test_a_refused_congestion_control_leaves_nothing_and_says_what_to_do() -> None:
-    from dataclasses import replace
-
-    from paceline.cluster import Transport
-
     made = replace(cluster(Link.both_ways(1e6)), transport=Transport(congestion="nonesuch"))
     with pytest.raises(LabError, match="tcp_allowed_congestion_control"):
         Lab(made, NAME).up()

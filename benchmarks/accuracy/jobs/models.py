@@ -1,6 +1,6 @@
 """Three small models whose steps are spent in different ways, each with its data and its loss.
 
-mlp: 25 MB of gradients in three large tensors, little compute. resnet20: 1 MB of gradients in 65
+mlp: 25 MB of gradients in six large layers, little compute. resnet20: 1 MB of gradients in 65
 tensors, much compute, buffers broadcast every step. transformer: 14 MB in 52 tensors.
 """
 
@@ -22,19 +22,18 @@ class Task:
     loss: Callable[[Tensor, Tensor], Tensor]
 
 
-def mlp(batch: int = 64) -> Task:
-    model = nn.Sequential(
-        nn.Linear(1024, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 10)
+def mlp(batch: int = 128, width: int = 1024, layers: int = 6) -> Task:
+    stack = [part for _ in range(layers) for part in (nn.Linear(width, width), nn.ReLU())]
+    targets = torch.randint(width, (batch,))
+    return Task(
+        nn.Sequential(*stack[:-1]), torch.randn(batch, width), targets, functional.cross_entropy
     )
-    targets = torch.randint(10, (batch,))
-    return Task(model, torch.randn(batch, 1024), targets, functional.cross_entropy)
 
 
 def resnet20(batch: int = 16) -> Task:
-    stages = [(16, 16, 1), (16, 32, 2), (32, 64, 2)]
-    blocks = [
-        Block(a if i == 0 else b, b, s if i == 0 else 1) for a, b, s in stages for i in range(3)
-    ]
+    shapes = [(16, 16, 1)] * 3 + [(16, 32, 2), (32, 32, 1), (32, 32, 1)]
+    shapes += [(32, 64, 2), (64, 64, 1), (64, 64, 1)]
+    blocks = [Block(inner, outer, stride) for inner, outer, stride in shapes]
     stem = [nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)]
     targets = torch.randint(10, (batch,))

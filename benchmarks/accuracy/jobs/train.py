@@ -25,9 +25,7 @@ def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     task = MODELS[options.model]()
-    # None is DDP's own default: a first bucket of 1 MiB, then 25; a number makes all of that size.
-    bucket = None if options.bucket_mb == 25 else options.bucket_mb
-    model = DistributedDataParallel(task.model, bucket_cap_mb=bucket)
+    model = DistributedDataParallel(task.model, bucket_cap_mb=options.bucket_mb)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     marks: list[tuple[float, float, float]] = []
     for _ in range(options.warmup + options.steps):

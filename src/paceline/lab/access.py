@@ -14,7 +14,7 @@ from paceline.lab.commands import Script
 from paceline.lab.errors import LabError
 
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "setpriv": "util-linux"}
-"""Commands the lab needs and the Debian package of each; `nft` only where packets are to be lost."""
+"""Commands the lab needs and the Debian package of each; `nft` only to lose packets."""
 
 _HOLD = "mount -t tmpfs paceline /run && mkdir /run/netns && echo ready && exec sleep infinity"
 

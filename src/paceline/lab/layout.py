@@ -12,7 +12,7 @@ from functools import cached_property
 from paceline.lab.errors import LabError
 
 PREFIX = "paceline"
-"""Everything that the lab makes is called `paceline.<lab>.<node>`; only such names are torn down."""
+"""What the lab makes is called `paceline.<lab>.<node>`; only such names are torn down."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 DEFAULT_QUEUE_BYTES = 300_000
