@@ -11,7 +11,7 @@ import numpy as np
 
 from paceline.weave import ops
 from paceline.weave.layout import Reduction, Sliced, TensorType, slice_bounds
-from paceline.weave.numbers import Array, UInt64, identity, keep_mask, load, store
+from paceline.weave.numbers import Array, identity, keep_mask, load, store
 from paceline.weave.rules import joint_dtype
 
 
@@ -38,9 +38,9 @@ def cut(kind: TensorType, index: int) -> tuple[slice, ...]:
     return (*[slice(None)] * kind.layout.dim, slice(start, end))
 
 
-def global_index(kind: TensorType, index: int) -> UInt64:
+def global_index(kind: TensorType, index: int) -> Array:
     """Row-major position in the global tensor of each element that rank `index` holds."""
-    whole = np.arange(kind.size, dtype=np.uint64).reshape(kind.shape)
+    whole = np.arange(kind.size, dtype=np.int64).reshape(kind.shape)
     return whole[cut(kind, index)]
 
 
@@ -75,10 +75,9 @@ def _unary(op: ops.Unary, step: Step, x: Array) -> Array:
 
 
 def _binary(op: ops.Binary, step: Step, a: Array, b: Array) -> Array:
-    """Numbers are rounded to the tensors' type before they meet them."""
+    """In the type that operations on the tensors compute in; numbers are rounded to that."""
     dtype = joint_dtype(step.args)
-    left, right = (load(store(x, dtype), dtype) for x in (a, b))
-    return np.asarray(_BINARY[op.kind](left, right))
+    return np.asarray(_BINARY[op.kind](load(a, dtype), load(b, dtype)))
 
 
 def _cast(op: ops.Cast, step: Step, x: Array) -> Array:

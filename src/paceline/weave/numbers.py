@@ -16,7 +16,8 @@ from paceline.graph import DType
 from paceline.weave.layout import Reduction
 
 Array = NDArray[Any]
-UInt64 = NDArray[np.uint64]
+Index = Any
+"""An int64 array of NumPy or torch."""
 
 STORAGE: dict[DType, type[np.generic]] = {
     DType.FLOAT64: np.float64,
@@ -38,7 +39,7 @@ def store(values: Array, dtype: DType) -> Array:
 
 
 def load(values: Array, dtype: DType) -> Array:
-    """Stored values in the type in which operations on `dtype` compute."""
+    """Values in the type in which operations on `dtype` compute; numbers are rounded to it."""
     return values.astype(_COMPUTE.get(dtype, STORAGE[dtype]), copy=False)
 
 
@@ -51,13 +52,12 @@ def round_bfloat16(values: Array) -> NDArray[np.float32]:
     return np.where(np.isnan(values), np.float32(np.nan), rounded.view(np.float32))
 
 
-def keep_mask(seed: int, site: int, index: UInt64, p: float) -> NDArray[np.bool_]:
+def keep_mask(seed: int, site: int, index: Index, p: float) -> Any:
     """Which elements Dropout keeps: word 0 of Philox with key = seed (low, high) and counter =
-    (index low, index high, site, 0) is not below p * 2^32."""
-    counter = (index & _LOW, index >> _SHIFT, np.full_like(index, site), np.zeros_like(index))
-    return philox((seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF), counter) >= np.uint64(
-        threshold(p)
-    )
+    (index low, index high, site, 0) is not below p * 2^32. `index` is an int64 array of NumPy or
+    torch, and so is the answer."""
+    counter = (index & _LOW, (index >> 32) & _LOW, index * 0 + site, index * 0)
+    return philox((seed & _LOW, (seed >> 32) & _LOW), counter) >= threshold(p)
 
 
 def threshold(p: float) -> int:
@@ -65,22 +65,21 @@ def threshold(p: float) -> int:
     return int(p * 2**32)
 
 
-_LOW = np.uint64(0xFFFFFFFF)
-_SHIFT = np.uint64(32)
+_LOW = 0xFFFFFFFF
 
 
-def philox(key: tuple[int, int], counter: tuple[UInt64, UInt64, UInt64, UInt64]) -> UInt64:
-    """Word 0 of Philox4x32-10; 32-bit words in 64-bit arrays."""
+def philox(key: tuple[int, int], counter: tuple[Index, Index, Index, Index]) -> Any:
+    """Word 0 of Philox4x32-10; 32-bit words in int64 arrays, whose products wrap."""
     (key0, key1), (c0, c1, c2, c3) = key, counter
     for _ in range(10):
-        left, right = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
+        left, right = c0 * 0xD2511F53, c2 * 0xCD9E8D57
         c0, c1, c2, c3 = (
-            (right >> _SHIFT) ^ c1 ^ np.uint64(key0),
+            ((right >> 32) & _LOW) ^ c1 ^ key0,
             right & _LOW,
-            (left >> _SHIFT) ^ c3 ^ np.uint64(key1),
+            ((left >> 32) & _LOW) ^ c3 ^ key1,
             left & _LOW,
         )
-        key0, key1 = (key0 + 0x9E3779B9) & 0xFFFFFFFF, (key1 + 0xBB67AE85) & 0xFFFFFFFF
+        key0, key1 = (key0 + 0x9E3779B9) & _LOW, (key1 + 0xBB67AE85) & _LOW
     return c0
 
 
