@@ -3,7 +3,10 @@
 
 namespace nb = nanobind;
 
+void bind_place(nb::module_& m);
+
 NB_MODULE(_core, m) {
     m.doc() = "Paceline's native core: flat arrays in, flat arrays out.";
     m.attr("compiler") = __VERSION__;
+    bind_place(m);
 }

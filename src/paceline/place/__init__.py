@@ -1,0 +1,1 @@
+"""Which op on which device."""

@@ -1,0 +1,1 @@
+"""Placement of an operator graph on accelerators and CPUs."""
