@@ -304,10 +304,12 @@ std::vector<Stage> Run::stages() const {
     return found;
 }
 
-// Shares of the way from the lower to the upper bound, to be tried one after another: a low bound
-// is refuted fast, and is proven on the way.
-std::vector<double> shares(int64_t ideals) {
-    if (ideals > 2000) return {0.06, 0.2, 0.5, 1.0};
+// Bounds to try one after another, as shares of the way from the lower to the upper bound. A run
+// costs about the same whether it refutes or finds, but less under a low bound: where the two are
+// far apart, a first run half-way pays.
+std::vector<double> shares(const Limits& limits, int64_t ideals) {
+    const bool far = limits.upper_bound > 1.3 * limits.lower_bound;
+    if (ideals > 2000 && far && limits.lower_bound > 0) return {0.4, 1.0};
     return {1.0};
 }
 
@@ -325,7 +327,7 @@ Answer place(const Problem& problem, const Limits& limits) {
         return answer;
     }
     const Tables tables(problem, ideals);
-    for (double share : shares(answer.ideals)) {
+    for (double share : shares(limits, answer.ideals)) {
         const double bound =
             limits.lower_bound + share * (limits.upper_bound - limits.lower_bound);
         Run run(tables, bound, deadline);
