@@ -83,8 +83,12 @@ class Run {
     friend class Walk;
     double* row(int32_t ideal) { return &best_[static_cast<size_t>(ideal) * states_]; }
     const double* row(int32_t ideal) const { return &best_[static_cast<size_t>(ideal) * states_]; }
+    double joined(double chain, double load) const {
+        return p_.total ? chain + load : std::max(chain, load);
+    }
     // Can `cpus` and `accelerators` do so much work, of which `cut` must be communicated?
     bool fits(int cpus, int accelerators, double work, double cut) const {
+        if (p_.total) return true;
         const double room = accelerators * bound_ + cpus * relief_;
         return (cpus ? work : work + cut) <= room * (1 + 1e-9) + 1e-12;
     }
@@ -219,7 +223,7 @@ class Walk {
         for (int c = on_cpu; c <= p_.cpus; ++c)
             for (int a = on_cpu ? 0 : replicas; a <= p_.accelerators; ++a) {
                 const int s = c * run_.columns_ + a;
-                const double value = std::max(from[s - skip], load);
+                const double value = run_.joined(from[s - skip], load);
                 if (value < state_[s]) {
                     state_[s] = value;
                     better = true;
@@ -230,7 +234,7 @@ class Walk {
     void check(int32_t sub, double load, bool on_cpu, int replicas) {
         const int c = want_cpus_ - on_cpu, a = want_accelerators_ - (on_cpu ? 0 : replicas);
         if (link_.ideal >= 0 || c < 0 || a < 0) return;
-        if (std::max(run_.row(sub)[c * run_.columns_ + a], load) == wanted_)
+        if (run_.joined(run_.row(sub)[c * run_.columns_ + a], load) == wanted_)
             link_ = {sub, on_cpu, replicas, load};
     }
     // Fewer devices are as good as more; states that did not beat the bound are out of reach.

@@ -24,6 +24,7 @@ struct Problem {
     double memory = 0;                                  // per accelerator
     int max_replicas = 1;
     double sync_cost = 0;                               // time to move one unit of size once
+    bool total = false;                                 // minimise the sum of loads, not the largest
 };
 
 struct Limits {

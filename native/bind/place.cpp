@@ -35,6 +35,7 @@ paceline::place::Problem problem_of(nb::handle o) {
     p.memory = nb::cast<double>(o.attr("memory"));
     p.max_replicas = nb::cast<int>(o.attr("max_replicas"));
     p.sync_cost = nb::cast<double>(o.attr("sync_cost"));
+    p.total = nb::cast<bool>(o.attr("total"));
     return p;
 }
 

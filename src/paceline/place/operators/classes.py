@@ -37,6 +37,7 @@ class Classes:
     memory: float
     max_replicas: int = 1
     sync_cost: float = 0.0
+    total: bool = False  # minimise the sum of loads instead of the largest
 
     def __len__(self) -> int:
         return len(self.size)

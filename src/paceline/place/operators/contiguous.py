@@ -72,10 +72,17 @@ def linearised(problem: Problem, classes: Classes, limits: Limits) -> tuple[Clas
         build(problem, block[classes.of_node], chain, chain + 1),
         max_replicas=classes.max_replicas,
         sync_cost=classes.sync_cost,
+        total=classes.total,
     )
     everything = joined.cpu_time.sum() + joined.accelerator_time.sum() + joined.weight.sum()
     sync = 4 * joined.sync_cost * joined.size.sum() if joined.max_replicas > 1 else 0.0
     return joined, solve(joined, 0.0, 2 * float(everything + sync) + 1, limits)
+
+
+def split_of_chain(classes: Classes, chain: Chain) -> Split:
+    """The chain's sets as nodes of the problem."""
+    parts = (Part(s.on_cpu, parts_of(classes, s.classes), s.replicas) for s in chain.stages)
+    return Split(tuple(parts), classes.sync_cost)
 
 
 def _blocks(classes: Classes) -> np.ndarray:  # type: ignore[type-arg]
@@ -108,10 +115,7 @@ def _answer(
         return Answer(
             Goal.MAX_LOAD, Outcome.NOTHING, "ideals", never, bound, seconds, None, notes
         )
-    parts = tuple(
-        Part(s.on_cpu, parts_of(classes, s.classes), s.replicas) for s in chain.stages
-    )
-    split = confirm(problem, Split(parts, classes.sync_cost))
+    split = confirm(problem, split_of_chain(classes, chain))
     value = split.max_load(problem)
     optimal = value <= bound * (1 + 1e-9)
     return Answer(

@@ -89,8 +89,9 @@ def solve_in_python(classes: Classes, lower: float, upper: float, limits: Limits
                     if before not in best[sub]:
                         continue
                     value, chain = best[sub][before]
-                    if max(value, stage.load) < best[ideal][c, a][0]:
-                        best[ideal][c, a] = (max(value, stage.load), (*chain, stage))
+                    joined = value + stage.load if classes.total else max(value, stage.load)
+                    if joined < best[ideal][c, a][0]:
+                        best[ideal][c, a] = (joined, (*chain, stage))
         if time.perf_counter() > deadline:
             return Chain(Status.OUT_OF_TIME, 0.0, lower, len(found), pairs, ())
     value, stages = best[found[-1]][classes.cpus, classes.accelerators]

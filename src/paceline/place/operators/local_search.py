@@ -41,6 +41,8 @@ def _descend(loads: Loads, deadline: float) -> None:
         moved = False
         for c in range(len(loads.at)):
             moved |= _best_move(loads, c, scale)
+            if time.perf_counter() > deadline:
+                return
 
 
 def _best_move(loads: Loads, c: int, scale: float) -> bool:
