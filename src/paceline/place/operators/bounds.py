@@ -20,8 +20,8 @@ def infeasibility(classes: Classes) -> tuple[str, ...]:
     largest, total = float(classes.size.max()), float(classes.size.sum())
     if largest > room:
         reasons.append(
-            f"one group of nodes occupies {largest:.6g}, an accelerator holds {classes.memory:.6g}, "
-            "and there is no CPU. Give more memory, or a CPU."
+            f"one group of nodes occupies {largest:.6g}, an accelerator holds "
+            f"{classes.memory:.6g}, and there is no CPU. Give more memory, or a CPU."
         )
     if total > classes.accelerators * room:
         reasons.append(
@@ -63,7 +63,7 @@ def _shared_out(classes: Classes) -> float:
         if room < 0:
             return False
         taken = float(np.interp(room, cpu_sum, work_sum)) if classes.cpus else 0.0
-        return work_sum[-1] - taken <= classes.accelerators * load
+        return bool(work_sum[-1] - taken <= classes.accelerators * load)
 
     low, high = 0.0, forced + float(work_sum[-1] + cpu_sum[-1])
     for _ in range(60):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.place.operators.problem import Ints, Problem, outgoing
+from paceline.place.operators.problem import Floats, Ints, Problem, outgoing
 
 NOTHING = 1e-6
 """Times below this count as none where nodes are merged (the published solver's constant)."""
@@ -23,15 +23,15 @@ class Classes:
     """Flat arrays in topological order, with the devices; `of_node` leads back to the nodes."""
 
     of_node: Ints
-    accelerator_time: NDArray[np.float64]
-    cpu_time: NDArray[np.float64]
-    size: NDArray[np.float64]
+    accelerator_time: Floats
+    cpu_time: Floats
+    size: Floats
     supported: NDArray[np.uint8]
     edge_source: NDArray[np.int32]
     edge_target: NDArray[np.int32]
     pin_start: NDArray[np.int32]
     pins: NDArray[np.int32]
-    weight: NDArray[np.float64]
+    weight: Floats
     accelerators: int
     cpus: int
     memory: float
@@ -80,9 +80,9 @@ def build(problem: Problem, label: Ints, source: Ints, target: Ints) -> Classes:
     pins, weight = _hyperedges(problem, label)
     return Classes(
         of_node=label,
-        accelerator_time=np.bincount(label, problem.accelerator_time, count),
-        cpu_time=np.bincount(label, problem.cpu_time, count),
-        size=np.bincount(label, problem.size, count),
+        accelerator_time=_sum(label, problem.accelerator_time, count),
+        cpu_time=_sum(label, problem.cpu_time, count),
+        size=_sum(label, problem.size, count),
         supported=supported,
         edge_source=source.astype(np.int32),
         edge_target=target.astype(np.int32),
@@ -93,6 +93,10 @@ def build(problem: Problem, label: Ints, source: Ints, target: Ints) -> Classes:
         cpus=problem.cpus,
         memory=float(problem.memory),
     )
+
+
+def _sum(label: Ints, column: Floats, count: int) -> Floats:
+    return np.bincount(label, column, count).astype(np.float64)
 
 
 def _hyperedges(problem: Problem, label: Ints) -> tuple[list[tuple[int, ...]], list[float]]:
@@ -171,12 +175,12 @@ def _components(count: int, source: Ints, target: Ints) -> Ints:
             continue
         work: list[tuple[int, int]] = [(root, start[root])]
         while work:
-            c, at = work.pop()
-            if at == start[c]:
+            c, begin = work.pop()
+            if begin == start[c]:
                 number[c] = low[c] = clock
                 clock += 1
                 path.append(c)
-            for at in range(at, start[c + 1]):
+            for at in range(begin, start[c + 1]):
                 n = after[at]
                 if number[n] < 0:
                     work += [(c, at + 1), (n, start[n])]

@@ -15,7 +15,7 @@ from paceline.place.operators.answer import Answer, Goal, Outcome, infeasible
 from paceline.place.operators.bounds import infeasibility, max_load_bound
 from paceline.place.operators.classes import Classes, build, contiguous_classes, parts_of
 from paceline.place.operators.ideals import Chain, Limits, Status, solve
-from paceline.place.operators.problem import Problem
+from paceline.place.operators.problem import Ints, Problem
 from paceline.place.operators.split import Part, Split, confirm
 
 BLOCKS = 1200
@@ -85,20 +85,19 @@ def split_of_chain(classes: Classes, chain: Chain) -> Split:
     return Split(tuple(parts), classes.sync_cost)
 
 
-def _blocks(classes: Classes) -> np.ndarray:  # type: ignore[type-arg]
+def _blocks(classes: Classes) -> Ints:
     """Block of each class: itself, or runs of about equal work where there are too many."""
     if len(classes) <= BLOCKS:
         return np.arange(len(classes))
     work = np.cumsum(classes.accelerator_time + 1e-9 + classes.cpu_time * 1e-3)
-    return np.unique((work / work[-1] * (BLOCKS - 1)).astype(np.int64), return_inverse=True)[1]
+    at = (work / work[-1] * (BLOCKS - 1)).astype(np.int64)
+    return np.asarray(np.unique(at, return_inverse=True)[1], np.int64)
 
 
 def _replicated(classes: Classes, replication: Replication | None) -> Classes:
     if replication is None:
         return classes
-    return replace(
-        classes, max_replicas=replication.most, sync_cost=1 / replication.size_per_time
-    )
+    return replace(classes, max_replicas=replication.most, sync_cost=1 / replication.size_per_time)
 
 
 def _answer(
@@ -112,9 +111,7 @@ def _answer(
     if not chain.stages:
         seconds = time.perf_counter() - began
         never = float("inf")
-        return Answer(
-            Goal.MAX_LOAD, Outcome.NOTHING, "ideals", never, bound, seconds, None, notes
-        )
+        return Answer(Goal.MAX_LOAD, Outcome.NOTHING, "ideals", never, bound, seconds, None, notes)
     split = confirm(problem, split_of_chain(classes, chain))
     value = split.max_load(problem)
     optimal = value <= bound * (1 + 1e-9)

@@ -98,8 +98,7 @@ def problem_of(file: _File) -> Problem:
     ids = np.array([n.id for n in nodes], np.int64)
     row_of = {n.id: row for row, n in enumerate(nodes)}
     if len(row_of) < len(nodes):
-        seen: set[int] = set()
-        twice = next(n.id for n in nodes if n.id in seen or seen.add(n.id))  # type: ignore[func-returns-value]
+        twice = next(int(i) for i, times in zip(*np.unique(ids, return_counts=True)) if times > 1)
         raise PlacementError(f"two nodes have the id {twice}; ids must differ")
     source = _rows(row_of, [e.sourceId for e in edges])
     target = _rows(row_of, [e.destId for e in edges])

@@ -126,9 +126,12 @@ def _stages(classes: Classes, members: int) -> Iterator[Stage]:
         yield Stage(True, 1, float(classes.cpu_time[rows].sum()), inside)
     size = float(classes.size[rows].sum())
     if classes.supported[rows].all() and size <= classes.memory * (1 + TOLERANCE):
-        load = float(classes.accelerator_time[rows].sum()) + sum(
-            w for pins, w in classes.hyperedges() if 0 < sum(members >> p & 1 for p in pins) < len(pins)
-        )
+        load = float(classes.accelerator_time[rows].sum())
+        load += sum(weight for pins, weight in classes.hyperedges() if _is_cut(members, pins))
         for r in range(1, classes.max_replicas + 1):
             sync = 4 * (r - 1) / r * classes.sync_cost * size
             yield Stage(False, r, (load + sync) / r, inside)
+
+
+def _is_cut(members: int, pins: tuple[int, ...]) -> bool:
+    return 0 < sum(members >> p & 1 for p in pins) < len(pins)

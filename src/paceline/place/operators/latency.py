@@ -20,7 +20,7 @@ from paceline.place.operators.ideals import Limits
 from paceline.place.operators.mixed_integer import Solver, missing
 from paceline.place.operators.problem import PlacementError, Problem
 from paceline.place.operators.schedule import Schedule, critical_path, of_split
-from paceline.place.operators.split import Split, confirm
+from paceline.place.operators.split import Part, Split, confirm
 
 CHOICES = 60_000
 """Above so many (node, piece) pairs CP-SAT spends its time on building the program."""
@@ -76,8 +76,6 @@ def starts(problem: Problem, limits: Limits) -> Iterator[tuple[str, Split]]:
 
 def all_on_cpus(problem: Problem) -> Split:
     """One CPU part; for latency CPUs are plenty."""
-    from paceline.place.operators.split import Part
-
     return Split((Part(True, np.arange(len(problem))),))
 
 

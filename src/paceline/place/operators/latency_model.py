@@ -85,7 +85,8 @@ class _Program:
     def _choices(self, model: Any) -> dict[tuple[int, int], Any]:
         """x[n, s]: node n is in piece s; x[n, -1]: on a CPU. Nodes of one colour share an
         accelerator, and with one piece an accelerator they share the variable."""
-        problem, x = self.problem, {}
+        problem = self.problem
+        x: dict[tuple[int, int], Any] = {}
         first: dict[int, int] = {}
         for n, colour in enumerate(problem.colour.tolist()):
             leader = first.setdefault(colour, n)
@@ -136,8 +137,9 @@ class _Program:
                 model.add(start >= end[u]).only_enforce_if(takes[u])
             model.add_bool_or(~x[v, s], x[u, s], takes[u])
             model.add_bool_or(~x[u, s], x[v, s], gives[u])
-        work = [x[n, s] * self.floor(t) for n, t in enumerate(problem.accelerator_time.tolist()) if t]
-        paid = [(takes[u] + gives[u]) * self.floor(float(problem.cost[u])) for u in takes if problem.cost[u]]
+        times, costs = problem.accelerator_time.tolist(), problem.cost.tolist()
+        work = [x[n, s] * self.floor(t) for n, t in enumerate(times) if t]
+        paid = [(takes[u] + gives[u]) * self.floor(costs[u]) for u in takes if costs[u]]
         model.add(finish >= start + sum(work) + sum(paid))
         for n in range(len(problem)):
             model.add(end[n] >= finish).only_enforce_if(x[n, s])

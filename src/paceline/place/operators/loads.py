@@ -74,12 +74,9 @@ class Loads:
 def split_of(classes: Classes, assignment: Sequence[int]) -> Split:
     """The split that an assignment means."""
     at = np.asarray(assignment)
-    return Split(
-        tuple(
-            Part(bool(device >= classes.accelerators), parts_of(classes, np.flatnonzero(at == device)))
-            for device in np.unique(at)
-        )
-    )
+    used = np.unique(at).tolist()
+    members = [parts_of(classes, np.flatnonzero(at == device)) for device in used]
+    return Split(tuple(Part(d >= classes.accelerators, m) for d, m in zip(used, members)))
 
 
 def assignment_of(classes: Classes, split: Split) -> list[int]:

@@ -209,7 +209,7 @@ def _cut_row(model: Any, x: dict[tuple[int, int], Any], pins: Sequence[int], dev
     cut = model.addVariable(lb=0.0, ub=1.0)
     for a, b in zip(pins, (*pins[1:], pins[0])):
         if (a, device) in x:
-            inside = x[b, device] if (b, device) in x else 0
+            inside = x.get((b, device), 0)
             model.addConstr(x[a, device] - inside <= cut)
     return cut
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from paceline.place.operators.problem import Ints, Problem, outgoing
+from paceline.place.operators.problem import Floats, Ints, Problem, outgoing, topological_order
 from paceline.place.operators.split import Part, Split
 
 
@@ -26,7 +26,8 @@ class Schedule:
     def split(self) -> Split:
         """The same as sets of devices."""
         parts = [Part(False, np.sort(np.concatenate(own))) for own in self.pieces if own]
-        cpu = np.setdiff1d(np.arange(len(self.problem)), np.concatenate([p.rows for p in parts]) if parts else [])
+        placed = np.concatenate([np.zeros(0, np.int64), *(part.rows for part in parts)])
+        cpu = np.setdiff1d(np.arange(len(self.problem)), placed)
         return Split((*parts, Part(True, cpu)) if len(cpu) else tuple(parts))
 
     @cached_property
@@ -69,9 +70,7 @@ def _piece_time(problem: Problem, rows: Ints) -> float:
     return float(problem.accelerator_time[rows].sum() + problem.cost[paid].sum())
 
 
-def _longest_path(time: np.ndarray, source: Ints, target: Ints) -> float:  # type: ignore[type-arg]
-    from paceline.place.operators.problem import topological_order
-
+def _longest_path(time: Floats, source: Ints, target: Ints) -> float:
     order, stuck = topological_order(len(time), source, target)
     if len(stuck):
         return float("inf")

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.place.operators.problem import Bools, Ints, PlacementError, Problem
+from paceline.place.operators.problem import (
+    Bools,
+    Ints,
+    PlacementError,
+    Problem,
+    topological_order,
+)
 
 TOLERANCE = 1e-9
 """Relative slack of sums taken in different orders."""
@@ -103,7 +109,5 @@ def contiguous(problem: Problem, split: Split) -> bool:
     forward = ~(problem.backward[problem.source] | problem.backward[problem.target])
     a, b = device[problem.source[forward]], device[problem.target[forward]]
     edges = np.unique(np.stack([a, b])[:, a != b], axis=1)
-    from paceline.place.operators.problem import topological_order
-
     _, stuck = topological_order(len(split.parts), edges[0], edges[1])
     return len(stuck) == 0
