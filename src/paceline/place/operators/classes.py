@@ -52,11 +52,11 @@ class Classes:
 def contiguous_classes(problem: Problem, *, merge_trivial: bool = True) -> Classes:
     """Classes for chains of ideals: colours, strongly connected ones fused, trivial ones merged."""
     label = np.asarray(problem.colour)
-    source, target = _precedence(problem, label)
+    source, target = precedence(problem, label)
     label = _renumber(_components(int(label.max()) + 1, source, target)[label])
     if merge_trivial:
         label = _merge_trivial(problem, label)
-    source, target = _precedence(problem, label)
+    source, target = precedence(problem, label)
     order = _depth_first(int(label.max()) + 1, source, target)
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
@@ -112,7 +112,7 @@ def _hyperedges(problem: Problem, label: Ints) -> tuple[list[tuple[int, ...]], l
     return list(found), list(found.values())
 
 
-def _precedence(problem: Problem, label: Ints) -> tuple[Ints, Ints]:
+def precedence(problem: Problem, label: Ints) -> tuple[Ints, Ints]:
     """Edges among classes: forward edges, and mirrored backward edges at classes that have no
     forward node (they take part as if they had one)."""
     has_forward = np.zeros(int(label.max()) + 1, np.bool_)
@@ -132,7 +132,7 @@ def _merge_trivial(problem: Problem, label: Ints) -> Ints:
     """A class of no time whose forward part has one neighbour joins that neighbour: moving it
     there never adds communication. (Its size moves along: a weight travels with its reader.)"""
     count = int(label.max()) + 1
-    source, target = _precedence(problem, label)
+    source, target = precedence(problem, label)
     near: list[set[int]] = [set() for _ in range(count)]
     for a, b in zip(source.tolist(), target.tolist()):
         near[a].add(b)

@@ -13,9 +13,15 @@ import numpy as np
 
 from paceline.place.operators.answer import Answer, Goal, Outcome, infeasible
 from paceline.place.operators.bounds import infeasibility, max_load_bound
-from paceline.place.operators.classes import Classes, build, contiguous_classes, parts_of
+from paceline.place.operators.classes import (
+    Classes,
+    build,
+    contiguous_classes,
+    parts_of,
+    precedence,
+)
 from paceline.place.operators.ideals import Chain, Limits, Status, solve
-from paceline.place.operators.problem import Ints, Problem
+from paceline.place.operators.problem import Ints, Problem, topological_order
 from paceline.place.operators.split import Part, Split, confirm
 
 BLOCKS = 1200
@@ -77,6 +83,17 @@ def linearised(problem: Problem, classes: Classes, limits: Limits) -> tuple[Clas
     everything = joined.cpu_time.sum() + joined.accelerator_time.sum() + joined.weight.sum()
     sync = 4 * joined.sync_cost * joined.size.sum() if joined.max_replicas > 1 else 0.0
     return joined, solve(joined, 0.0, 2 * float(everything + sync) + 1, limits)
+
+
+def is_contiguous(problem: Problem, split: Split) -> bool:
+    """Can the parts be put in one order so that no class precedes one of an earlier part?"""
+    colour = np.asarray(problem.colour)
+    device = np.zeros(int(colour.max()) + 1, np.int64)
+    device[colour] = split.device(problem)
+    source, target = (device[ends] for ends in precedence(problem, colour))
+    apart = source != target
+    _, stuck = topological_order(len(split.parts), source[apart], target[apart])
+    return len(stuck) == 0
 
 
 def split_of_chain(classes: Classes, chain: Chain) -> Split:

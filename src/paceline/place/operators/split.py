@@ -7,13 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.place.operators.problem import (
-    Bools,
-    Ints,
-    PlacementError,
-    Problem,
-    topological_order,
-)
+from paceline.place.operators.problem import Bools, Ints, PlacementError, Problem
 
 TOLERANCE = 1e-9
 """Relative slack of sums taken in different orders."""
@@ -100,14 +94,3 @@ def _confirm_devices(problem: Problem, split: Split) -> None:
         if not problem.supported[part.rows].all():
             row = part.rows[~problem.supported[part.rows]][0]
             raise PlacementError(f"{problem.name(row)} is not supported on an accelerator")
-
-
-def contiguous(problem: Problem, split: Split) -> bool:
-    """Can the parts be put in one order so that every edge between forward nodes points forward?
-    (Nodes of a colour without a forward node count through their backward edges, turned round.)"""
-    device = split.device(problem)
-    forward = ~(problem.backward[problem.source] | problem.backward[problem.target])
-    a, b = device[problem.source[forward]], device[problem.target[forward]]
-    edges = np.unique(np.stack([a, b])[:, a != b], axis=1)
-    _, stuck = topological_order(len(split.parts), edges[0], edges[1])
-    return len(stuck) == 0
