@@ -128,6 +128,11 @@ def _sync_buffers(model: DistributedDataParallel, inputs: Any) -> None:
     model.require_forward_param_sync = False
 
 
+def _take_state(arenas: list[ParameterArena]) -> None:
+    for arena in arenas:
+        arena.take_state()
+
+
 @contextmanager
 def _stepping(optimizer: torch.optim.Optimizer, arenas: list[ParameterArena]) -> Iterator[None]:
     """`optimizer.step()` runs the fused kernels; schedulers and step hooks go on working."""
@@ -147,7 +152,7 @@ def _stepping(optimizer: torch.optim.Optimizer, arenas: list[ParameterArena]) ->
     before = optimizer.__dict__.get("step")
     optimizer.step = hooked.__get__(optimizer)
     handle = optimizer.register_load_state_dict_post_hook(
-        lambda _: [arena.take_state() for arena in arenas] and None
+        lambda _: _take_state(arenas)
     )
     try:
         yield
