@@ -11,3 +11,11 @@ class GraphError(PacelineError):
 
 class FileError(PacelineError):
     """A file is missing, truncated, foreign, from the future, or cannot be written."""
+
+
+class ReplayError(PacelineError):
+    """A graph cannot be replayed: unpriced durations, ops that wait for each other for ever."""
+
+
+class TraceError(PacelineError):
+    """A recording cannot be read, or does not belong to the others."""

@@ -1,0 +1,157 @@
+// Binds native/replay*: NumPy columns in, NumPy columns out.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "replay.hpp"
+#include "replay_draws.hpp"
+#include "replay_live.hpp"
+
+namespace nb = nanobind;
+using namespace paceline;
+
+namespace {
+
+template <class T>
+using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::span<const T> view(const Column<T>& column) {
+    return {column.data(), column.size()};
+}
+
+template <class T>
+struct Owned {  // uninitialised memory that NumPy will own
+    std::unique_ptr<T[]> data;
+    std::size_t size;
+    explicit Owned(std::size_t n) : data(new T[n]), size(n) {}
+    std::span<T> span() { return {data.get(), size}; }
+    nb::object give() {
+        T* raw = data.release();
+        nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+        return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(raw, {size}, owner));
+    }
+};
+
+Program compile_graph(Column<Op> lane, Column<Op> instance, Column<std::int64_t> dep_ptr,
+                      Column<Op> dep_src, Column<std::uint8_t> dep_kind,
+                      Column<std::uint8_t> discipline, Column<Op> drain_op,
+                      Column<Op> drain_lane) {
+    nb::gil_scoped_release unlocked;
+    return compile({view(lane), view(instance), view(dep_ptr), view(dep_src), view(dep_kind),
+                    view(discipline), view(drain_op), view(drain_lane)});
+}
+
+nb::tuple replay_pull(const Program& p, Column<Time> dur) {
+    Owned<Time> ready(p.ops), start(p.ops), end(p.ops);
+    {
+        nb::gil_scoped_release unlocked;
+        std::unique_ptr<Time[]> by_position(new Time[p.ops]);
+        Timeline out{ready.span(), start.span(), end.span(), {}, {}, {}};
+        pull(p, dur.data(), by_position.get(), out);
+    }
+    return nb::make_tuple(ready.give(), start.give(), end.give());
+}
+
+nb::tuple replay_events(const Program& p, Column<Time> dur, Column<std::int32_t> priority) {
+    Owned<Time> ready(p.ops), start(p.ops), end(p.ops);
+    Owned<Op> previous(p.ops), order(p.ops);
+    std::vector<std::pair<Op, Op>> pairs;
+    Op finished = 0;
+    {
+        nb::gil_scoped_release unlocked;
+        for (auto* column : {&ready, &start, &end})
+            std::fill_n(column->data.get(), p.ops, Time{kNone});
+        std::fill_n(previous.data.get(), p.ops, kNone);
+        Timeline out{ready.span(), start.span(), end.span(), previous.span(), order.span(), {}};
+        finished = run_events(p, dur.data(), priority.data(), out);
+        pairs = std::move(out.drained);
+        std::sort(pairs.begin(), pairs.end());
+    }
+    Owned<Op> drained(pairs.size() * 2);
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+        drained.data[2 * i] = pairs[i].first;
+        drained.data[2 * i + 1] = pairs[i].second;
+    }
+    return nb::make_tuple(ready.give(), start.give(), end.give(), previous.give(), order.give(),
+                          drained.give(), finished);
+}
+
+nb::object replay_slack(Column<Op> order, Column<std::int64_t> dep_ptr, Column<Op> dep_src,
+                        Column<Op> previous, Column<Op> instance, Column<Op> drained,
+                        Column<Time> start, Column<Time> end) {
+    Owned<Time> out(start.size());
+    {
+        nb::gil_scoped_release unlocked;
+        slack({view(order), view(dep_ptr), view(dep_src), view(previous), view(instance),
+               view(drained), view(start), view(end)},
+              out.span());
+    }
+    return out.give();
+}
+
+Time replay_step(const Program& p, Column<Time> dur) {
+    nb::gil_scoped_release unlocked;
+    std::unique_ptr<Time[]> by_position(new Time[p.ops]);
+    return pull_step(p, dur.data(), by_position.get());
+}
+
+nb::tuple live_times(const Live& live, const Program& p) {
+    Owned<Time> ready(p.ops), start(p.ops), end(p.ops);
+    Timeline out{ready.span(), start.span(), end.span(), {}, {}, {}};
+    live.times(out);
+    return nb::make_tuple(ready.give(), start.give(), end.give());
+}
+
+nb::tuple replay_draws(const Program& p, Column<Time> dur, Column<std::int32_t> priority,
+                       Column<std::int64_t> dep_ptr, Column<Op> dep_src,
+                       Column<std::int64_t> sample_ptr, Column<Time> samples, bool interpolate,
+                       std::uint64_t seed, std::size_t count, int threads) {
+    Draws found;
+    {
+        nb::gil_scoped_release unlocked;
+        found = draw_many(p,
+                          {view(dur), view(priority), view(dep_ptr), view(dep_src),
+                           {view(sample_ptr), view(samples), interpolate}, seed, threads},
+                          count);
+    }
+    Owned<Time> step(count);
+    std::copy(found.step.begin(), found.step.end(), step.data.get());
+    Owned<std::uint32_t> critical(p.ops);
+    std::copy(found.critical.begin(), found.critical.end(), critical.data.get());
+    return nb::make_tuple(step.give(), critical.give());
+}
+
+nb::object copied(const std::vector<Op>& values) {
+    Owned<Op> out(values.size());
+    std::copy(values.begin(), values.end(), out.data.get());
+    return out.give();
+}
+
+}  // namespace
+
+void bind_replay(nb::module_& m) {
+    nb::class_<Program>(m, "Program")
+        .def_ro("by_pull", &Program::by_pull)
+        .def_ro("ops", &Program::ops)
+        .def_prop_ro("cycle", [](const Program& p) { return copied(p.cycle); })
+        .def_prop_ro("order", [](const Program& p) { return copied(p.order); })
+        .def_prop_ro("bytes", &Program::bytes)
+        .def("pull", &replay_pull, nb::arg("dur_ns"))
+        .def("step", &replay_step, nb::arg("dur_ns"))
+        .def("events", &replay_events, nb::arg("dur_ns"), nb::arg("priority"));
+    nb::class_<Live>(m, "Live")
+        .def("__init__", [](Live* self, std::shared_ptr<const Program> p,
+                            Column<Time> dur) { new (self) Live(std::move(p), view(dur)); })
+        .def("resize", [](Live& live, Column<Op> ops,
+                          Column<Time> dur) { return live.resize(view(ops), view(dur)); })
+        .def("times", &live_times)
+        .def_prop_ro("step", &Live::step)
+        .def_prop_ro("bytes", &Live::bytes);
+    m.def("draws", &replay_draws);
+    m.def("compile", &compile_graph);
+    m.def("slack", &replay_slack);
+}
