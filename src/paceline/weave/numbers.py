@@ -85,9 +85,12 @@ def philox(key: tuple[int, int], counter: tuple[Index, Index, Index, Index]) -> 
 
 def identity(op: Reduction, dtype: np.dtype[Any]) -> Any:
     """What changes nothing when combined."""
+    return dtype.type(identity_of(op, dtype.kind == "f"))
+
+
+def identity_of(op: Reduction, floating: bool) -> float | int:
+    """The same as a Python number; integers are 32 bits at least."""
     if op is Reduction.SUM:
-        return dtype.type(0)
-    if dtype.kind == "f":
-        return dtype.type(-np.inf if op is Reduction.MAX else np.inf)
-    limits = np.iinfo(dtype)
-    return dtype.type(limits.min if op is Reduction.MAX else limits.max)
+        return 0
+    largest = float("inf") if floating else 2**31 - 1
+    return -largest if op is Reduction.MAX else largest

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.graph import DType
 from paceline.weave.backend import Backend, Buffers, Executable, Peers, Tunables
 from paceline.weave.cpu import compile as compiling
 from paceline.weave.cpu.emit import Kernel, emit
@@ -109,9 +110,15 @@ class CpuExecutable(Executable):
         for launch in self._launches:
             numbers |= launch.run(self._team, self._pointers, numbers)
         return {
-            name: self._own(name) if name in self._slots else numbers[name]
+            name: self._own(name) if name in self._slots else self._number(name, numbers)
             for name in self._program.returns
         }
+
+    def _number(self, name: str, numbers: Mapping[str, float]) -> "torch.Tensor":
+        import torch
+
+        wide = self._program[name].type.dtype is DType.FLOAT64
+        return torch.tensor(numbers[name], dtype=torch.float64 if wide else torch.float32)
 
     def whole(self, name: str) -> "torch.Tensor":
         """A tensor as it lies in memory: this rank's copy, or the one that all ranks share."""
