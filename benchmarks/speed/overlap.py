@@ -1,8 +1,11 @@
 """Overlap of a MatMul and its AllReduce across two namespaces at 2 Gbit/s: how much is hidden.
 
-`hidden_share` = (serial - overlapped) / min(compute, communicate), all medians of interleaved
-rounds and of the slowest rank: the share of the shorter of the two that the longer one covers.
-1 is the bound: nothing can hide more than all of the shorter. The chunk count is the best of four.
+Nothing can end before its longest part: the product, the all-reduce, or, where each worker has one
+core, the CPU work of both together (a transfer's copies and sums take the core that computes):
+`bound_s` = max(compute, communicate, CPU seconds of both over the cores). What can be hidden is
+serial - bound_s, and `hidden_share` = (serial - overlapped) / (serial - bound_s). Beside it
+`hidden_share_of_shorter` = (serial - overlapped) / min(compute, communicate), as if the transfer
+took no CPU. Medians of interleaved rounds, of the slowest rank; the chunk count is the best.
 """
 
 import json
@@ -22,9 +25,9 @@ JOB = Path(__file__).parent / "jobs" / "overlap.py"
 BITS_PER_S = 2e9
 SHAPES = {"attention": (1024, 1024, 2048), "mlp": (1024, 2048, 2048)}
 FIRST = 'echo -20 > /proc/self/autogroup; exec nice -n -20 "$@"'
-# One segment a buffer would measure the cost of a small machine's packets; hosts at this rate
-# have segmentation offload.
+SEGMENTS = 43  # a buffer of 64 KB: hosts at this rate have segmentation offload
 REACH = 0.85
+WORKERS = 2  # and as many cores
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
@@ -33,8 +36,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     rows = {name: row(shape, rounds) for name, shape in SHAPES.items()}
     figures = {
         "link_bits_per_s": BITS_PER_S,
-        "hidden_share": max(r["hidden_share"] for r in rows.values()),
-        "hidden_share_worst": min(r["hidden_share"] for r in rows.values()),
+        "hidden_share": min(r["hidden_share"] for r in rows.values()),
+        "hidden_share_of_shorter": min(r["hidden_share_of_shorter"] for r in rows.values()),
         "must_reach": REACH,
         "rows": rows,
     }
@@ -47,11 +50,15 @@ def row(shape: tuple[int, int, int], rounds: int) -> dict[str, Any]:
     wall = {name: measure.spread([w for w, _ in samples]) for name, samples in times.items()}
     cpu = {name: measure.spread([c for _, c in samples]) for name, samples in times.items()}
     best = min((n for n in wall if n.startswith("overlapped")), key=lambda n: wall[n]["median"])
-    shorter = min(wall["compute"]["median"], wall["communicate"]["median"])
-    saved = wall["serial"]["median"] - wall[best]["median"]
+    parts = [wall[name]["median"] for name in ("compute", "communicate")]
+    busy = (cpu["compute"]["median"] + cpu["communicate"]["median"]) / WORKERS
+    bound, serial = max(*parts, busy), wall["serial"]["median"]
+    saved = serial - wall[best]["median"]
     return {
         "shape": shape,
-        "hidden_share": round(saved / shorter, 4),
+        "hidden_share": round(saved / (serial - bound), 4),
+        "hidden_share_of_shorter": round(saved / min(parts), 4),
+        "bound_s": bound,
         "best": best,
         "speedup": round(wall["serial"]["median"] / wall[best]["median"], 4),
         "wire_bound_s": 4 * shape[0] * shape[2] * 8 / BITS_PER_S,
@@ -71,8 +78,10 @@ def run(shape: tuple[int, int, int], rounds: int) -> dict[str, list[list[float]]
 
 
 def cluster() -> Cluster:
-    hosts = tuple(Host(f"h{i}", Device("one core of this machine")) for i in range(2))
-    return Cluster(hosts, Link.both_ways(BITS_PER_S / 8), transport=Transport(0.957))
+    hosts = tuple(Host(f"h{i}", Device("one core of this machine")) for i in range(WORKERS))
+    return Cluster(
+        hosts, Link.both_ways(BITS_PER_S / 8), transport=Transport(0.957, gso_max_segs=SEGMENTS)
+    )
 
 
 if __name__ == "__main__":

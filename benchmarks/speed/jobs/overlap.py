@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from paceline.weave.backends.chunked import overlapped_product
 
-CHUNKS = (4, 8, 16, 32)
+CHUNKS = (4, 8, 16)
 
 
 def variants(rows: int, inner: int, hidden: int) -> dict[str, Callable[[], object]]:
