@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture
-def run_workers() -> Callable[..., None]:
-    """`run_workers(script, ranks, meeting, *arguments)`."""
-    return start_workers
+@pytest.fixture(scope="session")
+def start_workers() -> Callable[..., None]:
+    """`start_workers(script, ranks, meeting, *arguments)`."""
+    return _start
 
 
-def start_workers(script: str, ranks: int, meeting: Path, *arguments: str) -> None:
+def _start(script: str, ranks: int, meeting: Path, *arguments: str) -> None:
     """`script RANK RANKS MEETING ARGUMENTS` on each rank; every one must end with 0."""
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     path = Path(__file__).parent / script

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 
 import pytest
 
@@ -131,18 +132,39 @@ def test_a_result_survives_the_cache() -> None:
     assert "refused: no reason" in back.table().splitlines()[-1]
 
 
-@pytest.mark.live
-def test_on_gloo_alone_all_reduce_then_compute_is_chosen(tmp_path, run_workers) -> None:
-    run_workers("worker_tune.py", 2, tmp_path / "meeting", str(tmp_path))
-    per_rank = [json.loads((tmp_path / f"rank{r}.json").read_text()) for r in range(2)]
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory, start_workers) -> list[dict]:
+    """What two workers chose: Adam on gloo, again, with shared memory; then the MLP's epilogue."""
+    folder = tmp_path_factory.mktemp("tune")
+    start_workers("worker_tune.py", 2, folder / "meeting", str(folder))
+    per_rank = [json.loads((folder / f"rank{r}.json").read_text()) for r in range(2)]
     assert per_rank[0] == per_rank[1]
-    (found, _) = per_rank
-    chosen = found["adam first"]["chosen"]
-    assert (chosen["schedule"], chosen["backend"]) == ("AR-C", "plain")
-    assert [found[f"adam {t}"]["cached"] for t in ("first", "again")] == [False, True]
-    assert found["adam first"]["rows"] == found["adam again"]["rows"]
-    outcomes = {r["candidate"]["schedule"]: r for r in found["mlp first"]["rows"]}
-    assert outcomes["fused(RS-C-AG)"]["reason"].endswith("unfused schedule")
-    timed = {r["candidate"]["backend"] for r in found["mlp first"]["rows"] if r["measured_s"]}
-    assert timed == {"plain", "gloo"}
-    assert "RS-C-AG" in found["adam table"]
+    return per_rank[0]
+
+
+@pytest.mark.live
+def test_on_gloo_alone_all_reduce_then_compute_is_chosen(tuned) -> None:
+    assert tuned[0]["chosen"]["schedule"] == "AR-C"
+    assert tuned[0]["chosen"]["backend"] == "plain"
+    assert "RS-C-AG" in tuned[0]["table"]
+
+
+@pytest.mark.live
+def test_a_second_tuning_is_read_from_the_cache(tuned) -> None:
+    assert [t["cached"] for t in tuned[:3]] == [False, True, False]
+    assert tuned[0]["rows"] == tuned[1]["rows"]
+
+
+@pytest.mark.live
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler: nothing to fuse with")
+def test_with_shared_memory_the_fused_schedule_is_chosen(tuned) -> None:
+    assert tuned[2]["chosen"]["schedule"].startswith("fused(RS-C-AG)"), tuned[2]["table"]
+    assert tuned[2]["chosen"]["backend"] == "cpu"
+
+
+@pytest.mark.live
+def test_every_candidate_of_an_epilogue_is_timed_pruned_or_refused_with_its_reason(tuned) -> None:
+    rows = {(r["candidate"]["schedule"], r["candidate"]["backend"]): r for r in tuned[3]["rows"]}
+    assert rows["fused(RS-C-AG)", "plain"]["reason"].endswith("unfused schedule")
+    assert rows["overlap(MM, AR)", "gloo"]["predicted_s"] > 0
+    assert all(r["measured_s"] or r["reason"] for r in rows.values())

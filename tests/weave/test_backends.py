@@ -14,8 +14,8 @@ TWO = Group.world(2)
 
 @pytest.mark.live
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_plain_and_chunked_workers_agree_with_the_interpreter(ranks, tmp_path, run_workers) -> None:
-    run_workers("worker.py", ranks, tmp_path / "meeting")
+def test_plain_and_chunked_workers_equal_the_interpreter(ranks, tmp_path, start_workers) -> None:
+    start_workers("worker.py", ranks, tmp_path / "meeting")
 
 
 def test_overlapped_linear_takes_only_linear_layers_in_a_group() -> None:

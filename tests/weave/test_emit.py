@@ -14,6 +14,7 @@ from paceline.weave.schedules import schedule
 from paceline.weave.traffic import Rates
 
 TWO = Group.world(2)
+DEVICE = Device("a CPU", memory_bytes_per_s=1e10, flops_per_s={DType.FLOAT32: 1e11})
 RATES = Rates(10e9, 1e9, 1e12, launch_s=0.0, message_s=0.0)
 
 
@@ -66,7 +67,7 @@ def test_a_program_joins_a_step_that_is_there() -> None:
 
 
 def test_costs_prices_what_was_left_unpriced() -> None:
-    hosts = tuple(Host(f"h{i}", Device("a CPU", memory_bytes_per_s=1e10)) for i in range(2))
+    hosts = tuple(Host(f"h{i}", DEVICE) for i in range(2))
     slow, fast = (Cluster(hosts, Link.both_ways(rate)) for rate in (1e8, 1e10))
     step = adam(100_000, TWO)
     graph = price(as_graph(step), slow)

@@ -1,5 +1,6 @@
-"""One worker of the autotuner's live test: tunes Adam and an epilogue, twice each, and writes what
-came out. `python worker_tune.py RANK RANKS FILE FOLDER` (they meet at FILE)."""
+"""One worker of the autotuner's live test: tunes Adam without shared memory (twice) and with it,
+then an epilogue, and writes what came out. `python worker_tune.py RANK RANKS FILE FOLDER`; the
+workers meet at FILE."""
 
 import json
 import sys
@@ -25,18 +26,22 @@ def main(rank: int, ranks: int, meeting: str, folder: Path) -> None:
     )
     group = Group.world(ranks)
     peers = Peers(rank, {group: None})
-    found = {}
-    for step in (adam(400_000, group), mlp(64, 32, group)):
-        for turn in ("first", "again"):
-            tuned = autotune(
-                step,
-                peers,
-                backends=("plain", "gloo"),
-                budget=Budget(keep=5, rounds=8),
-                place=folder / "cache",
-            )
-            found[f"{step.name} {turn}"] = {**tuned.document(), "cached": tuned.cached}
-        found[f"{step.name} table"] = tuned.table()
+    found = []
+    step, product = adam(400_000, group), mlp(64, 32, group)
+    for written, backends, keep in (
+        (step, ("plain", "gloo"), 4),
+        (step, ("plain", "gloo"), 4),
+        (step, ("cpu", "plain"), 2),
+        (product, ("plain", "gloo"), 3),
+    ):
+        tuned = autotune(
+            written,
+            peers,
+            backends=backends,
+            budget=Budget(keep=keep, rounds=8),
+            place=folder / "cache",
+        )
+        found.append({**tuned.document(), "cached": tuned.cached, "table": tuned.table()})
     (folder / f"rank{rank}.json").write_text(json.dumps(found))
     dist.barrier()
     dist.destroy_process_group()

@@ -13,7 +13,6 @@ from paceline.graph import (
     NONE,
     UNPRICED,
     Collective,
-    DepKind,
     Graph,
     GraphBuilder,
     LaneKind,
@@ -187,7 +186,6 @@ class _Emitter:
                     instance=instance,
                     step=self._site.step,
                 )
-            self._builder.link(found[sender], found[receiver], DepKind.MESSAGE)
         return found
 
     def _wire_ns(self, statement: Statement, share: int) -> int:

@@ -52,6 +52,23 @@ def schedule(written: Program, name: str) -> Schedule:
     return Schedule(name, _tried(name, _MAKERS[name], written))
 
 
+def scattered(written: Program) -> Program:
+    """ReduceScatter, computation on this rank's slice, AllGather; state, where there is any, in
+    slices too."""
+    state = [s for s in written.inputs if s.op == ops.Input(ops.Role.STATE)]
+    return applied(_sharded(written) if state else _scattered(written))
+
+
+def fully_fused(written: Program) -> Program:
+    """`scattered`, as one kernel."""
+    return applied(_fused(scattered(written)))
+
+
+def in_three(written: Program) -> Program:
+    """`scattered`, as three launches: the collectives and, between them, one kernel."""
+    return applied(_between_fused(scattered(written)))
+
+
 def _tried(name: str, make: Callable[[Program], Made], written: Program) -> Made:
     try:
         return make(written)
@@ -79,6 +96,17 @@ def _ar_fused(program: Program) -> Made:
 def _fused(program: Program) -> Made:
     """All that a kernel can hold, collectives included."""
     return fuse(program, _fusable(program))
+
+
+def _between_fused(program: Program) -> Made:
+    """The arithmetic between the collectives as one kernel; what is stored from a gather waits."""
+    after = {s.name for s in program if any(_is_gather(program, a) for a in s.args)}
+    members = _fusable(program, ops.CollectiveOp)
+    return fuse(program, tuple(m for m in members if m not in after))
+
+
+def _is_gather(program: Program, name: str) -> bool:
+    return isinstance(program[name].op, ops.AllGather)
 
 
 def _fusable(program: Program, *but: type[ops.Op]) -> tuple[str, ...]:
@@ -142,6 +170,8 @@ _MAKERS: dict[str, Callable[[Program], Made]] = {
     "R-B-C": _rooted,
     "RS-C-AG": _scattered,
     "RS-C-AG sharded": _sharded,
+    "RS-fused(C)-AG": lambda p: _between_fused(applied(_scattered(p))),
+    "RS-fused(C)-AG sharded": lambda p: _between_fused(applied(_sharded(p))),
     "fused(RS-C-AG)": lambda p: _fused(applied(_scattered(p))),
     "fused(RS-C-AG) sharded": lambda p: _fused(applied(_sharded(p))),
     "RS-C-P2P-AG": _handed,

@@ -6,6 +6,7 @@ from paceline.weave.backend import Backend
 from paceline.weave.rules import WeaveError
 
 _PLACES = {
+    "cpu": "paceline.weave.cpu.backend:CpuBackend",
     "plain": "paceline.weave.backends.plain:Plain",
     "gloo": "paceline.weave.backends.chunked:Chunked",
 }
