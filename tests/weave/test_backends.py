@@ -1,10 +1,5 @@
 """Back ends on real gloo workers: every worker's parts are the interpreter's."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from paceline.weave.backends import backend
@@ -14,26 +9,13 @@ from paceline.weave.rules import WeaveError
 from paceline.weave.transforms import applied, fuse, overlap
 
 pytest.importorskip("torch", reason="back ends run torch")
-WORKER = Path(__file__).parent / "worker.py"
 TWO = Group.world(2)
-
-
-def run_workers(ranks: int, meeting: Path) -> None:
-    """Start the workers, wait for all, and show what the failed ones said."""
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    commands = [[sys.executable, WORKER, str(r), str(ranks), meeting] for r in range(ranks)]
-    workers = [
-        subprocess.Popen(c, stderr=subprocess.PIPE, text=True, env=environment) for c in commands
-    ]
-    said = [worker.communicate(timeout=120)[1] for worker in workers]
-    failed = [text for worker, text in zip(workers, said) if worker.returncode]
-    assert not failed, failed[0][-3000:]
 
 
 @pytest.mark.live
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_plain_and_chunked_workers_compute_what_the_interpreter_does(ranks, tmp_path) -> None:
-    run_workers(ranks, tmp_path / "meeting")
+def test_plain_and_chunked_workers_equal_the_interpreter(ranks, tmp_path, start_workers) -> None:
+    start_workers("worker.py", ranks, tmp_path / "meeting")
 
 
 def test_overlapped_linear_takes_only_linear_layers_in_a_group() -> None:

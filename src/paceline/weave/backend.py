@@ -54,6 +54,9 @@ class Backend(ABC):
     """One way to run programs."""
 
     name: str
+    shares_memory: bool = False  # do ranks read each other's memory, so that no wire is crossed?
+    fuses: bool = False  # does it run a kernel as one launch, or its statements one by one?
+    overlaps: bool = False  # does it run overlapped pairs side by side?
 
     @abstractmethod
     def capabilities(self) -> str | None:

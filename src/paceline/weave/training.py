@@ -151,9 +151,7 @@ def _stepping(optimizer: torch.optim.Optimizer, arenas: list[ParameterArena]) ->
     hooked._wrapped_by_lr_sched = True
     before = optimizer.__dict__.get("step")
     optimizer.step = hooked.__get__(optimizer)
-    handle = optimizer.register_load_state_dict_post_hook(
-        lambda _: _take_state(arenas)
-    )
+    handle = optimizer.register_load_state_dict_post_hook(lambda _: _take_state(arenas))
     try:
         yield
     finally:

@@ -21,6 +21,7 @@ class Chunked(Backend):
     """Overlaps of a MatMul, or of pointwise work, with an AllReduce."""
 
     name = "gloo"
+    overlaps = True
 
     def capabilities(self) -> str | None:
         return None if dist.is_gloo_available() else "this torch was built without gloo"

@@ -40,6 +40,8 @@ class CpuBackend(Backend):
     """Fused programs for ranks that share a host's memory."""
 
     name = "cpu"
+    shares_memory = True
+    fuses = True
 
     def __init__(self, timeout_s: float = 60.0) -> None:
         self._timeout_s = timeout_s

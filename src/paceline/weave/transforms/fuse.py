@@ -7,9 +7,9 @@ AllGather out) or join numbers in its middle (the norms of LAMB).
 from dataclasses import replace
 
 from paceline.weave import ops
-from paceline.weave.layout import Partial, Sliced
+from paceline.weave.layout import Partial, Sliced, TensorType
 from paceline.weave.program import Kernel, Program, Statement, check
-from paceline.weave.rules import WeaveError
+from paceline.weave.rules import WeaveError, broadcast_shape
 from paceline.weave.transforms.order import in_launch_order
 from paceline.weave.transforms.refusal import Refusal, attempt, loose
 
@@ -98,15 +98,22 @@ def _check_one_group(body: tuple[Statement, ...]) -> None:
 
 def _check_one_cut(body: tuple[Statement, ...]) -> None:
     """All slices are cut alike, so that one loop over a rank's part serves them all."""
-    cuts = {_cut(s) for s in body if isinstance(s.type.layout, Sliced)}
-    if len(cuts) > 1:
-        shown = ", ".join(f"dim {d} of {list(shape)}" for d, shape in sorted(cuts))
+    sliced = tuple(s.type for s in body if isinstance(s.type.layout, Sliced))
+    if len({_cut(t) for t in sliced}) > 1:
+        shown = ", ".join(sorted({f"dim {_dim(t)} of {list(t.shape)}" for t in sliced}))
         raise WeaveError(f"mixed layouts: members are sliced along {shown}; fuse each alone")
+    if sliced:
+        broadcast_shape(sliced)
 
 
-def _cut(statement: Statement) -> tuple[int, tuple[int, ...]]:
-    assert isinstance(statement.type.layout, Sliced)
-    return statement.type.layout.dim, statement.type.shape
+def _cut(kind: TensorType) -> tuple[int, int]:
+    """Which dim is sliced, counted from the right as shapes are aligned, and its extent."""
+    return _dim(kind) - len(kind.shape), kind.shape[_dim(kind)]
+
+
+def _dim(kind: TensorType) -> int:
+    assert isinstance(kind.layout, Sliced)
+    return kind.layout.dim
 
 
 def _check_convex(program: Program, members: tuple[str, ...]) -> None:

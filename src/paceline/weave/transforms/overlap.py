@@ -13,7 +13,7 @@ from paceline.weave.program import FusedGroup, Overlap, Program, Statement, chec
 from paceline.weave.rules import WeaveError
 from paceline.weave.transforms.refusal import Refusal, attempt
 
-_WHOLE = (ops.Reduce, ops.Repeat, ops.Update, ops.Slice)
+_WHOLE = (ops.Reduce, ops.Repeat, ops.Update)
 """Ops that need their whole operand, or address it as a whole."""
 
 
@@ -40,8 +40,10 @@ def _overlap(program: Program, wish: Overlap) -> Program:
     if not any(s.name in first.members for s in second.inputs):
         raise WeaveError(f"{second.name} does not read {first.name}; they are independent already")
     _check_waits(program, first, second)
+    rank = max(len(s.type.shape) for s in first.body)
     for statement in (*first.body, *second.body):
-        _check_cut(program, statement, wish)
+        if len(statement.type.shape) == rank or isinstance(statement.op, _WHOLE):
+            _check_cut(program, statement, wish)  # what has fewer dims is read whole by each chunk
     return check(replace(program, overlaps=(*program.overlaps, wish)))
 
 
@@ -67,8 +69,9 @@ def _check_waits(program: Program, first: FusedGroup, second: FusedGroup) -> Non
 
 def _check_cut(program: Program, statement: Statement, wish: Overlap) -> None:
     shape = statement.type.shape
-    if statement.type.is_scalar and not isinstance(statement.op, ops.Reduce):
-        return
+    if isinstance(statement.op, _WHOLE):
+        word = ops.word_of(statement.op)
+        raise WeaveError(f"{statement.name} ({word}) needs its whole operand; it cannot be cut")
     if not 0 <= wish.dim < len(shape):
         raise WeaveError(f"{statement.name} of shape {list(shape)} has no dim {wish.dim} to cut")
     if not 2 <= wish.chunks <= shape[wish.dim]:
@@ -76,9 +79,6 @@ def _check_cut(program: Program, statement: Statement, wish: Overlap) -> None:
             f"{wish.chunks} chunks of {shape[wish.dim]} rows of {statement.name}; give 2 to "
             f"{shape[wish.dim]}"
         )
-    if isinstance(statement.op, _WHOLE):
-        word = ops.word_of(statement.op)
-        raise WeaveError(f"{statement.name} ({word}) needs its whole operand; it cannot be cut")
     if isinstance(statement.op, ops.MatMul) and wish.dim == len(shape) - 1:
         raise WeaveError(f"{statement.name}: a MatMul is cut along rows, not along dim {wish.dim}")
     cut = statement.args[:1] if isinstance(statement.op, ops.MatMul) else statement.args
