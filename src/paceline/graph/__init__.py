@@ -3,7 +3,7 @@
 from paceline.graph.builder import GraphBuilder
 from paceline.graph.edits import Overlay
 from paceline.graph.files import load_extra, load_graph, save_graph
-from paceline.graph.folding import FoldedGraph
+from paceline.graph.folding import FoldedGraph, fold
 from paceline.graph.graph import (
     Dependencies,
     Device,
@@ -60,6 +60,7 @@ __all__ = [
     "Spread",
     "check",
     "check_structure",
+    "fold",
     "load_extra",
     "load_graph",
     "save_graph",

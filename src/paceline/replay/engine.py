@@ -8,7 +8,7 @@ import numpy as np
 
 from paceline.engine import native
 from paceline.errors import ReplayError
-from paceline.graph import NONE, UNPRICED, Graph
+from paceline.graph import NONE, UNPRICED, FoldedGraph, Graph
 from paceline.graph.graph import Int64
 from paceline.graph.law import check_columns
 from paceline.replay.columns import Columns
@@ -37,7 +37,7 @@ class Engine(Enum):
 
 
 def replay(
-    graph: Graph,
+    graph: Graph | FoldedGraph,
     *,
     prices: Int64 | None = None,
     contention: Contention | None = None,
@@ -49,14 +49,16 @@ def replay(
     `prices` are durations in ns, one an op, in place of the graph's own (`paceline.cost` finds
     them). `contention` slows compute and communication that overlap on a device. `transfers` hands
     ops over to a simulator of shared links. Without `engine` the native one is used where it was
-    built, else the reference.
+    built, else the reference. The timeline of a folded graph is labelled as such.
     """
+    folded = graph if isinstance(graph, FoldedGraph) else None
+    graph = graph.graph if isinstance(graph, FoldedGraph) else graph
     dur_ns = graph.ops.dur_ns if prices is None else prices
     if transfers is not None:
         dur_ns = np.where(transfers.carried, 0, dur_ns)
     job = _Job(graph, checked_durations(graph, dur_ns), contention, transfers)
     run = _native if chosen_engine(engine) is Engine.NATIVE else _reference
-    return Timeline(graph, job.dur_ns, run(job))
+    return Timeline(graph, job.dur_ns, run(job), folded)
 
 
 @dataclass(frozen=True, eq=False)
