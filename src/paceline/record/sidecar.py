@@ -85,7 +85,7 @@ class Step(Record, tag="step", frozen=True):
     index: int  # counts from 0 at the job's first optimizer step
     begin_ns: int
     end_ns: int
-    mode: str  # "warmup" | "plain" (steady, not instrumented) | "detail" | "recorded"
+    mode: str  # "plain" (steady, not instrumented) | "detail" | "recorded" | others: ignore
     cpu_ns: int = 0  # this process's CPU time, all threads
     own_ns: int = 0  # time in the step that the recorder itself used, inside `own` intervals
     micro_batches: int = 1  # forward passes of the step
@@ -194,7 +194,6 @@ class Cost(Record, tag="cost", frozen=True):
     op_ns: float  # one op event of the profiler
     plain_step_ns: int = 0  # median un-instrumented steady step of this job
     recorded_step_ns: int = 0  # median recorded step
-    ops_per_step: int = 0
 
 
 class End(Record, tag="end", frozen=True):

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from paceline import cost
+from paceline.cluster import Cluster
 from paceline.engine import native
 from paceline.errors import ReplayError
 from paceline.graph import NONE, UNPRICED, FoldedGraph, Graph
@@ -38,6 +40,7 @@ class Engine(Enum):
 
 def replay(
     graph: Graph | FoldedGraph,
+    cluster: Cluster | None = None,
     *,
     prices: Int64 | None = None,
     contention: Contention | None = None,
@@ -46,19 +49,27 @@ def replay(
 ) -> Timeline:
     """When every op runs.
 
-    `prices` are durations in ns, one an op, in place of the graph's own (`paceline.cost` finds
-    them). `contention` slows compute and communication that overlap on a device. `transfers` hands
-    ops over to a simulator of shared links. Without `engine` the native one is used where it was
-    built, else the reference. The timeline of a folded graph is labelled as such.
+    Durations are the graph's own; or, with `cluster`, what `paceline.cost` prices them at; or
+    `prices`, in ns, one an op. `contention` slows compute and communication that overlap on a
+    device. `transfers` hands ops over to a simulator of shared links. Without `engine` the native
+    one is used where it was built, else the reference. The timeline of a folded graph says so.
     """
     folded = graph if isinstance(graph, FoldedGraph) else None
     graph = graph.graph if isinstance(graph, FoldedGraph) else graph
-    dur_ns = graph.ops.dur_ns if prices is None else prices
+    dur_ns = _durations(graph, cluster, prices)
     if transfers is not None:
         dur_ns = np.where(transfers.carried, 0, dur_ns)
     job = _Job(graph, checked_durations(graph, dur_ns), contention, transfers)
     run = _native if chosen_engine(engine) is Engine.NATIVE else _reference
     return Timeline(graph, job.dur_ns, run(job), folded)
+
+
+def _durations(graph: Graph, cluster: Cluster | None, prices: Int64 | None) -> Int64:
+    if prices is None:
+        return graph.ops.dur_ns if cluster is None else cost.prices(graph, cluster).dur_ns
+    if cluster is not None:
+        raise ReplayError("give a cluster or prices, not both: either decides all durations")
+    return prices
 
 
 @dataclass(frozen=True, eq=False)

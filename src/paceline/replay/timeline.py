@@ -34,9 +34,7 @@ class Timeline:
     graph: Graph
     dur_ns: Int64  # the durations that were replayed
     columns: Columns
-    folded: FoldedGraph | None = (
-        None  # where ranks stand for classes of ranks: `graph` is its graph
-    )
+    folded: FoldedGraph | None = None  # set where `graph` has one rank for each class of ranks
 
     @property
     def ready_ns(self) -> Int64:
