@@ -163,7 +163,8 @@ def _seed(scratch: Path, *seeds: bytes) -> None:
 def _fuzz_apart(name: str, seconds: int) -> dict[str, int]:
     """Run one target in a process of its own, which libFuzzer ends by itself."""
     command = [sys.executable, __file__, "--target", name, "--seconds", str(seconds)]
-    with tempfile.TemporaryDirectory() as scratch:  # libFuzzer cleans up nothing
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(dir=memory) as scratch:  # libFuzzer cleans up nothing
         done = subprocess.run(
             command,
             capture_output=True,
@@ -192,28 +193,32 @@ def _guide(target: Target, scratch: Path, seconds: int) -> int:
         read = target(scratch)
     limits = [f"-max_total_time={seconds}", "-rss_limit_mb=4096", "-max_len=8192"]
     output = ["-print_final_stats=1", "-artifact_prefix=paceline-fuzz-"]
-    atheris.Setup(["fuzz", *limits, *output, str(scratch / "seeds")], _guarded(read))
+    atheris.Setup(["fuzz", *limits, *output, str(scratch / "seeds")], guarded(read))
     atheris.Fuzz()
     return 0
 
 
 def _mutate(target: Target, scratch: Path, seconds: int) -> int:
-    """Seeds with some bytes changed, some cut out, some doubled."""
-    read, chance = _guarded(target(scratch)), random.Random(0)
+    read, chance = guarded(target(scratch)), random.Random(0)
     seeds = [path.read_bytes() for path in sorted((scratch / "seeds").iterdir())]
     count, until = 0, time.monotonic() + seconds
     while time.monotonic() < until:
-        data = bytearray(chance.choice(seeds))
-        for _ in range(chance.randint(1, 8)):
-            at, size = chance.randrange(len(data) + 1), chance.randint(0, 8)
-            data[at : at + size] = chance.randbytes(chance.randint(0, 8))
-        read(bytes(data))
+        read(mutated(chance.choice(seeds), chance))
         count += 1
     print(f"number_of_executed_units: {count}")
     return 0
 
 
-def _guarded(read: Callable[[bytes], None]) -> Callable[[bytes], None]:
+def mutated(seed: bytes, chance: random.Random) -> bytes:
+    """A seed with some bytes changed, some cut out, some put in."""
+    data = bytearray(seed)
+    for _ in range(chance.randint(1, 8)):
+        at, size = chance.randrange(len(data) + 1), chance.randint(0, 8)
+        data[at : at + size] = chance.randbytes(chance.randint(0, 8))
+    return bytes(data)
+
+
+def guarded(read: Callable[[bytes], None]) -> Callable[[bytes], None]:
     from paceline.errors import PacelineError
 
     def attempt(data: bytes) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from paceline.graph import OpKind
 from paceline.graph.graph import Graph, Int64
-from paceline.replay import Timeline
+from paceline.replay import Distribution, Timeline
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,18 @@ class Summary:
     memory: tuple[MemoryPeak, ...]  # fullest first
 
 
+@dataclass(frozen=True)
+class Draws:
+    """How the step time varies, and which ops lie on the critical path how often."""
+
+    count: int
+    mean_ns: float
+    median_ns: float
+    p5_ns: float
+    p95_ns: float
+    critical: tuple[tuple[str, float], ...]  # op, probability; the most uncertain first
+
+
 def summarise(timeline: Timeline, top: int = 8) -> Summary:
     """The summary, with at most `top` layers, path ops and allocations."""
     path, breakdown = timeline.critical_path, timeline.breakdown
@@ -74,6 +86,20 @@ def summarise(timeline: Timeline, top: int = 8) -> Summary:
         path_ops=_path_ops(timeline)[:top],
         lanes=_lane_uses(timeline),
         memory=_memory_peaks(timeline, top),
+    )
+
+
+def summarise_draws(graph: Graph, found: Distribution, top: int = 8) -> Draws:
+    """The distribution, with the `top` ops that are on the path in some draws and not in others."""
+    chance = found.critical_probability
+    uncertain = np.argsort(np.abs(chance - 0.5), kind="stable")[:top]
+    return Draws(
+        len(found.steps_ns),
+        found.mean_ns,
+        found.median_ns,
+        found.p5_ns,
+        found.p95_ns,
+        tuple((str(graph[int(op)]), float(chance[op])) for op in uncertain if 0 < chance[op] < 1),
     )
 
 
