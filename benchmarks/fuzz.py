@@ -163,8 +163,7 @@ def _seed(scratch: Path, *seeds: bytes) -> None:
 def _fuzz_apart(name: str, seconds: int) -> dict[str, int]:
     """Run one target in a process of its own, which libFuzzer ends by itself."""
     command = [sys.executable, __file__, "--target", name, "--seconds", str(seconds)]
-    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    with tempfile.TemporaryDirectory(dir=memory) as scratch:  # libFuzzer cleans up nothing
+    with tempfile.TemporaryDirectory(dir=in_memory()) as scratch:  # libFuzzer cleans up nothing
         done = subprocess.run(
             command,
             capture_output=True,
@@ -176,6 +175,11 @@ def _fuzz_apart(name: str, seconds: int) -> dict[str, int]:
     if done.returncode:
         print(done.stdout[-2000:], done.stderr[-4000:], file=sys.stderr)
     return {"inputs": int(told[-1]) if told else 0, "crashes": int(done.returncode != 0)}
+
+
+def in_memory() -> str | None:
+    """A folder that needs no disk, where the system has one."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 def _fuzz_here(target: Target, seconds: int) -> int:

@@ -10,11 +10,11 @@ SCRIPT = """
 import json, random, sys, tempfile
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from benchmarks.fuzz import TARGETS, guarded, mutated
+from benchmarks.fuzz import TARGETS, guarded, in_memory, mutated
 chance = random.Random(1)
 counts = {}
 for name, target in TARGETS.items():
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=in_memory()) as folder:
         attempt = guarded(target(Path(folder)))
         seeds = [p.read_bytes() for p in sorted((Path(folder) / "seeds").iterdir())]
         for _ in range(40):

@@ -120,8 +120,8 @@ def test_a_graph_with_everything_round_trips_exactly(tmp_path: Path) -> None:
 
 @SETTINGS
 @given(graphs())
-def test_any_graph_round_trips_exactly(tmp_path: Path, graph: Graph) -> None:
-    assert same(load_graph(save_graph(graph, tmp_path / "g")), graph)
+def test_any_graph_round_trips_exactly(ram: Path, graph: Graph) -> None:
+    assert same(load_graph(save_graph(graph, ram / "g")), graph)
 
 
 def test_loaded_columns_are_frozen(tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ def swap(folder: Path, name: str, data: bytes) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_a_flipped_bit_never_loads(tmp_path: Path, data: st.DataObject) -> None:
-    path = save_graph(everything(), tmp_path / "g")
+def test_a_flipped_bit_never_loads(ram: Path, data: st.DataObject) -> None:
+    path = save_graph(everything(), ram / "g")
     file = data.draw(st.sampled_from(sorted(path.iterdir())))
     flip(file, data.draw(st.integers(0, 8 * file.stat().st_size - 1)))
     try:
@@ -247,9 +247,9 @@ def test_a_flipped_bit_never_loads(tmp_path: Path, data: st.DataObject) -> None:
 @SETTINGS
 @given(st.data())
 def test_damage_that_the_header_vouches_for_still_ends_in_a_clear_error(
-    tmp_path: Path, data: st.DataObject
+    ram: Path, data: st.DataObject
 ) -> None:
-    path = save_graph(everything(), tmp_path / "g")
+    path = save_graph(everything(), ram / "g")
     file = data.draw(st.sampled_from(sorted(path.glob("*.parquet"))))
     raw = bytearray(file.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
@@ -271,9 +271,9 @@ JSON = st.recursive(
     st.booleans(),
 )
 def test_a_header_of_random_json_ends_in_a_clear_error(
-    tmp_path: Path, changes: dict[str, Any], vouched: bool
+    ram: Path, changes: dict[str, Any], vouched: bool
 ) -> None:
-    path = save_graph(everything(), tmp_path / "g")
+    path = save_graph(everything(), ram / "g")
     if vouched:
         rewrite(path, **changes)
     else:
