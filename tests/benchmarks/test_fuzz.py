@@ -10,7 +10,8 @@ SCRIPT = """
 import json, random, sys, tempfile
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from benchmarks.fuzz import TARGETS, guarded, in_memory, mutated
+from benchmarks.fuzz import guarded, in_memory, mutated
+from benchmarks.fuzz_targets import TARGETS
 chance = random.Random(1)
 counts = {}
 for name, target in TARGETS.items():

@@ -31,7 +31,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("module", COMMANDS.values(), ids=COMMANDS)
 def test_a_command_has_a_docstring_configure_and_run(module: ModuleType) -> None:
-    assert (module.__doc__ or "").strip().splitlines()[0].endswith((".", ":", "?"))
+    assert len((module.__doc__ or "").strip().splitlines()[0]) > 20
     assert callable(module.configure)
     assert callable(module.run)
 
