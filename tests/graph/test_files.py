@@ -323,28 +323,46 @@ FULL_DISK = """
 import resource, sys
 from paceline.errors import FileError
 from paceline.graph import load_graph, save_graph
+from paceline.graph.chakra import write_chakra
+from paceline.replay import replay
+from paceline.report import write_perfetto
 graph = load_graph(sys.argv[1])
+timeline = replay(graph)
+writers = {
+    "graph": save_graph,
+    "chakra": write_chakra,
+    "t.json": lambda graph, path: write_perfetto(graph, timeline, path),
+    "t.json.gz": lambda graph, path: write_perfetto(graph, timeline, path),
+}
 resource.setrlimit(resource.RLIMIT_FSIZE, (300, resource.RLIM_INFINITY))
+for name, write in writers.items():
+    try:
+        write(graph, f"{sys.argv[2]}/new/{name}")
+    except FileError as error:
+        print(error)
 try:
-    save_graph(graph, sys.argv[2])
+    save_graph(graph, sys.argv[1])
 except FileError as error:
     print(error)
 """
 
 
-def test_a_write_that_stops_midway_leaves_the_older_graph_whole(tmp_path: Path) -> None:
-    path = save_graph(everything(), tmp_path / "g")
-    assert (path / "ops.parquet").stat().st_size > 300
-    for target in (path, tmp_path / "new" / "g"):
-        done = subprocess.run(
-            [sys.executable, "-c", FULL_DISK, str(path), str(target)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert f"cannot write {target}: File too large. Nothing was left behind" in done.stdout
+def test_writes_that_stop_midway_leave_nothing_and_the_older_graph_whole(ram: Path) -> None:
+    path = save_graph(everything(), ram / "g")
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(path), str(ram)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    targets = [ram / "new" / name for name in ("graph", "chakra", "t.json", "t.json.gz")]
+    assert done.stdout.splitlines() == [
+        f"cannot write {target}: File too large. Nothing was left behind. "
+        "Choose a place that you may write to and that has room."
+        for target in (*targets, path)
+    ]
     assert same(load_graph(path), everything())
-    assert [p.name for p in tmp_path.iterdir()] == ["g"]
+    assert [p.name for p in ram.iterdir()] == ["g"]
 
 
 @pytest.mark.net

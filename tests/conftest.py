@@ -1,4 +1,4 @@
-"""What tests of this room share."""
+"""What tests of several rooms share."""
 
 import tempfile
 from collections.abc import Iterator
