@@ -4,13 +4,14 @@
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.graph import OpKind
 from paceline.graph.graph import Graph, Int64
-from paceline.replay import Distribution, Timeline
+from paceline.replay import Breakdown, Distribution, Timeline
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def summarise(timeline: Timeline, top: int = 8) -> Summary:
         step_ns=timeline.step_ns,
         ops=len(timeline.graph),
         ranks=len(timeline.graph.ranks),
-        rank_shares={rank: breakdown.of(rank) for rank in breakdown.ranks},
+        rank_shares=_rank_shares(breakdown),
         path_by_kind=path.by_kind,
         path_by_layer=dict(list(_named(path.by_layer).items())[:top]),
         path_ops=_path_ops(timeline)[:top],
@@ -101,6 +102,12 @@ def summarise_draws(graph: Graph, found: Distribution, top: int = 8) -> Draws:
         found.p95_ns,
         tuple((str(graph[int(op)]), float(chance[op])) for op in uncertain if 0 < chance[op] < 1),
     )
+
+
+def _rank_shares(breakdown: Breakdown) -> dict[int, dict[str, int]]:
+    states = [f.name for f in fields(breakdown) if f.name != "ranks"]
+    rows = zip(*(getattr(breakdown, state).tolist() for state in states))
+    return {rank: dict(zip(states, row)) for rank, row in zip(breakdown.ranks, rows)}
 
 
 def _named(shares: dict[str, int]) -> dict[str, int]:
@@ -134,7 +141,7 @@ def _lane_uses(timeline: Timeline) -> tuple[LaneUse, ...]:
     return tuple(sorted(uses, key=lambda use: -use.busy_mean))
 
 
-def _lane_use(name: str, busy: "np.ndarray", waiting: "np.ndarray") -> LaneUse:
+def _lane_use(name: str, busy: NDArray[np.float64], waiting: NDArray[np.float64]) -> LaneUse:
     return LaneUse(
         name,
         len(busy),
