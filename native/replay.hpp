@@ -54,6 +54,7 @@ struct Program {
     // for pull
     std::vector<Op> order;     // position -> op
     Csr preds;                 // position -> positions it waits for, its lane's last op among them
+    std::vector<bool> lane_first;  // position -> its first predecessor is there by lane alone
     std::vector<Run> joined;   // instances of two members and more, ascending
 
     // for events
@@ -90,5 +91,18 @@ Time pull_step(const Program&, const Time* dur, Time* end_by_position);
 
 // Rounds of events; returns how many ops ended (all, unless the replay is stuck).
 Op run_events(const Program&, const Time* dur, const std::int32_t* priority, Timeline& out);
+
+struct Replayed {  // what slack needs of a graph and its timeline
+    std::span<const Op> order;
+    std::span<const std::int64_t> dep_ptr;
+    std::span<const Op> dep_src;
+    std::span<const Op> previous;
+    std::span<const Op> instance;
+    std::span<const Op> drained;  // pairs (op, other)
+    std::span<const Time> start, end;
+};
+
+// How much later each op could end without a longer step (twin: paceline/replay/slack.py).
+void slack(const Replayed&, std::span<Time> out);
 
 }  // namespace paceline

@@ -1,12 +1,14 @@
 // Binds native/replay*: NumPy columns in, NumPy columns out.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/vector.h>
+#include <nanobind/stl/shared_ptr.h>
 
 #include <algorithm>
 #include <memory>
 
 #include "replay.hpp"
+#include "replay_draws.hpp"
+#include "replay_live.hpp"
 
 namespace nb = nanobind;
 using namespace paceline;
@@ -78,10 +80,49 @@ nb::tuple replay_events(const Program& p, Column<Time> dur, Column<std::int32_t>
                           drained.give(), finished);
 }
 
+nb::object replay_slack(Column<Op> order, Column<std::int64_t> dep_ptr, Column<Op> dep_src,
+                        Column<Op> previous, Column<Op> instance, Column<Op> drained,
+                        Column<Time> start, Column<Time> end) {
+    Owned<Time> out(start.size());
+    {
+        nb::gil_scoped_release unlocked;
+        slack({view(order), view(dep_ptr), view(dep_src), view(previous), view(instance),
+               view(drained), view(start), view(end)},
+              out.span());
+    }
+    return out.give();
+}
+
 Time replay_step(const Program& p, Column<Time> dur) {
     nb::gil_scoped_release unlocked;
     std::unique_ptr<Time[]> by_position(new Time[p.ops]);
     return pull_step(p, dur.data(), by_position.get());
+}
+
+nb::tuple live_times(const Live& live, const Program& p) {
+    Owned<Time> ready(p.ops), start(p.ops), end(p.ops);
+    Timeline out{ready.span(), start.span(), end.span(), {}, {}, {}};
+    live.times(out);
+    return nb::make_tuple(ready.give(), start.give(), end.give());
+}
+
+nb::tuple replay_draws(const Program& p, Column<Time> dur, Column<std::int32_t> priority,
+                       Column<std::int64_t> dep_ptr, Column<Op> dep_src,
+                       Column<std::int64_t> sample_ptr, Column<Time> samples, bool interpolate,
+                       std::uint64_t seed, std::size_t count, int threads) {
+    Draws found;
+    {
+        nb::gil_scoped_release unlocked;
+        found = draw_many(p,
+                          {view(dur), view(priority), view(dep_ptr), view(dep_src),
+                           {view(sample_ptr), view(samples), interpolate}, seed, threads},
+                          count);
+    }
+    Owned<Time> step(count);
+    std::copy(found.step.begin(), found.step.end(), step.data.get());
+    Owned<std::uint32_t> critical(p.ops);
+    std::copy(found.critical.begin(), found.critical.end(), critical.data.get());
+    return nb::make_tuple(step.give(), critical.give());
 }
 
 nb::object copied(const std::vector<Op>& values) {
@@ -102,5 +143,15 @@ void bind_replay(nb::module_& m) {
         .def("pull", &replay_pull, nb::arg("dur_ns"))
         .def("step", &replay_step, nb::arg("dur_ns"))
         .def("events", &replay_events, nb::arg("dur_ns"), nb::arg("priority"));
+    nb::class_<Live>(m, "Live")
+        .def("__init__", [](Live* self, std::shared_ptr<const Program> p,
+                            Column<Time> dur) { new (self) Live(std::move(p), view(dur)); })
+        .def("resize", [](Live& live, Column<Op> ops,
+                          Column<Time> dur) { return live.resize(view(ops), view(dur)); })
+        .def("times", &live_times)
+        .def_prop_ro("step", &Live::step)
+        .def_prop_ro("bytes", &Live::bytes);
+    m.def("draws", &replay_draws);
     m.def("compile", &compile_graph);
+    m.def("slack", &replay_slack);
 }

@@ -112,7 +112,7 @@ def graphs(draw: st.DrawFn) -> Graph:
             size_bytes=draw(st.integers(0, 2**63 - 1)),
             flops=draw(st.integers(0, 2**63 - 1)),
             group=draw(st.sampled_from([NONE, group])),
-            instance=draw(st.integers(NONE, 4)),
+            instance=draw(st.integers(NONE, op)),
             priority=draw(st.integers(-(2**31), 2**31 - 1)),
             tensor=draw(st.sampled_from(["", "w"])),
         )

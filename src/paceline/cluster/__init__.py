@@ -2,7 +2,9 @@
 
 from paceline.cluster.cluster import Cluster, Device, Host, Link, Transport
 from paceline.cluster.files import dump, from_document, load, parse, to_document
+from paceline.cluster.network import Network, OneWay
 from paceline.cluster.quantities import ClusterError
+from paceline.cluster.settings import with_settings
 from paceline.cluster.topologies import (
     TOPOLOGIES,
     Custom,
@@ -27,6 +29,8 @@ __all__ = [
     "Host",
     "LeafSpine",
     "Link",
+    "Network",
+    "OneWay",
     "Rail",
     "Ring",
     "Star",
@@ -38,4 +42,5 @@ __all__ = [
     "load",
     "parse",
     "to_document",
+    "with_settings",
 ]

@@ -1,4 +1,4 @@
-"""`Cluster`: hosts, their devices, the links between them. What `replay` simulates and `lab` builds.
+"""`Cluster`: hosts, devices, links. What `replay` simulates and `lab` stands up.
 
 Workers fill hosts in order: worker 0 is the first device of the first host. Rates are bytes a
 second, times nanoseconds; `up` is from the host into the network.
@@ -98,12 +98,16 @@ class Transport:
     """How bytes travel: the share of a link's rate that payload reaches, and TCP's settings."""
 
     efficiency: float = 1.0
+    fabric_efficiency: float = 1.0  # the same inside a host
     congestion: str = "reno"
     gso_max_segs: int = 4
 
     def __post_init__(self) -> None:
-        if not 0 < self.efficiency <= 1:
-            raise ClusterError(f"transport efficiency is {self.efficiency}; give a share up to 1")
+        for name in ("efficiency", "fabric_efficiency"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ClusterError(
+                    f"transport.{name} is {getattr(self, name)}; give a share above 0 and up to 1"
+                )
 
 
 @dataclass(frozen=True)

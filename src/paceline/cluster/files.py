@@ -123,7 +123,8 @@ def topology(given: Any, hosts: list[str]) -> Topology:
         return _custom(settings, hosts)
     if "dims" in settings:
         settings["dims"] = tuple(settings["dims"])
-    return _plain(made, settings, f"topology {made.kind}")
+    found: Topology = _plain(made, settings, f"topology {made.kind}")
+    return found
 
 
 def to_document(cluster: Cluster) -> dict[str, Any]:

@@ -31,7 +31,6 @@ from paceline.graph.kinds import (
 )
 from paceline.graph.law import check
 from paceline.graph.select import scaling, select
-from paceline.graph.structure import check_structure
 
 __all__ = [
     "NONE",
@@ -59,7 +58,6 @@ __all__ = [
     "Phase",
     "Spread",
     "check",
-    "check_structure",
     "load_extra",
     "load_graph",
     "save_graph",

@@ -17,11 +17,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.errors import FileError
+from paceline.errors import FileError, GraphError
 from paceline.graph.atomic import atomic_folder, write_durably
 from paceline.graph.columns import OPTIONAL, TABLES, Layout, decode, encode, to_graph, to_tables
 from paceline.graph.graph import Graph
-from paceline.graph.structure import check_structure
+from paceline.graph.law import check_columns
 
 FORMAT = "paceline graph"
 SCHEMA = 1
@@ -82,8 +82,15 @@ def load_graph(path: str | Path) -> Graph:
         for name, layout in TABLES.items()
         if name in header.tables
     }
-    graph = to_graph(tables, header.meta)
-    check_structure(graph, str(folder))
+    return checked(to_graph(tables, header.meta), folder)
+
+
+def checked(graph: Graph, source: Path) -> Graph:
+    """The graph, if its columns fit together; else an error that names the file."""
+    try:
+        check_columns(graph)
+    except GraphError as error:
+        raise FileError(f"{source} holds no whole graph: {error}") from error
     return graph
 
 

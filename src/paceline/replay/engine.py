@@ -34,14 +34,18 @@ def replay(graph: Graph, *, prices: Int64 | None = None, engine: Engine | None =
     them). Without `engine` the native one is used where it was built, else the reference.
     """
     dur_ns = checked_durations(graph, graph.ops.dur_ns if prices is None else prices)
-    chosen = engine or (Engine.NATIVE if native() else Engine.REFERENCE)
-    if chosen is Engine.NATIVE and native() is None:
+    run = _native if chosen_engine(engine) is Engine.NATIVE else _reference
+    return Timeline(graph, dur_ns, run(graph, dur_ns))
+
+
+def chosen_engine(engine: Engine | None) -> Engine:
+    """The engine asked for; where none was, the native one if it was built."""
+    if engine is Engine.NATIVE and native() is None:
         raise ReplayError(
             "engine NATIVE was asked for, but the native core is not built or is turned off. "
             "Install with a C++ compiler, unset PACELINE_ENGINE, or use Engine.REFERENCE."
         )
-    columns = _native(graph, dur_ns) if chosen is Engine.NATIVE else _reference(graph, dur_ns)
-    return Timeline(graph, dur_ns, columns)
+    return engine or (Engine.NATIVE if native() else Engine.REFERENCE)
 
 
 def checked_durations(graph: Graph, dur_ns: Int64) -> Int64:

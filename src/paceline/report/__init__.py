@@ -2,5 +2,6 @@
 
 from paceline.report.perfetto import Times, write_perfetto
 from paceline.report.progress import tracked
+from paceline.report.summary import Summary, summarise
 
-__all__ = ["Times", "tracked", "write_perfetto"]
+__all__ = ["Summary", "Times", "summarise", "tracked", "write_perfetto"]

@@ -17,9 +17,9 @@ from paceline.graph.chakra.joins import Inferred, Recorded, Where, read_groups, 
 from paceline.graph.chakra.node import INT32, INT64, Node, nodes_of
 from paceline.graph.chakra.schema import COMM_TYPES, NodeType
 from paceline.graph.chakra.words import COMMUNICATION, OP_KINDS
+from paceline.graph.files import checked
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import NONE, UNPRICED, Collective, DepKind, DType, OpKind, Phase
-from paceline.graph.structure import check_structure
 
 _LOG = logging.getLogger(__name__)
 _FILE = re.compile(r"(?P<prefix>.*)\.(?P<rank>\d{1,7})\.et")
@@ -41,9 +41,7 @@ def read_chakra(path: str | Path) -> Graph:
         _add_op(b, node, where)
     for op, node in enumerate(nodes):
         _link(b, op, node, ids)
-    graph = b.build()
-    check_structure(graph, str(path))
-    return graph
+    return checked(b.build(), path)
 
 
 def trace_files(path: Path) -> dict[int, Path]:

@@ -1,0 +1,118 @@
+"""Gloo's own algorithms, as its C++ runs them under torch.
+
+All-reduce is a ring in which every member's chunk is cut into two segments or more, each of at
+most 1 MiB, so that one travels while the other is added. Torch executes reduce-scatter as a whole
+all-reduce. All-gather is a ring with two halves a chunk. Broadcast is a binomial tree of whole
+tensors. Reduce is the ring's first half, after which all send their chunk to the root; it passes
+on (segments - 2) segments instead of those it needs. All-to-all and gather post all at once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import ClassVar
+
+import numpy as np
+
+from paceline.cost.collectives.algorithm import Algorithm, Call, Round, everyone_to, messages
+from paceline.graph.kinds import Collective
+
+
+@dataclass(frozen=True)
+class Gloo(Algorithm):
+    name: ClassVar[str] = "gloo"
+    serves: ClassVar[frozenset[Collective]] = frozenset(
+        {
+            Collective.ALL_REDUCE,
+            Collective.REDUCE_SCATTER,
+            Collective.ALL_GATHER,
+            Collective.BROADCAST,
+            Collective.REDUCE,
+            Collective.ALL_TO_ALL,
+            Collective.GATHER,
+            Collective.SCATTER,
+            Collective.BARRIER,
+        }
+    )
+    segment_bytes: int = 1024 * 1024
+
+    def rounds(self, call: Call) -> list[Round]:
+        return _ROUNDS[call.collective](call, self.segment_bytes)
+
+
+def segments(size_bytes: int, members: int, most_bytes: int) -> int:
+    """Segments of the whole tensor: a multiple of the members, two or more each."""
+    least = max(ceil(size_bytes / most_bytes), 2 * members)
+    return -(-least // members) * members
+
+
+def _all_reduce(call: Call, most_bytes: int) -> list[Round]:
+    n = call.members
+    count = segments(call.size_bytes, n, most_bytes)
+    steps, size = count - count // n, call.size_bytes / count
+    return [
+        everyone_to(-1, n, size, steps, reduced=True),
+        everyone_to(-1, n, size, steps, reduced=False),
+    ]
+
+
+def _all_gather(call: Call, _: int) -> list[Round]:
+    n = call.members
+    return [everyone_to(1, n, call.size_bytes / n / 2, 2 * (n - 1), reduced=False)]
+
+
+def _broadcast(call: Call, _: int) -> list[Round]:
+    n, found, reach = call.members, [], 1
+    while reach < n:
+        pairs = [(i, i + reach) for i in range(reach) if i + reach < n]
+        turned = [((a + call.root) % n, (b + call.root) % n) for a, b in pairs]
+        found.append(messages(turned, call.size_bytes))
+        reach *= 2
+    return found
+
+
+def _reduce(call: Call, most_bytes: int) -> list[Round]:
+    n = call.members
+    count = segments(call.size_bytes, n, most_bytes)
+    ring = everyone_to(-1, n, call.size_bytes / count, count - 2, reduced=True)
+    return [ring, *_gather_of(call, call.size_bytes / n)]
+
+
+def _all_to_all(call: Call, _: int) -> list[Round]:
+    n = call.members
+    pairs = [(a, b) for a in range(n) for b in range(n) if a != b]
+    return [messages(pairs, call.size_bytes / n)]
+
+
+def _gather(call: Call, _: int) -> list[Round]:
+    return _gather_of(call, call.size_bytes / call.members)
+
+
+def _scatter(call: Call, _: int) -> list[Round]:
+    others = [member for member in range(call.members) if member != call.root]
+    return [messages([(call.root, o) for o in others], call.size_bytes / call.members)]
+
+
+def _gather_of(call: Call, size_bytes: float) -> list[Round]:
+    others = [member for member in range(call.members) if member != call.root]
+    return [messages([(o, call.root) for o in others], size_bytes)]
+
+
+def _barrier(call: Call, _: int) -> list[Round]:
+    """Log2(n) empty messages to members 1, 2, 4, ... on."""
+    n = call.members
+    distances = 2 ** np.arange(max(1, (n - 1).bit_length()))
+    return [everyone_to(int(d), n, 0.0, 1, reduced=False) for d in distances]
+
+
+_ROUNDS: dict[Collective, Callable[[Call, int], list[Round]]] = {
+    Collective.ALL_REDUCE: _all_reduce,
+    Collective.REDUCE_SCATTER: _all_reduce,  # as torch executes it on gloo
+    Collective.ALL_GATHER: _all_gather,
+    Collective.BROADCAST: _broadcast,
+    Collective.REDUCE: _reduce,
+    Collective.ALL_TO_ALL: _all_to_all,
+    Collective.GATHER: _gather,
+    Collective.SCATTER: _scatter,
+    Collective.BARRIER: _barrier,
+}
