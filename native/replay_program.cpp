@@ -135,14 +135,18 @@ void prepare_pull(Program& p, const Structure& g, const LaneNeighbours& lane, co
     std::vector<Op> position(p.ops);
     for (Op at = 0; at < p.ops; ++at) position[order[at]] = at;
     p.preds.ptr.resize(p.ops + 1);
+    p.lane_first.resize(p.ops);
     p.preds.item.reserve(p.edges + p.ops);
     for (Op at = 0; at < p.ops; ++at) {
         const Op op = order[at];
         p.preds.ptr[at] = static_cast<std::uint32_t>(p.preds.item.size());
+        const auto deps = g.dep_src.subspan(g.dep_ptr[op], g.dep_ptr[op + 1] - g.dep_ptr[op]);
         const Op before = lane.previous[op];
-        if (before != kNone) p.preds.item.push_back(position[before]);
-        for (auto e = g.dep_ptr[op]; e < g.dep_ptr[op + 1]; ++e)
-            if (g.dep_src[e] != before) p.preds.item.push_back(position[g.dep_src[e]]);
+        if (before != kNone && std::find(deps.begin(), deps.end(), before) == deps.end()) {
+            p.lane_first[at] = true;
+            p.preds.item.push_back(position[before]);
+        }
+        for (const Op dep : deps) p.preds.item.push_back(position[dep]);
         if (const Op i = g.instance[op]; i != kNone && members.row(i)[0] == op)
             if (const Op size = static_cast<Op>(members.row(i).size()); size > 1)
                 p.joined.push_back({at, at + size});
@@ -190,13 +194,13 @@ Csr group_by(std::size_t rows, std::span<const Op> keys, std::span<const Op> val
     return out;
 }
 
-Program compile(const Structure& g) {
+Program compile(const Structure& g, bool events) {
     Program p;
     p.ops = static_cast<Op>(g.lane.size());
     p.edges = g.dep_src.size();
     const bool queued = std::all_of(g.discipline.begin(), g.discipline.end(),
                                     [](auto d) { return d == kRecorded; });
-    p.by_pull = queued && g.drain_op.empty();
+    p.by_pull = queued && g.drain_op.empty() && !events;
     Csr succs = successors(g, p.ops);
     Csr members = instance_members(g, p.ops);
     const LaneNeighbours lane = lane_neighbours(g, p.ops);
@@ -211,7 +215,7 @@ Program compile(const Structure& g) {
 }
 
 std::size_t Program::bytes() const {
-    return size_of(order) + preds.bytes() + size_of(joined) + succs.bytes() + size_of(waits_for) +
+    return size_of(order) + lane_first.size() / 8 + preds.bytes() + size_of(joined) + succs.bytes() + size_of(waits_for) +
            size_of(lane_of) + size_of(instance_of) + members.bytes() + queue.bytes() +
            discipline.size() + drains.bytes() + launches.bytes() + size_of(waits_for_launch) +
            drained_lane.size();

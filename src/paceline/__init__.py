@@ -14,12 +14,16 @@ _HOME = {
     "PacelineError": "paceline.errors",
 }
 
-__all__ = ["__version__", *sorted(_HOME)]
+_ROOMS = {"record"}  # rooms whose name is also their verb: `paceline.record("runs/a")`
+
+__all__ = ["__version__", *sorted({*_HOME, *_ROOMS})]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
+    if name in _ROOMS:
+        return import_module(f"paceline.{name}")
     raise AttributeError(f"module 'paceline' has no attribute {name!r}")
 
 

@@ -12,7 +12,7 @@ from types import ModuleType
 @cache
 def native() -> ModuleType | None:
     """The compiled core, or None where it was not built or is turned off."""
-    if os.environ.get("PACELINE_ENGINE") == "python":
+    if _off():
         return None
     try:
         return import_module("paceline._core")
@@ -21,5 +21,11 @@ def native() -> ModuleType | None:
 
 
 def engine_name() -> str:
-    core = native()
-    return f"native ({core.compiler})" if core else "plain Python"
+    """What computes, and where it is plain Python, why."""
+    if core := native():
+        return f"native (compiler {core.compiler})"
+    return "plain Python (native core turned off)" if _off() else "plain Python (no native core)"
+
+
+def _off() -> bool:
+    return os.environ.get("PACELINE_ENGINE") == "python"

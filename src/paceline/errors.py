@@ -15,3 +15,7 @@ class FileError(PacelineError):
 
 class ReplayError(PacelineError):
     """A graph cannot be replayed: unpriced durations, ops that wait for each other for ever."""
+
+
+class TraceError(PacelineError):
+    """A recording cannot be read, or does not belong to the others."""

@@ -63,7 +63,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="version and engine")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, module in _commands().items():
-        sub = commands.add_parser(name, help=_summary(module), description=module.__doc__)
+        sub = commands.add_parser(
+            name,
+            help=_summary(module),
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         sub.add_argument("--json", action="store_true", help="print one JSON object")
         sub.set_defaults(command=module)
         module.configure(sub)

@@ -1,4 +1,4 @@
-"""Print all that a bug report needs: versions, engine, machine.
+"""Print all that a bug report needs: versions, engine, compiler, machine, what the lab can do.
 
 Nothing private: no user name, no path, no environment beyond Paceline's own variables.
 """
@@ -6,6 +6,9 @@ Nothing private: no user name, no path, no environment beyond Paceline's own var
 import argparse
 import os
 import platform
+import shutil
+import subprocess
+from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
@@ -13,7 +16,17 @@ from paceline import __version__
 from paceline.cli import Shown
 from paceline.engine import engine_name
 
-_LIBRARIES = ("numpy", "pyarrow", "msgspec", "rich", "torch", "highspy", "ortools", "protobuf")
+_NEEDED = ("numpy", "pyarrow", "msgspec", "rich", "PyYAML")
+_EXTRAS = {
+    "torch": "recording and applying: pip install paceline[torch]",
+    "protobuf": "Chakra traces: pip install paceline[chakra]",
+    "highspy": "placement: pip install paceline[place]",
+    "ortools": "placement: pip install paceline[place]",
+    "scikit-learn": "the demo: pip install paceline[demo]",
+}
+"""Optional library -> what needs it and how to get it."""
+
+_LAB_TOOLS = ("ip", "tc", "nft")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,12 +42,16 @@ def diagnosis() -> dict[str, Any]:
     return {
         "paceline": __version__,
         "engine": engine_name(),
+        "compiler": _compiler(),
         "python": platform.python_version(),
         "system": platform.platform(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
-        "load": list(os.getloadavg()),
-        "libraries": {name: _version(name) for name in _LIBRARIES},
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+        "load": [round(load, 2) for load in os.getloadavg()],
+        "libraries": {name: _version(name) for name in _NEEDED},
+        "extras": {name: _version(name) for name in _EXTRAS},
+        "lab": _lab(),
         "variables": {k: v for k, v in os.environ.items() if k.startswith("PACELINE_")},
     }
 
@@ -46,11 +63,34 @@ def _version(library: str) -> str | None:
         return None
 
 
-def _render(facts: dict[str, Any], console: Any) -> None:
-    for key, value in facts.items():
-        if isinstance(value, dict):
-            console.print(f"{key}:")
-            for name, text in value.items():
-                console.print(f"  {name}: {text or 'not installed'}")
-        else:
-            console.print(f"{key}: {value}")
+def _compiler() -> str | None:
+    """What would build the native core: the first line of `c++ --version`."""
+    found = shutil.which(os.environ.get("CXX", "")) or shutil.which("c++") or shutil.which("g++")
+    return _first_line([found, "--version"]) if found else None
+
+
+def _lab() -> dict[str, Any]:
+    """Whether emulated clusters can be stood up here: root, namespaces, and the tools."""
+    tools = {name: _first_line([name, "-V"]) for name in _LAB_TOOLS if shutil.which(name)}
+    return {
+        "root": os.geteuid() == 0,
+        "network namespaces": os.path.exists("/proc/self/ns/net"),
+        **{name: tools.get(name) for name in _LAB_TOOLS},
+    }
+
+
+def _first_line(command: list[str]) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = (done.stdout or done.stderr).splitlines()
+    return lines[0].strip() if lines else None
+
+
+def _render(facts: Mapping[str, Any], console: Any) -> None:
+    from paceline.report.text import facts_table
+
+    console.print(facts_table(facts))
+    for name in (name for name, version in facts["extras"].items() if version is None):
+        console.print(f"{name} is not installed; it is for {_EXTRAS[name]}", markup=False)

@@ -1,6 +1,9 @@
 """What depends on what: the graph of all ranks, its words, its builder."""
 
 from paceline.graph.builder import GraphBuilder
+from paceline.graph.edits import Overlay
+from paceline.graph.files import load_extra, load_graph, save_graph
+from paceline.graph.folding import FoldedGraph, fold
 from paceline.graph.graph import (
     Dependencies,
     Device,
@@ -27,6 +30,7 @@ from paceline.graph.kinds import (
     Phase,
 )
 from paceline.graph.law import check
+from paceline.graph.select import scaling, select
 
 __all__ = [
     "NONE",
@@ -39,6 +43,7 @@ __all__ = [
     "DeviceKind",
     "Discipline",
     "Drains",
+    "FoldedGraph",
     "Graph",
     "GraphBuilder",
     "Group",
@@ -49,7 +54,14 @@ __all__ = [
     "Op",
     "OpColumns",
     "OpKind",
+    "Overlay",
     "Phase",
     "Spread",
     "check",
+    "fold",
+    "load_extra",
+    "load_graph",
+    "save_graph",
+    "scaling",
+    "select",
 ]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from paceline.graph.border import COLUMN_TYPES, whole_numbers
 from paceline.graph.graph import (
     Dependencies,
     Device,
@@ -36,33 +37,13 @@ from paceline.graph.kinds import (
     Phase,
 )
 
-_DTYPES: dict[str, type[np.generic]] = {
-    "rank": np.int32,
-    "lane": np.int32,
-    "kind": np.uint8,
-    "phase": np.uint8,
-    "dur_ns": np.int64,
-    "size_bytes": np.int64,
-    "flops": np.int64,
-    "group": np.int32,
-    "instance": np.int32,
-    "collective": np.uint8,
-    "dtype": np.uint8,
-    "name": np.int32,
-    "layer": np.int32,
-    "tensor": np.int32,
-    "priority": np.int32,
-    "step": np.int32,
-}
-"""Storage type of each op column, in the order of `OpColumns`."""
-
 
 class GraphBuilder:
     """Collects ops one by one; `build()` freezes them into a `Graph`. Call `check` on the result
     (`paceline.graph.check`) when the ops come from outside."""
 
     def __init__(self, meta: Mapping[str, Any] | None = None) -> None:
-        self._columns: dict[str, list[int]] = {name: [] for name in _DTYPES}
+        self._columns: dict[str, list[int]] = {name: [] for name in COLUMN_TYPES}
         self._deps: list[tuple[int, int, DepKind, bool]] = []  # (op, src, kind, inferred)
         self._lanes: list[tuple[int, int, LaneKind, Discipline, str]] = []
         self._devices: list[Device] = []
@@ -143,7 +124,7 @@ class GraphBuilder:
             "step": step,
         }
         for column, value in row.items():
-            self._columns[column].append(int(value))
+            self._columns[column].append(value)
         op = len(self._columns["dur_ns"]) - 1
         for src in after:
             self.link(src, op, dep)
@@ -181,7 +162,7 @@ class GraphBuilder:
 
     def build(self) -> Graph:
         count = len(self._columns["dur_ns"])
-        columns = {n: np.array(v, _DTYPES[n]) for n, v in self._columns.items()}
+        columns = {n: whole_numbers(n, v, COLUMN_TYPES[n]) for n, v in self._columns.items()}
         assert set(columns) == {f.name for f in fields(OpColumns)}
         return Graph(
             ops=OpColumns(**columns),
@@ -223,7 +204,7 @@ class GraphBuilder:
         return MemoryEvents(
             np.array(op, np.int32),
             np.array(device, np.int32),
-            np.array(delta, np.int64),
+            whole_numbers("delta_bytes", delta),
             np.array(category, np.uint8),
             np.array(at_end, np.bool_),
         )
@@ -234,7 +215,7 @@ class GraphBuilder:
         sizes = [len(self._samples.get(op, ())) for op in range(count)]
         flat = [s for op in range(count) for s in self._samples.get(op, ())]
         ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return Spread(ptr, np.array(flat, np.int64))
+        return Spread(ptr, whole_numbers("samples_ns", flat))
 
 
 def dependencies(count: int, rows: Iterable[tuple[int, int, DepKind, bool]]) -> Dependencies:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from paceline.engine import native
-from paceline.graph.graph import Graph, Int64
+from paceline.graph.graph import Graph, Int32
 from paceline.graph.kinds import NONE, Discipline
 
 
@@ -16,7 +16,7 @@ def find_cycle(graph: Graph) -> Sequence[int]:
     core = native()
     if core is None:
         return _find_cycle(graph)
-    found: list[int] = core.compile(*structure(graph)).cycle.tolist()
+    found: list[int] = core.compile(*structure(graph), False).cycle.tolist()
     return found
 
 
@@ -29,13 +29,13 @@ def structure(graph: Graph) -> list[np.ndarray]:
     ]
 
 
-def lane_previous(graph: Graph) -> Int64:
+def lane_previous(graph: Graph) -> Int32:
     """For each op the one before it on its RECORDED lane, or NONE."""
     ops, lanes = graph.ops, graph.lanes
     order = np.argsort(ops.lane, kind="stable")
     same = ops.lane[order][1:] == ops.lane[order][:-1]
     same &= lanes.discipline[ops.lane[order][1:]] == Discipline.RECORDED
-    previous = np.full(len(ops), NONE, np.int64)
+    previous = np.full(len(ops), NONE, np.int32)
     previous[order[1:][same]] = order[:-1][same]
     return previous
 

@@ -21,6 +21,7 @@ from paceline.graph.kinds import (
     Discipline,
     DType,
     LaneKind,
+    MemoryCategory,
     OpKind,
     Phase,
 )
@@ -58,6 +59,7 @@ def check_columns(graph: Graph) -> None:
     _check_dependencies(graph)
     _check_drains(graph)
     _check_memory(graph)
+    _check_spread(graph)
 
 
 def cycle_error(graph: Graph, cycle: Sequence[int]) -> GraphError:
@@ -148,6 +150,19 @@ def _check_memory(graph: Graph) -> None:
         bool(((memory.device >= 0) & (memory.device < len(graph.devices))).all()),
         "a memory event has an unknown device",
     )
+    _require(
+        bool((memory.category < len(MemoryCategory)).all()),
+        "a memory event has an unknown category",
+    )
+
+
+def _check_spread(graph: Graph) -> None:
+    if graph.spread is None:
+        return
+    ptr, samples = graph.spread.ptr, graph.spread.samples_ns
+    _require(len(ptr) == len(graph) + 1, "spread.ptr needs one row more than there are ops")
+    whole = ptr[0] == 0 and ptr[-1] == len(samples) and bool((np.diff(ptr) >= 0).all())
+    _require(whole, "spread.ptr must rise from 0 to the number of samples")
 
 
 def _check_durations(graph: Graph) -> None:

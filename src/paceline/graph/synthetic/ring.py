@@ -56,7 +56,7 @@ _ROLE = np.array(  # role -> lane, kind, phase, collective
 
 @dataclass(frozen=True)
 class Ring:
-    """Settings of the job; the durations are round figures of a ResNet-50 on 25 Gbit/s."""
+    """Settings of the job; the durations are round figures of a ResNet-50 on 10 Gbit/s."""
 
     ranks: int = 4
     layers: int = 150  # forward ops, and as many backward ops
@@ -66,7 +66,7 @@ class Ring:
     backward_ns: int = 400_000
     sync_ns: int = 20_000
     update_ns: int = 50_000
-    link_bytes_per_s: int = 3_000_000_000
+    link_bytes_per_s: int = 1_200_000_000
     link_latency_ns: int = 5_000
     add_bytes_per_s: int = 20_000_000_000
     jitter: float = 0.0  # relative standard deviation of durations, other on every rank

@@ -1,0 +1,60 @@
+"""`make bench`: run every benchmark, each in a process of its own, and keep its result.
+
+    python -m benchmarks                    # all of them, kept in benchmarks/results
+    python -m benchmarks speed/replay fuzz  # some of them
+    python -m benchmarks --quick            # a minute each at most; tables keep the full figures
+
+Exit code 1 when one of them failed. Afterwards the README's tables are written anew.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+KINDS = ("speed", "accuracy", "overhead")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    known = benchmarks()
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}")
+    parser.add_argument("--quick", action="store_true", help="a minute each at most")
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.names if name not in known]:
+        parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(known)}")
+    chosen = options.names or list(known)
+    failed = [name for name in chosen if _run(name, known[name], options.quick)]
+    print(f"{len(chosen) - len(failed)} of {len(chosen)} benchmarks ran")
+    if failed:
+        print(f"failed: {', '.join(failed)}")
+    elif not options.quick:
+        _run("README tables", HERE / "tables.py", quick=False, save=False)
+    return int(bool(failed))
+
+
+def benchmarks() -> dict[str, Path]:
+    """Every benchmark by name: a file that takes its arguments from `measure.parser`."""
+    files = [HERE / "fuzz.py", *(f for kind in KINDS for f in sorted((HERE / kind).glob("*.py")))]
+    found = [file for file in files if "measure.parser(" in file.read_text()]
+    return {str(file.relative_to(HERE).with_suffix("")): file for file in found}
+
+
+def _run(name: str, file: Path, quick: bool, save: bool = True) -> int:
+    """Run one, its output passed through; returns its exit code."""
+    flags = ["--save"] * save + ["--quick"] * quick
+    print(f"== {name}", flush=True)
+    begin = time.monotonic()
+    code = subprocess.run([sys.executable, str(file), *flags], cwd=HERE.parent).returncode
+    print(f"== {name}: exit code {code} after {time.monotonic() - begin:.0f} s\n", flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

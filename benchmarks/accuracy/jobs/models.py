@@ -1,0 +1,92 @@
+"""Three small models whose steps are spent in different ways, each with its data and its loss.
+
+mlp: 25 MB of gradients in six large layers, little compute. resnet20: 1 MB of gradients in 65
+tensors, much compute, buffers broadcast every step. transformer: 14 MB in 52 tensors.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model and one step's batch for it."""
+
+    model: nn.Module
+    inputs: Tensor
+    targets: Tensor
+    loss: Callable[[Tensor, Tensor], Tensor]
+
+
+def mlp(batch: int = 128, width: int = 1024, layers: int = 6) -> Task:
+    stack = [part for _ in range(layers) for part in (nn.Linear(width, width), nn.ReLU())]
+    targets = torch.randint(width, (batch,))
+    return Task(
+        nn.Sequential(*stack[:-1]), torch.randn(batch, width), targets, functional.cross_entropy
+    )
+
+
+def resnet20(batch: int = 16) -> Task:
+    shapes = [(16, 16, 1)] * 3 + [(16, 32, 2), (32, 32, 1), (32, 32, 1)]
+    shapes += [(32, 64, 2), (64, 64, 1), (64, 64, 1)]
+    blocks = [Block(inner, outer, stride) for inner, outer, stride in shapes]
+    stem = [nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)]
+    targets = torch.randint(10, (batch,))
+    model = nn.Sequential(*stem, *blocks, *head)
+    return Task(model, torch.randn(batch, 3, 32, 32), targets, functional.cross_entropy)
+
+
+def transformer(batch: int = 8, length: int = 32, words: int = 1000) -> Task:
+    return Task(
+        Language(words),
+        torch.randint(words, (batch, length)),
+        torch.randint(words, (batch * length,)),
+        lambda out, want: functional.cross_entropy(out.flatten(0, 1), want),
+    )
+
+
+class Block(nn.Module):
+    """Two convolutions and a way around them (He et al. 2016, CIFAR)."""
+
+    def __init__(self, inner: int, outer: int, stride: int) -> None:
+        super().__init__()
+        self.one = nn.Conv2d(inner, outer, 3, stride, 1, bias=False)
+        self.norm_one = nn.BatchNorm2d(outer)
+        self.two = nn.Conv2d(outer, outer, 3, 1, 1, bias=False)
+        self.norm_two = nn.BatchNorm2d(outer)
+        self.around = nn.Identity()
+        if stride != 1:
+            self.around = nn.Sequential(
+                nn.Conv2d(inner, outer, 1, stride, bias=False), nn.BatchNorm2d(outer)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = functional.relu(self.norm_one(self.one(x)))
+        return functional.relu(self.norm_two(self.two(y)) + self.around(x))
+
+
+class Language(nn.Module):
+    """A four-layer encoder with an embedding before and a projection after it."""
+
+    def __init__(self, words: int, width: int = 256) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True)
+        self.embed = nn.Embedding(words, width)
+        self.layers = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+        self.out = nn.Linear(width, words)
+
+    def forward(self, x: Tensor) -> Tensor:
+        shown: Tensor = self.out(self.layers(self.embed(x)))
+        return shown
+
+
+MODELS: dict[str, Callable[[], Task]] = {
+    "mlp": mlp,
+    "resnet20": resnet20,
+    "transformer": transformer,
+}

@@ -1,0 +1,440 @@
+#include "kineto.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace paceline {
+namespace {
+
+enum class Step { kOk, kMore, kBad };
+
+bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
+Step skip_space(const char*& at, const char* end) {
+    while (at < end && is_space(*at)) ++at;
+    return at < end ? Step::kOk : Step::kMore;
+}
+
+// `at` is behind the opening quote; afterwards behind the closing one. False escapes are bad.
+Step skip_string(const char*& at, const char* end, std::string_view* text) {
+    const char* const begin = at;
+    while (at < end) {
+#if defined(__SSE2__)
+        const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
+        while (end - at >= 16) {
+            const __m128i part = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+            const int hit = _mm_movemask_epi8(
+                _mm_or_si128(_mm_cmpeq_epi8(part, quote), _mm_cmpeq_epi8(part, slash)));
+            if (hit) {
+                at += __builtin_ctz(static_cast<unsigned>(hit));
+                break;
+            }
+            at += 16;
+        }
+#endif
+        while (at < end && *at != '"' && *at != '\\') ++at;
+        if (at == end) return Step::kMore;
+        if (*at == '"') {
+            if (text) *text = {begin, static_cast<std::size_t>(at - begin)};
+            ++at;
+            return Step::kOk;
+        }
+        if (end - at < 2) return Step::kMore;
+        if (!std::strchr("\"\\/bfnrtu", at[1]) || at[1] == '\0') return Step::kBad;
+        if (at[1] == 'u') {
+            if (end - at < 6) return Step::kMore;
+            for (int i = 2; i < 6; ++i)
+                if (!std::isxdigit(static_cast<unsigned char>(at[i]))) return Step::kBad;
+            at += 4;
+        }
+        at += 2;
+    }
+    return Step::kMore;
+}
+
+bool is_plain(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           c == '-' || c == '+' || c == '.';
+}
+
+// A number, true, false or null; NaN and Infinity are no JSON and make the event damaged.
+Step skip_plain(const char*& at, const char* end, std::string_view* text) {
+    const char* const begin = at;
+    while (at < end && is_plain(*at)) ++at;
+    if (at == end) return Step::kMore;
+    const std::string_view found{begin, static_cast<std::size_t>(at - begin)};
+    if (found.empty()) return Step::kBad;
+    const bool number = (found[0] >= '0' && found[0] <= '9') ||
+                        (found[0] == '-' && found.size() > 1 && found[1] >= '0' && found[1] <= '9');
+    if (!number && found != "true" && found != "false" && found != "null") return Step::kBad;
+    if (text) *text = found;
+    return Step::kOk;
+}
+
+Step skip_value(const char*& at, const char* end);
+
+Step skip_array(const char*& at, const char* end) {
+    bool first = true;
+    for (;;) {
+        if (skip_space(at, end) == Step::kMore) return Step::kMore;
+        if (*at == ']' && first) break;
+        if (const Step s = skip_value(at, end); s != Step::kOk) return s;
+        if (skip_space(at, end) == Step::kMore) return Step::kMore;
+        first = false;
+        if (*at == ']') break;
+        if (*at++ != ',') return Step::kBad;
+    }
+    ++at;
+    return Step::kOk;
+}
+
+// Walks an object whose `{` is behind `at`; take(key, at, end) consumes the value.
+template <class Take>
+Step walk_object(const char*& at, const char* end, Take take) {
+    bool first = true;
+    for (;;) {
+        if (skip_space(at, end) == Step::kMore) return Step::kMore;
+        if (*at == '}' && first) break;
+        if (*at++ != '"') return Step::kBad;
+        std::string_view key;
+        if (const Step s = skip_string(at, end, &key); s != Step::kOk) return s;
+        if (skip_space(at, end) == Step::kMore) return Step::kMore;
+        if (*at++ != ':') return Step::kBad;
+        if (skip_space(at, end) == Step::kMore) return Step::kMore;
+        if (const Step s = take(key, at, end); s != Step::kOk) return s;
+        if (skip_space(at, end) == Step::kMore) return Step::kMore;
+        first = false;
+        if (*at == '}') break;
+        if (*at++ != ',') return Step::kBad;
+    }
+    ++at;
+    return Step::kOk;
+}
+
+Step skip_value(const char*& at, const char* end) {
+    switch (*at) {
+        case '"':
+            return skip_string(++at, end, nullptr);
+        case '[':
+            return skip_array(++at, end);
+        case '{':
+            return walk_object(++at, end, [](std::string_view, const char*& a, const char* e) {
+                return skip_value(a, e);
+            });
+        default:
+            return skip_plain(at, end, nullptr);
+    }
+}
+
+// A value as text; a string without its quotes. `quoted` tells the two apart.
+struct Value {
+    std::string_view text;
+    bool quoted = false;
+    bool given = false;
+};
+
+Step take_value(const char*& at, const char* end, Value& value) {
+    value.given = true;
+    if (*at == '"') {
+        value.quoted = true;
+        return skip_string(++at, end, &value.text);
+    }
+    if (*at == '[' || *at == '{') {
+        value.given = false;
+        return skip_value(at, end);
+    }
+    const Step s = skip_plain(at, end, &value.text);
+    if (s == Step::kOk && value.text == "null") value.given = false;
+    return s;
+}
+
+// Decimal text times 10^digits, cut off; the integer path covers all that profilers write.
+int64_t decimal(std::string_view text, int digits) {
+    if (text.find_first_of("eE") != std::string_view::npos)
+        return static_cast<int64_t>(std::strtod(std::string(text).c_str(), nullptr) *
+                                    std::pow(10.0, digits));
+    const bool negative = !text.empty() && text[0] == '-';
+    int64_t value = 0;
+    bool fraction = false;
+    for (std::size_t i = negative; i < text.size(); ++i) {
+        if (text[i] == '.') {
+            fraction = true;
+        } else if (!fraction) {
+            value = value * 10 + (text[i] - '0');
+        } else if (digits > 0) {
+            value = value * 10 + (text[i] - '0');
+            --digits;
+        } else {
+            break;
+        }
+    }
+    for (; digits > 0; --digits) value *= 10;
+    return negative ? -value : value;
+}
+
+int64_t whole_number(const Value& value) {
+    return value.given && !value.quoted ? decimal(value.text, 0) : kAbsent;
+}
+
+int64_t nanoseconds(const Value& value) {
+    return value.given && !value.quoted ? decimal(value.text, 3) : 0;
+}
+
+struct Args {
+    Value correlation, external, sequence, fwd_thread, record, size, memory, address, device_type,
+        device_id, stream;
+    bool told = false;  // of communication or synchronisation
+};
+
+struct Event {
+    Value ph, name, cat, pid, tid, ts, dur, id;
+    std::string_view args;
+    Args arg;
+};
+
+Value* slot(Args& args, std::string_view key) {
+    switch (key.size()) {
+        case 4:
+            return key == "Addr" ? &args.address : nullptr;
+        case 5:
+            return key == "bytes" ? &args.size : key == "Bytes" ? &args.memory : nullptr;
+        case 6:
+            return key == "stream" ? &args.stream : nullptr;
+        case 9:
+            return key == "Device Id" ? &args.device_id : nullptr;
+        case 11:
+            return key == "correlation" ? &args.correlation
+                   : key == "External id" ? &args.external
+                   : key == "Device Type" ? &args.device_type
+                                          : nullptr;
+        case 13:
+            return key == "Fwd thread id" ? &args.fwd_thread : nullptr;
+        case 15:
+            return key == "Sequence number" ? &args.sequence : nullptr;
+        case 18:
+            return key == "Record function id" ? &args.record : nullptr;
+        default:
+            return nullptr;
+    }
+}
+
+Step take_args(const char*& at, const char* end, Event& event) {
+    if (*at != '{') return skip_value(at, end);
+    const char* const begin = at;
+    const Step s = walk_object(++at, end, [&](std::string_view key, const char*& a, const char* e) {
+        if (Value* value = slot(event.arg, key)) return take_value(a, e, *value);
+        if (key == "cuda_sync_kind" || key == "Collective name") {
+            Value told;
+            const Step taken = take_value(a, e, told);
+            event.arg.told |= told.given && !told.text.empty();
+            return taken;
+        }
+        return skip_value(a, e);
+    });
+    if (s == Step::kOk) event.args = {begin, static_cast<std::size_t>(at - begin)};
+    return s;
+}
+
+Value* slot(Event& event, std::string_view key) {
+    switch (key.size()) {
+        case 2:
+            return key == "ph"   ? &event.ph
+                   : key == "ts" ? &event.ts
+                   : key == "id" ? &event.id
+                                 : nullptr;
+        case 3:
+            return key == "cat"   ? &event.cat
+                   : key == "pid" ? &event.pid
+                   : key == "tid" ? &event.tid
+                   : key == "dur" ? &event.dur
+                                  : nullptr;
+        case 4:
+            return key == "name" ? &event.name : nullptr;
+        default:
+            return nullptr;
+    }
+}
+
+bool starts_with(std::string_view text, std::string_view prefix) {
+    return text.substr(0, prefix.size()) == prefix;
+}
+
+bool is_detailed(std::string_view name) {
+    for (const std::string_view prefix : {"nccl", "gloo:", "mpi:", "ucc:", "record_param_comms", "c10d::"})
+        if (starts_with(name, prefix)) return true;
+    return false;
+}
+
+}  // namespace
+
+void KinetoScan::feed(const char* data, std::size_t size) {
+    buffer_.erase(0, done_);
+    done_ = 0;
+    buffer_.append(data, size);
+    run(false);
+}
+
+void KinetoScan::finish() {
+    run(true);
+    const std::string rest = buffer_.substr(done_);
+    if (where_ == Where::kAfter) header += rest;
+    if (where_ == Where::kBefore) header = rest;
+    whole = where_ != Where::kEvents;  // Python checks that the header is an object
+    buffer_.clear();
+}
+
+std::vector<std::string> KinetoScan::names() const {
+    return {pool_.begin(), pool_.end()};
+}
+
+// Everything up to the array of events belongs to the header.
+bool KinetoScan::open_events() {
+    const std::size_t first = buffer_.find_first_not_of(" \n\t\r");
+    if (first == std::string::npos) return false;
+    std::size_t open = first;
+    if (buffer_[first] != '[') {
+        const std::size_t key = buffer_.find("\"traceEvents\"");
+        if (key == std::string::npos) return false;
+        open = buffer_.find_first_not_of(" \n\t\r:", key + 13);
+        if (open == std::string::npos || buffer_[open] != '[') return false;
+    }
+    header = buffer_.substr(0, open) + "[]";
+    done_ = open + 1;
+    where_ = Where::kEvents;
+    return true;
+}
+
+void KinetoScan::run(bool last) {
+    if (where_ == Where::kBefore && !open_events()) return;
+    const char* const end = buffer_.data() + buffer_.size();
+    while (where_ == Where::kEvents) {
+        const char* at = buffer_.data() + done_;
+        while (at < end && (is_space(*at) || *at == ',')) ++at;
+        if (at == end) return;
+        if (*at == ']') {
+            where_ = Where::kAfter;
+            done_ = static_cast<std::size_t>(at + 1 - buffer_.data());
+            break;
+        }
+        const char* const begin = at;
+        const Result result = event(at, end);
+        if (result == Result::kDone) {
+            done_ = static_cast<std::size_t>(at - buffer_.data());
+            continue;
+        }
+        const std::size_t from = static_cast<std::size_t>(begin - buffer_.data());
+        if (result == Result::kMore && !last) {
+            if (buffer_.size() - from < (1u << 22)) return;  // wait for the rest of the event
+        }
+        const std::size_t next = resync(from);
+        if (next == std::string::npos) {
+            if (!last) return;
+            damaged.push_back(buffer_.substr(from));
+            done_ = buffer_.size();
+            return;
+        }
+        damaged.push_back(buffer_.substr(from, next - from));
+        done_ = next;
+    }
+    if (where_ == Where::kAfter) {
+        header.append(buffer_, done_);
+        done_ = buffer_.size();
+    }
+}
+
+// The end of the event that starts at `from`: a brace, a comma, and an object that starts as events
+// do; npos where the buffer holds none.
+std::size_t KinetoScan::resync(std::size_t from) const {
+    static constexpr std::array<std::string_view, 10> keys = {
+        "\"ph\"", "\"name\"", "\"cat\"", "\"pid\"", "\"tid\"", "\"ts\"", "\"id\"", "\"args\"", "\"dur\"", "\"s\""};
+    for (std::size_t at = buffer_.find('}', from); at != std::string::npos;
+         at = buffer_.find('}', at + 1)) {
+        std::size_t next = buffer_.find_first_not_of(" \n\t\r", at + 1);
+        if (next == std::string::npos) return next;
+        if (buffer_[next] == ']') {
+            const std::size_t after = buffer_.find_first_not_of(" \n\t\r", next + 1);
+            if (after == std::string::npos || buffer_[after] == '}' ||
+                (buffer_[after] == ',' && buffer_.find("\"args\"", after) == std::string::npos))
+                return at + 1;
+        }
+        if (buffer_[next] != ',') continue;
+        next = buffer_.find_first_not_of(" \n\t\r", next + 1);
+        if (next == std::string::npos || buffer_[next] != '{') continue;
+        next = buffer_.find_first_not_of(" \n\t\r", next + 1);
+        if (next == std::string::npos) continue;
+        for (const std::string_view key : keys)
+            if (buffer_.compare(next, key.size(), key) == 0) return at + 1;
+    }
+    return std::string::npos;
+}
+
+int32_t KinetoScan::intern(std::string_view text) {
+    const auto known = index_.find(text);
+    if (known != index_.end()) return known->second;
+    pool_.emplace_back(text);
+    const auto row = static_cast<int32_t>(pool_.size() - 1);
+    index_.emplace(pool_.back(), row);
+    return row;
+}
+
+KinetoScan::Result KinetoScan::event(const char*& at, const char* end) {
+    const char* const begin = at;
+    if (*at != '{') return Result::kBad;
+    Event found;
+    const Step s = walk_object(++at, end, [&](std::string_view key, const char*& a, const char* e) {
+        if (key == "args") return take_args(a, e, found);
+        Value* value = slot(found, key);
+        return value ? take_value(a, e, *value) : skip_value(a, e);
+    });
+    if (s != Step::kOk) return s == Step::kMore ? Result::kMore : Result::kBad;
+    const auto number = [this](const Value& value) {
+        if (!value.given) return int64_t{0};
+        return value.quoted ? kTextBase - intern(value.text) : decimal(value.text, 0);
+    };
+    const char ph = found.ph.text.size() == 1 ? found.ph.text[0] : '\0';
+    const Args& args = found.arg;
+    if (ph == 'X' || ph == 'B' || ph == 'E') {
+        if (args.told || is_detailed(found.name.text))
+            details.emplace_back(static_cast<int64_t>(ranges.mark.size()), found.args.empty() ? "{}" : std::string(found.args));
+        ranges.mark.push_back(static_cast<uint8_t>(ph));
+        ranges.name.push_back(intern(found.name.text));
+        ranges.category.push_back(intern(found.cat.text));
+        ranges.pid.push_back(number(found.pid));
+        ranges.tid.push_back(number(found.tid));
+        ranges.start_ns.push_back(nanoseconds(found.ts));
+        ranges.dur_ns.push_back(nanoseconds(found.dur));
+        ranges.correlation.push_back(whole_number(args.correlation));
+        ranges.external.push_back(whole_number(args.external));
+        ranges.sequence.push_back(whole_number(args.sequence));
+        ranges.fwd_thread.push_back(whole_number(args.fwd_thread));
+        ranges.record.push_back(whole_number(args.record));
+        ranges.size_bytes.push_back(whole_number(args.size));
+        ranges.stream.push_back(whole_number(args.stream));
+    } else if ((ph == 's' || ph == 'f') && found.cat.text == "fwdbwd") {
+        arrows.mark.push_back(static_cast<uint8_t>(ph));
+        arrows.id.push_back(whole_number(found.id));
+        arrows.pid.push_back(number(found.pid));
+        arrows.tid.push_back(number(found.tid));
+        arrows.at_ns.push_back(nanoseconds(found.ts));
+    } else if (ph == 'i' && found.name.text == "[memory]") {
+        memory.pid.push_back(number(found.pid));
+        memory.tid.push_back(number(found.tid));
+        memory.at_ns.push_back(nanoseconds(found.ts));
+        memory.address.push_back(whole_number(args.address));
+        memory.delta_bytes.push_back(whole_number(args.memory));
+        memory.device_type.push_back(whole_number(args.device_type));
+        memory.device.push_back(whole_number(args.device_id));
+    } else if (ph == 'M') {
+        metadata.emplace_back(begin, static_cast<std::size_t>(at - begin));
+    }
+    return Result::kDone;
+}
+
+}  // namespace paceline

@@ -1,0 +1,168 @@
+"""A graph as named tables of columns and back, and one table as the bytes of a Parquet file.
+
+The tables below are the file format: a change of any of them is a new `SCHEMA` in `files`.
+"""
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from paceline.errors import FileError
+from paceline.graph.graph import (
+    Dependencies,
+    Device,
+    Drains,
+    Graph,
+    Group,
+    Lanes,
+    MemoryEvents,
+    OpColumns,
+    Spread,
+)
+from paceline.graph.kinds import DeviceKind
+
+Columns = Mapping[str, Any]  # name -> array, or sequence of text or of lists; equally long
+Layout = Mapping[str, str]  # name -> NumPy type, "text", or "ranks" (a list of int32)
+
+TABLES: Mapping[str, Layout] = {
+    "ops": {
+        "rank": "int32",
+        "lane": "int32",
+        "kind": "uint8",
+        "phase": "uint8",
+        "dur_ns": "int64",
+        "size_bytes": "int64",
+        "flops": "int64",
+        "group": "int32",
+        "instance": "int32",
+        "collective": "uint8",
+        "dtype": "uint8",
+        "name": "int32",
+        "layer": "int32",
+        "tensor": "int32",
+        "priority": "int32",
+        "step": "int32",
+    },
+    "deps": {"src": "int32", "kind": "uint8", "inferred": "bool"},
+    "deps_ptr": {"ptr": "int64"},
+    "lanes": {
+        "rank": "int32",
+        "device": "int32",
+        "kind": "uint8",
+        "discipline": "uint8",
+        "name": "text",
+    },
+    "devices": {"name": "text", "host": "int64", "kind": "uint8", "memory_bytes": "int64"},
+    "groups": {"name": "text", "ranks": "ranks", "axis": "text"},
+    "names": {"text": "text"},
+    "drains": {"op": "int32", "lane": "int32"},
+    "memory": {
+        "op": "int32",
+        "device": "int32",
+        "delta_bytes": "int64",
+        "category": "uint8",
+        "at_end": "bool",
+    },
+    "spread": {"samples_ns": "int64"},
+    "spread_ptr": {"ptr": "int64"},
+}
+OPTIONAL = frozenset({"spread", "spread_ptr"})
+"""Absent where no op has samples."""
+
+
+def to_tables(graph: Graph) -> dict[str, Columns]:
+    """Every table of the graph, columns in the order of `TABLES`."""
+    tables: dict[str, Columns] = {
+        "ops": vars(graph.ops),
+        "deps": vars(graph.deps),
+        "deps_ptr": {"ptr": graph.deps.ptr},
+        "lanes": vars(graph.lanes),
+        "devices": _rows(graph.devices, "devices"),
+        "groups": _rows(graph.groups, "groups"),
+        "names": {"text": graph.names},
+        "drains": vars(graph.drains),
+        "memory": vars(graph.memory),
+    }
+    if graph.spread is not None:
+        tables["spread"] = {"samples_ns": graph.spread.samples_ns}
+        tables["spread_ptr"] = {"ptr": graph.spread.ptr}
+    return {name: {c: table[c] for c in TABLES[name]} for name, table in tables.items()}
+
+
+def to_graph(tables: Mapping[str, Columns], meta: Mapping[str, Any]) -> Graph:
+    """The graph of `to_tables`."""
+    spread = None
+    if "spread" in tables:
+        spread = Spread(tables["spread_ptr"]["ptr"], tables["spread"]["samples_ns"])
+    return Graph(
+        ops=OpColumns(**tables["ops"]),
+        deps=Dependencies(ptr=tables["deps_ptr"]["ptr"], **tables["deps"]),
+        lanes=Lanes(**{**tables["lanes"], "name": tuple(tables["lanes"]["name"])}),
+        devices=_devices(tables["devices"]),
+        groups=_groups(tables["groups"]),
+        names=tuple(tables["names"]["text"]),
+        drains=Drains(**tables["drains"]),
+        memory=MemoryEvents(**tables["memory"]),
+        spread=spread,
+        meta=meta,
+    )
+
+
+def encode(columns: Columns, layout: Layout) -> bytes:
+    """One table as the bytes of a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrays = [pa.array(columns[name], _arrow_type(pa, kind)) for name, kind in layout.items()]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(arrays, names=list(layout)), sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+def decode(data: bytes, layout: Layout, source: str) -> dict[str, Any]:
+    """The columns of a Parquet file, which must be exactly those of `layout`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(pa.BufferReader(data))
+        expected = [(name, _arrow_type(pa, kind)) for name, kind in layout.items()]
+        found = list(zip(table.column_names, table.schema.types))
+        if found != expected:
+            raise FileError(f"{source} has columns {found}, expected {expected}. Save it anew.")
+        return {name: _column(table[name], layout[name], source) for name in layout}
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise FileError(f"{source} is no readable Parquet file ({error}). Save it anew.") from error
+
+
+def _rows(items: tuple[Device, ...] | tuple[Group, ...], table: str) -> Columns:
+    return {name: [getattr(item, name) for item in items] for name in TABLES[table]}
+
+
+def _devices(table: Columns) -> tuple[Device, ...]:
+    rows = zip(table["name"], table["host"], table["kind"], table["memory_bytes"])
+    try:
+        return tuple(Device(n, int(h), DeviceKind(k), int(m)) for n, h, k, m in rows)
+    except ValueError as error:
+        raise FileError(f"a device of the graph is of no known kind: {error}") from error
+
+
+def _groups(table: Columns) -> tuple[Group, ...]:
+    rows = zip(table["name"], table["ranks"], table["axis"])
+    return tuple(Group(name, tuple(ranks), axis) for name, ranks, axis in rows)
+
+
+def _arrow_type(pa: ModuleType, kind: str) -> Any:
+    special = {"text": pa.string(), "ranks": pa.list_(pa.int32())}
+    return special.get(kind) or pa.from_numpy_dtype(np.dtype(kind))
+
+
+def _column(column: Any, kind: str, source: str) -> Any:
+    """A list for text and ranks, else an array of its own type."""
+    if column.null_count:
+        raise FileError(f"{source} has empty cells where each row needs a value. Save it anew.")
+    if kind in ("text", "ranks"):
+        return column.to_pylist()
+    return np.asarray(column.to_numpy(), np.dtype(kind))

@@ -1,0 +1,24 @@
+"""A cluster on one machine: network namespaces, shaped links, and workers launched in them."""
+
+from paceline.lab.errors import LabError, WorkerError
+from paceline.lab.lab import Lab
+from paceline.lab.launch import Finished, Job
+from paceline.lab.layout import End, Layout, Node, Stack, Wire
+from paceline.lab.plan import plan
+from paceline.lab.teardown import standing, tear_down
+
+__all__ = [
+    "End",
+    "Finished",
+    "Job",
+    "Lab",
+    "LabError",
+    "Layout",
+    "Node",
+    "Stack",
+    "Wire",
+    "WorkerError",
+    "plan",
+    "standing",
+    "tear_down",
+]

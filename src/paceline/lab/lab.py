@@ -1,0 +1,138 @@
+"""`Lab`: a cluster on one machine. Each host is a network namespace, each cable a shaped veth pair.
+
+with Lab(cluster) as lab:
+    finished = lab.run(["torchrun", "train.py"])
+"""
+
+import atexit
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType, TracebackType
+
+from paceline.cluster import Cluster, dump, parse
+from paceline.lab import commands, quota, registry
+from paceline.lab.access import Access, open_access, require_tools
+from paceline.lab.errors import LabError
+from paceline.lab.launch import Finished, Job, seats, see_through
+from paceline.lab.plan import plan
+from paceline.lab.teardown import access_of, tear_down
+
+
+class Lab:
+    """A lab that stands from `up` to `down`, or for the length of a `with` block.
+
+    In a `with` block it goes also when the program ends or is told to; after a kill that nothing
+    can catch, the next lab of that name, or `paceline lab down --all`, clears what is left.
+    """
+
+    def __init__(self, cluster: Cluster, name: str = "") -> None:
+        self.cluster = cluster
+        self.layout = plan(cluster, name or f"lab-{os.getpid()}")
+        self._entry = registry.Entry(self.layout.name, cluster=dump(cluster))
+        self._access: Access | None = None
+
+    def __enter__(self) -> "Lab":
+        self._entry = replace(self._entry, owner=registry.Process.of(os.getpid()))
+        atexit.register(self.down)
+        _end_on_signals()
+        return self.up()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.down()
+        atexit.unregister(self.down)
+
+    def up(self) -> "Lab":
+        """Build it. Fails, leaving nothing, where the name is in use or the kernel refuses."""
+        _clear_if_abandoned(self.layout.name)
+        if any(end.loss for wire in self.layout.wires for end in (wire.a, wire.b)):
+            require_tools(["nft"])
+        registry.claim(self._entry)
+        try:
+            self._access = open_access()
+            if self._access.holder is not None:
+                holder = registry.Process.of(self._access.holder)
+                self._entry = replace(self._entry, holder=holder)
+                registry.update(self._entry)
+            self._access.run(commands.setup(self.layout))
+            self._access.run(*commands.configure(self.layout))
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def down(self) -> None:
+        """Remove it and whatever runs in it. Safe to call twice."""
+        self._access = None
+        tear_down(self.layout.name)
+
+    @staticmethod
+    def find(name: str) -> "Lab":
+        """The standing lab of this name."""
+        entry = registry.find(name)
+        access = access_of(entry)
+        if access is None or not entry.cluster:
+            raise LabError(
+                f"lab {name} is not whole: what built it, or kept it open, was killed. "
+                f"Clear it with `paceline lab down --name {name}` and build it again."
+            )
+        lab = Lab(parse(entry.cluster), name)
+        lab._entry, lab._access = entry, access
+        return lab
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        timeout_s: float = 600.0,
+        environment: Mapping[str, str] | None = None,
+        logs: Path | None = None,
+        watch: Callable[[str], None] | None = None,
+    ) -> Finished:
+        """Run a command on every worker and wait for it. See `launch` for what it is given."""
+        if self._access is None:
+            raise LabError(f"lab {self.layout.name} is not up; call up(), or use a with block")
+        if not command:
+            raise LabError("no command was given; for example: lab run -- python train.py")
+        job = Job(tuple(command), timeout_s, environment or {})
+        place = logs or Path(tempfile.mkdtemp(prefix=f"paceline-{self.layout.name}-"))
+        place.mkdir(parents=True, exist_ok=True)
+        return see_through(self._access, self.layout, job, place, self._quotas(job), watch)
+
+    def _quotas(self, job: Job) -> dict[int, Path]:
+        """A control group for every seat that may not use a whole machine."""
+        limited = {n: s.cpus for n, s in enumerate(seats(self.layout, job)) if s.cpus}
+        if not limited:
+            return {}
+        controller = quota.controller()
+        name = self.layout.name
+        return {n: quota.make(controller, name, n, cpus) for n, cpus in limited.items()}
+
+
+def _clear_if_abandoned(name: str) -> None:
+    with suppress(LabError):
+        if registry.find(name).abandoned:
+            tear_down(name)
+
+
+def _end_on_signals() -> None:
+    """Being told to end unwinds `with` blocks, where the program does not decide otherwise."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _exit)
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)

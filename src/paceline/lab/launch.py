@@ -1,0 +1,221 @@
+"""Starting a job's processes in the lab, and seeing them through to their end.
+
+A job ends well when every process ends with 0. When one fails, or time runs out, all are ended and
+the log of the guilty one is shown.
+"""
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from paceline.lab.access import Access
+from paceline.lab.errors import WorkerError
+from paceline.lab.layout import Layout
+
+LOG_TAIL_LINES = 25
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run on every worker, and how long it may take."""
+
+    command: tuple[str, ...]
+    timeout_s: float = 600.0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    port: int = 29400
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One process to start: a worker, or with torchrun one host's agent."""
+
+    title: str
+    node: int
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    cpus: float  # cores it may use; 0: all
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A job that ended well. `logs` are in the order of the workers (or hosts, with torchrun)."""
+
+    seconds: float
+    logs: tuple[Path, ...]
+
+    def text(self, worker: int = 0) -> str:
+        return self.logs[worker].read_text(errors="replace")
+
+
+def seats(layout: Layout, job: Job) -> list[Seat]:
+    """Who is started where, with what gloo and torch.distributed need to find each other."""
+    if is_torchrun(job.command):
+        return [_agent(layout, job, node) for node in sorted(set(layout.places))]
+    return [_worker(layout, job, rank) for rank in range(layout.workers)]
+
+
+def is_torchrun(command: Sequence[str]) -> bool:
+    return Path(command[0]).name == "torchrun"
+
+
+def environment(layout: Layout, job: Job) -> dict[str, str]:
+    """What every process of a job needs; the job's own settings win."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return {
+        **threads,
+        "MASTER_ADDR": layout.address(layout.places[0]),
+        "MASTER_PORT": str(job.port),
+        "GLOO_SOCKET_IFNAME": "eth0",
+        "TP_SOCKET_IFNAME": "eth0",
+        # Without it a restart under torchrun fails half the time: the new workers find the old
+        # store still listening.
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "PACELINE_LAB": layout.name,
+        **job.environment,
+    }
+
+
+def see_through(
+    access: Access,
+    layout: Layout,
+    job: Job,
+    logs: Path,
+    groups: Mapping[int, Path],
+    watch: Callable[[str], None] | None = None,
+) -> Finished:
+    """Start every seat and wait. `groups` are the control groups of seats that have a quota;
+    `watch` is given what the first seat writes, as it comes."""
+    began = time.monotonic()
+    started: list[_Started] = []
+    try:
+        for number, seat in enumerate(seats(layout, job)):
+            log = logs / f"{seat.title.replace(' ', '-')}.log"
+            started.append(_start(access, layout, seat, log, groups.get(number)))
+        _wait(started, began + job.timeout_s, job.timeout_s, watch)
+    finally:
+        _end(started)
+    return Finished(time.monotonic() - began, tuple(s.log for s in started))
+
+
+def _worker(layout: Layout, job: Job, rank: int) -> Seat:
+    node = layout.places[rank]
+    ranks = {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(layout.workers),
+        "LOCAL_RANK": str(rank - layout.places.index(node)),
+        "LOCAL_WORLD_SIZE": str(layout.nodes[node].workers),
+        "GROUP_RANK": str(sorted(set(layout.places)).index(node)),
+    }
+    cpus = layout.nodes[node].cpus
+    return Seat(f"worker {rank}", node, job.command, {**environment(layout, job), **ranks}, cpus)
+
+
+def _agent(layout: Layout, job: Job, node: int) -> Seat:
+    hosts = sorted(set(layout.places))
+    host = layout.nodes[node]
+    given = environment(layout, job)
+    options = {
+        "--nnodes": len(hosts),
+        "--node-rank": hosts.index(node),
+        "--nproc-per-node": host.workers,
+        "--master-addr": given["MASTER_ADDR"],
+        "--master-port": job.port,
+    }
+    flat = [str(part) for pair in options.items() for part in pair]
+    command = (job.command[0], *flat, *job.command[1:])
+    return Seat(f"host {host.name}", node, command, given, host.cpus * host.workers)
+
+
+@dataclass(frozen=True)
+class _Started:
+    seat: Seat
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+
+def _start(access: Access, layout: Layout, seat: Seat, log: Path, group: Path | None) -> _Started:
+    # The kernel ends a worker whose launcher was killed: nothing is left running after a crash.
+    inner = ["setpriv", "--pdeathsig", "KILL", "--", *seat.command]
+    command = access.command(inner, layout.namespace(seat.node))
+    if group is not None:
+        join = f'echo $$ > {group}/cgroup.procs && exec "$@"'
+        command = ["sh", "-c", join, "sh", *command]
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **seat.environment},
+            start_new_session=True,
+        )
+    return _Started(seat, process, log)
+
+
+def _wait(
+    started: list[_Started],
+    deadline: float,
+    timeout_s: float,
+    watch: Callable[[str], None] | None,
+) -> None:
+    """Until all have ended; raises for the first that fails, or for all when time is up."""
+    with (
+        ExitStack() as stack,
+        selectors.DefaultSelector() as selector,
+        started[0].log.open(errors="replace") as first,
+    ):
+        for one in started:
+            end = os.pidfd_open(one.process.pid)
+            stack.callback(os.close, end)
+            selector.register(end, selectors.EVENT_READ, one)
+        while selector.get_map():
+            ready = selector.select(min(0.2, max(0.0, deadline - time.monotonic())))
+            if watch is not None and (text := first.read()):
+                watch(text)
+            for key, _ in ready:
+                selector.unregister(key.fileobj)
+                _require_good_end(key.data)
+            if selector.get_map() and time.monotonic() >= deadline:
+                slow = [key.data for key in selector.get_map().values()]
+                raise WorkerError(_timeout_message(slow, timeout_s))
+
+
+def _require_good_end(one: _Started) -> None:
+    code = one.process.wait()
+    if code:
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+        raise WorkerError(f"{one.seat.title} {how}. {tail(one.log)}")
+
+
+def _timeout_message(slow: list[_Started], timeout_s: float) -> str:
+    who = ", ".join(one.seat.title for one in slow)
+    return (
+        f"{who} did not end within {timeout_s:g} s; all were ended. Give more time with "
+        f"--timeout, or look at what it waits for. {tail(slow[0].log)}"
+    )
+
+
+def tail(log: Path) -> str:
+    """The last lines of a log, for a message."""
+    lines = log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+    if not lines:
+        return f"Its log is empty ({log})."
+    return "\n".join([f"The end of its log ({log}):", *(f"  | {line}" for line in lines)])
+
+
+def _end(started: list[_Started]) -> None:
+    """No process of the job outlives it, nor do their children."""
+    for one in started:
+        try:
+            os.killpg(one.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue  # the whole group has ended by itself
+    for one in started:
+        one.process.wait()

@@ -1,0 +1,154 @@
+"""Run a training command with the recorder in every Python process of it; the job sees no change.
+
+The recorder travels in two environment variables: `PACELINE_RECORD` (settings) and `PYTHONPATH`
+(a folder whose `sitecustomize` waits for torch). Output and exit code pass through.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from paceline.errors import FileError, PacelineError
+from paceline.record import sidecar
+
+INJECT = Path(__file__).parent / "inject"
+
+
+class LaunchError(PacelineError):
+    """The command to record cannot be started."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to run, what to record of it, and where to."""
+
+    command: tuple[str, ...]
+    folder: Path
+    steps: int = 10
+    plain: int = 5
+    overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a rank's recording ended."""
+
+    rank: int
+    steps: int
+    recorded: int
+    reason: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a recorded job left."""
+
+    folder: Path
+    exit_code: int
+    ranks: tuple[Outcome, ...]
+
+
+def launch(order: Order, environment: Mapping[str, str]) -> Recording:
+    """Run the command to its end; returns what was recorded."""
+    _prepare(order)
+    job = sidecar.Job(
+        job=f"{order.command[0]}-{time.time_ns()}",
+        command=list(order.command),
+        steps=order.steps,
+        started_ns=time.time_ns(),
+    )
+    _keep(job, order.folder)
+    code = _run(order.command, injected(environment, order, job.job))
+    _keep(msgspec.structs.replace(job, ended_ns=time.time_ns(), exit_code=code), order.folder)
+    return Recording(order.folder, code, outcomes(order.folder))
+
+
+def injected(environment: Mapping[str, str], order: Order, job: str) -> dict[str, str]:
+    """The job's environment with the recorder in it."""
+    settings = {
+        "folder": str(order.folder.resolve()),
+        "steps": order.steps,
+        "plain": order.plain,
+        "command": list(order.command),
+    }
+    path = environment.get("PYTHONPATH", "")
+    return {
+        "KINETO_LOG_LEVEL": "5",  # else every start and stop writes lines into the job's output
+        "TORCH_FR_BUFFER_SIZE": "20000",  # collectives that the flight recorder keeps
+        **environment,
+        "PACELINE_RECORD": json.dumps(settings),
+        "PACELINE_JOB": job,
+        "PYTHONPATH": f"{INJECT}{os.pathsep}{path}" if path else str(INJECT),
+    }
+
+
+def outcomes(folder: Path) -> tuple[Outcome, ...]:
+    """How each rank's recording ended, also that of a worker that was killed."""
+    files = sorted(
+        folder.glob("rank-*.facts.jsonl"),
+        key=lambda p: int(p.name.split("-")[1][:-6].split(".")[0]),
+    )
+    return tuple(_outcome(path) for path in files)
+
+
+def _outcome(path: Path) -> Outcome:
+    found = sidecar.read(path)
+    rank = found.of(sidecar.Host)[0].rank if found.of(sidecar.Host) else -1
+    ends = found.of(sidecar.End)
+    if ends:
+        end = ends[-1]
+        return Outcome(rank, end.steps, end.recorded, end.reason, end.detail)
+    steps = found.of(sidecar.Step)
+    recorded = sum(step.mode == "recorded" for step in steps)
+    return Outcome(rank, len(steps), recorded, "killed")
+
+
+def _prepare(order: Order) -> None:
+    """An empty place to record to."""
+    if not order.command:
+        raise LaunchError(
+            "nothing to record: give the training command after --, as in "
+            "`paceline record -o runs/a -- torchrun --nproc-per-node 2 train.py`"
+        )
+    old = [*order.folder.glob("rank-*.*"), *order.folder.glob(sidecar.JOB_NAME)]
+    if old and not order.overwrite:
+        raise FileError(
+            f"{order.folder} already holds a recording; "
+            "give another folder with -o, or --overwrite to replace it"
+        )
+    for path in old:
+        path.unlink()
+    order.folder.mkdir(parents=True, exist_ok=True)
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run to the end; SIGTERM and SIGINT go on to the job. A signal's death is 128 + its number."""
+    try:
+        child = subprocess.Popen(command, env=dict(environment))
+    except OSError as error:
+        raise LaunchError(f"cannot start {command[0]!r}: {error.strerror}") from error
+
+    def forward(number: int, _: FrameType | None) -> None:
+        child.send_signal(number)
+
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, forward) for number in signals}
+    try:
+        code = child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return 128 - code if code < 0 else code
+
+
+def _keep(job: sidecar.Job, folder: Path) -> None:
+    (folder / sidecar.JOB_NAME).write_bytes(msgspec.json.encode(job))

@@ -1,0 +1,87 @@
+"""Host threads as pieces: self time, cut where other lanes hang on it, less what it only waited."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from paceline.graph import NONE
+from paceline.record.findings import Findings, Idles
+from paceline.record.flatten import Segments, flatten
+from paceline.record.trace import Bool, Int32, Int64
+from paceline.record.view import RankView
+
+GRAIN_NS: Final = 1_000
+"""Shorter self time joins the piece before it: the resolution of most traces is 1 us."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Consecutive pieces of the host lanes, in order of (lane, time)."""
+
+    owner: Int32  # row of `Events`; GAP between recorded ranges
+    lane: Int32
+    start_ns: Int64
+    end_ns: Int64
+    dur_ns: Int64  # 0 where the lane only waited
+    wait: Bool
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+
+def pieces_of(view: RankView, found: Findings, borders_ns: Int64, cost_ns: float) -> Pieces:
+    """All host lanes' pieces; `cost_ns` is what recording one range costs its thread."""
+    events, rows = view.trace.events, np.flatnonzero(view.is_host)
+    cut_lane, cut_ns = _cuts(view, found, borders_ns)
+    parts = flatten(
+        events.lane[rows], events.start_ns[rows], events.end_ns[rows], cut_lane, cut_ns
+    )
+    own = parts.end_ns - parts.start_ns
+    own = np.maximum(own - np.rint(parts.borders * (cost_ns / 2)).astype(np.int64), 0)
+    waited = _inside(view, parts, found.idles, found.idles.wait)
+    own[waited | _inside(view, parts, found.idles, ~found.idles.wait)] = 0
+    first = _absorb(parts)
+    owner = parts.owner[first]
+    owner[owner >= 0] = rows[owner[owner >= 0]]
+    return Pieces(
+        owner,
+        parts.lane[first],
+        parts.start_ns[first],
+        parts.end_ns[np.append(first[1:], len(parts)) - 1] if len(first) else parts.end_ns,
+        np.add.reduceat(own, first) if len(first) else own,
+        waited[first],
+    )
+
+
+def _cuts(view: RankView, found: Findings, borders_ns: Int64) -> tuple[Int32, Int64]:
+    """Every moment that a rule speaks of, each once, by (lane, time)."""
+    links, idles, drains = found.links, found.idles, found.drains
+    src, dst = links.src_event == NONE, links.dst_event == NONE
+    lane = [links.src_lane[src], links.dst_lane[dst], idles.lane, idles.lane, drains.lane]
+    at = [links.src_ns[src], links.dst_ns[dst], idles.start_ns, idles.end_ns, drains.at_ns]
+    lane.append(np.full(len(borders_ns), max(view.main_lane, 0), np.int32))
+    lanes, times = np.concatenate(lane), np.concatenate([*at, borders_ns])
+    _, first = np.unique(view.key(lanes, times), return_index=True)
+    return lanes[first].astype(np.int32), times[first]
+
+
+def _inside(view: RankView, parts: Segments, idles: Idles, chosen: Bool) -> Bool:
+    """Which parts lie in one of the chosen stretches; parts are cut at their borders."""
+    lane = idles.lane[chosen]
+    starts = np.sort(view.key(lane, idles.start_ns[chosen]))
+    ends = np.sort(view.key(lane, idles.end_ns[chosen]))
+    key = view.key(parts.lane, parts.start_ns)
+    open_now = np.searchsorted(starts, key, "right") - np.searchsorted(ends, key, "right")
+    return (open_now > 0) & (parts.end_ns > parts.start_ns)
+
+
+def _absorb(parts: Segments) -> Int64:
+    """First part of each piece: short self time joins what comes before, unless a cut divides."""
+    if not len(parts):
+        return np.zeros(0, np.int64)
+    short = (parts.end_ns - parts.start_ns) < GRAIN_NS
+    joins = short & ~parts.after_cut
+    joins[0] = False
+    joins[1:] &= (parts.lane[1:] == parts.lane[:-1]) & ((parts.owner[1:] < 0) == (parts.owner[:-1] < 0))
+    return np.flatnonzero(~joins)

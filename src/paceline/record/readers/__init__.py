@@ -1,0 +1,1 @@
+"""Readers: one format a file, each `read(source) -> Trace`."""

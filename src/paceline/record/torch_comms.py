@@ -1,0 +1,174 @@
+"""Communication as a rank issues it: process-group calls, waits, backward passes, batches.
+
+Calls made from Python pass through thin wrappers, which only note times. What C++ issues itself
+(DDP's buckets, functional collectives) is in torch's flight recorder (`torch_flight`);
+`torch_issued` joins the two after the recorded steps.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from paceline.record.sidecar import Backward, Data, Record
+from paceline.record.torch_patch import Patches
+
+MESSAGES = ("send", "recv", "recv_anysource")
+COLLECTIVES = (
+    "allreduce allreduce_coalesced reduce broadcast allgather _allgather_base all_gather_single "
+    "allgather_coalesced allgather_into_tensor_coalesced all_gather_single_coalesced gather "
+    "scatter reduce_scatter _reduce_scatter_base reduce_scatter_single "
+    "reduce_scatter_tensor_coalesced reduce_scatter_single_coalesced alltoall alltoall_base "
+    "all_to_all_single barrier"
+).split()
+BLOCKING = "_broadcast_coalesced"  # DDP's buffers: issued and awaited inside one C++ call
+
+
+@dataclass(slots=True)
+class Call:
+    """One call from Python that issues communication."""
+
+    name: str
+    begin_ns: int
+    end_ns: int
+    thread: int
+    work: Any = None
+    group: Any = None
+    tensor: Any = None
+    peer: int = -1  # in the group's own numbering
+    tag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The host blocked on one piece of work."""
+
+    kind: str
+    thread: int
+    begin_ns: int
+    end_ns: int
+    work: Any
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the wrappers noted since the last `clear`."""
+
+    calls: list[Call] = field(default_factory=list)
+    waits: list[Waiting] = field(default_factory=list)
+    backwards: list[Backward] = field(default_factory=list)
+    batches: list[Data] = field(default_factory=list)
+
+    def clear(self) -> None:
+        for noted in (self.calls, self.waits, self.backwards, self.batches):
+            noted.clear()
+
+
+class CommunicationWatch:
+    """Wrappers that are in place between `install` and `remove`."""
+
+    def __init__(self, write: Callable[[Record], None]) -> None:
+        self.seen = Seen()
+        self.since_ns = 0
+        self._write = write
+        self._patches = Patches()
+        self._written = [0, 0]
+        self._replicas: list[Any] = []
+
+    def install(self, replicas: list[Any]) -> None:
+        """Wrap torch's doors; `replicas` are the job's DistributedDataParallel modules."""
+        self._replicas = replicas
+        self.clear()
+        wrap = self._patches.wrap
+        if dist.is_available() and dist.is_initialized():
+            for name in (*COLLECTIVES, *MESSAGES):
+                if hasattr(dist.ProcessGroup, name):
+                    wrap(dist.ProcessGroup, name, self._issuing(name))
+            wrap(dist, BLOCKING, self._issuing(BLOCKING))
+            wrap(dist.Work, "wait", self._waiting("work"))
+        wrap(torch.futures.Future, "wait", self._waiting("future"))
+        wrap(torch.autograd, "backward", self._passing)
+        wrap(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", self._loading)
+
+    def remove(self) -> None:
+        self._patches.undo()
+
+    def clear(self) -> None:
+        """Forget what came before: the settling step's communication."""
+        self.since_ns = time.time_ns()
+        self.seen.clear()
+        self._written = [0, 0]
+
+    def flush(self) -> int:
+        """Write passes and batches of the step that ended; returns its number of passes."""
+        backwards, batches = self._written
+        for record in (*self.seen.backwards[backwards:], *self.seen.batches[batches:]):
+            self._write(record)
+        self._written = [len(self.seen.backwards), len(self.seen.batches)]
+        return max(1, len(self.seen.backwards) - backwards)
+
+    def _issuing(self, name: str) -> Callable[[Any], Any]:
+        note = self.seen.calls.append
+
+        def wrapped(original: Any) -> Any:
+            def call(group: Any, *args: Any, **kwargs: Any) -> Any:
+                begin = time.time_ns()
+                work = original(group, *args, **kwargs)
+                end = time.time_ns()
+                done = Call(name, begin, end, threading.get_native_id(), work, group)
+                if name in MESSAGES:
+                    done.tensor = args[0][0]
+                    done.peer, done.tag = (args[1], args[2]) if len(args) > 2 else (-1, args[1])
+                note(done)
+                return work
+
+            return call
+
+        return wrapped
+
+    def _waiting(self, kind: str) -> Callable[[Any], Any]:
+        note = self.seen.waits.append
+
+        def wrapped(original: Any) -> Any:
+            def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+                begin = time.time_ns()
+                result = original(work, *args, **kwargs)
+                note(Waiting(kind, threading.get_native_id(), begin, time.time_ns(), work))
+                return result
+
+            return wait
+
+        return wrapped
+
+    def _passing(self, original: Any) -> Any:
+        note = self.seen.backwards.append
+
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            synced = any(replica.require_backward_grad_sync for replica in self._replicas)
+            begin = time.time_ns()
+            result = original(*args, **kwargs)
+            end = time.time_ns()
+            note(
+                Backward(
+                    thread=threading.get_native_id(), begin_ns=begin, end_ns=end, synced=synced
+                )
+            )
+            return result
+
+        return backward
+
+    def _loading(self, original: Any) -> Any:
+        note = self.seen.batches.append
+
+        def following(batches: Any) -> Any:
+            begin = time.time_ns()
+            batch = original(batches)
+            end = time.time_ns()
+            note(Data(thread=threading.get_native_id(), begin_ns=begin, end_ns=end))
+            return batch
+
+        return following

@@ -1,0 +1,78 @@
+"""What one detail step tells: which module ran when, which gradient was ready when, whose memory.
+
+These hooks cost microseconds each, so they are in place for a single step.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.modules import module as torch_module
+
+from paceline.record.sidecar import Gradient, Layer, Record
+from paceline.record.torch_facts import Model
+
+
+class DetailWatch:
+    """Hooks on modules and parameters between `install` and `remove`."""
+
+    def __init__(self, write: Callable[[Record], None], step: int) -> None:
+        self._write = write
+        self._step = step
+        self._hooks: list[Any] = []
+        self._paths: dict[int, str] = {}
+        self._open: list[tuple[Any, int]] = []
+        self._layers: list[Layer] = []
+        self._gradients: list[Gradient] = []
+
+    def install(self, model: Model) -> None:
+        self._paths = model.paths
+        self._hooks = [
+            torch_module.register_module_forward_pre_hook(self._enter),
+            torch_module.register_module_forward_hook(self._leave, always_call=True),
+        ]
+        for index, tensor in enumerate(model.tensors):
+            if tensor.requires_grad and tensor.is_leaf:
+                hook = self._ready(index)
+                self._hooks.append(tensor.register_post_accumulate_grad_hook(hook))
+
+    def remove(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        for record in (*self._layers, *self._gradients):
+            self._write(record)
+
+    def _enter(self, module: torch.nn.Module, *_: Any) -> None:
+        self._open.append((module, time.time_ns()))
+
+    def _leave(self, module: torch.nn.Module, *_: Any) -> None:
+        now = time.time_ns()
+        while self._open:
+            opened, begin = self._open.pop()
+            if opened is module:
+                self._layers.append(self._layer(module, begin, now))
+                return
+
+    def _layer(self, module: torch.nn.Module, begin: int, end: int) -> Layer:
+        return Layer(
+            module=self._paths.get(id(module), ""),
+            kind=type(module).__name__,
+            thread=threading.get_native_id(),
+            begin_ns=begin,
+            end_ns=end,
+        )
+
+    def _ready(self, index: int) -> Callable[[Any], None]:
+        def hook(_: Any) -> None:
+            self._gradients.append(
+                Gradient(
+                    parameter=index,
+                    step=self._step,
+                    ready_ns=time.time_ns(),
+                    thread=threading.get_native_id(),
+                )
+            )
+
+        return hook

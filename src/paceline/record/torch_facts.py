@@ -1,0 +1,152 @@
+"""Facts about a live job that no trace holds: host, links, groups, parameters, DDP's buckets."""
+
+import gc
+import os
+import platform
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from paceline.record.sidecar import Bucket, Group, Host, Parameter
+
+
+def host_facts(command: Iterable[str] = ()) -> Host:
+    """Which process this is and what it runs on."""
+    joined = dist.is_available() and dist.is_initialized()
+    return Host(
+        rank=dist.get_rank() if joined else 0,
+        world_size=dist.get_world_size() if joined else 1,
+        local_rank=int(os.environ.get("LOCAL_RANK", "0")),
+        job=_job_name(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        main_thread=threading.main_thread().native_id or 0,
+        at_ns=time.time_ns(),
+        backend=dist.get_backend() if joined else "",
+        device=torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        cpu=platform.processor() or platform.machine(),
+        cores=os.cpu_count() or 0,
+        threads=torch.get_num_threads(),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        links=link_speeds(),
+        versions={"python": platform.python_version(), "torch": str(torch.__version__)},
+        command=list(command) or sys.orig_argv,
+    )
+
+
+def link_speeds(folder: Path = Path("/sys/class/net")) -> dict[str, int]:
+    """Bits per second of each network interface; 0 where the driver does not say."""
+    return {path.name: _speed(path / "speed") for path in sorted(folder.glob("*"))}
+
+
+def group_facts() -> Iterator[Group]:
+    """The process groups of which this rank is a member."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return
+    world = dist.distributed_c10d._world
+    for group, name in world.pg_names.items():
+        ranks = sorted(world.pg_group_ranks[group], key=world.pg_group_ranks[group].__getitem__)
+        yield Group(name=name, ranks=ranks, backend=dist.get_backend(group), axis=group.group_desc)
+
+
+@dataclass(frozen=True)
+class Model:
+    """What an optimizer trains: its tensors, the modules that own them, and what to write of it."""
+
+    tensors: list[Any] = field(default_factory=list)
+    paths: dict[int, str] = field(default_factory=dict)  # id of a module -> its path
+    replicas: list[Any] = field(default_factory=list)  # DistributedDataParallel modules
+    parameters: list[Parameter] = field(default_factory=list)
+    buckets: list[Bucket] = field(default_factory=list)
+
+
+def model_facts(optimizer: Any) -> Model:
+    """Find the model through the optimizer: the script hands nothing over."""
+    tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
+    roots = root_modules(tensors)
+    named = [(path, module) for root in roots for path, module in root.named_modules()]
+    names = {id(p): (name, layer) for path, m in named for name, layer, p in _named(path, m)}
+    replicas = [(path, m) for path, m in named if isinstance(m, DistributedDataParallel)]
+    index_of = {id(tensor): index for index, tensor in enumerate(tensors)}
+    return Model(
+        tensors=tensors,
+        paths={id(module): clean_path(path) for path, module in named},
+        replicas=[module for _, module in replicas],
+        parameters=[
+            _parameter(index, tensor, *names.get(id(tensor), (f"parameter {index}", "")))
+            for index, tensor in enumerate(tensors)
+        ],
+        buckets=[bucket for path, m in replicas for bucket in _buckets(m, path, index_of)],
+    )
+
+
+def root_modules(tensors: list[Any]) -> list[torch.nn.Module]:
+    """The outermost live modules that own any of the tensors."""
+    wanted = {id(tensor) for tensor in tensors}
+    modules = [found for found in gc.get_objects() if issubclass(type(found), torch.nn.Module)]
+    owners = [m for m in modules if any(id(p) in wanted for p in m.parameters())]
+    inner = {id(child) for m in owners for child in m.children()}
+    return [m for m in owners if id(m) not in inner]
+
+
+def clean_path(path: str) -> str:
+    """A module's path as its author wrote it, without what wrappers put in front."""
+    return ".".join(part for part in path.split(".") if part not in _WRAPPERS)
+
+
+def _named(path: str, module: torch.nn.Module) -> Iterator[tuple[str, str, Any]]:
+    """Name, layer and tensor of a module's own parameters."""
+    layer = clean_path(path)
+    for name, tensor in module.named_parameters(recurse=False):
+        yield (f"{layer}.{name}" if layer else name), layer, tensor
+
+
+def _parameter(index: int, tensor: Any, name: str, module: str) -> Parameter:
+    local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return Parameter(
+        index=index,
+        name=name,
+        module=module,
+        elements=local.numel(),
+        size_bytes=local.numel() * local.element_size(),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+    )
+
+
+def _buckets(module: Any, path: str, index_of: dict[int, int]) -> list[Bucket]:
+    hook = module._comm_hooks[0][0] if module._comm_hooks else None
+    return [
+        Bucket(
+            index=bucket.index(),
+            parameters=[index_of.get(id(tensor), -1) for tensor in bucket.parameters()],
+            size_bytes=bucket.buffer().numel() * bucket.buffer().element_size(),
+            module=clean_path(path),
+            hook=getattr(hook, "__qualname__", "") if hook else "",
+        )
+        for bucket in module.reducer._get_zeros_like_grad_buckets()
+    ]
+
+
+def _job_name() -> str:
+    """The same text on every rank of one job, another for the next job."""
+    parts = ("PACELINE_JOB", "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID")
+    return "/".join(os.environ[part] for part in parts if os.environ.get(part))
+
+
+def _speed(path: Path) -> int:
+    try:
+        return max(0, int(path.read_text())) * 1_000_000
+    except (OSError, ValueError):  # loopback and virtual links have no speed to read
+        return 0
+
+
+_WRAPPERS = {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}

@@ -1,0 +1,121 @@
+"""What a rank issued in the recorded steps: calls and flight entries joined and numbered."""
+
+from collections.abc import Iterator
+
+import msgspec
+import torch.distributed as dist
+
+from paceline.record.sidecar import Backward, Bucket, Collective, Record, Wait
+from paceline.record.torch_comms import BLOCKING, MESSAGES, Call, Seen
+from paceline.record.torch_flight import Flight
+
+
+def issued(seen: Seen, flights: list[Flight], buckets: list[Bucket]) -> Iterator[Record]:
+    """All communication in issue order, then the waits for it."""
+    messages = [call for call in seen.calls if call.name in MESSAGES]
+    calls = [call for call in seen.calls if call.name not in MESSAGES]
+    everything: list[Flight | Call] = sorted([*flights, *messages], key=_issued_at)
+    order_of = {id(item): order for order, item in enumerate(everything)}
+    caller_of = {id(flight): _caller(flight, calls) for flight in flights}
+    bucket_of = _buckets(seen.backwards, flights, len(buckets))
+    yield from _messages(messages, order_of)
+    for flight in flights:
+        order, call = order_of[id(flight)], caller_of[id(flight)]
+        yield _collective(order, flight, call, bucket_of.get(id(flight), -1))
+    order_of_work = {id(call.work): order_of[id(call)] for call in messages}
+    for flight in flights:
+        call = caller_of[id(flight)]
+        if call is not None:
+            order_of_work[id(call.work)] = order_of[id(flight)]
+            if call.name == BLOCKING:
+                yield _blocked(order_of[id(flight)], flight, call)
+    for wait in seen.waits:
+        order = order_of_work.get(id(wait.work), -1)
+        yield Wait(
+            kind=wait.kind,
+            thread=wait.thread,
+            begin_ns=wait.begin_ns,
+            end_ns=wait.end_ns,
+            order=order,
+        )
+
+
+def _issued_at(item: Flight | Call) -> int:
+    return item.created_ns if isinstance(item, Flight) else item.begin_ns
+
+
+def _caller(flight: Flight, calls: list[Call]) -> Call | None:
+    """The innermost Python call inside which a collective was issued."""
+    inside = [c for c in calls if c.begin_ns <= flight.created_ns <= c.end_ns]
+    return max(inside, key=lambda c: c.begin_ns, default=None)
+
+
+def _buckets(passes: list[Backward], flights: list[Flight], buckets: int) -> dict[int, int]:
+    """Which bucket's gradients a collective of a synchronised backward pass carries.
+
+    Buckets are launched in order; where a hook makes several collectives of one bucket, they
+    share it evenly.
+    """
+    found: dict[int, int] = {}
+    for one in passes if buckets else ():
+        sent = [f for f in flights if one.synced and one.begin_ns <= f.created_ns <= one.end_ns]
+        found |= {id(f): place * buckets // len(sent) for place, f in enumerate(sent)}
+    return found
+
+
+def _collective(order: int, flight: Flight, call: Call | None, bucket: int) -> Collective:
+    return Collective(
+        order=order,
+        group=flight.group,
+        sequence=flight.sequence,
+        op=flight.op,
+        executed=flight.executed,
+        size_bytes=flight.size_bytes,
+        output_bytes=flight.output_bytes,
+        dtype=flight.dtype,
+        bucket=bucket,
+        thread=call.thread if call else flight.thread,
+        enqueue_ns=flight.created_ns,
+        enqueue_end_ns=call.end_ns if call and call.name != BLOCKING else 0,
+    )
+
+
+def _blocked(order: int, flight: Flight, call: Call) -> Wait:
+    return Wait(
+        kind="work",
+        thread=call.thread,
+        begin_ns=flight.created_ns,
+        end_ns=call.end_ns,
+        order=order,
+    )
+
+
+def _messages(calls: list[Call], order_of: dict[int, int]) -> Iterator[Collective]:
+    """Sends and receives, numbered per group, direction and peer."""
+    counts: dict[tuple[str, str, int], int] = {}
+    for call in calls:
+        found = _message(order_of[id(call)], call)
+        key = (found.group, found.op, found.peer)
+        counts[key] = counts.get(key, -1) + 1
+        yield msgspec.structs.replace(found, sequence=counts[key])
+
+
+def _message(order: int, call: Call) -> Collective:
+    size = call.tensor.numel() * call.tensor.element_size()
+    op = "recv" if call.name.startswith("recv") else "send"
+    ranks = dist.get_process_group_ranks(call.group)
+    return Collective(
+        order=order,
+        group=call.group.group_name,
+        sequence=0,
+        op=op,
+        executed=op,
+        size_bytes=size,
+        output_bytes=size,
+        dtype=str(call.tensor.dtype).removeprefix("torch."),
+        peer=ranks[call.peer] if call.peer >= 0 else -1,
+        tag=call.tag,
+        thread=call.thread,
+        enqueue_ns=call.begin_ns,
+        enqueue_end_ns=call.end_ns,
+    )

@@ -1,0 +1,223 @@
+"""`Recorder`: finds the steps of a live training job and records the steady ones.
+
+It stands on the global optimizer hooks, so the script needs no change. A border is the end of an
+optimizer step; all that the recorder does at borders lies between two steps. The steps of a job:
+
+    warm-up ... | plain | detail | warm-up | recorded ... | warm-up | plain ... | left alone
+
+Plain steps run without any instrument: they say what a step takes when nobody looks.
+"""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch.optim import optimizer as torch_optimizer
+
+from paceline.record import sidecar
+from paceline.record.torch_comms import CommunicationWatch
+from paceline.record.torch_detail import DetailWatch
+from paceline.record.torch_facts import Model, group_facts, host_facts, model_facts
+from paceline.record.torch_flight import flights
+from paceline.record.torch_issued import issued
+from paceline.record.torch_profile import Session, cost_of
+from paceline.record.torch_schedule import Mode, Schedule, agreed_start
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to record and where to."""
+
+    folder: Path
+    steps: int = 10
+    plain: int = 5  # steps timed without instruments, before and again after the recorded ones
+    command: tuple[str, ...] = ()
+
+
+class Recorder:
+    """One rank's recording, from `install` to `finish`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.schedule = Schedule(settings.steps, settings.plain)
+        self._lead: int | None = None  # id of the optimizer whose steps are the job's steps
+        self._depth = 0
+        self._hooks: list[Any] = []
+        self._file: Any = None
+        self._writing = threading.Lock()
+        self._index = 0  # of the step that runs now
+        self._mode = Mode.WARMUP
+        self._begin = self._cpu = self._update = 0
+        self._times: dict[Mode, list[int]] = {mode: [] for mode in Mode}
+        self._session: Session | None = None
+        self._comms = CommunicationWatch(self._write)
+        self._detail: DetailWatch | None = None
+        self._model = Model()
+        self._trace = ""
+        self._finished = False
+        self.rank = 0
+
+    def install(self) -> None:
+        """Listen to every optimizer of this process."""
+        self._hooks = [
+            torch_optimizer.register_optimizer_step_pre_hook(self._before_update),
+            torch_optimizer.register_optimizer_step_post_hook(self._after_update),
+        ]
+
+    def finish(self, reason: str, detail: str = "") -> None:
+        """Stop recording and write what there is. Only the first call counts."""
+        if self._finished:
+            return
+        self._finished = True
+        for hook in self._hooks:
+            hook.remove()
+        if self._file is None:
+            return  # no optimizer ever stepped here: a launcher, a data worker
+        self._pause_session()
+        self._close_session()
+        recorded = len(self._times[Mode.RECORDED])
+        self._write(
+            sidecar.End(
+                reason=reason,
+                at_ns=time.time_ns(),
+                steps=self._index,
+                recorded=recorded,
+                detail=detail,
+                trace=self._trace,
+            )
+        )
+        self._file.close()
+
+    @property
+    def started(self) -> bool:
+        return self._file is not None
+
+    def _before_update(self, optimizer: Any, *_: Any) -> None:
+        self._depth += 1
+        if not self._update:
+            self._update = time.time_ns()
+
+    def _after_update(self, optimizer: Any, *_: Any) -> None:
+        self._depth = max(0, self._depth - 1)
+        if self._depth:
+            return  # an optimizer inside another: ZeroRedundancyOptimizer
+        if self._lead is None:
+            self._lead = id(optimizer)
+        if id(optimizer) == self._lead and not self._finished:
+            self._safely_border(time.time_ns(), optimizer)
+
+    def _safely_border(self, now: int, optimizer: Any) -> None:
+        """A fault of the recorder ends the recording, never the job."""
+        try:
+            self._border(now, optimizer)
+        except Exception as error:
+            log.exception("recording of rank %d stopped; the job goes on", self.rank)
+            self.finish("recorder failed", f"{type(error).__name__}: {error}")
+
+    def _border(self, now: int, optimizer: Any) -> None:
+        """A step has ended: note it, prepare the next."""
+        if self._file is None:
+            self._open()
+        else:
+            self._note_step(now)
+        self._index += 1
+        upcoming = self._next_mode()
+        if upcoming is not self._mode:
+            self._change(upcoming, optimizer)
+            self._mode = upcoming
+        self._update = 0
+        self._cpu = time.process_time_ns()
+        self._begin = time.time_ns()
+        if self._mode is Mode.DONE:
+            self.finish("complete")
+
+    def _open(self) -> None:
+        """The first border: now the process group and the model exist."""
+        host = host_facts(self.settings.command)
+        self.rank = host.rank
+        self.settings.folder.mkdir(parents=True, exist_ok=True)
+        path = self.settings.folder / sidecar.facts_name(self.rank)
+        self._file = path.open("wb", buffering=0)
+        self._write(host)
+
+    def _note_step(self, now: int) -> None:
+        self._times[self._mode].append(now - self._begin)
+        micro_batches = self._comms.flush()
+        self._write(
+            sidecar.Step(
+                index=self._index,
+                begin_ns=self._begin,
+                end_ns=now,
+                mode=self._mode.value,
+                cpu_ns=time.process_time_ns() - self._cpu,
+                micro_batches=micro_batches,
+                update_begin_ns=self._update,
+            )
+        )
+
+    def _next_mode(self) -> Mode:
+        if self.schedule.start is None:
+            start = agreed_start(self.rank, self._index, self._times[Mode.WARMUP])
+            self.schedule = self.schedule.starting_at(start)
+        return self.schedule.mode(self._index)
+
+    def _change(self, upcoming: Mode, optimizer: Any) -> None:
+        """Set up and tear down instruments between two modes."""
+        if self._mode is Mode.DRAIN:
+            self._close_session()
+        if upcoming is Mode.DETAIL:
+            self._describe(optimizer)
+            self._detail = DetailWatch(self._write, self._index)
+            self._detail.install(self._model)
+            self._open_session(detail=True)
+        elif upcoming is Mode.SETTLE:
+            self._comms.install(self._model.replicas)
+            self._open_session(detail=False)
+        elif upcoming is Mode.RECORDED:
+            self._comms.clear()
+        elif upcoming is Mode.DRAIN:
+            self._pause_session()
+
+    def _describe(self, optimizer: Any) -> None:
+        self._model = model_facts(optimizer)
+        for record in (*group_facts(), *self._model.parameters, *self._model.buckets):
+            self._write(record)
+
+    def _open_session(self, *, detail: bool) -> None:
+        name = sidecar.detail_name if detail else sidecar.trace_name
+        self._session = Session(self.settings.folder / name(self.rank), detail=detail)
+        self._session.start()
+
+    def _pause_session(self) -> None:
+        if self._session is None:
+            return
+        self._session.pause()
+        self._comms.remove()
+        if self._detail is not None:
+            self._detail.remove()
+            self._detail = None
+
+    def _close_session(self) -> None:
+        """Write the trace and what the watchers saw."""
+        session, self._session = self._session, None
+        if session is None:
+            return
+        session.stop()
+        session.export()
+        if session.detail:
+            return
+        self._trace = session.path.name
+        flown = flights(self._comms.since_ns, session.paused_ns)
+        for record in issued(self._comms.seen, flown, self._model.buckets):
+            self._write(record)
+        self._write(cost_of(self._times[Mode.PLAIN], self._times[Mode.RECORDED]))
+        self._comms.clear()
+
+    def _write(self, record: sidecar.Record) -> None:
+        with self._writing:
+            self._file.write(sidecar.encode(record))

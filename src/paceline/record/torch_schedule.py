@@ -1,0 +1,79 @@
+"""Which step is observed how, and how the ranks agree on the first one."""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import torch.distributed as dist
+
+LEAST_WARMUP = 3
+MOST_WARMUP = 20
+SETTLED = 0.15  # the last two step times differ by less than this
+LEAD = 3  # steps from the decision to the start: no rank is further ahead of rank 0 by then
+_KEY = "paceline/recording-starts-at"
+
+
+class Mode(Enum):
+    """How a step is observed; the values are those of `sidecar.Step.mode`."""
+
+    WARMUP = "warmup"
+    PLAIN = "plain"
+    DETAIL = "detail"
+    SETTLE = "settle"  # instruments are on, but their first step pays for starting them
+    RECORDED = "recorded"
+    DRAIN = "drain"  # events that were open at the last border close; then the trace is written
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Stretches of steps, one mode after the other; warm-up before `start`, done after the last."""
+
+    steps: int
+    plain: int
+    start: int | None = None
+
+    def starting_at(self, start: int | None) -> "Schedule":
+        return replace(self, start=start)
+
+    def mode(self, index: int) -> Mode:
+        if self.start is None or index < self.start:
+            return Mode.WARMUP
+        past = index - self.start
+        for mode, length in self._stretches():
+            if past < length:
+                return mode
+            past -= length
+        return Mode.DONE
+
+    def _stretches(self) -> tuple[tuple[Mode, int], ...]:
+        return (
+            (Mode.PLAIN, self.plain),
+            (Mode.DETAIL, 1),
+            (Mode.DRAIN, 1),
+            (Mode.SETTLE, 1),
+            (Mode.RECORDED, self.steps),
+            (Mode.DRAIN, 1),
+            (Mode.WARMUP, 1),
+            (Mode.PLAIN, self.plain),
+        )
+
+
+def agreed_start(rank: int, index: int, times_ns: list[int]) -> int | None:
+    """The step at which all ranks begin, once rank 0 finds its steps steady; None until then."""
+    if not dist.is_initialized() or dist.get_world_size() == 1:
+        return index if _steady(times_ns) else None
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        if not _steady(times_ns):
+            return None
+        store.set(_KEY, str(index + LEAD))
+        return index + LEAD
+    return int(store.get(_KEY)) if store.check([_KEY]) else None
+
+
+def _steady(times_ns: list[int]) -> bool:
+    """Warm caches, allocators and compiled code: the last two steps took about the same time."""
+    if len(times_ns) < LEAST_WARMUP:
+        return False
+    last, before = times_ns[-1], times_ns[-2]
+    return len(times_ns) >= MOST_WARMUP or abs(last - before) < SETTLED * before

@@ -1,0 +1,33 @@
+"""The one sentence to read first."""
+
+from paceline.report.summary import Summary
+from paceline.report.text.quantities import duration, share
+
+_NOTICED = 0.05
+
+
+def headline(summary: Summary) -> str:
+    """`Step 12.3 ms on 4 ranks, 8,800 ops. It hangs on compute 62.1 %, collective 30.4 %.`"""
+    step = summary.step_ns
+    ranks = f"{summary.ranks:,} rank{'s' * (summary.ranks != 1)}"
+    kinds = [
+        f"{kind} {share(ns, step)}"
+        for kind, ns in summary.path_by_kind.items()
+        if ns > _NOTICED * step
+    ]
+    hangs = f" It hangs on {', '.join(kinds)}." if kinds else ""
+    return f"Step {duration(step)} on {ranks}, {summary.ops:,} ops.{hangs}{_straggler(summary)}"
+
+
+def _straggler(summary: Summary) -> str:
+    """Who waits much, and for whom: the rank that waits least."""
+    waits = {rank: shares["waiting_ns"] for rank, shares in summary.rank_shares.items()}
+    if len(waits) < 2:
+        return ""
+    most, least = max(waits, key=lambda r: waits[r]), min(waits, key=lambda r: waits[r])
+    if waits[most] - waits[least] < _NOTICED * summary.step_ns:
+        return ""
+    return (
+        f" Rank {most} waits {duration(waits[most])} for others, rank {least} "
+        f"{duration(waits[least])}: the work is uneven."
+    )
