@@ -8,7 +8,6 @@ ones. All other rows are the test. Single-node jobs keep activations, multi-node
 them, as their sizes force them to; nodes have four 200 Gbit/s NICs.
 """
 
-import argparse
 import os
 import sys
 from dataclasses import dataclass, replace
