@@ -3,7 +3,8 @@
 from paceline.replay.breakdown import Breakdown
 from paceline.replay.contention import Contention, Slowdown
 from paceline.replay.draws import Distribution, Sampling, replay_many
-from paceline.replay.engine import Engine, replay
+from paceline.replay.engine import Engine, Network, replay
+from paceline.replay.flows import flows
 from paceline.replay.live import Live
 from paceline.replay.memory import MemoryCurve
 from paceline.replay.pace import Pace, Transfers
@@ -18,6 +19,7 @@ __all__ = [
     "Engine",
     "Live",
     "MemoryCurve",
+    "Network",
     "Occupancy",
     "Pace",
     "Reason",
@@ -25,6 +27,7 @@ __all__ = [
     "Slowdown",
     "Timeline",
     "Transfers",
+    "flows",
     "replay",
     "replay_many",
 ]

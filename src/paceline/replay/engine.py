@@ -21,6 +21,7 @@ from paceline.replay.contention import (
     check_contention,
     sorts,
 )
+from paceline.replay.flows import flows
 from paceline.replay.pace import FixedPace, OwnPace, SplitPace, Transfers
 from paceline.replay.program import program
 from paceline.replay.reference import replay_reference
@@ -38,11 +39,19 @@ class Engine(Enum):
     REFERENCE = "reference"
 
 
+class Network(Enum):
+    """What communication takes its time from."""
+
+    CLOSED = "closed"  # a closed form, alone on the network
+    FLOWS = "flows"  # flows that share the cluster's links with all that is under way
+
+
 def replay(
     graph: Graph | FoldedGraph,
     cluster: Cluster | None = None,
     *,
     prices: Int64 | None = None,
+    network: Network = Network.CLOSED,
     contention: Contention | None = None,
     transfers: Transfers | None = None,
     engine: Engine | None = None,
@@ -51,17 +60,28 @@ def replay(
 
     Durations are the graph's own; or, with `cluster`, what `paceline.cost` prices them at; or
     `prices`, in ns, one an op. `contention` slows compute and communication that overlap on a
-    device. `transfers` hands ops over to a simulator of shared links. Without `engine` the native
-    one is used where it was built, else the reference. The timeline of a folded graph says so.
+    device. `transfers` hands ops over to a simulator of shared links; `network=FLOWS` does so with
+    the links of the cluster. Without `engine` the native one is used where it was built, else the
+    reference. The timeline of a folded graph says so.
     """
     folded = graph if isinstance(graph, FoldedGraph) else None
     graph = graph.graph if isinstance(graph, FoldedGraph) else graph
     dur_ns = _durations(graph, cluster, prices)
+    if network is Network.FLOWS:
+        transfers = _shared_links(graph, cluster, transfers, chosen_engine(engine))
     if transfers is not None:
         dur_ns = np.where(transfers.carried, 0, dur_ns)
     job = _Job(graph, checked_durations(graph, dur_ns), contention, transfers)
     run = _native if chosen_engine(engine) is Engine.NATIVE else _reference
     return Timeline(graph, job.dur_ns, run(job), folded)
+
+
+def _shared_links(
+    graph: Graph, cluster: Cluster | None, transfers: Transfers | None, engine: Engine
+) -> Transfers:
+    if cluster is None or transfers is not None:
+        raise ReplayError("network=FLOWS needs a cluster, and no transfers beside it")
+    return flows(graph, cluster, reference=engine is Engine.REFERENCE)
 
 
 def _durations(graph: Graph, cluster: Cluster | None, prices: Int64 | None) -> Int64:
