@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-
 from paceline.errors import TraceError
 from paceline.graph import NONE, Graph
 from paceline.record.assemble import assemble
+from paceline.record.gradients import label_gradients
 from paceline.record.join import join
 from paceline.record.rules import find_all
 from paceline.record.sidecar import Sidecar
@@ -36,7 +36,8 @@ def build(
     joined = join(blocks)
     of_ranks = [_of_rank(b.view, (*b.view.trace.notes, *b.notes)) for b in blocks]
     said = [*notes, *(note for some in of_ranks for note in some), *joined.notes]
-    return stack(blocks, joined, {**_facts(views), **(meta or {}), "notes": said})
+    whole = stack(blocks, joined, {**_facts(views), **(meta or {}), "notes": said})
+    return label_gradients(whole, blocks)
 
 
 def _steps(views: list[RankView]):  # type: ignore[no-untyped-def]
