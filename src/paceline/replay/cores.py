@@ -7,6 +7,7 @@ time). An op that gets half of what it wants takes twice as long; a collective p
 as its slowest member.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ from paceline.graph.law import check_columns
 from paceline.replay.engine import checked_durations
 from paceline.replay.reference import replay_reference
 from paceline.replay.timeline import Timeline
+
+NOTHING_NS = 1e-6
+"""Work that rounding alone has left."""
 
 _WORKS = (OpKind.COMPUTE, OpKind.HOST, OpKind.COPY, OpKind.DATA)
 
@@ -58,9 +62,8 @@ def replay_on_cores(
     dur_ns = checked_durations(graph, graph.ops.dur_ns if prices is None else prices)
     check_columns(graph)
     wants = _wants(graph, dur_ns, cpu_ns)
-    return Timeline(
-        graph, dur_ns, replay_reference(graph, SharedCores(graph, cores, dur_ns, wants))
-    )
+    pace = SharedCores(graph, cores, dur_ns, wants)
+    return Timeline(graph, dur_ns, replay_reference(graph, pace))
 
 
 def fair_shares(wants: Sequence[float], whole: float) -> list[float]:
@@ -94,9 +97,7 @@ class _Running:
     rate: float = 1.0
 
     def end(self) -> int:
-        return (
-            self.since + max(0, -int(-self.left // self.rate)) if self.left > 1e-6 else self.since
-        )
+        return self.since + (math.ceil(self.left / self.rate) if self.left > NOTHING_NS else 0)
 
 
 class SharedCores:

@@ -213,5 +213,6 @@ def _facts(header: Mapping[str, Any]) -> dict[str, Any]:
         "backend": (header.get("distributedInfo") or {}).get("backend", ""),
         "nccl": (header.get("distributedInfo") or {}).get("nccl_version", ""),
         "trace": header.get("traceName", ""),
+        "host_name": header.get("host_name", ""),
     }
     return {key: value for key, value in named.items() if value}
