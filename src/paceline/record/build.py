@@ -11,6 +11,7 @@ from paceline.errors import TraceError
 from paceline.graph import Graph
 from paceline.record.assemble import Block, assemble
 from paceline.record.clocks import Aligned, Clock, clocks_of
+from paceline.record.gradients import label_gradients
 from paceline.record.join import join
 from paceline.record.ranks import check_together
 from paceline.record.rules import find_all
@@ -44,7 +45,8 @@ def build(
     for note in said:
         _LOG.info("%s", note)
     facts = {"clocks": Aligned(tuple(ordered), tuple(clocks)).facts(), "notes": said}
-    return stack(blocks, joined, {**_facts(views), **facts, **(meta or {})})
+    whole = stack(blocks, joined, {**_facts(views), **facts, **(meta or {})})
+    return label_gradients(whole, blocks)
 
 
 def _steps(views: Sequence[RankView]) -> tuple[list[Steps], list[str]]:
