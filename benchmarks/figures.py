@@ -34,30 +34,25 @@ class Table:
 
 
 def _per_second(value: float) -> str:
-    return f"{value / 1e6:.1f} million/s" if value >= 1e6 else f"{value / 1e3:.0f} thousand/s"
+    return f"{value / 1e6:.3g} million/s" if value >= 1e6 else f"{value / 1e3:.3g} thousand/s"
 
 
 def _ms(value: float) -> str:
-    return f"{value:.2f} ms"
+    return f"{value:.3g} ms"
 
 
 def _seconds(value: float) -> str:
-    return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
+    return f"{value:.3g} s"
 
 
 def _bytes(value: float) -> str:
-    return f"{value:.0f} bytes/op"
+    return f"{value:.3g} bytes/op"
 
 
-def _megabytes(value: float) -> str:
-    return f"{value:.0f} MB"
-
-
-def _percent(value: float) -> str:
-    return f"{value:.1%}".replace("%", " %")
-
-
-_REPLAY_PEERS = "dPRO 34 to 98 thousand/s, vTrain 303 to 686, ASTRA-sim 38 to 45, HTA 42"
+_REPLAY_PEERS = (
+    "dPRO 34,000 to 98,000/s; vTrain 303,000 to 686,000; ASTRA-sim 38,000 to 45,000; "
+    "HTA's critical path 42,000"
+)
 
 TABLES: Mapping[str, Table] = {
     "speed": Table(

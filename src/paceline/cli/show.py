@@ -7,18 +7,22 @@ import argparse
 from dataclasses import asdict
 
 from paceline.cli import Shown
+from paceline.cli._arguments import add_graph, count
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("graph", metavar="GRAPH", help="graph or run folder, or Chakra traces")
-    parser.add_argument("--top", type=int, default=8, metavar="N", help="rows a table (default 8)")
+    add_graph(parser)
+    parser.add_argument(
+        "--top", type=count, default=8, metavar="N", help="rows a table (default 8)"
+    )
 
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.graph.formats import read_graph
     from paceline.replay import replay
-    from paceline.report import summarise
+    from paceline.report import summarise, working
     from paceline.report.text import show_summary
 
-    summary = summarise(replay(read_graph(options.graph)), options.top)
+    with working(f"replaying {options.graph}"):
+        summary = summarise(replay(read_graph(options.graph)), options.top)
     return Shown(asdict(summary), lambda console: show_summary(summary, console))

@@ -13,6 +13,7 @@ import numpy as np
 from paceline.errors import TraceError
 from paceline.graph import NONE, Collective, Group, OpKind
 from paceline.record.assemble import Block
+from paceline.record.clocks import Clock
 from paceline.record.trace import Int64
 
 EVERYONE: Final = "all ranks"
@@ -55,9 +56,9 @@ class Joined:
     notes: tuple[str, ...]
 
 
-def join(blocks: Sequence[Block]) -> Joined:
-    """Match the communication of all ranks."""
-    members, names = _members(blocks)
+def join(blocks: Sequence[Block], clocks: Sequence[Clock]) -> Joined:
+    """Match the communication of all ranks; `clocks` bring their times together."""
+    members, names = _members(blocks, clocks)
     number = _numbered(members)
     instance = _instances(members, number)
     _check_alike(members, instance, blocks)
@@ -76,14 +77,17 @@ def join(blocks: Sequence[Block]) -> Joined:
     )
 
 
-def _members(blocks: Sequence[Block]) -> tuple[Members, list[str]]:
+def _members(blocks: Sequence[Block], clocks: Sequence[Clock]) -> tuple[Members, list[str]]:
     """The communication ops of all blocks, with group names made common."""
     index: dict[str, int] = {}
-    columns = [_of_block(number, block, index) for number, block in enumerate(blocks)]
+    columns = [
+        _of_block(number, block, clock, index)
+        for number, (block, clock) in enumerate(zip(blocks, clocks))
+    ]
     return Members(*np.concatenate(columns, axis=1)), list(index)
 
 
-def _of_block(number: int, block: Block, index: dict[str, int]) -> Int64:
+def _of_block(number: int, block: Block, clock: Clock, index: dict[str, int]) -> Int64:
     trace, told = block.view.trace, block.view.trace.collectives
     event = told.event.astype(np.int64)
     op = np.where(event == NONE, NONE, block.op_of_event[event])
@@ -107,8 +111,8 @@ def _of_block(number: int, block: Block, index: dict[str, int]) -> Int64:
             told.size_bytes[kept],
             told.peer[kept].astype(np.int64),
             told.sends[kept].astype(np.int64),
-            starts,
-            starts + block.rows.dur_ns[op],
+            clock.at(starts),
+            clock.at(starts + block.rows.dur_ns[op]),
         ]
     )
 

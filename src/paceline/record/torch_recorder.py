@@ -27,6 +27,7 @@ from paceline.record.torch_profile import Session, cost_of
 from paceline.record.torch_schedule import Mode, Schedule, agreed_start
 
 log = logging.getLogger(__name__)
+_LONGEST = 500  # characters of an error's text: torch puts whole tensors into some
 
 
 @dataclass(frozen=True)
@@ -87,15 +88,12 @@ class Recorder:
                 at_ns=time.time_ns(),
                 steps=self._index,
                 recorded=recorded,
-                detail=detail,
+                detail=detail[:_LONGEST],
                 trace=self._trace,
             )
         )
         self._file.close()
-
-    @property
-    def started(self) -> bool:
-        return self._file is not None
+        self._model = Model()  # a process group that is held until exit makes torch abort there
 
     def _before_update(self, optimizer: Any, *_: Any) -> None:
         self._depth += 1
