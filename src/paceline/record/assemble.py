@@ -73,7 +73,9 @@ def _ordered(parts: list[Rows]) -> tuple[Rows, list[Int64]]:
     """All rows within steps in order of time, and for each part where its rows went (or NONE)."""
     rows = stacked(parts)
     kept = np.flatnonzero(rows.step != NONE)
-    kept = kept[np.lexsort((rows.rank_in_lane[kept], rows.event[kept] != NONE, rows.start_ns[kept]))]
+    kept = kept[
+        np.lexsort((rows.rank_in_lane[kept], rows.event[kept] != NONE, rows.start_ns[kept]))
+    ]
     place = np.full(len(rows), NONE, np.int64)
     place[kept] = np.arange(len(kept))
     borders = np.cumsum([len(part) for part in parts])[:-1]
@@ -153,5 +155,3 @@ def _memory(view: RankView, spots: _Spots) -> Int64:
     op = spots.during(marks.lane, marks.at_ns)
     table = np.stack([op, marks.device.astype(np.int64), marks.delta_bytes])[:, op != NONE]
     return table[:, np.argsort(table[0], kind="stable")]
-
-

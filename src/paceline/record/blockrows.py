@@ -126,9 +126,7 @@ def latency_rows(view: RankView, own: OwnOps, steps: Steps, names: Names) -> Row
     )
 
 
-def border_rows(
-    view: RankView, pieces: Pieces, steps: Steps, origin_ns: int, names: Names
-) -> Rows:
+def border_rows(view: RankView, pieces: Pieces, steps: Steps, origin_ns: int, names: Names) -> Rows:
     """A marker at each step's begin, and on each thread the time by which it begins later than
     the first rank's first step."""
     lanes, first = np.unique(pieces.lane, return_index=True)
@@ -188,5 +186,3 @@ def _of_launch(view: RankView, own: OwnOps) -> tuple[UInt8, Int32]:
     lane = np.where(asked == NONE, NONE, view.trace.events.lane[asked]).astype(np.int32)
     phase = phases_at(view, lane, own.caused_ns)
     return phase, np.full(len(own), NONE, np.int32)
-
-

@@ -186,5 +186,3 @@ def _notes(sidecar: Sidecar, lost: int) -> list[str]:
     if lost:
         notes.append(f"{lost} collectives were issued whose transfer the trace does not show")
     return notes
-
-

@@ -173,7 +173,9 @@ def _check_alike(members: Members, instance: Int64, blocks: Sequence[Block]) -> 
     wrong = np.flatnonzero(most != members.collective)
     if len(wrong):
         one = int(wrong[0])
-        other = int(np.flatnonzero((instance == instance[one]) & (members.collective == most[one]))[0])
+        other = int(
+            np.flatnonzero((instance == instance[one]) & (members.collective == most[one]))[0]
+        )
         mine = Collective(int(members.collective[one])).name.lower()
         theirs = Collective(int(most[one])).name.lower()
         raise TraceError(
@@ -191,7 +193,9 @@ def _groups(
     rows: dict[tuple[str, tuple[int, ...]], int] = {}
     row_of = np.zeros(int(instance.max(initial=-1)) + 1, np.int64)
     order = np.argsort(instance, kind="stable")
-    for chunk in np.split(order, np.flatnonzero(np.diff(instance[order])) + 1) if len(order) else ():
+    for chunk in (
+        np.split(order, np.flatnonzero(np.diff(instance[order])) + 1) if len(order) else ()
+    ):
         ranks = tuple(sorted(members.rank[chunk].tolist()))
         key = (names[members.group[chunk[0]]], ranks)
         row_of[instance[chunk[0]]] = rows.setdefault(key, len(rows))

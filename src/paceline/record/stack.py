@@ -89,10 +89,10 @@ def _devices(blocks: Sequence[Block]) -> tuple[tuple[Device, ...], dict[tuple[in
     return tuple(devices), row
 
 
-def _lanes(
-    blocks: Sequence[Block], device_of: dict[tuple[int, int], int]
-) -> tuple[Lanes, Int64]:
-    flat = [(n, b.view.trace.rank, lane) for n, b in enumerate(blocks) for lane in b.view.trace.lanes]
+def _lanes(blocks: Sequence[Block], device_of: dict[tuple[int, int], int]) -> tuple[Lanes, Int64]:
+    flat = [
+        (n, b.view.trace.rank, lane) for n, b in enumerate(blocks) for lane in b.view.trace.lanes
+    ]
     lanes = Lanes(
         np.array([rank for _, rank, _ in flat], np.int32),
         np.array([device_of[number, lane.device] for number, _, lane in flat], np.int32),
@@ -192,5 +192,3 @@ def _memory(
         np.full(len(op), MemoryCategory.OTHER, np.uint8),
         np.zeros(len(op), np.bool_),
     )
-
-

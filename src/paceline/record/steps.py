@@ -48,5 +48,3 @@ def _optimizer_ends(view: RankView) -> Int64:
         return ends
     between = np.diff(np.searchsorted(backward, ends))
     return ends[np.append(between > 0, True)]
-
-

@@ -73,7 +73,11 @@ def _final_wait(
 ) -> Iterator[Awaited]:
     """DDP's wait for all buckets at the end of backward, which nothing labels."""
     lane, end = view.thread_lane(call.thread), view.trace.events.end_ns
-    sent = [e for e, r in issued.values() if call.begin_ns <= r.enqueue_ns <= call.end_ns and r.bucket >= 0]
+    sent = [
+        e
+        for e, r in issued.values()
+        if call.begin_ns <= r.enqueue_ns <= call.end_ns and r.bucket >= 0
+    ]
     arrived = [event for event in sent if end[event] <= call.end_ns]
     if lane == NONE or not arrived:
         return
