@@ -107,7 +107,7 @@ def _row(plan: "Priced") -> dict[str, Any]:
     }
 
 
-def _render(plans: "list[Priced]", count: int, uneven: "HierarchicalPlan", console: Any) -> None:
+def _render(plans: "list[Priced]", uneven: "HierarchicalPlan", console: Any) -> None:
     from rich.table import Table
 
     table = Table("schedule", "width x depth", "micro-batches", "recompute", title="Plans that fit")
