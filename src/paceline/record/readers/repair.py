@@ -26,10 +26,8 @@ def mended(text: bytes) -> bytes:
 
 
 _NOT_NUMBER: Final = re.compile(r"-?\b(?:nan|inf|infinity)\b", re.IGNORECASE)
-_STRING_END: Final = re.compile(
-    r"""\s*(?: : | \} | \] | ,\s*(?: "[^"]*"\s*[:,\]] | [-\d\[{\]}] | null | true | false ) | $ )""",
-    re.VERBOSE,
-)
+_NEXT: Final = r'"[^"]*"\s*[:,\]] | [-\d\[{\]}] | null | true | false'
+_STRING_END: Final = re.compile(rf"\s*(?: : | \}} | \] | ,\s*(?:{_NEXT}) | $ )", re.VERBOSE)
 """What may follow a closing quote: a colon, a bracket, or a comma and the next key or element."""
 
 _BAD_ESCAPE: Final = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
