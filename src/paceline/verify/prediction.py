@@ -87,8 +87,7 @@ def predict_in_place(
     dur[work] = np.rint(dur[work] * compute)
     found = prices(replace(graph, ops=replace(graph.ops, dur_ns=dur)), cluster, rates)
     middle, low, high = (
-        replay(graph, prices=durations)
-        for durations in (found.dur_ns, found.low_ns, found.high_ns)
+        replay(graph, prices=durations) for durations in (found.dur_ns, found.low_ns, found.high_ns)
     )
     return Prediction(
         step_ns=_step_ns(middle),

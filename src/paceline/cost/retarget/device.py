@@ -32,6 +32,4 @@ def device_factor(origin: Device, destination: Device, dtype: DType) -> DeviceFa
             )
     memory = origin.memory_bytes_per_s / destination.memory_bytes_per_s
     arithmetic = peak(origin, dtype) / peak(destination, dtype)
-    return DeviceFactor(
-        sqrt(memory * arithmetic), min(memory, arithmetic), max(memory, arithmetic)
-    )
+    return DeviceFactor(sqrt(memory * arithmetic), min(memory, arithmetic), max(memory, arithmetic))
