@@ -7,35 +7,24 @@ import torch
 import torch.distributed as dist
 
 # --8<-- what a user writes for fused Adam: from here ...
-from paceline.weave import (
-    AllReduce,
-    Group,
-    Partial,
-    Replicated,
-    Role,
-    Sqrt,
-    Update,
-    program,
-    scalar,
-    schedule,
-    tensor,
-)
+from paceline import weave
+from paceline.weave import Group, Partial, Replicated, Role, Update
 
 
 def adam(size: int, group: Group, b1: float = 0.9, b2: float = 0.999):
-    g = tensor("g", (size,), Partial(), group, role=Role.GRADIENT)
-    w = tensor("w", (size,), Replicated(), group, role=Role.PARAMETER)
-    m = tensor("m", (size,), Replicated(), group, role=Role.STATE)
-    v = tensor("v", (size,), Replicated(), group, role=Role.STATE)
-    lr, t = scalar("lr", group), scalar("t", group)
-    mean = AllReduce(g) / group.size
+    g = weave.tensor("g", (size,), Partial(), group, role=Role.GRADIENT)
+    w = weave.tensor("w", (size,), Replicated(), group, role=Role.PARAMETER)
+    m = weave.tensor("m", (size,), Replicated(), group, role=Role.STATE)
+    v = weave.tensor("v", (size,), Replicated(), group, role=Role.STATE)
+    lr, t = weave.scalar("lr", group), weave.scalar("t", group)
+    mean = weave.AllReduce(g) / group.size
     m1 = Update(m, b1 * m + (1 - b1) * mean)
     v1 = Update(v, b2 * v + (1 - b2) * mean * mean)
-    step = m1 / (1 - b1**t) / (Sqrt(v1 / (1 - b2**t)) + 1e-8)
-    return program("my_adam", Update(w, w - lr * step), m1, v1)
+    step = m1 / (1 - b1**t) / (weave.Sqrt(v1 / (1 - b2**t)) + 1e-8)
+    return weave.program("my_adam", Update(w, w - lr * step), m1, v1)
 
 
-fused = schedule(adam(2**20, Group.world(2)), "fused(RS-C-AG) sharded").program
+fused = weave.schedule(adam(2**20, Group.world(2)), "fused(RS-C-AG) sharded").program
 # --8<-- ... to here
 
 
