@@ -15,7 +15,7 @@ from paceline.graph import (
     OpKind,
     check,
 )
-from paceline.graph.cycles import find_cycle_reference, find_cycle
+from paceline.graph.cycles import find_cycle, find_cycle_reference
 
 
 def two_ops(**columns: Any) -> Graph:
