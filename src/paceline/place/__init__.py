@@ -1,0 +1,4 @@
+"""Which op on which device, which stages, which hardware: each with a proven gap.
+
+`operators` places an operator graph on accelerators and CPUs.
+"""
