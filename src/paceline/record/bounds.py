@@ -125,7 +125,8 @@ def meetings_of(traces: Sequence[Trace]) -> Meetings:
     keys: dict[tuple[object, ...], int] = {}
     rows = [row for number, trace in enumerate(traces) for row in _rows(number, trace, keys)]
     table = np.array(rows, np.int64).reshape(-1, 6).T
-    return Meetings(*table[:4], table[4] == 1, table[5] == 1)
+    trace, key, start, end, sends, on_device = table
+    return Meetings(trace, key, start, end, sends == 1, on_device == 1)
 
 
 def bounds_between(meetings: Meetings, mine: int, other: int) -> Bounds:
@@ -164,7 +165,7 @@ def reach_of(bounds: Bounds, span: float, steepest: float) -> Reach | None:
 def _rows(number: int, trace: Trace, keys: dict[tuple[object, ...], int]) -> list[tuple[int, ...]]:
     told, events = trace.collectives, trace.events
     seen: dict[tuple[object, ...], int] = {}
-    rows = []
+    rows: list[tuple[int, ...]] = []
     shown = told.event != NONE
     order = np.argsort(events.start_ns[np.maximum(told.event, 0)], kind="stable")
     for row in order[shown[order]].tolist():

@@ -14,6 +14,7 @@ from paceline.errors import TraceError
 from paceline.graph import UNPRICED, Graph, OpKind
 from paceline.record.assemble import Block, assemble
 from paceline.record.clocks import Aligned, Clock, clocks_of
+from paceline.record.gradients import label_gradients
 from paceline.record.join import join
 from paceline.record.ranks import check_together
 from paceline.record.rules import find_all
@@ -47,9 +48,9 @@ def build(
     for note in said:
         _LOG.info("%s", note)
     facts = {"clocks": Aligned(tuple(ordered), tuple(clocks)).facts(), "notes": said}
-    graph = stack(blocks, joined, {**_facts(views), **facts, **(meta or {})})
+    whole = stack(blocks, joined, {**_facts(views), **facts, **(meta or {})})
     timed = all(trace.facts.get("timed", True) for trace in ordered)
-    return graph if timed else _unpriced(graph)
+    return label_gradients(whole if timed else _unpriced(whole), blocks)
 
 
 def _steps(views: Sequence[RankView]) -> tuple[list[Steps], list[str]]:

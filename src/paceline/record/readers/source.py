@@ -80,6 +80,13 @@ def sources(paths: list[Path]) -> list[Source]:
 
 def _members(file: Path) -> list[Source]:
     """One source for a plain file, one for each member of an archive."""
+    try:
+        return _listed(file)
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as e:
+        raise FileError(f"{file} is a truncated or damaged archive ({e}); copy it again") from e
+
+
+def _listed(file: Path) -> list[Source]:
     if _is_tar(file):
         with tarfile.open(file) as archive:
             names = sorted(m.name for m in archive if m.isfile())

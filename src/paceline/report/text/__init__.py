@@ -1,6 +1,7 @@
 """Results for a terminal: one table a file, each from a value to something that rich prints."""
 
 from paceline.report.text.breakdown import breakdown_table
+from paceline.report.text.draws import draws_table
 from paceline.report.text.facts import facts_table
 from paceline.report.text.headline import headline
 from paceline.report.text.lanes import lanes_table
@@ -13,6 +14,7 @@ from paceline.report.text.step import show_summary
 __all__ = [
     "breakdown_table",
     "collectives_table",
+    "draws_table",
     "facts_table",
     "headline",
     "lanes_table",
