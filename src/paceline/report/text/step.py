@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_summary(summary: Summary, console: "Console") -> None:
-    console.print(headline(summary), markup=False)
+    console.print(headline(summary), markup=False, soft_wrap=True)
     tables: list[RenderableType] = [breakdown_table(summary)]
     tables += [*path_tables(summary), lanes_table(summary)]
     if summary.memory:

@@ -1,0 +1,78 @@
+"""One worker of the overlap benchmark: product, all-reduce, one after the other, and overlapped.
+
+Rank 0 writes, for every variant and round, the slowest rank's wall seconds and the CPU seconds of
+all ranks, as JSON to the path given.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from paceline.weave.backends.travel import Chunking, overlapped_product
+
+CUTS = tuple(Chunking(n, taper) for taper in (1.0, 0.75) for n in (4, 8, 12))
+
+
+def variants(rows: int, inner: int, hidden: int) -> dict[str, Callable[[], object]]:
+    """What is timed; all on one left and one right operand, and one buffer to reduce."""
+    left, right = torch.randn(rows, inner), torch.randn(inner, hidden)
+    out = torch.zeros(rows, hidden)
+
+    def serial() -> None:
+        dist.all_reduce(torch.matmul(left, right, out=out))
+
+    found: dict[str, Callable[[], object]] = {
+        "compute": lambda: torch.matmul(left, right, out=out),
+        "communicate": lambda: dist.all_reduce(out.zero_()),
+        "serial": serial,
+    }
+    for cut in CUTS:
+        name = f"overlapped {cut.chunks} chunks, taper {cut.taper}"
+        found[name] = lambda cut=cut: overlapped_product(left, right, None, cut)
+    return found
+
+
+def timed(run: Callable[[], object]) -> list[float]:
+    """The slowest rank's seconds, and the CPU seconds of all."""
+    dist.barrier()
+    wall, cpu = time.perf_counter(), time.process_time()
+    run()
+    own = torch.tensor([time.perf_counter() - wall, time.process_time() - cpu], dtype=torch.float64)
+    worst, total = own[:1].clone(), own[1:].clone()
+    dist.all_reduce(worst, dist.ReduceOp.MAX)
+    dist.all_reduce(total)
+    return [float(worst), float(total)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shape", type=int, nargs=3, metavar=("ROWS", "INNER", "HIDDEN"))
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(int(os.environ["RANK"]))
+    dist.init_process_group("gloo")
+    runs = variants(*options.shape)
+    times: dict[str, list[list[float]]] = {name: [] for name in runs}
+    for turn in range(options.rounds + 2):
+        for name, run in runs.items():
+            row = timed(run)
+            if turn >= 2:
+                times[name].append(row)
+    if dist.get_rank() == 0:
+        options.out.write_text(json.dumps(times))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""autotune: the schedule, back end and settings that are fastest on these workers.
+
+    tuned = autotune(adam(n, group), peers)
+    print(tuned.table())
+
+Every worker calls it with the same arguments. Schedules times back ends times settings are
+enumerated; what cannot be made or run is refused with its reason; the rest is ordered by predicted
+time (bytes over rates, or replay where a `predict` is given) and all but the best few pruned. Those
+are checked against the incumbent's results, timed in turn with it, and one replaces it only where
+a paired test says that it is faster. All ranks decide by the slowest rank's times.
+"""
+
+import logging
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from paceline.weave import cache
+from paceline.weave.backend import Backend, Executable, Peers
+from paceline.weave.backends import backend, names
+from paceline.weave.backends.probe import measured_rates
+from paceline.weave.backends.trial import agrees, filled, numbers
+from paceline.weave.program import Program
+from paceline.weave.rules import WeaveError
+from paceline.weave.schedules import Schedule, schedules
+from paceline.weave.significance import p_faster
+from paceline.weave.traffic import Rates, predicted_s
+from paceline.weave.transforms import Refusal
+from paceline.weave.tuning import Candidate, Outcome, Row, Tuned
+
+log = logging.getLogger("paceline.weave")
+
+Predict = Callable[[Program, Backend], float]
+"""Seconds that a program will take on a back end."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much to try: candidates that are timed, rounds, and the certainty asked for."""
+
+    keep: int = 4
+    rounds: int = 12
+    p: float = 0.05
+
+
+def autotune(
+    written: Program,
+    peers: Peers,
+    *,
+    backends: tuple[str, ...] | None = None,
+    budget: Budget | None = None,
+    predict: Predict | None = None,
+    place: Path | None = None,
+) -> Tuned:
+    """The best candidate; the program as written on the first able back end is the incumbent.
+    `place` is the folder of the cache; None is the user's."""
+    wanted = names() if backends is None else backends
+    place = cache.folder(os.environ) if place is None else place
+    key = cache.key(written, wanted, budget)
+    if kept := _shared(cache.load(place, key) if peers.rank == min(written.world) else None):
+        return Tuned.from_document(kept)
+    search = _Search(written, peers, budget or Budget(), {n: backend(n) for n in wanted})
+    tuned = search.run(predict or _by_bytes(measured_rates()))
+    if peers.rank == min(written.world):
+        cache.keep(place, key, tuned.document())
+    return tuned
+
+
+def program_of(written: Program, chosen: Candidate) -> Program:
+    """The program that a candidate runs."""
+    return next(s for s in schedules(written) if s.name == chosen.schedule).program
+
+
+def _shared(document: Any) -> Any:
+    """The lowest rank's document on all ranks."""
+    box = [document]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
+
+
+def _by_bytes(rates: Rates) -> Predict:
+    def predict(program: Program, runner: Backend) -> float:
+        return predicted_s(program, replace(rates, shared_memory=runner.shares_memory))
+
+    return predict
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """A candidate that is compiled on every worker."""
+
+    row: Row
+    executable: Executable
+
+
+class _Search:
+    """One tuning run."""
+
+    def __init__(
+        self, written: Program, peers: Peers, budget: Budget, runners: Mapping[str, Backend]
+    ) -> None:
+        self._written, self._peers, self._budget = written, peers, budget
+        self._runners = runners
+        self._programs = {s.name: s for s in schedules(written)}
+        self._numbers = numbers(written)
+
+    def run(self, predict: Predict) -> Tuned:
+        rows = [row for s in self._programs.values() for row in self._candidates(s, predict)]
+        able = [r for r in rows if r.outcome is Outcome.SLOWER]
+        if not able:
+            shown = "; ".join(f"{r.candidate}: {r.reason}" for r in rows)
+            raise WeaveError(f"nothing can run {self._written.name}: {shown}")
+        first = self._incumbent(able)
+        ordered = sorted((r for r in able if r is not first), key=lambda r: r.predicted_s or 0.0)
+        timed, pruned = _diverse(ordered, self._budget.keep)
+        done = [r for r in rows if r.outcome is not Outcome.SLOWER]
+        done += [_pruned(r, timed) for r in pruned]
+        measured = self._race([first, *timed])
+        chosen = next(r for r in measured if r.outcome is Outcome.CHOSEN)
+        return Tuned(chosen.candidate, (*measured, *done))
+
+    def _candidates(self, made: Schedule, predict: Predict) -> list[Row]:
+        """A row for each back end and setting; SLOWER stands for `still in the race`."""
+        if isinstance(made.made, Refusal):
+            reason = made.made.reason
+            return [Row(Candidate(made.name, "any"), Outcome.REFUSED, reason=reason)]
+        rows = []
+        for name, runner in self._runners.items():
+            if (why := _refusal(runner, made.made)) is not None:
+                rows.append(Row(Candidate(made.name, name), Outcome.REFUSED, reason=why))
+                continue
+            seconds = predict(made.made, runner)
+            for settings in runner.tunables(made.made):
+                candidate = Candidate(made.name, name, dict(settings))
+                rows.append(Row(candidate, Outcome.SLOWER, predicted_s=seconds))
+        return rows
+
+    def _incumbent(self, able: list[Row]) -> Row:
+        """What runs without tuning: the program as written, plainly where that is allowed."""
+        as_written = [r for r in able if r.candidate.schedule == next(iter(self._programs))]
+        plainly = [r for r in as_written if r.candidate.backend == "plain"]
+        return (plainly or as_written or able)[0]
+
+    def _race(self, rows: list[Row]) -> list[Row]:
+        """Compile, check, time in turn; the incumbent changes only for a certain gain."""
+        ready, failed = self._compiled(rows)
+        try:
+            times = self._times(ready)
+        finally:
+            for entry in ready:
+                entry.executable.close()
+        return [*decide([e.row for e in ready], times, self._budget.p), *failed]
+
+    def _compiled(self, rows: list[Row]) -> tuple[list[_Ready], list[Row]]:
+        ready: list[_Ready] = []
+        failed: list[Row] = []
+        reference: Mapping[str, Any] = {}
+        for row in rows:
+            made = self._programs[row.candidate.schedule].program
+            executable, reason = self._compile(row, made)
+            if executable is None:
+                failed.append(replace(row, outcome=Outcome.REFUSED, reason=reason))
+                continue
+            result = self._one_run(executable, made)
+            reference = reference or result
+            if _everyone(agrees(made, self._written, self._peers, result, reference)):
+                ready.append(_Ready(row, executable))
+            else:
+                executable.close()
+                reason = "differs from the program as written"
+                failed.append(replace(row, outcome=Outcome.WRONG, reason=reason))
+        return ready, failed
+
+    def _compile(self, row: Row, made: Program) -> tuple[Executable | None, str]:
+        """On all workers, or on none."""
+        executable, reason = None, "another worker could not compile it"
+        try:
+            runner = self._runners[row.candidate.backend]
+            executable = runner.compile(made, self._peers, row.candidate.tunables)
+        except WeaveError as error:
+            reason = str(error)
+        if not _everyone(executable is not None):
+            if executable is not None:
+                executable.close()
+            return None, reason
+        return executable, ""
+
+    def _one_run(self, executable: Executable, made: Program) -> dict[str, Any]:
+        filled(executable, made, self._peers)
+        returned = executable.run(self._numbers)
+        return {k: v.clone() for k, v in {**executable.buffers, **returned}.items()}
+
+    def _times(self, ready: list[_Ready]) -> list[list[float]]:
+        """Seconds of each candidate in each round: the slowest rank's."""
+        times = [[0.0] * self._budget.rounds for _ in ready]
+        for turn in range(self._budget.rounds):
+            for place, entry in enumerate(ready):
+                dist.barrier()
+                begin = time.perf_counter()
+                entry.executable.run(self._numbers)
+                times[place][turn] = time.perf_counter() - begin
+        worst = torch.tensor(times, dtype=torch.float64)
+        dist.all_reduce(worst, dist.ReduceOp.MAX)
+        found: list[list[float]] = worst.tolist()
+        return found
+
+
+def _refusal(runner: Backend, program: Program) -> str | None:
+    """Why a back end is not a candidate for a program."""
+    if program.kernels and not runner.fuses:
+        return f"{runner.name} fuses nothing: it would run as the unfused schedule"
+    if program.overlaps and not runner.overlaps:
+        return f"{runner.name} overlaps nothing: it would run as the serial schedule"
+    return runner.capabilities() or runner.refusal(program)
+
+
+def decide(rows: list[Row], times: list[list[float]], certainty: float) -> list[Row]:
+    """Candidates meet the incumbent, fastest first; the winner is the new incumbent."""
+    medians = [statistics.median(t) for t in times]
+    best, found = 0, [replace(r, measured_s=m) for r, m in zip(rows, medians)]
+    for place in sorted(range(1, len(rows)), key=lambda i: medians[i]):
+        p = p_faster(times[place], times[best])
+        faster = medians[place] < medians[best]
+        if faster and p < certainty:
+            best, outcome = place, Outcome.CHOSEN
+        else:
+            outcome = Outcome.NOT_CERTAIN if faster else Outcome.SLOWER
+        found[place] = replace(found[place], p=p, outcome=outcome)
+    found[0] = replace(found[0], outcome=Outcome.INCUMBENT)
+    found = [
+        replace(r, outcome=Outcome.SLOWER) if r.outcome is Outcome.CHOSEN and i != best else r
+        for i, r in enumerate(found)
+    ]
+    found[best] = replace(found[best], outcome=Outcome.CHOSEN)
+    return found
+
+
+def _diverse(ordered: list[Row], keep: int) -> tuple[list[Row], list[Row]]:
+    """The best few by prediction, the first setting of each (schedule, back end) before seconds."""
+    seen: set[tuple[str, str]] = set()
+    firsts: list[Row] = []
+    others: list[Row] = []
+    for row in ordered:
+        kind = (row.candidate.schedule, row.candidate.backend)
+        (others if kind in seen else firsts).append(row)
+        seen.add(kind)
+    ranked = [*firsts, *others]
+    return ranked[:keep], ranked[keep:]
+
+
+def _pruned(row: Row, timed: list[Row]) -> Row:
+    slowest = max((r.predicted_s or 0.0 for r in timed), default=0.0)
+    reason = f"predicted no better than the {len(timed)} timed (up to {1e3 * slowest:.3f} ms)"
+    return replace(row, outcome=Outcome.PRUNED, reason=reason)
+
+
+def _everyone(yes: bool) -> bool:
+    """True on every rank where it is true on every rank."""
+    flag = torch.tensor([int(yes)])
+    dist.all_reduce(flag, dist.ReduceOp.MIN)
+    return bool(flag.item())

@@ -1,0 +1,112 @@
+"""What the autotuner says: candidates, rows of its table, and the choice. Values only."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any
+
+from paceline.weave.backend import Tunables
+
+
+class Outcome(Enum):
+    """What became of a candidate."""
+
+    CHOSEN = "chosen"
+    INCUMBENT = "incumbent"
+    SLOWER = "slower"
+    NOT_CERTAIN = "not certainly faster"
+    PRUNED = "pruned"
+    REFUSED = "refused"
+    WRONG = "wrong result"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A schedule on a back end with its settings."""
+
+    schedule: str
+    backend: str
+    tunables: Tunables = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        settings = ", ".join(f"{k}={v}" for k, v in self.tunables.items())
+        return f"{self.schedule} on {self.backend}" + (f" ({settings})" if settings else "")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table. Times in seconds; `p` is the chance that it is no faster than the
+    incumbent it met."""
+
+    candidate: Candidate
+    outcome: Outcome
+    predicted_s: float | None = None
+    measured_s: float | None = None
+    p: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The choice and how it came about. `cached` where it was made in an earlier run."""
+
+    chosen: Candidate
+    rows: tuple[Row, ...]
+    cached: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        rows = [{**asdict(row), "outcome": row.outcome.value} for row in self.rows]
+        return {"chosen": asdict(self.chosen), "rows": rows}
+
+    @staticmethod
+    def from_document(document: Mapping[str, Any]) -> "Tuned":
+        rows = tuple(
+            Row(
+                **{
+                    **row,
+                    "candidate": Candidate(**row["candidate"]),
+                    "outcome": Outcome(row["outcome"]),
+                }
+            )
+            for row in document["rows"]
+        )
+        return Tuned(Candidate(**document["chosen"]), rows, cached=True)
+
+    def table(self) -> str:
+        """Every candidate, fastest first, the refused ones last with their reasons."""
+        rows = sorted(self.rows, key=lambda r: (_ORDER.index(r.outcome), r.measured_s or 0.0))
+        lines = [_line("schedule", "back end", "predicted", "measured", "p", "outcome")]
+        for row in rows:
+            settings = " ".join(f"{k}={v}" for k, v in row.candidate.tunables.items())
+            lines.append(
+                _line(
+                    row.candidate.schedule,
+                    f"{row.candidate.backend} {settings}".strip(),
+                    _ms(row.predicted_s),
+                    _ms(row.measured_s),
+                    "" if row.p is None else f"{row.p:.3f}",
+                    row.outcome.value + (f": {row.reason}" if row.reason else ""),
+                )
+            )
+        return "\n".join(lines)
+
+
+_ORDER = (
+    Outcome.CHOSEN,
+    Outcome.INCUMBENT,
+    Outcome.NOT_CERTAIN,
+    Outcome.SLOWER,
+    Outcome.WRONG,
+    Outcome.PRUNED,
+    Outcome.REFUSED,
+)
+
+
+def _line(*cells: str) -> str:
+    widths = (24, 22, 12, 12, 6, 0)
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
+
+
+def _ms(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1e3 * seconds:.3f} ms"
