@@ -75,6 +75,19 @@ def _price_compute(
         dur[mine[_LAUNCHES[kind]]] = known.launch_ns
         _price_work(graph, device, known, mine[~_LAUNCHES[kind] & (kind != OpKind.MARKER)], dur)
         basis[mine] = known.basis
+    _price_measured(graph, rates, rows, dur, basis)
+
+
+def _price_measured(
+    graph: Graph, rates: Rates, rows: Rows, dur: NDArray[np.float64], basis: UInt8
+) -> None:
+    """Kernels that a measured table names."""
+    ops = graph.ops
+    for name in rates.kernels.keys() & set(graph.names):
+        mine = rows[ops.name[rows] == graph.names.index(name)]
+        sizes = np.where(ops.flops[mine] > 0, ops.flops[mine], ops.size_bytes[mine])
+        dur[mine] = rates.kernels[name].at(sizes.astype(np.float64))
+        basis[mine] = Basis.MEASURED
 
 
 def _price_work(
@@ -93,9 +106,22 @@ def _price_communication(
 ) -> None:
     """Price each distinct call once. A lone member's call takes no time."""
     network, calls = Network(cluster), calls_of(graph)
-    times = [_call_ns(graph, network, rates, calls, call) for call in range(len(calls.group))]
+    found = [_call(graph, network, rates, calls, call) for call in range(len(calls.group))]
+    times, reasons = zip(*found) if found else ((), ())
     dur[calls.rows] = np.array(times, np.float64)[calls.which]
-    basis[calls.rows] = rates.library_of(cluster).basis
+    basis[calls.rows] = np.array(reasons, np.uint8)[calls.which]
+
+
+def _call(
+    graph: Graph, network: Network, rates: Rates, calls: Calls, index: int
+) -> tuple[float, Basis]:
+    """Nanoseconds of one call, and what they rest on."""
+    call = calls.call(graph, network.cluster, index)
+    table = rates.calls.get((call.collective, call.members))
+    if table is not None:
+        return float(table.at(np.array([float(call.size_bytes)]))[0]), Basis.MEASURED
+    basis = rates.library_of(network.cluster).basis
+    return _call_ns(graph, network, rates, calls, index), basis
 
 
 def _call_ns(graph: Graph, network: Network, rates: Rates, calls: Calls, index: int) -> float:
