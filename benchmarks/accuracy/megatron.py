@@ -67,8 +67,8 @@ def main() -> None:
     multi = rows(folder / "ground_truth_multi.csv", Recompute.FULL)
     chosen = quantiles(single, SINGLE_QUANTILES), quantiles(multi, MULTI_QUANTILES)
     figures = judged(single, multi, *chosen, every=10 if options.quick else 1)
-    figures["uncalibrated"] = errors(single, multi, [], [], typical(), every=10)
-    figures["other_choices"] = other_choices(single, multi, 3 if options.quick else 12)
+    figures["uncalibrated"] = errors(single, multi, [], [], typical(), every=20)
+    figures["other_choices"] = other_choices(single, multi, 1 if options.quick else 6)
     measure.report("accuracy/megatron", figures, options)
 
 

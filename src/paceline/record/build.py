@@ -55,10 +55,12 @@ def _steps(views: Sequence[RankView]) -> tuple[list[Steps], list[str]]:
     steps, notes = common_steps([steps for steps, _ in found])
     if not steps:
         seen = "; ".join(
-            f"rank {view.trace.rank}: {mine.number.tolist()}" for view, (mine, _) in zip(views, found)
+            f"rank {view.trace.rank}: {mine.number.tolist()}"
+            for view, (mine, _) in zip(views, found)
         )
         raise TraceError(
-            f"no step was recorded on every rank ({seen}). Import traces of the same steps of one job"
+            f"no step was recorded on every rank ({seen}). Import traces of the same steps "
+            "of one job"
         )
     said = [f"rank {v.trace.rank}: {note}" for v, (_, some) in zip(views, found) for note in some]
     return steps, [*said, *notes]

@@ -1,4 +1,4 @@
-"""Every rank on one clock: offset and drift from what communication proves, with what it leaves open.
+"""Every rank on one clock: offset and drift as communication proves them, and what is left open.
 
 Nobody's part of a collective ends before its last member has started, and nothing is received
 before its sending began. Each such pair bounds one rank's clock against another's from one side:
@@ -23,7 +23,6 @@ from paceline.errors import TraceError
 from paceline.record.bounds import Bounds, Line, Reach, bounds_between, meetings_of, reach_of
 from paceline.record.trace import Int64, Trace
 
-
 STEEPEST: Final = 200e-6
 """No two clocks drift apart faster: crystals keep 100 parts in a million."""
 
@@ -33,7 +32,7 @@ APART_NS: Final = 10_000_000
 
 @dataclass(frozen=True)
 class Clock:
-    """What one rank's clock needs to be the reference rank's: add `offset_ns + drift * (t - since)`.
+    """What to add to one rank's times to have the reference's: `offset_ns + drift * (t - since)`.
 
     `interval_ns` is how far the truth may be from it to either side, at worst.
     """

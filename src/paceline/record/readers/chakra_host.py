@@ -129,7 +129,9 @@ def alone(host: HostTrace) -> Trace:
         rank=host.rank,
         collectives=columns(Collectives, rows),
         facts={"timed": False},
-        notes=("an execution trace without its Kineto partner has no times: durations are unpriced",),
+        notes=(
+            "an execution trace without its Kineto partner has no times: durations are unpriced",
+        ),
     )
 
 
@@ -167,5 +169,3 @@ def _tensor_bytes(shape: Any, kind: str) -> int:
     if not kind.startswith("Tensor(") or not isinstance(shape, list):
         return 0
     return int(np.prod(shape)) * ELEMENT_BYTES[dtype_of(kind[7:-1])]
-
-

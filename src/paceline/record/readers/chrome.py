@@ -33,7 +33,9 @@ def read(source: Source, *, salvage: bool = False) -> Trace:
     else:
         trace = foreign.trace_of(source.name, "chrome", _lines(raw))
     if not len(trace.events):
-        raise TraceError(f"{source.name} holds no ops or kernels, only {len(raw.ranges)} other events")
+        raise TraceError(
+            f"{source.name} holds no ops or kernels, only {len(raw.ranges)} other events"
+        )
     return trace.noting(*_notes(raw))
 
 

@@ -50,7 +50,9 @@ class FlightRecord:
 def is_flight_record(head: bytes) -> bool:
     if head.startswith(_PICKLE):
         return True
-    return head.lstrip().startswith(b"{") and b'"pg_config"' in head and b'"traceEvents"' not in head
+    return (
+        head.lstrip().startswith(b"{") and b'"pg_config"' in head and b'"traceEvents"' not in head
+    )
 
 
 def read(source: Source) -> FlightRecord:
@@ -171,5 +173,3 @@ def _paired(rows: list[int], launched: Any, calls: Sequence[Call]) -> list[tuple
         if left:
             pairs.append((row, left.pop()))
     return pairs
-
-

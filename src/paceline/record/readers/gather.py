@@ -119,7 +119,9 @@ def _numbered(traces: list[Trace], ranks: Sequence[int] | None) -> list[Trace]:
     """Traces with ranks as told on the command line, in order of rank."""
     if ranks is not None:
         if len(ranks) != len(traces):
-            raise TraceError(f"--ranks names {len(ranks)} ranks for {len(traces)} traces; name each")
+            raise TraceError(
+                f"--ranks names {len(ranks)} ranks for {len(traces)} traces; name each"
+            )
         traces = [replace(trace, rank=rank) for trace, rank in zip(traces, ranks)]
     elif len(traces) == 1 and traces[0].rank == NONE:
         traces = [replace(traces[0], rank=0)]

@@ -34,7 +34,9 @@ def read(source: Source) -> Trace:
     try:
         lines = [line for plane in _all(source.read(), _PLANES) for line in _lines(plane)]
     except WireError as error:
-        raise TraceError(f"{source.name} is no whole XPlane file: {error}; copy it again") from error
+        raise TraceError(
+            f"{source.name} is no whole XPlane file: {error}; copy it again"
+        ) from error
     trace = trace_of(source.name, "xplane", lines)
     if not len(trace.events):
         raise TraceError(f"{source.name} holds no events; was the profiler running?")
