@@ -210,8 +210,8 @@ def _waits(threads: Sequence[_Thread], shape: Shape, calls: Sequence[Call]) -> d
     for thread in threads:
         for step in thread.steps:
             if thread.shape(step) == shape:
-                for call, place in thread.waits(step).items():
-                    places.setdefault(call, Counter())[place] += 1
+                for waited, place in thread.waits(step).items():
+                    places.setdefault(waited, Counter())[place] += 1
     found: dict[int, list[int]] = {}
     for number, call in enumerate(calls):
         seen = places[number].most_common(1)[0][0] if number in places else len(shape)
