@@ -18,7 +18,9 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+# The fuzzer is guided by coverage where atheris can be installed, else it mutates at random.
 bench: $(READY)
+	-$(BIN)/python -m pip install -q --disable-pip-version-check 'atheris>=2.3'
 	$(BIN)/python -m benchmarks
 
 check: $(READY)

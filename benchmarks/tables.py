@@ -50,8 +50,8 @@ def filled(text: str, results: Results) -> str:
 
 def rendered(table: Table, results: Results) -> str:
     """A table in Markdown, and below it the machines that its figures come from."""
-    head = [table.first_column, "figure", "must reach", *["others"] * table.with_peers]
-    rows = [head, ["---"] * len(head), *(_cells(row, table, results) for row in table.rows)]
+    head = [table.first_column, "figure", "must reach", "others"]
+    rows = [head, ["---"] * len(head), *(_cells(row, results) for row in table.rows)]
     lines = [f"| {' | '.join(cells)} |" for cells in rows]
     used = dict.fromkeys(row.benchmark for row in table.rows if row.benchmark in results)
     sources = [_source(name, results[name]) for name in used]
@@ -71,13 +71,13 @@ def newest_results(folder: Path = HERE / "results") -> dict[str, dict[str, Any]]
     return found
 
 
-def _cells(row: Row, table: Table, results: Results) -> list[str]:
+def _cells(row: Row, results: Results) -> list[str]:
     value = _figure(row, results)
     word = "at least" if row.at_least else "at most"
     figure = "not measured yet" if value is None else row.show(value)
     if value is not None and not row.met(value):
         figure += " (missed)"
-    return [row.label, figure, f"{word} {row.show(row.target)}", *[row.peers] * table.with_peers]
+    return [row.label, figure, f"{word} {row.show(row.target)}", row.peers]
 
 
 def _figure(row: Row, results: Results) -> float | None:

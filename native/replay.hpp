@@ -80,7 +80,8 @@ struct Timeline {  // columns to be filled, one row an op
     std::vector<std::pair<Op, Op>> drained;
 };
 
-Program compile(const Structure& graph);
+// `events` asks for a program for rounds of events even where one for a pull would do.
+Program compile(const Structure& graph, bool events = false);
 
 // Rows of (key, value) pairs, stable.
 Csr group_by(std::size_t rows, std::span<const Op> keys, std::span<const Op> values);
@@ -90,7 +91,10 @@ void pull(const Program&, const Time* dur, Time* end_by_position, Timeline& out)
 Time pull_step(const Program&, const Time* dur, Time* end_by_position);
 
 // Rounds of events; returns how many ops ended (all, unless the replay is stuck).
-Op run_events(const Program&, const Time* dur, const std::int32_t* priority, Timeline& out);
+// With `sharing`, ops slow each other or are carried by flows.
+struct Sharing;
+Op run_events(const Program&, const Time* dur, const std::int32_t* priority, Timeline& out,
+              const Sharing* sharing = nullptr);
 
 struct Replayed {  // what slack needs of a graph and its timeline
     std::span<const Op> order;

@@ -1,17 +1,13 @@
-// Graphs with PRIORITY lanes or drains: rounds of events, exactly as reference.py tells them.
+// Graphs with PRIORITY lanes, drains or shared rates: rounds of events, as reference.py tells them.
 #include <algorithm>
 #include <queue>
 
 #include "replay.hpp"
+#include "replay_agenda.hpp"
+#include "replay_sharing.hpp"
 
 namespace paceline {
 namespace {
-
-struct Event {
-    Time end;
-    Op op;
-    bool operator>(const Event& o) const { return end != o.end ? end > o.end : op > o.op; }
-};
 
 struct Waiting {
     std::int32_t priority;
@@ -23,22 +19,29 @@ struct Waiting {
     }
 };
 
-template <class T>
-using Least = std::priority_queue<T, std::vector<T>, std::greater<>>;
-
 struct Lane {
-    bool free = true, touched = false;
+    Op running = kNone;  // it has arrived and not ended
     Op last = kNone;
-    std::uint32_t cursor = 0;  // of a RECORDED lane
-    Least<Waiting> waiting;    // of a PRIORITY lane
+    bool recorded = true, touched = false, drained = false;
+    std::uint32_t cursor = 0, stop = 0;  // of a RECORDED lane, in the queue
+    std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> waiting;  // PRIORITY
 };
 
+template <bool kShared>
 class Engine {
   public:
-    Engine(const Program& p, const Time* dur, const std::int32_t* priority, Timeline& out)
+    Engine(const Program& p, const Time* dur, const std::int32_t* priority, const Sharing* sharing,
+           Timeline& out)
         : p_(p), dur_(dur), priority_(priority), out_(out), lanes_(p.discipline.size()),
-          missing_(p.waits_for), draining_(!p.drained_lane.empty()) {
-        absent_.resize(p.members.ptr.empty() ? 0 : p.members.ptr.size() - 1);
+          missing_(p.waits_for), agenda_(lanes_.size()), draining_(!p.drained_lane.empty()),
+          rates_(p, sharing, agenda_) {
+        for (std::size_t i = 0; i < lanes_.size(); ++i) {
+            lanes_[i].recorded = p.discipline[i] == kRecorded;
+            lanes_[i].cursor = p.queue.ptr[i];
+            lanes_[i].stop = p.queue.ptr[i + 1];
+            lanes_[i].drained = draining_ && p.drained_lane[i];
+        }
+        absent_.resize(p.members.ptr.size() - 1);
         for (std::size_t i = 0; i < absent_.size(); ++i)
             absent_[i] = static_cast<Op>(p.members.row(i).size());
         if (!draining_) return;
@@ -52,15 +55,10 @@ class Engine {
     Op run() {
         for (std::size_t lane = 0; lane < lanes_.size(); ++lane) touch(static_cast<Op>(lane));
         for (Op op = 0; op < p_.ops; ++op)
-            if (missing_[op] == 0) becomes_ready(op, 0);
+            if (missing_[op] == 0) becomes_ready(op, p_.lane_of[op], 0);
         lanes_take(0);
-        while (!events_.empty()) {
-            const Time now = events_.top().end;
-            batch_.clear();
-            while (!events_.empty() && events_.top().end == now) {
-                batch_.push_back(events_.top().op);
-                events_.pop();
-            }
+        for (Time now; (now = next_end()) != kNever;) {
+            take_ended(now);
             for (const Op op : batch_) end(op, now);
             lanes_take(now);
         }
@@ -68,16 +66,30 @@ class Engine {
     }
 
   private:
+    Time next_end() {
+        if constexpr (kShared) return std::min(agenda_.next(), rates_.next_carried());
+        return agenda_.next();
+    }
+
+    void take_ended(Time now) {
+        batch_.clear();
+        while (agenda_.next() == now) {
+            const std::size_t lane = agenda_.first();
+            batch_.push_back(lanes_[lane].running);
+            agenda_.set(lane, kNever);
+        }
+        if constexpr (kShared) rates_.take_ended(now, batch_);
+        if (batch_.size() > 1) std::sort(batch_.begin(), batch_.end());
+    }
+
     void touch(Op lane) {
         if (lanes_[lane].touched) return;
         lanes_[lane].touched = true;
         touched_.push_back(lane);
     }
 
-    void becomes_ready(Op op, Time now) {
-        const Op lane = p_.lane_of[op];
-        if (p_.discipline[lane] != kRecorded)
-            lanes_[lane].waiting.push({priority_[op], op, now});
+    void becomes_ready(Op op, Op lane, Time now) {
+        if (!lanes_[lane].recorded) lanes_[lane].waiting.push({priority_[op], op, now});
         touch(lane);
     }
 
@@ -85,10 +97,10 @@ class Engine {
         out_.end[op] = now;
         out_.order[finished_++] = op;
         const Op lane = p_.lane_of[op];
-        lanes_[lane].free = true;
+        lanes_[lane].running = kNone;
         touch(lane);
         for (const Op next : p_.succs.row(op))
-            if (--missing_[next] == 0) becomes_ready(next, now);
+            if (--missing_[next] == 0) becomes_ready(next, p_.lane_of[next], now);
         if (draining_) end_for_drains(op, now);
     }
 
@@ -100,27 +112,28 @@ class Engine {
         }
         touched_.clear();
         for (const Op op : arrived_) {
-            const Op instance = p_.instance_of.empty() ? kNone : p_.instance_of[op];
             if (draining_ && !p_.drains.row(op).empty()) continue;
+            const Op instance = p_.instance_of.empty() ? kNone : p_.instance_of[op];
             if (instance == kNone) {
                 begin(op, now);
             } else if (--absent_[instance] == 0) {
                 for (const Op member : p_.members.row(instance)) begin(member, now);
             }
         }
-        if (!draining_) return;
-        for (const Op op : arrived_)
-            if (!p_.drains.row(op).empty()) drain(op, now);
+        if (draining_)  // after all have arrived: what a lane has been given is then settled
+            for (const Op op : arrived_)
+                if (!p_.drains.row(op).empty()) drain(op, now);
+        if constexpr (kShared) rates_.settle(now);
     }
 
     Op take(Op id, Time now) {
         Lane& lane = lanes_[id];
-        if (!lane.free) return kNone;
+        if (lane.running != kNone) return kNone;
         Op op;
-        if (p_.discipline[id] == kRecorded) {
-            const auto queue = p_.queue.row(id);
-            if (lane.cursor == queue.size() || missing_[queue[lane.cursor]] != 0) return kNone;
-            op = queue[lane.cursor++];
+        if (lane.recorded) {
+            if (lane.cursor == lane.stop || missing_[p_.queue.item[lane.cursor]] != 0)
+                return kNone;
+            op = p_.queue.item[lane.cursor++];
         } else {
             if (lane.waiting.empty()) return kNone;
             op = lane.waiting.top().op;
@@ -128,16 +141,17 @@ class Engine {
         }
         out_.ready[op] = now;
         out_.previous[op] = lane.last;
-        lane.free = false;
-        lane.last = op;
-        if (draining_ && p_.drained_lane[id] && p_.waits_for_launch[op] == 0)
-            given_[id].push_back(op);
+        lane.running = lane.last = op;
+        if (lane.drained && p_.waits_for_launch[op] == 0) given_[id].push_back(op);
         return op;
     }
 
     void begin(Op op, Time now) {
         out_.start[op] = now;
-        events_.push({now + dur_[op], op});
+        if constexpr (kShared)
+            rates_.begin(op, now, dur_[op]);
+        else
+            agenda_.set(p_.lane_of[op], now + dur_[op]);
     }
 
     void drain(Op op, Time now) {
@@ -169,19 +183,22 @@ class Engine {
     Timeline& out_;
     std::vector<Lane> lanes_;
     std::vector<Op> missing_, absent_, touched_, batch_, arrived_;
-    Least<Event> events_;
+    Agenda agenda_;
     Op finished_ = 0;
 
     bool draining_;
     std::vector<Op> unlaunched_, held_;
     std::vector<std::vector<Op>> given_, holds_;
     std::vector<std::uint8_t> ended_;
+    Rates rates_;
 };
 
 }  // namespace
 
-Op run_events(const Program& p, const Time* dur, const std::int32_t* priority, Timeline& out) {
-    return Engine(p, dur, priority, out).run();
+Op run_events(const Program& p, const Time* dur, const std::int32_t* priority, Timeline& out,
+              const Sharing* sharing) {
+    if (sharing) return Engine<true>(p, dur, priority, sharing, out).run();
+    return Engine<false>(p, dur, priority, nullptr, out).run();
 }
 
 }  // namespace paceline

@@ -194,13 +194,13 @@ Csr group_by(std::size_t rows, std::span<const Op> keys, std::span<const Op> val
     return out;
 }
 
-Program compile(const Structure& g) {
+Program compile(const Structure& g, bool events) {
     Program p;
     p.ops = static_cast<Op>(g.lane.size());
     p.edges = g.dep_src.size();
     const bool queued = std::all_of(g.discipline.begin(), g.discipline.end(),
                                     [](auto d) { return d == kRecorded; });
-    p.by_pull = queued && g.drain_op.empty();
+    p.by_pull = queued && g.drain_op.empty() && !events;
     Csr succs = successors(g, p.ops);
     Csr members = instance_members(g, p.ops);
     const LaneNeighbours lane = lane_neighbours(g, p.ops);

@@ -6,6 +6,7 @@ namespace nb = nanobind;
 void bind_record(nb::module_& m);
 void bind_replay(nb::module_& m);
 void bind_place(nb::module_& m);
+void bind_flows(nb::module_& m);
 
 NB_MODULE(_core, m) {
     m.doc() = "Paceline's native core: flat arrays in, flat arrays out.";
@@ -13,4 +14,5 @@ NB_MODULE(_core, m) {
     bind_record(m);
     bind_replay(m);
     bind_place(m);
+    bind_flows(m);  // after bind_replay, whose Flows it derives from
 }

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
@@ -9,6 +10,7 @@
 #include "replay.hpp"
 #include "replay_draws.hpp"
 #include "replay_live.hpp"
+#include "replay_sharing.hpp"
 
 namespace nb = nanobind;
 using namespace paceline;
@@ -39,10 +41,11 @@ struct Owned {  // uninitialised memory that NumPy will own
 Program compile_graph(Column<Op> lane, Column<Op> instance, Column<std::int64_t> dep_ptr,
                       Column<Op> dep_src, Column<std::uint8_t> dep_kind,
                       Column<std::uint8_t> discipline, Column<Op> drain_op,
-                      Column<Op> drain_lane) {
+                      Column<Op> drain_lane, bool events) {
     nb::gil_scoped_release unlocked;
     return compile({view(lane), view(instance), view(dep_ptr), view(dep_src), view(dep_kind),
-                    view(discipline), view(drain_op), view(drain_lane)});
+                    view(discipline), view(drain_op), view(drain_lane)},
+                   events);
 }
 
 nb::tuple replay_pull(const Program& p, Column<Time> dur) {
@@ -56,7 +59,57 @@ nb::tuple replay_pull(const Program& p, Column<Time> dur) {
     return nb::make_tuple(ready.give(), start.give(), end.give());
 }
 
-nb::tuple replay_events(const Program& p, Column<Time> dur, Column<std::int32_t> priority) {
+class PythonFlows final : public Flows {  // a `Pace` written in Python
+  public:
+    explicit PythonFlows(nb::object pace) : pace_(std::move(pace)) {}
+
+    void begin(Op op, Time now) override {
+        nb::gil_scoped_acquire locked;
+        pace_.attr("begin")(op, now);
+    }
+    void settle(Time now) override {
+        nb::gil_scoped_acquire locked;
+        pace_.attr("settle")(now);
+    }
+    Time next_end() override {
+        nb::gil_scoped_acquire locked;
+        const nb::object end = pace_.attr("next_end")();
+        return end.is_none() ? kNever : nb::cast<Time>(end);
+    }
+    void take_ended(Time now, std::vector<Op>& ended) override {
+        nb::gil_scoped_acquire locked;
+        for (const nb::handle op : pace_.attr("take_ended")(now)) ended.push_back(nb::cast<Op>(op));
+    }
+
+  private:
+    nb::object pace_;
+};
+
+struct Shared {  // keeps what a Sharing looks at
+    Column<std::uint8_t> sort;
+    Column<Op> device;
+    Column<std::int64_t> slowed;
+    Column<std::uint8_t> carried;
+    nb::object pace;
+    std::unique_ptr<PythonFlows> python;
+    Sharing sharing;
+
+    Shared(Column<std::uint8_t> s, Column<Op> d, Column<std::int64_t> r, Column<std::uint8_t> c,
+           nb::object p)
+        : sort(s), device(d), slowed(r), carried(c), pace(std::move(p)) {
+        Flows* flows = nullptr;
+        if (nb::isinstance<Flows>(pace)) {
+            flows = nb::cast<Flows*>(pace);
+        } else if (!pace.is_none()) {
+            python = std::make_unique<PythonFlows>(pace);
+            flows = python.get();
+        }
+        sharing = {view(sort), view(device), view(slowed), view(carried), flows};
+    }
+};
+
+nb::tuple replay_events(const Program& p, Column<Time> dur, Column<std::int32_t> priority,
+                        Shared* shared) {
     Owned<Time> ready(p.ops), start(p.ops), end(p.ops);
     Owned<Op> previous(p.ops), order(p.ops);
     std::vector<std::pair<Op, Op>> pairs;
@@ -67,7 +120,8 @@ nb::tuple replay_events(const Program& p, Column<Time> dur, Column<std::int32_t>
             std::fill_n(column->data.get(), p.ops, Time{kNone});
         std::fill_n(previous.data.get(), p.ops, kNone);
         Timeline out{ready.span(), start.span(), end.span(), previous.span(), order.span(), {}};
-        finished = run_events(p, dur.data(), priority.data(), out);
+        finished = run_events(p, dur.data(), priority.data(), out,
+                              shared ? &shared->sharing : nullptr);
         pairs = std::move(out.drained);
         std::sort(pairs.begin(), pairs.end());
     }
@@ -142,7 +196,25 @@ void bind_replay(nb::module_& m) {
         .def_prop_ro("bytes", &Program::bytes)
         .def("pull", &replay_pull, nb::arg("dur_ns"))
         .def("step", &replay_step, nb::arg("dur_ns"))
-        .def("events", &replay_events, nb::arg("dur_ns"), nb::arg("priority"));
+        .def("events", &replay_events, nb::arg("dur_ns"), nb::arg("priority"),
+             nb::arg("shared") = nb::none());
+    nb::class_<Shared>(m, "Shared")
+        .def(nb::init<Column<std::uint8_t>, Column<Op>, Column<std::int64_t>,
+                      Column<std::uint8_t>, nb::object>(),
+             nb::arg("sort"), nb::arg("device"), nb::arg("slowed"), nb::arg("carried"),
+             nb::arg("pace").none());
+    nb::class_<Flows>(m, "Flows")
+        .def("begin", &Flows::begin, nb::arg("op"), nb::arg("now_ns"))
+        .def("settle", &Flows::settle, nb::arg("now_ns"))
+        .def("next_end", [](Flows& flows) -> nb::object {
+            const Time end = flows.next_end();
+            return end == kNever ? nb::none() : nb::cast(end);
+        })
+        .def("take_ended", [](Flows& flows, Time now) {
+            std::vector<Op> ended;
+            flows.take_ended(now, ended);
+            return ended;
+        }, nb::arg("now_ns"));
     nb::class_<Live>(m, "Live")
         .def("__init__", [](Live* self, std::shared_ptr<const Program> p,
                             Column<Time> dur) { new (self) Live(std::move(p), view(dur)); })

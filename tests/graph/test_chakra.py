@@ -123,8 +123,8 @@ def graphs(draw: st.DrawFn) -> Graph:
 
 @SETTINGS
 @given(graphs())
-def test_an_equivalent_graph_comes_back(tmp_path: Path, graph: Graph) -> None:
-    assert meaning(read_chakra(write_chakra(graph, tmp_path / "et"))) == meaning(graph)
+def test_an_equivalent_graph_comes_back(ram: Path, graph: Graph) -> None:
+    assert meaning(read_chakra(write_chakra(graph, ram / "et"))) == meaning(graph)
 
 
 def test_a_job_of_two_ranks_comes_back(tmp_path: Path) -> None:
@@ -286,8 +286,8 @@ def test_a_truncated_trace_is_refused(tmp_path: Path) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_damaged_traces_end_in_a_clear_error(tmp_path: Path, data: st.DataObject) -> None:
-    path = write_chakra(two_ranks(), tmp_path / "et")
+def test_damaged_traces_end_in_a_clear_error(ram: Path, data: st.DataObject) -> None:
+    path = write_chakra(two_ranks(), ram / "et")
     file = path / data.draw(st.sampled_from(sorted(p.name for p in path.iterdir())))
     raw = bytearray(file.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
@@ -298,9 +298,9 @@ def test_damaged_traces_end_in_a_clear_error(tmp_path: Path, data: st.DataObject
 
 @SETTINGS
 @given(st.binary(max_size=200))
-def test_random_bytes_end_in_a_clear_error(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "t.0.et").write_bytes(data)
-    read_or_refuse(tmp_path)
+def test_random_bytes_end_in_a_clear_error(ram: Path, data: bytes) -> None:
+    (ram / "t.0.et").write_bytes(data)
+    read_or_refuse(ram)
 
 
 def read_or_refuse(path: Path) -> None:

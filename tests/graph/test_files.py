@@ -120,8 +120,8 @@ def test_a_graph_with_everything_round_trips_exactly(tmp_path: Path) -> None:
 
 @SETTINGS
 @given(graphs())
-def test_any_graph_round_trips_exactly(tmp_path: Path, graph: Graph) -> None:
-    assert same(load_graph(save_graph(graph, tmp_path / "g")), graph)
+def test_any_graph_round_trips_exactly(ram: Path, graph: Graph) -> None:
+    assert same(load_graph(save_graph(graph, ram / "g")), graph)
 
 
 def test_loaded_columns_are_frozen(tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ def swap(folder: Path, name: str, data: bytes) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_a_flipped_bit_never_loads(tmp_path: Path, data: st.DataObject) -> None:
-    path = save_graph(everything(), tmp_path / "g")
+def test_a_flipped_bit_never_loads(ram: Path, data: st.DataObject) -> None:
+    path = save_graph(everything(), ram / "g")
     file = data.draw(st.sampled_from(sorted(path.iterdir())))
     flip(file, data.draw(st.integers(0, 8 * file.stat().st_size - 1)))
     try:
@@ -247,9 +247,9 @@ def test_a_flipped_bit_never_loads(tmp_path: Path, data: st.DataObject) -> None:
 @SETTINGS
 @given(st.data())
 def test_damage_that_the_header_vouches_for_still_ends_in_a_clear_error(
-    tmp_path: Path, data: st.DataObject
+    ram: Path, data: st.DataObject
 ) -> None:
-    path = save_graph(everything(), tmp_path / "g")
+    path = save_graph(everything(), ram / "g")
     file = data.draw(st.sampled_from(sorted(path.glob("*.parquet"))))
     raw = bytearray(file.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
@@ -271,9 +271,9 @@ JSON = st.recursive(
     st.booleans(),
 )
 def test_a_header_of_random_json_ends_in_a_clear_error(
-    tmp_path: Path, changes: dict[str, Any], vouched: bool
+    ram: Path, changes: dict[str, Any], vouched: bool
 ) -> None:
-    path = save_graph(everything(), tmp_path / "g")
+    path = save_graph(everything(), ram / "g")
     if vouched:
         rewrite(path, **changes)
     else:
@@ -323,28 +323,46 @@ FULL_DISK = """
 import resource, sys
 from paceline.errors import FileError
 from paceline.graph import load_graph, save_graph
+from paceline.graph.chakra import write_chakra
+from paceline.replay import replay
+from paceline.report import write_perfetto
 graph = load_graph(sys.argv[1])
+timeline = replay(graph)
+writers = {
+    "graph": save_graph,
+    "chakra": write_chakra,
+    "t.json": lambda graph, path: write_perfetto(graph, timeline, path),
+    "t.json.gz": lambda graph, path: write_perfetto(graph, timeline, path),
+}
 resource.setrlimit(resource.RLIMIT_FSIZE, (300, resource.RLIM_INFINITY))
+for name, write in writers.items():
+    try:
+        write(graph, f"{sys.argv[2]}/new/{name}")
+    except FileError as error:
+        print(error)
 try:
-    save_graph(graph, sys.argv[2])
+    save_graph(graph, sys.argv[1])
 except FileError as error:
     print(error)
 """
 
 
-def test_a_write_that_stops_midway_leaves_the_older_graph_whole(tmp_path: Path) -> None:
-    path = save_graph(everything(), tmp_path / "g")
-    assert (path / "ops.parquet").stat().st_size > 300
-    for target in (path, tmp_path / "new" / "g"):
-        done = subprocess.run(
-            [sys.executable, "-c", FULL_DISK, str(path), str(target)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert f"cannot write {target}: File too large. Nothing was left behind" in done.stdout
+def test_writes_that_stop_midway_leave_nothing_and_the_older_graph_whole(ram: Path) -> None:
+    path = save_graph(everything(), ram / "g")
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(path), str(ram)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    targets = [ram / "new" / name for name in ("graph", "chakra", "t.json", "t.json.gz")]
+    assert done.stdout.splitlines() == [
+        f"cannot write {target}: File too large. Nothing was left behind. "
+        "Choose a place that you may write to and that has room."
+        for target in (*targets, path)
+    ]
     assert same(load_graph(path), everything())
-    assert [p.name for p in tmp_path.iterdir()] == ["g"]
+    assert [p.name for p in ram.iterdir()] == ["g"]
 
 
 @pytest.mark.net

@@ -138,10 +138,10 @@ def timelines(draw: st.DrawFn) -> tuple[Graph, Recorded]:
 )
 @given(timelines())
 def test_events_are_sorted_slices_nest_and_flows_start_step_and_finish(
-    tmp_path: Path, timeline: tuple[Graph, Recorded]
+    ram: Path, timeline: tuple[Graph, Recorded]
 ) -> None:
     """What Perfetto asks of a trace."""
-    shown = [e for e in events(write_perfetto(*timeline, tmp_path / "t.json")) if e["ph"] != "M"]
+    shown = [e for e in events(write_perfetto(*timeline, ram / "t.json")) if e["ph"] != "M"]
     assert [e["ts"] for e in shown] == sorted(e["ts"] for e in shown)
     open_slices: dict[tuple[int, int], list[float]] = defaultdict(list)
     open_flows: dict[int, int] = defaultdict(int)

@@ -10,30 +10,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paceline.cli import Shown
+from paceline.cli._arguments import add_graph
 
 if TYPE_CHECKING:
     from paceline.graph import Graph
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="graph or run folder, or Chakra traces")
+    add_graph(parser, "source")
     parser.add_argument("target", metavar="TARGET", type=Path, help="file or folder to write")
     parser.add_argument("--to", choices=WRITERS, help="format, where the name does not tell it")
 
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.graph.formats import read_graph
+    from paceline.report import working
 
-    graph = read_graph(options.source)
+    with working(f"reading {options.source}"):
+        graph = read_graph(options.source)
     chosen = options.to or _format_of(options.target)
     path = WRITERS[chosen](graph, options.target)
     data = {"written": str(path), "format": chosen, "ops": len(graph), "ranks": len(graph.ranks)}
-    return Shown(
-        data,
-        lambda console: console.print(
-            f"{path}: {chosen}, {len(graph):,} ops of {len(graph.ranks):,} ranks", markup=False
-        ),
-    )
+    text = f"{path}: {chosen}, {len(graph):,} ops of {len(graph.ranks):,} ranks"
+    return Shown(data, lambda console: console.print(text, markup=False, soft_wrap=True))
 
 
 def _format_of(target: Path) -> str:

@@ -5,20 +5,39 @@ GRAPH is a folder written by Paceline, a run that holds one, or Chakra traces.
 
 import argparse
 from dataclasses import asdict
+from typing import Any
 
 from paceline.cli import Shown
+from paceline.cli._arguments import add_graph, count
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("graph", metavar="GRAPH", help="graph or run folder, or Chakra traces")
-    parser.add_argument("--top", type=int, default=8, metavar="N", help="rows a table (default 8)")
+    add_graph(parser)
+    parser.add_argument(
+        "--top", type=count, default=8, metavar="N", help="rows a table (default 8)"
+    )
+    parser.add_argument(
+        "--collectives", action="store_true", help="each collective: skew, transfer, bandwidth"
+    )
 
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.graph.formats import read_graph
     from paceline.replay import replay
-    from paceline.report import summarise
-    from paceline.report.text import show_summary
+    from paceline.report import summarise, working
+    from paceline.report.run import summarise_run
+    from paceline.report.text import collectives_table, show_run, show_summary
 
-    summary = summarise(replay(read_graph(options.graph)), options.top)
-    return Shown(asdict(summary), lambda console: show_summary(summary, console))
+    with working(f"replaying {options.graph}"):
+        timeline = replay(read_graph(options.graph))
+        summary, run = summarise(timeline, options.top), summarise_run(timeline)
+
+    def render(console: Any) -> None:
+        if options.collectives:
+            console.print(collectives_table(run.collectives))
+            return
+        show_summary(summary, console)
+        console.print()
+        show_run(run, console, options.top)
+
+    return Shown({**asdict(summary), "run": asdict(run)}, render)

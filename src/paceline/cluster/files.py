@@ -33,6 +33,8 @@ def load(path: str | Path) -> Cluster:
         return parse(Path(path).read_text())
     except OSError as error:
         raise ClusterError(f"cannot read cluster file {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ClusterError(f"cluster file {path} is no text: {error}") from error
 
 
 def parse(text: str) -> Cluster:

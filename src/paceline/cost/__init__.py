@@ -1,11 +1,13 @@
 """How long it would take: compute, collectives, memory, and what each price rests on."""
 
 from paceline.cost.basis import SPREAD, Basis, Price, priced
+from paceline.cost.carried import Carried, carried
 from paceline.cost.collectives import ALGORITHMS, GLOO, NCCL, Library
 from paceline.cost.compute import Efficiency
 from paceline.cost.curve import Curve
 from paceline.cost.errors import CostError
-from paceline.cost.price import Prices, Rates, price, prices
+from paceline.cost.price import Prices, price, prices
+from paceline.cost.rates import Fidelity, Rates
 
 __all__ = [
     "ALGORITHMS",
@@ -13,13 +15,16 @@ __all__ = [
     "NCCL",
     "SPREAD",
     "Basis",
+    "Carried",
     "CostError",
     "Curve",
     "Efficiency",
+    "Fidelity",
     "Library",
     "Price",
     "Prices",
     "Rates",
+    "carried",
     "price",
     "priced",
     "prices",

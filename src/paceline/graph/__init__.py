@@ -3,7 +3,7 @@
 from paceline.graph.builder import GraphBuilder
 from paceline.graph.edits import Overlay
 from paceline.graph.files import load_extra, load_graph, save_graph
-from paceline.graph.folding import FoldedGraph
+from paceline.graph.folding import FoldedGraph, fold
 from paceline.graph.graph import (
     Dependencies,
     Device,
@@ -58,6 +58,7 @@ __all__ = [
     "Phase",
     "Spread",
     "check",
+    "fold",
     "load_extra",
     "load_graph",
     "save_graph",

@@ -103,6 +103,8 @@ def _errors_named(path: Path) -> Iterator[None]:
 def _parents(path: Path) -> Iterator[None]:
     """Make the folders above `path`; take the new ones away again on failure."""
     missing = [p for p in path.parents if not p.exists()]
+    if path.parent.exists() and not path.parent.is_dir():
+        raise FileError(f"cannot write {path}: {path.parent} is a file. Choose a folder.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield

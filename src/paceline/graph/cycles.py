@@ -16,7 +16,7 @@ def find_cycle(graph: Graph) -> Sequence[int]:
     core = native()
     if core is None:
         return _find_cycle(graph)
-    found: list[int] = core.compile(*structure(graph)).cycle.tolist()
+    found: list[int] = core.compile(*structure(graph), False).cycle.tolist()
     return found
 
 

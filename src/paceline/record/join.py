@@ -13,6 +13,7 @@ import numpy as np
 from paceline.errors import TraceError
 from paceline.graph import NONE, Collective, Group, OpKind
 from paceline.record.assemble import Block
+from paceline.record.clocks import Clock
 from paceline.record.trace import Int64
 
 EVERYONE: Final = "all ranks"
@@ -55,9 +56,9 @@ class Joined:
     notes: tuple[str, ...]
 
 
-def join(blocks: Sequence[Block]) -> Joined:
-    """Match the communication of all ranks."""
-    members, names = _members(blocks)
+def join(blocks: Sequence[Block], clocks: Sequence[Clock]) -> Joined:
+    """Match the communication of all ranks; `clocks` bring their times together."""
+    members, names = _members(blocks, clocks)
     number = _numbered(members)
     instance = _instances(members, number)
     _check_alike(members, instance, blocks)
@@ -76,14 +77,17 @@ def join(blocks: Sequence[Block]) -> Joined:
     )
 
 
-def _members(blocks: Sequence[Block]) -> tuple[Members, list[str]]:
+def _members(blocks: Sequence[Block], clocks: Sequence[Clock]) -> tuple[Members, list[str]]:
     """The communication ops of all blocks, with group names made common."""
     index: dict[str, int] = {}
-    columns = [_of_block(number, block, index) for number, block in enumerate(blocks)]
+    columns = [
+        _of_block(number, block, clock, index)
+        for number, (block, clock) in enumerate(zip(blocks, clocks))
+    ]
     return Members(*np.concatenate(columns, axis=1)), list(index)
 
 
-def _of_block(number: int, block: Block, index: dict[str, int]) -> Int64:
+def _of_block(number: int, block: Block, clock: Clock, index: dict[str, int]) -> Int64:
     trace, told = block.view.trace, block.view.trace.collectives
     event = told.event.astype(np.int64)
     op = np.where(event == NONE, NONE, block.op_of_event[event])
@@ -107,8 +111,8 @@ def _of_block(number: int, block: Block, index: dict[str, int]) -> Int64:
             told.size_bytes[kept],
             told.peer[kept].astype(np.int64),
             told.sends[kept].astype(np.int64),
-            starts,
-            starts + block.rows.dur_ns[op],
+            clock.at(starts),
+            clock.at(starts + block.rows.dur_ns[op]),
         ]
     )
 
@@ -169,7 +173,9 @@ def _check_alike(members: Members, instance: Int64, blocks: Sequence[Block]) -> 
     wrong = np.flatnonzero(most != members.collective)
     if len(wrong):
         one = int(wrong[0])
-        other = int(np.flatnonzero((instance == instance[one]) & (members.collective == most[one]))[0])
+        other = int(
+            np.flatnonzero((instance == instance[one]) & (members.collective == most[one]))[0]
+        )
         mine = Collective(int(members.collective[one])).name.lower()
         theirs = Collective(int(most[one])).name.lower()
         raise TraceError(
@@ -187,13 +193,18 @@ def _groups(
     rows: dict[tuple[str, tuple[int, ...]], int] = {}
     row_of = np.zeros(int(instance.max(initial=-1)) + 1, np.int64)
     order = np.argsort(instance, kind="stable")
-    for chunk in np.split(order, np.flatnonzero(np.diff(instance[order])) + 1) if len(order) else ():
+    for chunk in _runs(instance, order):
         ranks = tuple(sorted(members.rank[chunk].tolist()))
         key = (names[members.group[chunk[0]]], ranks)
         row_of[instance[chunk[0]]] = rows.setdefault(key, len(rows))
     groups = tuple(Group(name, ranks) for name, ranks in rows)
     group = row_of[instance] if len(instance) else np.zeros(0, np.int64)
     return groups, group, tuple(_missing(groups, known))
+
+
+def _runs(instance: Int64, order: Int64) -> list[Int64]:
+    """Rows of each instance."""
+    return np.split(order, np.flatnonzero(np.diff(instance[order])) + 1) if len(order) else []
 
 
 def _missing(groups: tuple[Group, ...], known: dict[str, tuple[int, ...]]) -> list[str]:
@@ -210,7 +221,7 @@ def _missing(groups: tuple[Group, ...], known: dict[str, tuple[int, ...]]) -> li
 
 
 def _kinds(members: Members, instance: Int64) -> Int64:
-    """Collectives; the two ends of a message; a one-sided transfer where the other end is missing."""
+    """Collectives, the two ends of a message, or a transfer where the other end is missing."""
     kind = np.where(members.sends == 1, OpKind.SEND, OpKind.RECV)
     both = _per_instance(np.add, np.ones(len(members), np.int64), instance) == 2
     kind = np.where(both, kind, OpKind.TRANSFER)

@@ -2,18 +2,19 @@
 
 from contextlib import ExitStack
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback
 
-from paceline import record
+from paceline.record.torch_job import recording
 
 
 class RecordCallback(Callback):
     """Opens a recording when training starts and closes it when training ends, however it ends."""
 
     def __init__(self, folder: str | PathLike[str], steps: int = 10, plain: int = 5) -> None:
-        self._recording = record(folder, steps, plain)
+        self._recording = recording(Path(folder), steps, plain)
         self._open = ExitStack()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:

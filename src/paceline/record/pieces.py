@@ -34,9 +34,7 @@ def pieces_of(view: RankView, found: Findings, borders_ns: Int64, cost_ns: float
     """All host lanes' pieces; `cost_ns` is what recording one range costs its thread."""
     events, rows = view.trace.events, np.flatnonzero(view.is_host)
     cut_lane, cut_ns = _cuts(view, found, borders_ns)
-    parts = flatten(
-        events.lane[rows], events.start_ns[rows], events.end_ns[rows], cut_lane, cut_ns
-    )
+    parts = flatten(events.lane[rows], events.start_ns[rows], events.end_ns[rows], cut_lane, cut_ns)
     own = parts.end_ns - parts.start_ns
     own = np.maximum(own - np.rint(parts.borders * (cost_ns / 2)).astype(np.int64), 0)
     waited = _inside(view, parts, found.idles, found.idles.wait)
@@ -83,5 +81,7 @@ def _absorb(parts: Segments) -> Int64:
     short = (parts.end_ns - parts.start_ns) < GRAIN_NS
     joins = short & ~parts.after_cut
     joins[0] = False
-    joins[1:] &= (parts.lane[1:] == parts.lane[:-1]) & ((parts.owner[1:] < 0) == (parts.owner[:-1] < 0))
+    joins[1:] &= (parts.lane[1:] == parts.lane[:-1]) & (
+        (parts.owner[1:] < 0) == (parts.owner[:-1] < 0)
+    )
     return np.flatnonzero(~joins)

@@ -47,6 +47,5 @@ def _optimizer_ends(view: RankView) -> Int64:
     if not len(backward) or len(ends) < 2:
         return ends
     between = np.diff(np.searchsorted(backward, ends))
-    return ends[np.append(between > 0, True)]
-
-
+    kept: Int64 = ends[np.append(between > 0, True)]
+    return kept

@@ -96,6 +96,7 @@ class CommunicationWatch:
 
     def remove(self) -> None:
         self._patches.undo()
+        self._replicas = []
 
     def clear(self) -> None:
         """Forget what came before: the settling step's communication."""

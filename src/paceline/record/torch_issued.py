@@ -6,7 +6,7 @@ import msgspec
 import torch.distributed as dist
 
 from paceline.record.sidecar import Backward, Bucket, Collective, Record, Wait
-from paceline.record.torch_comms import BLOCKING, MESSAGES, Call, Seen
+from paceline.record.torch_comms import BLOCKING, MESSAGES, Call, Seen, Waiting
 from paceline.record.torch_flight import Flight
 
 
@@ -18,7 +18,7 @@ def issued(seen: Seen, flights: list[Flight], buckets: list[Bucket]) -> Iterator
     order_of = {id(item): order for order, item in enumerate(everything)}
     caller_of = {id(flight): _caller(flight, calls) for flight in flights}
     bucket_of = _buckets(seen.backwards, flights, len(buckets))
-    yield from _messages(messages, order_of)
+    yield from _messages(messages, order_of, {id(wait.work): wait for wait in seen.waits})
     for flight in flights:
         order, call = order_of[id(flight)], caller_of[id(flight)]
         yield _collective(order, flight, call, bucket_of.get(id(flight), -1))
@@ -90,17 +90,21 @@ def _blocked(order: int, flight: Flight, call: Call) -> Wait:
     )
 
 
-def _messages(calls: list[Call], order_of: dict[int, int]) -> Iterator[Collective]:
+def _messages(
+    calls: list[Call], order_of: dict[int, int], waits: dict[int, Waiting]
+) -> Iterator[Collective]:
     """Sends and receives, numbered per group, direction and peer."""
     counts: dict[tuple[str, str, int], int] = {}
     for call in calls:
-        found = _message(order_of[id(call)], call)
+        found = _message(order_of[id(call)], call, waits.get(id(call.work)))
         key = (found.group, found.op, found.peer)
         counts[key] = counts.get(key, -1) + 1
         yield msgspec.structs.replace(found, sequence=counts[key])
 
 
-def _message(order: int, call: Call) -> Collective:
+def _message(order: int, call: Call, wait: Waiting | None) -> Collective:
+    """One side of a message. Nobody stamps its end: it is taken to last until the wait for it
+    returned, where somebody waited, for that is when the host could go on."""
     size = call.tensor.numel() * call.tensor.element_size()
     op = "recv" if call.name.startswith("recv") else "send"
     ranks = dist.get_process_group_ranks(call.group)
@@ -118,4 +122,6 @@ def _message(order: int, call: Call) -> Collective:
         thread=call.thread,
         enqueue_ns=call.begin_ns,
         enqueue_end_ns=call.end_ns,
+        start_ns=call.begin_ns,
+        end_ns=wait.end_ns if wait else call.end_ns,
     )

@@ -12,15 +12,13 @@ class Patches:
         self._undo: list[tuple[Any, str, Any]] = []
 
     def wrap(self, owner: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
+        """Put `wrapped(original)` in the place of an attribute that `owner` itself defines."""
+        self._undo.append((owner, name, vars(owner)[name]))
         original = getattr(owner, name)
-        inherited = name not in vars(owner)
-        self._undo.append((owner, name, None if inherited else original))
         setattr(owner, name, wraps(original)(wrapped(original)))
 
     def undo(self) -> None:
+        """Put back the very objects that were there: native methods lose `self` otherwise."""
         while self._undo:
             owner, name, original = self._undo.pop()
-            if original is None:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, original)
+            setattr(owner, name, original)

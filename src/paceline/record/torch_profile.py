@@ -2,12 +2,23 @@
 
 import statistics
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from paceline.record.sidecar import Cost
+
+BOUND = 1.6  # how far the measured price of an event may lie from the loop's
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long one step took, and how much CPU time of this process."""
+
+    wall_ns: int
+    cpu_ns: int
 
 
 class Session:
@@ -40,15 +51,34 @@ class Session:
         part.replace(self.path)
 
 
-def op_cost_ns(repeats: int = 5, ops: int = 400) -> float:
+def cost_of(plain: list[Times], recorded: list[Times], events_per_step: float) -> Cost:
+    """The cost model of a finished recording.
+
+    An event's price is the CPU time by which recorded steps exceed plain ones, shared among their
+    events: that holds cache misses that no loop shows, and neighbours on the machine do not move
+    it. A loop of small ops in this very process bounds it, for where steps vary by more than that.
+    """
+    price = loop_cost_ns()
+    if plain and recorded and events_per_step:
+        extra = statistics.median(x.cpu_ns for x in recorded)
+        extra -= statistics.median(x.cpu_ns for x in plain)
+        price = min(max(extra / events_per_step, price / BOUND), price * BOUND)
+    return Cost(
+        op_ns=price,
+        plain_step_ns=int(statistics.median(x.wall_ns for x in plain)) if plain else 0,
+        recorded_step_ns=int(statistics.median(x.wall_ns for x in recorded)) if recorded else 0,
+    )
+
+
+def loop_cost_ns(repeats: int = 5, ops: int = 400) -> float:
     """What the profiler adds to one small op: the same loop with and without it, least of each."""
     tensor = torch.ones(8)
 
     def loop() -> int:
-        begin = time.perf_counter_ns()
+        begin = time.thread_time_ns()
         for _ in range(ops):
             tensor.add_(1.0)
-        return time.perf_counter_ns() - begin
+        return time.thread_time_ns() - begin
 
     bare = min(loop() for _ in range(repeats))
     with profile(activities=[ProfilerActivity.CPU]):
@@ -56,13 +86,10 @@ def op_cost_ns(repeats: int = 5, ops: int = 400) -> float:
     return max(0.0, (watched - bare) / ops)
 
 
-def cost_of(plain_ns: list[int], recorded_ns: list[int]) -> Cost:
-    """The cost model of a finished recording."""
-    return Cost(
-        op_ns=op_cost_ns(),
-        plain_step_ns=int(statistics.median(plain_ns)) if plain_ns else 0,
-        recorded_step_ns=int(statistics.median(recorded_ns)) if recorded_ns else 0,
-    )
+def events_in(trace: Path) -> int:
+    """How many timed events a written trace holds."""
+    with trace.open("rb") as file:
+        return sum(line.count(b'"ph": "X"') for line in file)
 
 
 def _activities() -> list[ProfilerActivity]:

@@ -23,10 +23,11 @@ from paceline.record.torch_detail import DetailWatch
 from paceline.record.torch_facts import Model, group_facts, host_facts, model_facts
 from paceline.record.torch_flight import flights
 from paceline.record.torch_issued import issued
-from paceline.record.torch_profile import Session, cost_of
+from paceline.record.torch_profile import Session, Times, cost_of, events_in
 from paceline.record.torch_schedule import Mode, Schedule, agreed_start
 
 log = logging.getLogger(__name__)
+_LONGEST = 500  # characters of an error's text: torch puts whole tensors into some
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class Recorder:
         self._writing = threading.Lock()
         self._index = 0  # of the step that runs now
         self._mode = Mode.WARMUP
-        self._begin = self._cpu = self._update = 0
-        self._times: dict[Mode, list[int]] = {mode: [] for mode in Mode}
+        self._begin = self._cpu = self._update = self._ended = 0
+        self._times: dict[Mode, list[Times]] = {mode: [] for mode in Mode}
         self._session: Session | None = None
         self._comms = CommunicationWatch(self._write)
         self._detail: DetailWatch | None = None
@@ -87,15 +88,12 @@ class Recorder:
                 at_ns=time.time_ns(),
                 steps=self._index,
                 recorded=recorded,
-                detail=detail,
+                detail=detail[:_LONGEST],
                 trace=self._trace,
             )
         )
         self._file.close()
-
-    @property
-    def started(self) -> bool:
-        return self._file is not None
+        self._model = Model()  # a process group that is held until exit makes torch abort there
 
     def _before_update(self, optimizer: Any, *_: Any) -> None:
         self._depth += 1
@@ -125,6 +123,7 @@ class Recorder:
             self._open()
         else:
             self._note_step(now)
+        self._ended = now
         self._index += 1
         upcoming = self._next_mode()
         if upcoming is not self._mode:
@@ -146,7 +145,11 @@ class Recorder:
         self._write(host)
 
     def _note_step(self, now: int) -> None:
-        self._times[self._mode].append(now - self._begin)
+        times = Times(now - self._begin, time.process_time_ns() - self._cpu)
+        self._times[self._mode].append(times)
+        if self._mode is Mode.RECORDED:
+            thread = threading.get_native_id()
+            self._write(sidecar.Own(thread=thread, begin_ns=self._ended, end_ns=self._begin))
         micro_batches = self._comms.flush()
         self._write(
             sidecar.Step(
@@ -154,7 +157,7 @@ class Recorder:
                 begin_ns=self._begin,
                 end_ns=now,
                 mode=self._mode.value,
-                cpu_ns=time.process_time_ns() - self._cpu,
+                cpu_ns=times.cpu_ns,
                 micro_batches=micro_batches,
                 update_begin_ns=self._update,
             )
@@ -162,7 +165,8 @@ class Recorder:
 
     def _next_mode(self) -> Mode:
         if self.schedule.start is None:
-            start = agreed_start(self.rank, self._index, self._times[Mode.WARMUP])
+            warmup = [times.wall_ns for times in self._times[Mode.WARMUP]]
+            start = agreed_start(self.rank, self._index, warmup)
             self.schedule = self.schedule.starting_at(start)
         return self.schedule.mode(self._index)
 
@@ -215,8 +219,13 @@ class Recorder:
         flown = flights(self._comms.since_ns, session.paused_ns)
         for record in issued(self._comms.seen, flown, self._model.buckets):
             self._write(record)
-        self._write(cost_of(self._times[Mode.PLAIN], self._times[Mode.RECORDED]))
+        self._write(self._cost(session.path))
         self._comms.clear()
+
+    def _cost(self, trace: Path) -> sidecar.Cost:
+        plain, recorded = self._times[Mode.PLAIN], self._times[Mode.RECORDED]
+        watched = len(recorded) + len(self._times[Mode.SETTLE])
+        return cost_of(plain, recorded, events_in(trace) / max(1, watched))
 
     def _write(self, record: sidecar.Record) -> None:
         with self._writing:

@@ -2,11 +2,12 @@
 
 from contextlib import ExitStack
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
-from paceline import record
+from paceline.record.torch_job import recording
 
 
 class RecordCallback(TrainerCallback):
@@ -17,7 +18,7 @@ class RecordCallback(TrainerCallback):
     """
 
     def __init__(self, folder: str | PathLike[str], steps: int = 10, plain: int = 5) -> None:
-        self._recording = record(folder, steps, plain)
+        self._recording = recording(Path(folder), steps, plain)
         self._open = ExitStack()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:

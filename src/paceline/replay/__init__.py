@@ -1,24 +1,33 @@
 """When each op runs: replay of a graph into a timeline."""
 
 from paceline.replay.breakdown import Breakdown
+from paceline.replay.contention import Contention, Slowdown
 from paceline.replay.draws import Distribution, Sampling, replay_many
-from paceline.replay.engine import Engine, replay
+from paceline.replay.engine import Engine, Network, replay
+from paceline.replay.flows import flows
 from paceline.replay.live import Live
 from paceline.replay.memory import MemoryCurve
+from paceline.replay.pace import Pace, Transfers
 from paceline.replay.paths import CriticalPath, Reason
 from paceline.replay.timeline import Occupancy, Timeline
 
 __all__ = [
     "Breakdown",
+    "Contention",
     "CriticalPath",
     "Distribution",
     "Engine",
     "Live",
     "MemoryCurve",
+    "Network",
     "Occupancy",
+    "Pace",
     "Reason",
     "Sampling",
+    "Slowdown",
     "Timeline",
+    "Transfers",
+    "flows",
     "replay",
     "replay_many",
 ]

@@ -1,16 +1,28 @@
 """`replay`: a graph in, a timeline out, by the native engine or by the plain-Python reference."""
 
+from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
+from paceline import cost
+from paceline.cluster import Cluster
 from paceline.engine import native
 from paceline.errors import ReplayError
-from paceline.graph import NONE, UNPRICED, Graph
+from paceline.graph import NONE, UNPRICED, FoldedGraph, Graph
 from paceline.graph.graph import Int64
 from paceline.graph.law import check_columns
 from paceline.replay.columns import Columns
-from paceline.replay.pace import FixedPace
+from paceline.replay.contention import (
+    ContendedPace,
+    Contention,
+    Slowdown,
+    check_contention,
+    sorts,
+)
+from paceline.replay.flows import flows
+from paceline.replay.pace import FixedPace, OwnPace, SplitPace, Transfers
 from paceline.replay.program import program
 from paceline.replay.reference import replay_reference
 from paceline.replay.stuck import stuck
@@ -27,15 +39,73 @@ class Engine(Enum):
     REFERENCE = "reference"
 
 
-def replay(graph: Graph, *, prices: Int64 | None = None, engine: Engine | None = None) -> Timeline:
+class Network(Enum):
+    """What communication takes its time from."""
+
+    CLOSED = "closed"  # a closed form, alone on the network
+    FLOWS = "flows"  # flows that share the cluster's links with all that is under way
+
+
+def replay(
+    graph: Graph | FoldedGraph,
+    cluster: Cluster | None = None,
+    *,
+    prices: Int64 | None = None,
+    network: Network = Network.CLOSED,
+    contention: Contention | None = None,
+    transfers: Transfers | None = None,
+    engine: Engine | None = None,
+) -> Timeline:
     """When every op runs.
 
-    `prices` are durations in ns, one an op, in place of the graph's own (`paceline.cost` finds
-    them). Without `engine` the native one is used where it was built, else the reference.
+    Durations are the graph's own; or, with `cluster`, what `paceline.cost` prices them at; or
+    `prices`, in ns, one an op. `contention` slows compute and communication that overlap on a
+    device. `transfers` hands ops over to a simulator of shared links; `network=FLOWS` does so with
+    the links of the cluster. Without `engine` the native one is used where it was built, else the
+    reference. The timeline of a folded graph says so.
     """
-    dur_ns = checked_durations(graph, graph.ops.dur_ns if prices is None else prices)
+    folded = graph if isinstance(graph, FoldedGraph) else None
+    graph = graph.graph if isinstance(graph, FoldedGraph) else graph
+    dur_ns = _durations(graph, cluster, prices)
+    if network is Network.FLOWS:
+        transfers = _shared_links(graph, cluster, transfers, chosen_engine(engine))
+    if transfers is not None:
+        dur_ns = np.where(transfers.carried, 0, dur_ns)
+    job = _Job(graph, checked_durations(graph, dur_ns), contention, transfers)
     run = _native if chosen_engine(engine) is Engine.NATIVE else _reference
-    return Timeline(graph, dur_ns, run(graph, dur_ns))
+    return Timeline(graph, job.dur_ns, run(job), folded)
+
+
+def _shared_links(
+    graph: Graph, cluster: Cluster | None, transfers: Transfers | None, engine: Engine
+) -> Transfers:
+    if cluster is None or transfers is not None:
+        raise ReplayError("network=FLOWS needs a cluster, and no transfers beside it")
+    return flows(graph, cluster, reference=engine is Engine.REFERENCE)
+
+
+def _durations(graph: Graph, cluster: Cluster | None, prices: Int64 | None) -> Int64:
+    if prices is None:
+        return graph.ops.dur_ns if cluster is None else cost.prices(graph, cluster).dur_ns
+    if cluster is not None:
+        raise ReplayError("give a cluster or prices, not both: either decides all durations")
+    return prices
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """One replay to be made."""
+
+    graph: Graph
+    dur_ns: Int64
+    contention: Contention | None
+    transfers: Transfers | None
+
+    def __post_init__(self) -> None:
+        if self.contention is not None:
+            check_contention(self.graph, self.contention, self.dur_ns)
+        if self.transfers is not None and self.transfers.carried.shape != (len(self.graph),):
+            raise ReplayError("transfers.carried needs one row for each op of the graph")
 
 
 def chosen_engine(engine: Engine | None) -> Engine:
@@ -74,18 +144,42 @@ def checked_durations(graph: Graph, dur_ns: Int64) -> Int64:
     return np.ascontiguousarray(dur_ns)
 
 
-def _reference(graph: Graph, dur_ns: Int64) -> Columns:
-    check_columns(graph)
-    return replay_reference(graph, FixedPace(dur_ns))
+def _reference(job: _Job) -> Columns:
+    check_columns(job.graph)
+    own: OwnPace = FixedPace(job.dur_ns)
+    if job.contention is not None:
+        own = ContendedPace(job.graph, job.contention, job.dur_ns)
+    return replay_reference(job.graph, SplitPace(job.transfers, own) if job.transfers else own)
 
 
-def _native(graph: Graph, dur_ns: Int64) -> Columns:
-    compiled = program(graph)
+def _native(job: _Job) -> Columns:
+    shared = _shared(job)
+    compiled = program(job.graph, events=shared is not None)
     if compiled.by_pull:
-        ready, start, end = compiled.pull(dur_ns)
+        ready, start, end = compiled.pull(job.dur_ns)
         return Columns(ready, start, end, None, None, np.zeros((0, 2), np.int32))
-    priority = np.ascontiguousarray(graph.ops.priority)
-    ready, start, end, previous, order, drained, ended = compiled.events(dur_ns, priority)
-    if ended < len(graph):
-        raise stuck(graph, end != NONE, ready)
+    priority = np.ascontiguousarray(job.graph.ops.priority)
+    ready, start, end, previous, order, drained, ended = compiled.events(
+        job.dur_ns, priority, shared
+    )
+    if ended < len(job.graph):
+        raise stuck(job.graph, end != NONE, ready)
     return Columns(ready, start, end, previous, order, drained.reshape(-1, 2))
+
+
+def _shared(job: _Job) -> Any:
+    """What ops share, for the native engine; None where every op takes its own time."""
+    if job.contention is None and job.transfers is None:
+        return None
+    core = native()
+    assert core is not None, "chosen_engine names NATIVE only where it was built"
+    devices = (Slowdown(),) * len(job.graph.devices)
+    contention = job.contention or Contention(devices)
+    carried = job.transfers.carried if job.transfers else np.zeros(len(job.graph), np.bool_)
+    return core.Shared(
+        sort=sorts(job.graph),
+        device=np.ascontiguousarray(job.graph.lanes.device),
+        slowed=contention.speeds().ravel(),
+        carried=carried.astype(np.uint8),
+        pace=job.transfers.start() if job.transfers else None,
+    )

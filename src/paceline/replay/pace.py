@@ -1,13 +1,16 @@
 """`Pace`: how long ops run once started. The seam between replay and what slows work down.
 
-Replay decides when an op starts, a pace when it ends. `FixedPace` lets every op take its duration.
-`paceline.replay.contention` has one for compute and communication that slow each other.
+Replay decides when an op starts, a pace when it ends. `FixedPace` lets every op take its duration;
+`paceline.replay.contention` has one for compute and communication that slow each other; a
+simulator of shared links is another, brought in by `Transfers`.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Protocol
 
-from paceline.graph.graph import Int64
+from paceline.graph.graph import Bool, Int64
 
 
 class Pace(Protocol):
@@ -26,6 +29,26 @@ class Pace(Protocol):
         """The ops that end now, ascending; they run no longer."""
 
 
+@dataclass(frozen=True, eq=False)
+class Transfers:
+    """Ops whose time depends on what else is under way, and who knows it.
+
+    `start` makes a fresh `Pace` for one replay: a Python object, or one of the native core's
+    classes derived from `Flows` (native/replay_flows.hpp), which both engines can use.
+    """
+
+    carried: Bool  # one an op: whether the pace decides when it ends
+    start: Callable[[], Pace]
+
+
+class OwnPace(Pace, Protocol):
+    """A pace that can be told of ops which run beside its own."""
+
+    def accompany(self, op: int) -> None: ...
+
+    def leave(self, op: int) -> None: ...
+
+
 class FixedPace:
     """Every op takes the duration it was given, whatever else runs."""
 
@@ -35,6 +58,12 @@ class FixedPace:
 
     def begin(self, op: int, now_ns: int) -> None:
         heappush(self._ends, (now_ns + self._dur[op], op))
+
+    def accompany(self, op: int) -> None:
+        """Nothing here depends on what else runs."""
+
+    def leave(self, op: int) -> None:
+        """Nothing here depends on what else runs."""
 
     def settle(self, now_ns: int) -> None:
         """Nothing here depends on what else runs."""
@@ -47,3 +76,33 @@ class FixedPace:
         while ends and ends[0][0] == now_ns:
             ended.append(heappop(ends)[1])
         return ended
+
+
+class SplitPace:
+    """Carried ops by one pace, all others by another that is told of them."""
+
+    def __init__(self, transfers: Transfers, others: OwnPace) -> None:
+        self._carried = transfers.carried.tolist()
+        self._flows = transfers.start()
+        self._others = others
+
+    def begin(self, op: int, now_ns: int) -> None:
+        if self._carried[op]:
+            self._flows.begin(op, now_ns)
+            self._others.accompany(op)
+        else:
+            self._others.begin(op, now_ns)
+
+    def settle(self, now_ns: int) -> None:
+        self._flows.settle(now_ns)
+        self._others.settle(now_ns)
+
+    def next_end(self) -> int | None:
+        ends = (self._flows.next_end(), self._others.next_end())
+        return min((end for end in ends if end is not None), default=None)
+
+    def take_ended(self, now_ns: int) -> list[int]:
+        carried = self._flows.take_ended(now_ns) if self._flows.next_end() == now_ns else []
+        for op in carried:
+            self._others.leave(op)
+        return sorted([*carried, *self._others.take_ended(now_ns)])

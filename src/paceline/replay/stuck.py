@@ -3,15 +3,19 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.errors import ReplayError
+from paceline.errors import PacelineError, ReplayError
 from paceline.graph import Graph
+from paceline.graph.cycles import find_cycle
 from paceline.graph.graph import Int64
+from paceline.graph.law import cycle_error
 
 _SHOWN = 6
 
 
-def stuck(graph: Graph, ended: NDArray[np.bool_], ready_ns: Int64) -> ReplayError:
-    """Names the ops that hold their lanes without ever starting, else those never reached."""
+def stuck(graph: Graph, ended: NDArray[np.bool_], ready_ns: Int64) -> PacelineError:
+    """Names a cycle where there is one, else the ops that hold their lanes and never start."""
+    if len(cycle := find_cycle(graph)):
+        return cycle_error(graph, cycle)
     waiting = np.flatnonzero(~ended & (ready_ns >= 0))
     named = waiting if len(waiting) else np.flatnonzero(~ended)
     names = ", ".join(str(graph[int(op)]) for op in named[:_SHOWN])

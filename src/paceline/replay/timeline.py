@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from paceline.graph import Graph
+from paceline.graph import FoldedGraph, Graph
 from paceline.graph.cycles import lane_previous
 from paceline.graph.graph import Int32, Int64
 from paceline.replay.breakdown import Breakdown, breakdown
@@ -34,6 +34,7 @@ class Timeline:
     graph: Graph
     dur_ns: Int64  # the durations that were replayed
     columns: Columns
+    folded: FoldedGraph | None = None  # set where `graph` has one rank for each class of ranks
 
     @property
     def ready_ns(self) -> Int64:

@@ -22,6 +22,7 @@ from paceline.errors import FileError
 from paceline.graph.atomic import atomic_file
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import NONE, OpKind, Phase
+from paceline.report.progress import tracked
 
 _AT_ONCE = 4096
 _ARGUMENTS = ("size_bytes", "flops", "step")
@@ -47,7 +48,7 @@ def write_perfetto(graph: Graph, times: Times, path: str | Path) -> Path:
         raise FileError(f"{path} is to be a trace: end its name in .json or .json.gz")
     with atomic_file(path) as hidden, _open(hidden, path) as out:
         out.write('{"displayTimeUnit": "ns", "otherData": {"by": "paceline"}, "traceEvents": [\n')
-        lines = _events(graph, times)
+        lines = tracked(_events(graph, times), f"writing {path.name}")
         out.write(next(lines, ""))
         while batch := list(islice(lines, _AT_ONCE)):
             out.write("".join(f",\n{line}" for line in batch))

@@ -1,19 +1,34 @@
-"""Progress bars on long work: shown on a terminal, silent everywhere else."""
+"""Progress of long work: shown on standard error while it is a terminal, silent everywhere else.
+
+NO_COLOR is respected, as rich does.
+"""
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
 
 def tracked(items: Iterable[Item], what: str, total: int | None = None) -> Iterator[Item]:
-    """The items, with a bar on standard error while it is a terminal; NO_COLOR is respected."""
+    """The items, with a bar that fills as they are taken."""
     if not sys.stderr.isatty():
         yield from items
         return
     from rich.console import Console
     from rich.progress import track
 
-    console = Console(stderr=True)
-    yield from track(items, what, total=total, console=console, transient=True)
+    yield from track(items, what, total=total, console=Console(stderr=True), transient=True)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A sign of life for work whose length is unknown."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield

@@ -4,13 +4,14 @@
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.graph import OpKind
 from paceline.graph.graph import Graph, Int64
-from paceline.replay import Timeline
+from paceline.replay import Breakdown, Distribution, Timeline
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,18 @@ class Summary:
     memory: tuple[MemoryPeak, ...]  # fullest first
 
 
+@dataclass(frozen=True)
+class Draws:
+    """How the step time varies, and which ops lie on the critical path how often."""
+
+    count: int
+    mean_ns: float
+    median_ns: float
+    p5_ns: float
+    p95_ns: float
+    critical: tuple[tuple[str, float], ...]  # op, probability; the most uncertain first
+
+
 def summarise(timeline: Timeline, top: int = 8) -> Summary:
     """The summary, with at most `top` layers, path ops and allocations."""
     path, breakdown = timeline.critical_path, timeline.breakdown
@@ -68,13 +81,33 @@ def summarise(timeline: Timeline, top: int = 8) -> Summary:
         step_ns=timeline.step_ns,
         ops=len(timeline.graph),
         ranks=len(timeline.graph.ranks),
-        rank_shares={rank: breakdown.of(rank) for rank in breakdown.ranks},
+        rank_shares=_rank_shares(breakdown),
         path_by_kind=path.by_kind,
         path_by_layer=dict(list(_named(path.by_layer).items())[:top]),
         path_ops=_path_ops(timeline)[:top],
         lanes=_lane_uses(timeline),
         memory=_memory_peaks(timeline, top),
     )
+
+
+def summarise_draws(graph: Graph, found: Distribution, top: int = 8) -> Draws:
+    """The distribution, with the `top` ops that are on the path in some draws and not in others."""
+    chance = found.critical_probability
+    uncertain = np.argsort(np.abs(chance - 0.5), kind="stable")[:top]
+    return Draws(
+        len(found.steps_ns),
+        found.mean_ns,
+        found.median_ns,
+        found.p5_ns,
+        found.p95_ns,
+        tuple((str(graph[int(op)]), float(chance[op])) for op in uncertain if 0 < chance[op] < 1),
+    )
+
+
+def _rank_shares(breakdown: Breakdown) -> dict[int, dict[str, int]]:
+    states = [f.name for f in fields(breakdown) if f.name != "ranks"]
+    rows = zip(*(getattr(breakdown, state).tolist() for state in states))
+    return {rank: dict(zip(states, row)) for rank, row in zip(breakdown.ranks, rows)}
 
 
 def _named(shares: dict[str, int]) -> dict[str, int]:
@@ -108,7 +141,7 @@ def _lane_uses(timeline: Timeline) -> tuple[LaneUse, ...]:
     return tuple(sorted(uses, key=lambda use: -use.busy_mean))
 
 
-def _lane_use(name: str, busy: "np.ndarray", waiting: "np.ndarray") -> LaneUse:
+def _lane_use(name: str, busy: NDArray[np.float64], waiting: NDArray[np.float64]) -> LaneUse:
     return LaneUse(
         name,
         len(busy),

@@ -49,6 +49,9 @@ _LAZY = {
     "program_of": "paceline.weave.autotune",
     "Cut": "paceline.weave.linear",
     "overlapped_linear": "paceline.weave.linear",
+    "FusedStep": "paceline.weave.training",
+    "fused_step": "paceline.weave.training",
+    "Lamb": "paceline.weave.torch_lamb",
 }
 """Name -> module that needs torch."""
 

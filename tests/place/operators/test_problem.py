@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from paceline.errors import FileError, PacelineError
@@ -12,10 +13,12 @@ from paceline.place.operators import (
     PlacementError,
     place_contiguous,
     place_noncontiguous,
+    problem_json,
     read_problem,
     read_split,
     split_json,
 )
+from paceline.place.operators.synthetic import random_problem
 
 
 def node(number: int, **fields: Any) -> dict[str, Any]:
@@ -149,6 +152,18 @@ def test_a_split_comes_back_as_it_was_written(tmp_path: Path) -> None:
     back = read_split(path, problem)
     assert back.max_load(problem) == answer.value
     assert [p.rows.tolist() for p in back.parts] == [p.rows.tolist() for p in answer.split.parts]
+
+
+def test_a_problem_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    problem = random_problem(5, training=True, colours=0.3, memory=9.0)
+    path = tmp_path / "problem.json"
+    path.write_text(json.dumps(problem_json(problem)))
+    back = read_problem(path)
+    assert (
+        back.cost.tolist()
+        == np.where(np.isin(np.arange(len(problem)), problem.source), problem.cost, 0).tolist()
+    )
+    assert place_contiguous(back).value == place_contiguous(problem).value
 
 
 def test_a_split_may_leave_out_backward_nodes_but_no_colour(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from paceline.errors import FileError
 from paceline.graph.chakra.stream import read_nodes
 
+Kind = TypeVar("Kind", bound=IntEnum)
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 
 
@@ -39,6 +41,16 @@ class Node:
                 f"from {low} to {high}"
             )
         return int(value)
+
+    def member(self, name: str, kinds: type[Kind], default: int = 0) -> Kind:
+        """An attribute that is the number of a kind."""
+        value = self.attributes.get(name, default)
+        try:
+            return kinds(value)
+        except ValueError as error:
+            raise FileError(
+                f"{self}: attribute {name} is {value!r}, which is no {kinds.__name__}"
+            ) from error
 
     def text(self, name: str) -> str:
         value = self.attributes.get(name, "")

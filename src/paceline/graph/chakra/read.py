@@ -84,11 +84,11 @@ def _add_op(b: GraphBuilder, node: Node, where: Where) -> None:
         where.lane(node, kind),
         _duration(node, kind),
         kind=kind,
-        phase=Phase(node.integer("paceline.phase", 0, high=max(Phase))),
+        phase=node.member("paceline.phase", Phase),
         layer=node.text("paceline.layer"),
         tensor=node.text("paceline.tensor"),
         collective=collective,
-        dtype=DType(node.integer("paceline.dtype", 0, high=max(DType))),
+        dtype=node.member("paceline.dtype", DType),
         size_bytes=_size(node, kind),
         flops=node.integer("paceline.flops", node.integer("num_ops", 0, high=INT64), high=INT64),
         group=where.group(node, kind),
@@ -100,7 +100,7 @@ def _add_op(b: GraphBuilder, node: Node, where: Where) -> None:
 
 def _kind(node: Node) -> OpKind:
     if "paceline.kind" in node.attributes:
-        return OpKind(node.integer("paceline.kind", 0, high=max(OpKind)))
+        return node.member("paceline.kind", OpKind)
     if node.message.type not in OP_KINDS:
         raise FileError(
             f"{node}: its type is {node.message.type}, known are 0 to {max(OP_KINDS)}. "
@@ -111,7 +111,7 @@ def _kind(node: Node) -> OpKind:
 
 def _collective(node: Node, kind: OpKind) -> Collective:
     if "paceline.collective" in node.attributes:
-        return Collective(node.integer("paceline.collective", 0, high=max(Collective)))
+        return node.member("paceline.collective", Collective)
     if "comm_type" in node.attributes:
         return COMM_TYPES[node.integer("comm_type", 0, high=max(COMM_TYPES))]
     foreign_message = kind in (OpKind.SEND, OpKind.RECV) and not node.own

@@ -1,5 +1,20 @@
 """Graphs of made-up jobs, one generator a file: for benchmarks, tests and first questions."""
 
+from paceline.graph.synthetic.jumble import jumble
+from paceline.graph.synthetic.layered import Layered, layered
+from paceline.graph.synthetic.pipeline import Pipeline, pipeline
 from paceline.graph.synthetic.ring import Ring, folded_ring, ring
+from paceline.graph.synthetic.transformer import Transformer, transformer
 
-__all__ = ["Ring", "folded_ring", "ring"]
+__all__ = [
+    "Layered",
+    "Pipeline",
+    "Ring",
+    "Transformer",
+    "folded_ring",
+    "jumble",
+    "layered",
+    "pipeline",
+    "ring",
+    "transformer",
+]

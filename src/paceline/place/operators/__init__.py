@@ -3,7 +3,7 @@
 from paceline.place.operators.answer import Answer, Goal, Outcome
 from paceline.place.operators.baselines import Baseline, baselines, expert
 from paceline.place.operators.contiguous import Replication, place_contiguous
-from paceline.place.operators.files import read_problem, read_split, split_json
+from paceline.place.operators.files import problem_json, read_problem, read_split, split_json
 from paceline.place.operators.from_graph import Target, problem_from
 from paceline.place.operators.ideals import Limits
 from paceline.place.operators.latency import place_latency
@@ -35,6 +35,7 @@ __all__ = [
     "place_latency",
     "place_noncontiguous",
     "problem_from",
+    "problem_json",
     "read_problem",
     "read_split",
     "split_json",

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 from paceline.place.operators.problem import Floats, Ints, Problem, outgoing
 
+MERGED = 60_000
+"""Above so many nodes trivial classes stay: merging them costs more than it saves there."""
+
 NOTHING = 1e-6
 """Times below this count as none where nodes are merged (the published solver's constant)."""
 
@@ -54,7 +57,7 @@ def contiguous_classes(problem: Problem, *, merge_trivial: bool = True) -> Class
     label = np.asarray(problem.colour)
     source, target = precedence(problem, label)
     label = _renumber(_components(int(label.max()) + 1, source, target)[label])
-    if merge_trivial:
+    if merge_trivial and len(problem) <= MERGED:
         label = _merge_trivial(problem, label)
     source, target = precedence(problem, label)
     order = _depth_first(int(label.max()) + 1, source, target)
@@ -66,7 +69,7 @@ def contiguous_classes(problem: Problem, *, merge_trivial: bool = True) -> Class
 def colour_classes(problem: Problem, *, merge_trivial: bool = True) -> Classes:
     """Classes where sets need not be contiguous: colours, with free appendages merged."""
     label = np.asarray(problem.colour)
-    if merge_trivial:
+    if merge_trivial and len(problem) <= MERGED:
         label = _merge_trivial(problem, label)
     none = np.zeros(0, np.int64)
     return build(problem, label, none, none)
@@ -124,8 +127,9 @@ def precedence(problem: Problem, label: Ints) -> tuple[Ints, Ints]:
     edges = np.concatenate(
         [np.stack([s[forward], t[forward]]), np.stack([t[mirrored], s[mirrored]])], axis=1
     )
-    edges = np.unique(edges[:, edges[0] != edges[1]], axis=1)
-    return edges[0], edges[1]
+    count = len(has_forward)
+    keys = np.unique(edges[0, edges[0] != edges[1]] * count + edges[1, edges[0] != edges[1]])
+    return keys // count, keys % count
 
 
 def _merge_trivial(problem: Problem, label: Ints) -> Ints:

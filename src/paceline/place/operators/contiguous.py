@@ -14,6 +14,7 @@ import numpy as np
 from paceline.place.operators.answer import Answer, Goal, Outcome, infeasible
 from paceline.place.operators.bounds import infeasibility, max_load_bound
 from paceline.place.operators.classes import (
+    MERGED,
     Classes,
     build,
     contiguous_classes,
@@ -27,7 +28,7 @@ from paceline.place.operators.split import Part, Split, confirm
 BLOCKS = 1200
 """A linearised chain is joined to at most so many blocks: its cost grows with their square."""
 
-LARGE = 60_000
+LARGE = MERGED
 """Above so many nodes only the linearised program is tried."""
 
 
@@ -46,8 +47,7 @@ def place_contiguous(
     """The exact optimum, or the best split found with a proven bound."""
     limits, began = limits or Limits(), time.perf_counter()
     large = len(problem) > LARGE
-    classes = contiguous_classes(problem, merge_trivial=not large)
-    classes = _replicated(classes, replication)
+    classes = _replicated(contiguous_classes(problem), replication)
     reasons = infeasibility(classes)
     if reasons:
         return infeasible(Goal.MAX_LOAD, "ideals", reasons)

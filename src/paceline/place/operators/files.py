@@ -92,6 +92,30 @@ def split_json(problem: Problem, split: Split, max_load: float) -> dict[str, Any
     return found
 
 
+def problem_json(problem: Problem) -> dict[str, Any]:
+    """A problem in the published format."""
+    nodes = [
+        {
+            "id": int(problem.ids[row]),
+            "supportedOnFpga": bool(problem.supported[row]),
+            "cpuLatency": float(problem.cpu_time[row]),
+            "fpgaLatency": float(problem.accelerator_time[row]),
+            "isBackwardNode": bool(problem.backward[row]),
+            "colorClass": int(problem.colour[row]),
+            "size": float(problem.size[row]),
+            "name": problem.names[row] if problem.names else "",
+        }
+        for row in range(len(problem))
+    ]
+    edges = [
+        {"sourceId": int(problem.ids[s]), "destId": int(problem.ids[t]), "cost": float(cost)}
+        for s, t, cost in zip(problem.source, problem.target, problem.cost[problem.source])
+    ]
+    devices = {"maxFPGAs": problem.accelerators, "maxCPUs": problem.cpus}
+    limit = {"maxSizePerFPGA": problem.memory} if np.isfinite(problem.memory) else {}
+    return {**devices, **limit, "nodes": nodes, "edges": edges}
+
+
 def problem_of(file: _File) -> Problem:
     """Columns of a decoded file, checked."""
     nodes, edges = file.nodes, file.edges

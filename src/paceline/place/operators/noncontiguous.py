@@ -10,7 +10,7 @@ from dataclasses import replace
 from paceline.place.operators.answer import Answer, Goal, Outcome, infeasible
 from paceline.place.operators.bounds import infeasibility, max_load_bound
 from paceline.place.operators.classes import Classes, colour_classes
-from paceline.place.operators.contiguous import place_contiguous
+from paceline.place.operators.contiguous import LARGE, place_contiguous
 from paceline.place.operators.ideals import Limits
 from paceline.place.operators.loads import Loads, assignment_of, split_of
 from paceline.place.operators.local_search import improve
@@ -37,10 +37,12 @@ def place_noncontiguous(
     lower = max_load_bound(classes)
     split, start = _start(problem, classes, limits)
     notes: tuple[str, ...] = ()
+    method = "local search" if len(classes) <= LARGE else "linearised ideals"
     proof = Proof(None, lower, False)
     choices = (len(classes) + len(classes.weight)) * (classes.accelerators + classes.cpus)
     if choices > VARIABLES:
-        notes = (f"{choices} choices are too many for the integer program: local search only",)
+        how = "the contiguous answer" if len(classes) > LARGE else "local search"
+        notes = (f"{choices} choices are too many for the integer program: {how} only",)
     elif start is None or max(Loads(classes, start).load) > lower * (1 + PROVEN):
         left = limits.seconds - (time.perf_counter() - began)
         proof = _prove(solver, classes, start, lower, replace(limits, seconds=left))
@@ -49,8 +51,8 @@ def place_noncontiguous(
     if proof.assignment is not None:
         proven = split_of(classes, proof.assignment)
         if split is None or proven.max_load(problem) < split.max_load(problem):
-            split = proven
-    return _answer(problem, split, proof.lower_bound, solver, began, notes)
+            split, method = proven, solver.value
+    return _answer(problem, split, proof.lower_bound, method, began, notes)
 
 
 def _start(
@@ -63,6 +65,8 @@ def _start(
         return None, None
     best = contiguous.split
     start = assignment_of(classes, best)
+    if len(classes) > LARGE:
+        return best, start
     better = improve(classes, start, min(2.0, limits.seconds / 5))
     found = split_of(classes, better)
     if found.max_load(problem) < best.max_load(problem):
@@ -90,21 +94,21 @@ def _answer(
     problem: Problem,
     split: Split | None,
     bound: float,
-    solver: Solver,
+    method: str,
     began: float,
     notes: tuple[str, ...],
 ) -> Answer:
     seconds = time.perf_counter() - began
     if split is None:
         return Answer(
-            Goal.MAX_LOAD, Outcome.NOTHING, solver.value, float("inf"), bound, seconds, None, notes
+            Goal.MAX_LOAD, Outcome.NOTHING, method, float("inf"), bound, seconds, None, notes
         )
     value = confirm(problem, split).max_load(problem)
     closed = value <= bound * (1 + PROVEN * 10)
     return Answer(
         goal=Goal.MAX_LOAD,
         outcome=Outcome.OPTIMAL if closed else Outcome.FEASIBLE,
-        method=solver.value,
+        method=method,
         value=value,
         lower_bound=min(bound, value),
         seconds=seconds,

@@ -68,7 +68,7 @@ def trace_of(source: str, raw: RawEvents, header: Mapping[str, Any]) -> Trace:
         format="kineto",
         events=events,
         lanes=lanes.lanes(),
-        names=tuple([*raw.names, *seen.new_names]),
+        names=(*raw.names, *seen.new_names),
         rank=int(job.get("rank", NONE)),
         world_size=int(job.get("world_size", 0)),
         collectives=collectives,
@@ -135,7 +135,8 @@ def _lanes(
     lane[on_device] = lanes.of(pid[on_device], tid[on_device], LaneKind.STREAM)
     host = ~on_device
     lane[host] = lanes.of(pid[host], tid[host], LaneKind.THREAD)
-    lanes.mark_communication(lane[category == Category.COMMUNICATION])
+    transfers = category == Category.COMMUNICATION
+    lanes.mark_communication(np.setdiff1d(lane[transfers], lane[~transfers]))
     return lane
 
 
@@ -212,5 +213,6 @@ def _facts(header: Mapping[str, Any]) -> dict[str, Any]:
         "backend": (header.get("distributedInfo") or {}).get("backend", ""),
         "nccl": (header.get("distributedInfo") or {}).get("nccl_version", ""),
         "trace": header.get("traceName", ""),
+        "host_name": header.get("host_name", ""),
     }
     return {key: value for key, value in named.items() if value}

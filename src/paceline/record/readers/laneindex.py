@@ -1,5 +1,7 @@
 """`LaneIndex`: numbers the threads and streams of one trace as they are met."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,12 +48,9 @@ class LaneIndex:
         return [row for (owner, _, gpu), row in self._row.items() if gpu and owner == device]
 
     def mark_communication(self, lanes: NDArray[np.int32]) -> None:
-        """These threads are a communication library's own where they do nothing else."""
-        for row in np.unique(lanes):
-            lane = self._lanes[row]
-            if "gloo" in lane.name or "thread" in lane.name:
-                kind = LaneKind.COMM_THREAD if "gloo" in lane.name else lane.kind
-                self._lanes[row] = TraceLane(lane.name, kind, lane.device, lane.thread)
+        """These threads do nothing but move data: a communication library's own."""
+        for row in lanes.tolist():
+            self._lanes[row] = replace(self._lanes[row], kind=LaneKind.COMM_THREAD)
 
     def lanes(self) -> tuple[TraceLane, ...]:
         return tuple(self._lanes)

@@ -1,6 +1,5 @@
 """`Source`: a file, or one member of an archive, as a stream of plain bytes in bounded chunks."""
 
-import gzip
 import io
 import tarfile
 import zipfile
@@ -41,16 +40,18 @@ class Source:
     def read(self) -> bytes:
         return b"".join(self.chunks())
 
-    def chunks(self) -> Iterator[bytes]:
-        """The content, unpacked; raises `FileError` where it is truncated or damaged."""
+    def chunks(self, *, salvage: bool = False) -> Iterator[bytes]:
+        """The content, unpacked; a truncated or damaged one raises `FileError` at its end, or, to
+        salvage what is there, just ends."""
         try:
             with self._open() as stream:
                 yield from _inflated(stream)
-        except (zlib.error, EOFError, tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile) as e:
-            raise FileError(
-                f"{self.name} is truncated or damaged ({e}); copy it again, "
-                "or leave it out and import the other ranks"
-            ) from e
+        except (zlib.error, EOFError, tarfile.TarError, zipfile.BadZipFile) as e:
+            if not salvage:
+                raise FileError(
+                    f"{self.name} is truncated or damaged ({e}); copy it again, leave it out and "
+                    "import the other ranks, or pass --salvage to take what is there"
+                ) from e
         except OSError as e:
             raise FileError(f"{self.name} cannot be read: {e.strerror or e}") from e
 
@@ -79,6 +80,13 @@ def sources(paths: list[Path]) -> list[Source]:
 
 def _members(file: Path) -> list[Source]:
     """One source for a plain file, one for each member of an archive."""
+    try:
+        return _listed(file)
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as e:
+        raise FileError(f"{file} is a truncated or damaged archive ({e}); copy it again") from e
+
+
+def _listed(file: Path) -> list[Source]:
     if _is_tar(file):
         with tarfile.open(file) as archive:
             names = sorted(m.name for m in archive if m.isfile())

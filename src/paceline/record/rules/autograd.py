@@ -71,20 +71,21 @@ def _bursts(view: RankView, lane: int, beats: Int64) -> tuple[Int64, Int64]:
     rows = np.flatnonzero(view.is_host & (events.lane == lane))
     start, reached = events.start_ns[rows], np.maximum.accumulate(events.end_ns[rows])
     quiet = start[1:] > reached[:-1]
-    woken = np.searchsorted(beats, start[1:], "left") > np.searchsorted(beats, reached[:-1], "right")
+    woken = np.searchsorted(beats, start[1:], "left") > np.searchsorted(
+        beats, reached[:-1], "right"
+    )
     parted = np.flatnonzero(quiet & woken) + 1
     firsts = np.concatenate([[0], parted])
     lasts = np.append(parted, len(rows)) - 1
     return start[firsts], reached[lasts]
 
 
-def _waited_for(
-    view: RankView, lane: int, starts: Int64, ends: Int64, beats: Int64
-) -> Bool:
+def _waited_for(view: RankView, lane: int, starts: Int64, ends: Int64, beats: Int64) -> Bool:
     """Bursts of backward ops during which the main thread did nothing."""
     events = view.trace.events
     backward = np.sort(events.start_ns[(events.lane == lane) & events.backward])
     has = np.searchsorted(backward, ends, "left") > np.searchsorted(backward, starts, "left")
     silent = np.searchsorted(beats, starts, "right") == np.searchsorted(beats, ends, "left")
     inside = (starts > beats[0]) & (ends < beats[-1]) if len(beats) else np.zeros(len(starts), bool)
-    return has & silent & inside & (ends - starts >= _SHORTEST_WAIT_NS)
+    waited: Bool = has & silent & inside & (ends - starts >= _SHORTEST_WAIT_NS)
+    return waited

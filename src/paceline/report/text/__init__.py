@@ -1,21 +1,26 @@
 """Results for a terminal: one table a file, each from a value to something that rich prints."""
 
 from paceline.report.text.breakdown import breakdown_table
+from paceline.report.text.draws import draws_table
 from paceline.report.text.facts import facts_table
 from paceline.report.text.headline import headline
 from paceline.report.text.lanes import lanes_table
 from paceline.report.text.memory import memory_table
 from paceline.report.text.path import path_tables
 from paceline.report.text.prediction import prediction_table
+from paceline.report.text.run import collectives_table, show_run
 from paceline.report.text.step import show_summary
 
 __all__ = [
     "breakdown_table",
+    "collectives_table",
+    "draws_table",
     "facts_table",
     "headline",
     "lanes_table",
     "memory_table",
     "path_tables",
     "prediction_table",
+    "show_run",
     "show_summary",
 ]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def show_summary(summary: Summary, console: "Console") -> None:
-    console.print(headline(summary), markup=False)
-    tables: list["RenderableType"] = [breakdown_table(summary)]
+    console.print(headline(summary), markup=False, soft_wrap=True)
+    tables: list[RenderableType] = [breakdown_table(summary)]
     tables += [*path_tables(summary), lanes_table(summary)]
     if summary.memory:
         tables.append(memory_table(summary))

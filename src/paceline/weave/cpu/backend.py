@@ -1,7 +1,7 @@
 """The CPU back end: programs of one host's ranks as one generated function over shared memory."""
 
 from collections.abc import Mapping
-from ctypes import CFUNCTYPE, POINTER, c_double, c_float, c_int32, c_int64
+from ctypes import CDLL, CFUNCTYPE, POINTER, c_double, c_float, c_int32, c_int64
 from ctypes import cast as as_pointer
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from paceline.graph import DType
 from paceline.weave.backend import Backend, Buffers, Executable, Peers, Tunables
 from paceline.weave.cpu import compile as compiling
-from paceline.weave.cpu.emit import Kernel, emit
+from paceline.weave.cpu.emit import Kernel, emit, library_source
 from paceline.weave.cpu.emit import Tunables as Settings
 from paceline.weave.cpu.phases import Phases
 from paceline.weave.cpu.slots import Slot, launch_programs, place
@@ -87,11 +87,11 @@ class CpuExecutable(Executable):
         forms = tuple(Phases.of(part) for part in parts)
         self._program, self._member = program, member
         self._slots = place(parts, member.size)
-        kernels = [emit(form, self._slots, tunables) for form in forms]
+        kernels = [emit(f, self._slots, tunables, f"launch_{k}") for k, f in enumerate(forms)]
+        library = _library(library_source(kernels), member)
         tables = [chunk_table(form.segments, tunables.chunk) for form in forms]
         regions = {f"tensor {s.first}": s.size_bytes for s in self._slots.values()}
         partials = max(len(k.reductions) * len(t) for k, t in zip(kernels, tables))
-        functions = [_SIGNATURE(("run", compiling.load(k.source))) for k in kernels]
         self._team = Team(
             member,
             {"partials": 8 * max(1, partials), **regions},
@@ -99,8 +99,8 @@ class CpuExecutable(Executable):
         )
         self._pointers = self._all_pointers()
         self._launches = [
-            _Launch(f, k, t, index)
-            for index, (f, k, t) in enumerate(zip(functions, kernels, tables))
+            _Launch(_SIGNATURE((kernel.name, library)), kernel, table, index)
+            for index, (kernel, table) in enumerate(zip(kernels, tables))
         ]
 
     @property
@@ -193,6 +193,21 @@ def chunk_table(segments: tuple[int, ...], chunk: int) -> NDArray[np.int64]:
         rows += [(first + at, min(chunk, length - at), segment) for at in range(0, length, chunk)]
         first += length
     return np.array(rows, np.int64).reshape(-1, 3)
+
+
+def _library(source: str, member: Membership) -> CDLL:
+    """Rank 0 compiles, the others then find the library in the cache; all succeed or all raise."""
+    problem = ""
+    for turn in (member.rank == 0, member.rank != 0):
+        if turn:
+            try:
+                library = compiling.load(source)
+            except compiling.CompileError as error:
+                problem = str(error)
+        problems = [text for text in member.gather(problem) if text]
+        if problems:
+            raise compiling.CompileError(problems[0])
+    return library
 
 
 def _membership(program: Program, peers: Peers, timeout_s: float) -> Membership:

@@ -5,7 +5,7 @@ stands in front of it. Each phase is a loop over a chunk's elements, written onc
 vectors and single floats.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -40,8 +40,9 @@ class Tunables:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Generated source and how to call it."""
+    """One generated function and how to call it."""
 
+    name: str
     source: str
     scalars: tuple[str, ...]  # numbers that it takes, in order
     numbers: tuple[str, ...]  # and numbers that it gives
@@ -49,15 +50,23 @@ class Kernel:
     phases: int
 
 
-def emit(form: Phases, slots: Mapping[str, Slot], tunables: Tunables) -> Kernel:
+def emit(form: Phases, slots: Mapping[str, Slot], tunables: Tunables, name: str) -> Kernel:
     """The kernel of a program whose tensors lie in `slots`."""
     writer = _Writer(form, slots, tunables)
     return Kernel(
-        source=_RUNTIME.read_text() + "\n" + "\n".join(writer.text()),
+        name=name,
+        source="\n".join(writer.text(name)),
         scalars=writer.scalars,
         numbers=writer.numbers,
         reductions=writer.reductions,
         phases=form.count,
+    )
+
+
+def library_source(kernels: Sequence[Kernel]) -> str:
+    """All functions of a program as one text for the compiler."""
+    return "\n".join(
+        [_RUNTIME.read_text(), "using namespace paceline;", *(k.source for k in kernels)]
     )
 
 
@@ -157,15 +166,15 @@ class _Writer:
 
     # The function ------------------------------------------------------------------------------
 
-    def text(self) -> Iterator[str]:
-        yield "using namespace paceline;"
-        yield "namespace {"
+    def text(self, name: str) -> Iterator[str]:
+        yield f"namespace {name}_parts {{"
         for k, phase in enumerate(self.form.phases):
             yield from self._body(k, phase)
-        yield "}  // namespace"
-        yield 'extern "C" int32_t run(const Team* team, float* const* buffers,'
+        yield "}"
+        yield f'extern "C" int32_t {name}(const Team* team, float* const* buffers,'
         yield "                       const double* scalars, const int64_t* chunks,"
         yield "                       double* partials, double* numbers) {"
+        yield f"    using namespace {name}_parts;"
         yield "    const Team& t = *team;"
         yield "    publish(t);"
         for k, phase in enumerate(self.form.phases):
@@ -290,7 +299,8 @@ class _Writer:
         numbers = "".join(f", double n{self.ids[n]}" for n in self._numbers_read(phase))
         sums = "".join(f", typename Lane<V>::Wide& a{self.ids[r.name]}" for r in phase.reductions)
         yield "template <class V>"
-        yield f"inline void body{k}(float* const* buffers, int rank, int64_t i, int64_t segment"
+        yield f"static inline void body{k}(float* const* buffers, int rank, int64_t i,"
+        yield "                           int64_t segment"
         yield f"                    {numbers}{sums}) {{"
         yield "    using S = Lane<V>;"
         yield "    (void)segment, (void)rank;"

@@ -71,7 +71,8 @@ template <class Test> inline int32_t wait_until(const Team& t, Test&& test) {
         if (now - looked < 2000000) continue;
         looked = now;
         if (__atomic_load_n(t.stop, __ATOMIC_ACQUIRE)) return STOPPED;
-        if (int r = dead_peer(t); r >= 0 && !test()) return -1 - r;
+        if (int r = dead_peer(t); r >= 0 && !test())  // one that says so first gives up its lock next
+            return __atomic_load_n(t.stop, __ATOMIC_ACQUIRE) ? int32_t(STOPPED) : -1 - r;
         if (now - began > t.timeout_ns) return TIMED_OUT;
         timespec nap{0, 50000};
         nanosleep(&nap, nullptr);

@@ -66,10 +66,11 @@ class Phases:
         """Raises WeaveError with the reason where the program has no such form."""
         if len(program.groups) != 1:
             raise WeaveError(f"{program.name} spans several groups; one host's ranks are one")
+        for statement in program:
+            _require(program, statement)
         domains = _domains(program)
         shape = _shape(program, domains)
         for statement in program:
-            _require(program, statement)
             if domains[statement.name] is Domain.ELEMENT:
                 _require_shape(statement, shape)
         segments = {s.op.segments for s in program if isinstance(s.op, ops.Reduce | ops.Repeat)}
@@ -182,6 +183,8 @@ def _require(program: Program, statement: Statement) -> None:
     op, kind = statement.op, statement.type
     if statement.is_source and kind.is_scalar:
         return
+    if not isinstance(op, (*_ELEMENTWISE, *_ROOTED, ops.Input, ops.Reduce)):
+        raise WeaveError(f"{statement.name}: {op.word} is no element-by-element operation")
     if isinstance(op, ops.Reduce) and op.dim is not None:
         raise WeaveError(f"{statement.name} reduces along a dim; only whole or by segments")
     if isinstance(op, ops.Reduce) and isinstance(program[statement.args[0]].type.layout, Partial):
@@ -190,8 +193,6 @@ def _require(program: Program, statement: Statement) -> None:
         raise WeaveError(f"{statement.name} is returned while Partial; AllReduce it first")
     if isinstance(op, ops.Reduce):
         return
-    if not isinstance(op, (*_ELEMENTWISE, *_ROOTED, ops.Input)):
-        raise WeaveError(f"{statement.name}: {op.word} is no element-by-element operation")
     if kind.dtype not in (DType.FLOAT32, DType.BOOL) and not kind.is_scalar:
         raise WeaveError(f"{statement.name} is {kind.dtype.name}; only FLOAT32 is generated")
     if isinstance(op, ops.Update) and isinstance(kind.layout, Partial):

@@ -97,12 +97,15 @@ class Team:
         native.epoch = native.epoch % 0xFFFFFFFF + 1
         outcome = kernel(ctypes.byref(native), *arguments)
         if outcome != 0:
+            reason = self._explain(outcome, native.epoch)
             self.stop()
-            raise PeerError(self._explain(outcome, native.epoch))
+            raise PeerError(reason)
 
     def stop(self) -> None:
-        """Tell the peers that this rank will not come to the next step."""
-        self.segment.array("stop", np.uint32)[0] = 1 + self.member.rank
+        """Tell the peers that this rank will not come to the next step; the first one counts."""
+        flag = self.segment.array("stop", np.uint32)
+        if flag[0] == 0:
+            flag[0] = 1 + self.member.rank
 
     def close(self) -> None:
         self.segment.close()

@@ -1,0 +1,150 @@
+"""How fast graphs are replayed: whole, after an edit, drawn many times, folded.
+
+All on dPRO's shape of training over rings (`paceline.graph.synthetic.ring`), durations
+with 5 % jitter. A replay is `replay(graph)`: from a graph in memory to a timeline's columns. Its
+program is compiled beforehand, as it is for the second replay of any graph; what compiling costs
+once is a field of its own.
+"""
+
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks import measure
+
+from paceline.engine import native
+from paceline.graph import Discipline, Graph, Spread, select
+from paceline.graph.synthetic import Ring, folded_ring, ring
+from paceline.replay import Engine, Live, Timeline, replay, replay_many
+from paceline.replay.program import program
+
+JOB = Ring(ranks=32, jitter=0.05)  # 211,200 ops
+LARGE = replace(JOB, ranks=223, discipline=Discipline.PRIORITY)  # 10 million ops
+FOLDED_RANKS = 16_384
+SAMPLES = 10  # of each duration
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = measure.parser(__doc__ or "").parse_args(arguments)
+    fixed, priority = ring(JOB), ring(replace(JOB, discipline=Discipline.PRIORITY))
+    figures = {
+        "timed": "replay(graph) with its program compiled beforehand; medians of interleaved runs",
+        "ops": len(fixed),
+        **compiling(fixed, priority),
+        **whole(fixed, priority, rounds=7 if options.quick else 31),
+        **memory(fixed, priority),
+        **edits(fixed, count=100 if options.quick else 400),
+        **draws(fixed, count=100 if options.quick else 1000),
+        **folded(rounds=3 if options.quick else 7),
+        **({} if options.quick else large()),
+    }
+    return measure.report("speed/replay", figures, options)
+
+
+def compiling(fixed: Graph, priority: Graph) -> dict[str, float]:
+    """The cost of the first replay that later ones do not have."""
+    seconds = {"fixed": timed(lambda: program(fixed)), "priority": timed(lambda: program(priority))}
+    return {f"compile_{name}_ms": 1e3 * value for name, value in seconds.items()}
+
+
+def whole(fixed: Graph, priority: Graph, rounds: int) -> dict[str, Any]:
+    runs: dict[str, Callable[[], Timeline]] = {
+        "fixed": lambda: replay(fixed),
+        "priority": lambda: replay(priority),
+    }
+    times = measure.interleave(runs, rounds)
+    slow = {"reference": lambda: replay(fixed, engine=Engine.REFERENCE)}
+    times |= measure.interleave(slow, max(3, rounds // 6))
+    found: dict[str, Any] = {}
+    for name, samples in times.items():
+        wall = measure.spread(samples["wall"])
+        found[f"{name}_ops_per_s"] = len(fixed) / wall["median"]
+        found[f"{name}_ops_per_cpu_s"] = len(fixed) / statistics.median(samples["cpu"])
+        found[f"{name}_s"] = wall
+    return found
+
+
+def memory(fixed: Graph, priority: Graph) -> dict[str, float]:
+    """Bytes an op: the graph's own, and what a replay holds beyond it (program and columns)."""
+    columns = [*vars(fixed.ops).values(), *vars(fixed.deps).values()]
+    return {
+        "graph_bytes_per_op": sum(column.nbytes for column in columns) / len(fixed),
+        "bytes_per_op": max(working_bytes(g) / len(g) for g in (fixed, priority)),
+    }
+
+
+def working_bytes(graph: Graph) -> int:
+    """The program, the timeline's columns, and the engine's scratch: 8 bytes an op in a pull (ends
+    by position), 4 in events (predecessors still missing)."""
+    columns = vars(replay(graph).columns).values()
+    scratch = 8 if program(graph).by_pull else 4
+    held = sum(column.nbytes for column in columns if column is not None)
+    return program(graph).bytes + held + scratch * len(graph)
+
+
+def edits(graph: Graph, count: int) -> dict[str, Any]:
+    """One random tensor's transfers resized on all ranks, up to the exact new step time."""
+    live, random = Live(graph), np.random.default_rng(0)
+    tensors = [select(graph, f"tensor=tensor {i},kind=transfer") for i in range(JOB.tensors)]
+    seconds = []
+    for turn in range(count):
+        resize = partial(live.scale, tensors[random.integers(JOB.tensors)], random.uniform(0.5, 2))
+        seconds.append(timed(resize))
+        if turn % 50 == 0 and live.step_ns != replay(graph, prices=live.dur_ns).step_ns:
+            raise SystemExit("incremental replay differs from a full one")
+        live.undo()
+    spread = measure.spread(seconds)
+    return {"edit_ms_median": 1e3 * spread["median"], "edit_s": spread}
+
+
+def draws(graph: Graph, count: int) -> dict[str, Any]:
+    noise = np.random.default_rng(1).normal(1, 0.05, (len(graph), SAMPLES)).clip(0.5)
+    samples = np.rint(graph.ops.dur_ns[:, None] * noise).astype(np.int64)
+    ptr = np.arange(len(graph) + 1, dtype=np.int64) * SAMPLES
+    varied = replace(graph, spread=Spread(ptr, samples.ravel()))
+    seconds = timed(lambda: replay_many(varied, count, threads=2))
+    return {"draws": count, "draws_threads": 2, "draws_s": seconds * 1000 / count}
+
+
+def folded(rounds: int) -> dict[str, Any]:
+    """Building the folded graph, compiling it, and replaying it."""
+    job = Ring(ranks=FOLDED_RANKS)
+    spread = measure.spread(
+        [timed(lambda: replay(folded_ring(job)).step_ns) for _ in range(rounds)]
+    )
+    return {"folded_ranks": FOLDED_RANKS, "folded_s": spread["median"], "folded_runs_s": spread}
+
+
+def large() -> dict[str, Any]:
+    graph = ring(LARGE)
+    compile_s = timed(lambda: program(graph))
+    spread = measure.spread([timed(lambda: replay(graph)) for _ in range(5)])
+    return {
+        "large_ops": len(graph),
+        "compile_priority_10m_s": compile_s,
+        "priority_10m_ops_per_s": len(graph) / spread["median"],
+        "priority_10m_s": spread,
+    }
+
+
+def timed(run: Callable[[], object]) -> float:
+    gc.collect()
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    if native() is None:
+        raise SystemExit("this benchmark measures the native core, which is not built")
+    main()

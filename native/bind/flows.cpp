@@ -1,0 +1,64 @@
+// Binds native/flows: messages over shared links, alone or as the seam to replay.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "flows.hpp"
+
+namespace nb = nanobind;
+using namespace paceline;
+
+namespace {
+
+template <class T>
+using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::vector<T> copied(const Column<T>& column) {
+    return {column.data(), column.data() + column.size()};
+}
+
+nb::object given(std::vector<Time> values) {
+    auto* raw = new std::vector<Time>(std::move(values));
+    nb::capsule owner(raw, [](void* p) noexcept { delete static_cast<std::vector<Time>*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, Time, nb::ndim<1>>(raw->data(), {raw->size()}, owner));
+}
+
+FlowTable table(const Column<double>& size, const Column<Time>& tail,
+                const Column<std::int64_t>& link_ptr, const Column<Op>& link,
+                const Column<double>& weight, const Column<double>& capacity) {
+    return {copied(size), copied(tail), copied(link_ptr), copied(link), copied(weight),
+            copied(capacity)};
+}
+
+nb::tuple simulate_flows(const FlowTable& flows, Column<std::int64_t> dep_ptr, Column<Op> dep_src,
+                         Column<Time> release) {
+    std::vector<Time> start(flows.flows(), -1), end(flows.flows(), -1);
+    std::int64_t events = 0;
+    {
+        nb::gil_scoped_release unlocked;
+        const Dag dag{{dep_ptr.data(), dep_ptr.size()},
+                      {dep_src.data(), dep_src.size()},
+                      {release.data(), release.size()}};
+        events = simulate(flows, dag, start, end);
+    }
+    return nb::make_tuple(given(std::move(start)), given(std::move(end)), events);
+}
+
+}  // namespace
+
+void bind_flows(nb::module_& m) {
+    nb::class_<FlowTable>(m, "FlowTable");
+    m.def("flow_table", &table, nb::arg("size"), nb::arg("tail"), nb::arg("link_ptr"),
+          nb::arg("link"), nb::arg("weight"), nb::arg("capacity"));
+    m.def("simulate_flows", &simulate_flows, nb::arg("table"), nb::arg("dep_ptr"),
+          nb::arg("dep_src"), nb::arg("release"));
+    nb::class_<CarriedFlows, Flows>(m, "CarriedFlows")
+        .def("__init__", [](CarriedFlows* self, const FlowTable& flows, Column<Op> flow_of_op) {
+            new (self) CarriedFlows(flows, copied(flow_of_op));
+        }, nb::arg("table"), nb::arg("flow_of_op"));
+}

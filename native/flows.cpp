@@ -1,0 +1,232 @@
+#include "flows.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace paceline {
+
+SharedLinks::SharedLinks(const FlowTable& table)
+    : t_(table), state_(table.flows()), on_(table.capacity.size()), place_(table.link.size()),
+      link_seen_(table.capacity.size()), flow_seen_(table.flows()),
+      room_(table.capacity.size()), weights_(table.capacity.size()),
+      open_(table.capacity.size()), settled_(table.flows()) {}
+
+void SharedLinks::begin(Op flow, Time now) {
+    State& s = state_[flow];
+    s.left = t_.size[flow];
+    s.since = now;
+    s.rate = 0;
+    if (t_.link_ptr[flow] == t_.link_ptr[flow + 1] || s.left <= 0) {
+        s.end = now + t_.tail[flow];
+        due_.push({s.end, flow, false});
+        return;
+    }
+    s.sending = true;
+    s.end = kNever;
+    for (auto i = t_.link_ptr[flow]; i < t_.link_ptr[flow + 1]; ++i) {
+        auto& on = on_[t_.link[i]];
+        place_[i] = static_cast<std::int64_t>(on.size());
+        on.push_back(flow);
+    }
+    touch(flow);
+}
+
+void SharedLinks::leave(Op flow) {
+    for (auto i = t_.link_ptr[flow]; i < t_.link_ptr[flow + 1]; ++i) {
+        auto& on = on_[t_.link[i]];
+        const Op moved = on.back();
+        on[place_[i]] = moved;
+        on.pop_back();
+        if (moved == flow) continue;
+        for (auto j = t_.link_ptr[moved]; j < t_.link_ptr[moved + 1]; ++j)
+            if (t_.link[j] == t_.link[i]) place_[j] = place_[i];
+    }
+    touch(flow);
+}
+
+void SharedLinks::touch(Op flow) {
+    for (auto i = t_.link_ptr[flow]; i < t_.link_ptr[flow + 1]; ++i)
+        touched_.push_back(t_.link[i]);
+}
+
+bool SharedLinks::stale(const Due& due) const {
+    return state_[due.flow].end != due.at || state_[due.flow].sending != due.drained;
+}
+
+Time SharedLinks::next() {
+    while (!due_.empty() && stale(due_.top())) due_.pop();
+    return due_.empty() ? kNever : due_.top().at;
+}
+
+void SharedLinks::take_ended(Time now, std::vector<Op>& ended) {
+    const auto first = ended.size();
+    while (next() == now) {
+        const Due due = due_.top();
+        due_.pop();
+        State& s = state_[due.flow];
+        if (due.drained) {
+            s.sending = false;
+            leave(due.flow);
+            s.end = now + t_.tail[due.flow];
+            if (t_.tail[due.flow] > 0) {
+                due_.push({s.end, due.flow, false});
+                continue;
+            }
+        }
+        s.end = kNever;
+        ended.push_back(due.flow);
+    }
+    std::sort(ended.begin() + static_cast<std::ptrdiff_t>(first), ended.end());
+}
+
+void SharedLinks::settle(Time now) {
+    for (const Op link : touched_) {
+        if (link_seen_[link] || on_[link].empty()) continue;
+        gather(link);
+        share(now);
+        for (const Op flow : flows_) flow_seen_[flow] = 0;
+        shared_.insert(shared_.end(), links_.begin(), links_.end());
+    }
+    for (const Op link : shared_) link_seen_[link] = 0;
+    shared_.clear();
+    touched_.clear();
+}
+
+// All links and flows that hang together with `link`, ascending.
+void SharedLinks::gather(Op link) {
+    links_.assign(1, link);
+    flows_.clear();
+    link_seen_[link] = 1;
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+        for (const Op flow : on_[links_[i]]) {
+            if (flow_seen_[flow]) continue;
+            flow_seen_[flow] = 1;
+            flows_.push_back(flow);
+            for (auto j = t_.link_ptr[flow]; j < t_.link_ptr[flow + 1]; ++j) {
+                const Op next = t_.link[j];
+                if (link_seen_[next]) continue;
+                link_seen_[next] = 1;
+                links_.push_back(next);
+            }
+        }
+    }
+    std::sort(links_.begin(), links_.end());
+    std::sort(flows_.begin(), flows_.end());
+}
+
+void SharedLinks::share(Time now) {
+    for (const Op link : links_) {
+        room_[link] = t_.capacity[link];
+        weights_[link] = 0;
+        open_[link] = 0;
+    }
+    for (const Op flow : flows_) {
+        settled_[flow] = 0;
+        for (auto i = t_.link_ptr[flow]; i < t_.link_ptr[flow + 1]; ++i) {
+            weights_[t_.link[i]] += t_.weight[i];
+            ++open_[t_.link[i]];
+        }
+    }
+    for (std::size_t left = flows_.size(); left > 0;) {
+        Op full = kNone;
+        double least = 0;
+        for (const Op link : links_) {
+            if (open_[link] == 0) continue;
+            const double level = std::max(room_[link], 0.0) / weights_[link];
+            if (full == kNone || level < least) {
+                full = link;
+                least = level;
+            }
+        }
+        if (full == kNone) break;
+        auto members = on_[full];
+        std::sort(members.begin(), members.end());
+        for (const Op flow : members) {
+            if (settled_[flow]) continue;
+            settled_[flow] = 1;
+            --left;
+            set_rate(flow, least, now);
+            for (auto i = t_.link_ptr[flow]; i < t_.link_ptr[flow + 1]; ++i) {
+                const Op link = t_.link[i];
+                room_[link] -= least * t_.weight[i];
+                weights_[link] -= t_.weight[i];
+                --open_[link];
+            }
+        }
+    }
+}
+
+void SharedLinks::set_rate(Op flow, double rate, Time now) {
+    State& s = state_[flow];
+    if (rate == s.rate && s.end != kNever) return;
+    s.left = std::max(0.0, s.left - s.rate * (static_cast<double>(now - s.since) * 1e-9));
+    s.since = now;
+    s.rate = rate;
+    s.end = now + static_cast<Time>(std::ceil(s.left / rate * 1e9));
+    due_.push({s.end, flow, true});
+}
+
+std::int64_t simulate(const FlowTable& table, const Dag& dag, std::span<Time> start,
+                      std::span<Time> end) {
+    const auto count = static_cast<Op>(table.flows());
+    std::vector<Op> waits(count), owner;
+    for (Op op = 0; op < count; ++op)
+        waits[op] = static_cast<Op>(dag.dep_ptr[op + 1] - dag.dep_ptr[op]);
+    owner.reserve(dag.dep_src.size());
+    for (Op op = 0; op < count; ++op) owner.insert(owner.end(), waits[op], op);
+    const Csr after = group_by(count, dag.dep_src, owner);
+
+    SharedLinks links(table);
+    using Release = std::pair<Time, Op>;
+    std::priority_queue<Release, std::vector<Release>, std::greater<>> later;
+    std::vector<Time> ready(dag.release.begin(), dag.release.end());
+    for (Op op = 0; op < count; ++op)
+        if (waits[op] == 0) later.push({ready[op], op});
+    std::vector<Op> ended;
+    std::int64_t events = 0;
+    for (;;) {
+        const Time now = std::min(links.next(), later.empty() ? kNever : later.top().first);
+        if (now == kNever) return events;
+        ended.clear();
+        if (links.next() == now) links.take_ended(now, ended);
+        for (const Op op : ended) {
+            end[op] = now;
+            ++events;
+            for (const Op next : after.row(op)) {
+                ready[next] = std::max(ready[next], now);
+                if (--waits[next] == 0) later.push({ready[next], next});
+            }
+        }
+        while (!later.empty() && later.top().first == now) {
+            const Op op = later.top().second;
+            later.pop();
+            start[op] = now;
+            ++events;
+            links.begin(op, now);
+        }
+        links.settle(now);
+    }
+}
+
+CarriedFlows::CarriedFlows(FlowTable table, std::vector<Op> flow_of_op)
+    : table_(std::move(table)), links_(table_), flow_of_op_(std::move(flow_of_op)),
+      members_(table_.flows()) {}
+
+void CarriedFlows::begin(Op op, Time now) {
+    const Op flow = flow_of_op_[op];
+    if (members_[flow].empty()) links_.begin(flow, now);
+    members_[flow].push_back(op);
+}
+
+void CarriedFlows::take_ended(Time now, std::vector<Op>& ended) {
+    flows_.clear();
+    links_.take_ended(now, flows_);
+    const auto first = static_cast<std::ptrdiff_t>(ended.size());
+    for (const Op flow : flows_) {
+        ended.insert(ended.end(), members_[flow].begin(), members_[flow].end());
+        members_[flow].clear();
+    }
+    std::sort(ended.begin() + first, ended.end());
+}
+
+}  // namespace paceline

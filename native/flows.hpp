@@ -1,0 +1,100 @@
+// Flows that share links max-min fairly. Twin: paceline/cost/flows/sharing.py, equal bit for bit.
+//
+// A flow has `size` bytes to send and crosses links with a weight each: at rate r it takes
+// r * weight of a link. Rates rise together until a link is full; its flows are then settled, and
+// the others rise on. Only flows that share links, directly or through others, with one that began
+// or ended are looked at again. A flow's owner ends `tail` ns after its last byte.
+#pragma once
+
+#include <queue>
+#include <span>
+#include <vector>
+
+#include "replay.hpp"
+#include "replay_flows.hpp"
+
+namespace paceline {
+
+struct FlowTable {  // columns; one row a flow, links in CSR form
+    std::vector<double> size;
+    std::vector<Time> tail;
+    std::vector<std::int64_t> link_ptr;
+    std::vector<Op> link;
+    std::vector<double> weight;
+    std::vector<double> capacity;  // bytes a second, one a link
+    std::size_t flows() const { return size.size(); }
+};
+
+class SharedLinks {
+  public:
+    explicit SharedLinks(const FlowTable& table);
+
+    void begin(Op flow, Time now);
+    void settle(Time now);
+    Time next();                                         // kNever where nothing is under way
+    void take_ended(Time now, std::vector<Op>& ended);   // flows, ascending
+
+  private:
+    struct Due {
+        Time at;
+        Op flow;
+        bool drained;  // the last byte has gone: the link is free; else the owner ends
+        bool operator>(const Due& o) const {
+            return at != o.at ? at > o.at : flow > o.flow;
+        }
+    };
+    struct State {
+        double left = 0, rate = 0;
+        Time since = 0, end = kNever;
+        bool sending = false;
+    };
+
+    void leave(Op flow);
+    void touch(Op flow);
+    void gather(Op link);
+    void share(Time now);
+    void set_rate(Op flow, double rate, Time now);
+    bool stale(const Due& due) const;
+
+    const FlowTable& t_;
+    std::vector<State> state_;
+    std::vector<std::vector<Op>> on_;        // link -> flows that send over it
+    std::vector<std::int64_t> place_;        // of each (flow, link) in on_
+    std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
+    std::vector<Op> touched_;                // links
+    std::vector<std::uint8_t> link_seen_, flow_seen_;
+    std::vector<Op> links_, flows_;          // of the component at hand
+    std::vector<Op> shared_;                 // links of all components of this settling
+    std::vector<double> room_, weights_;     // of each link
+    std::vector<Op> open_;                   // unsettled flows on each link
+    std::vector<std::uint8_t> settled_;
+};
+
+struct Dag {  // messages that wait for messages: CSR of predecessors
+    std::span<const std::int64_t> dep_ptr;
+    std::span<const Op> dep_src;
+    std::span<const Time> release;  // not before
+};
+
+// When each message starts and ends (its tail included); returns the number of flow events (a
+// begin and an end each).
+std::int64_t simulate(const FlowTable&, const Dag&, std::span<Time> start, std::span<Time> end);
+
+// The seam to replay: ops carried by flows. Members of one collective share a flow.
+class CarriedFlows final : public Flows {
+  public:
+    CarriedFlows(FlowTable table, std::vector<Op> flow_of_op);
+    void begin(Op op, Time now) override;
+    void settle(Time now) override { links_.settle(now); }
+    Time next_end() override { return links_.next(); }
+    void take_ended(Time now, std::vector<Op>& ended) override;
+
+  private:
+    FlowTable table_;
+    SharedLinks links_;
+    std::vector<Op> flow_of_op_;
+    std::vector<std::vector<Op>> members_;  // flow -> ops that have begun
+    std::vector<Op> flows_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,37 @@
+"""`Rates`: what pricing knows beyond the cluster's datasheets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from paceline.cluster import Cluster
+from paceline.cost.collectives import GLOO, NCCL, Library
+from paceline.cost.compute import TYPICAL, Efficiency
+from paceline.graph import DeviceKind
+
+
+class Fidelity(Enum):
+    """How the time of a collective is found."""
+
+    CLOSED = "closed"  # each round lasts as long as its slowest path and fullest link
+    FLOWS = "flows"  # every message is a flow that shares links with the others
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Efficiency by a device's name, and the communication library with its own time.
+
+    Without an entry a device has the typical efficiency of its kind, and the library is NCCL among
+    GPUs and gloo among CPUs.
+    """
+
+    efficiency: Mapping[str, Efficiency] = field(default_factory=dict)
+    library: Library | None = None
+    fidelity: Fidelity = Fidelity.CLOSED
+
+    def of(self, name: str, kind: DeviceKind) -> Efficiency:
+        return self.efficiency.get(name, TYPICAL[kind])
+
+    def library_of(self, cluster: Cluster) -> Library:
+        kinds = {host.device.kind for host in cluster.hosts}
+        return self.library or (NCCL if kinds == {DeviceKind.GPU} else GLOO)

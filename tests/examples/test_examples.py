@@ -1,0 +1,37 @@
+"""What a person would really run: the demo, and the lines in the README."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_demo_ends_with_a_ranking_and_leaves_its_job(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "demo.py"), str(tmp_path / "demo")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    after = done.stdout.split("What if?")[1].split()
+    assert " ".join(after).startswith("change step times as fast links twice as fast")
+    assert sorted(p.name for p in (tmp_path / "demo").iterdir()) == ["graph", "timeline.json.gz"]
+
+
+def test_the_example_in_the_readme_runs_in_twelve_lines() -> None:
+    (source,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len([line for line in source.splitlines() if line]) <= 12
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, check=True
+    )
+    first, last = done.stdout.splitlines()
+    assert first.startswith("step of ")
+    assert float(last.split()[0]) > 1
+
+
+def test_every_page_that_the_readme_links_to_is_there() -> None:
+    links = re.findall(r"\]\(([\w/.-]+)\)", (ROOT / "README.md").read_text())
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []

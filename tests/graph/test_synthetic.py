@@ -1,0 +1,89 @@
+"""Synthetic jobs have the published shapes and are lawful."""
+
+from collections.abc import Callable
+
+import pytest
+
+from paceline.errors import GraphError
+from paceline.graph import Discipline, Graph, OpKind, Phase, check, select
+from paceline.graph.synthetic import (
+    Layered,
+    Pipeline,
+    Ring,
+    Transformer,
+    layered,
+    pipeline,
+    ring,
+    transformer,
+)
+from paceline.graph.synthetic.pipeline import one_f_one_b
+
+
+@pytest.mark.parametrize(("ranks", "ops"), [(4, 4_000), (8, 14_400), (32, 211_200)])
+def test_rings_have_the_size_of_dpros_graphs(ranks: int, ops: int) -> None:
+    graph = ring(Ring(ranks=ranks))
+    assert len(graph) == ops
+    assert len(select(graph, "rank=0,phase=forward")) == 150
+    assert len(select(graph, "rank=0,phase=backward")) == 150
+    assert len(select(graph, "rank=0,tensor=tensor 7,kind=transfer")) == 2 * (ranks - 1)
+    assert len(select(graph, "rank=0,name=update")) == 50
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        ring(Ring(ranks=3)),
+        ring(Ring(ranks=3, jitter=0.3, discipline=Discipline.PRIORITY)),
+        pipeline(Pipeline()),
+        pipeline(Pipeline(stages=1)),
+        transformer(Transformer()),
+        transformer(Transformer(data=1, tensor=1, pipeline=4)),
+        layered(Layered(ranks=2)),
+    ],
+)
+def test_synthetic_graphs_are_lawful(graph: Graph) -> None:
+    assert check(graph) is graph
+
+
+def test_a_ring_takes_at_most_100_bytes_an_op() -> None:
+    graph = ring(Ring(ranks=8))
+    columns = [*vars(graph.ops).values(), *vars(graph.deps).values()]
+    assert sum(column.nbytes for column in columns) <= 100 * len(graph)
+
+
+def test_1f1b_runs_forwards_ahead_and_then_in_turn() -> None:
+    letters = {Phase.FORWARD: "F", Phase.BACKWARD: "B"}
+    job = Pipeline(stages=3, micro_batches=4)
+    shown = [
+        " ".join(f"{letters[phase]}{i}" for phase, i in one_f_one_b(stage, job))
+        for stage in range(3)
+    ]
+    assert shown == [
+        "F0 F1 F2 B0 F3 B1 B2 B3",
+        "F0 F1 B0 F2 B1 F3 B2 B3",
+        "F0 B0 F1 B1 F2 B2 F3 B3",
+    ]
+
+
+def test_a_transformer_reduces_activations_and_gradients() -> None:
+    graph = transformer(Transformer(data=2, pipeline=2, tensor=2, layers=4, micro_batches=4))
+    # 8 ranks * 2 layers a stage: 4 activations (2 forward, 2 backward) in each of 4 micro-batches
+    assert len(select(graph, "tensor~activations")) == 8 * 2 * 4 * 4
+    assert len(select(graph, "tensor~gradients")) == 8 * 2
+    assert {group.axis for group in graph.groups} == {"tensor", "data"}
+    assert (graph.ops.kind == OpKind.SEND).sum() == (graph.ops.kind == OpKind.RECV).sum() == 32
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Ring(ranks=1),
+        lambda: Ring(tensors=200),
+        lambda: Pipeline(stages=0),
+        lambda: Transformer(layers=5, pipeline=2),
+        lambda: Layered(width=0),
+    ],
+)
+def test_impossible_jobs_are_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(GraphError):
+        make()
