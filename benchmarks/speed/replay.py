@@ -21,7 +21,6 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
-
 from paceline.engine import native
 from paceline.graph import Discipline, Graph, Spread, select
 from paceline.graph.synthetic import Ring, folded_ring, ring

@@ -44,9 +44,9 @@ from paceline.weave.schedules import Schedule, schedule, schedules
 from paceline.weave.traffic import Rates, Traffic, predicted_s, total_traffic
 
 _LAZY = {
-    "Budget": "paceline.weave.autotune",
-    "autotune": "paceline.weave.autotune",
-    "program_of": "paceline.weave.autotune",
+    "Budget": "paceline.weave.tuner",
+    "autotune": "paceline.weave.tuner",
+    "program_of": "paceline.weave.tuner",
     "Cut": "paceline.weave.linear",
     "overlapped_linear": "paceline.weave.linear",
     "FusedStep": "paceline.weave.training",
