@@ -49,6 +49,7 @@ _LAZY = {
     "program_of": "paceline.weave.tuner",
     "Cut": "paceline.weave.linear",
     "overlapped_linear": "paceline.weave.linear",
+    "replayed_s": "paceline.weave.replayed",
     "FusedStep": "paceline.weave.training",
     "fused_step": "paceline.weave.training",
     "Lamb": "paceline.weave.torch_lamb",
