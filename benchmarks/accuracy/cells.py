@@ -133,11 +133,11 @@ def load() -> dict[str, dict[str, Any]]:
     return json.loads(KEPT.read_text()) if KEPT.exists() else {}
 
 
-def keep(cell: Cell, measured: dict[str, Any]) -> None:
+def keep(cell: Cell, measured: dict[str, Any], *, always: bool = False) -> None:
     """Keep a cell; of two measurements the steadier one stays."""
     kept = load()
     before = kept.get(cell.key)
-    if before is None or unsteadiness(measured) <= unsteadiness(before):
+    if always or before is None or unsteadiness(measured) <= unsteadiness(before):
         kept[cell.key] = measured
         KEPT.parent.mkdir(parents=True, exist_ok=True)
         KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")

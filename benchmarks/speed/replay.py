@@ -103,7 +103,21 @@ def edits(graph: Graph, count: int) -> dict[str, Any]:
             raise SystemExit("incremental replay differs from a full one")
         live.undo()
     spread = measure.spread(seconds)
-    return {"edit_ms_median": 1e3 * spread["median"], "edit_s": spread}
+    return {
+        "edit_ms_median": 1e3 * spread["median"],
+        "edit_s": spread,
+        **removals(live, count // 4, random),
+    }
+
+
+def removals(live: Live, count: int, random: np.random.Generator) -> dict[str, Any]:
+    """One random op taken out, up to the exact new step time."""
+    seconds = []
+    for _ in range(count):
+        seconds.append(timed(partial(live.remove, [int(random.integers(len(live.graph)))])))
+        live.undo()
+    spread = measure.spread(seconds)
+    return {"removal_ms_median": 1e3 * spread["median"], "removal_s": spread}
 
 
 def draws(graph: Graph, count: int) -> dict[str, Any]:

@@ -220,6 +220,12 @@ void bind_replay(nb::module_& m) {
                             Column<Time> dur) { new (self) Live(std::move(p), view(dur)); })
         .def("resize", [](Live& live, Column<Op> ops,
                           Column<Time> dur) { return live.resize(view(ops), view(dur)); })
+        .def("add", &Live::add)
+        .def("drop", &Live::drop)
+        .def("link", &Live::link)
+        .def("unlink", &Live::unlink)
+        .def("settle", &Live::settle)
+        .def("followers", [](const Live& live, Op op) { return live.followers(op); })
         .def("times", &live_times)
         .def_prop_ro("step", &Live::step)
         .def_prop_ro("bytes", &Live::bytes);
