@@ -7,6 +7,7 @@ from paceline.verify.prediction import (
     by_class,
     predict,
     predict_in_place,
+    tcp_share,
 )
 from paceline.verify.proof import Proof, prove, recorded_command
 from paceline.verify.verdict import Difference, Measured, Verdict, measured_run
@@ -25,4 +26,5 @@ __all__ = [
     "predict_in_place",
     "prove",
     "recorded_command",
+    "tcp_share",
 ]
