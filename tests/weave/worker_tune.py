@@ -10,10 +10,10 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from paceline.weave.autotune import Budget, autotune
 from paceline.weave.backend import Peers
 from paceline.weave.layout import Group
 from paceline.weave.programs import adam, mlp
+from paceline.weave.tuner import Budget, autotune
 
 
 def main(rank: int, ranks: int, meeting: str, folder: Path) -> None:
