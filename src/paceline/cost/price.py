@@ -40,8 +40,12 @@ class Prices:
 
     def __getitem__(self, op: int) -> Price:
         """One op's price, for reading."""
-        times = (float(column[op]) for column in (self.dur_ns, self.low_ns, self.high_ns))
-        return Price(*times, Basis(self.basis[op]))
+        return Price(
+            dur_ns=float(self.dur_ns[op]),
+            low_ns=float(self.low_ns[op]),
+            high_ns=float(self.high_ns[op]),
+            basis=Basis(self.basis[op]),
+        )
 
 
 def price(graph: Graph, cluster: Cluster, rates: Rates | None = None) -> Graph:
