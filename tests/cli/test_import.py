@@ -59,7 +59,7 @@ def test_show_tells_waiting_from_transfer_and_who_was_late(
     (group,) = told["groups"]
     assert (group["group"], group["waiting_ns"], group["transfer_ns"]) == ("dp", 50_000, 60_000)
     assert [row["rank"] for row in told["stragglers"]] == [1]
-    assert told["steps"] == {"number": [1], "lasted_ns": [100_000]}
+    assert told["steps"] == {"number": [1], "lasted_ns": [120_000]}
 
 
 def test_show_lists_each_collective(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ def main(rank: int, ranks: int, meeting: str, folder: Path) -> None:
         init_method=f"file://{meeting}",
         rank=rank,
         world_size=ranks,
-        timeout=timedelta(seconds=60),
+        timeout=timedelta(seconds=180),
     )
     group = Group.world(ranks)
     peers = Peers(rank, {group: None})

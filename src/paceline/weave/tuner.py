@@ -26,7 +26,8 @@ import torch.distributed as dist
 from paceline.weave import cache
 from paceline.weave.backend import Backend, Executable, Peers
 from paceline.weave.backends import backend, names, trial
-from paceline.weave.backends.probe import measured_rates
+from paceline.weave.backends.probe import measured_rates, settle
+from paceline.weave.backends.torch_collectives import device
 from paceline.weave.backends.trial import agrees, filled, numbers
 from paceline.weave.program import Program
 from paceline.weave.rules import WeaveError
@@ -219,8 +220,9 @@ class _Search:
                 dist.barrier()
                 begin = time.perf_counter()
                 entry.executable.run(self._numbers)
+                settle()
                 times[place][turn] = time.perf_counter() - begin
-        worst = torch.tensor(times, dtype=torch.float64)
+        worst = torch.tensor(times, dtype=torch.float64, device=device())
         dist.all_reduce(worst, dist.ReduceOp.MAX)
         found: list[list[float]] = worst.tolist()
         return found
@@ -284,6 +286,6 @@ def _pruned(row: Row, timed: list[Row]) -> Row:
 
 def _everyone(yes: bool) -> bool:
     """True on every rank where it is true on every rank."""
-    flag = torch.tensor([int(yes)])
+    flag = torch.tensor([int(yes)], device=device())
     dist.all_reduce(flag, dist.ReduceOp.MIN)
     return bool(flag.item())
