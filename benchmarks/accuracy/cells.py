@@ -126,7 +126,9 @@ def summary(cell: Cell, figures: dict[str, Any]) -> dict[str, Any]:
 def cluster(workers: int, mbit: int) -> Cluster:
     """So many hosts of one worker each around a switch, the same rate both ways."""
     hosts = tuple(Host(f"h{i}", DEVICE) for i in range(workers))
-    return Cluster(hosts, Link.both_ways(mbit * 1e6 / 8), transport=Transport(PAYLOAD_SHARE))
+    return Cluster(
+        hosts, Link.both_ways(mbit * 1e6 / 8), transport=Transport(efficiency=PAYLOAD_SHARE)
+    )
 
 
 def load() -> dict[str, dict[str, Any]]:

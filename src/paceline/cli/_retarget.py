@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from paceline.cluster import Cluster
     from paceline.cost.retarget import Target
     from paceline.graph import Graph
-    from paceline.verify import Prediction, SharedMachine
+    from paceline.verify import Prediction
 
 MIB = 1024 * 1024
 
@@ -32,7 +32,7 @@ class Wanted:
     graph: "Graph"
     cluster: "Cluster"
     target: "Target"
-    device: str = ""
+    cores: float = 0.0  # all workers share them, as in the lab; 0: each host has its own
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +49,8 @@ def add_target(parser: argparse.ArgumentParser) -> None:
                        help="the device recorded on (default epyc-2c)")  # fmt: skip
     group.add_argument("--exchange", choices=["all-reduce", "parameter-server"],
                        default="all-reduce", help="how gradients are shared")  # fmt: skip
+    group.add_argument("--cores", type=float, default=0.0, metavar="N",
+                       help="all workers share N cores of one machine, as in the lab")  # fmt: skip
 
 
 def asked(options: argparse.Namespace) -> bool:
@@ -79,7 +81,20 @@ def wanted(options: argparse.Namespace, graph: "Graph") -> Wanted:
         compute=_factor(options),
         exchange=Exchange(options.exchange),
     )
-    return Wanted(graph, cluster, target, options.device or "")
+    if options.cores:
+        cluster = over_tcp(cluster)
+    return Wanted(graph, cluster, target, options.cores)
+
+
+def over_tcp(cluster: "Cluster") -> "Cluster":
+    """With TCP's share of each rate, where the cluster file does not give one."""
+    from paceline.verify import tcp_share
+
+    transport = cluster.transport
+    if transport.efficiency != 1.0:
+        return cluster
+    share = tcp_share(transport.gso_max_segs)
+    return replace(cluster, transport=replace(transport, efficiency=share))
 
 
 def read_recording(path: str) -> "Graph":
@@ -92,11 +107,12 @@ def read_recording(path: str) -> "Graph":
     return build_run(folder) if raw and not (folder / GRAPH).exists() else read_graph(path)
 
 
-def predicted(asked_for: Wanted, machine: "SharedMachine | None" = None) -> "Prediction":
+def predicted(asked_for: Wanted) -> "Prediction":
     """Put the job together anew where its parts change; else price the graph where it stands."""
     from paceline.cost.retarget import Exchange, RetargetError, read_job
-    from paceline.verify import predict, predict_in_place
+    from paceline.verify import SharedMachine, predict, predict_in_place
 
+    machine = SharedMachine(asked_for.cores) if asked_for.cores else None
     target, graph = asked_for.target, asked_for.graph
     rebuilt = (
         target.workers not in (0, len(graph.ranks))

@@ -88,8 +88,9 @@ def _shared_links(
 def _refuse_folded(folded: FoldedGraph | None) -> None:
     if folded is not None:
         raise ReplayError(
-            f"a folded graph stands for {folded.ranks} ranks but draws {len(folded.representatives)}: "
-            "links cannot be shared with ranks that are not there; replay the whole graph instead"
+            f"a folded graph stands for {folded.ranks} ranks but draws "
+            f"{len(folded.representatives)}: links cannot be shared with ranks that are not there; "
+            "replay the whole graph instead"
         )
 
 
