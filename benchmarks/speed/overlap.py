@@ -6,7 +6,7 @@ core, the CPU work of both together (a transfer's copies and sums take the core 
 serial - bound_s, and `hidden_share` = (serial - overlapped) / (serial - bound_s). Beside it
 `hidden_share_of_shorter` = (serial - overlapped) / min(compute, communicate), as if the transfer
 took no CPU. Medians of interleaved rounds, of the slowest rank; the chunk count is the best.
-`hidden_share_of_fastest` is by the fastest round of each: what a machine without others' work gives.
+`hidden_share_of_fastest` is by the fastest round of each: nearer to a machine of one's own.
 """
 
 import json
@@ -18,7 +18,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
-
 from paceline.cluster import Cluster, Device, Host, Link, Transport
 from paceline.lab import Lab
 
