@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import measure  # noqa: E402
-
 from paceline.place.operators import Limits, problem_json, read_problem  # noqa: E402
 from paceline.place.operators.latency import starts  # noqa: E402
 from paceline.place.operators.schedule import of_split  # noqa: E402

@@ -116,9 +116,8 @@ nb::tuple replay_events(const Program& p, Column<Time> dur, Column<std::int32_t>
     Op finished = 0;
     {
         nb::gil_scoped_release unlocked;
-        for (auto* column : {&ready, &start, &end})
+        for (auto* column : {&ready, &end})  // what tells a stuck replay's ops apart
             std::fill_n(column->data.get(), p.ops, Time{kNone});
-        std::fill_n(previous.data.get(), p.ops, kNone);
         Timeline out{ready.span(), start.span(), end.span(), previous.span(), order.span(), {}};
         finished = run_events(p, dur.data(), priority.data(), out,
                               shared ? &shared->sharing : nullptr);

@@ -8,6 +8,7 @@ from paceline.cost import (
     SPREAD,
     Basis,
     CostError,
+    Curve,
     Efficiency,
     Fidelity,
     Library,
@@ -57,7 +58,9 @@ def test_every_price_has_an_interval_and_a_basis() -> None:
     assert (found.low_ns <= found.dur_ns).all()
     assert (found.dur_ns <= found.high_ns).all()
     assert [Basis(b) for b in found.basis[[1, 2]]] == [Basis.DATASHEET, Basis.RECORDED]
-    assert found.high_ns[1] == round(1000 * (1 + SPREAD[Basis.DATASHEET]))
+    one = found[1]
+    assert (one.dur_ns, one.basis) == (1000, Basis.DATASHEET)
+    assert one.high_ns == round(1000 * (1 + SPREAD[Basis.DATASHEET]))
 
 
 def test_both_fidelities_agree_where_nothing_is_shared() -> None:
@@ -80,3 +83,11 @@ def test_a_message_takes_one_links_time() -> None:
         b.op("activations", b.lane(rank=rank), UNPRICED, kind=kind, size_bytes=1_000_000,
              group=group, instance=instance)  # fmt: skip
     assert price(b.build(), PAIR, BARE).ops.dur_ns.tolist() == [1_000_000, 1_000_000]
+
+
+def test_measured_tables_win_and_say_so() -> None:
+    curve = Curve.through([0, 10**9], [5000, 6000])
+    rates = Rates(kernels={"kernel": curve}, calls={(Collective.ALL_REDUCE, 2): curve})
+    found = prices(drawn(flops=500_000_000), PAIR, rates)
+    assert found.dur_ns[[1, 3]].tolist() == [5500, 5008]
+    assert [Basis(b) for b in found.basis[[1, 3]]] == [Basis.MEASURED, Basis.MEASURED]

@@ -140,6 +140,18 @@ def test_zero_replaces_the_all_reduce_of_gradients() -> None:
     assert kinds == {0: ["ALL_REDUCE"], 1: ["ALL_GATHER", "REDUCE_SCATTER"]}
 
 
+def test_zero_three_gathers_every_layer_before_each_pass() -> None:
+    graph = drawn(Degrees(data=4), zero_stage=3).graph
+    gathers = np.flatnonzero(graph.ops.collective == Collective.ALL_GATHER)
+    assert len(gathers) == 8 * 2 * (32 // 4)  # layers, passes, micro-batches
+    dur = np.ones(len(graph), np.int64)
+    timeline = replay(graph, prices=dur)
+    waiting = np.isin(graph.deps.src, gathers)
+    owner = np.repeat(np.arange(len(graph)), np.diff(graph.deps.ptr))[waiting]
+    assert len(owner) == len(gathers)
+    assert (timeline.start_ns[owner] >= timeline.end_ns[graph.deps.src[waiting]]).all()
+
+
 @pytest.mark.parametrize(
     ("model", "degrees", "training", "message"),
     [

@@ -64,8 +64,8 @@ def test_a_synchronisation_drains_the_stream_and_keeps_only_its_own_time(gpu: Gr
 
 
 def test_time_between_ops_is_kept_so_that_the_replay_equals_the_recording(gpu: Graph) -> None:
-    assert replay(gpu).step_ns == 85_000
-    assert replay(gpu, engine=Engine.REFERENCE).step_ns == 85_000
+    assert replay(gpu).step_ns == 100_000
+    assert replay(gpu, engine=Engine.REFERENCE).step_ns == 100_000
     assert len(named(gpu, "between ops")) >= 1
 
 
@@ -139,7 +139,7 @@ def test_a_collective_is_one_instance_whose_transfer_begins_with_its_last_member
     assert (met.collective, met.group, met.ranks) == ("all_reduce", "dp", (0, 1))
     assert (met.size_bytes, met.skew_ns, met.transfer_ns) == (4000, 50_000, 30_000)
     assert (met.waiting_ns, met.late_rank) == (50_000, 1)
-    assert replay(graph).step_ns == 100_000
+    assert replay(graph).step_ns == 120_000
 
 
 def test_the_same_job_in_another_order_of_files_is_the_same_graph(

@@ -1,4 +1,4 @@
-"""The scan of Chrome-format JSON: the native one equals the plain one, damaged events are mended."""
+"""The scan of Chrome-format JSON: native equals plain, damaged events are mended."""
 
 import json
 from dataclasses import fields

@@ -32,7 +32,7 @@ class Wanted:
     graph: "Graph"
     cluster: "Cluster"
     target: "Target"
-    device: str = ""
+    machine: "SharedMachine | None" = None  # its cores are shared by all workers, as in the lab
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +49,10 @@ def add_target(parser: argparse.ArgumentParser) -> None:
                        help="the device recorded on (default epyc-2c)")  # fmt: skip
     group.add_argument("--exchange", choices=["all-reduce", "parameter-server"],
                        default="all-reduce", help="how gradients are shared")  # fmt: skip
+    group.add_argument("--cores", type=float, default=0.0, metavar="N",
+                       help="all workers share N cores of one machine, as in the lab")  # fmt: skip
+    group.add_argument("--cpu-ns-per-byte", type=float, metavar="NS",
+                       help="processor time of a byte sent (paceline lab calibrate)")  # fmt: skip
 
 
 def asked(options: argparse.Namespace) -> bool:
@@ -79,7 +83,20 @@ def wanted(options: argparse.Namespace, graph: "Graph") -> Wanted:
         compute=_factor(options),
         exchange=Exchange(options.exchange),
     )
-    return Wanted(graph, cluster, target, options.device or "")
+    if options.cores:
+        cluster = over_tcp(cluster)
+    return Wanted(graph, cluster, target, _machine(options))
+
+
+def over_tcp(cluster: "Cluster") -> "Cluster":
+    """With TCP's share of each rate, where the cluster file does not give one."""
+    from paceline.verify import tcp_share
+
+    transport = cluster.transport
+    if transport.efficiency != 1.0:
+        return cluster
+    share = tcp_share(transport.gso_max_segs)
+    return replace(cluster, transport=replace(transport, efficiency=share))
 
 
 def read_recording(path: str) -> "Graph":
@@ -92,12 +109,12 @@ def read_recording(path: str) -> "Graph":
     return build_run(folder) if raw and not (folder / GRAPH).exists() else read_graph(path)
 
 
-def predicted(asked_for: Wanted, machine: "SharedMachine | None" = None) -> "Prediction":
+def predicted(asked_for: Wanted) -> "Prediction":
     """Put the job together anew where its parts change; else price the graph where it stands."""
     from paceline.cost.retarget import Exchange, RetargetError, read_job
     from paceline.verify import predict, predict_in_place
 
-    target, graph = asked_for.target, asked_for.graph
+    target, graph, machine = asked_for.target, asked_for.graph, asked_for.machine
     rebuilt = (
         target.workers not in (0, len(graph.ranks))
         or target.bucket_bytes > 0
@@ -135,6 +152,16 @@ def prediction_lines(found: "Prediction") -> list[str]:
 
 def ms(value_ns: float) -> str:
     return f"{value_ns / 1e6:,.1f} ms"
+
+
+def _machine(options: argparse.Namespace) -> "SharedMachine | None":
+    from paceline.verify import SharedMachine
+
+    if not options.cores:
+        return None
+    machine = SharedMachine(options.cores)
+    cost = options.cpu_ns_per_byte
+    return machine if cost is None else replace(machine, cpu_ns_per_byte=cost)
 
 
 def _factor(options: argparse.Namespace) -> float:

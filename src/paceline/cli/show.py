@@ -5,6 +5,7 @@ GRAPH is a folder written by Paceline, a run that holds one, or Chakra traces.
 
 import argparse
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from paceline.cli import Shown
@@ -22,14 +23,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.graph.formats import read_graph
+    from paceline.record.runs import open_run
     from paceline.replay import replay
     from paceline.report import summarise, working
     from paceline.report.run import summarise_run
     from paceline.report.text import collectives_table, show_run, show_summary
 
     with working(f"replaying {options.graph}"):
-        timeline = replay(read_graph(options.graph))
+        timeline = replay(open_run(Path(options.graph)))
         summary, run = summarise(timeline, options.top), summarise_run(timeline)
 
     def render(console: Any) -> None:

@@ -39,17 +39,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.verify import Proof, SharedMachine, Verdict, prove, recorded_command
+    from paceline.verify import Proof, Verdict, prove, recorded_command
 
     _require_provable(options)
+    options.cores = options.cores or float(len(os.sched_getaffinity(0)))
     asked_for = wanted(options, read_recording(options.graph))
     workers = asked_for.target.workers or len(asked_for.graph.ranks)
     cluster = asked_for.cluster
     if cluster.workers != workers:
         cluster = cluster.with_workers(workers)
-    machine = SharedMachine(float(len(os.sched_getaffinity(0))))
     command = tuple(options.job) or recorded_command(Path(options.graph))
-    guess = predicted(replace(asked_for, cluster=cluster), machine)
+    guess = predicted(replace(asked_for, cluster=cluster))
     proof = Proof(command, cluster, options.steps, options.timeout)
     verdict = Verdict(guess, prove(proof, os.environ, options.keep))
     return Shown(verdict_data(verdict), lambda console: _render(verdict, console))

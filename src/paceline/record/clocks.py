@@ -9,8 +9,9 @@ The offset is a line in t (clocks drift), so all bounds together leave a convex 
 lowest and highest value at both ends of the recording are the reported interval, and the middle
 line is taken; if the zero line is among them, it is: ranks of one host share a clock.
 
-Members of a collective also end at nearly the same moment. A robust line through the differences of
-their ends, give or take three median deviations, narrows the set where it agrees with the bounds.
+Members of a collective that devices run also end at nearly the same moment. A robust line through
+the differences of their ends, give or take three median deviations, narrows the set where it agrees
+with the bounds. Not so on hosts: threads that queue for a core end late, always the same ones.
 """
 
 from collections.abc import Sequence

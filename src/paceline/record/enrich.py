@@ -13,6 +13,7 @@ import numpy as np
 from paceline.graph import NONE, Collective, LaneKind
 from paceline.record.final_wait import final_waits
 from paceline.record.findings import stacked
+from paceline.record.layers import with_layers
 from paceline.record.sidecar import Collective as Issued
 from paceline.record.sidecar import Group, Host, Sidecar, Wait
 from paceline.record.spelling import collective_of, dtype_of
@@ -33,8 +34,9 @@ EARLY_NS: Final = 5_000
 Python, the trace's in C++."""
 
 
-def enrich(trace: Trace, sidecar: Sidecar) -> Trace:
-    """The trace with groups, collectives and messages as the recorder saw them."""
+def enrich(trace: Trace, sidecar: Sidecar, detail: Trace | None = None) -> Trace:
+    """The trace with groups, collectives and messages as the recorder saw them, and, with the
+    trace of the detail step, the module of each op."""
     issued = _in_window(trace, sidecar.of(Issued))
     trace = _without_calling_thread_transfers(trace)
     trace, added = _with_own_events(trace, [record for record in issued if record.end_ns])
@@ -56,6 +58,7 @@ def enrich(trace: Trace, sidecar: Sidecar) -> Trace:
     ended = _ended_by_waits(
         whole, sidecar, [(event_of[r.order], r) for r in issued if r.order in event_of]
     )
+    ended = ended if detail is None else with_layers(ended, sidecar, detail)
     return ended.noting(*_notes(sidecar, lost))
 
 

@@ -1,9 +1,8 @@
-"""DDP's wait for all buckets at the end of backward, which no range labels: the longest stretch in
-which the thread did nothing, after the last bucket was sent."""
+"""DDP's wait for all buckets at the end of backward, which no range labels: of the stretches in
+which the thread did nothing, the one that lies longest within the last transfer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -31,9 +30,10 @@ def final_waits(view: RankView, issued: Sequence[tuple[int, Issued]]) -> Iterato
         lane = view.thread_lane(call.thread)
         if not call.synced or not sent or lane == NONE:
             continue
-        last = max(record.enqueue_end_ns or record.enqueue_ns for _, record in sent)
-        begin, end = _longest_quiet(beats(view, lane), last, call.end_ns)
-        yield FinalWait(lane, begin, end, tuple(event for event, _ in sent))
+        rows = tuple(event for event, _ in sent)
+        since = max(record.enqueue_end_ns or record.enqueue_ns for _, record in sent)
+        begin, end = _quiet_during(view, lane, max(rows, key=_end_in(view)), since, call.end_ns)
+        yield FinalWait(lane, begin, end, rows)
 
 
 def beats(view: RankView, lane: int) -> Int64:
@@ -47,9 +47,16 @@ def _sent_in(record: Issued, call: Backward) -> bool:
     return record.bucket >= 0 and call.begin_ns <= record.enqueue_ns <= call.end_ns
 
 
-def _longest_quiet(moments: Int64, since: int, until: int) -> tuple[int, int]:
-    """The longest time between two beats, or from the last beat to `until`."""
-    inside: Any = moments[(moments > since) & (moments < until)]
-    edges = np.concatenate([[since], inside, [until]])
-    at = int(np.argmax(np.diff(edges)))
+def _end_in(view: RankView) -> Callable[[int], int]:
+    return lambda event: int(view.trace.events.end_ns[event])
+
+
+def _quiet_during(view: RankView, lane: int, event: int, since: int, until: int) -> tuple[int, int]:
+    """The time between two beats of the lane that overlaps the transfer longest."""
+    moments, events = beats(view, lane), view.trace.events
+    inside = moments[(moments > since) & (moments < until)]
+    edges = np.concatenate([[since], inside, [max(since, until)]])
+    begins = np.maximum(edges[:-1], events.start_ns[event])
+    ends = np.minimum(edges[1:], events.end_ns[event])
+    at = int(np.argmax(ends - begins))
     return int(edges[at]), int(edges[at + 1])

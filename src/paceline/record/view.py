@@ -26,11 +26,20 @@ class RankView:
 
     @cached_property
     def origin_ns(self) -> int:
-        return int(self.trace.events.start_ns.min())
+        """The first moment that the trace or its steps speak of."""
+        marked: list[int] = self.trace.steps.start_ns.tolist()
+        told = [step.begin_ns for step in self.recorded_steps]
+        return min([int(self.trace.events.start_ns.min()), *marked, *told])
+
+    @cached_property
+    def last_ns(self) -> int:
+        marked: list[int] = self.trace.steps.end_ns.tolist()
+        told = [step.end_ns for step in self.recorded_steps]
+        return max([int(self.trace.events.end_ns.max()), *marked, *told])
 
     @cached_property
     def span_ns(self) -> int:
-        return int(self.trace.events.end_ns.max()) - self.origin_ns + 2
+        return self.last_ns - self.origin_ns + 2
 
     def key(self, lane: Whole, at_ns: Int64) -> Int64:
         """One number that orders (lane, moment) pairs; moments outside the trace are clipped."""

@@ -44,6 +44,7 @@ class Call:
     size_bytes: int
     dtype: DType
     bucket: int = NONE  # of `Job.buckets`, where it reduces gradients
+    dur_ns: int = 0  # recorded, the median over steps
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Job:
     calls: tuple[Call, ...]
     parameters: tuple[tuple[str, int], ...]  # name and bytes of its gradient
     buckets: tuple[tuple[int, ...], ...]  # parameters of each gradient bucket, in call order
+    plain_ns: int = 0  # a step without instruments; 0: not recorded
 
     @property
     def ready_order(self) -> tuple[int, ...]:
@@ -74,6 +76,7 @@ def read_job(graph: Graph) -> Job:
         calls=calls,
         parameters=parameters,
         buckets=_buckets(graph, parameters, calls),
+        plain_ns=int(graph.meta.get("plain_step_ns", 0)),
     )
 
 
@@ -210,8 +213,8 @@ def _waits(threads: Sequence[_Thread], shape: Shape, calls: Sequence[Call]) -> d
     for thread in threads:
         for step in thread.steps:
             if thread.shape(step) == shape:
-                for call, place in thread.waits(step).items():
-                    places.setdefault(call, Counter())[place] += 1
+                for waited, place in thread.waits(step).items():
+                    places.setdefault(waited, Counter())[place] += 1
     found: dict[int, list[int]] = {}
     for number, call in enumerate(calls):
         seen = places[number].most_common(1)[0][0] if number in places else len(shape)
@@ -249,12 +252,16 @@ def _calls(graph: Graph, thread: _Thread, shape: Shape) -> tuple[Call, ...]:
     sizes = [sum(_bytes_of(parameters, bucket)) for bucket in graph.meta.get("buckets", ())]
     found: list[Call] = []
     used = 0
-    for op in thread.calls(step):
+    took = np.median(
+        [graph.ops.dur_ns[thread.calls(s)] for s in thread.steps if thread.shape(s) == shape],
+        axis=0,
+    )
+    for op, dur in zip(thread.calls(step), took):
         collective, size = Collective(graph.ops.collective[op]), int(graph.ops.size_bytes[op])
         reduces = collective is Collective.ALL_REDUCE and used < len(sizes) and bool(gradients)
         bucket = used if reduces and size == sizes[used] else NONE
         used += bucket != NONE
-        found.append(Call(collective, size, DType(graph.ops.dtype[op]), bucket))
+        found.append(Call(collective, size, DType(graph.ops.dtype[op]), bucket, round(dur)))
     return tuple(found)
 
 

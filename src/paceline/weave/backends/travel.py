@@ -13,8 +13,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from paceline.weave.backends.prompt_threads import prompt_threads
-
 
 @dataclass(frozen=True)
 class Chunking:
@@ -82,7 +80,6 @@ class _Exchange:
             for number, part in enumerate(self._arriving)
         ]
         self._going: list[Any] = []
-        prompt_threads()
 
     def start(self, number: int, out: Any) -> None:
         self._going.append(dist.isend(out, self._peer, group=self._group, tag=number))

@@ -41,7 +41,7 @@ def main(name: str, rank: int, ranks: int, folder: str, line: Connection) -> Non
         init_method=f"file://{folder}/meeting",
         rank=rank,
         world_size=ranks,
-        timeout=timedelta(seconds=60),
+        timeout=timedelta(seconds=180),
     )
     answers: dict[str, Callable[[Any], Any]] = {
         "check": lambda cases: _first_wrong(name, rank, cases),

@@ -76,6 +76,9 @@ class _Writer:
             if type(statement.op) not in _EMIT:
                 word = ops.word_of(statement.op)
                 raise WeaveError(f"{statement.name} ({word}) needs more than one block's elements")
+            if statement.type.dtype not in (*TRITON, DType.BOOL):
+                known = ", ".join(d.name for d in TRITON)
+                raise WeaveError(f"kernels compute {known}, not {statement.type.dtype.name}")
             if len(statement.type.shape) != 1:
                 shape = list(statement.type.shape)
                 raise WeaveError(f"{statement.name} of shape {shape}: kernels take vectors")
@@ -92,12 +95,11 @@ class _Writer:
             raise WeaveError(f"{statement.name} reduces {source}: kernels sum Partial inputs")
         self._peers[source] = None
         kind = TRITON[statement.type.dtype]
-        compute = self._compute(statement.type.dtype)
         self._lines += [
-            f"{statement.name} = tl.zeros([BLOCK], {compute})",
+            f"{statement.name} = tl.zeros([BLOCK], tl.float32)",
             "for rank in tl.static_range(RANKS):",
             f"    peer = tl.load({source}_peers + rank).to(tl.pointer_type({kind}))",
-            f"    {statement.name} += tl.load(peer + at, mask=inside, other=0.0).to({compute})",
+            f"    {statement.name} += tl.load(peer + at, mask=inside, other=0.0).to(tl.float32)",
         ]
         self._round(statement)
 
@@ -178,9 +180,8 @@ class _Writer:
 
     def _load(self, name: str, source: str, where: str) -> None:
         self._own[source] = None
-        compute = self._compute(self._program[source].type.dtype)
         self._lines.append(
-            f"{name} = tl.load({source}_own + {where}, mask=inside, other=0.0).to({compute})"
+            f"{name} = tl.load({source}_own + {where}, mask=inside, other=0.0).to(tl.float32)"
         )
 
     def _assign(self, statement: Statement, expression: str) -> None:
@@ -191,13 +192,6 @@ class _Writer:
         name, dtype = statement.name, statement.type.dtype
         if dtype in _HALF:
             self._lines.append(f"{name} = {name}.to({TRITON[dtype]}).to(tl.float32)")
-
-    def _compute(self, dtype: DType) -> str:
-        if dtype not in TRITON:
-            raise WeaveError(
-                f"kernels compute {', '.join(d.name for d in TRITON)}, not {dtype.name}"
-            )
-        return "tl.float32" if dtype in _HALF else TRITON[dtype]
 
     def _is_input(self, name: str) -> bool:
         return isinstance(self._program[name].op, ops.Input)

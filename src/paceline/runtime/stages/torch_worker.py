@@ -1,0 +1,161 @@
+"""A worker of a pipeline: one stage, trained batch after batch under a schedule.
+
+    worker = Worker(Job(PipelineSchedule.TWO_BUFFERED, microbatches=4), seat, part, Adam(...), data)
+    losses = worker.train(batches=100)
+
+GPipe and 1F1B flush at the end of each batch. 2BW does not: its stages run on into the next batch
+with the older of two weight versions (PipeDream-2BW, Narayanan et al. 2021), until `train` ends.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from paceline.runtime.stages.schedule import (
+    PipelineSchedule,
+    Shape,
+    Task,
+    Work,
+    check,
+    tasks,
+    version_used,
+    versions_kept,
+)
+from paceline.runtime.stages.torch_links import Groups, Inbox, Outbox, Seat, groups
+from paceline.runtime.stages.torch_stage import Loss, Piece, Stage
+from paceline.runtime.stages.torch_versions import WeightVersions
+
+
+class Data(Protocol):
+    """Micro-batches by number, counted from the start of training (of this replica's share)."""
+
+    def inputs(self, microbatch: int) -> Tensor: ...
+
+    def targets(self, microbatch: int) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """How the pipeline works."""
+
+    schedule: PipelineSchedule
+    microbatches: int
+    recompute: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """This worker's stage of the model, and the loss, which the last stage computes."""
+
+    module: nn.Module
+    loss: Loss
+
+
+Watch = Callable[[Task], None]
+
+
+class Worker:
+    """Runs one stage; every worker of the job makes one and calls `train` alike."""
+
+    def __init__(
+        self,
+        job: Job,
+        seat: Seat,
+        part: Part,
+        optimizer: torch.optim.Optimizer,
+        data: Data,
+        *,
+        among: Groups | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        check(job.schedule, Shape(seat.stages, job.microbatches))
+        self.job, self.seat, self.optimizer, self.module = job, seat, optimizer, part.module
+        self.batches_done = 0
+        self.versions = WeightVersions(part.module, versions_kept(job.schedule))
+        self._data, self._watch = data, watch
+        self._stage = Stage(
+            Piece(
+                part.module,
+                part.loss if seat.last else None,
+                1 / job.microbatches,
+                job.recompute,
+            )
+        )
+        self._device = next((p.device for p in part.module.parameters()), torch.device("cpu"))
+        self._among = among or groups(seat)
+        self._connect()
+        self._losses: list[float] = []
+
+    def train(self, batches: int) -> list[float]:
+        """Train on the next batches; the mean loss of each on the last stage, nothing elsewhere."""
+        shape = Shape(self.seat.stages, self.job.microbatches)
+        first, self._losses = self.batches_done * self.job.microbatches, []
+        self._expect(batches * self.job.microbatches)
+        for task in tasks(self.job.schedule, shape, self.seat.stage, batches):
+            _DO[task.work](self, first + task.microbatch)
+            if self._watch is not None:
+                self._watch(task)
+        self._after.drain()
+        self._before.drain()
+        size = self.job.microbatches
+        return [sum(self._losses[i : i + size]) / size for i in range(0, len(self._losses), size)]
+
+    def _connect(self) -> None:
+        above, below, among = self.seat.rank - 1, self.seat.rank + 1, self._among
+        self._from_before, self._before = Inbox(above, among.down), Outbox(above, among.up)
+        self._from_after, self._after = Inbox(below, among.up), Outbox(below, among.down)
+
+    def _expect(self, microbatches: int) -> None:
+        self._from_before.expect(0 if self.seat.first else microbatches)
+        self._from_after.expect(0 if self.seat.last else microbatches)
+
+    def _forward(self, microbatch: int) -> None:
+        if self.seat.first:
+            given = self._data.inputs(microbatch)
+        else:
+            given = self._from_before.take(self._device).requires_grad_()
+        target = self._data.targets(microbatch) if self.seat.last else None
+        made = self._stage.forward(
+            microbatch, given, self.versions.leaves(self._version(microbatch)), target
+        )
+        if self.seat.last:
+            self._losses.append(made.item())
+        else:
+            self._from_after.learn(made)
+            self._after.send(made, announce=True)
+
+    def _backward(self, microbatch: int) -> None:
+        gradient = None if self.seat.last else self._from_after.take(self._device)
+        passed = self._stage.backward(microbatch, gradient)
+        if not self.seat.first:
+            assert passed is not None, "a stage must use its input"
+            self._before.send(passed)
+
+    def _update(self, microbatch: int) -> None:
+        used = self._version(microbatch)
+        if self.seat.replicas > 1:
+            self._average(self.versions.gradients(used))
+        self.versions.update(self.optimizer, used)
+        self.batches_done += 1
+
+    def _average(self, gradients: list[Tensor]) -> None:
+        """One all-reduce a batch over the replicas of this stage."""
+        whole = torch.cat([g.flatten() for g in gradients])
+        dist.all_reduce(whole, group=self._among.replicas)
+        whole /= self.seat.replicas
+        parts = whole.split([g.numel() for g in gradients])
+        torch._foreach_copy_(gradients, [p.view_as(g) for p, g in zip(parts, gradients)])
+
+    def _version(self, microbatch: int) -> int:
+        return version_used(self.job.schedule, microbatch, self.job.microbatches)
+
+
+_DO: dict[Work, Callable[[Worker, int], None]] = {
+    Work.FORWARD: Worker._forward,
+    Work.BACKWARD: Worker._backward,
+    Work.UPDATE: Worker._update,
+}
