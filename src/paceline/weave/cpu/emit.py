@@ -23,11 +23,12 @@ _RUNTIME = Path(__file__).with_name("kernel_runtime.hpp")
 
 @dataclass(frozen=True)
 class Tunables:
-    """What may be tuned without changing a result's bits."""
+    """What may be tuned without changing what is computed; only sums fold by `chunk`."""
 
     chunk: int = 16384  # elements a rank takes at a time; its streams should fit the L2 cache
     stream_peers: bool = True  # non-temporal stores to other ranks' copies
     stream_own: bool = False  # and to what this rank has just read
+    peers_first: bool = False  # order of the stores: others' copies before this rank's own
     prefetch: int = 0  # elements ahead; 0 leaves it to the hardware
     unroll: int = 1
 
@@ -281,9 +282,12 @@ class _Writer:
         if slot.copies == 1:
             yield f"    S::{own}(buffers[{slot.first}], i, {value});"
             return
-        yield f"    S::{own}(buffers[{slot.first} + rank], i, {value});"
-        yield f"    for (int r = 1; r < {self.size}; ++r)"
-        yield f"        S::{peer}(buffers[{slot.first} + (rank + r) % {self.size}], i, {value});"
+        stores = [
+            f"    S::{own}(buffers[{slot.first} + rank], i, {value});",
+            f"    for (int r = 1; r < {self.size}; ++r) "
+            f"S::{peer}(buffers[{slot.first} + (rank + r) % {self.size}], i, {value});",
+        ]
+        yield from reversed(stores) if self.tunables.peers_first else stores
 
     def _compute(self, s: Statement) -> Iterator[str]:
         n = self.ids[s.name]
