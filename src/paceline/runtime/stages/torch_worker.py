@@ -105,16 +105,9 @@ class Worker:
         return [sum(self._losses[i : i + size]) / size for i in range(0, len(self._losses), size)]
 
     def _connect(self) -> None:
-        room = self.seat.stages + 1  # no stage is ever further ahead, so no send can block a cycle
-        above, below = self.seat.rank - 1, self.seat.rank + 1
-        self._from_before, self._before = (
-            Inbox(above, self._among.down),
-            Outbox(above, self._among.up, room),
-        )
-        self._from_after, self._after = (
-            Inbox(below, self._among.up),
-            Outbox(below, self._among.down, room),
-        )
+        above, below, among = self.seat.rank - 1, self.seat.rank + 1, self._among
+        self._from_before, self._before = Inbox(above, among.down), Outbox(above, among.up)
+        self._from_after, self._after = Inbox(below, among.up), Outbox(below, among.down)
 
     def _expect(self, microbatches: int) -> None:
         self._from_before.expect(0 if self.seat.first else microbatches)
