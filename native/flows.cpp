@@ -9,7 +9,8 @@ SharedLinks::SharedLinks(const FlowTable& table)
     : t_(table), state_(table.flows()), on_(table.capacity.size()), place_(table.link.size()),
       link_seen_(table.capacity.size()), flow_seen_(table.flows()),
       room_(table.capacity.size()), weights_(table.capacity.size()),
-      open_(table.capacity.size()), settled_(table.flows()) {}
+      open_(table.capacity.size()), members_(table.capacity.size()),
+      settled_(table.flows()) {}
 
 void SharedLinks::begin(Op flow, Time now) {
     State& s = state_[flow];
@@ -110,7 +111,6 @@ void SharedLinks::gather(Op link) {
             }
         }
     }
-    std::sort(links_.begin(), links_.end());
     std::sort(flows_.begin(), flows_.end());
 }
 
@@ -119,29 +119,33 @@ void SharedLinks::share(Time now) {
         room_[link] = t_.capacity[link];
         weights_[link] = 0;
         open_[link] = 0;
+        members_[link].clear();
     }
     for (const Op flow : flows_) {
         settled_[flow] = 0;
         for (auto i = t_.link_ptr[flow]; i < t_.link_ptr[flow + 1]; ++i) {
             weights_[t_.link[i]] += t_.weight[i];
             ++open_[t_.link[i]];
+            members_[t_.link[i]].push_back(flow);
         }
     }
+    // Levels only rise while flows are settled: what lies in the heap is a lower bound.
+    levels_.clear();
+    for (const Op link : links_)
+        if (open_[link]) levels_.emplace_back(level(link), link);
+    std::make_heap(levels_.begin(), levels_.end(), std::greater<>());
     for (std::size_t left = flows_.size(); left > 0;) {
-        Op full = kNone;
-        double least = 0;
-        for (const Op link : links_) {
-            if (open_[link] == 0) continue;
-            const double level = std::max(room_[link], 0.0) / weights_[link];
-            if (full == kNone || level < least) {
-                full = link;
-                least = level;
-            }
+        std::pop_heap(levels_.begin(), levels_.end(), std::greater<>());
+        const auto [bound, full] = levels_.back();
+        levels_.pop_back();
+        if (open_[full] == 0) continue;
+        const double least = level(full);
+        if (least > bound) {
+            levels_.emplace_back(least, full);
+            std::push_heap(levels_.begin(), levels_.end(), std::greater<>());
+            continue;
         }
-        if (full == kNone) break;
-        auto members = on_[full];
-        std::sort(members.begin(), members.end());
-        for (const Op flow : members) {
+        for (const Op flow : members_[full]) {
             if (settled_[flow]) continue;
             settled_[flow] = 1;
             --left;
@@ -154,6 +158,10 @@ void SharedLinks::share(Time now) {
             }
         }
     }
+}
+
+double SharedLinks::level(Op link) const {
+    return std::max(room_[link], 0.0) / weights_[link];
 }
 
 void SharedLinks::set_rate(Op flow, double rate, Time now) {

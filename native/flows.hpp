@@ -8,6 +8,7 @@
 
 #include <queue>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "replay.hpp"
@@ -53,6 +54,7 @@ class SharedLinks {
     void touch(Op flow);
     void gather(Op link);
     void share(Time now);
+    double level(Op link) const;
     void set_rate(Op flow, double rate, Time now);
     bool stale(const Due& due) const;
 
@@ -67,6 +69,8 @@ class SharedLinks {
     std::vector<Op> shared_;                 // links of all components of this settling
     std::vector<double> room_, weights_;     // of each link
     std::vector<Op> open_;                   // unsettled flows on each link
+    std::vector<std::vector<Op>> members_;   // all flows of the component on each link, ascending
+    std::vector<std::pair<double, Op>> levels_;  // heap
     std::vector<std::uint8_t> settled_;
 };
 

@@ -159,18 +159,21 @@ class Walk {
             open_[e] = inside < t_.pin_count[e];
             if (inside && open_[e]) cut += p_.weight[e];
         }
-        bool any = false;
+        useful_.clear();
         for (int c = 0; c <= p_.cpus; ++c)
             for (int a = 0; a <= p_.accelerators; ++a) {
                 const bool fits =
                     run_.fits(c, a, t_.work[ideal], cut) &&
                     run_.fits(p_.cpus - c, p_.accelerators - a, t_.total() - t_.work[ideal], cut);
                 alive_[c * run_.columns_ + a] = fits ? run_.bound_ : -kNever;
-                any |= fits;
+                if (fits) useful_.push_back(c * run_.columns_ + a);
             }
-        return any;
+        return !useful_.empty();
     }
-    void lower_cap() { cap_ = *std::max_element(state_.begin(), state_.end()); }
+    void lower_cap() {
+        cap_ = -kNever;
+        for (const int s : useful_) cap_ = std::max(cap_, state_[s]);
+    }
 
     void descend(int32_t ideal, int32_t below, const Sums& sums) {
         const Ideals& ideals = t_.ideals;
@@ -220,15 +223,12 @@ class Walk {
         const double* from = run_.row(sub);
         const int skip = on_cpu ? run_.columns_ : replicas;
         bool better = false;
-        for (int c = on_cpu; c <= p_.cpus; ++c)
-            for (int a = on_cpu ? 0 : replicas; a <= p_.accelerators; ++a) {
-                const int s = c * run_.columns_ + a;
-                const double value = run_.joined(from[s - skip], load);
-                if (value < state_[s]) {
-                    state_[s] = value;
-                    better = true;
-                }
-            }
+        for (const int s : useful_) {
+            if ((on_cpu ? s : s % run_.columns_) < skip) continue;
+            const double value = run_.joined(from[s - skip], load);
+            better |= value < state_[s];
+            state_[s] = std::min(value, state_[s]);
+        }
         if (better) lower_cap();
     }
     void check(int32_t sub, double load, bool on_cpu, int replicas) {
@@ -255,6 +255,7 @@ class Walk {
     std::vector<int32_t> met_;       // members of each hyperedge that have left
     std::vector<uint8_t> open_;      // has the hyperedge members outside the ideal?
     std::vector<double> state_, alive_;
+    std::vector<int32_t> useful_;    // states that may lie on a path better than the bound
     double cap_ = 0;                 // loads from here on help no state of this ideal
     int64_t seen_ = 0;
     double wanted_ = 0;

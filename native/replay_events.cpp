@@ -9,15 +9,14 @@
 namespace paceline {
 namespace {
 
-struct Waiting {
-    std::int32_t priority;
-    Op op;
-    Time since;
-    bool operator>(const Waiting& o) const {
-        if (priority != o.priority) return priority > o.priority;
-        return since != o.since ? since > o.since : op > o.op;
-    }
-};
+// (priority, since, op) as one number that compares as they do in turn: without branches.
+using Waiting = unsigned __int128;
+
+Waiting waiting(std::int32_t priority, Time since, Op op) {
+    const auto biased = static_cast<std::uint32_t>(priority) ^ 0x80000000u;
+    return static_cast<Waiting>(biased) << 96 | static_cast<Waiting>(since) << 32 |
+           static_cast<std::uint32_t>(op);
+}
 
 struct Lane {
     Op running = kNone;  // it has arrived and not ended
@@ -89,7 +88,7 @@ class Engine {
     }
 
     void becomes_ready(Op op, Op lane, Time now) {
-        if (!lanes_[lane].recorded) lanes_[lane].waiting.push({priority_[op], op, now});
+        if (!lanes_[lane].recorded) lanes_[lane].waiting.push(waiting(priority_[op], now, op));
         touch(lane);
     }
 
@@ -136,7 +135,7 @@ class Engine {
             op = p_.queue.item[lane.cursor++];
         } else {
             if (lane.waiting.empty()) return kNone;
-            op = lane.waiting.top().op;
+            op = static_cast<Op>(static_cast<std::uint32_t>(lane.waiting.top()));
             lane.waiting.pop();
         }
         out_.ready[op] = now;

@@ -37,23 +37,124 @@ std::size_t Live::resize(std::span<const Op> ops, std::span<const Time> dur) {
         dur_[at] = dur[i];
         mark(at);
     }
+    return settle();
+}
+
+std::size_t Live::settle() {
     std::size_t revisited = 0;
-    for (std::size_t word = 0; word < dirty_.size(); ++word)
-        while (dirty_[word] != 0) {  // what is marked on the way lies further on
-            const int bit = std::countr_zero(dirty_[word]);
-            dirty_[word] &= dirty_[word] - 1;
-            revisited += revisit(static_cast<Op>(word * 64 + bit));
+    for (cursor_ = 0; cursor_ < dirty_.size();) {
+        std::uint64_t& word = dirty_[cursor_];
+        if (word == 0) {
+            ++cursor_;
+            continue;
         }
+        const auto at = static_cast<Op>(cursor_ * 64 + std::countr_zero(word));
+        word &= word - 1;
+        revisited += revisit(at);
+    }
     return revisited;
 }
 
-std::size_t Live::revisit(Op at) {
+Op Live::add(Time dur) {
+    const Op at = static_cast<Op>(position_.size());
+    position_.push_back(at);
+    dur_.push_back(dur);
+    end_.push_back(0);
+    if (!run_of_.empty()) run_of_.push_back(kNone);
+    if (dirty_.size() * 64 < position_.size()) dirty_.push_back(0);
+    changed(at);
+    mark(at);
+    return at;
+}
+
+void Live::drop() {
+    const Op at = static_cast<Op>(position_.size()) - 1;
+    changed_.erase(at);
+    dirty_[static_cast<std::size_t>(at) >> 6] &= ~(1ull << (at & 63));
+    position_.pop_back();
+    dur_.pop_back();
+    end_.pop_back();
+    is_changed_.resize(position_.size());
+    if (!run_of_.empty()) run_of_.pop_back();
+}
+
+bool Live::link(Op before, Op op) {
+    const Op from = position_[before], to = position_[op];
+    if (reaches(to, from)) return false;
+    changed(to).preds.push_back(from);
+    changed(from).succs.push_back(to);
+    mark(to);
+    return true;
+}
+
+void Live::unlink(Op before, Op op) {
+    const Op from = position_[before], to = position_[op];
+    auto& preds = changed(to).preds;
+    auto& succs = changed(from).succs;
+    preds.erase(std::find(preds.begin(), preds.end(), from));
+    succs.erase(std::find(succs.begin(), succs.end(), to));
+    mark(to);
+}
+
+std::vector<Op> Live::followers(Op op) const {
+    std::vector<Op> out;
+    for (const Op at : succs(position_[op]))
+        out.push_back(at < program_->ops ? program_->order[at] : at);
+    return out;
+}
+
+std::span<const Op> Live::preds(Op at) const {
+    if (is_changed_.empty() || !is_changed_[at]) return program_->preds.row(at);
+    return changed_.at(at).preds;
+}
+
+std::span<const Op> Live::succs(Op at) const {
+    if (is_changed_.empty() || !is_changed_[at]) return succs_.row(at);
+    return changed_.at(at).succs;
+}
+
+Live::Rows& Live::changed(Op at) {
+    is_changed_.resize(position_.size());
+    if (!is_changed_[at]) {
+        Rows rows;
+        if (at < program_->ops) {
+            const auto before = program_->preds.row(at), after = succs_.row(at);
+            rows = {{before.begin(), before.end()}, {after.begin(), after.end()}};
+        }
+        changed_[at] = std::move(rows);
+        is_changed_[at] = 1;
+    }
+    return changed_[at];
+}
+
+Run Live::run(Op at) const {
     const Op run = run_of_.empty() ? kNone : run_of_[at];
-    if (run == kNone) {
+    return run == kNone ? Run{at, at + 1} : program_->joined[run];
+}
+
+bool Live::reaches(Op from, Op to) const {
+    const Run target = run(to);
+    std::vector<std::uint8_t> seen(position_.size());
+    std::vector<Op> next{from};
+    while (!next.empty()) {
+        const Run here = run(next.back());
+        next.pop_back();
+        if (here.begin == target.begin) return true;
+        if (seen[here.begin]) continue;
+        seen[here.begin] = 1;
+        for (Op at = here.begin; at < here.end; ++at)
+            for (const Op after : succs(at))
+                if (!seen[after]) next.push_back(after);
+    }
+    return false;
+}
+
+std::size_t Live::revisit(Op at) {
+    const auto [begin, stop] = run(at);
+    if (stop - begin == 1) {
         finish(at, arrival(at) + dur_[at]);
         return 1;
     }
-    const auto [begin, stop] = program_->joined[run];
     Time start = 0;
     for (Op member = begin; member < stop; ++member) {
         dirty_[member >> 6] &= ~(1ull << (member & 63));
@@ -66,12 +167,12 @@ std::size_t Live::revisit(Op at) {
 void Live::finish(Op at, Time end) {
     if (end_[at] == end) return;
     end_[at] = end;
-    for (const Op next : succs_.row(at)) mark(next);
+    for (const Op next : succs(at)) mark(next);
 }
 
 Time Live::arrival(Op at) const {
     Time ready = 0;
-    for (const Op before : program_->preds.row(at)) ready = std::max(ready, end_[before]);
+    for (const Op before : preds(at)) ready = std::max(ready, end_[before]);
     return ready;
 }
 

@@ -11,6 +11,7 @@ them, as their sizes force them to; nodes have four 200 Gbit/s NICs.
 import os
 import sys
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from paceline.cost.fit import Coefficient, fit_coefficients  # noqa: E402
 from paceline.graph import Graph  # noqa: E402
 from paceline.graph.transformer import (  # noqa: E402
     Degrees,
+    Described,
     Recompute,
     Training,
     Transformer,
@@ -51,11 +53,28 @@ SINGLE_QUANTILES, MULTI_QUANTILES = (0.25, 0.5, 0.75), (0.25, 0.75)
 class Row:
     """One measured job."""
 
-    gpus: int
-    graph: Graph
+    job: Described
     work: float  # arithmetic per GPU and micro-batch, in arbitrary units
     measured_ms: float
     text: str
+
+    @cached_property
+    def drawn(self) -> list[tuple[int, Graph]]:
+        """The job's graph; or, where it has many micro-batches, two shorter ones.
+
+        Once the pipeline is full every further micro-batch takes the same time, so the step of
+        many follows from two smaller numbers of them, 2 and 3 for each stage.
+        """
+        job, stages = self.job, self.job.degrees.pipeline
+        few = [2 * stages, 3 * stages]
+        counts = few if job.microbatches > few[1] else [job.microbatches]
+        return [(count, self._graph(count)) for count in counts]
+
+    def _graph(self, microbatches: int) -> Graph:
+        job = self.job
+        batch = microbatches * job.degrees.data * job.training.micro_batch
+        training = replace(job.training, global_batch=batch)
+        return describe(job.model, job.degrees, training).graph
 
 
 def main() -> None:
@@ -67,8 +86,9 @@ def main() -> None:
     multi = rows(folder / "ground_truth_multi.csv", Recompute.FULL)
     chosen = quantiles(single, SINGLE_QUANTILES), quantiles(multi, MULTI_QUANTILES)
     figures = judged(single, multi, *chosen, every=10 if options.quick else 1)
-    figures["uncalibrated"] = errors(single, multi, [], [], typical(), every=10)
-    figures["other_choices"] = other_choices(single, multi, 3 if options.quick else 12)
+    if not options.quick:
+        figures["uncalibrated"] = errors(single[::10], multi[::4], [], [], typical(), every=1)
+        figures["other_choices"] = other_choices(single, multi, times=4)
     measure.report("accuracy/megatron", figures, options)
 
 
@@ -80,10 +100,10 @@ def rows(path: Path, recompute: Recompute) -> list[Row]:
         gpus, batch, micro, hidden, heads, layers, seq, t, d, p = (int(v) for v in values[:10])
         model = Transformer(layers, hidden, heads, seq)
         training = Training(batch, micro, recompute=recompute)
-        graph = describe(model, Degrees(d, t, p), training).graph
         work = micro * seq * hidden**2 * layers / t / p
         text = f"{gpus} GPUs, batch {batch}/{micro}, {layers} x {hidden}, t{t} d{d} p{p}"
-        found.append(Row(gpus, graph, work, float(values[10]), text))
+        job = Described(model, Degrees(d, t, p), training)
+        found.append(Row(job, work, float(values[10]), text))
     return found
 
 
@@ -142,14 +162,17 @@ def errors(
 
 
 def other_choices(single: list[Row], multi: list[Row], times: int) -> dict[str, Any]:
-    """How much the figures owe to the choice of rows: five rows drawn at random, many times."""
+    """How much the figures owe to the choice of rows: five rows drawn at random, some times.
+
+    Judged on every tenth single-node row and every fourth multi-node one, the drawn ones included.
+    """
     draw = np.random.default_rng(0)
     found = []
     for _ in range(times):
         one = draw.choice(len(single), 3, replace=False).tolist()
         two = draw.choice(len(multi), 2, replace=False).tolist()
         known = [single[i] for i in one] + [multi[i] for i in two]
-        found.append(errors(single, multi, one, two, calibrated(known), every=10))
+        found.append(errors(single[::10], multi[::4], [], [], calibrated(known), every=1))
     return {
         f"{name}_mape": measure.spread([f[f"{name}_mape"] for f in found])
         for name in ("single", "multi")
@@ -169,8 +192,15 @@ def predicted_ms(row: Row, values: dict[str, float]) -> float:
         },
         replace(NCCL, call_ns=values["call_ns"]),
     )
-    found = prices(row.graph, cluster(row.gpus, values["fabric"], values["network"]), rates)
-    return replay(row.graph, prices=found.dur_ns).step_ns / 1e6
+    where = cluster(row.job.degrees.world, values["fabric"], values["network"])
+    steps = [
+        (count, replay(graph, prices=prices(graph, where, rates).dur_ns).step_ns / 1e6)
+        for count, graph in row.drawn
+    ]
+    (few, first), (more, second) = steps[0], steps[-1]
+    if more == few:
+        return first
+    return second + (row.job.microbatches - more) * (second - first) / (more - few)
 
 
 def cluster(gpus: int, fabric: float, network: float) -> Cluster:

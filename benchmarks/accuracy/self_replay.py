@@ -23,7 +23,7 @@ import numpy as np
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import measure
+from benchmarks import measure  # noqa: E402
 
 SETTLING = 10  # first steps of an unrecorded run, not counted
 

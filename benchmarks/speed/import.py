@@ -1,4 +1,4 @@
-"""Import of a large Kineto trace as eight ranks: files -> one joined graph; seconds and peak memory.
+"""Import of a large Kineto trace as eight ranks: files -> one graph; seconds and peak memory.
 
 The file is rank 1 of 2 of a real job (V100, 216,092 events, 53.7 MB). Eight copies of it, each with
 its own rank in its header, make a job of eight: 430 MB, 1.73 million events, packed as recorded.

@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import measure  # noqa: E402
-
 from paceline.place.operators import Limits, problem_json, read_problem  # noqa: E402
 from paceline.place.operators.latency import starts  # noqa: E402
 from paceline.place.operators.schedule import of_split  # noqa: E402
@@ -32,13 +31,15 @@ BRANCHES, BLOCKS = (7, 7, 7, 7), 9
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__ or "")
     parser.add_argument("--inputs", type=Path, default=SHARED, help="folder of problems")
+    parser.add_argument("--seconds", type=float, help="limit of each integer program (60; quick 5)")
     options = parser.parse_args(arguments)
-    rows = list(table(options.inputs, quick=options.quick))
+    seconds = options.seconds or (5.0 if options.quick else 60.0)
+    rows = list(table(options.inputs, seconds, quick=options.quick))
     figures = {"rows": rows, "worst": worst(rows)}
     return measure.report("placement", figures, options, "ortools", "highspy")
 
 
-def table(inputs: Path, *, quick: bool) -> Iterator[dict[str, Any]]:
+def table(inputs: Path, seconds: float, *, quick: bool) -> Iterator[dict[str, Any]]:
     """One row an input and question, printed as it comes."""
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "branching.json"
@@ -46,16 +47,17 @@ def table(inputs: Path, *, quick: bool) -> Iterator[dict[str, Any]]:
         for path in [*sorted(inputs.rglob("*.json")), made]:
             if path.name.startswith("expert") or "expert" in str(path.parent):
                 continue
-            for row in rows_of(path, latency="latency" in str(path), quick=quick):
+            for row in rows_of(path, seconds, quick=quick):
                 print(_line(row), file=sys.stderr)
                 yield row
 
 
-def rows_of(path: Path, *, latency: bool, quick: bool) -> Iterator[dict[str, Any]]:
+def rows_of(path: Path, seconds: float, *, quick: bool) -> Iterator[dict[str, Any]]:
     published = path.parent.name.endswith("Graphs")
     name = f"{path.parent.name}/{path.stem}" if published else path.stem
-    if latency:
-        answer = ask(path, "--latency", "--time-limit", "5" if quick else "60")
+    limit = ("--time-limit", str(seconds))
+    if "latency" in path.name or "latency" in path.parent.parent.name:
+        answer = ask(path, "--latency", *limit)
         yield {"input": name, "question": "latency", **answer, "others": latency_starts(path)}
         return
     compared = [] if path.stem == "branching" else ["--compare"]
@@ -66,7 +68,6 @@ def rows_of(path: Path, *, latency: bool, quick: bool) -> Iterator[dict[str, Any
         **ask(path, *compared),
     }
     if path.stem != "branching" and not (quick and "bert_l-3" not in path.stem):
-        limit = ("--time-limit", "30")
         yield {"input": name, "question": "non-contiguous", **ask(path, "--noncontiguous", *limit)}
 
 

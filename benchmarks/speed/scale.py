@@ -24,7 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import measure  # noqa: E402
-
 from paceline.cluster import Cluster, Network, parse  # noqa: E402
 from paceline.cost.collectives import ALGORITHMS, Call, Library  # noqa: E402
 from paceline.cost.flows import Flow, FlowTable, Messages, messages_of, simulate  # noqa: E402

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "place_ideals.hpp"
+#include "place_layers.hpp"
 
 namespace nb = nanobind;
 
@@ -63,10 +64,40 @@ nb::dict contiguous(nb::handle problem, double lower, double upper, int64_t idea
     return result;
 }
 
+nb::object layers(nb::handle o) {
+    paceline::place::Layers l;
+    l.widths = column<int32_t>(o, "widths");
+    l.forward_s = column<double>(o, "forward_s");
+    l.backward_s = column<double>(o, "backward_s");
+    l.state_bytes = column<double>(o, "state_bytes");
+    l.parameter_bytes = column<double>(o, "parameter_bytes");
+    l.activation_bytes = column<double>(o, "activation_bytes");
+    l.input_bytes = column<double>(o, "input_bytes");
+    l.count = static_cast<int>(l.input_bytes.size());
+    l.bytes_per_s = nb::cast<double>(o.attr("bytes_per_s"));
+    l.memory_bytes = nb::cast<double>(o.attr("memory_bytes"));
+    l.devices = nb::cast<int>(o.attr("devices"));
+    l.micro_batches = nb::cast<int>(o.attr("micro_batches"));
+    l.recompute = nb::cast<bool>(o.attr("recompute"));
+    paceline::place::LayerPlan plan;
+    {
+        nb::gil_scoped_release release;
+        plan = paceline::place::plan_layers(l);
+    }
+    if (!plan.feasible) return nb::none();
+    nb::list stages;
+    for (const auto& s : plan.stages)
+        stages.append(
+            nb::make_tuple(s.first, s.last, s.width, s.recomputes, s.load_s, s.memory_bytes));
+    return nb::make_tuple(plan.seconds, plan.replicas, stages);
+}
+
 }  // namespace
 
 void bind_place(nb::module_& m) {
     m.def("place_contiguous", &contiguous, nb::arg("problem"), nb::arg("lower"), nb::arg("upper"),
           nb::arg("ideals"), nb::arg("seconds"), nb::arg("threads"),
           "Least maximum load of a chain of ideals that beats `upper`.");
+    m.def("plan_layers", &layers, nb::arg("layers"),
+          "(seconds, replicas, stages) of the fastest pipeline of a chain of layers, or None.");
 }

@@ -116,9 +116,8 @@ nb::tuple replay_events(const Program& p, Column<Time> dur, Column<std::int32_t>
     Op finished = 0;
     {
         nb::gil_scoped_release unlocked;
-        for (auto* column : {&ready, &start, &end})
+        for (auto* column : {&ready, &end})  // what tells a stuck replay's ops apart
             std::fill_n(column->data.get(), p.ops, Time{kNone});
-        std::fill_n(previous.data.get(), p.ops, kNone);
         Timeline out{ready.span(), start.span(), end.span(), previous.span(), order.span(), {}};
         finished = run_events(p, dur.data(), priority.data(), out,
                               shared ? &shared->sharing : nullptr);
@@ -220,6 +219,12 @@ void bind_replay(nb::module_& m) {
                             Column<Time> dur) { new (self) Live(std::move(p), view(dur)); })
         .def("resize", [](Live& live, Column<Op> ops,
                           Column<Time> dur) { return live.resize(view(ops), view(dur)); })
+        .def("add", &Live::add)
+        .def("drop", &Live::drop)
+        .def("link", &Live::link)
+        .def("unlink", &Live::unlink)
+        .def("settle", &Live::settle)
+        .def("followers", [](const Live& live, Op op) { return live.followers(op); })
         .def("times", &live_times)
         .def_prop_ro("step", &Live::step)
         .def_prop_ro("bytes", &Live::bytes);

@@ -134,13 +134,14 @@ def some_edit(edits: Overlay, data: st.DataObject) -> None:
         edits.insert("filler", 0, 1)
         return
     one, other = data.draw(st.sampled_from(alive)), data.draw(st.sampled_from(alive))
+    two = (one, other) if one != other else alive[:2]
     actions = {
         "scale": lambda: edits.scale([one], 0.5),
         "replace": lambda: edits.replace([one], dur_ns=3, step=2),
         "prioritise": lambda: edits.prioritise([one], 4),
         "insert": lambda: edits.insert("new", 0, 5, after=[one], place_after=one),
         "remove": lambda: edits.remove([one]),
-        "link": lambda: edits.link(one, other),
+        "link": lambda: edits.link(*sorted(two)),  # low ids first: no cycle
     }
     actions[data.draw(st.sampled_from(sorted(actions)))]()
 
@@ -158,6 +159,7 @@ def some_edit(edits: Overlay, data: st.DataObject) -> None:
         (lambda e: e.insert("x", 4, 1), "lane 4 is not there"),
         (lambda e: e.insert("x", 0, float("inf")), "not a finite number"),
         (lambda e: (e.remove([1]), e.scale([1], 2)), "op 1 has been removed"),
+        (lambda e: e.link(2, 2), "op 2 cannot wait for itself"),
         (lambda e: e.undo(), "nothing to undo"),
     ],
 )

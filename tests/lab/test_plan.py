@@ -61,7 +61,9 @@ def test_background_load_is_taken_off_the_rate_and_said() -> None:
 
 
 def test_congestion_control_and_segments_are_those_of_the_cluster() -> None:
-    made = replace(cluster(2, Link.both_ways(1e6)), transport=Transport(1.0, "cubic", 2))
+    made = replace(
+        cluster(2, Link.both_ways(1e6)), transport=Transport(congestion="cubic", gso_max_segs=2)
+    )
     text = commands.configure_node(plan(made, "a"), 0).text
     assert "echo cubic > /proc/sys/net/ipv4/tcp_congestion_control" in text
     assert "gso_max_segs 2 gso_max_size 3028" in text

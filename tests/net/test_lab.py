@@ -188,3 +188,23 @@ def test_a_refused_congestion_control_leaves_nothing_and_says_what_to_do() -> No
     with pytest.raises(LabError, match="tcp_allowed_congestion_control"):
         Lab(made, NAME).up()
     assert here() == []
+
+
+def test_without_root_a_user_namespace_serves_or_the_message_says_what_is_missing() -> None:
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable]
+    reachable = subprocess.run([*nobody, "-c", "import paceline.lab"], capture_output=True)
+    if reachable.returncode:
+        pytest.skip("another user cannot read this checkout")
+    maker = (
+        "from paceline.cluster import Cluster, Device, Host, Link\n"
+        "from paceline.lab import Lab, LabError\n"
+        "hosts = tuple(Host(f'h{i}', Device('core')) for i in range(2))\n"
+        "try:\n"
+        f"    with Lab(Cluster(hosts, Link.both_ways(1e6)), '{NAME}') as lab:\n"
+        "        print(lab.run(['echo', 'inside']).text(1))\n"
+        "except LabError as error:\n"
+        "    print(error)\n"
+    )
+    shown = subprocess.run([*nobody, "-c", maker], capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    assert "inside" in shown.stdout or "user namespaces" in shown.stdout

@@ -22,8 +22,8 @@ def equal(one: Distribution, other: Distribution) -> bool:
 @pytest.mark.parametrize("sampling", Sampling)
 def test_native_draws_equal_the_reference(sampling: Sampling) -> None:
     compared = 0
-    for seed in range(150):
-        graph = jumble(seed)
+    for seed in range(80):
+        graph = jumble(seed, longest=20)
         try:
             one = replay_many(graph, 6, seed, sampling=sampling)
         except ReplayError:
@@ -31,7 +31,7 @@ def test_native_draws_equal_the_reference(sampling: Sampling) -> None:
         other = replay_many(graph, 6, seed, sampling=sampling, engine=Engine.REFERENCE)
         assert equal(one, other), seed
         compared += 1
-    assert compared > 80
+    assert compared > 40
 
 
 @needs_native

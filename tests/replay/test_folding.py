@@ -19,7 +19,8 @@ from paceline.graph.synthetic import (
     ring,
     transformer,
 )
-from paceline.replay import replay
+from paceline.replay import Transfers, replay
+from paceline.replay.pace import FixedPace
 
 
 def assert_same_times(folded: FoldedGraph, whole: Graph) -> None:
@@ -115,6 +116,13 @@ def test_a_ring_drawn_folded_equals_the_whole_ring(ranks: int, discipline: Disci
     assert drawn.ranks == ranks
     timeline = replay(drawn)
     assert np.array_equal(np.tile(timeline.end_ns, ranks), replay(whole).end_ns)
+
+
+def test_shared_links_need_the_whole_graph() -> None:
+    folded = fold(ring(Ring(ranks=3)))
+    transfers = Transfers(np.zeros(len(folded.graph), np.bool_), lambda: FixedPace(np.zeros(0)))
+    with pytest.raises(ReplayError, match="stands for 3 ranks but draws 1"):
+        replay(folded, transfers=transfers)
 
 
 def test_what_was_never_drawn_cannot_be_unfolded() -> None:

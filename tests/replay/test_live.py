@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.errors import ReplayError
-from paceline.graph import select
+from paceline.errors import GraphError, ReplayError
+from paceline.graph import GraphBuilder, select
 from paceline.graph.synthetic import Ring, jumble, ring
 from paceline.replay import Live, replay
 
@@ -36,6 +36,65 @@ def assert_equal(live: Live) -> None:
     for column in ("ready_ns", "start_ns", "end_ns"):
         assert np.array_equal(getattr(full, column), getattr(followed, column))
     assert full.step_ns == live.step_ns
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 10**9), st.data())
+def test_links_insertions_and_removals_are_followed_exactly(seed: int, data: st.DataObject) -> None:
+    live = Live(jumble(seed, recorded=True))
+    steps = [live.step_ns]
+    for _ in range(data.draw(st.integers(1, 7))):
+        before = live.step_ns
+        try:
+            steps.append(some_edit(live, data))
+        except (GraphError, ReplayError):  # a cycle, a link that is not there: nothing happened
+            assert live.step_ns == before
+        assert live.step_ns == replay(live.freeze()).step_ns
+    for step_ns in reversed(steps[:-1]):
+        assert live.undo() == step_ns
+    assert np.array_equal(live.freeze().ops.dur_ns, live.graph.ops.dur_ns)
+
+
+def some_edit(live: Live, data: st.DataObject) -> int:
+    """One edit of any sort, on ops that are still there; members of instances stay."""
+    names = live.freeze().ops
+    alive = [op for op in range(len(live.dur_ns)) if live.alive(op)]
+    one, other = data.draw(st.sampled_from(alive)), data.draw(st.sampled_from(alive))
+    lane = int(names.lane[data.draw(st.integers(0, len(names) - 1))])
+    dur_ns = data.draw(st.integers(0, 9))
+    edits = {
+        "resize": lambda: live.resize([one], dur_ns),
+        "link": lambda: live.link(one, other),
+        "unlink": lambda: live.unlink(*known_link(live, data)),
+        "insert": lambda: live.insert("new", lane, dur_ns, after=[one], place_after=one),
+        "insert before": lambda: live.insert("new", lane, dur_ns, before=[one], place_after=other),
+        "remove": lambda: live.remove([one] if len(alive) > 1 else []),
+    }
+    return edits[data.draw(st.sampled_from(sorted(edits)))]()
+
+
+def known_link(live: Live, data: st.DataObject) -> tuple[int, int]:
+    """A dependency of the first graph, which may be gone by now."""
+    deps = live.graph.deps
+    if not len(deps):
+        return 0, 0
+    row = data.draw(st.integers(0, len(deps) - 1))
+    return int(deps.src[row]), int(np.searchsorted(deps.ptr, row, "right")) - 1
+
+
+def test_a_link_against_the_order_is_followed_and_a_cycle_is_refused() -> None:
+    b = GraphBuilder()
+    lanes = [b.lane() for _ in range(3)]
+    for number, lane in enumerate(lanes):
+        b.op(f"op {number}", lane, 10 * (number + 1))
+    live = Live(b.build())
+    assert live.step_ns == 30
+    assert live.link(2, 0) == 40  # op 0 behind op 2
+    with pytest.raises(ReplayError, match="close a cycle"):
+        live.link(0, 2)
+    assert live.insert("new", 1, 5, after=[0]) == 45
+    assert live.remove([2]) == 25  # op 1 and op 0 start at once: 20, then 5 more
+    assert [live.undo() for _ in range(3)] == [45, 40, 30]
 
 
 def test_resizing_tensors_of_a_ring_is_followed_exactly() -> None:

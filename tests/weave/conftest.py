@@ -28,6 +28,6 @@ def _start(script: str, ranks: int, meeting: Path, *arguments: str) -> None:
         )
         for rank in range(ranks)
     ]
-    said = [worker.communicate(timeout=120)[1] for worker in workers]
+    said = [worker.communicate(timeout=200)[1] for worker in workers]
     failed = [text for worker, text in zip(workers, said) if worker.returncode]
     assert not failed, failed[0][-3000:]

@@ -88,7 +88,7 @@ def test_no_difference_is_hardly_ever_called_faster() -> None:
 
 
 def test_the_winner_must_be_certain() -> None:
-    from paceline.weave.autotune import decide
+    from paceline.weave.tuner import decide
 
     rows = [Row(Candidate(name, "plain"), Outcome.SLOWER) for name in ("written", "near", "fast")]
     steady, near = (

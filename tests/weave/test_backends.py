@@ -45,7 +45,7 @@ def test_chunked_gloo_refuses_what_it_cannot_overlap() -> None:
 
 
 def test_an_unknown_back_end_is_named_with_those_there_are() -> None:
-    with pytest.raises(WeaveError, match="there are plain, gloo"):
+    with pytest.raises(WeaveError, match="there are cpu, triton, plain, gloo"):
         backend("magic")
 
 

@@ -175,3 +175,30 @@ def test_a_missing_shared_memory_folder_is_an_error_that_names_it(monkeypatch) -
     monkeypatch.setenv("PACELINE_SHM", "/nonexistent")
     with pytest.raises(SharedMemoryError, match="/nonexistent"):
         Segment(0, 1, lambda value: [value], {"x": np.dtype(np.float32).itemsize})
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "fused_adam.py"
+
+
+def test_fused_adam_takes_a_user_under_25_lines() -> None:
+    _, _, rest = EXAMPLE.read_text().partition("from here ...\n")
+    written, _, _ = rest.partition("# --8<-- ... to here")
+    lines = [line for line in written.splitlines() if line.strip()]
+    assert 10 < len(lines) < 25
+
+
+@needs_compiler
+@pytest.mark.live
+def test_the_example_runs_on_two_workers() -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = subprocess.run(
+        [*command, "--nproc-per-node", "2", str(EXAMPLE)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "kernel fused" in done.stdout
+    assert "mean weight after 10 steps: 1.0" in done.stdout

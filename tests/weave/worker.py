@@ -172,7 +172,7 @@ def main(rank: int, ranks: int, meeting: str) -> None:
         init_method=f"file://{meeting}",
         rank=rank,
         world_size=ranks,
-        timeout=timedelta(seconds=60),
+        timeout=timedelta(seconds=180),
     )
     for step in samples(ranks):
         compare(step, "plain", rank)

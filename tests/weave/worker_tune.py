@@ -10,10 +10,10 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from paceline.weave.autotune import Budget, autotune
 from paceline.weave.backend import Peers
 from paceline.weave.layout import Group
 from paceline.weave.programs import adam, mlp
+from paceline.weave.tuner import Budget, autotune
 
 
 def main(rank: int, ranks: int, meeting: str, folder: Path) -> None:
@@ -22,7 +22,7 @@ def main(rank: int, ranks: int, meeting: str, folder: Path) -> None:
         init_method=f"file://{meeting}",
         rank=rank,
         world_size=ranks,
-        timeout=timedelta(seconds=60),
+        timeout=timedelta(seconds=180),
     )
     group = Group.world(ranks)
     peers = Peers(rank, {group: None})

@@ -17,9 +17,9 @@ import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from paceline.weave.backends.chunked import overlapped_product
+from paceline.weave.backends.travel import Chunking, overlapped_product
 
-CHUNKS = (4, 8, 16)
+CUTS = tuple(Chunking(n, taper) for taper in (1.0, 0.75) for n in (4, 8, 12))
 
 
 def variants(rows: int, inner: int, hidden: int) -> dict[str, Callable[[], object]]:
@@ -35,8 +35,9 @@ def variants(rows: int, inner: int, hidden: int) -> dict[str, Callable[[], objec
         "communicate": lambda: dist.all_reduce(out.zero_()),
         "serial": serial,
     }
-    for chunks in CHUNKS:
-        found[f"overlapped {chunks}"] = lambda n=chunks: overlapped_product(left, right, None, n)
+    for cut in CUTS:
+        name = f"overlapped {cut.chunks} chunks, taper {cut.taper}"
+        found[name] = lambda cut=cut: overlapped_product(left, right, None, cut)
     return found
 
 

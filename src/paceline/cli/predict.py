@@ -1,5 +1,7 @@
 """Predict the step time after a change, such as links twice as fast: --scale kind=transfer:0.5.
 
+With --cluster the job is carried over to it: --workers 64 --set link.rate=100Gbps --device h200.
+
 A selection is FIELD=VALUE terms joined by commas (kind, phase, rank, layer, name~REGEX, ...); the
 factor multiplies the durations of the ops that it selects. Several changes apply in turn.
 """
@@ -11,6 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
 from paceline.cli._arguments import add_graph, count
+from paceline.cli._retarget import (
+    add_target,
+    asked,
+    predicted,
+    prediction_data,
+    prediction_lines,
+    read_recording,
+    wanted,
+)
 from paceline.errors import GraphError
 
 if TYPE_CHECKING:
@@ -40,15 +51,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--draws", type=count, metavar="N", help="also N draws from recorded durations"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
+    add_target(parser)
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.graph.formats import read_graph
     from paceline.replay import replay
     from paceline.report import summarise, working
 
+    if asked(options):
+        return _elsewhere(options)
     with working(f"replaying {options.graph}"):
-        graph = read_graph(options.graph)
+        graph = read_recording(options.graph)
         changed, changes = scaled(graph, options.scale)
         before, after = (summarise(replay(each)) for each in (graph, changed))
     draws = drawn((graph, changed), options) if options.draws else None
@@ -61,6 +74,16 @@ def run(options: argparse.Namespace) -> Shown:
         "draws": draws and dict(zip(("before", "after"), map(asdict, draws))),
     }
     return Shown(data, lambda console: _render(changes, (before, after), draws, console))
+
+
+def _elsewhere(options: argparse.Namespace) -> Shown:
+    """The recording on another cluster; `--scale` applies to it first."""
+    graph, _ = scaled(read_recording(options.graph), options.scale)
+    found = predicted(wanted(options, graph))
+    lines = prediction_lines(found)
+    return Shown(
+        prediction_data(found), lambda console: console.print("\n".join(lines), markup=False)
+    )
 
 
 def scaled(graph: "Graph", texts: list[str]) -> tuple["Graph", list[Change]]:

@@ -5,6 +5,8 @@ GRAPH is a folder written by Paceline, a run that holds one, or Chakra traces.
 
 import argparse
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 from paceline.cli import Shown
 from paceline.cli._arguments import add_graph, count
@@ -15,14 +17,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top", type=count, default=8, metavar="N", help="rows a table (default 8)"
     )
+    parser.add_argument(
+        "--collectives", action="store_true", help="each collective: skew, transfer, bandwidth"
+    )
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.graph.formats import read_graph
+    from paceline.record.runs import open_run
     from paceline.replay import replay
     from paceline.report import summarise, working
-    from paceline.report.text import show_summary
+    from paceline.report.run import summarise_run
+    from paceline.report.text import collectives_table, show_run, show_summary
 
     with working(f"replaying {options.graph}"):
-        summary = summarise(replay(read_graph(options.graph)), options.top)
-    return Shown(asdict(summary), lambda console: show_summary(summary, console))
+        timeline = replay(open_run(Path(options.graph)))
+        summary, run = summarise(timeline, options.top), summarise_run(timeline)
+
+    def render(console: Any) -> None:
+        if options.collectives:
+            console.print(collectives_table(run.collectives))
+            return
+        show_summary(summary, console)
+        console.print()
+        show_run(run, console, options.top)
+
+    return Shown({**asdict(summary), "run": asdict(run)}, render)

@@ -7,7 +7,7 @@ topology: {kind: leaf-spine, hosts_per_leaf: 2, oversubscription: 2}
 transport: {efficiency: 0.957, congestion: reno}
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
@@ -240,9 +240,9 @@ def _known(given: Any, allowed: Any, what: str) -> Mapping[str, Any]:
     return given
 
 
-def _plain(made: Callable[..., Any], given: Any, what: str) -> Any:
+def _plain(made: type[Topology] | type[Transport], given: Any, what: str) -> Any:
     """A dataclass of plain numbers and texts from a mapping."""
-    known = {f.name: f.default for f in fields(made)}  # type: ignore[arg-type]
+    known = {f.name: f.default for f in fields(made)}
     for name, value in _known(given, tuple(known), what).items():
         if known[name] is not MISSING and not _alike(value, known[name]):
             raise ClusterError(f"{what}.{name} is {value!r}; give one like {known[name]!r}")

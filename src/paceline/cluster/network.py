@@ -67,22 +67,33 @@ class Network:
         return sum(int(self.latency_ns[link]) for link in self.path(src, dst))
 
     def check(self, workers: int | None = None) -> None:
-        """Refuse a cluster in which some worker cannot reach another."""
+        """Refuse a cluster in which some worker cannot reach another. Cables go both ways."""
         workers = self.cluster.workers if workers is None else workers
         self.cluster.require(workers)
-        for worker in range(1, workers):
-            self.path(0, worker)
-            self.path(worker, 0)
+        used = {self._port(worker) for worker in range(workers)}
+        reached, queue = {self._port(0)}, deque([self._port(0)])
+        while queue:
+            for node, _ in self._neighbours[queue.popleft()]:
+                if node not in reached:
+                    reached.add(node)
+                    queue.append(node)
+        if lost := sorted(used - reached):
+            raise self._apart(self._port(0), lost[0])
+        for worker, (host, device) in enumerate(self.cluster.places[:workers]):
+            if device == 1:
+                self._within(worker - 1, worker, host)
+
+    def _port(self, worker: int) -> int:
+        host, device = self.cluster.place_of(worker)
+        return self._port_of[host, _nic(self.cluster, host, device)]
 
     def _find(self, src: int, dst: int) -> tuple[int, ...]:
         if src == dst:
             return ()
-        (host, device), (far_host, far_device) = map(self.cluster.place_of, (src, dst))
+        host, far_host = self.cluster.place_of(src)[0], self.cluster.place_of(dst)[0]
         if host == far_host:
             return self._within(src, dst, host)
-        start = self._port_of[host, _nic(self.cluster, host, device)]
-        end = self._port_of[far_host, _nic(self.cluster, far_host, far_device)]
-        return self._across(start, end)
+        return self._across(self._port(src), self._port(dst))
 
     def _within(self, src: int, dst: int, host: int) -> tuple[int, ...]:
         if self.cluster.hosts[host].fabric is None:
@@ -116,10 +127,7 @@ class Network:
         if first is not None and last is not None:
             path, node = [first[1]], first[0]
         if node not in hops:
-            raise ClusterError(
-                f"{self._port_name(start)} cannot reach {self._port_name(end)}: no cables join "
-                f"them in topology {self.cluster.topology.kind}; add a cable or a switch"
-            )
+            raise self._apart(start, end)
         while node != goal:
             ways = [w for w in self._neighbours[node] if hops.get(w[0], -1) == hops[node] - 1]
             node, link = ways[_mix(start, end) % len(ways)]
@@ -148,6 +156,12 @@ class Network:
                         queue.append(far)
             self._hops[goal] = found
         return self._hops[goal]
+
+    def _apart(self, start: int, end: int) -> ClusterError:
+        return ClusterError(
+            f"{self._port_name(start)} cannot reach {self._port_name(end)}: no cables join them in "
+            f"topology {self.cluster.topology.kind}; add a cable or a switch"
+        )
 
     def _port_name(self, port: int) -> str:
         return self.cluster.hosts[self._ports[port].host].name

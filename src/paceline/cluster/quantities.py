@@ -4,6 +4,7 @@ A rate in bits (`bps`) is kept as bytes a second; nothing is guessed from a bare
 """
 
 import re
+from collections.abc import Callable
 
 from paceline.errors import PacelineError
 
@@ -50,15 +51,16 @@ def arithmetic(text: object, what: str = "arithmetic") -> float:
 
 def show_rate(bytes_per_s: float) -> str:
     """`10Gbps` for 1.25e9: the shortest form that `rate` reads back exactly."""
-    return _show(bytes_per_s, {u: f for u, f in RATES.items() if u.endswith("bps")}, rate)
+    bits = {unit: factor for unit, factor in RATES.items() if unit.endswith("bps")}
+    return _shortest(bytes_per_s, bits, rate) or f"{float(bytes_per_s)!r}B/s"
 
 
 def show_size(size_bytes: int) -> str:
-    return _show(size_bytes, SIZES, size)
+    return _shortest(size_bytes, SIZES, size) or f"{size_bytes}B"
 
 
 def show_duration(dur_ns: int) -> str:
-    return _show(dur_ns, TIMES, duration)
+    return _shortest(dur_ns, TIMES, duration) or f"{dur_ns}ns"
 
 
 def _read(text: object, units: dict[str, float], what: str) -> float:
@@ -72,7 +74,7 @@ def _read(text: object, units: dict[str, float], what: str) -> float:
     return float(form[1]) * units[form[2]]
 
 
-def _show(value: float, units: dict[str, float], read: "type | object") -> str:
+def _shortest(value: float, units: dict[str, float], read: Callable[[object], float]) -> str:
+    """The shortest of the forms that are read back exactly; empty where there is none."""
     forms = [f"{value / factor:.12g}{unit}" for unit, factor in units.items()]
-    exact = [form for form in forms if callable(read) and read(form) == value]
-    return min(exact or [repr(float(value)) + next(iter(units))], key=len)
+    return min((form for form in forms if read(form) == value), key=len, default="")

@@ -32,7 +32,8 @@ class Calls:
 def calls_of(graph: Graph) -> Calls:
     """Point-to-point ops without a collective's name count as such."""
     ops = graph.ops
-    rows = np.flatnonzero(np.isin(ops.kind, TALK) & (ops.group != NONE))
+    talks = np.isin(np.arange(len(OpKind)), TALK)[ops.kind]
+    rows = np.flatnonzero(talks & (ops.group != NONE))
     how = ops.collective[rows].astype(np.int64)
     messages = np.isin(ops.kind[rows], (OpKind.SEND, OpKind.RECV, OpKind.TRANSFER))
     how[messages & (how == Collective.NONE)] = Collective.POINT_TO_POINT

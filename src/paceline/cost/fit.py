@@ -94,7 +94,7 @@ def fit_coefficients(
         if tried @ tried < now @ now:
             gain = 1 - (tried @ tried) / (now @ now)
             logs, now, damping = logs + step, tried, damping / 3
-            if gain < 1e-4:
+            if gain < 1e-3:
                 break
         else:
             damping *= 10

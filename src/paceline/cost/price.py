@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.cluster import Cluster, Network
-from paceline.cost.basis import SPREAD, Basis
+from paceline.cluster import Cluster, Device, Network
+from paceline.cost.basis import SPREAD, Basis, Price
 from paceline.cost.calls import TALK, Calls, calls_of
 from paceline.cost.collectives import choose, closed_ns
 from paceline.cost.compute import Efficiency, roofline_ns
@@ -19,11 +19,14 @@ from paceline.cost.errors import CostError
 from paceline.cost.flows import flows_ns
 from paceline.cost.rates import Fidelity, Rates
 from paceline.graph import DType, Graph, OpKind
-from paceline.graph.graph import Bool, Int64, UInt8
+from paceline.graph.graph import Int64, UInt8
 from paceline.graph.kinds import UNPRICED
 
-_LAUNCH = (OpKind.HOST, OpKind.WAIT)
-_FREE = (OpKind.MARKER,)
+Rows = NDArray[np.int64]
+
+_TALKS = np.isin(np.arange(len(OpKind)), TALK)
+_LAUNCHES = np.isin(np.arange(len(OpKind)), (OpKind.HOST, OpKind.WAIT))
+"""Tables by kind of op."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +37,15 @@ class Prices:
     low_ns: Int64
     high_ns: Int64
     basis: UInt8  # Basis
+
+    def __getitem__(self, op: int) -> Price:
+        """One op's price, for reading."""
+        return Price(
+            dur_ns=float(self.dur_ns[op]),
+            low_ns=float(self.low_ns[op]),
+            high_ns=float(self.high_ns[op]),
+            basis=Basis(self.basis[op]),
+        )
 
 
 def price(graph: Graph, cluster: Cluster, rates: Rates | None = None) -> Graph:
@@ -57,28 +69,44 @@ def prices(graph: Graph, cluster: Cluster, rates: Rates | None = None) -> Prices
 def _price_compute(
     graph: Graph, cluster: Cluster, rates: Rates, dur: NDArray[np.float64], basis: UInt8
 ) -> None:
-    """Fill in unpriced ops that are no communication, rank by rank."""
+    """Fill in unpriced ops that are no communication, one kind of device at a time."""
     ops = graph.ops
-    unpriced = (ops.dur_ns == UNPRICED) & ~np.isin(ops.kind, TALK)
-    for rank in np.unique(ops.rank[unpriced]):
-        device = cluster.device_of(int(rank))
-        known = rates.of(device.name, device.kind)
-        mine = unpriced & (ops.rank == rank)
-        dur[mine & np.isin(ops.kind, _FREE)] = 0
-        dur[mine & np.isin(ops.kind, _LAUNCH)] = known.launch_ns
-        _price_work(graph, cluster, known, mine & ~np.isin(ops.kind, _FREE + _LAUNCH), dur)
+    rows = np.flatnonzero((ops.dur_ns == UNPRICED) & ~_TALKS[ops.kind])
+    lanes = graph.lanes.rank.tolist()  # few lanes, many ops: devices are looked up by lane
+    devices = {rank: cluster.device_of(rank) for rank in set(lanes)} if len(rows) else {}
+    distinct = list(dict.fromkeys(devices.values()))
+    device_of = np.array([distinct.index(devices[rank]) for rank in lanes if devices], np.int64)
+    on = device_of[ops.lane[rows]]
+    for index, device in enumerate(distinct):
+        known, mine = rates.of(device.name, device.kind), rows[on == index]
+        kind = ops.kind[mine]
+        dur[mine[kind == OpKind.MARKER]] = 0
+        dur[mine[_LAUNCHES[kind]]] = known.launch_ns
+        _price_work(graph, device, known, mine[~_LAUNCHES[kind] & (kind != OpKind.MARKER)], dur)
         basis[mine] = known.basis
+    _price_measured(graph, rates, rows, dur, basis)
+
+
+def _price_measured(
+    graph: Graph, rates: Rates, rows: Rows, dur: NDArray[np.float64], basis: UInt8
+) -> None:
+    """Kernels that a measured table names."""
+    ops = graph.ops
+    for name in rates.kernels.keys() & set(graph.names):
+        mine = rows[ops.name[rows] == graph.names.index(name)]
+        sizes = np.where(ops.flops[mine] > 0, ops.flops[mine], ops.size_bytes[mine])
+        dur[mine] = rates.kernels[name].at(sizes.astype(np.float64))
+        basis[mine] = Basis.MEASURED
 
 
 def _price_work(
-    graph: Graph, cluster: Cluster, known: Efficiency, work: Bool, dur: NDArray[np.float64]
+    graph: Graph, device: Device, known: Efficiency, work: Rows, dur: NDArray[np.float64]
 ) -> None:
-    """Kernels of one rank, one element type at a time."""
+    """Kernels on one kind of device, one element type at a time."""
     ops = graph.ops
+    _refuse_unknown_work(graph, work)
     for dtype in np.unique(ops.dtype[work]):
-        rows = np.flatnonzero(work & (ops.dtype == dtype))
-        _refuse_unknown_work(graph, rows)
-        device = cluster.device_of(int(ops.rank[rows[0]]))
+        rows = work[ops.dtype[work] == dtype]
         dur[rows] = roofline_ns(ops.flops[rows], ops.size_bytes[rows], DType(dtype), device, known)
 
 
@@ -87,9 +115,22 @@ def _price_communication(
 ) -> None:
     """Price each distinct call once. A lone member's call takes no time."""
     network, calls = Network(cluster), calls_of(graph)
-    times = [_call_ns(graph, network, rates, calls, call) for call in range(len(calls.group))]
+    found = [_call(graph, network, rates, calls, call) for call in range(len(calls.group))]
+    times, reasons = zip(*found) if found else ((), ())
     dur[calls.rows] = np.array(times, np.float64)[calls.which]
-    basis[calls.rows] = rates.library_of(cluster).basis
+    basis[calls.rows] = np.array(reasons, np.uint8)[calls.which]
+
+
+def _call(
+    graph: Graph, network: Network, rates: Rates, calls: Calls, index: int
+) -> tuple[float, Basis]:
+    """Nanoseconds of one call, and what they rest on."""
+    call = calls.call(graph, network.cluster, index)
+    table = rates.calls.get((call.collective, call.members))
+    if table is not None:
+        return float(table.at(np.array([float(call.size_bytes)]))[0]), Basis.MEASURED
+    basis = rates.library_of(network.cluster).basis
+    return _call_ns(graph, network, rates, calls, index), basis
 
 
 def _call_ns(graph: Graph, network: Network, rates: Rates, calls: Calls, index: int) -> float:
@@ -104,7 +145,7 @@ def _call_ns(graph: Graph, network: Network, rates: Rates, calls: Calls, index: 
     return closed_ns(choose(library, call), call, network, group.ranks, library, shifts)
 
 
-def _refuse_unknown_work(graph: Graph, rows: NDArray[np.int64]) -> None:
+def _refuse_unknown_work(graph: Graph, rows: Rows) -> None:
     empty = rows[(graph.ops.flops[rows] == 0) & (graph.ops.size_bytes[rows] == 0)]
     if len(empty):
         raise CostError(

@@ -7,7 +7,8 @@ from enum import Enum
 from paceline.cluster import Cluster
 from paceline.cost.collectives import GLOO, NCCL, Library
 from paceline.cost.compute import TYPICAL, Efficiency
-from paceline.graph import DeviceKind
+from paceline.cost.curve import Curve
+from paceline.graph import Collective, DeviceKind
 
 
 class Fidelity(Enum):
@@ -19,15 +20,19 @@ class Fidelity(Enum):
 
 @dataclass(frozen=True)
 class Rates:
-    """Efficiency by a device's name, and the communication library with its own time.
+    """Efficiency by a device's name, the communication library with its own time, measured tables.
 
-    Without an entry a device has the typical efficiency of its kind, and the library is NCCL among
+    A kernel named in `kernels` takes its time from that table, over its operations (over its bytes
+    where it has none); a collective in `calls`, by kind and members, over its bytes. Without an
+    entry a device has the typical efficiency of its kind, and the library is NCCL among
     GPUs and gloo among CPUs.
     """
 
     efficiency: Mapping[str, Efficiency] = field(default_factory=dict)
     library: Library | None = None
     fidelity: Fidelity = Fidelity.CLOSED
+    kernels: Mapping[str, Curve] = field(default_factory=dict)
+    calls: Mapping[tuple[Collective, int], Curve] = field(default_factory=dict)
 
     def of(self, name: str, kind: DeviceKind) -> Efficiency:
         return self.efficiency.get(name, TYPICAL[kind])

@@ -15,7 +15,7 @@ def find_cycle(graph: Graph) -> Sequence[int]:
     """The ops of one cycle, each waiting for the one before it; empty where there is none."""
     core = native()
     if core is None:
-        return _find_cycle(graph)
+        return find_cycle_reference(graph)
     found: list[int] = core.compile(*structure(graph), False).cycle.tolist()
     return found
 
@@ -40,8 +40,8 @@ def lane_previous(graph: Graph) -> Int32:
     return previous
 
 
-def _find_cycle(graph: Graph) -> list[int]:
-    """The same in plain Python: peel off what waits for nothing, then walk what is left."""
+def find_cycle_reference(graph: Graph) -> list[int]:
+    """The same in plain Python: peel off what waits for nothing, then walk through the rest."""
     waits = _waits(graph)
     instance = graph.ops.instance.tolist()
     stands = _heads(instance)

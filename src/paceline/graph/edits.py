@@ -113,6 +113,8 @@ class Overlay:
     def link(self, src: int, op: int, kind: DepKind = DepKind.CONTROL) -> None:
         """`op` waits for `src`."""
         self._ids([src, op])
+        if src == op:
+            raise GraphError(f"op {op} cannot wait for itself; link two different ops")
         linked = self._changes.linked
         linked.append((src, op, kind))
         self._journal.append(lambda: linked.__delitem__(-1))

@@ -15,7 +15,7 @@ from paceline.record.ownops import OwnOps, own_ops
 from paceline.record.pieces import Pieces, pieces_of
 from paceline.record.sidecar import Cost
 from paceline.record.trace import Int64, Steps, select
-from paceline.record.view import RankView
+from paceline.record.view import RankView, Whole
 
 _LAST: Final = -1
 
@@ -96,12 +96,12 @@ class _Spots:
         delayed = own.event[own.gap_ns > 0]
         self._first_of_event[delayed] = latency_op
 
-    def before(self, lane: Int64, at_ns: Int64, event: Int64) -> Int64:
+    def before(self, lane: Whole, at_ns: Int64, event: Whole) -> Int64:
         """The op of the event, or the last one on the lane that has ended by the moment."""
         found = np.searchsorted(self._ends, self._view.key(lane, at_ns), "right") - 1
         return np.where(event == NONE, self._piece(found, lane), self.op_of_event[event])
 
-    def after(self, lane: Int64, at_ns: Int64, event: Int64) -> Int64:
+    def after(self, lane: Whole, at_ns: Int64, event: Whole) -> Int64:
         """The first op of the event, or of the lane from the moment on: the wait that ends then,
         if there is one."""
         key = self._view.key(lane, at_ns)
@@ -111,12 +111,12 @@ class _Spots:
         found = np.where(waited, found - 1, found)
         return np.where(event == NONE, self._piece(found, lane), self._first_of_event[event])
 
-    def during(self, lane: Int64, at_ns: Int64) -> Int64:
+    def during(self, lane: Whole, at_ns: Int64) -> Int64:
         """The piece of the lane at the moment."""
         found = np.searchsorted(self._starts, self._view.key(lane, at_ns), "right") - 1
         return self._piece(found, lane)
 
-    def _piece(self, row: Int64, lane: Int64) -> Int64:
+    def _piece(self, row: Int64, lane: Whole) -> Int64:
         count = len(self._pieces)
         if not count:
             return np.full(len(row), NONE, np.int64)

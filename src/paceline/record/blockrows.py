@@ -1,4 +1,4 @@
-"""The ops of one rank, by where they come from: pieces of threads, device work, latencies, borders."""
+"""The ops of one rank by where they come from: threads, device work, latencies, step borders."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -129,7 +129,7 @@ def latency_rows(view: RankView, own: OwnOps, steps: Steps, names: Names) -> Row
 def border_rows(view: RankView, pieces: Pieces, steps: Steps, origin_ns: int, names: Names) -> Rows:
     """A marker at each step's begin, and on each thread the time by which it begins later than
     the first rank's first step."""
-    lanes, first = np.unique(pieces.lane, return_index=True)
+    lanes = np.unique(pieces.lane)
     inside = step_at(steps, pieces.start_ns) != NONE
     begins = [_first_inside(pieces, inside, lane) for lane in lanes.tolist()]
     late = [(lane, at) for lane, at in zip(lanes.tolist(), begins) if at > origin_ns]
@@ -146,7 +146,7 @@ def border_rows(view: RankView, pieces: Pieces, steps: Steps, origin_ns: int, na
         rank_in_lane=np.where(offset, -2, -1).astype(np.int64),
         dur_ns=np.where(offset, at - origin_ns, 0),
         size_bytes=np.zeros(count, np.int64),
-        kind=np.where(offset, OpKind.HOST, OpKind.MARKER).astype(np.uint8),
+        kind=np.where(offset, OpKind.WAIT, OpKind.MARKER).astype(np.uint8),
         phase=np.full(count, Phase.NONE, np.uint8),
         name=np.where(offset, names.add(OFFSET_NAME), names.add(STEP_NAME)).astype(np.int32),
         layer=np.full(count, NONE, np.int32),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.graph import NONE
-from paceline.record.trace import Bool, Int64, Trace
+from paceline.record.trace import Bool, Category, Int64, Trace
 
 Float = NDArray[np.float64]
 Curve = Callable[[float], float]
@@ -28,6 +28,7 @@ class Meetings:
     start_ns: Int64
     end_ns: Int64
     sends: Bool  # one-way: a sending side does not wait for the other
+    on_device: Bool  # run by a device: no host thread had to queue for a core before it ended
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,13 @@ class Bounds:
         return Bounds(self.low_at, low, self.high_at, high, self.end_at, self.end_gap)
 
     def allow(self, line: Line) -> bool:
-        low = line.first + line.slope * self.low_at >= self.low - 0.5
-        high = line.first + line.slope * self.high_at <= self.high + 0.5
-        return bool(low.all() and high.all())
+        return bool((self.broken_by(line) <= 0.5).all())
+
+    def broken_by(self, line: Line) -> Float:
+        """By how much the line breaks each of the bounds; 0 or less where it keeps it."""
+        low = self.low - line.first - line.slope * self.low_at
+        high = line.first + line.slope * self.high_at - self.high
+        return np.concatenate([low, high])
 
     def room(self, slope: float) -> tuple[float, float]:
         """Lowest and highest value at t = 0 of a line with the slope."""
@@ -123,8 +128,9 @@ def meetings_of(traces: Sequence[Trace]) -> Meetings:
     """Every communication that at least two traces know by the same group and number."""
     keys: dict[tuple[object, ...], int] = {}
     rows = [row for number, trace in enumerate(traces) for row in _rows(number, trace, keys)]
-    table = np.array(rows, np.int64).reshape(-1, 5).T
-    return Meetings(table[0], table[1], table[2], table[3], table[4] == 1)
+    table = np.array(rows, np.int64).reshape(-1, 6).T
+    trace, key, start, end, sends, on_device = table
+    return Meetings(trace, key, start, end, sends == 1, on_device == 1)
 
 
 def bounds_between(meetings: Meetings, mine: int, other: int) -> Bounds:
@@ -134,7 +140,7 @@ def bounds_between(meetings: Meetings, mine: int, other: int) -> Bounds:
     a, b = a[at_a], b[at_b]
     start, end = meetings.start_ns, meetings.end_ns
     waits_a, waits_b = ~meetings.sends[a], ~meetings.sends[b]
-    both = waits_a & waits_b
+    both = waits_a & waits_b & meetings.on_device[a] & meetings.on_device[b]
     return Bounds(
         end[a][waits_a].astype(np.float64),
         (start[b] - end[a])[waits_a].astype(np.float64),
@@ -160,12 +166,10 @@ def reach_of(bounds: Bounds, span: float, steepest: float) -> Reach | None:
     )
 
 
-def _rows(
-    number: int, trace: Trace, keys: dict[tuple[object, ...], int]
-) -> list[tuple[int, int, int, int, int]]:
+def _rows(number: int, trace: Trace, keys: dict[tuple[object, ...], int]) -> list[tuple[int, ...]]:
     told, events = trace.collectives, trace.events
     seen: dict[tuple[object, ...], int] = {}
-    rows = []
+    rows: list[tuple[int, ...]] = []
     shown = told.event != NONE
     order = np.argsort(events.start_ns[np.maximum(told.event, 0)], kind="stable")
     for row in order[shown[order]].tolist():
@@ -178,6 +182,7 @@ def _rows(
                 int(events.start_ns[event]),
                 int(events.end_ns[event]),
                 int(told.sends[row]),
+                int(events.category[event] == Category.KERNEL),
             )
         )
     return rows

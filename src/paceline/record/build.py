@@ -5,10 +5,13 @@ Each rank is worked out on its own clock; only what joins ranks needs one clock 
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from paceline.errors import TraceError
-from paceline.graph import Graph
+from paceline.graph import UNPRICED, Graph, OpKind
 from paceline.record.assemble import Block, assemble
 from paceline.record.clocks import Aligned, Clock, clocks_of
 from paceline.record.gradients import label_gradients
@@ -46,7 +49,8 @@ def build(
         _LOG.info("%s", note)
     facts = {"clocks": Aligned(tuple(ordered), tuple(clocks)).facts(), "notes": said}
     whole = stack(blocks, joined, {**_facts(views), **facts, **(meta or {})})
-    return label_gradients(whole, blocks)
+    timed = all(trace.facts.get("timed", True) for trace in ordered)
+    return label_gradients(whole if timed else _unpriced(whole), blocks)
 
 
 def _steps(views: Sequence[RankView]) -> tuple[list[Steps], list[str]]:
@@ -59,7 +63,8 @@ def _steps(views: Sequence[RankView]) -> tuple[list[Steps], list[str]]:
             for view, (mine, _) in zip(views, found)
         )
         raise TraceError(
-            f"no step was recorded on every rank ({seen}). Import traces of the same steps of one job"
+            f"no step was recorded on every rank ({seen}). Import traces of the same steps "
+            "of one job"
         )
     said = [f"rank {v.trace.rank}: {note}" for v, (_, some) in zip(views, found) for note in some]
     return steps, [*said, *notes]
@@ -74,6 +79,13 @@ def _blocks(
         assemble(view, find_all(view), mine, int(mine.start_ns[0]) - (begin - min(begins)))
         for view, mine, begin in zip(views, steps, begins)
     ]
+
+
+def _unpriced(graph: Graph) -> Graph:
+    """The graph of traces without times: what does work has yet to be priced."""
+    works = np.isin(graph.ops.kind, (OpKind.COMPUTE, OpKind.COLLECTIVE, OpKind.SEND, OpKind.RECV))
+    durations = np.where(works, UNPRICED, 0).astype(np.int64)
+    return replace(graph, ops=replace(graph.ops, dur_ns=durations))
 
 
 def _said(blocks: Sequence[Block]) -> list[str]:

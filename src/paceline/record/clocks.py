@@ -1,4 +1,4 @@
-"""Every rank on one clock: offset and drift from what communication proves, with what it leaves open.
+"""Every rank on one clock: offset and drift as communication proves them, and what is left open.
 
 Nobody's part of a collective ends before its last member has started, and nothing is received
 before its sending began. Each such pair bounds one rank's clock against another's from one side:
@@ -9,8 +9,9 @@ The offset is a line in t (clocks drift), so all bounds together leave a convex 
 lowest and highest value at both ends of the recording are the reported interval, and the middle
 line is taken; if the zero line is among them, it is: ranks of one host share a clock.
 
-Members of a collective also end at nearly the same moment. A robust line through the differences of
-their ends, give or take three median deviations, narrows the set where it agrees with the bounds.
+Members of a collective that devices run also end at nearly the same moment. A robust line through
+the differences of their ends, give or take three median deviations, narrows the set where it agrees
+with the bounds. Not so on hosts: threads that queue for a core end late, always the same ones.
 """
 
 from collections.abc import Sequence
@@ -23,17 +24,20 @@ from paceline.errors import TraceError
 from paceline.record.bounds import Bounds, Line, Reach, bounds_between, meetings_of, reach_of
 from paceline.record.trace import Int64, Trace
 
-
 STEEPEST: Final = 200e-6
 """No two clocks drift apart faster: crystals keep 100 parts in a million."""
 
 APART_NS: Final = 10_000_000
 """Bounds that contradict each other by more than this do not come from one job."""
 
+STRAYS: Final = 0.05
+"""Share of the bounds that one host's shared clock may break: on a crowded machine a thread may be
+put aside between what it did and the stamp of it. A clock that is truly off breaks most of them."""
+
 
 @dataclass(frozen=True)
 class Clock:
-    """What one rank's clock needs to be the reference rank's: add `offset_ns + drift * (t - since)`.
+    """What to add to one rank's times to have the reference's: `offset_ns + drift * (t - since)`.
 
     `interval_ns` is how far the truth may be from it to either side, at worst.
     """
@@ -123,6 +127,9 @@ def _clock(trace: Trace, reference: Trace, bounds: Bounds, since: int, until: in
     """One rank's clock against another's."""
     at = bounds.since(since)
     span = float(until - since)
+    broken = at.broken_by(Line(0.0, 0.0))
+    if _together(trace, reference) and 0 < (broken > 0.5).mean() <= STRAYS:
+        return Clock(trace.rank, 0.0, 0.0, since, float(broken.max()))
     reach = reach_of(at, span, STEEPEST)
     if reach is None:
         slack = at.contradiction(STEEPEST)
@@ -131,7 +138,8 @@ def _clock(trace: Trace, reference: Trace, bounds: Bounds, since: int, until: in
                 f"{trace} and {reference} cannot be ranks of one job: their collectives contradict "
                 f"each other by {slack / 1e6:.1f} ms on any clock. Import traces of one run"
             )
-        reach = reach_of(at.loosened(slack / 2 + 1), span, STEEPEST)
+        at = at.loosened(slack + 1)  # some stamps are wrong by as much, and nobody knows which
+        reach = reach_of(at, span, STEEPEST)
         assert reach is not None
     narrowed = reach_of(at.with_ends(span, STEEPEST), span, STEEPEST) or reach
     first = narrowed if _apart(trace, reference) else reach
@@ -139,6 +147,12 @@ def _clock(trace: Trace, reference: Trace, bounds: Bounds, since: int, until: in
         edges = (first.low_first, first.high_first, first.low_last, first.high_last)
         return Clock(trace.rank, 0.0, 0.0, since, max(abs(edge) for edge in edges))
     return _middle(trace.rank, narrowed, since, span)
+
+
+def _together(trace: Trace, reference: Trace) -> bool:
+    """Whether two ranks are known to run on one host, whose clock they share."""
+    hosts = {t.facts.get("host_name") for t in (trace, reference)}
+    return None not in hosts and len(hosts) == 1
 
 
 def _apart(trace: Trace, reference: Trace) -> bool:

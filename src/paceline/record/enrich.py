@@ -11,9 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from paceline.graph import NONE, Collective, LaneKind
+from paceline.record.final_wait import final_waits
 from paceline.record.findings import stacked
+from paceline.record.layers import with_layers
 from paceline.record.sidecar import Collective as Issued
-from paceline.record.sidecar import Group, Host, Sidecar
+from paceline.record.sidecar import Group, Host, Sidecar, Wait
 from paceline.record.spelling import collective_of, dtype_of
 from paceline.record.trace import (
     Category,
@@ -25,14 +27,16 @@ from paceline.record.trace import (
     columns,
     select,
 )
+from paceline.record.view import RankView
 
 EARLY_NS: Final = 5_000
 """A transfer may seem to begin this much before its enqueue was stamped: the stamp is taken in
 Python, the trace's in C++."""
 
 
-def enrich(trace: Trace, sidecar: Sidecar) -> Trace:
-    """The trace with groups, collectives and messages as the recorder saw them."""
+def enrich(trace: Trace, sidecar: Sidecar, detail: Trace | None = None) -> Trace:
+    """The trace with groups, collectives and messages as the recorder saw them, and, with the
+    trace of the detail step, the module of each op."""
     issued = _in_window(trace, sidecar.of(Issued))
     trace = _without_calling_thread_transfers(trace)
     trace, added = _with_own_events(trace, [record for record in issued if record.end_ns])
@@ -51,7 +55,29 @@ def enrich(trace: Trace, sidecar: Sidecar) -> Trace:
         groups={**trace.groups, **{g.name: tuple(g.ranks) for g in sidecar.of(Group)}},
         facts={**trace.facts, **_facts(sidecar.of(Host))},
     )
-    return whole.noting(*_notes(sidecar, lost))
+    ended = _ended_by_waits(
+        whole, sidecar, [(event_of[r.order], r) for r in issued if r.order in event_of]
+    )
+    ended = ended if detail is None else with_layers(ended, sidecar, detail)
+    return ended.noting(*_notes(sidecar, lost))
+
+
+def _ended_by_waits(trace: Trace, sidecar: Sidecar, issued: Sequence[tuple[int, Issued]]) -> Trace:
+    """No transfer ends after the wait for it: a range that does was closed late, by a thread that
+    had to queue for a core."""
+    end = trace.events.end_ns.copy()
+    by_order = {record.order: event for event, record in issued}
+    for wait in sidecar.of(Wait):
+        if wait.order in by_order:
+            _end_by(trace, end, by_order[wait.order], wait.end_ns)
+    for final in final_waits(RankView(trace, sidecar), issued):
+        for event in final.transfers:
+            _end_by(trace, end, event, final.end_ns)
+    return replace(trace, events=replace(trace.events, end_ns=end))
+
+
+def _end_by(trace: Trace, end: Int64, event: int, moment: int) -> None:
+    end[event] = max(min(int(end[event]), moment), int(trace.events.start_ns[event]))
 
 
 def _in_window(trace: Trace, records: Iterable[Issued]) -> list[Issued]:

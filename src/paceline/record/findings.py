@@ -13,7 +13,6 @@ import numpy as np
 from paceline.graph import NONE, DepKind
 from paceline.record.trace import Bool, Int32, Int64, UInt8, columns, empty
 
-
 T = TypeVar("T")
 
 

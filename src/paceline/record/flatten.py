@@ -98,7 +98,7 @@ class _Walk:
     def leave_until(self, moment: int | None) -> None:
         """Close every range that ends by the moment (all of them for None)."""
         while self._open and (moment is None or self._open[-1][1] <= moment):
-            row, end = self._open[-1]
+            end = self._open[-1][1]
             self._advance(end, border=False, keep=self._leaf)
             self._open.pop()
             self._leaf, self._borders = False, 1

@@ -193,15 +193,18 @@ def _groups(
     rows: dict[tuple[str, tuple[int, ...]], int] = {}
     row_of = np.zeros(int(instance.max(initial=-1)) + 1, np.int64)
     order = np.argsort(instance, kind="stable")
-    for chunk in (
-        np.split(order, np.flatnonzero(np.diff(instance[order])) + 1) if len(order) else ()
-    ):
+    for chunk in _runs(instance, order):
         ranks = tuple(sorted(members.rank[chunk].tolist()))
         key = (names[members.group[chunk[0]]], ranks)
         row_of[instance[chunk[0]]] = rows.setdefault(key, len(rows))
     groups = tuple(Group(name, ranks) for name, ranks in rows)
     group = row_of[instance] if len(instance) else np.zeros(0, np.int64)
     return groups, group, tuple(_missing(groups, known))
+
+
+def _runs(instance: Int64, order: Int64) -> list[Int64]:
+    """Rows of each instance."""
+    return np.split(order, np.flatnonzero(np.diff(instance[order])) + 1) if len(order) else []
 
 
 def _missing(groups: tuple[Group, ...], known: dict[str, tuple[int, ...]]) -> list[str]:
@@ -218,7 +221,7 @@ def _missing(groups: tuple[Group, ...], known: dict[str, tuple[int, ...]]) -> li
 
 
 def _kinds(members: Members, instance: Int64) -> Int64:
-    """Collectives; the two ends of a message; a one-sided transfer where the other end is missing."""
+    """Collectives, the two ends of a message, or a transfer where the other end is missing."""
     kind = np.where(members.sends == 1, OpKind.SEND, OpKind.RECV)
     both = _per_instance(np.add, np.ones(len(members), np.int64), instance) == 2
     kind = np.where(both, kind, OpKind.TRANSFER)

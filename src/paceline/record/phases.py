@@ -1,6 +1,7 @@
 """What each op is for: phase and layer, from annotations, autograd's numbers and module names."""
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from paceline.engine import native
 from paceline.graph import NONE, Phase
+from paceline.record.sidecar import Backward, Data
 from paceline.record.trace import Bool, Category, Int32, Int64
 from paceline.record.view import RankView
 
@@ -30,7 +32,45 @@ def phases_at(view: RankView, lane: Int32, at_ns: Int64) -> NDArray[np.uint8]:
     )
     for meaning, chosen in marks:
         phase[_covering(view, chosen & view.is_host, lane, at_ns) != NONE] = meaning
+    for meaning, told in _told_phases(view):
+        phase[_within(view, told, lane, at_ns) & (phase == Phase.FORWARD)] = meaning
     return phase
+
+
+def told_moments(view: RankView) -> tuple[Int32, Int64]:
+    """Lanes and times at which the purpose of what a thread does changes, as the recorder told."""
+    parts = [told for _, told in _told_phases(view)]
+    owner, begin, end = np.concatenate([np.zeros((3, 0), np.int64), *parts], axis=1)
+    known = owner != NONE
+    lane = np.concatenate([owner[known], owner[known]]).astype(np.int32)
+    return lane, np.concatenate([begin[known], end[known]])
+
+
+def _told_phases(view: RankView) -> Iterator[tuple[Phase, Int64]]:
+    """Stretches (columns lane, begin, end) whose purpose the recorder told."""
+    if view.sidecar is None:
+        return
+    main = view.main_lane
+    loads = [(view.thread_lane(d.thread), d.begin_ns, d.end_ns) for d in view.sidecar.of(Data)]
+    passes = [(view.thread_lane(b.thread), b.begin_ns, b.end_ns) for b in view.sidecar.of(Backward)]
+    updates = [
+        (main, s.update_begin_ns, s.end_ns) for s in view.recorded_steps if s.update_begin_ns
+    ]
+    for meaning, rows in ((Phase.DATA, loads), (Phase.BACKWARD, passes), (Phase.UPDATE, updates)):
+        yield meaning, np.array(rows, np.int64).reshape(-1, 3).T
+
+
+def _within(view: RankView, stretches: Int64, lane: Int32, at_ns: Int64) -> Bool:
+    """Which moments lie in one of the stretches, which do not overlap on a lane."""
+    owner, begin, end = stretches
+    order = np.argsort(view.key(owner, begin), kind="stable")
+    begins, ends = view.key(owner, begin)[order], view.key(owner, end)[order]
+    key = view.key(lane, at_ns)
+    at = np.searchsorted(begins, key, "right") - 1
+    if not len(begins):
+        return np.zeros(len(key), np.bool_)
+    inside: Bool = (at >= 0) & (key < ends[np.maximum(at, 0)])
+    return inside
 
 
 def layers_at(view: RankView, lane: Int32, at_ns: Int64) -> tuple[Int32, list[str]]:
@@ -40,6 +80,8 @@ def layers_at(view: RankView, lane: Int32, at_ns: Int64) -> tuple[Int32, list[st
     op they belong to.
     """
     events, names = view.trace.events, view.trace.names
+    if view.trace.layer_of is not None:
+        return _told_layers(view, view.trace.layer_of, lane, at_ns), list(view.trace.layers)
     layer_of_name, layers = _module_names(names)
     frames = (layer_of_name[events.name] != NONE) if len(events) else np.zeros(0, np.bool_)
     if not frames.any():
@@ -47,6 +89,12 @@ def layers_at(view: RankView, lane: Int32, at_ns: Int64) -> tuple[Int32, list[st
     frame = _covering(view, frames, _python_lane(view, lane, frames), at_ns)
     layer = np.where(frame != NONE, layer_of_name[events.name[frame]], NONE).astype(np.int32)
     return _through_autograd(view, lane, at_ns, layer), layers
+
+
+def _told_layers(view: RankView, layer_of: Int32, lane: Int32, at_ns: Int64) -> Int32:
+    """Of the innermost op around each moment whose layer is known."""
+    around = _covering(view, layer_of != NONE, lane, at_ns)
+    return np.where(around != NONE, layer_of[around], NONE).astype(np.int32)
 
 
 def _module_names(names: tuple[str, ...]) -> tuple[Int32, list[str]]:

@@ -7,7 +7,8 @@ import numpy as np
 
 from paceline.graph import NONE
 from paceline.record.findings import Findings, Idles
-from paceline.record.flatten import Segments, flatten
+from paceline.record.flatten import GAP, Segments, flatten
+from paceline.record.phases import told_moments
 from paceline.record.trace import Bool, Int32, Int64
 from paceline.record.view import RankView
 
@@ -32,9 +33,8 @@ class Pieces:
 
 def pieces_of(view: RankView, found: Findings, borders_ns: Int64, cost_ns: float) -> Pieces:
     """All host lanes' pieces; `cost_ns` is what recording one range costs its thread."""
-    events, rows = view.trace.events, np.flatnonzero(view.is_host)
-    cut_lane, cut_ns = _cuts(view, found, borders_ns)
-    parts = flatten(events.lane[rows], events.start_ns[rows], events.end_ns[rows], cut_lane, cut_ns)
+    rows, lane, start, end = _ranges(view, borders_ns)
+    parts = flatten(lane, start, end, *_cuts(view, found, borders_ns))
     own = parts.end_ns - parts.start_ns
     own = np.maximum(own - np.rint(parts.borders * (cost_ns / 2)).astype(np.int64), 0)
     waited = _inside(view, parts, found.idles, found.idles.wait)
@@ -52,14 +52,28 @@ def pieces_of(view: RankView, found: Findings, borders_ns: Int64, cost_ns: float
     )
 
 
+def _ranges(view: RankView, borders_ns: Int64) -> tuple[Int64, Int32, Int64, Int64]:
+    """Host ranges, and an empty one at the first and the last step's border: the main thread's
+    time reaches from one to the other, whatever it recorded."""
+    events, rows = view.trace.events, np.flatnonzero(view.is_host)
+    edges = borders_ns[[0, -1]] if view.main_lane != NONE else borders_ns[:0]
+    lane = np.append(events.lane[rows], np.full(len(edges), view.main_lane, np.int32))
+    start = np.append(events.start_ns[rows], edges)
+    end = np.append(events.end_ns[rows], edges)
+    order = np.lexsort((-end, start, lane))
+    owner = np.append(rows, np.full(len(edges), GAP))
+    return owner[order], lane[order], start[order], end[order]
+
+
 def _cuts(view: RankView, found: Findings, borders_ns: Int64) -> tuple[Int32, Int64]:
     """Every moment that a rule speaks of, each once, by (lane, time)."""
     links, idles, drains = found.links, found.idles, found.drains
     src, dst = links.src_event == NONE, links.dst_event == NONE
     lane = [links.src_lane[src], links.dst_lane[dst], idles.lane, idles.lane, drains.lane]
     at = [links.src_ns[src], links.dst_ns[dst], idles.start_ns, idles.end_ns, drains.at_ns]
-    lane.append(np.full(len(borders_ns), max(view.main_lane, 0), np.int32))
-    lanes, times = np.concatenate(lane), np.concatenate([*at, borders_ns])
+    told_lane, told_ns = told_moments(view)
+    lane += [np.full(len(borders_ns), max(view.main_lane, 0), np.int32), told_lane]
+    lanes, times = np.concatenate(lane), np.concatenate([*at, borders_ns, told_ns])
     _, first = np.unique(view.key(lanes, times), return_index=True)
     return lanes[first].astype(np.int32), times[first]
 

@@ -1,4 +1,4 @@
-"""How torch, NCCL, gloo and XLA spell collectives and element types, and what Paceline calls them."""
+"""How torch, NCCL, gloo and XLA spell collectives and element types, and our words for them."""
 
 from paceline.graph import Collective, DType
 

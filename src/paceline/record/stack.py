@@ -1,7 +1,8 @@
 """The ranks' blocks and their joined communication -> one `Graph`."""
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from paceline.graph import (
     Discipline,
     Drains,
     Graph,
+    LaneKind,
     Lanes,
     MemoryCategory,
     MemoryEvents,
@@ -22,6 +24,8 @@ from paceline.graph import (
 from paceline.record.assemble import Block
 from paceline.record.join import Joined
 from paceline.record.trace import Int32, Int64
+
+_THREAD: Final = re.compile(r"thread -?\d+(?: \((.*)\))?")
 
 
 def stack(blocks: Sequence[Block], joined: Joined, meta: Mapping[str, Any]) -> Graph:
@@ -98,9 +102,29 @@ def _lanes(blocks: Sequence[Block], device_of: dict[tuple[int, int], int]) -> tu
         np.array([device_of[number, lane.device] for number, _, lane in flat], np.int32),
         np.array([lane.kind for _, _, lane in flat], np.uint8),
         np.full(len(flat), Discipline.RECORDED, np.uint8),
-        tuple(lane.name for _, _, lane in flat),
+        tuple(name for block in blocks for name in _lane_names(block)),
     )
     return lanes, np.cumsum([0, *(len(b.view.trace.lanes) for b in blocks)])
+
+
+def _lane_names(block: Block) -> list[str]:
+    """Names that are equal for what is equal on all ranks: without thread ids."""
+    main, found = block.view.main_lane, []
+    plain = _spoken(block.view.trace.lanes[main].name) if main != NONE else ""
+    for row, lane in enumerate(block.view.trace.lanes):
+        name = lane.name if lane.kind is LaneKind.STREAM else _spoken(lane.name)
+        if row == main:
+            name = "main thread"
+        elif name == plain or not name:
+            name = f"thread {row}"
+        found.append(name)
+    return found
+
+
+def _spoken(name: str) -> str:
+    """Kineto's "thread 4711 (pt_autograd_0)" is "pt_autograd_0"."""
+    given = _THREAD.fullmatch(name)
+    return (given[1] or "") if given else name
 
 
 def _names(blocks: Sequence[Block]) -> tuple[tuple[str, ...], list[Int32]]:

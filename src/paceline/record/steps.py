@@ -20,7 +20,7 @@ def steps_of(view: RankView) -> tuple[Steps, tuple[str, ...]]:
         number = np.arange(1, len(ends), dtype=np.int64)
         note = "no step marks: steps are taken to end with the optimizer's calls"
         return Steps(number, ends[:-1], ends[1:], inferred=True), (note,)
-    whole = np.array([view.origin_ns]), np.array([view.origin_ns + view.span_ns])
+    whole = np.array([view.origin_ns]), np.array([view.last_ns])
     note = "no step marks and no optimizer calls: the whole trace is taken as one step"
     return Steps(np.zeros(1, np.int64), *whole, inferred=True), (note,)
 
@@ -47,4 +47,5 @@ def _optimizer_ends(view: RankView) -> Int64:
     if not len(backward) or len(ends) < 2:
         return ends
     between = np.diff(np.searchsorted(backward, ends))
-    return ends[np.append(between > 0, True)]
+    kept: Int64 = ends[np.append(between > 0, True)]
+    return kept

@@ -13,6 +13,7 @@ from torch.nn.modules import module as torch_module
 
 from paceline.record.sidecar import Gradient, Layer, Record
 from paceline.record.torch_facts import Model
+from paceline.record.torch_memory import Kept
 
 
 class DetailWatch:
@@ -20,7 +21,8 @@ class DetailWatch:
 
     def __init__(self, write: Callable[[Record], None], step: int) -> None:
         self._write = write
-        self._step = step
+        self.step = step
+        self.kept = Kept()
         self._hooks: list[Any] = []
         self._paths: dict[int, str] = {}
         self._open: list[tuple[Any, int]] = []
@@ -37,10 +39,13 @@ class DetailWatch:
             if tensor.requires_grad and tensor.is_leaf:
                 hook = self._ready(index)
                 self._hooks.append(tensor.register_post_accumulate_grad_hook(hook))
+        self.kept.start(model.tensors)
 
     def remove(self) -> None:
+        self.kept.stop()
         for hook in self._hooks:
             hook.remove()
+        self._hooks.clear()
         for record in (*self._layers, *self._gradients):
             self._write(record)
 
@@ -65,11 +70,12 @@ class DetailWatch:
         )
 
     def _ready(self, index: int) -> Callable[[Any], None]:
-        def hook(_: Any) -> None:
+        def hook(tensor: Any) -> None:
+            self.kept.gradient(index, tensor)
             self._gradients.append(
                 Gradient(
                     parameter=index,
-                    step=self._step,
+                    step=self.step,
                     ready_ns=time.time_ns(),
                     thread=threading.get_native_id(),
                 )

@@ -62,6 +62,7 @@ def group_facts() -> Iterator[Group]:
 class Model:
     """What an optimizer trains: its tensors, the modules that own them, and what to write of it."""
 
+    optimizer: Any = None
     tensors: list[Any] = field(default_factory=list)
     paths: dict[int, str] = field(default_factory=dict)  # id of a module -> its path
     replicas: list[Any] = field(default_factory=list)  # DistributedDataParallel modules
@@ -78,6 +79,7 @@ def model_facts(optimizer: Any) -> Model:
     replicas = [(path, m) for path, m in named if isinstance(m, DistributedDataParallel)]
     index_of = {id(tensor): index for index, tensor in enumerate(tensors)}
     return Model(
+        optimizer=optimizer,
         tensors=tensors,
         paths={id(module): clean_path(path) for path, module in named},
         replicas=[module for _, module in replicas],

@@ -23,6 +23,7 @@ from paceline.record.torch_detail import DetailWatch
 from paceline.record.torch_facts import Model, group_facts, host_facts, model_facts
 from paceline.record.torch_flight import flights
 from paceline.record.torch_issued import issued
+from paceline.record.torch_memory import memory_of
 from paceline.record.torch_profile import Session, Times, cost_of, events_in
 from paceline.record.torch_schedule import Mode, Schedule, agreed_start
 
@@ -204,7 +205,6 @@ class Recorder:
         self._comms.remove()
         if self._detail is not None:
             self._detail.remove()
-            self._detail = None
 
     def _close_session(self) -> None:
         """Write the trace and what the watchers saw."""
@@ -214,6 +214,7 @@ class Recorder:
         session.stop()
         session.export()
         if session.detail:
+            self._write_memory(session.path)
             return
         self._trace = session.path.name
         flown = flights(self._comms.since_ns, session.paused_ns)
@@ -221,6 +222,11 @@ class Recorder:
             self._write(record)
         self._write(self._cost(session.path))
         self._comms.clear()
+
+    def _write_memory(self, trace: Path) -> None:
+        watch, self._detail = self._detail, None
+        if watch is not None:
+            self._write(memory_of(watch.step, self._model, watch.kept, trace))
 
     def _cost(self, trace: Path) -> sidecar.Cost:
         plain, recorded = self._times[Mode.PLAIN], self._times[Mode.RECORDED]

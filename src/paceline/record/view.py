@@ -12,6 +12,7 @@ from paceline.record.sidecar import Host, Sidecar, Step
 from paceline.record.trace import Bool, Category, Int32, Int64, Trace
 
 DEVICE_WORK: Final = (Category.KERNEL, Category.MEMCPY, Category.MEMSET)
+Whole = Int32 | Int64
 _OWN_OPS: Final = (*DEVICE_WORK, Category.COMMUNICATION)
 _ON_HOST: Final = (Category.CPU_OP, Category.ANNOTATION, Category.RUNTIME, Category.OTHER)
 
@@ -25,13 +26,22 @@ class RankView:
 
     @cached_property
     def origin_ns(self) -> int:
-        return int(self.trace.events.start_ns.min())
+        """The first moment that the trace or its steps speak of."""
+        marked: list[int] = self.trace.steps.start_ns.tolist()
+        told = [step.begin_ns for step in self.recorded_steps]
+        return min([int(self.trace.events.start_ns.min()), *marked, *told])
+
+    @cached_property
+    def last_ns(self) -> int:
+        marked: list[int] = self.trace.steps.end_ns.tolist()
+        told = [step.end_ns for step in self.recorded_steps]
+        return max([int(self.trace.events.end_ns.max()), *marked, *told])
 
     @cached_property
     def span_ns(self) -> int:
-        return int(self.trace.events.end_ns.max()) - self.origin_ns + 2
+        return self.last_ns - self.origin_ns + 2
 
-    def key(self, lane: Int32, at_ns: Int64) -> Int64:
+    def key(self, lane: Whole, at_ns: Int64) -> Int64:
         """One number that orders (lane, moment) pairs; moments outside the trace are clipped."""
         offset = np.clip(np.asarray(at_ns, np.int64) - self.origin_ns, -1, self.span_ns - 1)
         return np.asarray(lane, np.int64) * (self.span_ns + 1) + offset + 1

@@ -70,6 +70,7 @@ def replay(
     if network is Network.FLOWS:
         transfers = _shared_links(graph, cluster, transfers, chosen_engine(engine))
     if transfers is not None:
+        _refuse_folded(folded)
         dur_ns = np.where(transfers.carried, 0, dur_ns)
     job = _Job(graph, checked_durations(graph, dur_ns), contention, transfers)
     run = _native if chosen_engine(engine) is Engine.NATIVE else _reference
@@ -82,6 +83,15 @@ def _shared_links(
     if cluster is None or transfers is not None:
         raise ReplayError("network=FLOWS needs a cluster, and no transfers beside it")
     return flows(graph, cluster, reference=engine is Engine.REFERENCE)
+
+
+def _refuse_folded(folded: FoldedGraph | None) -> None:
+    if folded is not None and folded.ranks > len(folded.representatives):
+        raise ReplayError(
+            f"a folded graph stands for {folded.ranks} ranks but draws "
+            f"{len(folded.representatives)}: links cannot be shared with ranks that are not there; "
+            "replay the whole graph instead"
+        )
 
 
 def _durations(graph: Graph, cluster: Cluster | None, prices: Int64 | None) -> Int64:

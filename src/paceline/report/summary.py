@@ -60,6 +60,7 @@ class Summary:
     path_ops: tuple[OnPath, ...]  # most first
     lanes: tuple[LaneUse, ...]  # busiest first
     memory: tuple[MemoryPeak, ...]  # fullest first
+    steps: int = 1  # that the timeline holds; `step_ns` and all shares are of all of them
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ def summarise(timeline: Timeline, top: int = 8) -> Summary:
         path_ops=_path_ops(timeline)[:top],
         lanes=_lane_uses(timeline),
         memory=_memory_peaks(timeline, top),
+        steps=len(np.unique(timeline.graph.ops.step)),
     )
 
 

@@ -44,11 +44,15 @@ from paceline.weave.schedules import Schedule, schedule, schedules
 from paceline.weave.traffic import Rates, Traffic, predicted_s, total_traffic
 
 _LAZY = {
-    "Budget": "paceline.weave.autotune",
-    "autotune": "paceline.weave.autotune",
-    "program_of": "paceline.weave.autotune",
+    "Budget": "paceline.weave.tuner",
+    "autotune": "paceline.weave.tuner",
+    "program_of": "paceline.weave.tuner",
     "Cut": "paceline.weave.linear",
     "overlapped_linear": "paceline.weave.linear",
+    "replayed_s": "paceline.weave.replayed",
+    "FusedStep": "paceline.weave.training",
+    "fused_step": "paceline.weave.training",
+    "Lamb": "paceline.weave.torch_lamb",
 }
 """Name -> module that needs torch."""
 

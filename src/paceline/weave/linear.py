@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from paceline.weave.backends.chunked import overlapped_product
+from paceline.weave.backends.travel import Chunking, overlapped_product
 from paceline.weave.rules import WeaveError
 
 
@@ -40,7 +40,7 @@ def overlapped_linear(layer: Any, cut: Cut, *, group: Any = None, chunks: int = 
     if not dist.is_initialized():
         raise WeaveError("torch.distributed is not initialised; call init_process_group first")
     before = layer.__dict__.get("forward")
-    layer.forward = lambda x: _apply(layer, x, cut, (group, chunks))
+    layer.forward = lambda x: _apply(layer, x, cut, (group, Chunking(chunks)))
     try:
         yield layer
     finally:
@@ -50,7 +50,7 @@ def overlapped_linear(layer: Any, cut: Cut, *, group: Any = None, chunks: int = 
             layer.forward = before
 
 
-def _apply(layer: Any, x: Any, cut: Cut, wire: tuple[Any, int]) -> Any:
+def _apply(layer: Any, x: Any, cut: Cut, wire: tuple[Any, Chunking]) -> Any:
     rows = x.reshape(-1, x.shape[-1])
     if cut is Cut.INNER:
         out = _Inner.apply(rows, layer.weight, *wire)
@@ -64,9 +64,9 @@ class _Inner(torch.autograd.Function):
     """all_reduce(x @ weight.T): the sum is every rank's, so gradients stay local."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any, weight: Any, group: Any, chunks: int) -> Any:
+    def forward(ctx: Any, x: Any, weight: Any, group: Any, cut: Chunking) -> Any:
         ctx.save_for_backward(x, weight)
-        return overlapped_product(x, weight.t(), group, chunks)
+        return overlapped_product(x, weight.t(), group, cut)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -78,9 +78,9 @@ class _Outer(torch.autograd.Function):
     """x @ weight.T of this rank's rows of the weight; the input's gradient is summed."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any, weight: Any, bias: Any, group: Any, chunks: int) -> Any:
+    def forward(ctx: Any, x: Any, weight: Any, bias: Any, group: Any, cut: Chunking) -> Any:
         ctx.save_for_backward(x, weight)
-        ctx.wire, ctx.biased = (group, chunks), bias is not None
+        ctx.wire, ctx.biased = (group, cut), bias is not None
         return torch.nn.functional.linear(x, weight, bias)
 
     @staticmethod

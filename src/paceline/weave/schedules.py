@@ -61,7 +61,7 @@ def scattered(written: Program) -> Program:
 
 def fully_fused(written: Program) -> Program:
     """`scattered`, as one kernel."""
-    return applied(_fused(scattered(written)))
+    return applied(fuse_all(scattered(written)))
 
 
 def in_three(written: Program) -> Program:
@@ -76,7 +76,7 @@ def _tried(name: str, make: Callable[[Program], Made], written: Program) -> Made
         return Refusal(name, str(error))
 
 
-def _first_sum(program: Program) -> str:
+def largest_sum(program: Program) -> str:
     """The AllReduce of the largest tensor: what the transformations start from."""
     sums = program.find(ops.AllReduce)
     if not sums:
@@ -93,7 +93,7 @@ def _ar_fused(program: Program) -> Made:
     return fuse(program, _fusable(program, ops.CollectiveOp))
 
 
-def _fused(program: Program) -> Made:
+def fuse_all(program: Program) -> Made:
     """All that a kernel can hold, collectives included."""
     return fuse(program, _fusable(program))
 
@@ -114,17 +114,23 @@ def _fusable(program: Program, *but: type[ops.Op]) -> tuple[str, ...]:
 
 
 def _rooted(program: Program) -> Made:
-    return split(program, _first_sum(program), SplitInto.REDUCE_BROADCAST)
+    return split(program, largest_sum(program), SplitInto.REDUCE_BROADCAST)
 
 
 def _scattered(program: Program, dim: int = 0) -> Made:
-    name = _first_sum(program)
+    name = largest_sum(program)
     return reorder(applied(split(program, name, dim=dim)), name)
 
 
 def _sharded(program: Program) -> Made:
-    state = [s.name for s in program.inputs if s.op == ops.Input(ops.Role.STATE)]
-    return slice_state(applied(_scattered(program)), *state)
+    return slice_all(applied(_scattered(program)))
+
+
+def slice_all(program: Program) -> Made:
+    """All state in slices."""
+    return slice_state(
+        program, *(s.name for s in program.inputs if s.op == ops.Input(ops.Role.STATE))
+    )
 
 
 def _handed(program: Program) -> Made:
@@ -135,7 +141,7 @@ def _handed(program: Program) -> Made:
     return p2p(applied(_scattered(program)), sends[0])
 
 
-def _overlapped(program: Program) -> Made:
+def overlap_product(program: Program) -> Made:
     """The product's rows travel while the next are computed."""
     product = _product(program)
     readers = program.readers(product)
@@ -148,7 +154,7 @@ def _overlapped_with_fused(program: Program) -> Made:
     """The product's rows beside one kernel that scatters columns, computes and gathers."""
     product = _product(program)
     columns = len(program[product].type.shape) - 1
-    fused = applied(_fused(applied(_scattered(program, columns))))
+    fused = applied(fuse_all(applied(_scattered(program, columns))))
     return overlap(fused, product, "fused", chunks=_chunks(program, product))
 
 
@@ -172,9 +178,9 @@ _MAKERS: dict[str, Callable[[Program], Made]] = {
     "RS-C-AG sharded": _sharded,
     "RS-fused(C)-AG": lambda p: _between_fused(applied(_scattered(p))),
     "RS-fused(C)-AG sharded": lambda p: _between_fused(applied(_sharded(p))),
-    "fused(RS-C-AG)": lambda p: _fused(applied(_scattered(p))),
-    "fused(RS-C-AG) sharded": lambda p: _fused(applied(_sharded(p))),
+    "fused(RS-C-AG)": lambda p: fuse_all(applied(_scattered(p))),
+    "fused(RS-C-AG) sharded": lambda p: fuse_all(applied(_sharded(p))),
     "RS-C-P2P-AG": _handed,
-    "overlap(MM, AR)": _overlapped,
+    "overlap(MM, AR)": overlap_product,
     "overlap(MM, fused(RS-C-AG))": _overlapped_with_fused,
 }

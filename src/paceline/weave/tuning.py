@@ -1,5 +1,6 @@
 """What the autotuner says: candidates, rows of its table, and the choice. Values only."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
@@ -74,22 +75,36 @@ class Tuned:
         return Tuned(Candidate(**document["chosen"]), rows, cached=True)
 
     def table(self) -> str:
-        """Every candidate, fastest first, the refused ones last with their reasons."""
+        """Every candidate, fastest first, the refused ones last with their reasons; pruned
+        settings of one schedule on one back end share a line."""
         rows = sorted(self.rows, key=lambda r: (_ORDER.index(r.outcome), r.measured_s or 0.0))
+        pruned = Counter(_kind(r) for r in rows if r.outcome is Outcome.PRUNED)
         lines = [_line("schedule", "back end", "predicted", "measured", "p", "outcome")]
         for row in rows:
-            settings = " ".join(f"{k}={v}" for k, v in row.candidate.tunables.items())
-            lines.append(
-                _line(
-                    row.candidate.schedule,
-                    f"{row.candidate.backend} {settings}".strip(),
-                    _ms(row.predicted_s),
-                    _ms(row.measured_s),
-                    "" if row.p is None else f"{row.p:.3f}",
-                    row.outcome.value + (f": {row.reason}" if row.reason else ""),
-                )
-            )
+            if row.outcome is not Outcome.PRUNED:
+                lines.append(_shown(row, _settings(row)))
+            elif count := pruned.pop(_kind(row), 0):
+                lines.append(_shown(row, f"({count} settings)" if count > 1 else _settings(row)))
         return "\n".join(lines)
+
+
+def _kind(row: Row) -> tuple[str, str]:
+    return row.candidate.schedule, row.candidate.backend
+
+
+def _settings(row: Row) -> str:
+    return " ".join(f"{k}={v}" for k, v in row.candidate.tunables.items())
+
+
+def _shown(row: Row, settings: str) -> str:
+    return _line(
+        row.candidate.schedule,
+        f"{row.candidate.backend} {settings}".strip(),
+        _ms(row.predicted_s),
+        _ms(row.measured_s),
+        "" if row.p is None else f"{row.p:.3f}",
+        row.outcome.value + (f": {row.reason}" if row.reason else ""),
+    )
 
 
 _ORDER = (
@@ -104,7 +119,7 @@ _ORDER = (
 
 
 def _line(*cells: str) -> str:
-    widths = (24, 22, 12, 12, 6, 0)
+    widths = (27, 46, 10, 10, 5, 0)
     return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
 
 

@@ -63,7 +63,7 @@ def test_memory_splits_the_pair_and_the_cpu_takes_nothing() -> None:
 def test_it_equals_brute_force(seed: int, shape: tuple[int, int], memory: float) -> None:
     subgraphs, nodes = shape
     problem = random_problem(seed, nodes=nodes, memory=memory, unsupported=0.1, colours=0.2)
-    answer = place_latency(problem, Limits(threads=1), subgraphs)
+    answer = place_latency(problem, Limits(seconds=10, threads=1), subgraphs)
     assert answer.value == pytest.approx(least_latency(problem, subgraphs), rel=1e-6)
     assert answer.lower_bound == pytest.approx(answer.value, rel=1e-4)
 

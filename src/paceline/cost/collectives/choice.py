@@ -6,6 +6,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from paceline.cost.basis import Basis
 from paceline.cost.collectives.algorithm import Algorithm, Call
 from paceline.cost.collectives.all_to_all import AllToAll
@@ -18,6 +20,7 @@ from paceline.cost.collectives.multi_ring import MultiRing
 from paceline.cost.collectives.parameter_server import ParameterServer
 from paceline.cost.collectives.point_to_point import PointToPoint
 from paceline.cost.collectives.ring import Ring
+from paceline.cost.curve import Curve
 from paceline.cost.errors import CostError
 from paceline.graph.kinds import Collective
 
@@ -43,7 +46,7 @@ class Library:
     """What a communication library adds to the network: its algorithms, and its own time.
 
     `message_ns` passes before each message; `reduce_bytes_per_s` is how fast a member adds what it
-    receives (0: hidden); `call_ns` is spent once a call.
+    receives (0: hidden), or `reduce` a table of its times; `call_ns` is spent once a call.
     """
 
     name: str
@@ -51,11 +54,18 @@ class Library:
     call_ns: float = 0.0
     message_ns: float = 0.0
     reduce_bytes_per_s: float = 0.0
+    reduce: Curve | None = None
     tree_below_bytes: int = 0  # all-reduce across hosts below this goes by tree
     basis: Basis = Basis.DATASHEET
 
     def __hash__(self) -> int:
         return hash((self.name, self.call_ns, self.message_ns, self.reduce_bytes_per_s))
+
+    def reduce_ns(self, size_bytes: float) -> float:
+        """How long a member adds so many bytes to its own."""
+        if self.reduce is not None:
+            return float(self.reduce.at(np.array([size_bytes]))[0])
+        return size_bytes / self.reduce_bytes_per_s * 1e9 if self.reduce_bytes_per_s else 0.0
 
     def using(self, **algorithms: str) -> "Library":
         """The same with other algorithms: `library.using(all_reduce="ring")`."""

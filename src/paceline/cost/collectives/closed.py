@@ -79,11 +79,9 @@ def _round_ns(
                 load[link] += size
     slowest = max((size / network.bytes_per_s[link] for link, size in load.items()), default=0.0)
     latency = max(network.path_latency_ns(workers[s], workers[d]) for s, d in _pairs(step))
-    add = 0.0
-    if step.reduced and library.reduce_bytes_per_s:
-        got = np.bincount(step.dst, step.size_bytes)
-        add = float(got.max()) / library.reduce_bytes_per_s
-    return library.message_ns + latency + float(slowest + add) * 1e9
+    got = float(np.bincount(step.dst, step.size_bytes).max())
+    add = library.reduce_ns(got) if step.reduced else 0.0
+    return library.message_ns + latency + float(slowest) * 1e9 + add
 
 
 def _load(step: Round, network: Network, workers: Sequence[int]) -> dict[int, float]:

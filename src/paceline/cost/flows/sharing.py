@@ -6,7 +6,7 @@ whenever flows begin or end. After its last byte a flow still takes its tail, wi
 """
 
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import ceil
 
 from paceline.cost.flows.table import FlowTable
@@ -71,26 +71,43 @@ class SharedLinks:
         return sorted(ended)
 
     def _shares(self) -> dict[int, float]:
-        """The max-min fair rate of each flow that sends."""
+        """The max-min fair rate of each flow that sends.
+
+        The level of a link is what each open flow on it would get. Levels only rise while flows
+        are settled, so the heap holds lower bounds, brought up to date as they come up.
+        """
         flows = [flow for flow, state in enumerate(self._state) if state.sending]
         room: dict[int, float] = {}
         weights: dict[int, float] = {}
-        still: dict[int, list[int]] = {}
+        members: dict[int, list[int]] = {}
         for flow in flows:
             for link, weight in self._crossed[flow]:
                 room[link] = self._capacity[link]
                 weights[link] = weights.get(link, 0.0) + weight
-                still.setdefault(link, []).append(flow)
+                members.setdefault(link, []).append(flow)
+        still = {link: len(on) for link, on in members.items()}
+
+        def level(link: int) -> float:
+            return max(room[link], 0.0) / weights[link]
+
         found: dict[int, float] = {}
+        levels = [(level(link), link) for link in members]
+        heapify(levels)
         while len(found) < len(flows):
-            levels = {link: max(room[link], 0.0) / weights[link] for link in still if still[link]}
-            full = min(levels, key=lambda link: (levels[link], link))
-            for flow in list(still[full]):
-                found[flow] = levels[full]
+            bound, full = heappop(levels)
+            if not still[full]:
+                continue
+            if (least := level(full)) > bound:
+                heappush(levels, (least, full))
+                continue
+            for flow in members[full]:
+                if flow in found:
+                    continue
+                found[flow] = least
                 for link, weight in self._crossed[flow]:
-                    room[link] -= levels[full] * weight
+                    room[link] -= least * weight
                     weights[link] -= weight
-                    still[link].remove(flow)
+                    still[link] -= 1
         return found
 
     def _set_rate(self, flow: int, rate: float, now_ns: int) -> None:

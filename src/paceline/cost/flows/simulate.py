@@ -91,8 +91,8 @@ def _message(
     network: Network, src: int, dst: int, size: float, step: Round, library: Library
 ) -> Flow:
     tail = library.message_ns + network.path_latency_ns(src, dst)
-    if step.reduced and library.reduce_bytes_per_s:
-        tail += size / library.reduce_bytes_per_s * 1e9
+    if step.reduced:
+        tail += library.reduce_ns(size)
     return Flow(size, dict.fromkeys(network.path(src, dst), 1.0), round(tail))
 
 

@@ -5,6 +5,7 @@ from paceline.cost.retarget.buckets import (
     FIRST_BUCKET_BYTES,
     buckets_of,
 )
+from paceline.cost.retarget.device import DeviceFactor, device_factor
 from paceline.cost.retarget.emit import emit
 from paceline.cost.retarget.job import Beat, BeatKind, Call, Job, RetargetError, read_job
 from paceline.cost.retarget.target import Exchange, Target
@@ -15,11 +16,13 @@ __all__ = [
     "Beat",
     "BeatKind",
     "Call",
+    "DeviceFactor",
     "Exchange",
     "Job",
     "RetargetError",
     "Target",
     "buckets_of",
+    "device_factor",
     "emit",
     "read_job",
 ]

@@ -44,6 +44,7 @@ class Call:
     size_bytes: int
     dtype: DType
     bucket: int = NONE  # of `Job.buckets`, where it reduces gradients
+    dur_ns: int = 0  # recorded, the median over steps
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Job:
     calls: tuple[Call, ...]
     parameters: tuple[tuple[str, int], ...]  # name and bytes of its gradient
     buckets: tuple[tuple[int, ...], ...]  # parameters of each gradient bucket, in call order
+    plain_ns: int = 0  # a step without instruments; 0: not recorded
 
     @property
     def ready_order(self) -> tuple[int, ...]:
@@ -67,12 +69,14 @@ def read_job(graph: Graph) -> Job:
     threads = [_Thread(graph, rank) for rank in graph.ranks]
     shape = _common_shape(threads)
     calls = _calls(graph, threads[0], shape)
+    waits = _waits(threads, shape, calls)
     parameters = tuple((str(n), int(b)) for n, b in graph.meta.get("parameters", ()))
     return Job(
-        workers=tuple(_median_beats(thread, shape) for thread in threads),
+        workers=tuple(_median_beats(thread, shape, waits) for thread in threads),
         calls=calls,
         parameters=parameters,
         buckets=_buckets(graph, parameters, calls),
+        plain_ns=int(graph.meta.get("plain_step_ns", 0)),
     )
 
 
@@ -100,7 +104,7 @@ def _require_data_parallel(graph: Graph) -> None:
 
 @dataclass(frozen=True)
 class _Cut:
-    """Where a thread's step is divided, and the op before which (WAIT) or after which it is."""
+    """Where a thread's step is divided: behind an op that hands over a call or ends a gradient."""
 
     op: int
     kind: BeatKind
@@ -125,18 +129,44 @@ class _Thread:
         self.steps = sorted(set(ops.step[self.ops].tolist()) - {NONE})
         self.cuts = {step: self._cuts_of(step) for step in self.steps}
 
+    def shape(self, step: int) -> Shape:
+        return tuple((cut.kind, cut.which) for cut in self.cuts[step])
+
+    def calls(self, step: int) -> list[int]:
+        """The rank's collectives of a step, in id order."""
+        ops = self.graph.ops
+        mine = (ops.rank == self.rank) & (ops.step == step) & (ops.kind == OpKind.COLLECTIVE)
+        return [int(op) for op in np.flatnonzero(mine)]
+
+    def waits(self, step: int) -> dict[int, int]:
+        """For each call that the thread is seen to wait for, how many cuts lie before it does."""
+        cut_ops = np.array([cut.op for cut in self.cuts[step]], np.int64)
+        owner, src = _edges(self.graph)
+        found = {}
+        for number, op in enumerate(self.calls(step)):
+            after = [int(o) for o in owner[src == op] if self.graph.ops.lane[o] == self.lane]
+            if after:
+                found[number] = int(np.searchsorted(cut_ops, after[0]))
+        return found
+
+    def work(self, step: int) -> NDArray[np.float64]:
+        """Time by phase between cuts, in ns: one row more than there are cuts."""
+        mine = self.ops[self.graph.ops.step[self.ops] == step]
+        ends = [int(np.searchsorted(mine, cut.op, "right")) for cut in self.cuts[step]]
+        dur, phase = self.graph.ops.dur_ns[mine], self.graph.ops.phase[mine]
+        stretches = zip([0, *ends], [*ends, len(mine)])
+        return np.array(
+            [np.bincount(phase[a:b], dur[a:b], len(Phase)) for a, b in stretches], np.float64
+        )
+
     def _cuts_of(self, step: int) -> list[_Cut]:
-        graph, numbers = self.graph, self._parameter_numbers
-        call_of, waits = self._calls_of(step)
+        graph, numbers, handed = self.graph, self._parameter_numbers, self._handed(step)
         found = []
         for op in self.ops[graph.ops.step[self.ops] == step].tolist():
             tensor = int(graph.ops.tensor[op])
-            if op in waits:
-                found += [_Cut(op, BeatKind.WAIT, call) for call in waits[op]]
-            if tensor != NONE and tensor in numbers:
+            if tensor in numbers:
                 found.append(_Cut(op, BeatKind.GRADIENT, numbers[tensor]))
-            if op in call_of:
-                found += [_Cut(op, BeatKind.CALL, call) for call in call_of[op]]
+            found += [_Cut(op, BeatKind.CALL, call) for call in handed.get(op, ())]
         return found
 
     @property
@@ -145,42 +175,14 @@ class _Thread:
         listed = self.graph.meta.get("parameters", ())
         return {names[p[0]]: i for i, p in enumerate(listed) if p[0] in names}
 
-    def _calls_of(self, step: int) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-        """Ops that hand calls over, and ops that wait for them; calls count from 0 in a step."""
-        graph = self.graph
-        handed: dict[int, list[int]] = {}
-        waited: dict[int, list[int]] = {}
+    def _handed(self, step: int) -> dict[int, list[int]]:
+        """Ops that hand calls over; calls count from 0 in a step."""
+        deps, found = self.graph.deps, dict[int, list[int]]()
         for number, op in enumerate(self.calls(step)):
-            begin, end = graph.deps.ptr[op], graph.deps.ptr[op + 1]
-            launched = graph.deps.kind[begin:end] == DepKind.LAUNCH
-            for src in graph.deps.src[begin:end][launched].tolist():
-                handed.setdefault(src, []).append(number)
-            for waiter in self._waiters(op):
-                waited.setdefault(waiter, []).append(number)
-        return handed, waited
-
-    def calls(self, step: int) -> list[int]:
-        """The rank's collectives of a step, in id order."""
-        ops = self.graph.ops
-        mine = (ops.rank == self.rank) & (ops.step == step) & (ops.kind == OpKind.COLLECTIVE)
-        return [int(op) for op in np.flatnonzero(mine)]
-
-    def _waiters(self, op: int) -> list[int]:
-        """Ops of the training thread that wait for a call; the first is where it blocks."""
-        owner, src = _edges(self.graph)
-        after = [int(o) for o in owner[src == op] if self.graph.ops.lane[o] == self.lane]
-        return after[:1]
-
-    def stretches(self, step: int, cuts: list[_Cut]) -> Iterator[tuple[int, int]]:
-        """(first, past last) positions in `ops` between cuts; one more than there are cuts."""
-        mine = np.flatnonzero(self.graph.ops.step[self.ops] == step)
-        begin, end = int(mine[0]), int(mine[-1]) + 1
-        for cut in cuts:
-            at = int(np.searchsorted(self.ops, cut.op)) + (cut.kind is not BeatKind.WAIT)
-            at = max(begin, at)
-            yield begin, at
-            begin = at
-        yield begin, end
+            begin, end = deps.ptr[op], deps.ptr[op + 1]
+            for src in deps.src[begin:end][deps.kind[begin:end] == DepKind.LAUNCH].tolist():
+                found.setdefault(src, []).append(number)
+        return found
 
 
 def _edges(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -188,14 +190,10 @@ def _edges(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
 
 
 def _common_shape(threads: Sequence[_Thread]) -> Shape:
-    """The row of cuts that most recorded steps have; gradients may be missing, calls may not."""
-    shapes = Counter(
-        tuple((cut.kind, cut.which) for cut in thread.cuts[step])
-        for thread in threads
-        for step in thread.steps
-    )
+    """The row of gradients and calls that most recorded steps have."""
+    shapes = Counter(thread.shape(step) for thread in threads for step in thread.steps)
     (shape, times), total = shapes.most_common(1)[0], sum(shapes.values())
-    missing = [t.rank for t in threads if not any(_shape(t, s) == shape for s in t.steps)]
+    missing = [t.rank for t in threads if not any(t.shape(s) == shape for s in t.steps)]
     if 2 * times <= total or missing:
         raise RetargetError(
             f"the recorded steps differ: only {times} of {total} communicate in the same order"
@@ -205,25 +203,34 @@ def _common_shape(threads: Sequence[_Thread]) -> Shape:
     return shape
 
 
-def _shape(thread: _Thread, step: int) -> Shape:
-    return tuple((cut.kind, cut.which) for cut in thread.cuts[step])
+def _waits(threads: Sequence[_Thread], shape: Shape, calls: Sequence[Call]) -> dict[int, list[int]]:
+    """Before which stretch of work the threads wait for which calls.
+
+    DDP waits for all buckets once the last gradient is there, seen or not (it does not show where
+    they had arrived); for other calls the place that most steps show counts.
+    """
+    places: dict[int, Counter[int]] = {}
+    for thread in threads:
+        for step in thread.steps:
+            if thread.shape(step) == shape:
+                for waited, place in thread.waits(step).items():
+                    places.setdefault(waited, Counter())[place] += 1
+    found: dict[int, list[int]] = {}
+    for number, call in enumerate(calls):
+        seen = places[number].most_common(1)[0][0] if number in places else len(shape)
+        found.setdefault(len(shape) if call.bucket != NONE else seen, []).append(number)
+    return found
 
 
-def _median_beats(thread: _Thread, shape: Shape) -> tuple[Beat, ...]:
-    """The thread's step: its cuts, and between them the work of each phase."""
-    steps = [step for step in thread.steps if _shape(thread, step) == shape]
-    whole = len(Phase)
-    table = np.zeros((len(steps), len(shape) + 1, whole), np.float64)
-    dur, phase = thread.graph.ops.dur_ns, thread.graph.ops.phase
-    for row, step in enumerate(steps):
-        for column, (begin, end) in enumerate(thread.stretches(step, thread.cuts[step])):
-            mine = thread.ops[begin:end]
-            table[row, column] = np.bincount(phase[mine], dur[mine], whole)[:whole]
+def _median_beats(thread: _Thread, shape: Shape, waits: dict[int, list[int]]) -> tuple[Beat, ...]:
+    """The thread's step: its cuts and waits, and between them the work of each phase."""
+    table = np.array([thread.work(s) for s in thread.steps if thread.shape(s) == shape])
     beats: list[Beat] = []
-    for column in range(len(shape) + 1):
-        beats += _work(table[:, column])
-        if column < len(shape):
-            beats.append(Beat(*shape[column]))
+    for stretch in range(len(shape) + 1):
+        beats += [Beat(BeatKind.WAIT, call) for call in waits.get(stretch, ())]
+        beats += _work(table[:, stretch])
+        if stretch < len(shape):
+            beats.append(Beat(*shape[stretch]))
     return tuple(beats)
 
 
@@ -239,18 +246,22 @@ def _work(samples: NDArray[np.float64]) -> list[Beat]:
 
 
 def _calls(graph: Graph, thread: _Thread, shape: Shape) -> tuple[Call, ...]:
-    step = next(s for s in thread.steps if _shape(thread, s) == shape)
+    step = next(s for s in thread.steps if thread.shape(s) == shape)
     gradients = {which for kind, which in shape if kind is BeatKind.GRADIENT}
     parameters = graph.meta.get("parameters", ())
     sizes = [sum(_bytes_of(parameters, bucket)) for bucket in graph.meta.get("buckets", ())]
     found: list[Call] = []
     used = 0
-    for op in thread.calls(step):
+    took = np.median(
+        [graph.ops.dur_ns[thread.calls(s)] for s in thread.steps if thread.shape(s) == shape],
+        axis=0,
+    )
+    for op, dur in zip(thread.calls(step), took):
         collective, size = Collective(graph.ops.collective[op]), int(graph.ops.size_bytes[op])
         reduces = collective is Collective.ALL_REDUCE and used < len(sizes) and bool(gradients)
         bucket = used if reduces and size == sizes[used] else NONE
         used += bucket != NONE
-        found.append(Call(collective, size, DType(graph.ops.dtype[op]), bucket))
+        found.append(Call(collective, size, DType(graph.ops.dtype[op]), bucket, round(dur)))
     return tuple(found)
 
 

@@ -3,7 +3,8 @@
 A stage's host launches each kernel, and waits for the device and for the neighbour's message before
 each block, as Megatron-LM does. Activations go from stage to stage in lanes of their own; tensor-
 parallel collectives lie in the compute stream; gradients are reduced after the last backward pass,
-or layer by layer during it. All durations are unpriced: `paceline.cost.price` finds them.
+or layer by layer during it; with ZeRO 3 each layer's weights are gathered before each pass, as soon
+as the block begins. All durations are unpriced: `paceline.cost.price` finds them.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from paceline.graph.folding import FoldedGraph
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import NONE, Collective, DepKind, OpKind, Phase
 from paceline.graph.transformer.description import Degrees, Described, Training, Transformer
-from paceline.graph.transformer.finish import finish_rows, layer_gradients
+from paceline.graph.transformer.finish import finish_rows, layer_gradients, layer_weights
 from paceline.graph.transformer.kernels import Axis, Kernel, Kernels
 from paceline.graph.transformer.layout import Lane, Layout
 from paceline.graph.transformer.rows import Row, Rows, Template
@@ -150,19 +151,34 @@ class _Assembly:
         if shape.receives != NONE:
             links.append((1, 0, DepKind.WAIT))
         for kernels in self._parts(shape):
-            for kernel in kernels:
-                rows.append(Row(f"launch {kernel.name}", Lane.HOST, OpKind.HOST, phase))
-                rows.append(self._kernel(kernel, shape.stage, phase))
-                links.append((len(rows) - 1, len(rows) - 2, DepKind.LAUNCH))
-            if shape.reduces:
-                end = len(rows) - 1
-                rows.append(layer_gradients(self.job, self.layout, shape.stage))
-                links.append((len(rows) - 1, end, DepKind.GRADIENT))
+            self._layer(shape, kernels, rows, links)
         if shape.sends != NONE:
             end = max(i for i, row in enumerate(rows) if row.lane == Lane.STREAM)
             rows.append(self._message(shape, received=False))
             links.append((len(rows) - 1, end, DepKind.MESSAGE))
         return self.rows.template(rows, links)
+
+    def _layer(
+        self,
+        shape: _Shape,
+        kernels: list[Kernel],
+        rows: list[Row],
+        links: list[tuple[int, int, DepKind]],
+    ) -> None:
+        """Launches and kernels of one layer; its weights come first where ZeRO 3 shards them."""
+        gathers = self.job.training.zero_stage == 3 and self.job.degrees.data > 1
+        wait = 1 if shape.receives != NONE else 0
+        if gathers:
+            rows.append(layer_weights(self.job, self.layout, shape.stage))
+            links.append((len(rows) - 1, wait, DepKind.LAUNCH))
+            links.append((len(rows) + 1, len(rows) - 1, DepKind.DATA))
+        for kernel in kernels:
+            rows.append(Row(f"launch {kernel.name}", Lane.HOST, OpKind.HOST, _PHASE[shape.work]))
+            rows.append(self._kernel(kernel, shape.stage, _PHASE[shape.work]))
+            links.append((len(rows) - 1, len(rows) - 2, DepKind.LAUNCH))
+        if shape.reduces:
+            rows.append(layer_gradients(self.job, self.layout, shape.stage))
+            links.append((len(rows) - 1, len(rows) - 2, DepKind.GRADIENT))
 
     def _parts(self, shape: _Shape) -> list[list[Kernel]]:
         """Kernels layer by layer, in the order of the pass."""

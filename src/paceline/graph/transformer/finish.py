@@ -21,6 +21,12 @@ def layer_gradients(job: Described, layout: Layout, stage: int) -> Row:
     return _reduction("layer gradients", size, job, layout, stage)
 
 
+def layer_weights(job: Described, layout: Layout, stage: int) -> Row:
+    """One layer's weights from all data ranks, which ZeRO 3 shares out."""
+    size = job.model.layer_params // job.degrees.tensor * ELEMENT_BYTES[job.model.dtype]
+    return _collective("layer weights", Collective.ALL_GATHER, size, job, layout, stage)
+
+
 def finish_rows(
     job: Described, layout: Layout, stage: int
 ) -> tuple[list[Row], list[tuple[int, int, DepKind]], list[int]]:

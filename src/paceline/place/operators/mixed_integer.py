@@ -127,6 +127,7 @@ def _cp_sat(program: _Program) -> Proof:
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = program.seconds
     solver.parameters.num_workers = program.threads
+    solver.parameters.relative_gap_limit = 1e-7
     status = solver.solve(model)
     if status == cp_model.INFEASIBLE:
         return Proof(None, program.lower, True)

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from paceline.place.operators.problem import Floats, Ints, Problem, outgoing, topological_order
-from paceline.place.operators.split import Part, Split
+from paceline.place.operators.split import TOLERANCE, Part, Split
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +86,33 @@ def _longest_path(time: Floats, source: Ints, target: Ints) -> float:
 
 
 def critical_path(problem: Problem) -> float:
-    """No schedule is shorter: the longest path with each node where it runs fastest."""
-    usable = problem.supported & (problem.size <= problem.memory) & (problem.accelerators > 0)
+    """No schedule is shorter. Along every path each node is on a CPU or on an accelerator; between
+    the two a result is paid once, and twice between nodes whose colours no accelerator can hold
+    together. `end[v]` is the least end of v in either place, over the worst path to v."""
+    size = np.bincount(problem.colour, problem.size)[problem.colour]
+    alone = np.bincount(problem.colour, ~problem.supported)[problem.colour] > 0
+    room = problem.memory * (1 + TOLERANCE)
+    barred = alone | (size > room) | (problem.accelerators == 0)
     cpu = problem.cpu_time if problem.cpus else np.full(len(problem), np.inf)
-    fastest = np.minimum(np.where(usable, problem.accelerator_time, np.inf), cpu)
-    return _longest_path(fastest, problem.source, problem.target)
+    accelerator = np.where(barred, np.inf, problem.accelerator_time)
+    apart = (problem.colour[problem.source] != problem.colour[problem.target]) & (
+        size[problem.source] + size[problem.target] > room
+    )
+    order, _ = topological_order(len(problem), problem.source, problem.target)
+    edges = np.argsort(problem.source, kind="stable")
+    start, _ = outgoing(len(problem), problem.source, problem.target)
+    readers, split = problem.target[edges].tolist(), apart[edges].tolist()
+    on_cpu, on_accelerator = [0.0] * len(problem), [0.0] * len(problem)
+    starts, costs = start.tolist(), problem.cost.tolist()
+    times = list(zip(cpu.tolist(), accelerator.tolist()))
+    for u in order.tolist():
+        on_cpu[u] += times[u][0]
+        on_accelerator[u] += times[u][1]
+        c, a, cost = on_cpu[u], on_accelerator[u], costs[u]
+        for e in range(starts[u], starts[u + 1]):
+            v = readers[e]
+            on_cpu[v] = max(on_cpu[v], min(c, a + cost))
+            on_accelerator[v] = max(
+                on_accelerator[v], min(c + cost, a + 2 * cost if split[e] else a)
+            )
+    return max(map(min, zip(on_cpu, on_accelerator)))

@@ -169,7 +169,7 @@ def _elements(shapes: Any) -> int:
 
 
 def _ranks(text: str) -> tuple[int, ...]:
-    """Members from "[0, 1]"; long lists are abbreviated with dots by torch, and are then unknown."""
+    """Members from "[0, 1]"; torch cuts long lists short with dots: unknown then."""
     return () if "..." in text else tuple(int(number) for number in re.findall(r"\d+", text))
 
 

@@ -68,7 +68,7 @@ def trace_of(source: str, raw: RawEvents, header: Mapping[str, Any]) -> Trace:
         format="kineto",
         events=events,
         lanes=lanes.lanes(),
-        names=tuple([*raw.names, *seen.new_names]),
+        names=(*raw.names, *seen.new_names),
         rank=int(job.get("rank", NONE)),
         world_size=int(job.get("world_size", 0)),
         collectives=collectives,

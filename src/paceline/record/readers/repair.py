@@ -26,14 +26,12 @@ def mended(text: bytes) -> bytes:
 
 
 _NOT_NUMBER: Final = re.compile(r"-?\b(?:nan|inf|infinity)\b", re.IGNORECASE)
-_STRING_END: Final = re.compile(
-    r"""\s*(?: : | \} | \] | ,\s*(?: "[^"]*"\s*[:,\]] | [-\d\[{\]}] | null | true | false ) | $ )""",
-    re.VERBOSE,
-)
+_NEXT: Final = r'"[^"]*"\s*[:,\]] | [-\d\[{\]}] | null | true | false'
+_STRING_END: Final = re.compile(rf"\s*(?: : | \}} | \] | ,\s*(?:{_NEXT}) | $ )", re.VERBOSE)
 """What may follow a closing quote: a colon, a bracket, or a comma and the next key or element."""
 
-_BAD_ESCAPE: Final = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_CONTROL: Final = re.compile(r"[\x00-\x1f]")
+_ODD: Final = re.compile(r'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|[\\"]|[\x00-\x1f]')
+"""A whole escape, which stays, or a lone backslash, quote or control character, which does not."""
 
 
 def _until_quote(text: str, start: int) -> int:
@@ -53,6 +51,10 @@ def _closing_quote(text: str, start: int) -> int:
 
 
 def _escaped(content: str) -> str:
-    content = _BAD_ESCAPE.sub(r"\\\\", content)
-    content = re.sub(r'(?<!\\)"', r"\"", content)
-    return _CONTROL.sub(lambda mark: f"\\u{ord(mark[0]):04x}", content)
+    return _ODD.sub(_as_json, content)
+
+
+def _as_json(found: re.Match[str]) -> str:
+    if found[1]:
+        return found[1]
+    return f"\\{found[0]}" if found[0] in '"\\' else f"\\u{ord(found[0]):04x}"

@@ -1,4 +1,4 @@
-"""Chrome-format JSON -> `RawEvents`, streaming, in bounded memory: the plain twin of the native scan.
+"""Chrome-format JSON -> `RawEvents`, streaming in bounded memory; the native scan's plain twin.
 
 The text is cut between events, so that one damaged event cannot spoil the others; profilers do
 write invalid JSON (unescaped quotes and backslashes, NaN), see `repair`.
@@ -140,12 +140,10 @@ BORDER: Final = re.compile(rb'(?<=\})\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|i
 
 def _cut(text: bytes) -> tuple[bytes, bytes]:
     """All whole events of a text, and the rest."""
-    last = None
-    for last in BORDER.finditer(text, max(0, len(text) - (1 << 18))):
-        pass
-    if last is None:
+    borders = list(BORDER.finditer(text, max(0, len(text) - (1 << 18))))
+    if not borders:
         return b"", text
-    return text[: last.start()], text[last.end() :]
+    return text[: borders[-1].start()], text[borders[-1].end() :]
 
 
 def _ending(text: bytes) -> tuple[bytes, bytes]:
@@ -240,11 +238,24 @@ class _Sink:
         name = self._name(event.name)
         if args.sync_kind or args.collective or event.name.startswith(DETAILED):
             self.details.append((self._first_row + len(self.ranges), bytes(event.args)))
-        row = (ord(event.ph), name, self._name(event.cat))
-        row += (self._number(event.pid), self._number(event.tid), _ns(event.ts), _ns(event.dur))
-        row += (_or(args.correlation), _or(args.external), _or(args.sequence))
-        row += (_or(args.fwd_thread), _or(args.record), _or(args.size), _whole(args.stream))
-        self.ranges.append(row)
+        self.ranges.append(
+            (
+                ord(event.ph),
+                name,
+                self._name(event.cat),
+                self._number(event.pid),
+                self._number(event.tid),
+                _ns(event.ts),
+                _ns(event.dur),
+                _or(args.correlation),
+                _or(args.external),
+                _or(args.sequence),
+                _or(args.fwd_thread),
+                _or(args.record),
+                _or(args.size),
+                _whole(args.stream),
+            )
+        )
 
     def _arrow(self, event: Event) -> None:
         if event.cat == "fwdbwd":

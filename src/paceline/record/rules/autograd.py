@@ -87,4 +87,5 @@ def _waited_for(view: RankView, lane: int, starts: Int64, ends: Int64, beats: In
     has = np.searchsorted(backward, ends, "left") > np.searchsorted(backward, starts, "left")
     silent = np.searchsorted(beats, starts, "right") == np.searchsorted(beats, ends, "left")
     inside = (starts > beats[0]) & (ends < beats[-1]) if len(beats) else np.zeros(len(starts), bool)
-    return has & silent & inside & (ends - starts >= _SHORTEST_WAIT_NS)
+    waited: Bool = has & silent & inside & (ends - starts >= _SHORTEST_WAIT_NS)
+    return waited

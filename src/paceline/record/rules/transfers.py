@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 
 from paceline.graph import NONE, DepKind
+from paceline.record.final_wait import beats, final_waits
 from paceline.record.findings import Findings, Idles, Links, link_rows, stacked
-from paceline.record.sidecar import Backward, Wait
 from paceline.record.sidecar import Collective as Issued
+from paceline.record.sidecar import Wait
 from paceline.record.spelling import collective_of
 from paceline.record.trace import Category, Int64, columns
 from paceline.record.view import RankView
@@ -63,29 +64,9 @@ def _told_waits(view: RankView, issued: dict[int, tuple[int, Issued]]) -> Iterat
             for event, record in issued.values():
                 if record.enqueue_ns < wait.begin_ns and wait.begin_ns < end[event] <= wait.end_ns:
                     yield event, lane, wait.begin_ns, wait.end_ns
-    for call in view.sidecar.of(Backward) if view.sidecar else ():
-        if call.synced:
-            yield from _final_wait(view, issued, call)
-
-
-def _final_wait(
-    view: RankView, issued: dict[int, tuple[int, Issued]], call: Backward
-) -> Iterator[Awaited]:
-    """DDP's wait for all buckets at the end of backward, which nothing labels."""
-    lane, end = view.thread_lane(call.thread), view.trace.events.end_ns
-    sent = [
-        e
-        for e, r in issued.values()
-        if call.begin_ns <= r.enqueue_ns <= call.end_ns and r.bucket >= 0
-    ]
-    arrived = [event for event in sent if end[event] <= call.end_ns]
-    if lane == NONE or not arrived:
-        return
-    last = int(max(end[event] for event in arrived))
-    beats = _beats(view, lane)
-    begin = int(beats[max(np.searchsorted(beats, last, "right") - 1, 0)])
-    for event in arrived:
-        yield event, lane, max(begin, call.begin_ns), max(last, begin)
+    for final in final_waits(view, list(issued.values())):
+        for event in final.transfers:
+            yield event, final.lane, final.begin_ns, final.end_ns
 
 
 def _inferred_enqueues(view: RankView, transfers: Int64) -> Iterator[Row]:
@@ -109,19 +90,13 @@ def _inferred_enqueues(view: RankView, transfers: Int64) -> Iterator[Row]:
 def _inferred_waits(view: RankView, transfers: Int64) -> Iterator[Awaited]:
     """The main thread was quiet until a transfer ended, and went on within a tenth of that time."""
     lane, end = view.main_lane, view.trace.events.end_ns
-    beats = _beats(view, lane)
-    at = np.searchsorted(beats, end[transfers], "right")
+    moments = beats(view, lane)
+    at = np.searchsorted(moments, end[transfers], "right")
     for row, after in zip(transfers.tolist(), at.tolist()):
-        if 0 < after < len(beats):
-            begin, resumed, done = int(beats[after - 1]), int(beats[after]), int(end[row])
+        if 0 < after < len(moments):
+            begin, resumed, done = int(moments[after - 1]), int(moments[after]), int(end[row])
             if resumed - done <= (done - begin) // 10:
                 yield row, lane, begin, resumed
-
-
-def _beats(view: RankView, lane: int) -> Int64:
-    events = view.trace.events
-    rows = view.is_host & (events.lane == lane)
-    return np.unique(np.concatenate([events.start_ns[rows], events.end_ns[rows]]))
 
 
 def _launches(rows: list[Row], *, inferred: bool) -> Links:

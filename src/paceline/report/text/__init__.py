@@ -8,10 +8,12 @@ from paceline.report.text.lanes import lanes_table
 from paceline.report.text.memory import memory_table
 from paceline.report.text.path import path_tables
 from paceline.report.text.prediction import prediction_table
+from paceline.report.text.run import collectives_table, show_run
 from paceline.report.text.step import show_summary
 
 __all__ = [
     "breakdown_table",
+    "collectives_table",
     "draws_table",
     "facts_table",
     "headline",
@@ -19,5 +21,6 @@ __all__ = [
     "memory_table",
     "path_tables",
     "prediction_table",
+    "show_run",
     "show_summary",
 ]

@@ -16,7 +16,14 @@ def headline(summary: Summary) -> str:
         if ns > _NOTICED * step
     ]
     hangs = f" It hangs on {', '.join(kinds)}." if kinds else ""
-    return f"Step {duration(step)} on {ranks}, {summary.ops:,} ops.{hangs}{_straggler(summary)}"
+    return f"{_lasts(summary)} on {ranks}, {summary.ops:,} ops.{hangs}{_straggler(summary)}"
+
+
+def _lasts(summary: Summary) -> str:
+    if summary.steps <= 1:
+        return f"Step {duration(summary.step_ns)}"
+    each = duration(summary.step_ns / summary.steps)
+    return f"{summary.steps} steps in {duration(summary.step_ns)}, {each} each,"
 
 
 def _straggler(summary: Summary) -> str:

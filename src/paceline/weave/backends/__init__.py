@@ -7,6 +7,7 @@ from paceline.weave.rules import WeaveError
 
 _PLACES = {
     "cpu": "paceline.weave.cpu.backend:CpuBackend",
+    "triton": "paceline.weave.gpu.backend:TritonBackend",
     "plain": "paceline.weave.backends.plain:Plain",
     "gloo": "paceline.weave.backends.chunked:Chunked",
 }

@@ -4,15 +4,12 @@ An overlapped pair (producer, collective) runs as: compute chunk i, start its as
 collective, go on with chunk i + 1, and wait only for the last ones. The rest runs plainly.
 """
 
-from collections.abc import Callable
-from typing import Any
-
-import torch
 import torch.distributed as dist
 
 from paceline.weave import ops
 from paceline.weave.backend import Backend, Buffers, Executable, Peers, Tunables
 from paceline.weave.backends.plain import PlainExecutable
+from paceline.weave.backends.travel import Chunking, overlapped_product
 from paceline.weave.program import Overlap, Program, Statement
 from paceline.weave.rules import WeaveError
 
@@ -43,27 +40,26 @@ class Chunked(Backend):
         return None
 
     def tunables(self, program: Program) -> tuple[Tunables, ...]:
-        return tuple({"chunks": n} for n in (4, 8, 16, 2))
+        return tuple({"chunks": n, "taper": t} for t in (1.0, 0.75) for n in (8, 4, 12))
 
     def compile(
         self, program: Program, peers: Peers, tunables: Tunables, buffers: Buffers | None = None
     ) -> Executable:
         if reason := self.refusal(program):
             raise WeaveError(f"the gloo back end cannot run {program.name}: {reason}")
-        chunks = tunables.get("chunks")
-        return ChunkedExecutable(program, peers, buffers, int(chunks) if chunks else None)
+        return ChunkedExecutable(program, peers, buffers, tunables)
 
 
 class ChunkedExecutable(PlainExecutable):
     """Overlapped pairs by chunks, everything else as written. One run at a time."""
 
     def __init__(
-        self, program: Program, peers: Peers, buffers: Buffers | None, chunks: int | None
+        self, program: Program, peers: Peers, buffers: Buffers | None, tunables: Tunables
     ) -> None:
         super().__init__(program, peers, buffers)
-        self._chunks = chunks
         self._pairs = {o.producer: o for o in program.overlaps}
         self._second = {o.collective for o in program.overlaps}
+        self._tunables = tunables
 
     def run_statements(self) -> None:
         for statement in self.program:
@@ -79,36 +75,9 @@ class ChunkedExecutable(PlainExecutable):
             return
         left, right = (self.value(a) for a in product.args)
         wire = self.wire(collective, index)
+        chunks = int(self._tunables.get("chunks", pair.chunks))
+        cut = Chunking(chunks, float(self._tunables.get("taper", 1.0)))
         self.put(
             collective.name,
-            overlapped_product(
-                left,
-                right,
-                wire.process_group,
-                self._chunks or pair.chunks,
-                reduction=wire.reduction,
-            ),
+            overlapped_product(left, right, wire.process_group, cut, reduction=wire.reduction),
         )
-
-
-def overlapped_product(
-    left: Any,
-    right: Any,
-    group: Any,
-    chunks: int,
-    *,
-    reduction: Any = dist.ReduceOp.SUM,
-    meanwhile: Callable[[], None] = lambda: None,
-) -> Any:
-    """all_reduce(left @ right), by `chunks` of rows: one is computed while others travel.
-    `meanwhile` is run after the last chunk was sent and before it is waited for."""
-    chunks = max(min(chunks, left.shape[0]), 1)
-    whole = torch.empty((*left.shape[:-1], right.shape[-1]), dtype=left.dtype, device=left.device)
-    travelling = []
-    for part, out in zip(left.tensor_split(chunks), whole.tensor_split(chunks)):
-        torch.matmul(part, right, out=out)
-        travelling.append(dist.all_reduce(out, reduction, group=group, async_op=True))
-    meanwhile()
-    for handle in travelling:
-        handle.wait()
-    return whole

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from paceline.weave import ops
 from paceline.weave.backend import Backend, Buffers, Executable, Peers, Tunables
-from paceline.weave.backends.torch_collectives import Wire, communicate
+from paceline.weave.backends.torch_collectives import Wire, communicate, device
 from paceline.weave.backends.torch_compute import TORCH, local
 from paceline.weave.compute import Step
 from paceline.weave.program import Program, Statement
@@ -139,7 +139,7 @@ class PlainExecutable(Executable):
                 self._sending.append((dist.isend(payload, target, tag=tag), payload))
         if there is not None and statement.name not in self._values:
             shape = statement.type.local_shape(there)
-            arrived = torch.empty(shape, dtype=TORCH[statement.type.dtype])
+            arrived = torch.empty(shape, dtype=TORCH[statement.type.dtype], device=device())
             dist.recv(arrived, source.group.ranks[there], tag=tag)
             self._values[statement.name] = arrived
 
@@ -166,7 +166,10 @@ class PlainExecutable(Executable):
         return found
 
     def _allocate(self) -> dict[str, Any]:
-        return {s.name: torch.zeros(n, dtype=TORCH[s.type.dtype]) for s, n in self._held()}
+        return {
+            s.name: torch.zeros(n, dtype=TORCH[s.type.dtype], device=device())
+            for s, n in self._held()
+        }
 
     def _check_buffers(self) -> None:
         for source, shape in self._held():

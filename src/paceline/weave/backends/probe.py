@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
+from paceline.weave.backends.torch_collectives import device
 from paceline.weave.traffic import Rates
 
 ELEMENTS = 1 << 21  # 8 MiB of fp32: beyond the second-level cache, within a tenth of a second
@@ -15,15 +16,16 @@ ROWS = 256
 def measured_rates() -> Rates:
     """Memory, wire, arithmetic and message costs; all ranks agree on the slowest rank's figures."""
     size = dist.get_world_size()
-    source, target = torch.ones(ELEMENTS), torch.empty(ELEMENTS)
-    square = torch.ones(ROWS, ROWS)
-    tiny = torch.zeros(1)
+    source, target = torch.ones(ELEMENTS, device=device()), torch.empty(ELEMENTS, device=device())
+    square = torch.ones(ROWS, ROWS, device=device())
+    tiny = torch.zeros(1, device=device())
     copy_s = _best_s(lambda: target.copy_(source))
     product_s = _best_s(lambda: square @ square)
     reduce_s = _best_s(lambda: dist.all_reduce(target))
     tiny_s = _best_s(lambda: dist.all_reduce(tiny))
     sent = 2 * (size - 1) / size * 4 * ELEMENTS
-    seconds = torch.tensor([copy_s, product_s, reduce_s, tiny_s], dtype=torch.float64)
+    figures = [copy_s, product_s, reduce_s, tiny_s]
+    seconds = torch.tensor(figures, dtype=torch.float64, device=device())
     dist.all_reduce(seconds, dist.ReduceOp.MAX)
     copy_s, product_s, reduce_s, tiny_s = seconds.tolist()
     return Rates(
@@ -37,9 +39,17 @@ def measured_rates() -> Rates:
 def _best_s(run: Callable[[], object], times: int = 5) -> float:
     """The fastest of a few runs, after one that warms up."""
     run()
+    settle()
     found = []
     for _ in range(times):
         begin = time.perf_counter()
         run()
+        settle()
         found.append(time.perf_counter() - begin)
     return min(found)
+
+
+def settle() -> None:
+    """Wait for the device, where it works on its own."""
+    if device() == "cuda":
+        torch.cuda.synchronize()

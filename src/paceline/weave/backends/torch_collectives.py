@@ -42,6 +42,11 @@ class Wire:
         return _OPS[self.before.layout.op]
 
 
+def device() -> str:
+    """Where buffers live: NCCL moves GPU memory only, gloo the host's."""
+    return "cuda" if dist.get_backend() == "nccl" else "cpu"
+
+
 def communicate(op: ops.CollectiveOp, wire: Wire, x: Any) -> Any:
     """This rank's part of a collective's result; x is left as it is. Send is the executor's."""
     return _RULES[type(op)](op, wire, x)

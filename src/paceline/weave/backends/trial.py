@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from paceline.graph import DType
 from paceline.weave import ops
 from paceline.weave.backend import Executable, Peers
 from paceline.weave.backends.torch_compute import TORCH, narrow
-from paceline.weave.layout import FLOATS, Partial, Replicated
+from paceline.weave.layout import FLOATS, Partial, Sliced
 from paceline.weave.program import Program, Statement
 
 TOLERANCE = {DType.FLOAT64: 1e-9, DType.FLOAT32: 1e-4, DType.FLOAT16: 2e-2, DType.BFLOAT16: 1e-1}
@@ -32,24 +33,27 @@ def filled(executable: Executable, program: Program, peers: Peers) -> None:
         executable.buffers[source.name].copy_(_made_up(source, index))
 
 
-def agrees(
-    program: Program,
-    written: Program,
-    peers: Peers,
-    result: Mapping[str, Any],
-    reference: Mapping[str, Any],
-) -> bool:
-    """Does this worker's part of every input after the run equal the reference's, which was made
-    by the program as written? Schedules slice what was Replicated, and change no other layout."""
-    for source in written.inputs:
-        if source.name not in reference or source.type.dtype not in FLOATS:
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What this worker holds after a program's trial run, by name."""
+
+    program: Program
+    values: Mapping[str, Any]
+
+
+def agrees(one: Outcome, other: Outcome, peers: Peers) -> bool:
+    """Is every input after the run the same under both programs? Schedules slice what was
+    Replicated, and change no other layout: where they differ, the slices are compared."""
+    for source in one.program.inputs:
+        if source.name not in one.values or source.type.dtype not in FLOATS:
             continue
-        kind, wanted = program[source.name].type, reference[source.name]
-        if kind.layout != source.type.layout:
-            assert isinstance(source.type.layout, Replicated)
-            assert kind.group is not None
-            wanted = narrow(kind, peers.index(kind.group) or 0, wanted)
-        if not _close(result[source.name], wanted, kind.dtype):
+        kinds = (source.type, other.program[source.name].type)
+        cut = next((k for k in kinds if isinstance(k.layout, Sliced)), None)
+        parts = [one.values[source.name], other.values[source.name]]
+        if cut is not None and cut.group is not None:
+            index = peers.index(cut.group) or 0
+            parts = [p if k == cut else narrow(cut, index, p) for k, p in zip(kinds, parts)]
+        if not _close(parts[0], parts[1], source.type.dtype):
             return False
     return True
 

@@ -33,10 +33,8 @@ def adam(
     lr, t = scalar("lr", group), scalar("t", group)
 
     gradient = clipped(AllReduce(g, name="sum_g") / group.size, max_norm)
-    start = w
-    if decay and decoupled:
-        start = w * (1 - lr * decay)
-    elif decay:
+    start = w * (1 - lr * decay) if decay and decoupled else w
+    if decay and not decoupled:
         gradient = gradient + decay * w
     m1 = Update(m, beta1 * m + (1 - beta1) * gradient, name="m1")
     v1 = Update(v, beta2 * v + (1 - beta2) * gradient * gradient, name="v1")

@@ -7,7 +7,8 @@ Every worker calls it with the same arguments. Schedules times back ends times s
 enumerated; what cannot be made or run is refused with its reason; the rest is ordered by predicted
 time (bytes over rates, or replay where a `predict` is given) and all but the best few pruned. Those
 are checked against the incumbent's results, timed in turn with it, and one replaces it only where
-a paired test says that it is faster. All ranks decide by the slowest rank's times.
+a paired test says that it is faster. The winner's other settings meet it in a final. All ranks
+decide by the slowest rank's times.
 """
 
 import logging
@@ -24,8 +25,9 @@ import torch.distributed as dist
 
 from paceline.weave import cache
 from paceline.weave.backend import Backend, Executable, Peers
-from paceline.weave.backends import backend, names
-from paceline.weave.backends.probe import measured_rates
+from paceline.weave.backends import backend, names, trial
+from paceline.weave.backends.probe import measured_rates, settle
+from paceline.weave.backends.torch_collectives import device
 from paceline.weave.backends.trial import agrees, filled, numbers
 from paceline.weave.program import Program
 from paceline.weave.rules import WeaveError
@@ -107,12 +109,16 @@ class _Search:
         self, written: Program, peers: Peers, budget: Budget, runners: Mapping[str, Backend]
     ) -> None:
         self._written, self._peers, self._budget = written, peers, budget
-        self._runners = runners
+        said = {name: runner.capabilities() for name, runner in runners.items()}
+        self._unable = [(name, reason) for name, reason in said.items() if reason is not None]
+        self._runners = {n: r for n, r in runners.items() if said[n] is None}
         self._programs = {s.name: s for s in schedules(written)}
         self._numbers = numbers(written)
+        self._reference: trial.Outcome | None = None  # the first to run: the incumbent
 
     def run(self, predict: Predict) -> Tuned:
         rows = [row for s in self._programs.values() for row in self._candidates(s, predict)]
+        rows += [Row(Candidate("any", n), Outcome.REFUSED, reason=r) for n, r in self._unable]
         able = [r for r in rows if r.outcome is Outcome.SLOWER]
         if not able:
             shown = "; ".join(f"{r.candidate}: {r.reason}" for r in rows)
@@ -120,11 +126,20 @@ class _Search:
         first = self._incumbent(able)
         ordered = sorted((r for r in able if r is not first), key=lambda r: r.predicted_s or 0.0)
         timed, pruned = _diverse(ordered, self._budget.keep)
-        done = [r for r in rows if r.outcome is not Outcome.SLOWER]
-        done += [_pruned(r, timed) for r in pruned]
-        measured = self._race([first, *timed])
-        chosen = next(r for r in measured if r.outcome is Outcome.CHOSEN)
-        return Tuned(chosen.candidate, (*measured, *done))
+        refused = [r for r in rows if r.outcome is not Outcome.SLOWER]
+        heat = self._race([first, *timed])
+        settings = [r for r in pruned if _kind(r) == _kind(_winner(heat))][: self._budget.keep]
+        final = self._final(_winner(heat), settings) if settings else [_winner(heat)]
+        lost = [r for r in heat if r is not _winner(heat)]
+        left = [_pruned(r, timed) for r in pruned if r not in settings]
+        return Tuned(_winner(final).candidate, (*final, *lost, *left, *refused))
+
+    def _final(self, winner: Row, settings: list[Row]) -> list[Row]:
+        """The winner's other settings against it; it may lose to one of them."""
+        best, *others = self._race([winner, *settings])
+        if best.outcome is Outcome.INCUMBENT:
+            best = replace(best, outcome=Outcome.SLOWER, p=None)
+        return [best, *others]
 
     def _candidates(self, made: Schedule, predict: Predict) -> list[Row]:
         """A row for each back end and setting; SLOWER stands for `still in the race`."""
@@ -161,7 +176,6 @@ class _Search:
     def _compiled(self, rows: list[Row]) -> tuple[list[_Ready], list[Row]]:
         ready: list[_Ready] = []
         failed: list[Row] = []
-        reference: Mapping[str, Any] = {}
         for row in rows:
             made = self._programs[row.candidate.schedule].program
             executable, reason = self._compile(row, made)
@@ -169,8 +183,8 @@ class _Search:
                 failed.append(replace(row, outcome=Outcome.REFUSED, reason=reason))
                 continue
             result = self._one_run(executable, made)
-            reference = reference or result
-            if _everyone(agrees(made, self._written, self._peers, result, reference)):
+            self._reference = self._reference or result
+            if _everyone(agrees(result, self._reference, self._peers)):
                 ready.append(_Ready(row, executable))
             else:
                 executable.close()
@@ -192,10 +206,11 @@ class _Search:
             return None, reason
         return executable, ""
 
-    def _one_run(self, executable: Executable, made: Program) -> dict[str, Any]:
+    def _one_run(self, executable: Executable, made: Program) -> trial.Outcome:
         filled(executable, made, self._peers)
         returned = executable.run(self._numbers)
-        return {k: v.clone() for k, v in {**executable.buffers, **returned}.items()}
+        held = {**executable.buffers, **returned}
+        return trial.Outcome(made, {k: v.clone() for k, v in held.items()})
 
     def _times(self, ready: list[_Ready]) -> list[list[float]]:
         """Seconds of each candidate in each round: the slowest rank's."""
@@ -205,8 +220,9 @@ class _Search:
                 dist.barrier()
                 begin = time.perf_counter()
                 entry.executable.run(self._numbers)
+                settle()
                 times[place][turn] = time.perf_counter() - begin
-        worst = torch.tensor(times, dtype=torch.float64)
+        worst = torch.tensor(times, dtype=torch.float64, device=device())
         dist.all_reduce(worst, dist.ReduceOp.MAX)
         found: list[list[float]] = worst.tolist()
         return found
@@ -218,7 +234,7 @@ def _refusal(runner: Backend, program: Program) -> str | None:
         return f"{runner.name} fuses nothing: it would run as the unfused schedule"
     if program.overlaps and not runner.overlaps:
         return f"{runner.name} overlaps nothing: it would run as the serial schedule"
-    return runner.capabilities() or runner.refusal(program)
+    return runner.refusal(program)
 
 
 def decide(rows: list[Row], times: list[list[float]], certainty: float) -> list[Row]:
@@ -242,15 +258,22 @@ def decide(rows: list[Row], times: list[list[float]], certainty: float) -> list[
     return found
 
 
+def _winner(rows: list[Row]) -> Row:
+    return next(r for r in rows if r.outcome is Outcome.CHOSEN)
+
+
+def _kind(row: Row) -> tuple[str, str]:
+    return row.candidate.schedule, row.candidate.backend
+
+
 def _diverse(ordered: list[Row], keep: int) -> tuple[list[Row], list[Row]]:
     """The best few by prediction, the first setting of each (schedule, back end) before seconds."""
     seen: set[tuple[str, str]] = set()
     firsts: list[Row] = []
     others: list[Row] = []
     for row in ordered:
-        kind = (row.candidate.schedule, row.candidate.backend)
-        (others if kind in seen else firsts).append(row)
-        seen.add(kind)
+        (others if _kind(row) in seen else firsts).append(row)
+        seen.add(_kind(row))
     ranked = [*firsts, *others]
     return ranked[:keep], ranked[keep:]
 
@@ -263,6 +286,6 @@ def _pruned(row: Row, timed: list[Row]) -> Row:
 
 def _everyone(yes: bool) -> bool:
     """True on every rank where it is true on every rank."""
-    flag = torch.tensor([int(yes)])
+    flag = torch.tensor([int(yes)], device=device())
     dist.all_reduce(flag, dist.ReduceOp.MIN)
     return bool(flag.item())

@@ -1,0 +1,120 @@
+"""Predicted against measured step time: one recording a model, sixty other settings.
+
+Recorded with 2 workers at 1 Gbit/s and buckets of 25 MB; predicted, and measured in the lab, at 50
+to 1,000 Mbit/s, 2 and 4 workers (on this machine's cores), buckets of 1 and 25 MB. Measured cells
+and recordings are kept in `benchmarks/results`; `--fresh` makes them anew (about 25 minutes).
+
+`naive` is the line that needs no graph: the recorded step, with its bytes at another rate.
+"""
+
+import statistics
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks import measure
+from benchmarks.accuracy import cells, recordings
+from benchmarks.accuracy.cells import Cell
+from paceline.cost.retarget import Job, Target
+from paceline.verify import Prediction, SharedMachine, predict, tcp_share
+
+MIB = 1024 * 1024
+QUICK = (Cell("mlp", 2, 500, 1), Cell("mlp", 2, 200, 25), Cell("mlp", 4, 1000, 25))
+
+
+def main() -> None:
+    parser = measure.parser(__doc__ or "")
+    parser.add_argument("--fresh", action="store_true", help="record and measure everything anew")
+    options = parser.parse_args()
+    chosen = QUICK if options.quick else tuple(cells.all_cells())
+    models = tuple(dict.fromkeys(cell.model for cell in chosen))
+    jobs = recordings.jobs(models, fresh=options.fresh)
+    truth = measured_cells(chosen, fresh=options.fresh)
+    machine = recordings.machine(fresh=options.fresh)
+    rows = [row(cell, machine, *jobs[cell.model], truth[cell.key]) for cell in chosen]
+    found = {"machine_cost": asdict(machine), **figures(rows, jobs)}
+    measure.report("accuracy/retarget", found, options, "torch")
+
+
+def measured_cells(chosen: tuple[Cell, ...], *, fresh: bool) -> dict[str, dict[str, Any]]:
+    """Kept measurements of the cells; those that are missing are made."""
+    for cell in chosen:
+        if fresh or cell.key not in cells.load():
+            cells.keep(cell, cells.measure(cell), always=fresh)
+    return cells.load()
+
+
+def row(
+    cell: Cell, machine: SharedMachine, job: Job, facts: dict[str, Any], truth: dict[str, Any]
+) -> dict[str, Any]:
+    """One cell: measured and predicted, in milliseconds."""
+    found = predicted(cell, job, machine)
+    step = truth["step_s"]
+    guess = naive_s(cell, facts)
+    return {
+        **{name: truth[name] for name in ("model", "workers", "mbit", "bucket_mb")},
+        "measured_ms": round(1e3 * step["median"], 2),
+        "measured_p10_ms": round(1e3 * step["p10"], 2),
+        "measured_p90_ms": round(1e3 * step["p90"], 2),
+        "measured_at": truth["measured"],
+        "measured_load": truth["load"],
+        "predicted_ms": round(found.step_ns / 1e6, 2),
+        "low_ms": round(found.low_ns / 1e6, 2),
+        "high_ms": round(found.high_ns / 1e6, 2),
+        "error": round(found.step_ns / 1e9 / step["median"] - 1, 4),
+        "naive_error": round(guess / step["median"] - 1, 4),
+    }
+
+
+def predicted(cell: Cell, job: Job, machine: SharedMachine) -> Prediction:
+    cluster = cells.cluster(cell.workers, cell.mbit)
+    share = tcp_share(cluster.transport.gso_max_segs)
+    cluster = replace(cluster, transport=replace(cluster.transport, efficiency=share))
+    target = Target(workers=cell.workers, bucket_bytes=cell.bucket_mb * MIB)
+    return predict(job, cluster, target, machine=machine)
+
+
+def naive_s(cell: Cell, facts: dict[str, Any]) -> float:
+    """The recorded step with the bytes of its gradients at another rate, round another ring."""
+
+    def wire(workers: int, mbit: int) -> float:
+        volume = 2 * (workers - 1) / workers * cells.GRADIENT_BYTES[cell.model]
+        return volume * 8 / (mbit * 1e6 * cells.PAYLOAD_SHARE)
+
+    setting = recordings.SETTING
+    recorded: float = facts["step_s"]["median"]
+    rest = recorded - wire(setting["workers"], setting["mbit"])
+    return rest + wire(cell.workers, cell.mbit)
+
+
+def figures(rows: list[dict[str, Any]], jobs: dict[str, Any]) -> dict[str, Any]:
+    errors = [abs(r["error"]) for r in rows]
+    worst = max(rows, key=lambda r: abs(r["error"]))
+    return {
+        "mean_error": round(statistics.mean(errors), 4),
+        "worst_error": round(max(errors), 4),
+        "worst_cell": {k: worst[k] for k in ("model", "workers", "mbit", "bucket_mb", "error")},
+        "median_error": round(statistics.median(errors), 4),
+        "within_interval": sum(r["low_ms"] <= r["measured_ms"] <= r["high_ms"] for r in rows),
+        "cells": len(rows),
+        "naive_mean_error": round(statistics.mean(abs(r["naive_error"]) for r in rows), 4),
+        "naive_worst_error": round(max(abs(r["naive_error"]) for r in rows), 4),
+        "mean_error_by": {
+            name: {
+                str(value): round(
+                    statistics.mean(abs(r["error"]) for r in rows if r[name] == value), 4
+                )
+                for value in sorted({r[name] for r in rows}, key=str)
+            }
+            for name in ("model", "workers", "mbit", "bucket_mb")
+        },
+        "recordings": {model: facts for model, (_, facts) in jobs.items()},
+        "rows": rows,
+    }
+
+
+if __name__ == "__main__":
+    main()

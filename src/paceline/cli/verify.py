@@ -1,0 +1,121 @@
+"""Check a prediction: run the recorded job in the lab on another cluster, and compare.
+
+paceline verify runs/a --cluster cluster.yaml --set link.rate=200Mbps --workers 4
+
+The job is the recording's own command, or --job. All workers share this machine's
+cores, and the prediction knows it. See `paceline lab` for what the lab needs.
+"""
+
+import argparse
+import os
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paceline.cli import Shown
+from paceline.cli._retarget import (
+    OptionError,
+    add_target,
+    ms,
+    predicted,
+    prediction_data,
+    read_recording,
+    wanted,
+)
+
+if TYPE_CHECKING:
+    from paceline.verify import Verdict
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("graph", metavar="RUN", help="folder of a recording")
+    add_target(parser)
+    parser.add_argument("--steps", type=int, default=10, help="steps to record in the lab (10)")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds the job may take")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the lab's recording")
+    parser.add_argument("--job", type=shlex.split, default=[], metavar="COMMAND",
+                        help="run this in place of the recording's own command")  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> Shown:
+    from paceline.verify import Proof, Verdict, prove, recorded_command
+
+    _require_provable(options)
+    options.cores = options.cores or float(len(os.sched_getaffinity(0)))
+    asked_for = wanted(options, read_recording(options.graph))
+    workers = asked_for.target.workers or len(asked_for.graph.ranks)
+    cluster = asked_for.cluster
+    if cluster.workers != workers:
+        cluster = cluster.with_workers(workers)
+    command = tuple(options.job) or recorded_command(Path(options.graph))
+    guess = predicted(replace(asked_for, cluster=cluster))
+    proof = Proof(command, cluster, options.steps, options.timeout)
+    verdict = Verdict(guess, prove(proof, os.environ, options.keep))
+    return Shown(verdict_data(verdict), lambda console: _render(verdict, console))
+
+
+def verdict_data(verdict: "Verdict") -> dict[str, Any]:
+    measured = verdict.measured
+    return {
+        "error": verdict.error,
+        "within_interval": verdict.within,
+        "predicted": prediction_data(verdict.predicted),
+        "measured": {
+            "step_ns": measured.step_ns,
+            "p10_ns": measured.low_ns,
+            "p90_ns": measured.high_ns,
+            "steps": len(measured.steps_ns),
+            "by_class_ns": dict(measured.by_class),
+        },
+        "differences": [
+            {
+                "class": d.name,
+                "predicted_ns": d.predicted_ns,
+                "measured_ns": d.measured_ns,
+                "error_ns": d.error_ns,
+            }
+            for d in verdict.differences
+        ],
+    }
+
+
+def _require_provable(options: argparse.Namespace) -> None:
+    """What the lab cannot change by itself must be in the command that it runs."""
+    if options.device or options.exchange != "all-reduce":
+        raise OptionError(
+            "the lab runs the job on this machine's cores with its own way to share gradients; "
+            "--device and --exchange can be predicted (paceline predict), not verified"
+        )
+    changed = options.bucket_mb is not None or options.batch != 1.0
+    if changed and not options.job:
+        raise OptionError(
+            "another bucket size or batch is set in the training script: give the changed command, "
+            "as in --bucket-mb 1 --job 'torchrun train.py --bucket-mb 1'"
+        )
+
+
+def _render(verdict: "Verdict", console: Any) -> None:
+    from rich.table import Table
+
+    guess, measured = verdict.predicted, verdict.measured
+    table = Table("", "predicted", "measured", "difference", box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    table.add_row("step", ms(guess.step_ns), ms(measured.step_ns), f"{verdict.error:+.1%}")
+    table.add_row(
+        "90 % / p10 to p90",
+        f"{ms(guess.low_ns)} to {ms(guess.high_ns)}",
+        f"{ms(measured.low_ns)} to {ms(measured.high_ns)}",
+        "inside" if verdict.within else "outside",
+    )
+    for one in verdict.differences:
+        table.add_row(
+            one.name,
+            ms(one.predicted_ns),
+            ms(one.measured_ns),
+            f"{one.error_ns / measured.step_ns:+.1%} of the step",
+        )
+    console.print(table)
+    worst = verdict.differences[0].name if verdict.differences else "nothing"
+    console.print(f"The largest difference is in {worst}.")

@@ -1,0 +1,143 @@
+"""Transformers as chains of layers, each a small graph of operators, for any tensor width.
+
+Width t splits heads and the inner dimension over t devices (Megatron's way): two all-reduces of
+the activations forward and two backward in each layer.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+from paceline.place.hardware.estimate import BYTES, Operator, Unit
+
+
+@dataclass(frozen=True)
+class Model:
+    """A stack of equal transformer layers between an embedding and a head."""
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    sequence: int
+    vocabulary: int
+
+    def widths(self, most: int = 8) -> tuple[int, ...]:
+        """Powers of two that divide the heads."""
+        return tuple(w for w in (1, 2, 4, 8, 16) if w <= most and self.heads % w == 0)
+
+
+BERT_LARGE = Model("BERT-large", 24, 1024, 16, 512, 30522)
+GPT2_54 = Model("GPT-2 of 54 layers", 54, 1920, 20, 1024, 50257)
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """What one layer asks of a device that holds 1 / width of it, for one micro-batch. Equal
+    layers of a chain are one object."""
+
+    forward: tuple[Operator, ...]
+    backward: tuple[Operator, ...]
+    parameter_bytes: float
+    activation_bytes: float  # kept for the backward part
+    input_bytes: float  # what enters from the layer before
+    all_reduce_bytes: float  # forward; backward as much again
+
+
+def chain(model: Model, batch: int, width: int) -> tuple[Layer, ...]:
+    """Embedding, the layers, head."""
+    middle = transformer_layer(model, batch, width)
+    return (_embedding(model, batch, width), *[middle] * model.layers, _head(model, batch, width))
+
+
+@cache
+def transformer_layer(model: Model, batch: int, width: int) -> Layer:
+    rows, hidden = batch * model.sequence, model.hidden
+    inner, heads = hidden // width, batch * model.heads // width
+    per_head, s = hidden // model.heads, model.sequence
+    steps = [
+        _vector("norm 1", rows * hidden, 6),
+        _product("query", rows, hidden, inner, after=(0,)),
+        _product("key", rows, hidden, inner, after=(0,)),
+        _product("value", rows, hidden, inner, after=(0,)),
+        _product("scores", s, per_head, s, g=heads, after=(1, 2)),
+        _vector("softmax", heads * s * s, 5, after=(4,)),
+        _product("context", s, s, per_head, g=heads, after=(3, 5)),
+        _product("projection", rows, inner, hidden, after=(6,)),
+        _vector("add 1", rows * hidden, 1, after=(7,)),
+        _vector("norm 2", rows * hidden, 6, after=(8,)),
+        _product("up", rows, hidden, 4 * inner, after=(9,)),
+        _vector("gelu", 4 * rows * inner, 8, after=(10,)),
+        _product("down", rows, 4 * inner, hidden, after=(11,)),
+        _vector("add 2", rows * hidden, 1, after=(8, 12)),
+    ]
+    kept = rows * hidden * 4 + rows * inner * 12 + heads * s * s * 2
+    return Layer(
+        forward=tuple(steps),
+        backward=backward(tuple(steps)),
+        parameter_bytes=12.0 * hidden * hidden / width * BYTES,
+        activation_bytes=float(kept * BYTES),
+        input_bytes=float(rows * hidden * BYTES),
+        all_reduce_bytes=2.0 * rows * hidden * BYTES,
+    )
+
+
+def backward(forward: tuple[Operator, ...]) -> tuple[Operator, ...]:
+    """The reversed graph: a product becomes two independent ones (towards its input and towards
+    its weights), a vector operator one of the same size."""
+    readers: dict[int, list[int]] = {i: [] for i in range(len(forward))}
+    for i, op in enumerate(forward):
+        for before in op.after:
+            readers[before].append(i)
+    found: list[Operator] = []
+    towards_input: dict[int, int] = {}
+    for i in reversed(range(len(forward))):
+        op = forward[i]
+        after = tuple(sorted({towards_input[r] for r in readers[i]}))
+        towards_input[i] = len(found)
+        if op.unit is Unit.VECTOR:
+            found.append(Operator(f"{op.name}'", op.unit, op.m, op.k, after=after))
+            continue
+        found.append(Operator(f"{op.name}' input", op.unit, op.m, op.n, op.k, op.g, after))
+        found.append(Operator(f"{op.name}' weight", op.unit, op.k, op.m, op.n, op.g, after))
+    return tuple(found)
+
+
+@cache
+def _embedding(model: Model, batch: int, width: int) -> Layer:
+    rows = batch * model.sequence
+    forward = (_vector("embed", rows * model.hidden, 1),)
+    return Layer(
+        forward,
+        backward(forward),
+        model.vocabulary * model.hidden / width * BYTES,
+        float(rows * model.hidden * BYTES),
+        float(rows * 4),
+        float(rows * model.hidden * BYTES) if width > 1 else 0.0,
+    )
+
+
+@cache
+def _head(model: Model, batch: int, width: int) -> Layer:
+    rows, words = batch * model.sequence, model.vocabulary // width
+    forward = (
+        _product("logits", rows, model.hidden, words),
+        _vector("loss", rows * words, 5, after=(0,)),
+    )
+    return Layer(
+        forward,
+        backward(forward),
+        model.vocabulary * model.hidden / width * BYTES,
+        float(rows * words * BYTES),
+        float(rows * model.hidden * BYTES),
+        float(rows * model.hidden * BYTES) if width > 1 else 0.0,
+    )
+
+
+def _product(
+    name: str, m: int, k: int, n: int, g: int = 1, after: tuple[int, ...] = ()
+) -> Operator:
+    return Operator(name, Unit.TENSOR, m, k, n, g, after)
+
+
+def _vector(name: str, elements: int, steps: int, after: tuple[int, ...] = ()) -> Operator:
+    return Operator(name, Unit.VECTOR, elements, steps, after=after)

@@ -1,0 +1,87 @@
+"""What a recorded run says beyond one step: steps, communication, who came late, clocks.
+
+`summarise_run` computes; `text/run.py` shows. Every field is JSON-able by `dataclasses.asdict`.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paceline.graph import Graph, MemoryCategory
+from paceline.replay import Timeline
+from paceline.replay.communication import (
+    GroupShare,
+    Meeting,
+    Straggler,
+    group_shares,
+    meetings,
+    stragglers,
+)
+from paceline.replay.steps import StepTimes, step_times
+
+
+@dataclass(frozen=True)
+class Communication:
+    """Of all transfer time on all ranks: what computing hid, and what it did not."""
+
+    hidden_ns: int
+    exposed_ns: int
+    waiting_ns: int
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """All of it."""
+
+    steps: StepTimes
+    median_step_ns: float
+    spread: float
+    communication: Communication
+    groups: tuple[GroupShare, ...]  # the costliest first
+    stragglers: tuple[Straggler, ...]  # those who were waited for longest first
+    collectives: tuple[Meeting, ...]  # in order of time
+    memory_by_category: dict[str, int]  # category -> peak bytes, over all devices
+    clocks: dict[str, Any]  # rank -> offset, drift, what is left open
+    notes: tuple[str, ...]  # what was inferred, repaired or left out
+
+
+def summarise_run(timeline: Timeline) -> RunSummary:
+    found, steps, graph = meetings(timeline), step_times(timeline), timeline.graph
+    return RunSummary(
+        steps=steps,
+        median_step_ns=steps.median_ns,
+        spread=steps.spread,
+        communication=_communication(timeline),
+        groups=group_shares(found),
+        stragglers=stragglers(timeline, found),
+        collectives=found,
+        memory_by_category=_memory(graph),
+        clocks=dict(graph.meta.get("clocks", {})),
+        notes=tuple(graph.meta.get("notes", ())),
+    )
+
+
+def _communication(timeline: Timeline) -> Communication:
+    shares = timeline.breakdown
+    return Communication(
+        int(shares.overlapped_ns.sum()),
+        int(shares.exposed_transfer_ns.sum()),
+        int(shares.waiting_ns.sum()),
+    )
+
+
+def _memory(graph: Graph) -> dict[str, int]:
+    """The most that each category held, over all devices: as recorded, else as ops tell it."""
+    told: dict[str, int] = dict(graph.meta.get("memory_peaks", {}))
+    if told:
+        return told
+    held: dict[str, int] = defaultdict(int)
+    memory = graph.memory
+    for category in MemoryCategory:
+        rows = memory.category == category
+        for device in np.unique(memory.device[rows]):
+            curve = np.cumsum(memory.delta_bytes[rows & (memory.device == device)])
+            held[category.name.lower()] += max(int(curve.max()), 0)
+    return {name: size for name, size in held.items() if size}

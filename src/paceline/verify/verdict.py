@@ -1,0 +1,115 @@
+"""`Verdict`: a prediction beside what was then measured, by class of work."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from paceline.cost.retarget import Target, emit, read_job
+from paceline.graph import Graph, OpKind, Phase
+from paceline.record import sidecar
+from paceline.verify.prediction import WORK_CLASSES, Prediction, VerifyError, is_work
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Steps as they were, without instruments; `by_class` from recorded steps of the same job."""
+
+    steps_ns: tuple[int, ...]
+    by_class: Mapping[str, int]
+
+    @property
+    def step_ns(self) -> int:
+        return round(statistics.median(self.steps_ns))
+
+    @property
+    def low_ns(self) -> int:
+        return round(float(np.percentile(self.steps_ns, 10)))
+
+    @property
+    def high_ns(self) -> int:
+        return round(float(np.percentile(self.steps_ns, 90)))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One class of work, predicted and measured, in ns a step."""
+
+    name: str
+    predicted_ns: int
+    measured_ns: int
+
+    @property
+    def error_ns(self) -> int:
+        return self.predicted_ns - self.measured_ns
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How far a prediction was off, and where."""
+
+    predicted: Prediction
+    measured: Measured
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less one."""
+        return self.predicted.step_ns / self.measured.step_ns - 1
+
+    @property
+    def within(self) -> bool:
+        """The measured median lies in the predicted interval."""
+        return self.predicted.low_ns <= self.measured.step_ns <= self.predicted.high_ns
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """By class, the largest error first. Classes of the step's sum, then hidden ones."""
+        names = [*WORK_CLASSES, "exposed", "communication"]
+        found = [
+            Difference(n, self.predicted.by_class.get(n, 0), self.measured.by_class.get(n, 0))
+            for n in names
+        ]
+        told = [d for d in found if d.predicted_ns or d.measured_ns]
+        return tuple(sorted(told, key=lambda d: -abs(d.error_ns)))
+
+
+def measured_run(folder: Path, graph: Graph) -> Measured:
+    """What a recording of a job shows: its un-instrumented steps, and its work by class."""
+    steps = plain_steps([sidecar.read(path) for path in sorted(folder.glob("rank-*.facts.jsonl"))])
+    if not steps:
+        raise VerifyError(
+            f"{folder} has no un-instrumented steps to compare with; let the job run at least 25 "
+            "steps, or record fewer (--steps)"
+        )
+    classes = recorded_classes(graph)
+    work = sum(classes[name] for name in WORK_CLASSES)
+    middle = round(statistics.median(steps))
+    return Measured(tuple(steps), {**classes, "exposed": max(0, middle - work)})
+
+
+def plain_steps(told: Sequence[sidecar.Sidecar]) -> list[int]:
+    """Lengths of the steps that ran without instruments, in ns, the mean over the ranks."""
+    by_step: dict[int, list[int]] = {}
+    for one in told:
+        for step in one.of(sidecar.Step):
+            if step.mode == "plain":
+                by_step.setdefault(step.index, []).append(step.end_ns - step.begin_ns)
+    return [round(statistics.mean(lengths)) for _, lengths in sorted(by_step.items())]
+
+
+def recorded_classes(graph: Graph) -> dict[str, int]:
+    """A mean worker's recorded step by class, in ns, as `prediction.by_class` has them."""
+    written = emit(read_job(graph), Target(), steps=1)
+    count = len(written.ranks)
+    work = is_work(written)
+    found = {
+        phase.name.lower(): int(written.ops.dur_ns[work & (written.ops.phase == phase)].sum())
+        // count
+        for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.DATA)
+    }
+    steps = len(np.unique(graph.ops.step))
+    talks = graph.ops.kind == OpKind.COLLECTIVE
+    found["communication"] = int(graph.ops.dur_ns[talks].sum()) // count // steps
+    return found

@@ -1,0 +1,1 @@
+"""GPU back end: fused groups as generated Triton kernels over torch symmetric memory."""

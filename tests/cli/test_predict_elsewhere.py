@@ -1,0 +1,102 @@
+"""`paceline predict` on another cluster, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from paceline.cli import main
+from paceline.graph import (
+    Collective,
+    DepKind,
+    DType,
+    GraphBuilder,
+    LaneKind,
+    OpKind,
+    Phase,
+)
+from paceline.graph.files import save_graph
+
+CLUSTER = """
+name: test
+hosts: {count: 2, device: epyc-2c}
+link: {rate: 100Mbps}
+"""
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[str, str]:
+    """A saved recording of two workers, and a cluster file."""
+    made = GraphBuilder({"parameters": [["w", 1_000_000]], "buckets": [["w"]]})
+    group, instance = made.group("0", [0, 1]), made.instance()
+    for rank in (0, 1):
+        main_lane = made.lane(rank, "main")
+        gloo = made.lane(rank, "gloo", kind=LaneKind.COMM_THREAD)
+        made.op("forward", main_lane, 2_000_000, phase=Phase.FORWARD)
+        made.op("backward", main_lane, 4_000_000, phase=Phase.BACKWARD, tensor="w")
+        handed = made.op("call", main_lane, kind=OpKind.HOST, phase=Phase.COMMUNICATION)
+        sent = made.op(
+            "all_reduce", gloo, 9_000_000, after=[handed], dep=DepKind.LAUNCH,
+            kind=OpKind.COLLECTIVE, collective=Collective.ALL_REDUCE, size_bytes=1_000_000,
+            dtype=DType.FLOAT32, group=group, instance=instance,
+        )  # fmt: skip
+        made.op("wait", main_lane, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
+        made.op("update", main_lane, 1_000_000, phase=Phase.UPDATE)
+    save_graph(made.build(), tmp_path / "run")
+    (tmp_path / "c.yaml").write_text(CLUSTER)
+    return str(tmp_path / "run"), str(tmp_path / "c.yaml")
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, float]:
+    assert main(["predict", *arguments, "--json"]) == 0
+    found: dict[str, float] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_faster_link_and_more_workers(
+    places: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    slow = shown(capsys, run, "--cluster", cluster)
+    fast = shown(capsys, run, "--cluster", cluster, "--set", "link.rate=10Gbps")
+    many = shown(capsys, run, "--cluster", cluster, "--workers", "8")
+    assert fast["step_ns"] < slow["step_ns"] < many["step_ns"]
+    assert many["workers"] == 8
+    assert slow["low_ns"] < slow["step_ns"] < slow["high_ns"]
+
+
+def test_another_device_shortens_the_work(
+    places: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    here = shown(capsys, run, "--cluster", cluster)
+    there = shown(capsys, run, "--cluster", cluster, "--device", "h200")
+    assert there["step_ns"] < here["step_ns"]
+
+
+def test_workers_that_share_cores_are_slower(
+    places: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    apart = shown(capsys, run, "--cluster", cluster, "--workers", "4")
+    shared = shown(capsys, run, "--cluster", cluster, "--workers", "4", "--cores", "2")
+    assert apart["step_ns"] < shared["step_ns"]
+
+
+def test_more_workers_without_a_cluster_say_what_to_give(
+    places: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["predict", places[0], "--workers", "4"]) == 1
+    assert "--cluster FILE" in capsys.readouterr().err
+
+
+def test_what_the_lab_cannot_change_is_not_verified(
+    places: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    assert main(["verify", run, "--cluster", cluster, "--device", "h200"]) == 1
+    assert "can be predicted" in capsys.readouterr().err
+    assert main(["verify", run, "--cluster", cluster, "--bucket-mb", "1"]) == 1
+    assert "--job" in capsys.readouterr().err
+    assert main(["verify", run, "--cluster", cluster]) == 1
+    assert "which command it was" in capsys.readouterr().err

@@ -1,0 +1,89 @@
+"""Peak memory: what ZeRO, recomputation, batch and schedule change, and by how much."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from paceline.cost.memory import (
+    Peak,
+    described_peak,
+    in_flight,
+    layer_activations,
+    with_batch,
+    with_recomputation,
+    zero_sharded,
+)
+from paceline.errors import GraphError
+from paceline.graph.transformer import (
+    Degrees,
+    Described,
+    Recompute,
+    Schedule,
+    Training,
+    Transformer,
+)
+
+GPT = Transformer(layers=8, hidden=64, heads=4, seq=32, vocab=128)
+
+
+ONE = Degrees()
+
+
+def job(degrees: Degrees = ONE, **settings: Any) -> Described:
+    return Described(GPT, degrees, Training(16, **settings))
+
+
+def test_a_parameter_in_mixed_precision_takes_sixteen_bytes() -> None:
+    peak = described_peak(job())
+    assert peak.weights + peak.gradients + peak.optimizer == 16 * GPT.params
+
+
+@pytest.mark.parametrize(
+    ("stage", "left"), [(0, (8, 8, 24)), (1, (8, 8, 6)), (2, (8, 2, 6)), (3, (2, 2, 6))]
+)
+def test_zero_shares_out_one_more_part_with_each_stage(
+    stage: int, left: tuple[int, int, int]
+) -> None:
+    found = zero_sharded(Peak(8, 8, 24, 5), stage, data=4)
+    assert (found.weights, found.gradients, found.optimizer, found.activations) == (*left, 5)
+
+
+def test_activations_follow_the_published_formula() -> None:
+    tokens, h, a, s = 32, 64, 4, 32
+    assert layer_activations(job()) == tokens * h * 34 + 5 * a * s * tokens
+    assert layer_activations(job(recompute=Recompute.SELECTIVE)) == tokens * h * 34
+    assert layer_activations(job(recompute=Recompute.FULL)) == 2 * tokens * h
+
+
+def test_schedules_keep_different_numbers_of_micro_batches() -> None:
+    four = Degrees(pipeline=4)
+    kept = {
+        schedule: [in_flight(job(four, schedule=schedule), stage) for stage in (0, 3)]
+        for schedule in (Schedule.GPIPE, Schedule.ONE_F_ONE_B, Schedule.ZERO_BUBBLE)
+    }
+    assert kept == {
+        Schedule.GPIPE: [16, 16],
+        Schedule.ONE_F_ONE_B: [4, 1],
+        Schedule.ZERO_BUBBLE: [4, 4],
+    }
+
+
+def test_batch_and_recomputation_change_activations_alone() -> None:
+    peak = Peak(1, 2, 3, 1000)
+    assert with_batch(peak, 2.0) == Peak(1, 2, 3, 2000)
+    assert with_recomputation(peak, 5, 10, 0.1) == Peak(1, 2, 3, 250)
+    assert with_recomputation(peak, 1, 10, 0.1).activations == 1000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda p: with_batch(p, 0),
+        lambda p: with_recomputation(p, 11, 10, 0.1),
+        lambda p: zero_sharded(p, 4, 2),
+    ],
+)
+def test_impossible_changes_are_refused(change: Callable[[Peak], Peak]) -> None:
+    with pytest.raises(GraphError, match="give"):
+        change(Peak(1, 1, 1, 1))

@@ -1,0 +1,47 @@
+"""Calibration on this machine, with real gloo workers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from paceline.cli import main
+from paceline.cluster import Cluster, Host
+from paceline.cost import Basis, CostError, prices
+from paceline.cost.calibrate import calibrate, load
+from paceline.graph import DType, GraphBuilder
+from paceline.graph.kinds import UNPRICED
+
+pytest.importorskip("torch", reason="calibration measures with torch; install paceline[torch]")
+
+
+@pytest.mark.live
+def test_a_machine_is_measured_kept_and_priced_by(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "here.json"
+    code = main(["calibrate", "--workers", "2", "--repeats", "5", "--out", str(path), "--json"])
+    shown = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert shown["gemm"]["flops_per_s"] > 1e8
+    assert shown["all_reduce_2_workers"]["bytes_per_s"] > 1e6
+    assert min(shown["overlap"].values()) >= 1.0
+    made = load(path)
+    b = GraphBuilder()
+    b.op("gemm", b.lane(), UNPRICED, flops=2 * 512**3, size_bytes=1, dtype=DType.FLOAT32)
+    found = prices(b.build(), Cluster((Host("here", made.device()),), made.link()), made.rates())
+    line = made.gemm.line()
+    expected = max(0, line.latency_ns) + 2 * 512**3 / line.bytes_per_s * 1e9
+    assert found.dur_ns[0] == pytest.approx(expected, rel=0.01)
+    assert found.basis[0] == Basis.FITTED
+
+
+def test_impossible_requests_and_foreign_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CostError, match="0 workers"):
+        calibrate(workers=0)
+    foreign = tmp_path / "foreign.json"
+    foreign.write_text("{}")
+    with pytest.raises(CostError, match="no calibration of version 1"):
+        load(foreign)
+    with pytest.raises(CostError, match="cannot read"):
+        load(tmp_path / "missing.json")

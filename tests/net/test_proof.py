@@ -1,0 +1,68 @@
+"""From a recording in the lab to a prediction and its proof there."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from paceline.cluster import Cluster, Device, Host, Link, dump
+from paceline.cost.retarget import read_job
+from paceline.record.launch import Order, launch
+from paceline.record.runs import build_run
+from paceline.verify import Proof, SharedMachine, Verdict, predict, prove
+
+pytest.importorskip("torch")
+pytestmark = [
+    pytest.mark.net,
+    pytest.mark.live,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(shutil.which("tc") is None, reason="needs iproute2"),
+]
+
+JOB = """
+import torch, torch.distributed as dist
+torch.manual_seed(0)
+dist.init_process_group("gloo")
+net = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256))
+model = torch.nn.parallel.DistributedDataParallel(net)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+batch = torch.randn(16, 256)
+for _ in range(30):
+    optimizer.zero_grad()
+    model(batch).square().mean().backward()
+    optimizer.step()
+dist.barrier()
+del model
+dist.destroy_process_group()
+"""
+
+
+def cluster(rate: float) -> Cluster:
+    return Cluster(tuple(Host(f"h{i}", Device("core")) for i in range(2)), Link.both_ways(rate))
+
+
+def test_a_slower_link_is_predicted_and_proved_to_be_slower(tmp_path: Path) -> None:
+    script, described = tmp_path / "job.py", tmp_path / "cluster.yaml"
+    script.write_text(JOB)
+    described.write_text(dump(cluster(12.5e6)))
+    command = (sys.executable, str(script))
+    in_lab = (sys.executable, "-m", "paceline", "lab", "run", "--json",
+              "--name", f"test-{os.getpid()}", "--cluster", str(described), "--")  # fmt: skip
+    done = launch(Order((*in_lab, *command), tmp_path / "run", steps=4, plain=3), os.environ)
+    assert done.exit_code == 0
+    graph = build_run(tmp_path / "run")
+    assert len(graph.meta["parameters"]) == 4
+
+    slow = cluster(2.5e6)
+    job, machine = read_job(graph), SharedMachine(2.0)
+    fast_guess = predict(job, cluster(12.5e6), machine=machine)
+    guess = predict(job, slow, machine=machine)
+    verdict = Verdict(guess, prove(Proof(command, slow, steps=4), os.environ))
+    sent_ns = 4 * (2 * 256 * 256 + 2 * 256) / 2.5e6 * 1e9
+    assert guess.step_ns > fast_guess.step_ns
+    assert guess.by_class["communication"] > 0.9 * sent_ns
+    # No network can be faster than its links; how much slower this machine is, is not asserted.
+    assert verdict.measured.step_ns > 0.9 * sent_ns
+    assert verdict.differences

@@ -1,0 +1,83 @@
+"""Wrapping a command: what the job sees, and what of it comes back."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from paceline.errors import FileError
+from paceline.record import sidecar
+from paceline.record.launch import LaunchError, Order, injected, launch, outcomes
+
+
+def order(folder: Path, *command: str, **settings: bool) -> Order:
+    return Order(command=command, folder=folder / "run", **settings)
+
+
+def python(folder: Path, code: str) -> Order:
+    return order(folder, sys.executable, "-c", code)
+
+
+def test_the_exit_code_and_the_output_are_the_jobs(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done = launch(python(tmp_path, "print('from the job'); raise SystemExit(7)"), os.environ)
+    assert done.exit_code == 7
+    assert capfd.readouterr().out == "from the job\n"
+
+
+def test_a_job_that_dies_of_a_signal_counts_as_128_and_more(tmp_path: Path) -> None:
+    done = launch(python(tmp_path, "import os; os.kill(os.getpid(), 9)"), os.environ)
+    assert done.exit_code == 137
+
+
+def test_a_job_without_an_optimizer_leaves_no_rank(tmp_path: Path) -> None:
+    assert launch(python(tmp_path, "pass"), os.environ).ranks == ()
+
+
+def test_the_jobs_own_sitecustomize_still_runs(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('site of the job')")
+    launch(python(tmp_path, "pass"), {**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert "site of the job" in capfd.readouterr().out
+
+
+def test_the_recorder_does_not_load_torch_for_a_job_that_does_not(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    launch(python(tmp_path, "import sys; print('torch' in sys.modules)"), os.environ)
+    assert capfd.readouterr().out == "False\n"
+
+
+def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="no-such-trainer"):
+        launch(order(tmp_path, "no-such-trainer"), os.environ)
+
+
+def test_without_a_command_the_error_shows_one(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="torchrun"):
+        launch(order(tmp_path), os.environ)
+
+
+def test_an_older_recording_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
+    first = python(tmp_path, "pass")
+    launch(first, os.environ)
+    with pytest.raises(FileError, match="--overwrite"):
+        launch(first, os.environ)
+    again = order(tmp_path, *first.command, overwrite=True)
+    assert launch(again, os.environ).exit_code == 0
+
+
+def test_settings_of_the_user_win_over_the_recorders_defaults(tmp_path: Path) -> None:
+    found = injected({"TORCH_FR_BUFFER_SIZE": "7"}, order(tmp_path, "train"), "job")
+    assert found["TORCH_FR_BUFFER_SIZE"] == "7"
+
+
+def test_ranks_are_listed_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for rank in (10, 2):
+        record = sidecar.Host(rank=rank, world_size=11)
+        (tmp_path / sidecar.facts_name(rank)).write_bytes(sidecar.encode(record))
+    assert [one.rank for one in outcomes(tmp_path)] == [2, 10]
+    assert {one.reason for one in outcomes(tmp_path)} == {"killed"}

@@ -1,0 +1,155 @@
+"""Real jobs of two gloo workers, recorded without a change to their script."""
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from paceline.graph import Graph, OpKind
+from paceline.record import sidecar
+from paceline.record.launch import Order, Recording, launch
+from paceline.record.runs import build_run
+from paceline.record.sidecar import Backward, Bucket, Collective, Cost, Gradient, Step, Wait
+from paceline.replay import replay
+
+pytestmark = pytest.mark.live
+TRAIN = Path(__file__).parents[2] / "examples" / "train.py"
+STEPS = 4
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A finished recording, and one rank's facts of it."""
+
+    done: Recording
+    told: sidecar.Sidecar
+    folder: Path
+
+    def steps(self, mode: str) -> list[Step]:
+        return [step for step in self.told.of(Step) if step.mode == mode]
+
+    def issued(self) -> list[Collective]:
+        return self.told.of(Collective)
+
+    def graph(self) -> Graph:
+        return build_run(self.folder)
+
+
+def record(folder: Path, parallel: str, *settings: str) -> Recorded:
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+    script = (str(TRAIN), "--model", "small", "--parallel", parallel, "--steps", "34")
+    order = Order((*torchrun, *script, *settings), folder / "run", steps=STEPS, plain=2)
+    done = launch(order, os.environ)
+    return Recorded(done, sidecar.read(order.folder / sidecar.facts_name(0)), order.folder)
+
+
+@pytest.fixture(scope="module")
+def ddp(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    return record(tmp_path_factory.mktemp("ddp"), "ddp", "--bucket-mb", "0.3")
+
+
+def test_every_rank_records_the_steps_it_was_asked_for(ddp: Recorded) -> None:
+    assert [rank.recorded for rank in ddp.done.ranks] == [STEPS, STEPS]
+    assert {rank.reason for rank in ddp.done.ranks} == {"complete"}
+    assert len(ddp.steps("recorded")) == STEPS
+    assert len(ddp.steps("plain")) == 4
+
+
+def test_each_bucket_of_each_step_is_one_collective_with_its_number(ddp: Recorded) -> None:
+    buckets = ddp.told.of(Bucket)
+    assert len(buckets) > 1
+    issued = ddp.issued()
+    assert [one.bucket for one in issued] == [bucket.index for bucket in buckets] * STEPS
+    assert [one.size_bytes for one in issued] == [bucket.size_bytes for bucket in buckets] * STEPS
+    numbers = [one.sequence for one in issued]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert {one.op for one in issued} == {one.executed for one in issued} == {"all_reduce"}
+
+
+def test_every_gradient_is_in_a_bucket_and_seen_once_in_the_detail_step(ddp: Recorded) -> None:
+    grouped = [index for bucket in ddp.told.of(Bucket) for index in bucket.parameters]
+    ready = [gradient.parameter for gradient in ddp.told.of(Gradient)]
+    assert sorted(grouped) == sorted(ready) == list(range(10))
+
+
+def test_a_synchronised_backward_pass_lies_within_each_step(ddp: Recorded) -> None:
+    passes = ddp.told.of(Backward)[-STEPS:]
+    for step, one in zip(ddp.steps("recorded"), passes):
+        assert one.synced
+        assert step.begin_ns < one.begin_ns < one.end_ns < step.end_ns
+
+
+def test_an_events_price_is_positive_and_below_ten_microseconds(ddp: Recorded) -> None:
+    assert 0 < ddp.told.of(Cost)[0].op_ns < 10_000
+
+
+def test_the_ranks_become_one_graph_whose_collectives_span_them(ddp: Recorded) -> None:
+    graph = ddp.graph()
+    chosen = graph.ops.kind == OpKind.COLLECTIVE
+    members = [
+        graph.ops.rank[chosen & (graph.ops.instance == i)] for i in set(graph.ops.instance[chosen])
+    ]
+    assert len(members) == len(ddp.issued())
+    assert all(sorted(ranks) == [0, 1] for ranks in members)
+
+
+def test_the_replayed_steps_take_as_long_as_the_recorded_ones_less_the_recorder(
+    ddp: Recorded,
+) -> None:
+    steps = ddp.steps("recorded")
+    recorded = steps[-1].end_ns - steps[0].begin_ns
+    graph = ddp.graph()
+    assert 0.5 * recorded < replay(graph).end_ns.max() <= 1.02 * recorded
+
+
+def test_sharded_training_shows_what_gloo_really_runs(tmp_path: Path) -> None:
+    found = record(tmp_path, "fsdp2")
+    executed = {(one.op, one.executed) for one in found.issued()}
+    assert executed == {("all_gather", "all_gather"), ("all_reduce", "all_reduce")}
+    waits = [wait for wait in found.told.of(Wait) if wait.order >= 0]
+    assert len(waits) == len(found.issued())
+
+
+def test_messages_of_a_pipeline_meet_across_ranks(tmp_path: Path) -> None:
+    found = record(tmp_path, "pipeline", "--micro-batches", "2")
+    assert {(one.op, one.peer) for one in found.issued()} == {("send", 1), ("recv", 1)}
+    graph = found.graph()
+    sent, got = (graph.ops.instance[graph.ops.kind == k] for k in (OpKind.SEND, OpKind.RECV))
+    assert len(sent) == 2 * len([one for one in found.issued() if one.op == "send"])
+    assert sorted(sent) == sorted(got)
+
+
+DYING = """
+import os, sys, torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters())
+for step in range(100):
+    if step == 12:
+        exec(sys.argv[1])
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("death", "reason", "code"),
+    [
+        ("raise RuntimeError('out of luck')", "exception", 1),
+        ("os.kill(os.getpid(), 15)", "signal SIGTERM", 128 + signal.SIGTERM),
+        ("os._exit(3)", "killed", 3),
+        ("sys.exit(0)", "short", 0),
+    ],
+)
+def test_a_job_that_dies_leaves_what_was_recorded_and_says_where_it_ended(
+    tmp_path: Path, death: str, reason: str, code: int
+) -> None:
+    done = launch(Order((sys.executable, "-c", DYING, death), tmp_path / "run"), os.environ)
+    assert done.exit_code == code
+    (rank,) = done.ranks
+    assert (rank.reason, rank.steps) == (reason, 12 if reason != "killed" else 11)
+    assert ("out of luck" in rank.detail) == (reason == "exception")

@@ -1,0 +1,45 @@
+"""What a rank's recorder writes, and what is left of it when the worker dies."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from paceline.record import sidecar
+from paceline.record.sidecar import Collective, Host, Step
+
+HOST = Host(rank=1, world_size=2, links={"eth0": 10_000_000_000})
+STEP = Step(index=3, begin_ns=10, end_ns=30, mode="recorded")
+SENT = Collective(order=0, group="0", sequence=7, op="send", peer=0, size_bytes=64)
+
+
+def written(folder: Path, *parts: bytes) -> Path:
+    path = folder / sidecar.facts_name(1)
+    path.write_bytes(b"".join(parts))
+    return path
+
+
+def test_records_come_back_as_they_were_written(tmp_path: Path) -> None:
+    path = written(tmp_path, *map(sidecar.encode, (HOST, STEP, SENT)))
+    assert sidecar.read(path).records == [HOST, STEP, SENT]
+
+
+def test_each_record_is_one_line_so_that_a_killed_worker_loses_at_most_one(tmp_path: Path) -> None:
+    path = written(tmp_path, sidecar.encode(HOST), sidecar.encode(STEP)[:-5])
+    found = sidecar.read(path)
+    assert found.records == [HOST]
+    assert found.truncated
+
+
+def test_a_whole_file_is_not_called_truncated(tmp_path: Path) -> None:
+    assert not sidecar.read(written(tmp_path, sidecar.encode(HOST))).truncated
+
+
+def test_records_are_found_by_their_type(tmp_path: Path) -> None:
+    path = written(tmp_path, *map(sidecar.encode, (HOST, STEP, SENT, STEP)))
+    assert sidecar.read(path).of(Step) == [STEP, STEP]
+
+
+def test_a_line_that_is_no_record_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        sidecar.read(written(tmp_path, b'{"is":"unheard of"}\n'))

@@ -1,0 +1,56 @@
+"""Verdicts: errors, intervals, and where the error comes from."""
+
+from dataclasses import replace
+
+from paceline.record import sidecar
+from paceline.verify import Measured, Prediction, Verdict
+from paceline.verify.proof import without_placement
+from paceline.verify.verdict import plain_steps
+
+GUESS = Prediction(
+    step_ns=110,
+    low_ns=100,
+    high_ns=120,
+    by_class={"forward": 30, "backward": 40, "update": 10, "exposed": 30, "communication": 50},
+    rests_on=(),
+    workers=2,
+)
+SEEN = Measured(
+    steps_ns=(99, 100, 101, 100, 130),
+    by_class={"forward": 30, "backward": 32, "update": 10, "exposed": 28, "communication": 50},
+)
+
+
+def test_the_error_is_predicted_over_the_measured_median() -> None:
+    verdict = Verdict(GUESS, SEEN)
+    assert verdict.error == 110 / 100 - 1
+    assert verdict.within
+    assert not Verdict(replace(GUESS, low_ns=101), SEEN).within
+
+
+def test_the_class_that_is_most_off_comes_first() -> None:
+    first, second, *_ = Verdict(GUESS, SEEN).differences
+    assert (first.name, first.error_ns) == ("backward", 8)
+    assert (second.name, second.error_ns) == ("exposed", 2)
+
+
+def test_the_spread_of_the_measured_steps_is_p10_to_p90() -> None:
+    assert (SEEN.low_ns, SEEN.step_ns) == (99, 100)
+    assert SEEN.high_ns > 101
+
+
+def test_only_steps_without_instruments_are_compared_and_ranks_averaged() -> None:
+    def told(lengths: list[int], mode: str) -> sidecar.Sidecar:
+        steps = [sidecar.Step(i, 0, length, mode) for i, length in enumerate(lengths)]
+        return sidecar.Sidecar(records=list(steps), truncated=False)
+
+    ranks = [told([10, 20], "plain"), told([30, 40], "plain")]
+    assert plain_steps(ranks) == [20, 30]
+    assert plain_steps([told([10], "recorded")]) == []
+
+
+def test_a_torchrun_command_is_placed_anew_by_the_lab() -> None:
+    command = ["bin/torchrun", "--nproc-per-node", "2", "--nnodes=1", "--standalone", "a.py", "--x"]
+    assert without_placement(command) == ["bin/torchrun", "a.py", "--x"]
+    other = ["python", "a.py", "--nnodes", "2"]
+    assert without_placement(other) == other
