@@ -3,7 +3,9 @@
 On 2 and 4 gloo workers over loopback: GPipe, 1F1B with flush and 2BW, with the same stages.
 Predicted from a profile taken before and apart: each stage alone, two stages at once (how much
 they slow each other is how many cores the machine really has), and a message. Workers that are more
-than the cores share them in the replay. Rounds of profiling and running alternate.
+than the cores share them in the replay. Rounds of profiling and running alternate. Times are of
+the undisturbed tenth, on both sides: on a shared machine other work only ever adds to them; the
+spread of the measured steps stands beside.
 
     python benchmarks/accuracy/pipeline.py --json
     python benchmarks/accuracy/pipeline.py --loss ../shared/data/fashion-mnist --json
@@ -29,8 +31,17 @@ from paceline.runtime.stages import PipelineSchedule, Shape
 
 SCRIPT = Path(__file__).parent / "jobs" / "stages.py"
 SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.FLUSH, PipelineSchedule.TWO_BUFFERED)
-ROWS = 256
-"""Samples a micro-batch: a stage's pass then takes 5 ms and more, far above timer noise."""
+ROWS = 128
+"""Samples a micro-batch: a stage's pass then takes some ms, far above what Python adds to it."""
+
+SETTINGS = {
+    "OMP_NUM_THREADS": "1",
+    "GLOO_SOCKET_IFNAME": "lo",
+    # Keep freed memory: else the system clears pages anew for every batch, the more of them the
+    # more micro-batches a schedule keeps (GPipe's steps then take 1.4 times as long).
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TRIM_THRESHOLD_": str(2**32),
+}
 
 
 @dataclass(frozen=True)
@@ -49,14 +60,14 @@ CASES = (Case(2, 4), Case(4, 4))
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--batches", type=int, default=12)
+    parser.add_argument("--batches", type=int, default=24)
     parser.add_argument("--loss", type=Path, metavar="FOLDER", help="Fashion-MNIST")
     parser.add_argument("--epochs", type=int, default=4)
     options = parser.parse_args(arguments)
     if options.loss is not None:
         found = losses(options.loss, 1 if options.quick else options.epochs)
         return measure.report("accuracy/pipeline-loss", found, options, "torch")
-    rounds, batches = (1, 8) if options.quick else (options.rounds, options.batches)
+    rounds, batches = (1, 16) if options.quick else (options.rounds, options.batches)
     rows = [row for case in CASES for row in _rows(case, rounds, batches)]
     return measure.report("accuracy/pipeline", summary(rows), options, "torch")
 
@@ -113,7 +124,7 @@ def _row(
     cores = (os.cpu_count() or 1) / statistics.median(p["slowdown"] for p in profiles)
     priced = price_on_cores(plan, stages, _wires(profiles), cores, batches=6)
     predicted = _memory(plan, stages)
-    measured_ns = statistics.median(steps)
+    measured_ns = measure.spread(steps)["p10"]
     return {
         "case": case.name,
         "schedule": schedule.value,
@@ -130,7 +141,7 @@ def _row(
 
 def _versus(two: dict[str, Any], gpipe: dict[str, Any]) -> dict[str, float]:
     predicted = gpipe["predicted_ms"] / two["predicted_ms"]
-    measured = gpipe["step_ms"]["median"] / two["step_ms"]["median"]
+    measured = gpipe["step_ms"]["p10"] / two["step_ms"]["p10"]
     return {
         "predicted": predicted,
         "measured": measured,
@@ -166,7 +177,7 @@ def _memory(plan: Plan, stages: Sequence[LayerCost]) -> list[int]:
 
 
 def _job(*what: Any) -> Any:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    environment = {**os.environ, **SETTINGS}
     command = [sys.executable, str(SCRIPT), *map(str, what)]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
     if ended.returncode:

@@ -14,7 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -157,33 +157,35 @@ def _measure(parts: list[nn.Sequential], i: int, rows: int, versions: int) -> St
     sample = Sample(data.given, i == 0, data.target if last else None)
     return measure_stage(
         f"stage {i}", parts[i], sample, optimizer(parts[i]),
-        loss=loss if last else None, versions=versions, repeats=12,
+        loss=loss if last else None, versions=versions, repeats=20,
     )  # fmt: skip
 
 
-def _slowdown(rows: int, turns: int = 10) -> float:
+def _slowdown(rows: int, turns: int = 24) -> float:
     """How much longer a stage takes while another runs on the other core: alone and together in
     turn, so that a disturbance from outside meets both alike."""
     gate = fork.Barrier(2)
 
-    def work(mine: bool) -> list[float]:
+    def work(mine: bool) -> list[list[float]]:
         part, data = cut(model(), 2)[0], same(rows)
         leaves, stage = dict(part.named_parameters()), Stage(Piece(part))
-        ratios = []
-        for _ in range(turns):
-            times = []
-            for alone in (True, False):
-                gate.wait()
-                if mine or not alone:
-                    times.append(_passes(stage, data.given, leaves))
-            ratios.append(times[-1] / times[0])
-        return ratios if mine else []
+        times: list[list[float]] = [[], []]
+        for turn in range(2 * turns):
+            gate.wait()
+            if mine or turn % 2:
+                times[turn % 2].append(_passes(stage, data.given, leaves))
+        return times
 
-    found, _ = in_processes([lambda: work(True), lambda: work(False)])
-    return max(1.0, statistics.median(found))
+    (alone, both), _ = in_processes([lambda: work(True), lambda: work(False)])
+    return max(1.0, undisturbed(both) / undisturbed(alone))
 
 
-def _passes(stage: Stage, given: Tensor, leaves: dict[str, Tensor], count: int = 3) -> float:
+def undisturbed(times: Sequence[float]) -> float:
+    """What a tenth of the samples beat: other work on the machine only ever adds to a time."""
+    return sorted(times)[round(0.1 * (len(times) - 1))]
+
+
+def _passes(stage: Stage, given: Tensor, leaves: dict[str, Tensor], count: int = 4) -> float:
     start = time.perf_counter_ns()
     for _ in range(count):
         made = stage.forward(0, given, leaves)
@@ -203,7 +205,7 @@ def _message(size_bytes: int, repeats: int = 60) -> dict[str, float]:
             for act in acts:
                 act(message, other)
             times.append((time.perf_counter_ns() - start, time.process_time_ns() - busy))
-        wall, cpu = (statistics.median(column) for column in zip(*times))
+        wall, cpu = (undisturbed(column) for column in zip(*times))
         return wall / 2, cpu / 2
 
     found = in_ranks(2, rank)
