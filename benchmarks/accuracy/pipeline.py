@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batches", type=int, default=24)
     parser.add_argument("--loss", type=Path, metavar="FOLDER", help="Fashion-MNIST")
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=6)
     options = parser.parse_args(arguments)
     if options.loss is not None:
         found = losses(options.loss, 1 if options.quick else options.epochs)

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -284,9 +285,14 @@ class Shuffled:
 
     def _rows(self, microbatch: int) -> Tensor:
         epoch, at = divmod(microbatch, len(self.images) // self.rows)
-        generator = torch.Generator().manual_seed(self.seed * 1000 + epoch)
-        order = torch.randperm(len(self.images), generator=generator)
-        return order[at * self.rows : (at + 1) * self.rows]
+        return _order(len(self.images), self.seed * 1000 + epoch)[
+            at * self.rows : (at + 1) * self.rows
+        ]
+
+
+@lru_cache(maxsize=2)
+def _order(count: int, seed: int) -> Tensor:
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))
 
 
 def classifier(seed: int) -> nn.Sequential:
@@ -302,7 +308,7 @@ def _trained(
 ) -> list[Tensor]:
     part, microbatches, rows = cut(classifier(seed), 2)[seat.stage], 4, 32
     data: Data = Shuffled(images, labels, rows, seed)
-    made = torch.optim.SGD(part.parameters(), lr=0.05, momentum=0.9)
+    made = torch.optim.Adam(part.parameters(), lr=1e-3)
     worker = Worker(Job(schedule, microbatches), seat, Part(part, loss), made, data)
     worker.train(epochs * len(images) // (rows * microbatches))
     return [p.detach().numpy() for p in part.parameters()]
