@@ -1,8 +1,8 @@
 """Does a pipeline take the time and the memory that the planner says, and is 2BW as much faster?
 
 On 2 and 4 gloo workers over loopback: GPipe, 1F1B with flush and 2BW, with the same stages.
-Predicted from a profile taken before and apart: each stage alone, two stages at once (how much
-they slow each other is how many cores the machine really has), and a message. Workers that are more
+Predicted from a profile taken before and apart: each stage alone, as many stages at once (how much
+they slow each other says how many cores they really share), and a message. Workers that are more
 than the cores share them in the replay. Rounds of profiling and running alternate. Times are of
 the undisturbed tenth, on both sides: on a shared machine other work only ever adds to them; the
 spread of the measured steps stands beside.
@@ -37,8 +37,8 @@ ROWS = 128
 SETTINGS = {
     "OMP_NUM_THREADS": "1",
     "GLOO_SOCKET_IFNAME": "lo",
-    # Keep freed memory: else the system clears pages anew for every batch, the more of them the
-    # more micro-batches a schedule keeps (GPipe's steps then take 1.4 times as long).
+    # Keep freed memory: else the system clears pages anew for every batch, and the
+    # more of them the more micro-batches a schedule keeps.
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
     "MALLOC_TRIM_THRESHOLD_": str(2**32),
 }
@@ -121,7 +121,7 @@ def _row(
     plan = Plan(schedule, Shape(case.stages, case.microbatches), ROWS)
     two = schedule is PipelineSchedule.TWO_BUFFERED
     stages = _stages([p["stages"]["2" if two else "1"] for p in profiles])
-    cores = (os.cpu_count() or 1) / statistics.median(p["slowdown"] for p in profiles)
+    cores = statistics.median(p["cores"] for p in profiles)
     priced = price_on_cores(plan, stages, _wires(profiles), cores, batches=6)
     predicted = _memory(plan, stages)
     measured_ns = measure.spread(steps)["p10"]
@@ -160,10 +160,13 @@ def _stages(rounds: Sequence[list[dict[str, Any]]]) -> tuple[LayerCost, ...]:
 
 
 def _wires(profiles: Sequence[dict[str, Any]]) -> Wires:
-    wall = statistics.median(p["message"]["wall_ns"] for p in profiles)
-    cpu = statistics.median(p["message"]["cpu_ns"] for p in profiles)
+    """A message alone, and what it adds at either end while stages work (at least its own time)."""
+    wall, cpu, adds = (
+        statistics.median(p["message"][key] for p in profiles)
+        for key in ("wall_ns", "cpu_ns", "adds_ns")
+    )
     rest = max(0.0, wall - 2 * cpu)
-    return Wires(float("inf"), float("inf"), latency_ns=round(rest), copy_ns=round(cpu))
+    return Wires(float("inf"), float("inf"), latency_ns=round(rest), copy_ns=round(max(cpu, adds)))
 
 
 def _memory(plan: Plan, stages: Sequence[LayerCost]) -> list[int]:

@@ -1,6 +1,6 @@
 """The processes behind benchmarks/accuracy/pipeline.py; each prints one JSON object.
 
-stages.py profile STAGES MICROBATCH     each stage alone, two at once, and a message
+stages.py profile STAGES MICROBATCH     each stage alone, all at once, and a message
 stages.py run STAGES MICROBATCHES MICROBATCH BATCHES      time of a step, by schedule
 stages.py memory STAGES MICROBATCHES MICROBATCH           bytes held, by schedule
 stages.py train FOLDER EPOCHS SEED      Fashion-MNIST on two stages: test accuracy, by schedule
@@ -27,13 +27,14 @@ from torch import Tensor, nn
 
 from paceline.runtime.stages import PipelineSchedule, Task, Work
 from paceline.runtime.stages.torch_cut import cut
-from paceline.runtime.stages.torch_links import Seat
+from paceline.runtime.stages.torch_links import Inbox, Outbox, Seat, groups
 from paceline.runtime.stages.torch_live import LiveBytes
 from paceline.runtime.stages.torch_profile import Sample, StageMeasure, measure_stage
 from paceline.runtime.stages.torch_stage import Piece, Stage
 from paceline.runtime.stages.torch_worker import Data, Job, Part, Worker
 
 LAYERS, WIDTH, CLASSES = 8, 512, 10
+PASSES = 4
 SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.FLUSH, PipelineSchedule.TWO_BUFFERED)
 loss = nn.functional.cross_entropy
 fork = multiprocessing.get_context("fork")
@@ -73,8 +74,8 @@ def profile(stages: int, rows: int) -> dict[str, Any]:
     alone = {str(v): in_process(lambda v=v: _measures(stages, rows, v)) for v in (1, 2)}
     return {
         "stages": alone,
-        "slowdown": _slowdown(rows),
-        "message": _message(rows * WIDTH * 4),
+        "cores": _cores(stages, rows),
+        "message": {**_message(rows * WIDTH * 4), "adds_ns": _added(rows)},
     }
 
 
@@ -162,23 +163,59 @@ def _measure(parts: list[nn.Sequential], i: int, rows: int, versions: int) -> St
     )  # fmt: skip
 
 
-def _slowdown(rows: int, turns: int = 24) -> float:
-    """How much longer a stage takes while another runs on the other core: alone and together in
-    turn, so that a disturbance from outside meets both alike."""
-    gate = fork.Barrier(2)
+def _cores(workers: int, rows: int, turns: int = 24) -> float:
+    """How many cores so many stages really share: their number over how much longer a pass takes
+    while all work. Alone and together in turn, so that a disturbance meets both alike."""
+    gate = fork.Barrier(workers)
 
     def work(mine: bool) -> list[list[float]]:
-        part, data = cut(model(), 2)[0], same(rows)
-        leaves, stage = dict(part.named_parameters()), Stage(Piece(part))
+        stage, given, leaves = _example(rows)
         times: list[list[float]] = [[], []]
         for turn in range(2 * turns):
             gate.wait()
             if mine or turn % 2:
-                times[turn % 2].append(_passes(stage, data.given, leaves))
+                times[turn % 2].append(_passes(stage, given, leaves))
         return times
 
-    (alone, both), _ = in_processes([lambda: work(True), lambda: work(False)])
-    return max(1.0, undisturbed(both) / undisturbed(alone))
+    works = [lambda mine=i == 0: work(mine) for i in range(workers)]
+    alone, together = in_processes(works)[0]
+    return workers * min(1.0, undisturbed(alone) / undisturbed(together))
+
+
+def _added(rows: int, turns: int = 24) -> float:
+    """ns that a message adds at either end while two stages work: a pass beside one message sent
+    and one received, less a pass without."""
+
+    def rank(seat: Seat) -> list[list[float]]:
+        among, (stage, given, leaves) = groups(seat), _example(rows)
+        inbox, outbox = Inbox(1 - seat.rank, among.down), Outbox(1 - seat.rank, among.down)
+        message = torch.zeros(rows, WIDTH)
+        inbox.expect(turns * PASSES)
+        inbox.learn(message)
+        times: list[list[float]] = [[], []]
+        for turn in range(2 * turns):
+            dist.barrier()
+            start = time.perf_counter_ns()
+            for _ in range(PASSES):
+                if turn % 2:
+                    outbox.send(message)
+                _passes(stage, given, leaves, 1)
+                if turn % 2:
+                    inbox.take(message.device)
+            times[turn % 2].append(time.perf_counter_ns() - start)
+        outbox.drain()
+        return times
+
+    found = in_ranks(2, rank)
+    without, beside = (
+        statistics.mean(undisturbed(times[which]) for times in found) for which in (0, 1)
+    )
+    return max(0.0, (beside - without) / PASSES / 2)
+
+
+def _example(rows: int) -> tuple[Stage, Tensor, dict[str, Tensor]]:
+    part = cut(model(), 2)[0]
+    return Stage(Piece(part)), same(rows).given, dict(part.named_parameters())
 
 
 def undisturbed(times: Sequence[float]) -> float:
@@ -186,7 +223,7 @@ def undisturbed(times: Sequence[float]) -> float:
     return sorted(times)[round(0.1 * (len(times) - 1))]
 
 
-def _passes(stage: Stage, given: Tensor, leaves: dict[str, Tensor], count: int = 4) -> float:
+def _passes(stage: Stage, given: Tensor, leaves: dict[str, Tensor], count: int = PASSES) -> float:
     start = time.perf_counter_ns()
     for _ in range(count):
         made = stage.forward(0, given, leaves)
