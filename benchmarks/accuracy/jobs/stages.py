@@ -164,8 +164,8 @@ def _measure(parts: list[nn.Sequential], i: int, rows: int, versions: int) -> St
 
 
 def _cores(workers: int, rows: int, turns: int = 24) -> float:
-    """How many cores so many stages really share: their number over how much longer a pass takes
-    while all work. Alone and together in turn, so that a disturbance meets both alike."""
+    """How many cores so many stages really share: the work of all over the time until the last is
+    done. Alone and together in turn, so that a disturbance from outside meets both alike."""
     gate = fork.Barrier(workers)
 
     def work(mine: bool) -> list[list[float]]:
@@ -173,8 +173,11 @@ def _cores(workers: int, rows: int, turns: int = 24) -> float:
         times: list[list[float]] = [[], []]
         for turn in range(2 * turns):
             gate.wait()
+            start = time.perf_counter_ns()
             if mine or turn % 2:
-                times[turn % 2].append(_passes(stage, given, leaves))
+                _passes(stage, given, leaves)
+            gate.wait()
+            times[turn % 2].append(time.perf_counter_ns() - start)
         return times
 
     works = [lambda mine=i == 0: work(mine) for i in range(workers)]
