@@ -121,7 +121,7 @@ def _row(
     plan = Plan(schedule, Shape(case.stages, case.microbatches), ROWS)
     two = schedule is PipelineSchedule.TWO_BUFFERED
     stages = _stages([p["stages"]["2" if two else "1"] for p in profiles])
-    cores = statistics.median(p["cores"] for p in profiles)
+    cores = max(p["cores"] for p in profiles)
     priced = price_on_cores(plan, stages, _wires(profiles), cores, batches=6)
     predicted = _memory(plan, stages)
     measured_ns = measure.spread(steps)["p10"]
@@ -132,6 +132,7 @@ def _row(
         "predicted_ms": priced.replayed_step_ns / 1e6,
         "formula_ms": priced.formula_step_ns / 1e6,
         "cores": cores,
+        "message": [p["message"] for p in profiles],
         "time_error": abs(priced.replayed_step_ns / measured_ns - 1),
         "held_bytes": held,
         "predicted_bytes": predicted,
@@ -150,20 +151,19 @@ def _versus(two: dict[str, Any], gpipe: dict[str, Any]) -> dict[str, float]:
 
 
 def _stages(rounds: Sequence[list[dict[str, Any]]]) -> tuple[LayerCost, ...]:
-    """Medians over the rounds, stage by stage."""
+    """The undisturbed round's, stage by stage."""
     found = []
     for same in zip(*rounds):
         numbers = [f.name for f in fields(LayerCost) if f.name != "name"]
-        medians = {n: round(statistics.median(row[n] for row in same)) for n in numbers}
-        found.append(replace(LayerCost(same[0]["name"], 0, 0), **medians))
+        least = {n: min(row[n] for row in same) for n in numbers}
+        found.append(replace(LayerCost(same[0]["name"], 0, 0), **least))
     return tuple(found)
 
 
 def _wires(profiles: Sequence[dict[str, Any]]) -> Wires:
     """A message alone, and what it adds at either end while stages work (at least its own time)."""
     wall, cpu, adds = (
-        statistics.median(p["message"][key] for p in profiles)
-        for key in ("wall_ns", "cpu_ns", "adds_ns")
+        min(p["message"][key] for p in profiles) for key in ("wall_ns", "cpu_ns", "adds_ns")
     )
     rest = max(0.0, wall - 2 * cpu)
     return Wires(float("inf"), float("inf"), latency_ns=round(rest), copy_ns=round(max(cpu, adds)))

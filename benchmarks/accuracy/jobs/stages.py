@@ -75,7 +75,7 @@ def profile(stages: int, rows: int) -> dict[str, Any]:
     return {
         "stages": alone,
         "cores": _cores(stages, rows),
-        "message": {**_message(rows * WIDTH * 4), "adds_ns": _added(rows)},
+        "message": {**_message(rows * WIDTH * 4), "adds_ns": _added(stages, rows)},
     }
 
 
@@ -185,13 +185,13 @@ def _cores(workers: int, rows: int, turns: int = 24) -> float:
     return workers * min(1.0, undisturbed(alone) / undisturbed(together))
 
 
-def _added(rows: int, turns: int = 24) -> float:
-    """ns that a message adds at either end while two stages work: a pass beside one message sent
-    and one received, less a pass without."""
+def _added(workers: int, rows: int, turns: int = 24) -> float:
+    """ns of work that a message adds at either end while all stages work: passes beside one message
+    sent and one received each, less passes without, until the last stage is done."""
 
     def rank(seat: Seat) -> list[list[float]]:
         among, (stage, given, leaves) = groups(seat), _example(rows)
-        inbox, outbox = Inbox(1 - seat.rank, among.down), Outbox(1 - seat.rank, among.down)
+        inbox, outbox = Inbox(seat.rank ^ 1, among.down), Outbox(seat.rank ^ 1, among.down)
         message = torch.zeros(rows, WIDTH)
         inbox.expect(turns * PASSES)
         inbox.learn(message)
@@ -205,15 +205,14 @@ def _added(rows: int, turns: int = 24) -> float:
                 _passes(stage, given, leaves, 1)
                 if turn % 2:
                     inbox.take(message.device)
+            dist.barrier()
             times[turn % 2].append(time.perf_counter_ns() - start)
         outbox.drain()
         return times
 
-    found = in_ranks(2, rank)
-    without, beside = (
-        statistics.mean(undisturbed(times[which]) for times in found) for which in (0, 1)
-    )
-    return max(0.0, (beside - without) / PASSES / 2)
+    without, beside = in_ranks(workers, rank)[0]
+    share = min(1.0, (os.cpu_count() or 1) / workers)
+    return max(0.0, (undisturbed(beside) - undisturbed(without)) * share / PASSES / 2)
 
 
 def _example(rows: int) -> tuple[Stage, Tensor, dict[str, Tensor]]:
