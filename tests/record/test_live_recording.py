@@ -105,13 +105,11 @@ def test_the_ranks_become_one_graph_whose_collectives_span_them(ddp: Recorded) -
     assert all(sorted(ranks) == [0, 1] for ranks in members)
 
 
-def test_the_replayed_steps_take_as_long_as_the_recorded_ones_less_the_recorder(
-    ddp: Recorded,
-) -> None:
-    steps = ddp.steps("recorded")
-    recorded = steps[-1].end_ns - steps[0].begin_ns
-    graph = ddp.graph()
-    assert 0.5 * recorded < replay(graph).end_ns.max() <= 1.02 * recorded
+def test_the_replay_lasts_as_long_as_the_recorded_steps_less_the_recorder(ddp: Recorded) -> None:
+    told = [sidecar.read(ddp.folder / sidecar.facts_name(rank)).of(Step) for rank in (0, 1)]
+    steps = [step for steps in told for step in steps if step.mode == "recorded"]
+    recorded = max(step.end_ns for step in steps) - min(step.begin_ns for step in steps)
+    assert 0.5 * recorded < replay(ddp.graph()).step_ns < 1.05 * recorded
 
 
 def test_sharded_training_shows_what_gloo_really_runs(tmp_path: Path) -> None:
