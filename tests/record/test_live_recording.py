@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from paceline.graph import Graph, OpKind
+from paceline.graph import Graph, OpKind, Overlay
 from paceline.record import sidecar
 from paceline.record.launch import Order, Recording, launch
 from paceline.record.runs import build_run
@@ -46,6 +46,13 @@ def record(folder: Path, parallel: str, *settings: str) -> Recorded:
     order = Order((*torchrun, *script, *settings), folder / "run", steps=STEPS, plain=2)
     done = launch(order, os.environ)
     return Recorded(done, sidecar.read(order.folder / sidecar.facts_name(0)), order.folder)
+
+
+def slower_network(graph: Graph) -> float:
+    """By what factor the job takes longer once every collective takes ten times as long."""
+    edits = Overlay(graph)
+    edits.scale(edits.select("kind=collective"), 10.0)
+    return replay(edits.freeze()).step_ns / replay(graph).step_ns
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +120,13 @@ def test_sharded_training_shows_what_gloo_really_runs(tmp_path: Path) -> None:
     assert executed == {("all_gather", "all_gather"), ("all_reduce", "all_reduce")}
     waits = [wait for wait in found.told.of(Wait) if wait.order >= 0]
     assert len(waits) == len(found.issued())
+    assert slower_network(found.graph()) > 1.05
+
+
+def test_tensor_parallel_steps_wait_for_their_functional_collectives(tmp_path: Path) -> None:
+    found = record(tmp_path, "tensor")
+    assert {one.op for one in found.issued()} == {"all_reduce"}
+    assert slower_network(found.graph()) > 1.05
 
 
 def test_messages_of_a_pipeline_meet_across_ranks(tmp_path: Path) -> None:
