@@ -21,8 +21,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
 from paceline.place.pipeline import LayerCost, Plan, Wires, memory_bytes, price_on_cores
