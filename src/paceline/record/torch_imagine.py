@@ -1,8 +1,7 @@
 """Runs a training script as one rank of many on tensors without data, and keeps its steady steps.
 
 `python -m paceline.record.torch_imagine SETTINGS OUTPUT` is what `paceline.record.imagine` starts;
-`imagined(train, ...)` does the same with a function. The first steps are let pass: optimizers make
-their state in the first, DDP its final buckets before the second.
+`imagined(train, ...)` does the same with a function.
 """
 
 import os
@@ -58,9 +57,9 @@ def imagined(train: Callable[[], object], settings: Settings) -> Imagined:
             raise ImagineError(_why(error)) from error
     if session.result is None:
         raise ImagineError(
-            f"the script made {session.steps_made} optimizer steps; {settings.wanted} are needed "
-            f"({settings.warmup} to settle, {settings.steps} to keep). Let it train longer, or "
-            "ask for fewer --steps"
+            f"the script made {session.steps_made} optimizer steps; "
+            f"{session.warmup + settings.steps} are needed ({session.warmup} to settle, "
+            f"{settings.steps} to keep). Let it train longer, or ask for fewer --steps"
         )
     return session.result
 

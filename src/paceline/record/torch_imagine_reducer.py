@@ -5,7 +5,7 @@ the end of the pass the sums are copied back. After the first pass buckets follo
 which gradients became ready (Li et al., PyTorch Distributed, VLDB 2020).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +66,7 @@ class Reducer:
         bucket_indices: list[list[int]],
         limits: list[int],
         group: Any,
-        expect_sparse: list[bool] = [],
+        expect_sparse: Sequence[bool] = (),
         bucket_bytes: int = 0,
         find_unused: bool = False,
         as_view: bool = False,

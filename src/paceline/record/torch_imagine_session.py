@@ -29,12 +29,7 @@ class Settings(msgspec.Struct):
     rank: int = 0
     world_size: int = 1
     steps: int = 1  # to keep
-    warmup: int = 2  # to let pass
     command: list[str] = []
-
-    @property
-    def wanted(self) -> int:
-        return self.warmup + self.steps
 
 
 class Enough(BaseException):
@@ -84,6 +79,12 @@ class Session:
         self._works.clear()
         self._world.leave()
 
+    @property
+    def warmup(self) -> int:
+        """Steps to let pass: optimizers make their state in the first, DDP its final buckets
+        before the second forward pass."""
+        return 2 if self._world.reducers else 1
+
     def _before_update(self, optimizer: Any, *_: Any) -> None:
         self._depth += 1
         self._optimizers.setdefault(id(optimizer), optimizer)
@@ -98,9 +99,9 @@ class Session:
             return  # inside another optimizer, or not the one whose steps are the job's
         self.steps_made += 1
         self._watch.phase = Phase.DATA
-        if self.steps_made == self.settings.warmup:
+        if self.steps_made == self.warmup:
             self._begin()
-        elif self.steps_made == self.settings.wanted:
+        elif self.steps_made == self.warmup + self.settings.steps:
             self._end()
             raise Enough
         else:

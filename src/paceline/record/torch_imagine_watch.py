@@ -126,7 +126,7 @@ class Watch(TorchDispatchMode):
 
     def _value(self, tensor: torch.Tensor) -> Any:
         """There is no value to read: a one of the right type."""
-        self.values_read += 1
+        self.values_read += self.phase is not Phase.UPDATE  # optimizers count their own steps
         if tensor.dtype is torch.bool:
             return True
         return 1.0 if tensor.is_floating_point() else 1

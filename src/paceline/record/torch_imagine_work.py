@@ -1,4 +1,4 @@
-"""Bytes and arithmetic of one torch operator, from the shapes of what it is given and gives back."""
+"""Bytes and arithmetic of one torch operator, from the shapes it is given and gives back."""
 
 from collections.abc import Iterator
 from typing import Any
