@@ -18,6 +18,7 @@ from paceline.record.trace import Int64, Steps, select
 from paceline.record.view import RankView, Whole
 
 _LAST: Final = -1
+_ASKED_FOR: Final = (DepKind.LAUNCH, DepKind.GRADIENT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,15 +129,16 @@ class _Spots:
 def _deps(found: Findings, spots: _Spots) -> Int64:
     """Links between ops that are in the graph; none from an op to itself or to a later one.
 
-    A launch is linked to the latency before its work and to the work itself: a drain asks for it.
+    A launch, and a gradient, is linked to the latency before its work and to the work itself: a
+    drain asks for the one, changes to buckets for the other.
     """
     links = found.links
     src = spots.before(links.src_lane, links.src_ns, links.src_event)
     op = spots.after(links.dst_lane, links.dst_ns, links.dst_event)
     table = np.stack([op, src, links.kind.astype(np.int64), links.inferred.astype(np.int64)])
-    launch = (links.kind == DepKind.LAUNCH) & (links.dst_event != NONE)
-    itself = table[:, launch]
-    itself[0] = spots.op_of_event[links.dst_event[launch]]
+    asked = np.isin(links.kind, _ASKED_FOR) & (links.dst_event != NONE)
+    itself = table[:, asked]
+    itself[0] = spots.op_of_event[links.dst_event[asked]]
     table = np.concatenate([table, itself], axis=1)
     op, src = table[:2]
     return table[:, (src != NONE) & (op != NONE) & (src != op)]

@@ -86,7 +86,7 @@ class _Bench:
         return middle - start, end - middle, time.perf_counter_ns() - end
 
     def kept_bytes(self) -> int:
-        """Alive between the forward and the backward pass of a micro-batch, its input included."""
+        """Alive between forward and backward of a micro-batch; its input too, unless it is data."""
         with LiveBytes() as live:
             given = self._given()
             leaves = self.versions.leaves(self.versions.newest)
@@ -96,7 +96,9 @@ class _Bench:
         return kept
 
     def _given(self) -> Tensor:
-        return self.sample.given.clone().requires_grad_(not self.sample.first)
+        """The first stage reads the data; the others get a message of their own."""
+        given = self.sample.given
+        return given if self.sample.first else given.clone().requires_grad_()
 
     def _gradient(self) -> Tensor | None:
         return None if self.piece.loss else torch.randn_like(self.made)
