@@ -181,12 +181,15 @@ int64_t decimal(std::string_view text, int digits) {
 
 // Whether a number's whole part is at most `limit` in size; numbers beyond are the plain scan's to judge.
 bool at_most(std::string_view text, uint64_t limit) {
-    if (text.find_first_of("eE") != std::string_view::npos)
-        return std::fabs(std::strtod(std::string(text).c_str(), nullptr)) < static_cast<double>(limit);
     uint64_t whole = 0;
-    int digits = 0;
-    for (std::size_t i = !text.empty() && text[0] == '-'; i < text.size() && text[i] != '.'; ++i) {
-        if (++digits > 19) return false;
+    bool fraction = false;
+    const std::size_t first = !text.empty() && text[0] == '-';
+    for (std::size_t i = first; i < text.size(); ++i) {
+        if ((text[i] | 0x20) == 'e')
+            return std::fabs(std::strtod(std::string(text).c_str(), nullptr)) < static_cast<double>(limit);
+        if (text[i] == '.') fraction = true;
+        if (fraction) continue;
+        if (i - first >= 19) return false;
         whole = whole * 10 + static_cast<uint64_t>(text[i] - '0');
     }
     return whole <= limit;
@@ -206,7 +209,7 @@ bool is_moment(const Value& value) {
 
 // Numbers from kTextBase down stand for text.
 bool is_place(const Value& value) {
-    return fits(value) && (!is_number(value) || decimal(value.text, 0) > kTextBase);
+    return fits(value) && (!is_number(value) || value.text[0] != '-' || decimal(value.text, 0) > kTextBase);
 }
 
 int64_t whole_number(const Value& value) {

@@ -17,21 +17,21 @@ MOST_SAMPLES: Final = 4_000_000
 def with_samples(graph: Graph, alike: Int64, most: int = MOST_SAMPLES) -> Graph:
     """The graph with the durations of like ops (`alike`: equal numbers on one lane, NONE without)
     as each one's samples; a note where they would be too many."""
-    order, first, sizes = _groups(graph, alike)
-    total = int((sizes * sizes).sum())
-    if not total:
-        return graph
-    if total > most:
+    possible = int((alike != NONE).sum()) * len(np.unique(graph.ops.step))
+    if possible > most:
         note = (
-            f"durations of like ops are not kept as samples: {total:,} are more than "
+            f"durations of like ops are not kept as samples: up to {possible:,} are more than "
             f"{most:,}; import fewer steps to draw from them"
         )
         return replace(graph, meta={**graph.meta, "notes": [*graph.meta.get("notes", ()), note]})
+    order, first, sizes = _groups(graph, alike)
+    if not len(order):
+        return graph
     count, begin = np.zeros((2, len(graph)), np.int64)
     count[order] = np.repeat(sizes, sizes)
     begin[order] = np.repeat(first, sizes)
     ptr = np.concatenate([[0], np.cumsum(count)])
-    row = np.arange(total) + np.repeat(begin - ptr[:-1], count)
+    row = np.arange(ptr[-1]) + np.repeat(begin - ptr[:-1], count)
     return replace(graph, spread=Spread(ptr, graph.ops.dur_ns[order][row]))
 
 
