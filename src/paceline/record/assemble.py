@@ -11,6 +11,7 @@ import numpy as np
 from paceline.graph import NONE, DepKind
 from paceline.record.blockrows import Names, Rows, border_rows, latency_rows, own_rows, piece_rows
 from paceline.record.findings import Findings, stacked
+from paceline.record.likeness import piece_likeness, work_likeness
 from paceline.record.ownops import OwnOps, own_ops
 from paceline.record.pieces import Pieces, pieces_of
 from paceline.record.sidecar import Cost
@@ -32,6 +33,7 @@ class Block:
     drains: Int64  # columns: op, lane
     memory: Int64  # columns: op, device, delta_bytes
     op_of_event: Int64  # events that are ops of their own; NONE for others and for those left out
+    alike: Int64  # for each op a number that is equal for like ops of other steps; NONE for none
     notes: tuple[str, ...]
 
 
@@ -56,6 +58,11 @@ def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> B
         _drains(found, spots),
         _memory(view, spots),
         spots.op_of_event,
+        _alike(
+            len(rows),
+            place,
+            [piece_likeness(view, pieces, steps), *work_likeness(view, own, steps)],
+        ),
         found.notes,
     )
 
@@ -81,6 +88,14 @@ def _ordered(parts: list[Rows]) -> tuple[Rows, list[Int64]]:
     place[kept] = np.arange(len(kept))
     borders = np.cumsum([len(part) for part in parts])[:-1]
     return select(rows, kept), np.split(place, borders)
+
+
+def _alike(count: int, place: list[Int64], parts: list[Int64]) -> Int64:
+    """The parts' numbers where their rows went."""
+    alike = np.full(count, NONE, np.int64)
+    for went, numbers in zip(place, parts):
+        alike[went[went != NONE]] = numbers[went != NONE]
+    return alike
 
 
 class _Spots:

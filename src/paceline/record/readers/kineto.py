@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.errors import TraceError
 from paceline.graph import NONE, LaneKind
 from paceline.record.readers.communication import collectives_of, syncs_of
 from paceline.record.readers.laneindex import LaneIndex
@@ -38,6 +39,7 @@ CATEGORIES: Final[Mapping[str, Category]] = {
 ON_DEVICE: Final = (Category.KERNEL, Category.MEMCPY, Category.MEMSET)
 _STEP_MARK: Final = re.compile(r"ProfilerStep\s*#(\d+)")
 _GLOO: Final = "gloo:"
+_LATEST_NS: Final = 1 << 61
 
 
 def is_kineto(raw: RawEvents, header: Mapping[str, Any]) -> bool:
@@ -46,7 +48,7 @@ def is_kineto(raw: RawEvents, header: Mapping[str, Any]) -> bool:
 
 def trace_of(source: str, raw: RawEvents, header: Mapping[str, Any]) -> Trace:
     """The trace of one rank."""
-    base = int(header.get("baseTimeNanoseconds", 0))
+    base = _base_ns(source, header)
     lanes = LaneIndex(thread_names(raw))
     category = _categories(raw)
     steps, is_mark = _steps(raw, category, base)
@@ -81,6 +83,17 @@ def trace_of(source: str, raw: RawEvents, header: Mapping[str, Any]) -> Trace:
         groups={**groups, **seen.groups},
         facts=_facts(header),
     )
+
+
+def _base_ns(source: str, header: Mapping[str, Any]) -> int:
+    """What is to be added to every moment."""
+    base = header.get("baseTimeNanoseconds", 0)
+    if not isinstance(base, int) or not 0 <= base < _LATEST_NS:
+        raise TraceError(
+            f"{source}: baseTimeNanoseconds is {str(base)[:40]}; it must be a whole number of "
+            f"nanoseconds since 1970, below {_LATEST_NS}. Profile again, or mend the header"
+        )
+    return base
 
 
 def thread_names(raw: RawEvents) -> dict[tuple[int, int], str]:
