@@ -28,7 +28,7 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
 
 def size_of(tensor: torch.Tensor) -> int:
     """Bytes of a tensor; repeated elements of an expanded one count once."""
-    whole = tensor.numel() * tensor.element_size()
+    whole = int(tensor.numel() * tensor.element_size())
     return min(whole, int(tensor.untyped_storage().nbytes()))
 
 
