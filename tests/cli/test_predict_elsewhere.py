@@ -1,14 +1,18 @@
 """`paceline predict` on another cluster, and what it refuses."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from paceline.cli import main
+from paceline.cluster.files import device
+from paceline.cost.calibrate import Calibration, Overlap, Sweep
 from paceline.graph import (
     Collective,
     DepKind,
+    DeviceKind,
     DType,
     GraphBuilder,
     LaneKind,
@@ -40,6 +44,7 @@ def places(tmp_path: Path) -> tuple[str, str]:
             kind=OpKind.COLLECTIVE, collective=Collective.ALL_REDUCE, size_bytes=1_000_000,
             dtype=DType.FLOAT32, group=group, instance=instance,
         )  # fmt: skip
+        made.op("backward of the rest", main_lane, 3_000_000, phase=Phase.BACKWARD)
         made.op("wait", main_lane, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
         made.op("update", main_lane, 1_000_000, phase=Phase.UPDATE)
     save_graph(made.build(), tmp_path / "run")
@@ -100,3 +105,36 @@ def test_what_the_lab_cannot_change_is_not_verified(
     assert "--job" in capsys.readouterr().err
     assert main(["verify", run, "--cluster", cluster]) == 1
     assert "which command it was" in capsys.readouterr().err
+
+
+def test_a_calibration_file_prices_and_slows_what_overlaps(
+    places: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    line = Sweep((1e6, 2e6, 4e6), (1e6, 2e6, 4e6))
+    made = Calibration("here", 2, 2, line, line, line, line, Overlap(3.0, 3.0))
+    files = [tmp_path / "slowed.json", tmp_path / "free.json"]
+    made.save(files[0])
+    replace(made, overlap=Overlap(1.0, 1.0)).save(files[1])
+    slowed, free = (
+        shown(capsys, run, "--cluster", cluster, "--calibration", str(f)) for f in files
+    )
+    assert slowed["step_ns"] > free["step_ns"]
+    assert main(["predict", run, "--calibration", str(files[0])]) == 1
+    assert "--cluster FILE" in capsys.readouterr().err
+
+
+def test_kernels_ask_for_the_gpu_that_they_were_recorded_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = GraphBuilder()
+    card = made.device("gpu", kind=DeviceKind.GPU)
+    made.op("gemm", made.lane(0, "stream", kind=LaneKind.STREAM, device=card), 1_000_000)
+    save_graph(made.build(), tmp_path / "run")
+    (tmp_path / "c.yaml").write_text("{hosts: 1, link: {rate: 1Gbps}}")
+    wanted = [str(tmp_path / "run"), "--cluster", str(tmp_path / "c.yaml"), "--device", "h100"]
+    assert main(["predict", *wanted]) == 1
+    assert "--recorded-device a100-80" in capsys.readouterr().err
+    found = shown(capsys, *wanted, "--recorded-device", "a100-80")
+    memory = device("a100-80").memory_bytes_per_s / device("h100").memory_bytes_per_s
+    assert found["step_ns"] == pytest.approx(1_000_000 * memory, rel=1e-5)
