@@ -1,7 +1,6 @@
 """`paceline predict` on another cluster, and what it refuses."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,6 @@ def places(tmp_path: Path) -> tuple[str, str]:
             kind=OpKind.COLLECTIVE, collective=Collective.ALL_REDUCE, size_bytes=1_000_000,
             dtype=DType.FLOAT32, group=group, instance=instance,
         )  # fmt: skip
-        made.op("backward of the rest", main_lane, 3_000_000, phase=Phase.BACKWARD)
         made.op("wait", main_lane, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
         made.op("update", main_lane, 1_000_000, phase=Phase.UPDATE)
     save_graph(made.build(), tmp_path / "run")
@@ -107,20 +105,31 @@ def test_what_the_lab_cannot_change_is_not_verified(
     assert "which command it was" in capsys.readouterr().err
 
 
-def test_a_calibration_file_prices_and_slows_what_overlaps(
+def test_a_calibration_file_slows_what_overlaps(
     places: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, cluster = places
+    """100 ms of kernels beside 80 ms of messages: at a half until the messages end, 160 + 20."""
+    made = GraphBuilder()
+    group, instance = made.group("0", [0, 1]), made.instance()
+    for rank in (0, 1):
+        card = made.device(f"gpu {rank}", kind=DeviceKind.GPU)
+        stream = made.lane(rank, "stream", kind=LaneKind.STREAM, device=card)
+        comm = made.lane(rank, "comm", kind=LaneKind.STREAM, device=card)
+        made.op("gemm", stream, 100_000_000)
+        made.op(
+            "all_reduce", comm, 1, kind=OpKind.COLLECTIVE, collective=Collective.ALL_REDUCE,
+            size_bytes=1_000_000, dtype=DType.FLOAT32, group=group, instance=instance,
+        )  # fmt: skip
+    save_graph(made.build(), tmp_path / "overlapping")
     line = Sweep((1e6, 2e6, 4e6), (1e6, 2e6, 4e6))
-    made = Calibration("here", 2, 2, line, line, line, line, Overlap(3.0, 3.0))
-    files = [tmp_path / "slowed.json", tmp_path / "free.json"]
-    made.save(files[0])
-    replace(made, overlap=Overlap(1.0, 1.0)).save(files[1])
-    slowed, free = (
-        shown(capsys, run, "--cluster", cluster, "--calibration", str(f)) for f in files
-    )
-    assert slowed["step_ns"] > free["step_ns"]
-    assert main(["predict", run, "--calibration", str(files[0])]) == 1
+    file = tmp_path / "calibration.json"
+    Calibration("here", 2, 2, line, line, line, line, Overlap(2.0, 2.0)).save(file)
+    run = str(tmp_path / "overlapping")
+    alone = shown(capsys, run, "--cluster", places[1])
+    slowed = shown(capsys, run, "--cluster", places[1], "--calibration", str(file))
+    assert alone["step_ns"] == 100_000_000
+    assert slowed["step_ns"] == pytest.approx(180_000_000, rel=0.01)
+    assert main(["predict", run, "--calibration", str(file)]) == 1
     assert "--cluster FILE" in capsys.readouterr().err
 
 
