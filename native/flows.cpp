@@ -157,27 +157,23 @@ void SharedLinks::count_again(Op link) {
     for (const Slot i : slots_) after_[i].weights = weights -= t_.weight[i];
 }
 
-// Begin where flows that keep their rates left off; false where there are none.
-bool SharedLinks::resume(Op link) {
-    Slot last = -1;
-    for (const Slot i : on_[link])
-        if (kept(owner_[i]) && (last < 0 || state_[owner_[last]].turn < state_[owner_[i]].turn))
-            last = i;
-    room_[link] = last < 0 ? t_.capacity[link] : after_[last].room;
-    weights_[link] = last < 0 ? 0 : after_[last].weights;
-    return last >= 0;
-}
-
 // All links and flows that hang together with `link`, ascending, without flows that keep their
-// rates.
+// rates; each link begins with what the last of those left of it.
 void SharedLinks::gather(Op link) {
     links_.assign(1, link);
     flows_.clear();
     link_seen_[link] = 1;
     for (std::size_t i = 0; i < links_.size(); ++i) {
-        for (const Slot slot : on_[links_[i]]) {
+        const Op here = links_[i];
+        Slot last = -1;
+        std::int64_t turn = 0;
+        for (const Slot slot : on_[here]) {
             const Op flow = owner_[slot];
-            if (flow_seen_[flow] || kept(flow)) continue;
+            if (kept(flow)) {
+                if (state_[flow].turn > turn) turn = state_[flow].turn, last = slot;
+                continue;
+            }
+            if (flow_seen_[flow]) continue;
             flow_seen_[flow] = 1;
             flows_.push_back(flow);
             for (auto j = t_.link_ptr[flow]; j < t_.link_ptr[flow + 1]; ++j) {
@@ -187,16 +183,16 @@ void SharedLinks::gather(Op link) {
                 links_.push_back(next);
             }
         }
+        counted_[here] = last >= 0;
+        room_[here] = last < 0 ? t_.capacity[here] : after_[last].room;
+        weights_[here] = last < 0 ? 0 : after_[last].weights;
+        open_[here] = 0;
+        members_[here].clear();
     }
     std::sort(flows_.begin(), flows_.end());
 }
 
 void SharedLinks::share(Time now) {
-    for (const Op link : links_) {
-        counted_[link] = resume(link);
-        open_[link] = 0;
-        members_[link].clear();
-    }
     for (const Op flow : flows_) {
         settled_[flow] = 0;
         for (auto i = t_.link_ptr[flow]; i < t_.link_ptr[flow + 1]; ++i) {

@@ -62,7 +62,6 @@ class SharedLinks {
     void find_floor();
     double joining_level(Op link);
     void count_again(Op link);
-    bool resume(Op link);
     bool kept(Op flow) const { return state_[flow].rate > 0 && state_[flow].rate < floor_; }
     void gather(Op link);
     void share(Time now);
