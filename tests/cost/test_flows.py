@@ -151,8 +151,12 @@ def test_no_link_carries_more_than_its_capacity(made: Messages) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_native_equals_plain_python_while_many_flows_share_one_network(seed: int) -> None:
     """Each begin and end changes a few of some thirty rates; all others are carried over."""
-    net = Network(parse("{hosts: 12, link: 8Gbps, topology: {kind: leaf-spine, hosts_per_leaf: 4, "
-                        "spines: 2, oversubscription: 3}}"))  # fmt: skip
+    net = Network(
+        parse(
+            "{hosts: 12, link: {rate: 8Gbps}, "
+            "topology: {kind: leaf-spine, hosts_per_leaf: 4, spines: 2, oversubscription: 3}}"
+        )
+    )
     draw = np.random.default_rng(seed)
     flows = []
     for size in draw.exponential(1e6, 150):
