@@ -241,14 +241,11 @@ def _reasons(graph: Graph, found: Prices, target: Target) -> tuple[str, ...]:
     said = ["work: recorded, median of the recorded steps"]
     if target.compute != 1 or target.batch != 1:
         said = [f"work: recorded, times {target.compute * target.batch:.3g} (datasheet, linear)"]
-<<<<<<< HEAD
     if (graph.ops.dur_ns[is_work(graph)] == UNPRICED).any():
         work = sorted(set(found.basis[is_work(graph)].tolist()))
         said = [f"work: {', '.join(Basis(basis).name.lower() for basis in work)}"]
-=======
     if Basis.SCALED in found.basis[~talks]:
         said = ["kernels: recorded on another device, by wave scaling (Habitat)"]
->>>>>>> cluster
     for basis in sorted(set(found.basis[talks].tolist())):
         said.append(f"communication: {Basis(basis).name.lower()}")
     return tuple(said)
