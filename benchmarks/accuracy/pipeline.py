@@ -1,9 +1,11 @@
 """Does a pipeline take the time and the memory that the planner says, and is 2BW as much faster?
 
 On 2 and 4 gloo workers over loopback: GPipe, 1F1B with flush and 2BW, with the same stages.
-Predicted from a profile taken before and apart: each stage alone, two stages at once (how much
-they slow each other is how many cores the machine really has), and a message. Workers that are more
-than the cores share them in the replay. Rounds of profiling and running alternate.
+Predicted from a profile taken before and apart: each stage alone, as many stages at once (how much
+they slow each other says how many cores they really share), and a message. Workers that are more
+than the cores share them in the replay. Rounds of profiling and running alternate. Times are of
+the undisturbed tenth, on both sides: on a shared machine other work only ever adds to them; the
+spread of the measured steps stands beside.
 
     python benchmarks/accuracy/pipeline.py --json
     python benchmarks/accuracy/pipeline.py --loss ../shared/data/fashion-mnist --json
@@ -29,8 +31,17 @@ from paceline.runtime.stages import PipelineSchedule, Shape
 
 SCRIPT = Path(__file__).parent / "jobs" / "stages.py"
 SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.FLUSH, PipelineSchedule.TWO_BUFFERED)
-ROWS = 256
-"""Samples a micro-batch: a stage's pass then takes 5 ms and more, far above timer noise."""
+ROWS = 128
+"""Samples a micro-batch: a stage's pass then takes some ms, far above what Python adds to it."""
+
+SETTINGS = {
+    "OMP_NUM_THREADS": "1",
+    "GLOO_SOCKET_IFNAME": "lo",
+    # Keep freed memory: else the system clears pages anew for every batch, and the
+    # more of them the more micro-batches a schedule keeps.
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TRIM_THRESHOLD_": str(2**32),
+}
 
 
 @dataclass(frozen=True)
@@ -49,14 +60,14 @@ CASES = (Case(2, 4), Case(4, 4))
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--batches", type=int, default=12)
+    parser.add_argument("--batches", type=int, default=24)
     parser.add_argument("--loss", type=Path, metavar="FOLDER", help="Fashion-MNIST")
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=6)
     options = parser.parse_args(arguments)
     if options.loss is not None:
         found = losses(options.loss, 1 if options.quick else options.epochs)
         return measure.report("accuracy/pipeline-loss", found, options, "torch")
-    rounds, batches = (1, 8) if options.quick else (options.rounds, options.batches)
+    rounds, batches = (1, 16) if options.quick else (options.rounds, options.batches)
     rows = [row for case in CASES for row in _rows(case, rounds, batches)]
     return measure.report("accuracy/pipeline", summary(rows), options, "torch")
 
@@ -110,10 +121,10 @@ def _row(
     plan = Plan(schedule, Shape(case.stages, case.microbatches), ROWS)
     two = schedule is PipelineSchedule.TWO_BUFFERED
     stages = _stages([p["stages"]["2" if two else "1"] for p in profiles])
-    cores = (os.cpu_count() or 1) / statistics.median(p["slowdown"] for p in profiles)
+    cores = statistics.median(p["cores"] for p in profiles)
     priced = price_on_cores(plan, stages, _wires(profiles), cores, batches=6)
     predicted = _memory(plan, stages)
-    measured_ns = statistics.median(steps)
+    measured_ns = measure.spread(steps)["p10"]
     return {
         "case": case.name,
         "schedule": schedule.value,
@@ -130,7 +141,7 @@ def _row(
 
 def _versus(two: dict[str, Any], gpipe: dict[str, Any]) -> dict[str, float]:
     predicted = gpipe["predicted_ms"] / two["predicted_ms"]
-    measured = gpipe["step_ms"]["median"] / two["step_ms"]["median"]
+    measured = gpipe["step_ms"]["p10"] / two["step_ms"]["p10"]
     return {
         "predicted": predicted,
         "measured": measured,
@@ -149,10 +160,13 @@ def _stages(rounds: Sequence[list[dict[str, Any]]]) -> tuple[LayerCost, ...]:
 
 
 def _wires(profiles: Sequence[dict[str, Any]]) -> Wires:
-    wall = statistics.median(p["message"]["wall_ns"] for p in profiles)
-    cpu = statistics.median(p["message"]["cpu_ns"] for p in profiles)
+    """A message alone, and what it adds at either end while stages work (at least its own time)."""
+    wall, cpu, adds = (
+        statistics.median(p["message"][key] for p in profiles)
+        for key in ("wall_ns", "cpu_ns", "adds_ns")
+    )
     rest = max(0.0, wall - 2 * cpu)
-    return Wires(float("inf"), float("inf"), latency_ns=round(rest), copy_ns=round(cpu))
+    return Wires(float("inf"), float("inf"), latency_ns=round(rest), copy_ns=round(max(cpu, adds)))
 
 
 def _memory(plan: Plan, stages: Sequence[LayerCost]) -> list[int]:
@@ -166,7 +180,7 @@ def _memory(plan: Plan, stages: Sequence[LayerCost]) -> list[int]:
 
 
 def _job(*what: Any) -> Any:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    environment = {**os.environ, **SETTINGS}
     command = [sys.executable, str(SCRIPT), *map(str, what)]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
     if ended.returncode:
