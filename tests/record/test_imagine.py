@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -200,3 +201,13 @@ def test_a_sharded_script_at_4096_workers_is_priced_and_replayed(
     assert told["world_size"] == 4096
     assert main(["show", "--json", run]) == 0
     assert json.loads(capsys.readouterr().out)["step_ns"] > 0
+
+
+@pytest.mark.live
+def test_the_example_prices_three_worlds() -> None:
+    pytest.importorskip("torch")
+    example = [sys.executable, str(EXAMPLES / "without_recording.py"), TRAIN, "--model", "small"]
+    done = subprocess.run(example, capture_output=True, text=True, check=True)
+    workers = [int(line.split()[0]) for line in done.stdout.splitlines()]
+    assert workers == [8, 64, 512]
+    assert all(float(line.split()[2]) > 0 for line in done.stdout.splitlines())

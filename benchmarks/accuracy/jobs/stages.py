@@ -29,6 +29,7 @@ from paceline.runtime.stages.torch_cut import cut
 from paceline.runtime.stages.torch_links import Seat
 from paceline.runtime.stages.torch_live import LiveBytes
 from paceline.runtime.stages.torch_profile import Sample, StageMeasure, measure_stage
+from paceline.runtime.stages.torch_stage import Piece, Stage
 from paceline.runtime.stages.torch_worker import Data, Job, Part, Worker
 
 LAYERS, WIDTH, CLASSES = 8, 512, 10
@@ -160,15 +161,34 @@ def _measure(parts: list[nn.Sequential], i: int, rows: int, versions: int) -> St
     )  # fmt: skip
 
 
-def _slowdown(rows: int) -> float:
-    """How much longer a stage takes while another runs on the other core."""
+def _slowdown(rows: int, turns: int = 10) -> float:
+    """How much longer a stage takes while another runs on the other core: alone and together in
+    turn, so that a disturbance from outside meets both alike."""
+    gate = fork.Barrier(2)
 
-    def work() -> float:
-        found = _measure(cut(model(), 2), 0, rows, 1)
-        return float(found.forward_ns + found.backward_ns)
+    def work(mine: bool) -> list[float]:
+        part, data = cut(model(), 2)[0], same(rows)
+        leaves, stage = dict(part.named_parameters()), Stage(Piece(part))
+        ratios = []
+        for _ in range(turns):
+            times = []
+            for alone in (True, False):
+                gate.wait()
+                if mine or not alone:
+                    times.append(_passes(stage, data.given, leaves))
+            ratios.append(times[-1] / times[0])
+        return ratios if mine else []
 
-    alone, both = in_process(work), in_processes([work, work])
-    return max(1.0, statistics.mean(both) / alone)
+    found, _ = in_processes([lambda: work(True), lambda: work(False)])
+    return max(1.0, statistics.median(found))
+
+
+def _passes(stage: Stage, given: Tensor, leaves: dict[str, Tensor], count: int = 3) -> float:
+    start = time.perf_counter_ns()
+    for _ in range(count):
+        made = stage.forward(0, given, leaves)
+        stage.backward(0, torch.ones_like(made))
+    return time.perf_counter_ns() - start
 
 
 def _message(size_bytes: int, repeats: int = 60) -> dict[str, float]:

@@ -110,8 +110,10 @@ def _row(plan: "Priced") -> dict[str, Any]:
 def _render(plans: "list[Priced]", uneven: "HierarchicalPlan", console: Any) -> None:
     from rich.table import Table
 
-    table = Table("schedule", "width x depth", "micro-batches", "recompute", title="Plans that fit")
-    for name in ("memory", "formula /s", "replayed /s"):
+    table = Table(title="Plans that fit; rates in samples/s")
+    for name in ("schedule", "w x d", "batch", "recompute"):
+        table.add_column(name, no_wrap=True)
+    for name in ("memory", "formula", "replayed"):
         table.add_column(name, justify="right")
     for priced in plans:
         plan = priced.plan

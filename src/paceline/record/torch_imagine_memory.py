@@ -52,6 +52,11 @@ class Lifetimes:
         if born is not None:
             born.category = MemoryCategory.GRADIENTS
 
+    def resized(self, more_bytes: int) -> None:
+        """A storage changed its size: sharded training frees and fills whole weights that way."""
+        row = max(0, self._last_row())
+        self.events.append(Memory(row, more_bytes, MemoryCategory.WEIGHTS))
+
     def _watch(self, tensor: torch.Tensor, event: Memory | None) -> None:
         key = _key(tensor)
         if key in self._known:

@@ -56,6 +56,12 @@ class Bucket:
         parts = self.flat.split(sizes)
         return [part.view(param.shape) for part, param in zip(parts, self.params)]
 
+    def give_back(self) -> None:
+        """Copy the reduced sums to the parameters' gradients."""
+        for param, part in zip(self.params, self.gradients()):
+            if param.grad is not None:
+                param.grad.copy_(part)
+
 
 class Reducer:
     """Takes the place of `torch.distributed.Reducer`."""
@@ -86,6 +92,7 @@ class Reducer:
         self._next = 0  # bucket to reduce next
         self._hook: Callable[[Any], Any] | None = None
         self.buckets: list[Bucket] = []
+        self._bucket_of: dict[int, tuple[int, int]] = {}  # parameter -> bucket, place in it
         self._lay_out(bucket_indices)
         self._hooks = [
             param.register_post_accumulate_grad_hook(self._on_ready(index))
@@ -138,7 +145,7 @@ class Reducer:
         self.hook_with(self._group, chosen)
 
     def _lay_out(self, indices: list[list[int]]) -> None:
-        self.buckets, self._bucket_of = [], {}
+        self.buckets = []
         for number, members in enumerate(indices):
             params = [self._params[index] for index in members]
             flat = params[0].new_empty(sum(param.numel() for param in params))
@@ -149,11 +156,11 @@ class Reducer:
     def _on_ready(self, index: int) -> Callable[[Any], None]:
         def ready(param: Any) -> None:
             if self._expecting:
-                self._take(index, param)
+                with torch.no_grad():
+                    self._take(index, param)
 
         return ready
 
-    @torch.no_grad()
     def _take(self, index: int, param: Any) -> None:
         """A gradient goes into its bucket, divided by the number of ranks unless a hook does it."""
         if not self._ready:
@@ -182,7 +189,6 @@ class Reducer:
         else:
             bucket.work = dist.all_reduce(bucket.flat, group=self._group, async_op=True)
 
-    @torch.no_grad()
     def _finish(self) -> None:
         """Wait for all buckets; give each parameter its reduced gradient."""
         self._expecting = False
@@ -193,9 +199,8 @@ class Reducer:
             if self._hook is not None:
                 bucket.flat = done[0] if isinstance(done, list) else done
             if not self._as_view:
-                for param, part in zip(bucket.params, bucket.gradients()):
-                    if param.grad is not None:
-                        param.grad.copy_(part)
+                with torch.no_grad():
+                    bucket.give_back()
 
     def _skip_unused(self, outputs: list[torch.Tensor]) -> None:
         """Parameters that no output depends on count as ready at once."""

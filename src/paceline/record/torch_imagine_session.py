@@ -62,6 +62,7 @@ class Session:
         ]
         self._patches.wrap(torch.autograd, "_engine_run_backward", self._passing)
         self._patches.wrap(dist.Work, "wait", self._waiting)
+        self._patches.wrap(torch.UntypedStorage, "resize_", self._resizing)
         for name in COLLECTIVES:
             if name in vars(dist.ProcessGroup):
                 self._patches.wrap(dist.ProcessGroup, name, self._issuing)
@@ -174,6 +175,16 @@ class Session:
             return original(work, *args, **kwargs)
 
         return wait
+
+    def _resizing(self, original: Any) -> Any:
+        def resize(storage: Any, size: int) -> Any:
+            before = storage.nbytes()
+            result = original(storage, size)
+            if self._watch.recording and size != before:
+                self._watch.memory.resized(size - before)
+            return result
+
+        return resize
 
     def _completing(self, label: str) -> Callable[[Any], None]:
         def ready(_: Any) -> None:

@@ -28,8 +28,8 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
 
 def size_of(tensor: torch.Tensor) -> int:
     """Bytes of a tensor; repeated elements of an expanded one count once."""
-    whole = tensor.numel() * tensor.element_size()
-    return min(whole, tensor.untyped_storage().nbytes())
+    whole = int(tensor.numel() * tensor.element_size())
+    return min(whole, int(tensor.untyped_storage().nbytes()))
 
 
 def touched_bytes(func: Any, args: Any, kwargs: Any, out: Any) -> int:

@@ -41,9 +41,9 @@ class Settings:
     hbm_gib: int = 32
     bucket_um2: float = AREA_LIMIT_UM2 / 200
     patience: int = 5  # buckets without improvement
-    seconds: float = 100.0
-    finalists: int = 4
-    effort: float = 0.2  # of CP-SAT, a layer and direction, in its deterministic seconds
+    seconds: float = 80.0
+    finalists: int = 2
+    effort: float = 0.05  # of CP-SAT, a layer and direction, in its deterministic seconds
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,11 @@ def search(
     stopped, history = "every bucket was seen", []
     for area, bucket in _buckets(settings):
         before = best
-        for ceiling, template in sorted(
-            ((_ceiling(models, t, fleet), t) for t in bucket), key=lambda x: -x[0]
-        ):
+        for template in sorted(bucket, key=lambda t: -_promise(models, t, fleet)):
+            if time.perf_counter() - began > settings.seconds:
+                break
             considered += 1
-            if ceiling <= best or time.perf_counter() - began > settings.seconds:
+            if _ceiling(models, template, fleet) <= best:
                 continue
             found.append(design(models, template, fleet, greedy, best))
             best = max(best, found[-1].score(fleet))
@@ -178,6 +178,13 @@ def _ceiling(models: tuple[Model, ...], template: Template, fleet: Fleet) -> flo
     times = layer_times(template, lower_bound)
     least = [min(_least(model, b, fleet, times) for b in fleet.micro_batches) for model in models]
     return _mean([fleet.global_batch / seconds for seconds in least])
+
+
+def _promise(models: tuple[Model, ...], template: Template, fleet: Fleet) -> float:
+    """In which order templates of one bucket are met: the ceiling by greedy schedules, for the
+    smallest micro-batch."""
+    times, batch = layer_times(template, greedy), min(fleet.micro_batches)
+    return _mean([fleet.global_batch / _least(model, batch, fleet, times) for model in models])
 
 
 def _least(model: Model, batch: int, fleet: Fleet, times: LayerTimes) -> float:

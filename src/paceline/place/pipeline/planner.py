@@ -77,7 +77,8 @@ def candidates(profile: Profile, fleet: Fleet, search: Search) -> Iterator[Plan]
         chunks = search.chunks if schedule is PipelineSchedule.INTERLEAVED else 1
         for width in range(1, fleet.devices + 1):
             for depth in range(1, fleet.devices // width + 1):
-                if profile.layers % (depth * chunks) == 0:
+                turns = depth > 1 or chunks == 1  # one stage alone has nothing to interleave
+                if turns and profile.layers % (depth * chunks) == 0:
                     yield from _batched(schedule, (width, depth, chunks), profile, search)
 
 
