@@ -200,6 +200,18 @@ def test_backward_ops_on_another_thread_are_woken_and_waited_for(
     assert (replay(graph).step_ns, slower.step_ns) == (70_000, 170_000)
 
 
+def test_the_main_thread_is_that_of_the_optimizer_however_much_others_run(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Compiled backward ops carry no mark of autograd; their thread runs more than the loop's."""
+    d = document().op("aten::mm", 0, 10).event("user_annotation", "Optimizer.step#SGD", 80, 10)
+    for at in (20, 35, 50):
+        d.event("cpu_op", "CompiledFunctionBackward", at, 10, tid=2)
+    graph = check(build(traces(d.save(tmp_path / "rank0.json"))))
+    (update,) = named(graph, "Optimizer.step#SGD")
+    assert graph.lanes.name[graph[update].lane] == "main thread"
+
+
 def test_steps_without_marks_are_taken_to_end_with_the_optimizer(
     document: Callable[..., Any], tmp_path: Path
 ) -> None:
