@@ -49,6 +49,7 @@ class Session:
         self._patches = Patches()
         self._hooks: list[Any] = []
         self._optimizers: dict[int, Any] = {}
+        self._roots: list[Any] = []  # outermost modules, once the model is known
         self._depth = 0
         self._works: dict[int, tuple[Any, list[int]]] = {}  # id of a work -> itself, its rows
 
@@ -111,6 +112,7 @@ class Session:
     def _begin(self) -> None:
         """From here on rows are kept; what is alive now is alive throughout."""
         memory, tensors = self._watch.memory, list(self._tensors())
+        self._roots = root_modules(tensors)
         gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]
         buckets = [bucket.flat for one in self._world.reducers for bucket in one.buckets]
         memory.standing(_total(tensors), MemoryCategory.WEIGHTS)
@@ -123,7 +125,8 @@ class Session:
 
     def _end(self) -> None:
         watch, self._watch.recording = self._watch, False
-        paths = self._paths()
+        named = (pair for root in self._roots for pair in root.named_modules())
+        paths = {id(module): clean_path(path) for path, module in named}
         for row, owner in zip(watch.rows, watch.owners):
             row.layer = paths.get(owner, "")
         self.result = Imagined(
@@ -220,13 +223,8 @@ class Session:
             for state in optimizer.state.values():
                 yield from (one for one in state.values() if isinstance(one, torch.Tensor))
 
-    def _paths(self) -> dict[int, str]:
-        roots = root_modules(list(self._tensors()))
-        return {id(m): clean_path(path) for root in roots for path, m in root.named_modules()}
-
     def _named(self) -> Iterator[tuple[str, Any]]:
-        roots = root_modules(list(self._tensors()))
-        names = {id(p): clean_path(n) for root in roots for n, p in root.named_parameters()}
+        names = {id(p): clean_path(n) for root in self._roots for n, p in root.named_parameters()}
         yield from ((names.get(id(tensor), ""), tensor) for tensor in self._tensors())
 
 
