@@ -41,7 +41,7 @@ class Planner {
         return row[last] - row[first];
     }
     size_t at(int layer, int devices, int stages) const {
-        return (static_cast<size_t>(layer) * (devices_ + 1) + devices) * (n_ + 1) + stages;
+        return (static_cast<size_t>(layer) * (n_ + 1) + stages) * (devices_ + 1) + devices;
     }
     // Inputs and output gradients arrive over the link before the stage can use them.
     double transfers(int first, int last) const {
@@ -83,15 +83,17 @@ double Planner::stage(size_t w, int first, int last, int stages, bool& recompute
 void Planner::extend(int first, int last, size_t w, int stages) {
     bool recomputes;
     const double own = stage(w, first, last, stages, recomputes);
-    if (own == kNever) return;
+    if (own == kNever || own >= best_[at(first, l_.widths[w], stages)]) return;
     const int width = l_.widths[w];
-    for (int k = width; k <= devices_; ++k) {
-        const double value = std::max(own, best_[at(last, k - width, stages - 1)]);
-        double& here = best_[at(first, k, stages)];
-        if (value < here) {
-            here = value;
-            chosen_[at(first, k, stages)] = {static_cast<int16_t>(last), static_cast<int16_t>(w),
-                                             recomputes};
+    const Choice choice{static_cast<int16_t>(last), static_cast<int16_t>(w), recomputes};
+    const double* after = &best_[at(last, 0, stages - 1)];
+    double* here = &best_[at(first, width, stages)];
+    Choice* chosen = &chosen_[at(first, width, stages)];
+    for (int k = 0; k <= devices_ - width; ++k) {
+        const double value = std::max(own, after[k]);
+        if (value < here[k]) {
+            here[k] = value;
+            chosen[k] = choice;
         }
     }
 }
@@ -102,11 +104,14 @@ void Planner::finish(LayerPlan& found, int last, size_t w, int stages) const {
     const double own = stage(w, 0, last, stages, recomputes);
     if (own == kNever) return;
     const double parameters = sum(Parameter, w, 0, last) / l_.bytes_per_s;
-    for (int d = 1; d <= std::min(l_.devices, l_.micro_batches); ++d) {
+    const double* after = &best_[at(last, 0, stages - 1)];
+    const int copies = std::min(l_.devices / l_.widths[w], l_.micro_batches);
+    const auto rounds_with = [&](int d) { return (l_.micro_batches + d - 1) / d + stages - 1; };
+    if (found.feasible && own * rounds_with(std::max(copies, 1)) >= found.seconds) return;
+    for (int d = 1; d <= copies; ++d) {
         const int k = std::min(l_.devices / d, devices_) - l_.widths[w];
-        if (k < 0) return;
-        const double most = std::max(own, best_[at(last, k, stages - 1)]);
-        const double rounds = std::ceil(static_cast<double>(l_.micro_batches) / d) + stages - 1;
+        const double most = std::max(own, after[k]);
+        const double rounds = rounds_with(d);
         const double seconds = most * rounds + 4.0 * (d - 1) / d * parameters;
         if (most == kNever || (found.feasible && seconds >= found.seconds)) continue;
         found = {true, seconds, most, d, {}};

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.accuracy.cells import Cell, cluster, job_command
+from benchmarks.accuracy.cells import FIRST, Cell, cluster, job_command
 from benchmarks.measure import RESULTS, spread
 from paceline.cluster import dump
 from paceline.cost.retarget import Job, read_job
+from paceline.lab import calibrate
 from paceline.record.runs import build_run
-from paceline.verify import Measured, measured_run
+from paceline.verify import Measured, SharedMachine, measured_run, tcp_share
 
 KEPT = RESULTS / "retarget-jobs.json"
 SETTING = {"workers": 2, "mbit": 1000, "bucket_mb": 25}
@@ -33,13 +35,24 @@ STEADY = 0.10  # p10 to p90 of the un-instrumented steps, as a share: a recordin
 
 def jobs(models: tuple[str, ...], *, fresh: bool = False) -> dict[str, tuple[Job, dict[str, Any]]]:
     """Each model's job and facts about its recording; recorded where none is kept."""
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() and not fresh else {}
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     for model in models:
-        if model not in kept:
+        if fresh or model not in kept:
             kept[model] = record_steadily(model)
             KEPT.parent.mkdir(parents=True, exist_ok=True)
             KEPT.write_text(json.dumps(kept) + "\n")
     return {m: (msgspec.convert(kept[m]["job"], Job), kept[m]["facts"]) for m in models}
+
+
+def machine(*, fresh: bool = False) -> SharedMachine:
+    """This machine's cores and what TCP costs them: calibrated once, the least of some tries."""
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    if fresh or "machine" not in kept:
+        tries = [calibrate(tcp_share(4), prefix=FIRST) for _ in range(TRIES)]
+        kept["machine"] = asdict(min(tries, key=lambda found: found.cpu_ns_per_byte))
+        KEPT.write_text(json.dumps(kept) + "\n")
+    found = kept["machine"]
+    return SharedMachine(float(found["cores"]), found["cpu_ns_per_byte"])
 
 
 def record_steadily(model: str) -> dict[str, Any]:

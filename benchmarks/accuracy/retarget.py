@@ -7,10 +7,9 @@ and recordings are kept in `benchmarks/results`; `--fresh` makes them anew (abou
 `naive` is the line that needs no graph: the recorded step, with its bytes at another rate.
 """
 
-import os
 import statistics
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +33,10 @@ def main() -> None:
     models = tuple(dict.fromkeys(cell.model for cell in chosen))
     jobs = recordings.jobs(models, fresh=options.fresh)
     truth = measured_cells(chosen, fresh=options.fresh)
-    rows = [row(cell, *jobs[cell.model], truth[cell.key]) for cell in chosen]
-    measure.report("accuracy/retarget", figures(rows, jobs), options, "torch")
+    machine = recordings.machine(fresh=options.fresh)
+    rows = [row(cell, machine, *jobs[cell.model], truth[cell.key]) for cell in chosen]
+    found = {"machine_cost": asdict(machine), **figures(rows, jobs)}
+    measure.report("accuracy/retarget", found, options, "torch")
 
 
 def measured_cells(chosen: tuple[Cell, ...], *, fresh: bool) -> dict[str, dict[str, Any]]:
@@ -46,9 +47,11 @@ def measured_cells(chosen: tuple[Cell, ...], *, fresh: bool) -> dict[str, dict[s
     return cells.load()
 
 
-def row(cell: Cell, job: Job, facts: dict[str, Any], truth: dict[str, Any]) -> dict[str, Any]:
+def row(
+    cell: Cell, machine: SharedMachine, job: Job, facts: dict[str, Any], truth: dict[str, Any]
+) -> dict[str, Any]:
     """One cell: measured and predicted, in milliseconds."""
-    found = predicted(cell, job)
+    found = predicted(cell, job, machine)
     step = truth["step_s"]
     guess = naive_s(cell, facts)
     return {
@@ -66,12 +69,11 @@ def row(cell: Cell, job: Job, facts: dict[str, Any], truth: dict[str, Any]) -> d
     }
 
 
-def predicted(cell: Cell, job: Job) -> Prediction:
+def predicted(cell: Cell, job: Job, machine: SharedMachine) -> Prediction:
     cluster = cells.cluster(cell.workers, cell.mbit)
     share = tcp_share(cluster.transport.gso_max_segs)
     cluster = replace(cluster, transport=replace(cluster.transport, efficiency=share))
     target = Target(workers=cell.workers, bucket_bytes=cell.bucket_mb * MIB)
-    machine = SharedMachine(float(len(os.sched_getaffinity(0))))
     return predict(job, cluster, target, machine=machine)
 
 

@@ -58,7 +58,9 @@ def test_every_price_has_an_interval_and_a_basis() -> None:
     assert (found.low_ns <= found.dur_ns).all()
     assert (found.dur_ns <= found.high_ns).all()
     assert [Basis(b) for b in found.basis[[1, 2]]] == [Basis.DATASHEET, Basis.RECORDED]
-    assert found.high_ns[1] == round(1000 * (1 + SPREAD[Basis.DATASHEET]))
+    one = found[1]
+    assert (one.dur_ns, one.basis) == (1000, Basis.DATASHEET)
+    assert one.high_ns == round(1000 * (1 + SPREAD[Basis.DATASHEET]))
 
 
 def test_both_fidelities_agree_where_nothing_is_shared() -> None:

@@ -1,13 +1,15 @@
-"""A worker of the live pipeline tests: `worker.py FOLDER RANK STAGES REPLICAS SCENARIO...`.
+"""The workers of the live pipeline tests: `worker.py FOLDER STAGES REPLICAS SCENARIO...`.
 
-Each scenario leaves in FOLDER how far the stage's weights and losses ended from those of the same
-training in one process, with the right delay and with the wrong one.
+Torch is imported once and every worker forked from there. Each scenario leaves in FOLDER how far
+the stage's weights and losses ended from those of the same training in one process, with the right
+delay and with the wrong one; a worker that fails leaves why.
 """
 
 import json
+import multiprocessing
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
@@ -63,9 +65,28 @@ class Numbers:
 
 
 def main(arguments: list[str]) -> None:
-    folder, rank, stages, replicas, *scenarios = arguments
+    folder, stages, replicas, *scenarios = arguments
+    context = multiprocessing.get_context("fork")
+    seats = [Seat(r, int(stages), int(replicas)) for r in range(int(stages) * int(replicas))]
+    workers = [context.Process(target=one_rank, args=(folder, s, scenarios)) for s in seats]
+    for process in workers:
+        process.start()
+    for process in workers:
+        process.join()
+    codes = [process.exitcode for process in workers]
+    (Path(folder) / "codes.json").write_text(json.dumps(codes))
+
+
+def one_rank(folder: str, seat: Seat, scenarios: list[str]) -> None:
+    try:
+        _work(folder, seat, scenarios)
+    except PipelineError as lost:
+        (Path(folder) / f"error-{seat.rank}.txt").write_text(str(lost))
+        raise SystemExit(1) from lost
+
+
+def _work(folder: str, seat: Seat, scenarios: list[str]) -> None:
     torch.set_num_threads(1)
-    seat = Seat(int(rank), int(stages), int(replicas))
     world = seat.stages * seat.replicas
     dist.init_process_group(
         "gloo", init_method=f"file://{folder}/store", rank=seat.rank, world_size=world,
@@ -123,7 +144,7 @@ def _furthest(one: Iterable[Tensor], other: Iterable[Tensor]) -> float:
     return max(float((a - b).abs().max().detach()) for a, b in zip(one, other, strict=True))
 
 
-def _resume(worker, scenario: str, folder: Path) -> None:  # type: ignore[no-untyped-def]
+def _resume(worker: Callable[..., Worker], scenario: str, folder: Path) -> None:
     """Train, save, go on in fresh workers; and be refused by workers of another schedule."""
     settings = scenario.split(":")[1:]
     before = worker(*settings)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from paceline.cluster import Cluster
     from paceline.cost.retarget import Target
     from paceline.graph import Graph
-    from paceline.verify import Prediction
+    from paceline.verify import Prediction, SharedMachine
 
 MIB = 1024 * 1024
 
@@ -32,7 +32,7 @@ class Wanted:
     graph: "Graph"
     cluster: "Cluster"
     target: "Target"
-    cores: float = 0.0  # all workers share them, as in the lab; 0: each host has its own
+    machine: "SharedMachine | None" = None  # its cores are shared by all workers, as in the lab
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +51,8 @@ def add_target(parser: argparse.ArgumentParser) -> None:
                        default="all-reduce", help="how gradients are shared")  # fmt: skip
     group.add_argument("--cores", type=float, default=0.0, metavar="N",
                        help="all workers share N cores of one machine, as in the lab")  # fmt: skip
+    group.add_argument("--cpu-ns-per-byte", type=float, metavar="NS",
+                       help="processor time of a byte sent (paceline lab calibrate)")  # fmt: skip
 
 
 def asked(options: argparse.Namespace) -> bool:
@@ -83,7 +85,7 @@ def wanted(options: argparse.Namespace, graph: "Graph") -> Wanted:
     )
     if options.cores:
         cluster = over_tcp(cluster)
-    return Wanted(graph, cluster, target, options.cores)
+    return Wanted(graph, cluster, target, _machine(options))
 
 
 def over_tcp(cluster: "Cluster") -> "Cluster":
@@ -110,10 +112,9 @@ def read_recording(path: str) -> "Graph":
 def predicted(asked_for: Wanted) -> "Prediction":
     """Put the job together anew where its parts change; else price the graph where it stands."""
     from paceline.cost.retarget import Exchange, RetargetError, read_job
-    from paceline.verify import SharedMachine, predict, predict_in_place
+    from paceline.verify import predict, predict_in_place
 
-    machine = SharedMachine(asked_for.cores) if asked_for.cores else None
-    target, graph = asked_for.target, asked_for.graph
+    target, graph, machine = asked_for.target, asked_for.graph, asked_for.machine
     rebuilt = (
         target.workers not in (0, len(graph.ranks))
         or target.bucket_bytes > 0
@@ -151,6 +152,16 @@ def prediction_lines(found: "Prediction") -> list[str]:
 
 def ms(value_ns: float) -> str:
     return f"{value_ns / 1e6:,.1f} ms"
+
+
+def _machine(options: argparse.Namespace) -> "SharedMachine | None":
+    from paceline.verify import SharedMachine
+
+    if not options.cores:
+        return None
+    machine = SharedMachine(options.cores)
+    cost = options.cpu_ns_per_byte
+    return machine if cost is None else replace(machine, cpu_ns_per_byte=cost)
 
 
 def _factor(options: argparse.Namespace) -> float:

@@ -160,7 +160,7 @@ def _data(problem: "Problem", answer: "Answer", others: list["Baseline"]) -> dic
         "lower_bound": _finite(answer.lower_bound),
         "gap": _finite(answer.gap),
         "seconds": answer.seconds,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
+        "peak_mb": _peak_mb(),
         "notes": list(answer.notes),
         "ideals": answer.ideals,
         "nested_pairs_visited": answer.pairs,
@@ -175,6 +175,16 @@ def _data(problem: "Problem", answer: "Answer", others: list["Baseline"]) -> dic
     if others:
         data["baselines"] = {b.name: {"max_load": b.max_load, "valid": b.valid} for b in others}
     return data
+
+
+def _peak_mb() -> float:
+    """Highest resident memory of this process in MB. (`getrusage` would count the parent's at the
+    time of the fork.)"""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(float(x.split()[1]) * 1024 / 1e6 for x in lines if x.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
 def _finite(value: float) -> float | None:

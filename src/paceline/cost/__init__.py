@@ -1,6 +1,6 @@
 """How long it would take: compute, collectives, memory, and what each price rests on."""
 
-from paceline.cost.basis import SPREAD, Basis, Price, priced
+from paceline.cost.basis import SPREAD, Basis, Price
 from paceline.cost.carried import Carried, carried
 from paceline.cost.collectives import ALGORITHMS, GLOO, NCCL, Library
 from paceline.cost.compute import Efficiency
@@ -26,6 +26,5 @@ __all__ = [
     "Rates",
     "carried",
     "price",
-    "priced",
     "prices",
 ]

@@ -22,16 +22,9 @@ errors of this model on published Megatron-LM iteration times with and without c
 
 @dataclass(frozen=True)
 class Price:
-    """A duration with its interval and its reason."""
+    """A duration with its interval and what it rests on."""
 
     dur_ns: float
     low_ns: float
     high_ns: float
     basis: Basis
-    why: str = ""
-
-
-def priced(dur_ns: float, basis: Basis, why: str = "", spread: float | None = None) -> Price:
-    """A price with the usual interval of its basis, or with a spread that is known."""
-    half = SPREAD[basis] if spread is None else spread
-    return Price(dur_ns, dur_ns / (1 + half), dur_ns * (1 + half), basis, why)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cluster import Cluster, Device, Network
-from paceline.cost.basis import SPREAD, Basis
+from paceline.cost.basis import SPREAD, Basis, Price
 from paceline.cost.calls import TALK, Calls, calls_of
 from paceline.cost.collectives import choose, closed_ns
 from paceline.cost.compute import Efficiency, roofline_ns
@@ -37,6 +37,15 @@ class Prices:
     low_ns: Int64
     high_ns: Int64
     basis: UInt8  # Basis
+
+    def __getitem__(self, op: int) -> Price:
+        """One op's price, for reading."""
+        return Price(
+            dur_ns=float(self.dur_ns[op]),
+            low_ns=float(self.low_ns[op]),
+            high_ns=float(self.high_ns[op]),
+            basis=Basis(self.basis[op]),
+        )
 
 
 def price(graph: Graph, cluster: Cluster, rates: Rates | None = None) -> Graph:

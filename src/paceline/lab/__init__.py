@@ -1,5 +1,6 @@
 """A cluster on one machine: network namespaces, shaped links, and workers launched in them."""
 
+from paceline.lab.calibrate import TcpCost, calibrate, tcp_cost
 from paceline.lab.errors import LabError, WorkerError
 from paceline.lab.lab import Lab
 from paceline.lab.launch import Finished, Job
@@ -16,9 +17,12 @@ __all__ = [
     "Layout",
     "Node",
     "Stack",
+    "TcpCost",
     "Wire",
     "WorkerError",
+    "calibrate",
     "plan",
     "standing",
+    "tcp_cost",
     "tear_down",
 ]

@@ -74,9 +74,13 @@ class Bounds:
         return Bounds(self.low_at, low, self.high_at, high, self.end_at, self.end_gap)
 
     def allow(self, line: Line) -> bool:
-        low = line.first + line.slope * self.low_at >= self.low - 0.5
-        high = line.first + line.slope * self.high_at <= self.high + 0.5
-        return bool(low.all() and high.all())
+        return bool((self.broken_by(line) <= 0.5).all())
+
+    def broken_by(self, line: Line) -> Float:
+        """By how much the line breaks each of the bounds; 0 or less where it keeps it."""
+        low = self.low - line.first - line.slope * self.low_at
+        high = line.first + line.slope * self.high_at - self.high
+        return np.concatenate([low, high])
 
     def room(self, slope: float) -> tuple[float, float]:
         """Lowest and highest value at t = 0 of a line with the slope."""

@@ -27,13 +27,15 @@ class RankView:
     @cached_property
     def origin_ns(self) -> int:
         """The first moment that the trace or its steps speak of."""
-        begins: list[int] = [*self.trace.steps.start_ns.tolist(), *(s.begin_ns for s in self.recorded_steps)]
-        return min([int(self.trace.events.start_ns.min()), *begins])
+        marked: list[int] = self.trace.steps.start_ns.tolist()
+        told = [step.begin_ns for step in self.recorded_steps]
+        return min([int(self.trace.events.start_ns.min()), *marked, *told])
 
     @cached_property
     def last_ns(self) -> int:
-        ends: list[int] = [*self.trace.steps.end_ns.tolist(), *(s.end_ns for s in self.recorded_steps)]
-        return max([int(self.trace.events.end_ns.max()), *ends])
+        marked: list[int] = self.trace.steps.end_ns.tolist()
+        told = [step.end_ns for step in self.recorded_steps]
+        return max([int(self.trace.events.end_ns.max()), *marked, *told])
 
     @cached_property
     def span_ns(self) -> int:

@@ -86,7 +86,7 @@ def _shared_links(
 
 
 def _refuse_folded(folded: FoldedGraph | None) -> None:
-    if folded is not None:
+    if folded is not None and folded.ranks > len(folded.representatives):
         raise ReplayError(
             f"a folded graph stands for {folded.ranks} ranks but draws "
             f"{len(folded.representatives)}: links cannot be shared with ranks that are not there; "

@@ -8,7 +8,7 @@ exceeds the buffer travels to memory. An operator lasts the longer of computing 
 """
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum
 from math import ceil, sqrt
 
 from paceline.place.hardware.template import CLOCK_HZ, HBM_BYTES_PER_S, Template
@@ -17,11 +17,11 @@ BYTES = 2  # of an element
 MIB = 2**20
 
 
-class Unit(Enum):
+class Unit(IntEnum):
     """Which kind of core an operator needs."""
 
-    TENSOR = "tensor"
-    VECTOR = "vector"
+    TENSOR = 0
+    VECTOR = 1
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,12 @@ def cores_of(unit: Unit, template: Template) -> int:
 
 def flops(operator: Operator) -> float:
     """Multiply-adds count as two; vector operators count their steps."""
-    return float(operator.m) * operator.k * operator.n * operator.g * (
-        2 if operator.unit is Unit.TENSOR else 1
+    return (
+        float(operator.m)
+        * operator.k
+        * operator.n
+        * operator.g
+        * (2 if operator.unit is Unit.TENSOR else 1)
     )
 
 

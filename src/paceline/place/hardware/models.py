@@ -30,9 +30,10 @@ BERT_LARGE = Model("BERT-large", 24, 1024, 16, 512, 30522)
 GPT2_54 = Model("GPT-2 of 54 layers", 54, 1920, 20, 1024, 50257)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layer:
-    """What one layer asks of a device that holds 1 / width of it, for one micro-batch."""
+    """What one layer asks of a device that holds 1 / width of it, for one micro-batch. Equal
+    layers of a chain are one object."""
 
     forward: tuple[Operator, ...]
     backward: tuple[Operator, ...]

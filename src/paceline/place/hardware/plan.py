@@ -9,9 +9,11 @@ load * (ceil(micro-batches / copies) + stages - 1), and the first stage's parame
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.engine import native
 from paceline.place.hardware.models import Layer, Model, chain
@@ -55,7 +57,7 @@ class Plan:
     stages: tuple[Stage, ...]
 
     def samples_per_s(self, fleet: Fleet) -> float:
-        return fleet.global_batch / self.seconds
+        return fleet.global_batch / self.seconds  # 0 where nothing fits
 
 
 NOTHING_FITS = Plan(inf, 0, 0, ())
@@ -68,7 +70,7 @@ LayerTimes = Callable[[Layer], tuple[float, float]]
 class Layers:
     """Flat arrays of one micro-batch size: rows are widths, columns layers."""
 
-    widths: np.ndarray  # type: ignore[type-arg]
+    widths: NDArray[np.int32]
     forward_s: Floats
     backward_s: Floats
     state_bytes: Floats
@@ -140,8 +142,8 @@ def fixed_plan(layers: Layers, micro_batch: int, stages: int, width: int) -> Pla
     bounds = [round(i * count / stages) for i in range(stages + 1)]
     w = layers.widths.tolist().index(width)
     made = [
-        _stage(layers, w, first, last, stages - i)
-        for i, (first, last) in enumerate(zip(bounds, bounds[1:]))
+        stage_of(layers, w, first, last, stages - i)
+        for i, (first, last) in enumerate(pairwise(bounds))
     ]
     if any(stage is None for stage in made):
         return NOTHING_FITS
@@ -158,7 +160,7 @@ def batch_seconds(layers: Layers, w: int, stages: tuple[Stage, ...], replicas: i
     return max(stage.load_s for stage in stages) * rounds + sync
 
 
-def _stage(layers: Layers, w: int, first: int, last: int, to_end: int) -> Stage | None:
+def stage_of(layers: Layers, w: int, first: int, last: int, to_end: int) -> Stage | None:
     """Layers [first, last) with `to_end` stages from here on; None where memory forbids."""
     count = len(layers.input_bytes)
     here = slice(w * count + first, w * count + last)

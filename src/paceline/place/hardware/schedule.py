@@ -6,7 +6,6 @@ program, with its order variables and core assignments, is the reference for sma
 """
 
 import heapq
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -40,9 +39,7 @@ def workload(operators: tuple[Operator, ...], template: Template) -> Workload:
         found: Durations = durations(op, template)
         return Task(op.unit, found.one, found.all, op.after)
 
-    return Workload(
-        tuple(map(task, operators)), {unit: cores_of(unit, template) for unit in Unit}
-    )
+    return Workload(tuple(map(task, operators)), {unit: cores_of(unit, template) for unit in Unit})
 
 
 def lower_bound(work: Workload) -> int:
@@ -51,34 +48,76 @@ def lower_bound(work: Workload) -> int:
     for task in work.tasks:
         ends.append(max((ends[b] for b in task.after), default=0) + min(task.one, task.all))
     shared = [
-        ceil(
-            sum(min(t.one, t.all * cores) for t in work.tasks if t.unit is unit) / cores
-        )
+        ceil(sum(min(t.one, t.all * cores) for t in work.tasks if t.unit is unit) / cores)
         for unit, cores in work.cores.items()
     ]
     return max(*ends, *shared)
 
 
+def window_bound(work: Workload) -> int:
+    """A tighter bound: tasks that cannot start before h nor end later than t before the end have
+    to share their unit's cores between the two, for every h and t."""
+    heads, tails = _heads(work), _tails(work)
+    best = lower_bound(work)
+    for unit, cores in work.cores.items():
+        own = [
+            (heads[i], tails[i] - t.all, min(t.one, t.all * cores))
+            for i, t in enumerate(work.tasks)
+            if t.unit is unit
+        ]
+        for head in {h for h, _, _ in own}:
+            busy = 0
+            for _, tail, share in sorted((x for x in own if x[0] >= head), key=lambda x: -x[1]):
+                busy += share
+                best = max(best, head + ceil(busy / cores) + tail)
+    return best
+
+
+def greedy(work: Workload) -> int:
+    """The better of two schedules by longest remaining path: every task on all cores, or one core
+    for those that would waste more than half of all cores."""
+    return min(_greedy(work, modes) for modes in _modes(work))
+
+
 def list_schedule(work: Workload) -> int:
-    """The better of two greedy schedules by longest remaining path: every task on all cores, or
-    ready tasks side by side on single cores."""
-    return min(_greedy(work, lambda task, ready: True), _greedy(work, _alone))
+    """The greedy schedules, in which single tasks change between one core and all while that
+    helps."""
+    return min(_flip(work, modes) for modes in _modes(work))
 
 
-def optimal(work: Workload, seconds: float = 2.0) -> int:
-    """The least makespan; where CP-SAT runs out of time, the best it found."""
-    bound, greedy = lower_bound(work), list_schedule(work)
-    if greedy <= bound:
-        return greedy
-    return min(greedy, _cp_sat(work, bound, greedy, seconds))
+def _modes(work: Workload) -> tuple[list[bool], list[bool]]:
+    thrifty = [2 * t.one > t.all * work.cores[t.unit] for t in work.tasks]
+    return [True] * len(work.tasks), thrifty
 
 
-def _alone(task: Task, ready: int) -> bool:
-    """Use all cores unless another task of the unit waits and a single core is not wasteful."""
-    return ready <= 1
+def _flip(work: Workload, whole: list[bool]) -> int:
+    best, bound = _greedy(work, whole), window_bound(work)
+    better = True
+    while better and best > bound:
+        better = False
+        for i, task in enumerate(work.tasks):
+            if work.cores[task.unit] == 1:
+                continue
+            whole[i] = not whole[i]
+            found = _greedy(work, whole)
+            if found < best:
+                best, better = found, True
+            else:
+                whole[i] = not whole[i]
+    return best
 
 
-def _greedy(work: Workload, use_all: Callable[[Task, int], bool]) -> int:
+def optimal(work: Workload, effort: float = 2.0) -> int:
+    """The least makespan; where CP-SAT's effort (its deterministic seconds) is spent, the best it
+    found, which is the same on every machine."""
+    bound, listed = window_bound(work), list_schedule(work)
+    if listed <= bound:
+        return listed
+    return min(listed, _cp_sat(work, bound, listed, effort))
+
+
+def _greedy(work: Workload, whole: list[bool]) -> int:
+    """Ready tasks start by longest remaining path; one that wants all cores waits for them."""
     tasks = work.tasks
     tail = _tails(work)
     waits = [len(t.after) for t in tasks]
@@ -86,21 +125,24 @@ def _greedy(work: Workload, use_all: Callable[[Task, int], bool]) -> int:
     for i, t in enumerate(tasks):
         for before in t.after:
             readers[before].append(i)
-    ready = {unit: [i for i, t in enumerate(tasks) if not t.after and t.unit is unit] for unit in Unit}
+    ready = {
+        unit: [i for i, t in enumerate(tasks) if not t.after and t.unit is unit] for unit in Unit
+    }
     free = dict(work.cores)
     running: list[tuple[int, int, int]] = []
     now = 0
     while True:
         for unit, waiting in ready.items():
             waiting.sort(key=lambda i: -tail[i])
-            while waiting and free[unit]:
-                whole = use_all(tasks[waiting[0]], len(waiting)) or work.cores[unit] == 1
-                if whole and free[unit] < work.cores[unit]:
+            while waiting:
+                i = waiting[0]
+                taken = work.cores[unit] if whole[i] else 1
+                if free[unit] < taken:
                     break
-                i = waiting.pop(0)
-                taken = work.cores[unit] if whole else 1
+                waiting.pop(0)
                 free[unit] -= taken
-                heapq.heappush(running, (now + (tasks[i].all if whole else tasks[i].one), i, taken))
+                lasts = tasks[i].all if whole[i] else tasks[i].one
+                heapq.heappush(running, (now + lasts, i, taken))
         if not running:
             return now
         now = running[0][0]
@@ -113,6 +155,14 @@ def _greedy(work: Workload, use_all: Callable[[Task, int], bool]) -> int:
                     ready[tasks[reader].unit].append(reader)
 
 
+def _heads(work: Workload) -> list[int]:
+    """Longest path from the start to each task's start."""
+    heads: list[int] = []
+    for task in work.tasks:
+        heads.append(max((heads[b] + work.tasks[b].all for b in task.after), default=0))
+    return heads
+
+
 def _tails(work: Workload) -> list[int]:
     """Longest path from each task's start to the end."""
     tails = [t.all for t in work.tasks]
@@ -122,7 +172,7 @@ def _tails(work: Workload) -> list[int]:
     return tails
 
 
-def _cp_sat(work: Workload, bound: int, upper: int, seconds: float) -> int:
+def _cp_sat(work: Workload, bound: int, upper: int, effort: float) -> int:
     """One optional interval a mode; a unit's cores are a cumulative resource."""
     from ortools.sat.python import cp_model
 
@@ -147,7 +197,7 @@ def _cp_sat(work: Workload, bound: int, upper: int, seconds: float) -> int:
         model.add_cumulative([i for i, _ in used], [n for _, n in used], work.cores[unit])
     model.minimize(makespan)
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.max_deterministic_time = effort
     solver.parameters.num_workers = 1
     solver.parameters.relative_gap_limit = 1e-3
     solver.parameters.binary_search_num_conflicts = 10
@@ -194,4 +244,4 @@ def integer_program(work: Workload) -> int:
             for c in range(work.cores[tasks[i].unit]):
                 model.addConstr(first + second >= core[i, c] + core[j, c] - 1)
     model.run()
-    return round(model.getInfo().objective_function_value * scale)
+    return round(float(model.getInfo().objective_function_value) * scale)

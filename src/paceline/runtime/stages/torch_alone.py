@@ -54,7 +54,7 @@ def _copies(parameters: list[Tensor]) -> list[Tensor]:
     return [p.detach().clone() for p in parameters]
 
 
-@torch.no_grad()
 def _put(parameters: list[Tensor], values: list[Tensor]) -> None:
-    for parameter, value in zip(parameters, values):
-        parameter.copy_(value)
+    with torch.no_grad():
+        for parameter, value in zip(parameters, values):
+            parameter.copy_(value)

@@ -5,7 +5,6 @@ without it no transfer would overlap with computation. Down and up have process 
 because NCCL would otherwise serialise the two directions of a pair.
 """
 
-from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -81,29 +80,30 @@ def groups(seat: Seat, timeout_s: float = 60.0) -> Groups:
 
 
 class Outbox:
-    """Sends to one neighbour. Keeps a message until it has gone; at most `room` under way."""
+    """Sends to one neighbour; the message under way is kept until the next one is sent.
 
-    def __init__(self, peer: int, group: Any, room: int) -> None:
-        self._peer, self._group, self._room = peer, group, room
-        self._under_way: deque[tuple[Any, Tensor]] = deque()
+    A stage sends at most two messages that its neighbour has not taken, and by the schedules'
+    orders the neighbour then never waits for this stage: no cycle of sends can block.
+    """
+
+    def __init__(self, peer: int, group: Any) -> None:
+        self._peer, self._group = peer, group
+        self._under_way: tuple[Any, Tensor] | None = None
         self._announced: list[int] | None = None
 
     def send(self, message: Tensor, *, announce: bool = False) -> None:
         message = message.contiguous()
         if announce:
             self._announce(message)
-        if len(self._under_way) == self._room:
-            self._finish()
+        self.drain()
         work = _guarded(self._peer, lambda: dist.isend(message, self._peer, self._group))
-        self._under_way.append((work, message))
+        self._under_way = (work, message)
 
     def drain(self) -> None:
-        while self._under_way:
-            self._finish()
-
-    def _finish(self) -> None:
-        work, _ = self._under_way.popleft()
-        _guarded(self._peer, work.wait)
+        """Wait until the message under way has gone."""
+        if self._under_way is not None:
+            _guarded(self._peer, self._under_way[0].wait)
+            self._under_way = None
 
     def _announce(self, message: Tensor) -> None:
         """The first message is described; the others must look the same."""
@@ -126,7 +126,7 @@ class Inbox:
 
     def __init__(self, peer: int, group: Any) -> None:
         self._peer, self._group = peer, group
-        self._like: Tensor | None = None
+        self._like: tuple[torch.Size, torch.dtype, torch.device] | None = None
         self._posted: tuple[Any, Tensor] | None = None
         self._left = 0
 
@@ -137,7 +137,7 @@ class Inbox:
     def learn(self, like: Tensor) -> None:
         """Messages look like this."""
         if self._like is None:
-            self._like = torch.empty_like(like, requires_grad=False)
+            self._like = (like.shape, like.dtype, like.device)
         self._post()
 
     def take(self, device: torch.device) -> Tensor:
@@ -154,7 +154,8 @@ class Inbox:
 
     def _post(self) -> None:
         if self._posted is None and self._left and self._like is not None:
-            message = torch.empty_like(self._like)
+            shape, dtype, device = self._like
+            message = torch.empty(shape, dtype=dtype, device=device)
             work = _guarded(self._peer, lambda: dist.irecv(message, self._peer, self._group))
             self._posted, self._left = (work, message), self._left - 1
 

@@ -27,13 +27,13 @@ class WeightVersions:
         assert oldest <= version <= self.newest, f"version {version} is not kept"
         return self._buffers[version % len(self._buffers)]
 
-    @torch.no_grad()
     def update(self, optimizer: torch.optim.Optimizer, used: int) -> None:
         """W(newest + 1) = W(newest) changed by the optimizer along the gradient at W(used)."""
         source, target = self.leaves(self.newest), self._buffers[(self.newest + 1) % self.count]
         gradients = {name: leaf.grad for name, leaf in self.leaves(used).items()}
         if target is not source:
-            torch._foreach_copy_(list(target.values()), list(source.values()))
+            with torch.no_grad():
+                torch._foreach_copy_(list(target.values()), list(source.values()))
         self.newest += 1
         self._point_parameters()
         for name, parameter in self._parameters.items():
@@ -53,11 +53,11 @@ class WeightVersions:
         """The weights of all buffers, to be saved."""
         return [{n: leaf.detach().clone() for n, leaf in b.items()} for b in self._buffers]
 
-    @torch.no_grad()
     def restore(self, state: list[dict[str, Tensor]], newest: int) -> None:
-        for buffer, saved in zip(self._buffers, state):
-            for name, leaf in buffer.items():
-                leaf.copy_(saved[name])
+        with torch.no_grad():
+            for buffer, saved in zip(self._buffers, state):
+                for name, leaf in buffer.items():
+                    leaf.copy_(saved[name])
         self.newest = newest
         self._point_parameters()
 

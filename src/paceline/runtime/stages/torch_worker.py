@@ -76,7 +76,7 @@ class Worker:
         self.job, self.seat, self.optimizer, self.module = job, seat, optimizer, part.module
         self.batches_done = 0
         self.versions = WeightVersions(part.module, versions_kept(job.schedule))
-        self._data, self._watch = data, watch
+        self._data, self.watch = data, watch
         self._stage = Stage(
             Piece(
                 part.module,
@@ -97,24 +97,17 @@ class Worker:
         self._expect(batches * self.job.microbatches)
         for task in tasks(self.job.schedule, shape, self.seat.stage, batches):
             _DO[task.work](self, first + task.microbatch)
-            if self._watch is not None:
-                self._watch(task)
+            if self.watch is not None:
+                self.watch(task)
         self._after.drain()
         self._before.drain()
         size = self.job.microbatches
         return [sum(self._losses[i : i + size]) / size for i in range(0, len(self._losses), size)]
 
     def _connect(self) -> None:
-        room = self.seat.stages + 1  # no stage is ever further ahead, so no send can block a cycle
-        above, below = self.seat.rank - 1, self.seat.rank + 1
-        self._from_before, self._before = (
-            Inbox(above, self._among.down),
-            Outbox(above, self._among.up, room),
-        )
-        self._from_after, self._after = (
-            Inbox(below, self._among.up),
-            Outbox(below, self._among.down, room),
-        )
+        above, below, among = self.seat.rank - 1, self.seat.rank + 1, self._among
+        self._from_before, self._before = Inbox(above, among.down), Outbox(above, among.up)
+        self._from_after, self._after = Inbox(below, among.up), Outbox(below, among.down)
 
     def _expect(self, microbatches: int) -> None:
         self._from_before.expect(0 if self.seat.first else microbatches)

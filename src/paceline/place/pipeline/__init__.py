@@ -1,0 +1,51 @@
+"""Pipelines: which layers on which stage, under which schedule, at what price.
+
+`planner` is PipeDream-2BW's, `hierarchical` PipeDream's; `price` gives each plan the published
+formula's price and the replayed one side by side.
+"""
+
+from paceline.place.pipeline.draw import draw
+from paceline.place.pipeline.errors import PlanError
+from paceline.place.pipeline.formulas import Plan, Wires, memory_bytes, step_ns
+from paceline.place.pipeline.hierarchical import (
+    HierarchicalPlan,
+    Level,
+    StagePlan,
+    plan_hierarchical,
+)
+from paceline.place.pipeline.planner import Fleet, Search, plan_pipeline
+from paceline.place.pipeline.price import Priced, price, price_on_cores, steady_step_ns
+from paceline.place.pipeline.profile import (
+    LayerCost,
+    Profile,
+    profile_from_data,
+    profile_of,
+    profile_to_data,
+    read_profile,
+)
+
+__all__ = [
+    "Fleet",
+    "HierarchicalPlan",
+    "LayerCost",
+    "Level",
+    "Plan",
+    "PlanError",
+    "Priced",
+    "Profile",
+    "Search",
+    "StagePlan",
+    "Wires",
+    "draw",
+    "memory_bytes",
+    "plan_hierarchical",
+    "plan_pipeline",
+    "price",
+    "price_on_cores",
+    "profile_from_data",
+    "profile_of",
+    "profile_to_data",
+    "read_profile",
+    "steady_step_ns",
+    "step_ns",
+]

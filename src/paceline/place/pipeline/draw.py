@@ -1,0 +1,166 @@
+"""A pipeline as a graph: one rank a stage, messages between them, several batches.
+
+The order of each stage's work is that of `runtime.stages`, so what is replayed is what would run.
+"""
+
+from collections.abc import Sequence
+
+from paceline.graph import (
+    Collective,
+    DepKind,
+    Discipline,
+    Graph,
+    GraphBuilder,
+    LaneKind,
+    MemoryCategory,
+    OpKind,
+    Phase,
+)
+from paceline.place.pipeline.formulas import Plan, Wires
+from paceline.place.pipeline.profile import LayerCost
+from paceline.runtime.stages import PipelineSchedule, Task, Work, tasks, versions_kept
+
+_PHASES = {
+    Work.FORWARD: Phase.FORWARD,
+    Work.BACKWARD: Phase.BACKWARD,
+    Work.WEIGHT: Phase.BACKWARD,
+    Work.UPDATE: Phase.UPDATE,
+}
+
+_NAMES = {
+    LaneKind.LINK_OUT: "to stage {}",
+    LaneKind.LINK_IN: "from stage {}",
+    LaneKind.THREAD: "copies of stage {}",
+}
+
+
+def draw(
+    plan: Plan,
+    stages: Sequence[LayerCost],
+    wires: Wires,
+    batches: int,
+    *,
+    lane: LaneKind = LaneKind.STREAM,
+) -> Graph:
+    """The graph of `batches` batches; `op.step` is the batch."""
+    drawing = _Drawing(plan, stages, wires, lane)
+    orders = [tasks(plan.schedule, plan.shape, s, batches) for s in range(plan.shape.stages)]
+    for visit in (drawing.task, drawing.messages):
+        for stage, order in enumerate(orders):
+            for task in order:
+                visit(stage, task)
+    return drawing.b.build()
+
+
+class _Drawing:
+    """The graph under construction."""
+
+    def __init__(
+        self, plan: Plan, stages: Sequence[LayerCost], wires: Wires, lane: LaneKind
+    ) -> None:
+        self.b = GraphBuilder({"source": f"planned pipeline, {plan.schedule.value}"})
+        self._plan, self._costs, self._wires = plan, stages, wires
+        self._lanes = [self.b.lane(s, "compute", kind=lane) for s in range(len(stages))]
+        self._links: dict[tuple[int, int, LaneKind], int] = {}
+        self._made: dict[tuple[int, Work, int], int] = {}  # by virtual stage and micro-batch
+        self._begun: set[int] = set()
+
+    def task(self, stage: int, task: Task) -> None:
+        op = self.b.op(
+            f"{task.work.name.lower()} {task.microbatch}",
+            self._lanes[stage],
+            self._duration_ns(self._costs[stage], task.work),
+            phase=_PHASES[task.work],
+            layer=f"stage {stage}",
+            step=task.microbatch // self._plan.shape.microbatches,
+        )
+        if task.work is not Work.UPDATE:
+            virtual = task.chunk * self._plan.shape.stages + stage
+            self._made[virtual, task.work, task.microbatch] = op
+        self._hold(op, self._costs[stage], task.work, stage)
+
+    def messages(self, stage: int, task: Task) -> None:
+        """What a task passes on; links carry messages in the order in which they are made."""
+        shape = self._plan.shape
+        virtual = task.chunk * shape.stages + stage
+        if task.work is Work.FORWARD:
+            mine = self._made[virtual, Work.FORWARD, task.microbatch]
+            self.b.link(mine, self._made[virtual, Work.BACKWARD, task.microbatch])
+            if virtual + 1 < shape.stages * shape.chunks:
+                self._message(virtual, virtual + 1, Work.FORWARD, task.microbatch)
+        elif task.work is Work.BACKWARD and virtual:
+            self._message(virtual, virtual - 1, Work.BACKWARD, task.microbatch)
+
+    def _duration_ns(self, cost: LayerCost, work: Work) -> int:
+        chunks, zero = self._plan.shape.chunks, PipelineSchedule.ZERO_BUBBLE
+        if work is Work.FORWARD:
+            return cost.forward_ns // chunks
+        if work is Work.UPDATE:
+            return cost.update_ns + self._wires.all_reduce_ns(cost.weight_bytes, self._plan.width)
+        again = cost.forward_ns if self._plan.recompute and work is Work.BACKWARD else 0
+        half = cost.backward_ns // 2 if self._plan.schedule is zero else cost.backward_ns
+        return (half + again) // chunks
+
+    def _hold(self, op: int, cost: LayerCost, work: Work, stage: int) -> None:
+        """Weights from a stage's first op on, activations from forward to the last backward."""
+        if stage not in self._begun:
+            self._begun.add(stage)
+            versions = versions_kept(self._plan.schedule)
+            self.b.allocate(op, versions * cost.weight_bytes, MemoryCategory.WEIGHTS)
+        chunks, recompute = self._plan.shape.chunks, self._plan.recompute
+        kept = (cost.input_bytes if recompute else cost.kept_bytes) // chunks
+        split = self._plan.schedule is PipelineSchedule.ZERO_BUBBLE
+        if work is Work.FORWARD:
+            self.b.allocate(op, kept, MemoryCategory.ACTIVATIONS)
+        elif work is (Work.WEIGHT if split else Work.BACKWARD):
+            self.b.allocate(op, -kept, MemoryCategory.ACTIVATIONS, at_end=True)
+            if recompute:
+                again = cost.kept_bytes // chunks
+                self.b.allocate(op, again, MemoryCategory.TEMPORARY)
+                self.b.allocate(op, -again, MemoryCategory.TEMPORARY, at_end=True)
+
+    def _message(self, source: int, target: int, work: Work, microbatch: int) -> None:
+        """Between virtual stages; a message's size is that of the border between them."""
+        count = self._plan.shape.stages
+        size = self._costs[max(source, target) % count].input_bytes
+        made, waits = self._made[source, work, microbatch], self._made[target, work, microbatch]
+        one, other = source % count, target % count
+        if one == other:
+            self.b.link(made, waits)
+            return
+        instance = self.b.instance()
+        send = self._end(OpKind.SEND, self._lane(one, other, LaneKind.LINK_OUT), size, instance)
+        receive = self._end(OpKind.RECV, self._lane(other, one, LaneKind.LINK_IN), size, instance)
+        self.b.link(self._copied(made, one), send)
+        self.b.link(self._copied(receive, other), waits, DepKind.MESSAGE)
+
+    def _end(self, kind: OpKind, lane: int, size_bytes: int, instance: int) -> int:
+        return self.b.op(
+            kind.name.lower(),
+            lane,
+            self._wires.message_ns(size_bytes),
+            kind=kind,
+            phase=Phase.COMMUNICATION,
+            collective=Collective.POINT_TO_POINT,
+            size_bytes=size_bytes,
+            instance=instance,
+        )
+
+    def _copied(self, op: int, rank: int) -> int:
+        """The transport's copy of a message at one end, where it takes processor time."""
+        if not self._wires.copy_ns:
+            return op
+        lane = self._lane(rank, rank, LaneKind.THREAD)
+        return self.b.op("copy", lane, self._wires.copy_ns, kind=OpKind.COPY, after=[op])
+
+    def _lane(self, rank: int, other: int, kind: LaneKind) -> int:
+        key = (rank, other, kind)
+        if key not in self._links:
+            copies = kind is LaneKind.THREAD  # sends and receives in turn, whichever is ready
+            self._links[key] = self.b.lane(
+                rank,
+                _NAMES[kind].format(other),
+                kind=kind,
+                discipline=Discipline.PRIORITY if copies else Discipline.RECORDED,
+            )
+        return self._links[key]

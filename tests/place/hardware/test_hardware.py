@@ -1,0 +1,197 @@
+"""Hardware search: templates, estimates, layer schedules against the paper's program, plans
+against every split tried one by one."""
+
+from itertools import pairwise, product
+from math import ceil, inf
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.engine import native
+from paceline.place.hardware import (
+    AREA_LIMIT_UM2,
+    DESIGNS,
+    Fleet,
+    Model,
+    Settings,
+    Template,
+    baselines,
+    search,
+    templates,
+)
+from paceline.place.hardware.estimate import Operator, Unit, durations, flops
+from paceline.place.hardware.models import BERT_LARGE, chain, transformer_layer
+from paceline.place.hardware.plan import Layers, batch_seconds, best_plan, fixed_plan, stage_of
+from paceline.place.hardware.schedule import (
+    Task,
+    Workload,
+    greedy,
+    integer_program,
+    list_schedule,
+    lower_bound,
+    optimal,
+    window_bound,
+)
+from paceline.place.hardware.template import CLOCK_HZ
+
+needs_native = pytest.mark.skipif(native() is None, reason="the native core is not built")
+TPU = DESIGNS["TPUv4-like"]
+TINY = Model("tiny", 3, 256, 4, 64, 1000)
+
+
+def test_the_space_has_the_published_size_and_limits() -> None:
+    made = list(templates())
+    assert len(made) == pytest.approx(29_360, rel=0.01)
+    assert max(t.area_um2 for t in made) == AREA_LIMIT_UM2 == pytest.approx(2.788e8, rel=0.01)
+    assert min(t.area_um2 for t in made) == pytest.approx(3.36e6, rel=0.01)
+
+
+def test_every_baseline_design_keeps_the_area_limit() -> None:
+    assert all(t.area_um2 <= AREA_LIMIT_UM2 for t in DESIGNS.values())
+
+
+def test_a_product_that_fills_the_array_takes_its_rows_in_cycles() -> None:
+    op = Operator("mm", Unit.TENSOR, 4096, 128, 128)
+    assert durations(op, Template(1, 1, 128, 128, 128)).one == 4096 + 128 + 128
+    # eight cores would need 768 cycles; moving 2 x 1,064,960 bytes at 1.2 TB/s lasts 1,864
+    assert durations(op, Template(8, 1, 128, 128, 128)).all == 1864
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.integers(1, 3000), st.integers(1, 3000), st.integers(1, 3000), st.integers(1, 8),
+    st.sampled_from([TPU, DESIGNS["GPU-like"], Template(4, 4, 64, 32, 2)]),
+)  # fmt: skip
+def test_no_product_beats_the_peak_or_gets_slower_with_all_cores(
+    m: int, k: int, n: int, g: int, template: Template
+) -> None:
+    op = Operator("mm", Unit.TENSOR, m, k, n, g)
+    lasts = durations(op, template)
+    assert lasts.all <= lasts.one
+    assert flops(op) / (lasts.all / CLOCK_HZ) <= template.peak_flops * (1 + 1e-9)
+
+
+def test_a_backward_pass_has_twice_the_products() -> None:
+    layer = transformer_layer(BERT_LARGE, 1, 1)
+    forward, backward = (
+        sum(flops(op) for op in ops if op.unit is Unit.TENSOR)
+        for ops in (layer.forward, layer.backward)
+    )
+    assert backward == 2 * forward
+    assert all(b < i for i, op in enumerate(layer.backward) for b in op.after)
+
+
+def test_width_shares_out_products_and_parameters() -> None:
+    one, four = (transformer_layer(BERT_LARGE, 1, width) for width in (1, 4))
+    work = [sum(flops(op) for op in x.forward if op.unit is Unit.TENSOR) for x in (one, four)]
+    assert work[0] == 4 * work[1]
+    assert one.parameter_bytes == 4 * four.parameter_bytes
+
+
+@st.composite
+def workloads(draw: Any) -> Workload:
+    tasks = []
+    for i in range(draw(st.integers(1, 5))):
+        one = draw(st.integers(2, 20))
+        before = draw(st.sets(st.integers(0, i - 1), max_size=2)) if i else set()
+        unit = draw(st.sampled_from(list(Unit)))
+        tasks.append(Task(unit, one, draw(st.integers(1, one)), tuple(sorted(before))))
+    return Workload(tuple(tasks), {Unit.TENSOR: 2, Unit.VECTOR: draw(st.integers(1, 2))})
+
+
+@settings(deadline=None, max_examples=15)
+@given(workloads())
+def test_schedules_equal_the_papers_integer_program(work: Workload) -> None:
+    best = integer_program(work)
+    assert optimal(work, effort=20.0) == best
+    assert lower_bound(work) <= window_bound(work) <= best <= list_schedule(work) <= greedy(work)
+
+
+def random_layers(seed: int, count: int, **changes: Any) -> Layers:
+    rng = np.random.default_rng(seed)
+    widths, size = 2, count * 2
+    plain: dict[str, Any] = {
+        "widths": np.array([1, 2], np.int32),
+        "forward_s": rng.uniform(1, 5, size),
+        "backward_s": rng.uniform(2, 9, size),
+        "state_bytes": rng.uniform(1, 5, size),
+        "parameter_bytes": rng.uniform(1, 5, size),
+        "activation_bytes": rng.uniform(1, 5, size),
+        "input_bytes": rng.uniform(0.1, 2, count),
+        "bytes_per_s": 1.0,
+        "memory_bytes": 14.0,
+        "devices": 5,
+        "micro_batches": 6,
+        "recompute": seed % 2 == 0,
+    }
+    assert len(plain["forward_s"]) == widths * count
+    return Layers(**(plain | changes))
+
+
+def every_plan(layers: Layers) -> float:
+    """Least batch time over all stage borders, widths and numbers of copies."""
+    count, best = len(layers.input_bytes), inf
+    for cuts in product((False, True), repeat=count - 1):
+        bounds = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), count]
+        stages = len(bounds) - 1
+        for chosen in product((0, 1), repeat=stages):
+            made = [
+                stage_of(layers, w, a, b, stages - i)
+                for i, (w, (a, b)) in enumerate(zip(chosen, pairwise(bounds)))
+            ]
+            used = sum(int(layers.widths[w]) for w in chosen)
+            kept = tuple(stage for stage in made if stage is not None)
+            if len(kept) < stages:
+                continue
+            for copies in range(1, min(layers.devices // used, layers.micro_batches) + 1):
+                best = min(best, batch_seconds(layers, chosen[0], kept, copies))
+    return best
+
+
+@needs_native
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.sampled_from([8.0, 14.0, 100.0]))
+def test_the_planner_equals_every_split_tried(seed: int, count: int, memory: float) -> None:
+    layers = random_layers(seed, count, memory_bytes=memory)
+    assert best_plan(layers, 1).seconds == pytest.approx(every_plan(layers))
+
+
+@needs_native
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.sampled_from([1, 2]))
+def test_no_fixed_split_beats_the_planner(seed: int, stages: int, width: int) -> None:
+    layers = random_layers(seed, 4)
+    fixed = fixed_plan(layers, 1, stages, width)
+    assert best_plan(layers, 1).seconds <= fixed.seconds * (1 + 1e-12)
+
+
+@needs_native
+def test_stages_cover_all_layers_and_keep_memory() -> None:
+    layers = random_layers(2, 4, memory_bytes=14.0)
+    plan = best_plan(layers, 1)
+    assert [s.first for s in plan.stages] == [0, *(s.last for s in plan.stages[:-1])]
+    assert plan.stages[-1].last == 4
+    assert all(s.memory_bytes <= 14.0 for s in plan.stages)
+    rounds = ceil(6 / plan.replicas) + len(plan.stages) - 1
+    assert plan.seconds >= max(s.load_s for s in plan.stages) * rounds
+
+
+@needs_native
+def test_the_search_is_at_least_as_good_as_every_baseline() -> None:
+    fleet = Fleet(devices=16, global_batch=64, micro_batches=(2,), most_width=2)
+    limits = Settings(AREA_LIMIT_UM2, 32, AREA_LIMIT_UM2 / 5000, 3, 2.0, 1, effort=0.01)
+    found = search((TINY,), fleet, limits, DESIGNS.values())
+    others = baselines(TINY, fleet, limits)
+    assert others
+    assert found.best.score(fleet) >= max(b.plan.samples_per_s(fleet) for b in others)
+    assert found.best.template.area_um2 <= AREA_LIMIT_UM2
+    assert found.considered >= found.planned
+
+
+def test_a_chain_has_an_embedding_and_a_head() -> None:
+    layers = chain(TINY, 2, 2)
+    assert len(layers) == TINY.layers + 2
+    assert layers[1] is layers[2]
