@@ -239,14 +239,14 @@ def test_stages_of_a_pipeline_are_imagined_with_their_partners(tmp_path: Path) -
     pytest.importorskip("torch")
     script = tmp_path / "pipe.py"
     script.write_text(PIPELINE)
-    graph = imagine(Wish((str(script),), 3))
-    assert graph.ranks == (0, 1, 2)
+    graph = imagine(Wish((str(script),), 2))
+    assert graph.ranks == (0, 1)
     sends = graph.ops.kind == OpKind.SEND
-    assert sends.sum() == (graph.ops.kind == OpKind.RECV).sum() == 2 * 2 * 4
+    assert sends.sum() == (graph.ops.kind == OpKind.RECV).sum() == 2 * 4
     assert set(graph.ops.size_bytes[sends].tolist()) == {4 * 64 * 4}
     work = graph.ops.kind == OpKind.COMPUTE
     timeline = replay(graph, prices=np.where(work, 100, 10).astype(np.int64))
     alone = max(int((work & (graph.ops.rank == rank)).sum()) for rank in graph.ranks) * 100
     assert timeline.end_ns.max() > alone
     with pytest.raises(ImagineError, match="--ranks leaves out"):
-        imagine(Wish((str(script),), 3, ranks=(0,)))
+        imagine(Wish((str(script),), 2, ranks=(0,)))
