@@ -211,3 +211,42 @@ def test_the_example_prices_three_worlds() -> None:
     workers = [int(line.split()[0]) for line in done.stdout.splitlines()]
     assert workers == [8, 64, 512]
     assert all(float(line.split()[2]) > 0 for line in done.stdout.splitlines())
+
+
+PIPELINE = """import torch
+import torch.distributed as dist
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+part = torch.nn.Linear(64, 64)
+x = torch.randn(4, 64, requires_grad=rank > 0)
+stage = PipelineStage(
+    part, rank, world, torch.device("cpu"), input_args=(x,), output_args=(part(x),)
+)
+schedule = Schedule1F1B(stage, n_microbatches=4, loss_fn=torch.nn.functional.mse_loss)
+optimizer = torch.optim.SGD(part.parameters(), lr=0.1)
+while True:
+    x = torch.randn(16, 64)
+    schedule.step(*([x] if rank == 0 else []), **({"target": x} if rank == world - 1 else {}))
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.live
+def test_stages_of_a_pipeline_are_imagined_with_their_partners(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "pipe.py"
+    script.write_text(PIPELINE)
+    graph = imagine(Wish((str(script),), 2))
+    assert graph.ranks == (0, 1)
+    sends = graph.ops.kind == OpKind.SEND
+    assert sends.sum() == (graph.ops.kind == OpKind.RECV).sum() == 2 * 4
+    assert set(graph.ops.size_bytes[sends].tolist()) == {4 * 64 * 4}
+    work = graph.ops.kind == OpKind.COMPUTE
+    timeline = replay(graph, prices=np.where(work, 100, 10).astype(np.int64))
+    alone = max(int((work & (graph.ops.rank == rank)).sum()) for rank in graph.ranks) * 100
+    assert timeline.end_ns.max() > alone
+    with pytest.raises(ImagineError, match="--ranks leaves out"):
+        imagine(Wish((str(script),), 2, ranks=(0,)))

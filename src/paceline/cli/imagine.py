@@ -19,6 +19,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder of the new run")
     parser.add_argument("--world-size", type=count, required=True, metavar="N", help="workers")
     parser.add_argument("--steps", type=count, default=1, help="steady steps to keep (1)")
+    parser.add_argument("--settle", type=count, default=0, metavar="N",
+                        help="steps to let pass first (default: as torch needs)")  # fmt: skip
     parser.add_argument(
         "--ranks", help="ranks to imagine: 0,3 or all (default: 0, and its message partners)"
     )
@@ -39,6 +41,7 @@ def run(options: argparse.Namespace) -> Shown:
         command=command[1:] if command[:1] == ("--",) else command,
         world_size=options.world_size,
         steps=options.steps,
+        settle=options.settle,
         ranks=_ranks(options.ranks, options.world_size),
         timeout_s=options.timeout,
     )

@@ -30,6 +30,7 @@ class Wish:
     command: tuple[str, ...]
     world_size: int
     steps: int = 1
+    settle: int = 0  # steps to let pass first; 0: as many as optimizers and DDP need
     ranks: tuple[int, ...] = ()
     timeout_s: float = 600.0
 
@@ -61,7 +62,7 @@ def _check(wish: Wish) -> None:
             "nothing to imagine: give the training script after --, as in "
             "`paceline imagine --world-size 64 -- train.py --batch 32`"
         )
-    if wish.world_size < 1 or wish.steps < 1:
+    if wish.world_size < 1 or wish.steps < 1 or wish.settle < 0:
         raise ImagineError(f"{wish.world_size} workers, {wish.steps} steps: give 1 or more of each")
     wrong = [rank for rank in wish.ranks if not 0 <= rank < wish.world_size]
     if wrong:
@@ -90,6 +91,7 @@ def _imagined(wish: Wish, rank: int) -> Imagined:
         "rank": rank,
         "world_size": wish.world_size,
         "steps": wish.steps,
+        "settle": wish.settle,
         "command": _script(wish.command),
     }
     with tempfile.TemporaryDirectory(prefix="paceline-imagine-") as folder:

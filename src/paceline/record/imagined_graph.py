@@ -78,7 +78,7 @@ class _Meeting:
             if len(kinds) < 2:
                 raise ImagineError(
                     f"message {turn} from rank {source} to rank {target} has only one end within "
-                    "the imagined steps; imagine more with --steps, or record a real run"
+                    "the imagined steps: in a real run one of them would wait for ever"
                 )
 
     def _instance(self, key: tuple[Any, ...]) -> int:

@@ -87,15 +87,16 @@ def _why(error: BaseException) -> str:
         )
     if isinstance(error, SystemExit):
         return f"the script ended itself (exit code {error.code}) before its steps were done"
-    hint = (
-        ""
-        if torch.cuda.is_available()
-        else (" (there is no GPU here: a script that insists on one must be told to use the CPU)")
-    )
-    return (
-        f"{place}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        + (hint if "CUDA" in str(error) else "")
-    )
+    said = str(error).splitlines()[0] if str(error) else ""
+    return f"{place}: {type(error).__name__}: {said}{_hint(error)}"
+
+
+def _hint(error: BaseException) -> str:
+    if "CUDA" in str(error) and not torch.cuda.is_available():
+        return ". There is no GPU here: a script that insists on one must be told to use the CPU"
+    if type(error).__module__.startswith("torch.distributed.pipelining"):
+        return ". Stages ask each other for shapes: give PipelineStage input_args and output_args"
+    return ""
 
 
 def _place(error: BaseException) -> str:

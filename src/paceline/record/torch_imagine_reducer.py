@@ -7,6 +7,7 @@ which gradients became ready (Li et al., PyTorch Distributed, VLDB 2020).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -33,6 +34,7 @@ class Bucket:
     params: list[Any]
     flat: torch.Tensor
     last: bool
+    offsets: list[int]  # of each parameter in `flat`; the whole length at the end
     missing: int = 0  # gradients still to come in this pass
     work: Any = None
 
@@ -52,9 +54,12 @@ class Bucket:
         return self.params
 
     def gradients(self) -> list[torch.Tensor]:
-        sizes = [param.numel() for param in self.params]
-        parts = self.flat.split(sizes)
-        return [part.view(param.shape) for part, param in zip(parts, self.params)]
+        return [self.gradient(at) for at in range(len(self.params))]
+
+    def gradient(self, at: int) -> torch.Tensor:
+        """The part of one parameter."""
+        first, after = self.offsets[at : at + 2]
+        return self.flat[first:after].view(self.params[at].shape)
 
     def give_back(self) -> None:
         """Copy the reduced sums to the parameters' gradients."""
@@ -148,9 +153,10 @@ class Reducer:
         self.buckets = []
         for number, members in enumerate(indices):
             params = [self._params[index] for index in members]
-            flat = params[0].new_empty(sum(param.numel() for param in params))
+            offsets = list(accumulate((param.numel() for param in params), initial=0))
+            flat = params[0].new_empty(offsets[-1]).detach()
             last = number == len(indices) - 1
-            self.buckets.append(Bucket(number, params, flat.detach(), last))
+            self.buckets.append(Bucket(number, params, flat, last, offsets))
             self._bucket_of |= {index: (number, at) for at, index in enumerate(members)}
 
     def _on_ready(self, index: int) -> Callable[[Any], None]:
@@ -168,7 +174,7 @@ class Reducer:
         self._ready.append(index)
         number, at = self._bucket_of[index]
         bucket = self.buckets[number]
-        place = bucket.gradients()[at]
+        place = bucket.gradient(at)
         if self._hook is None:
             torch.mul(param.grad, 1.0 / self._group.size(), out=place)
         else:

@@ -4,6 +4,7 @@ Like the recorder it stands on the global hooks of optimizers and modules; the s
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from paceline.graph import NONE, MemoryCategory, Phase
 from paceline.record.imagined import Imagined, Members
 from paceline.record.torch_comms import COLLECTIVES
 from paceline.record.torch_facts import clean_path, group_facts, root_modules
+from paceline.record.torch_imagine_futures import Deferred
 from paceline.record.torch_imagine_watch import Watch
 from paceline.record.torch_imagine_work import size_of
 from paceline.record.torch_imagine_world import World
@@ -29,7 +31,17 @@ class Settings(msgspec.Struct):
     rank: int = 0
     world_size: int = 1
     steps: int = 1  # to keep
+    settle: int = 0  # steps to let pass; 0: as many as optimizers and DDP need
     command: list[str] = []
+
+
+@dataclass(frozen=True)
+class _Issued:
+    """Communication that nobody has waited for yet."""
+
+    work: Any  # kept, so that no other work takes its id
+    rows: list[int]
+    tensors: Any
 
 
 class Enough(BaseException):
@@ -49,8 +61,9 @@ class Session:
         self._patches = Patches()
         self._hooks: list[Any] = []
         self._optimizers: dict[int, Any] = {}
+        self._roots: list[Any] = []  # outermost modules, once the model is known
         self._depth = 0
-        self._works: dict[int, tuple[Any, list[int]]] = {}  # id of a work -> itself, its rows
+        self._works: dict[int, _Issued] = {}  # by the id of the work
 
     def __enter__(self) -> "Session":
         self._world.enter()
@@ -62,6 +75,7 @@ class Session:
         ]
         self._patches.wrap(torch.autograd, "_engine_run_backward", self._passing)
         self._patches.wrap(dist.Work, "wait", self._waiting)
+        self._patches.wrap(dist.Work, "get_future", self._promising)
         self._patches.wrap(torch.UntypedStorage, "resize_", self._resizing)
         for name in COLLECTIVES:
             if name in vars(dist.ProcessGroup):
@@ -84,7 +98,7 @@ class Session:
     def warmup(self) -> int:
         """Steps to let pass: optimizers make their state in the first, DDP its final buckets
         before the second forward pass."""
-        return 2 if self._world.reducers else 1
+        return self.settings.settle or (2 if self._world.reducers else 1)
 
     def _before_update(self, optimizer: Any, *_: Any) -> None:
         self._depth += 1
@@ -111,6 +125,7 @@ class Session:
     def _begin(self) -> None:
         """From here on rows are kept; what is alive now is alive throughout."""
         memory, tensors = self._watch.memory, list(self._tensors())
+        self._roots = root_modules(tensors)
         gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]
         buckets = [bucket.flat for one in self._world.reducers for bucket in one.buckets]
         memory.standing(_total(tensors), MemoryCategory.WEIGHTS)
@@ -123,7 +138,8 @@ class Session:
 
     def _end(self) -> None:
         watch, self._watch.recording = self._watch, False
-        paths = self._paths()
+        named = (pair for root in self._roots for pair in root.named_modules())
+        paths = {id(module): clean_path(path) for path, module in named}
         for row, owner in zip(watch.rows, watch.owners):
             row.layer = paths.get(owner, "")
         self.result = Imagined(
@@ -160,21 +176,33 @@ class Session:
         return backward
 
     def _issuing(self, original: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(group: Any, *args: Any, **kwargs: Any) -> Any:
             before = len(self._watch.rows)
-            work = original(*args, **kwargs)
-            self._works[id(work)] = (work, list(range(before, len(self._watch.rows))))
+            work = original(group, *args, **kwargs)
+            rows = list(range(before, len(self._watch.rows)))
+            self._works[id(work)] = _Issued(work, rows, args[0] if args else None)
             return work
 
         return call
 
     def _waiting(self, original: Any) -> Any:
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-            _, rows = self._works.pop(id(work), (work, []))
-            self._watch.wait_for(rows)
+            issued = self._works.pop(id(work), None)
+            self._watch.wait_for(issued.rows if issued else [])
             return original(work, *args, **kwargs)
 
         return wait
+
+    def _promising(self, original: Any) -> Any:
+        def get_future(work: Any) -> Any:
+            issued = self._works.pop(id(work), None)
+            return original(work) if issued is None else Deferred(lambda: self._arrive(issued))
+
+        return get_future
+
+    def _arrive(self, issued: "_Issued") -> Any:
+        self._watch.wait_for(issued.rows)
+        return issued.tensors
 
     def _resizing(self, original: Any) -> Any:
         def resize(storage: Any, size: int) -> Any:
@@ -220,13 +248,8 @@ class Session:
             for state in optimizer.state.values():
                 yield from (one for one in state.values() if isinstance(one, torch.Tensor))
 
-    def _paths(self) -> dict[int, str]:
-        roots = root_modules(list(self._tensors()))
-        return {id(m): clean_path(path) for root in roots for path, m in root.named_modules()}
-
     def _named(self) -> Iterator[tuple[str, Any]]:
-        roots = root_modules(list(self._tensors()))
-        names = {id(p): clean_path(n) for root in roots for n, p in root.named_parameters()}
+        names = {id(p): clean_path(n) for root in self._roots for n, p in root.named_parameters()}
         yield from ((names.get(id(tensor), ""), tensor) for tensor in self._tensors())
 
 

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_map_only
 from torch.utils.data import dataloader
 
 from paceline.record.imagined import ImagineError
+from paceline.record.torch_imagine_chunks import cut_on_demand
 from paceline.record.torch_imagine_reducer import NoLogger, Reducer
 from paceline.record.torch_patch import Patches
 
@@ -58,6 +59,7 @@ class World:
         self._replicas()
         self._loaders()
         self._compilers()
+        cut_on_demand(self._patches)
 
     def leave(self) -> None:
         self._patches.undo()
