@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
 from paceline.place.operators import Limits, problem_json, read_problem
@@ -24,6 +23,7 @@ from paceline.place.operators.latency import starts
 from paceline.place.operators.schedule import of_split
 from paceline.place.operators.synthetic import branching
 
+ROOT = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("PACELINE_SHARED", ROOT.parent / "shared")) / "data" / "placement"
 BRANCHES, BLOCKS = (7, 7, 7, 7), 9
 
