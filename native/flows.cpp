@@ -2,15 +2,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace paceline {
 
+namespace {
+constexpr double kNoRate = std::numeric_limits<double>::infinity();
+constexpr double kBelow = 1 - 1e-9;  // further apart than rounding
+}  // namespace
+
 SharedLinks::SharedLinks(const FlowTable& table)
-    : t_(table), state_(table.flows()), on_(table.capacity.size()), place_(table.link.size()),
-      link_seen_(table.capacity.size()), flow_seen_(table.flows()),
+    : t_(table), state_(table.flows()), owner_(table.link.size()), on_(table.capacity.size()),
+      place_(table.link.size()), after_(table.link.size()), left_rate_(kNoRate),
+      link_seen_(table.capacity.size()), counted_(table.capacity.size()), flow_seen_(table.flows()),
       room_(table.capacity.size()), weights_(table.capacity.size()),
       open_(table.capacity.size()), members_(table.capacity.size()),
-      settled_(table.flows()) {}
+      settled_(table.flows()) {
+    for (Op flow = 0; flow < static_cast<Op>(table.flows()); ++flow)
+        for (auto i = table.link_ptr[flow]; i < table.link_ptr[flow + 1]; ++i) owner_[i] = flow;
+}
 
 void SharedLinks::begin(Op flow, Time now) {
     State& s = state_[flow];
@@ -27,20 +37,19 @@ void SharedLinks::begin(Op flow, Time now) {
     for (auto i = t_.link_ptr[flow]; i < t_.link_ptr[flow + 1]; ++i) {
         auto& on = on_[t_.link[i]];
         place_[i] = static_cast<std::int64_t>(on.size());
-        on.push_back(flow);
+        on.push_back(i);
     }
     touch(flow);
+    any_began_ = true;
 }
 
 void SharedLinks::leave(Op flow) {
     for (auto i = t_.link_ptr[flow]; i < t_.link_ptr[flow + 1]; ++i) {
         auto& on = on_[t_.link[i]];
-        const Op moved = on.back();
+        const Slot moved = on.back();
         on[place_[i]] = moved;
+        place_[moved] = place_[i];
         on.pop_back();
-        if (moved == flow) continue;
-        for (auto j = t_.link_ptr[moved]; j < t_.link_ptr[moved + 1]; ++j)
-            if (t_.link[j] == t_.link[i]) place_[j] = place_[i];
     }
     touch(flow);
 }
@@ -67,6 +76,7 @@ void SharedLinks::take_ended(Time now, std::vector<Op>& ended) {
         State& s = state_[due.flow];
         if (due.drained) {
             s.sending = false;
+            left_rate_ = std::min(left_rate_, s.rate);
             leave(due.flow);
             s.end = now + t_.tail[due.flow];
             if (t_.tail[due.flow] > 0) {
@@ -81,6 +91,11 @@ void SharedLinks::take_ended(Time now, std::vector<Op>& ended) {
 }
 
 void SharedLinks::settle(Time now) {
+    if (touched_.empty()) return;
+    std::sort(touched_.begin(), touched_.end());
+    touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
+    find_floor();
+    for (const Op link : touched_) count_again(link);
     for (const Op link : touched_) {
         if (link_seen_[link] || on_[link].empty()) continue;
         gather(link);
@@ -91,15 +106,73 @@ void SharedLinks::settle(Time now) {
     for (const Op link : shared_) link_seen_[link] = 0;
     shared_.clear();
     touched_.clear();
+    left_rate_ = kNoRate;
+    any_began_ = false;
 }
 
-// All links and flows that hang together with `link`, ascending.
+// The rate below which nothing can have changed: flows that ended had it or more, and links with
+// flows that began are full at it or above.
+void SharedLinks::find_floor() {
+    floor_ = left_rate_;
+    if (any_began_)
+        for (const Op link : touched_) floor_ = std::min(floor_, joining_level(link));
+    floor_ *= kBelow;
+}
+
+// The rate at which a link is full when flows that began rise with the others.
+double SharedLinks::joining_level(Op link) {
+    rates_.clear();
+    double open = 0, room = t_.capacity[link];
+    for (const Slot i : on_[link]) {
+        const double rate = state_[owner_[i]].rate;
+        if (rate > 0) {
+            rates_.emplace_back(rate, t_.weight[i]);
+            room -= rate * t_.weight[i];
+        } else {
+            open += t_.weight[i];
+        }
+    }
+    if (open == 0) return kNoRate;
+    std::make_heap(rates_.begin(), rates_.end());
+    while (!rates_.empty() && room < rates_.front().first * open) {
+        const auto [rate, weight] = rates_.front();
+        std::pop_heap(rates_.begin(), rates_.end());
+        rates_.pop_back();
+        room += rate * weight;
+        open += weight;
+    }
+    return std::max(room, 0.0) / open;
+}
+
+// The flows on a link are others now: so is what those that keep their rates leave of its weights.
+void SharedLinks::count_again(Op link) {
+    slots_.assign(on_[link].begin(), on_[link].end());
+    std::sort(slots_.begin(), slots_.end());
+    double weights = 0;
+    for (const Slot i : slots_) weights += t_.weight[i];
+    std::erase_if(slots_, [&](Slot i) { return !kept(owner_[i]); });
+    std::sort(slots_.begin(), slots_.end(), [&](Slot a, Slot b) {
+        return state_[owner_[a]].turn < state_[owner_[b]].turn;
+    });
+    for (const Slot i : slots_) after_[i].weights = weights -= t_.weight[i];
+}
+
+// All links and flows that hang together with `link`, ascending, without flows that keep their
+// rates; each link begins with what the last of those left of it.
 void SharedLinks::gather(Op link) {
     links_.assign(1, link);
     flows_.clear();
     link_seen_[link] = 1;
     for (std::size_t i = 0; i < links_.size(); ++i) {
-        for (const Op flow : on_[links_[i]]) {
+        const Op here = links_[i];
+        Slot last = -1;
+        std::int64_t turn = 0;
+        for (const Slot slot : on_[here]) {
+            const Op flow = owner_[slot];
+            if (kept(flow)) {
+                if (state_[flow].turn > turn) turn = state_[flow].turn, last = slot;
+                continue;
+            }
             if (flow_seen_[flow]) continue;
             flow_seen_[flow] = 1;
             flows_.push_back(flow);
@@ -110,21 +183,20 @@ void SharedLinks::gather(Op link) {
                 links_.push_back(next);
             }
         }
+        counted_[here] = last >= 0;
+        room_[here] = last < 0 ? t_.capacity[here] : after_[last].room;
+        weights_[here] = last < 0 ? 0 : after_[last].weights;
+        open_[here] = 0;
+        members_[here].clear();
     }
     std::sort(flows_.begin(), flows_.end());
 }
 
 void SharedLinks::share(Time now) {
-    for (const Op link : links_) {
-        room_[link] = t_.capacity[link];
-        weights_[link] = 0;
-        open_[link] = 0;
-        members_[link].clear();
-    }
     for (const Op flow : flows_) {
         settled_[flow] = 0;
         for (auto i = t_.link_ptr[flow]; i < t_.link_ptr[flow + 1]; ++i) {
-            weights_[t_.link[i]] += t_.weight[i];
+            if (!counted_[t_.link[i]]) weights_[t_.link[i]] += t_.weight[i];
             ++open_[t_.link[i]];
             members_[t_.link[i]].push_back(flow);
         }
@@ -149,12 +221,14 @@ void SharedLinks::share(Time now) {
             if (settled_[flow]) continue;
             settled_[flow] = 1;
             --left;
+            state_[flow].turn = ++turn_;
             set_rate(flow, least, now);
             for (auto i = t_.link_ptr[flow]; i < t_.link_ptr[flow + 1]; ++i) {
                 const Op link = t_.link[i];
                 room_[link] -= least * t_.weight[i];
                 weights_[link] -= t_.weight[i];
                 --open_[link];
+                after_[i] = {room_[link], weights_[link]};
             }
         }
     }

@@ -3,7 +3,9 @@
 // A flow has `size` bytes to send and crosses links with a weight each: at rate r it takes
 // r * weight of a link. Rates rise together until a link is full; its flows are then settled, and
 // the others rise on. Only flows that share links, directly or through others, with one that began
-// or ended are looked at again. A flow's owner ends `tail` ns after its last byte.
+// or ended are looked at again; of those only the ones above the rate at which that one joins or
+// left, since slower ones are settled before it matters. What each flow left of its links is kept,
+// so that settling goes on from there. A flow's owner ends `tail` ns after its last byte.
 #pragma once
 
 #include <queue>
@@ -48,10 +50,19 @@ class SharedLinks {
         double left = 0, rate = 0;
         Time since = 0, end = kNever;
         bool sending = false;
+        std::int64_t turn = 0;  // flows were settled in this order
     };
+    struct Left {  // of a link, once a flow on it was settled
+        double room = 0, weights = 0;
+    };
+    using Slot = std::int64_t;  // row of (flow, link) in the table
 
     void leave(Op flow);
     void touch(Op flow);
+    void find_floor();
+    double joining_level(Op link);
+    void count_again(Op link);
+    bool kept(Op flow) const { return state_[flow].rate > 0 && state_[flow].rate < floor_; }
     void gather(Op link);
     void share(Time now);
     double level(Op link) const;
@@ -60,11 +71,19 @@ class SharedLinks {
 
     const FlowTable& t_;
     std::vector<State> state_;
-    std::vector<std::vector<Op>> on_;        // link -> flows that send over it
-    std::vector<std::int64_t> place_;        // of each (flow, link) in on_
+    std::vector<Op> owner_;                  // flow of each slot
+    std::vector<std::vector<Slot>> on_;      // link -> slots of flows that send over it
+    std::vector<std::int64_t> place_;        // of each slot in on_
+    std::vector<Left> after_;                // of each slot
     std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
     std::vector<Op> touched_;                // links
-    std::vector<std::uint8_t> link_seen_, flow_seen_;
+    bool any_began_ = false;                 // at this instant
+    double left_rate_;                       // the lowest of flows that ended at this instant
+    double floor_ = 0;                       // flows of a lower rate keep it
+    std::int64_t turn_ = 0;
+    std::vector<std::pair<double, double>> rates_;  // (rate, weight) on the link at hand
+    std::vector<Slot> slots_;                // on the link at hand
+    std::vector<std::uint8_t> link_seen_, counted_, flow_seen_;
     std::vector<Op> links_, flows_;          // of the component at hand
     std::vector<Op> shared_;                 // links of all components of this settling
     std::vector<double> room_, weights_;     // of each link

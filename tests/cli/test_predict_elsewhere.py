@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from paceline.cli import main
+from paceline.cluster.files import device
+from paceline.cost.calibrate import Calibration, Overlap, Sweep
 from paceline.graph import (
     Collective,
     DepKind,
+    DeviceKind,
     DType,
     GraphBuilder,
     LaneKind,
@@ -100,3 +103,47 @@ def test_what_the_lab_cannot_change_is_not_verified(
     assert "--job" in capsys.readouterr().err
     assert main(["verify", run, "--cluster", cluster]) == 1
     assert "which command it was" in capsys.readouterr().err
+
+
+def test_a_calibration_file_slows_what_overlaps(
+    places: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """100 ms of kernels beside 80 ms of messages: at a half until the messages end, 160 + 20."""
+    made = GraphBuilder()
+    group, instance = made.group("0", [0, 1]), made.instance()
+    for rank in (0, 1):
+        card = made.device(f"gpu {rank}", kind=DeviceKind.GPU)
+        stream = made.lane(rank, "stream", kind=LaneKind.STREAM, device=card)
+        comm = made.lane(rank, "comm", kind=LaneKind.STREAM, device=card)
+        made.op("gemm", stream, 100_000_000)
+        made.op(
+            "all_reduce", comm, 1, kind=OpKind.COLLECTIVE, collective=Collective.ALL_REDUCE,
+            size_bytes=1_000_000, dtype=DType.FLOAT32, group=group, instance=instance,
+        )  # fmt: skip
+    save_graph(made.build(), tmp_path / "overlapping")
+    line = Sweep((1e6, 2e6, 4e6), (1e6, 2e6, 4e6))
+    file = tmp_path / "calibration.json"
+    Calibration("here", 2, 2, line, line, line, line, Overlap(2.0, 2.0)).save(file)
+    run = str(tmp_path / "overlapping")
+    alone = shown(capsys, run, "--cluster", places[1])
+    slowed = shown(capsys, run, "--cluster", places[1], "--calibration", str(file))
+    assert alone["step_ns"] == 100_000_000
+    assert slowed["step_ns"] == pytest.approx(180_000_000, rel=0.01)
+    assert main(["predict", run, "--calibration", str(file)]) == 1
+    assert "--cluster FILE" in capsys.readouterr().err
+
+
+def test_kernels_ask_for_the_gpu_that_they_were_recorded_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = GraphBuilder()
+    card = made.device("gpu", kind=DeviceKind.GPU)
+    made.op("gemm", made.lane(0, "stream", kind=LaneKind.STREAM, device=card), 1_000_000)
+    save_graph(made.build(), tmp_path / "run")
+    (tmp_path / "c.yaml").write_text("{hosts: 1, link: {rate: 1Gbps}}")
+    wanted = [str(tmp_path / "run"), "--cluster", str(tmp_path / "c.yaml"), "--device", "h100"]
+    assert main(["predict", *wanted]) == 1
+    assert "--recorded-device a100-80" in capsys.readouterr().err
+    found = shown(capsys, *wanted, "--recorded-device", "a100-80")
+    memory = device("a100-80").memory_bytes_per_s / device("h100").memory_bytes_per_s
+    assert found["step_ns"] == pytest.approx(1_000_000 * memory, rel=1e-5)

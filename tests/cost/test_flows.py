@@ -146,3 +146,22 @@ def test_no_link_carries_more_than_its_capacity(made: Messages) -> None:
             took_ns = course.end_ns[crossing].max() - course.start_ns[crossing].min()
             # Each end is rounded up to a whole nanosecond, so time is never short.
             assert carried <= capacity * took_ns * 1e-9 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_native_equals_plain_python_while_many_flows_share_one_network(seed: int) -> None:
+    """Each begin and end changes a few of some thirty rates; all others are carried over."""
+    net = Network(
+        parse(
+            "{hosts: 12, link: {rate: 8Gbps}, "
+            "topology: {kind: leaf-spine, hosts_per_leaf: 4, spines: 2, oversubscription: 3}}"
+        )
+    )
+    draw = np.random.default_rng(seed)
+    flows = []
+    for size in draw.exponential(1e6, 150):
+        a, b = draw.choice(12, 2, replace=False).tolist()
+        weights = draw.choice([1.0, 1.0, 0.7, 2.3], len(net.path(a, b)))
+        flows.append(Flow(size, dict(zip(net.path(a, b), weights.tolist()))))
+    release = np.cumsum(draw.exponential(60_000, 150)).astype(int).tolist()
+    ends(independent(flows, net.bytes_per_s.tolist(), release))

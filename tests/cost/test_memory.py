@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+from paceline.cluster import parse
 from paceline.cost.memory import (
     Peak,
     described_peak,
@@ -15,6 +17,7 @@ from paceline.cost.memory import (
     zero_sharded,
 )
 from paceline.errors import GraphError
+from paceline.graph.kinds import MemoryCategory
 from paceline.graph.transformer import (
     Degrees,
     Described,
@@ -22,7 +25,10 @@ from paceline.graph.transformer import (
     Schedule,
     Training,
     Transformer,
+    describe,
 )
+from paceline.graph.transformer.finish import stage_params
+from paceline.replay import replay
 
 GPT = Transformer(layers=8, hidden=64, heads=4, seq=32, vocab=128)
 
@@ -87,3 +93,40 @@ def test_batch_and_recomputation_change_activations_alone() -> None:
 def test_impossible_changes_are_refused(change: Callable[[Peak], Peak]) -> None:
     with pytest.raises(GraphError, match="give"):
         change(Peak(1, 1, 1, 1))
+
+
+def replayed_peaks(made: Described) -> list[int]:
+    """Peaks of the described graph's memory curves, stage by stage."""
+    cluster = parse("{hosts: {count: 8, device: a100-80}, link: {rate: 100Gbps}}")
+    timeline = replay(describe(made.model, made.degrees, made.training), cluster)
+    return [curve.peak_bytes for curve in timeline.memory]
+
+
+@pytest.mark.parametrize("schedule", list(Schedule))
+@pytest.mark.parametrize("recompute", list(Recompute))
+@pytest.mark.parametrize("stages", [1, 4])
+def test_the_memory_curve_of_a_described_job_peaks_where_the_formula_says(
+    schedule: Schedule, recompute: Recompute, stages: int
+) -> None:
+    chunks = 2 if schedule is Schedule.INTERLEAVED else 1
+    made = job(Degrees(pipeline=stages), schedule=schedule, recompute=recompute, chunks=chunks)
+    assert replayed_peaks(made) == [described_peak(made, stage).total for stage in range(stages)]
+
+
+@pytest.mark.parametrize("zero_stage", [0, 1, 2, 3])
+def test_zero_and_tensor_ranks_lower_the_curve_as_the_formula_says(zero_stage: int) -> None:
+    made = job(Degrees(data=4, tensor=2), zero_stage=zero_stage)
+    assert replayed_peaks(made) == [described_peak(made).total]
+
+
+def test_after_the_step_only_states_are_held() -> None:
+    made = job(Degrees(pipeline=2), recompute=Recompute.FULL)
+    memory = describe(made.model, made.degrees, made.training).graph.memory
+    states = np.isin(
+        memory.category,
+        (MemoryCategory.WEIGHTS, MemoryCategory.GRADIENTS, MemoryCategory.OPTIMIZER),
+    )
+    assert int(memory.delta_bytes[~states].sum()) == 0
+    assert int(memory.delta_bytes[states].sum()) == sum(
+        16 * stage_params(made, stage) for stage in range(2)
+    )

@@ -5,9 +5,17 @@ from dataclasses import replace
 import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link
+from paceline.cost.calibrate import Overlap
 from paceline.cost.retarget import Beat, BeatKind, Call, Job, Target
 from paceline.graph import Collective, DType, GraphBuilder, Phase
-from paceline.verify import Prediction, SharedMachine, predict, predict_in_place, tcp_share
+from paceline.verify import (
+    Prediction,
+    SharedMachine,
+    VerifyError,
+    predict,
+    predict_in_place,
+    tcp_share,
+)
 
 MS = 1_000_000
 JOB = Job(
@@ -83,3 +91,31 @@ def test_a_graph_of_any_kind_is_repriced_where_it_stands() -> None:
 def test_tcps_share_is_payload_over_frames_and_acknowledgements() -> None:
     assert tcp_share(4) == pytest.approx(1448 / 1530.5)
     assert tcp_share(1) < tcp_share(4) < 1448 / 1514
+
+
+def overlapped() -> Job:
+    """100 ms of communication beside 40 ms of backward work."""
+    row = (
+        Beat(BeatKind.CALL, 0),
+        Beat(BeatKind.WORK, Phase.BACKWARD, 40 * MS),
+        Beat(BeatKind.WAIT, 0),
+    )
+    return Job((row, row), JOB.calls, JOB.parameters, JOB.buckets)
+
+
+def test_calibrated_overlap_slows_what_runs_together() -> None:
+    """Work at half its rate takes 80 ms; communication, at half for as long, 140 ms."""
+    alone = predict(overlapped(), cluster())
+    slowed = predict(overlapped(), cluster(), overlap=Overlap(compute=2.0, communication=2.0))
+    assert slowed.step_ns == pytest.approx(alone.step_ns + 40 * MS, rel=0.01)
+    assert slowed.by_class["backward"] == pytest.approx(80 * MS, rel=0.01)
+
+
+def test_shared_cores_and_calibrated_overlap_are_not_counted_twice() -> None:
+    with pytest.raises(VerifyError, match="not both"):
+        predict(
+            JOB,
+            cluster(),
+            machine=SharedMachine(2.0),
+            overlap=Overlap(compute=1.2, communication=1),
+        )

@@ -263,4 +263,4 @@ if __name__ == "__main__":
     )
     {c.__name__: c for c in CASES}[case](rank, ranks, folder)
     dist.barrier()
-    dist.destroy_process_group()
+    os._exit(0)  # an orderly end now and then meets an abort in gloo's own threads

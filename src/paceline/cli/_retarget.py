@@ -1,7 +1,7 @@
 """Options that carry a recording over to another cluster. Not a command.
 
 Shared by `predict` and `verify`: --cluster, --set, --workers, --bucket-mb, --batch, --device,
---exchange, --cores.
+--exchange, --cores, --calibration.
 """
 
 import argparse
@@ -13,7 +13,8 @@ from paceline.cli._arguments import count
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
-    from paceline.cluster import Cluster
+    from paceline.cluster import Cluster, Device
+    from paceline.cost.calibrate import Calibration
     from paceline.cost.retarget import Target
     from paceline.graph import Graph
     from paceline.verify import Prediction, SharedMachine
@@ -33,6 +34,8 @@ class Wanted:
     cluster: "Cluster"
     target: "Target"
     machine: "SharedMachine | None" = None  # its cores are shared by all workers, as in the lab
+    recorded_on: "Device | None" = None  # of recorded kernels, where another device is asked for
+    calibration: "Calibration | None" = None
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -51,19 +54,23 @@ def add_target(parser: argparse.ArgumentParser) -> None:
                        default="all-reduce", help="how gradients are shared")  # fmt: skip
     group.add_argument("--cores", type=float, default=0.0, metavar="N",
                        help="all workers share N cores of one machine, as in the lab")  # fmt: skip
+    group.add_argument("--calibration", type=Path, metavar="FILE",
+                       help="price by what `paceline calibrate --out FILE` measured")  # fmt: skip
     group.add_argument("--cpu-ns-per-byte", type=float, metavar="NS",
                        help="processor time of a byte sent (paceline lab calibrate)")  # fmt: skip
 
 
 def asked(options: argparse.Namespace) -> bool:
     """Whether any option asks for another cluster."""
-    named = (options.cluster, options.set, options.workers, options.bucket_mb, options.device)
+    named = (options.cluster, options.set, options.workers, options.bucket_mb, options.device,
+             options.calibration)  # fmt: skip
     return any(named) or options.batch != 1.0 or options.exchange != "all-reduce"
 
 
 def wanted(options: argparse.Namespace, graph: "Graph") -> Wanted:
     from paceline.cluster import load, with_settings
     from paceline.cluster.files import device
+    from paceline.cost import calibrate
     from paceline.cost.retarget import Exchange, Target
 
     if not options.cluster:
@@ -76,16 +83,18 @@ def wanted(options: argparse.Namespace, graph: "Graph") -> Wanted:
         chosen = device(options.device)
         hosts = tuple(replace(host, device=chosen) for host in cluster.hosts)
         cluster = replace(cluster, hosts=hosts)
+    recorded_on = _recorded_on(options, graph)
     target = Target(
         workers=options.workers or 0,
         bucket_bytes=round((options.bucket_mb or 0) * MIB),
         batch=options.batch,
-        compute=_factor(options),
+        compute=1.0 if recorded_on else _factor(options),
         exchange=Exchange(options.exchange),
     )
     if options.cores:
         cluster = over_tcp(cluster)
-    return Wanted(graph, cluster, target, _machine(options))
+    calibration = calibrate.load(options.calibration) if options.calibration else None
+    return Wanted(graph, cluster, target, _machine(options), recorded_on, calibration)
 
 
 def over_tcp(cluster: "Cluster") -> "Cluster":
@@ -111,10 +120,13 @@ def read_recording(path: str) -> "Graph":
 
 def predicted(asked_for: Wanted) -> "Prediction":
     """Put the job together anew where its parts change; else price the graph where it stands."""
+    from paceline.cost import Rates
     from paceline.cost.retarget import Exchange, RetargetError, read_job
     from paceline.verify import predict, predict_in_place
 
     target, graph, machine = asked_for.target, asked_for.graph, asked_for.machine
+    made = asked_for.calibration
+    rates, overlap = (made.rates(), made.overlap) if made else (None, None)
     rebuilt = (
         target.workers not in (0, len(graph.ranks))
         or target.bucket_bytes > 0
@@ -123,11 +135,17 @@ def predicted(asked_for: Wanted) -> "Prediction":
         or machine is not None
     )
     try:
-        return predict(read_job(graph), asked_for.cluster, target, machine=machine)
+        job = read_job(graph)
+        return predict(
+            job, asked_for.cluster, target, machine=machine, rates=rates, overlap=overlap
+        )
     except RetargetError:
         if rebuilt:
             raise
-        return predict_in_place(graph, asked_for.cluster, compute=target.compute)
+        rates = replace(rates or Rates(), recorded_on=asked_for.recorded_on)
+        return predict_in_place(
+            graph, asked_for.cluster, compute=target.compute, rates=rates, overlap=overlap
+        )
 
 
 def prediction_data(found: "Prediction") -> dict[str, Any]:
@@ -162,6 +180,22 @@ def _machine(options: argparse.Namespace) -> "SharedMachine | None":
     machine = SharedMachine(options.cores)
     cost = options.cpu_ns_per_byte
     return machine if cost is None else replace(machine, cpu_ns_per_byte=cost)
+
+
+def _recorded_on(options: argparse.Namespace, graph: "Graph") -> "Device | None":
+    """The GPU that recorded kernels ran on, where they are to run on another device."""
+    from paceline.cluster.files import device
+    from paceline.graph import DeviceKind, LaneKind
+
+    if not options.device or not (graph.lanes.kind == LaneKind.STREAM).any():
+        return None
+    origin = device(options.recorded_device)
+    if origin.kind is not DeviceKind.GPU:
+        raise OptionError(
+            f"the recording has kernels of a GPU, but --recorded-device is {origin.name}, "
+            "a processor; name the GPU that it was recorded on, such as --recorded-device a100-80"
+        )
+    return origin
 
 
 def _factor(options: argparse.Namespace) -> float:

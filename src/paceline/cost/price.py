@@ -1,7 +1,8 @@
 """`price`: a graph whose durations fit a cluster.
 
-Unpriced ops get a duration, communication gets a new one, recorded compute keeps its time. Rank r
-runs on worker r. `prices` gives the same as columns, each with an interval and what it rests on.
+Unpriced ops get a duration, communication gets a new one, recorded compute keeps its time, or is
+scaled where `Rates.recorded_on` says that it ran on another device. Rank r runs on worker r.
+`prices` gives the same as columns, each with an interval and what it rests on.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from paceline.cluster import Cluster, Device, Network
 from paceline.cost.basis import SPREAD, Basis, Price
 from paceline.cost.calls import TALK, Calls, calls_of
 from paceline.cost.collectives import choose, closed_ns
-from paceline.cost.compute import Efficiency, roofline_ns
+from paceline.cost.compute import Efficiency, roofline_ns, wave_scaled_ns
 from paceline.cost.errors import CostError
 from paceline.cost.flows import flows_ns
 from paceline.cost.rates import Fidelity, Rates
@@ -48,20 +49,24 @@ class Prices:
         )
 
 
-def price(graph: Graph, cluster: Cluster, rates: Rates | None = None) -> Graph:
-    """The graph with durations for this cluster."""
+def price(graph: Graph, cluster: Cluster | Network, rates: Rates | None = None) -> Graph:
+    """The graph with durations for this cluster. Given as a network, its routes are kept."""
     found = prices(graph, cluster, rates)
     return replace(graph, ops=replace(graph.ops, dur_ns=found.dur_ns))
 
 
-def prices(graph: Graph, cluster: Cluster, rates: Rates | None = None) -> Prices:
+def prices(graph: Graph, cluster: Cluster | Network, rates: Rates | None = None) -> Prices:
     """Durations, intervals and reasons for every op."""
     rates = rates or Rates()
+    network = cluster if isinstance(cluster, Network) else Network(cluster)
+    cluster = network.cluster
     cluster.require(int(graph.meta.get("world_size", 0)) or max(graph.ranks, default=-1) + 1)
     dur = graph.ops.dur_ns.astype(np.float64)
     basis = np.full(len(graph), Basis.RECORDED, np.uint8)
     _price_compute(graph, cluster, rates, dur, basis)
-    _price_communication(graph, cluster, rates, dur, basis)
+    if rates.recorded_on is not None:
+        _scale_recorded(graph, cluster, rates.recorded_on, dur, basis)
+    _price_communication(graph, network, rates, dur, basis)
     spread = np.array([SPREAD[b] for b in Basis])[basis]
     return Prices(_ns(dur), _ns(dur / (1 + spread)), _ns(dur * (1 + spread)), basis)
 
@@ -72,19 +77,44 @@ def _price_compute(
     """Fill in unpriced ops that are no communication, one kind of device at a time."""
     ops = graph.ops
     rows = np.flatnonzero((ops.dur_ns == UNPRICED) & ~_TALKS[ops.kind])
-    lanes = graph.lanes.rank.tolist()  # few lanes, many ops: devices are looked up by lane
-    devices = {rank: cluster.device_of(rank) for rank in set(lanes)} if len(rows) else {}
-    distinct = list(dict.fromkeys(devices.values()))
-    device_of = np.array([distinct.index(devices[rank]) for rank in lanes if devices], np.int64)
-    on = device_of[ops.lane[rows]]
-    for index, device in enumerate(distinct):
-        known, mine = rates.of(device.name, device.kind), rows[on == index]
+    for device, mine in _by_device(graph, cluster, rows):
+        known = rates.of(device.name, device.kind)
         kind = ops.kind[mine]
         dur[mine[kind == OpKind.MARKER]] = 0
         dur[mine[_LAUNCHES[kind]]] = known.launch_ns
         _price_work(graph, device, known, mine[~_LAUNCHES[kind] & (kind != OpKind.MARKER)], dur)
         basis[mine] = known.basis
     _price_measured(graph, rates, rows, dur, basis)
+
+
+def _by_device(graph: Graph, cluster: Cluster, rows: Rows) -> list[tuple[Device, Rows]]:
+    """Rows apart by the device they run on; few lanes, many ops: it is looked up by lane."""
+    if not len(rows):
+        return []
+    lanes = graph.lanes.rank.tolist()
+    devices = {rank: cluster.device_of(rank) for rank in set(lanes)}
+    distinct = list(dict.fromkeys(devices.values()))
+    on = np.array([distinct.index(devices[rank]) for rank in lanes])[graph.ops.lane[rows]]
+    return [(device, rows[on == index]) for index, device in enumerate(distinct)]
+
+
+def _scale_recorded(
+    graph: Graph, cluster: Cluster, origin: Device, dur: NDArray[np.float64], basis: UInt8
+) -> None:
+    """Carry kernels over from the device that they were recorded on, by wave scaling."""
+    ops = graph.ops
+    kinds = np.array([device.kind for device in graph.devices] or [origin.kind], np.uint8)
+    alike = kinds[graph.lanes.device[ops.lane]] == origin.kind  # a GPU's kernels, not its host's
+    rows = np.flatnonzero((ops.kind == OpKind.COMPUTE) & (ops.dur_ns > 0) & alike)
+    for device, mine in _by_device(graph, cluster, rows):
+        if device == origin:
+            continue
+        for dtype in np.unique(ops.dtype[mine]):
+            k = mine[ops.dtype[mine] == dtype]
+            dur[k] = wave_scaled_ns(
+                ops.dur_ns[k], ops.flops[k], ops.size_bytes[k], DType(dtype), origin, device
+            )
+        basis[mine] = Basis.SCALED
 
 
 def _price_measured(
@@ -111,10 +141,10 @@ def _price_work(
 
 
 def _price_communication(
-    graph: Graph, cluster: Cluster, rates: Rates, dur: NDArray[np.float64], basis: UInt8
+    graph: Graph, network: Network, rates: Rates, dur: NDArray[np.float64], basis: UInt8
 ) -> None:
     """Price each distinct call once. A lone member's call takes no time."""
-    network, calls = Network(cluster), calls_of(graph)
+    calls = calls_of(graph)
     found = [_call(graph, network, rates, calls, call) for call in range(len(calls.group))]
     times, reasons = zip(*found) if found else ((), ())
     dur[calls.rows] = np.array(times, np.float64)[calls.which]

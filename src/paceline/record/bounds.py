@@ -170,7 +170,7 @@ def _rows(number: int, trace: Trace, keys: dict[tuple[object, ...], int]) -> lis
     told, events = trace.collectives, trace.events
     seen: dict[tuple[object, ...], int] = {}
     rows: list[tuple[int, ...]] = []
-    shown = told.event != NONE
+    shown = (told.event != NONE) & ~told.peerless
     order = np.argsort(events.start_ns[np.maximum(told.event, 0)], kind="stable")
     for row in order[shown[order]].tolist():
         event = int(told.event[row])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from paceline.cost.calibrate import Overlap
 from paceline.errors import ReplayError
 from paceline.graph import NONE, Graph, OpKind
 from paceline.graph.graph import Int64, UInt8
@@ -49,6 +50,13 @@ class Contention:
     @staticmethod
     def everywhere(graph: Graph, *, compute: float, communication: float) -> "Contention":
         return Contention((Slowdown(compute, communication),) * len(graph.devices))
+
+    @staticmethod
+    def calibrated(graph: Graph, overlap: Overlap) -> "Contention":
+        """What `paceline calibrate` measured, on every device."""
+        return Contention.everywhere(
+            graph, compute=overlap.compute, communication=overlap.communication
+        )
 
     def speeds(self) -> Int64:
         """Units a ns, a row a device: of compute and of communication while both run."""

@@ -7,11 +7,12 @@ import numpy as np
 
 from paceline.cluster import Cluster
 from paceline.cost import GLOO, Basis, Prices, Rates, prices
+from paceline.cost.calibrate import Overlap
 from paceline.cost.retarget import Beat, BeatKind, Job, Target, emit
 from paceline.errors import PacelineError
-from paceline.graph import Collective, Graph, OpKind, Phase
+from paceline.graph import UNPRICED, Collective, Graph, OpKind, Phase
 from paceline.graph.graph import Bool, Int64
-from paceline.replay import Timeline, replay
+from paceline.replay import Contention, Timeline, replay
 from paceline.replay.cores import Cores, replay_on_cores
 
 LAB_LIBRARY = replace(GLOO, call_ns=150_000.0, message_ns=60_000.0, basis=Basis.FITTED)
@@ -69,8 +70,15 @@ def predict(
     *,
     machine: SharedMachine | None = None,
     rates: Rates | None = None,
+    overlap: Overlap | None = None,
 ) -> Prediction:
-    """The step of a recorded job on a cluster. With `machine` its cores are shared by all."""
+    """The step of a recorded job on a cluster. With `machine` its cores are shared by all; else
+    compute and communication that overlap slow each other by `overlap`."""
+    if machine is not None and overlap is not None:
+        raise VerifyError(
+            "cores shared by all workers already slow compute and communication that overlap; "
+            "give the machine's cores or a calibrated overlap, not both"
+        )
     target = target or Target()
     workers = target.workers or len(job.workers)
     job = anchored(job)
@@ -81,10 +89,10 @@ def predict(
     found = prices(graph, cluster, rates)
     spread = _work_spread(job)
     low, high = (
-        _step_ns(_run(graph, durations, workers, machine))
+        _step_ns(_run(graph, durations, workers, machine, overlap))
         for durations in (_low(graph, found, spread), _high(graph, found, spread))
     )
-    timeline = _run(graph, found.dur_ns, workers, machine)
+    timeline = _run(graph, found.dur_ns, workers, machine, overlap)
     return Prediction(
         step_ns=_step_ns(timeline),
         low_ns=low,
@@ -117,16 +125,23 @@ def anchored(job: Job) -> Job:
 
 
 def predict_in_place(
-    graph: Graph, cluster: Cluster, *, compute: float = 1.0, rates: Rates | None = None
+    graph: Graph,
+    cluster: Cluster,
+    *,
+    compute: float = 1.0,
+    rates: Rates | None = None,
+    overlap: Overlap | None = None,
 ) -> Prediction:
     """The recorded graph itself on another cluster or device: for jobs of any parallelism, whose
     workers and buckets stay as they are."""
+    contention = Contention.calibrated(graph, overlap) if overlap else None
     dur = graph.ops.dur_ns.copy()
     work = is_work(graph) & (dur > 0)
     dur[work] = np.rint(dur[work] * compute)
     found = prices(replace(graph, ops=replace(graph.ops, dur_ns=dur)), cluster, rates)
     middle, low, high = (
-        replay(graph, prices=durations) for durations in (found.dur_ns, found.low_ns, found.high_ns)
+        replay(graph, prices=durations, contention=contention)
+        for durations in (found.dur_ns, found.low_ns, found.high_ns)
     )
     return Prediction(
         step_ns=_step_ns(middle),
@@ -134,7 +149,7 @@ def predict_in_place(
         high_ns=_step_ns(high),
         by_class=by_class(middle),
         rests_on=_reasons(graph, found, Target(compute=compute)),
-        workers=len(graph.ranks),
+        workers=int(graph.meta.get("world_size", 0)) or len(graph.ranks),
     )
 
 
@@ -161,9 +176,16 @@ def is_work(graph: Graph) -> Bool:
     return np.isin(graph.ops.kind, (OpKind.COMPUTE, OpKind.HOST))
 
 
-def _run(graph: Graph, dur_ns: Int64, workers: int, machine: SharedMachine | None) -> Timeline:
+def _run(
+    graph: Graph,
+    dur_ns: Int64,
+    workers: int,
+    machine: SharedMachine | None,
+    overlap: Overlap | None,
+) -> Timeline:
     if machine is None:
-        return replay(graph, prices=dur_ns)
+        contention = Contention.calibrated(graph, overlap) if overlap else None
+        return replay(graph, prices=dur_ns, contention=contention)
     cores = Cores.one_machine(workers, machine.cores)
     return replay_on_cores(graph, cores, _cpu_ns(graph, workers, machine), prices=dur_ns)
 
@@ -219,6 +241,11 @@ def _reasons(graph: Graph, found: Prices, target: Target) -> tuple[str, ...]:
     said = ["work: recorded, median of the recorded steps"]
     if target.compute != 1 or target.batch != 1:
         said = [f"work: recorded, times {target.compute * target.batch:.3g} (datasheet, linear)"]
+    if (graph.ops.dur_ns[is_work(graph)] == UNPRICED).any():
+        work = sorted(set(found.basis[is_work(graph)].tolist()))
+        said = [f"work: {', '.join(Basis(basis).name.lower() for basis in work)}"]
+    if Basis.SCALED in found.basis[~talks]:
+        said = ["kernels: recorded on another device, by wave scaling (Habitat)"]
     for basis in sorted(set(found.basis[talks].tolist())):
         said.append(f"communication: {Basis(basis).name.lower()}")
     return tuple(said)

@@ -13,11 +13,12 @@ import numpy as np
 
 from paceline.graph.folding import FoldedGraph
 from paceline.graph.graph import Graph
-from paceline.graph.kinds import NONE, Collective, DepKind, OpKind, Phase
+from paceline.graph.kinds import NONE, Collective, DepKind, MemoryCategory, OpKind, Phase
 from paceline.graph.transformer.description import Degrees, Described, Training, Transformer
 from paceline.graph.transformer.finish import finish_rows, layer_gradients, layer_weights
 from paceline.graph.transformer.kernels import Axis, Kernel, Kernels
 from paceline.graph.transformer.layout import Lane, Layout
+from paceline.graph.transformer.memory import Event, layer_events, stage_states
 from paceline.graph.transformer.rows import Row, Rows, Template
 from paceline.graph.transformer.schedules import Block, Pass, order
 
@@ -76,16 +77,25 @@ class _Assembly:
         blocks = order(
             training.schedule, stage, self.layout.stages, self.job.microbatches, training.chunks
         )
+        self._states(stage)
         reducing = _last_gradients(blocks) if training.overlap_gradients else set()
         for block in blocks:
             last = self._block(stage, block, last, reduces=block in reducing)
         self._finish(stage, last)
+
+    def _states(self, stage: int) -> None:
+        """Weights, gradients and optimizer state, held from the stage's first op on."""
+        states, first = stage_states(self.job, stage), self.rows.count
+        self.rows.hold(first, stage, states.weights, MemoryCategory.WEIGHTS)
+        self.rows.hold(first, stage, states.gradients, MemoryCategory.GRADIENTS)
+        self.rows.hold(first, stage, states.optimizer, MemoryCategory.OPTIMIZER)
 
     def graph(self) -> Graph:
         layout, d = self.layout, self.job.degrees
         return Graph(
             ops=self.rows.ops(),
             deps=self.rows.deps(),
+            memory=self.rows.memory(),
             lanes=layout.lanes(),
             devices=layout.devices(),
             groups=layout.groups(),
@@ -104,7 +114,9 @@ class _Assembly:
         made = self.templates.get(shape)
         if made is None:
             made = self.templates[shape] = self._template(shape)
-        first = self.rows.stamp(made, self.layout.rank(stage), self.layout.lane(stage, Lane(0)))
+        first = self.rows.stamp(
+            made, self.layout.rank(stage), self.layout.lane(stage, Lane(0)), stage
+        )
         wait = first + (shape.receives != NONE)
         if previous != NONE:
             self.rows.link(wait, previous, DepKind.WAIT)
@@ -144,6 +156,7 @@ class _Assembly:
     def _template(self, shape: _Shape) -> Template:
         rows: list[Row] = []
         links: list[tuple[int, int, DepKind]] = []
+        memory: list[Event] = []
         phase = _PHASE[shape.work]
         if shape.receives != NONE:
             rows.append(self._message(shape, received=True))
@@ -151,12 +164,15 @@ class _Assembly:
         if shape.receives != NONE:
             links.append((1, 0, DepKind.WAIT))
         for kernels in self._parts(shape):
+            before = len(rows)
             self._layer(shape, kernels, rows, links)
+            on = [i for i in range(before, len(rows)) if rows[i].lane == Lane.STREAM]
+            memory += layer_events(self.job, shape.work, on[0], on[-1])
         if shape.sends != NONE:
             end = max(i for i, row in enumerate(rows) if row.lane == Lane.STREAM)
             rows.append(self._message(shape, received=False))
             links.append((len(rows) - 1, end, DepKind.MESSAGE))
-        return self.rows.template(rows, links)
+        return self.rows.template(rows, links, memory)
 
     def _layer(
         self,
@@ -239,6 +255,7 @@ class _Assembly:
             self.rows.template(rows, links),
             self.layout.rank(stage),
             self.layout.lane(stage, Lane(0)),
+            stage,
         )
         self.rows.link(first, last, DepKind.WAIT)
         for row in joined:

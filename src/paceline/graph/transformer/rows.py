@@ -11,8 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.graph.graph import Dependencies, OpColumns
-from paceline.graph.kinds import NONE, UNPRICED, Collective, DepKind, DType, OpKind, Phase
+from paceline.graph.graph import Dependencies, MemoryEvents, OpColumns
+from paceline.graph.kinds import (
+    NONE,
+    UNPRICED,
+    Collective,
+    DepKind,
+    DType,
+    MemoryCategory,
+    OpKind,
+    Phase,
+)
 
 _COLUMNS = ("lane", "kind", "size_bytes", "flops", "group", "collective", "dtype", "name", "phase")
 
@@ -34,10 +43,12 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """Columns of one block, and its inner links (op, src, kind) as row numbers."""
+    """Columns of one block, its inner links (op, src, kind) as row numbers, and its memory events
+    (row, bytes, category, at the end)."""
 
     columns: Mapping[str, NDArray[np.int64]]
     links: NDArray[np.int64]
+    memory: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.columns["lane"])
@@ -53,18 +64,28 @@ class Rows:
         self._links: list[NDArray[np.int64]] = []
         self._more: list[tuple[int, int, int]] = []
         self._instances: list[tuple[int, int]] = []
+        self._memory: list[NDArray[np.int64]] = []  # (op, bytes, category, at the end, device)
         self.count = 0
 
-    def template(self, rows: Sequence[Row], links: Iterable[tuple[int, int, DepKind]]) -> Template:
+    def template(
+        self,
+        rows: Sequence[Row],
+        links: Iterable[tuple[int, int, DepKind]],
+        memory: Sequence[tuple[int, int, int, bool]] = (),
+    ) -> Template:
         columns = {
             name: np.array([getattr(row, name) for row in rows], np.int64)
             for name in _COLUMNS
             if name != "name"
         }
         columns["name"] = np.array([self.intern(row.name) for row in rows], np.int64)
-        return Template(columns, np.array(list(links), np.int64).reshape(-1, 3))
+        return Template(
+            columns,
+            np.array(list(links), np.int64).reshape(-1, 3),
+            np.array(memory, np.int64).reshape(-1, 4),
+        )
 
-    def stamp(self, made: Template, rank: int, first_lane: int) -> int:
+    def stamp(self, made: Template, rank: int, first_lane: int, device: int) -> int:
         """Add a template's ops; returns the id of the first."""
         first = self.count
         for name, part in self._parts.items():
@@ -73,6 +94,9 @@ class Rows:
         self._ranks.append((rank, len(made)))
         if len(made.links):
             self._links.append(made.links + np.array([first, first, 0]))
+        if len(made.memory):
+            events = np.insert(made.memory, 4, device, axis=1)
+            self._memory.append(events + np.array([first, 0, 0, 0, 0]))
         self.count += len(made)
         return first
 
@@ -81,6 +105,10 @@ class Rows:
 
     def join(self, op: int, instance: int) -> None:
         self._instances.append((op, instance))
+
+    def hold(self, op: int, device: int, size_bytes: int, category: MemoryCategory) -> None:
+        """What a device holds from the start of an op on."""
+        self._memory.append(np.array([[op, size_bytes, category, 0, device]], np.int64))
 
     def intern(self, text: str) -> int:
         return self._names.setdefault(text, len(self._names))
@@ -114,6 +142,20 @@ class Rows:
             tensor=np.full(count, NONE, np.int32),
             priority=np.zeros(count, np.int32),
             step=np.zeros(count, np.int32),
+        )
+
+    def memory(self) -> MemoryEvents:
+        """Events of all ops, by op."""
+        if not self._memory:
+            return MemoryEvents.none()
+        table = np.concatenate(self._memory)
+        table = table[np.argsort(table[:, 0], kind="stable")]
+        return MemoryEvents(
+            op=table[:, 0].astype(np.int32),
+            device=table[:, 4].astype(np.int32),
+            delta_bytes=table[:, 1].copy(),
+            category=table[:, 2].astype(np.uint8),
+            at_end=table[:, 3].astype(np.bool_),
         )
 
     def deps(self) -> Dependencies:
