@@ -348,8 +348,15 @@ def _trained(
     part, microbatches, rows = cut(classifier(seed), 2)[seat.stage], 4, 32
     data: Data = Shuffled(images, labels, rows, seed)
     made = torch.optim.Adam(part.parameters(), lr=1e-3)
-    worker = Worker(Job(schedule, microbatches), seat, Part(part, loss), made, data)
-    worker.train(epochs * len(images) // (rows * microbatches))
+    batches = epochs * len(images) // (rows * microbatches)
+    rate = torch.optim.lr_scheduler.LambdaLR(made, lambda batch: 1 - batch / batches)
+
+    def watch(task: Task) -> None:
+        if task.work is Work.UPDATE:
+            rate.step()
+
+    worker = Worker(Job(schedule, microbatches), seat, Part(part, loss), made, data, watch=watch)
+    worker.train(batches)
     return [p.detach().numpy() for p in part.parameters()]
 
 
