@@ -163,7 +163,7 @@ def _measure(parts: list[nn.Sequential], i: int, rows: int, versions: int) -> St
     )  # fmt: skip
 
 
-def _cores(workers: int, rows: int, turns: int = 24) -> float:
+def _cores(workers: int, rows: int, turns: int = 16) -> float:
     """How many cores so many stages really share: the work of all over the time until the last is
     done. Alone and together in turn, so that a disturbance from outside meets both alike."""
     gate = fork.Barrier(workers)
@@ -185,7 +185,7 @@ def _cores(workers: int, rows: int, turns: int = 24) -> float:
     return workers * min(1.0, undisturbed(alone) / undisturbed(together))
 
 
-def _added(workers: int, rows: int, turns: int = 24) -> float:
+def _added(workers: int, rows: int, turns: int = 16) -> float:
     """ns of work that a message adds at either end while all stages work: passes beside one message
     sent and one received each, less passes without, until the last stage is done."""
 
