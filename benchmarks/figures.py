@@ -120,7 +120,7 @@ ACCURACY = Table(
                  "dPRO mostly under 5 % by its account, 14 % in a re-run; Lumos 3.3 %"),
         *_errors("step, other link rates and worker counts", "accuracy/retarget", 0.03, 0.08,
                  "Lumos 4.2 %, Daydream about 10 %, SimAI 1.9 %"),
-        _at_most("all-reduce on A100 and V100, mean", "accuracy/collectives", "mean_error",
+        _at_most("all-reduce on A100, mean", "accuracy/collectives", "mean_error",
                  0.02, _percent),
         _at_most("Megatron on A100, one node, mean", "accuracy/megatron", "single_mape",
                  0.15, _percent, "vTrain, with a profile of that machine, 8.37 %"),

@@ -179,6 +179,39 @@ int64_t decimal(std::string_view text, int digits) {
     return negative ? -value : value;
 }
 
+// Whether a number's whole part is at most `limit` in size; numbers beyond are the plain scan's to judge.
+bool at_most(std::string_view text, uint64_t limit) {
+    uint64_t whole = 0;
+    bool fraction = false;
+    const std::size_t first = !text.empty() && text[0] == '-';
+    for (std::size_t i = first; i < text.size(); ++i) {
+        if ((text[i] | 0x20) == 'e')
+            return std::fabs(std::strtod(std::string(text).c_str(), nullptr)) < static_cast<double>(limit);
+        if (text[i] == '.') fraction = true;
+        if (fraction) continue;
+        if (i - first >= 19) return false;
+        whole = whole * 10 + static_cast<uint64_t>(text[i] - '0');
+    }
+    return whole <= limit;
+}
+
+bool is_number(const Value& value) {
+    return value.given && !value.quoted;
+}
+
+bool fits(const Value& value) {
+    return !is_number(value) || at_most(value.text, INT64_MAX);
+}
+
+bool is_moment(const Value& value) {
+    return !is_number(value) || at_most(value.text, kLatestMicroseconds);
+}
+
+// Numbers from kTextBase down stand for text.
+bool is_place(const Value& value) {
+    return fits(value) && (!is_number(value) || value.text[0] != '-' || decimal(value.text, 0) > kTextBase);
+}
+
 int64_t whole_number(const Value& value) {
     return value.given && !value.quoted ? decimal(value.text, 0) : kAbsent;
 }
@@ -262,6 +295,20 @@ Value* slot(Event& event, std::string_view key) {
     }
 }
 
+bool holds(const Args& args) {
+    for (const Value* value : {&args.correlation, &args.external, &args.sequence, &args.fwd_thread,
+                               &args.record, &args.size, &args.memory, &args.address,
+                               &args.device_type, &args.device_id, &args.stream})
+        if (!fits(*value)) return false;
+    return true;
+}
+
+// Whether every number that is read fits its column.
+bool holds(const Event& event) {
+    return is_place(event.pid) && is_place(event.tid) && is_moment(event.ts) &&
+           is_moment(event.dur) && fits(event.id) && holds(event.arg);
+}
+
 bool starts_with(std::string_view text, std::string_view prefix) {
     return text.substr(0, prefix.size()) == prefix;
 }
@@ -330,6 +377,11 @@ void KinetoScan::run(bool last) {
             continue;
         }
         const std::size_t from = static_cast<std::size_t>(begin - buffer_.data());
+        if (result == Result::kBeyond) {
+            done_ = static_cast<std::size_t>(at - buffer_.data());
+            damaged.push_back(buffer_.substr(from, done_ - from));
+            continue;
+        }
         if (result == Result::kMore && !last) {
             if (buffer_.size() - from < (1u << 22)) return;  // wait for the rest of the event
         }
@@ -394,6 +446,7 @@ KinetoScan::Result KinetoScan::event(const char*& at, const char* end) {
         return value ? take_value(a, e, *value) : skip_value(a, e);
     });
     if (s != Step::kOk) return s == Step::kMore ? Result::kMore : Result::kBad;
+    if (!holds(found)) return Result::kBeyond;
     const auto number = [this](const Value& value) {
         if (!value.given) return int64_t{0};
         return value.quoted ? kTextBase - intern(value.text) : decimal(value.text, 0);

@@ -14,6 +14,7 @@ namespace paceline {
 
 inline constexpr int64_t kAbsent = -1;
 inline constexpr int64_t kTextBase = -(int64_t{1} << 40);
+inline constexpr uint64_t kLatestMicroseconds = (uint64_t{1} << 61) / 1000;
 
 // Columns in the order of the Python dataclasses of the same names.
 struct ScanRanges {
@@ -46,14 +47,14 @@ public:
     ScanMemory memory;
     std::vector<std::pair<int64_t, std::string>> details;  // row of ranges -> its args
     std::vector<std::string> metadata;                     // whole M events
-    std::vector<std::string> damaged;                      // text of events that are no JSON
+    std::vector<std::string> damaged;                      // text of events that are no JSON, or hold numbers too large
     std::string header;                                    // the document without its events
     std::vector<std::string> names() const;                // raw JSON text, still escaped
     bool whole = false;
 
 private:
     enum class Where { kBefore, kEvents, kAfter };
-    enum class Result { kDone, kMore, kBad };
+    enum class Result { kDone, kMore, kBad, kBeyond };
 
     void run(bool last);
     bool open_events();

@@ -16,7 +16,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
-
 from paceline.place.hardware import (
     BERT_LARGE,
     DESIGNS,

@@ -15,15 +15,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks import measure
+from paceline.place.operators import Limits, problem_json, read_problem
+from paceline.place.operators.latency import starts
+from paceline.place.operators.schedule import of_split
+from paceline.place.operators.synthetic import branching
+
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks import measure  # noqa: E402
-from paceline.place.operators import Limits, problem_json, read_problem  # noqa: E402
-from paceline.place.operators.latency import starts  # noqa: E402
-from paceline.place.operators.schedule import of_split  # noqa: E402
-from paceline.place.operators.synthetic import branching  # noqa: E402
-
 SHARED = Path(os.environ.get("PACELINE_SHARED", ROOT.parent / "shared")) / "data" / "placement"
 BRANCHES, BLOCKS = (7, 7, 7, 7), 9
 

@@ -12,7 +12,7 @@ import pytest
 
 import paceline.cli
 from paceline.cli import command_name, main
-from paceline.graph import GraphBuilder, save_graph
+from paceline.graph import GraphBuilder, OpKind, save_graph
 from paceline.graph.synthetic import Ring, ring
 
 COMMANDS = {
@@ -141,6 +141,20 @@ def test_predict_draws_from_recorded_samples(
     assert "50 draws" in capsys.readouterr().out
     assert main(["predict", str(job), "--draws", "5"]) == 1
     assert "no op has samples" in capsys.readouterr().err
+
+
+def test_predict_can_speak_of_one_step_of_several(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    b = GraphBuilder()
+    lane = b.lane()
+    for step, length in enumerate((10, 20, 30, 24)):
+        b.op("step", lane, kind=OpKind.MARKER, step=step)
+        b.op("mm", lane, length, step=step)
+    save_graph(b.build(), tmp_path / "job")
+    assert main(["predict", str(tmp_path / "job"), "--one-step", "--scale", "all:2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["before_ns"], told["after_ns"]) == (24, 48)
 
 
 def test_convert_goes_by_the_name_of_the_target(

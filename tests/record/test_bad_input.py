@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from paceline.errors import FileError, PacelineError, TraceError
-from paceline.graph import Graph, check
+from paceline.graph import Collective, Graph, check
 from paceline.record.importing import RAW, Import, import_graph, import_traces
+from paceline.replay import replay
 
 Make = Callable[..., Any]
 
@@ -176,3 +177,29 @@ def test_a_run_is_never_written_over(trace: Path, tmp_path: Path) -> None:
 def test_a_path_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="nowhere does not exist"):
         imported(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("field", ["pid", "tid", "ts", "dur"])
+def test_a_number_that_no_column_holds_loses_its_event_with_a_note(
+    trace: Path, document: Make, field: str
+) -> None:
+    d = document().op("aten::mm", 0, 30).op("aten::add", 35, 10)
+    d.events.append({**d.events[0], field: int("7" * 67)})
+    d.save(trace)
+    graph = imported(trace)
+    assert "1 events" in notes(graph)
+    assert replay(graph).step_ns == 45_000
+
+
+def test_collective_metadata_beyond_any_column_tells_nothing(trace: Path, document: Make) -> None:
+    d = document().step(1, 0, 60).call("cudaLaunchKernel", 0, 5, correlation=1)
+    told = {"Collective name": "allreduce", "In msg nelems": 10**30, "dtype": "Float"}
+    d.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 10, 20, 1, **told).save(trace)
+    (member,) = [op for op in imported(trace) if op.collective is Collective.ALL_REDUCE]
+    assert member.size_bytes == 0
+
+
+def test_a_base_time_that_is_no_moment_is_an_error(trace: Path, document: Make) -> None:
+    document(header={"baseTimeNanoseconds": 10**30}).op("aten::mm", 0, 30).save(trace)
+    with pytest.raises(TraceError, match="baseTimeNanoseconds"):
+        imported(trace)

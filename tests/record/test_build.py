@@ -142,6 +142,37 @@ def test_a_collective_is_one_instance_whose_transfer_begins_with_its_last_member
     assert replay(graph).step_ns == 120_000
 
 
+def untold(document: Callable[..., Any], folder: Path, kernel: str) -> list[Trace]:
+    """Two ranks that run one communication kernel each, without metadata; their times overlap."""
+    paths = []
+    for rank, start in enumerate((20, 40)):
+        d = document(rank=rank, world_size=2).step(1, 0, 120)
+        d.call("cudaLaunchKernel", 5, 3, correlation=1).kernel(kernel, start, 100 - start, 1)
+        paths.append(d.save(folder / f"worker{rank}.json"))
+    return traces(*paths)
+
+
+def test_kernels_that_send_and_receive_without_naming_a_peer_are_joined_to_nothing(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    kernel = "ncclDevKernel_SendRecv(x)"
+    graph = check(build(untold(document, tmp_path, kernel)))
+    found = named(graph, kernel)
+    assert [graph[op].kind for op in found] == [OpKind.TRANSFER] * 2
+    assert graph.ops.instance[found].tolist() == [-1, -1]
+    assert [graph[op].dur_ns for op in found] == [80_000, 60_000]
+    assert "2 sends and receives name no peer" in graph.meta["notes"][-1]
+
+
+def test_collectives_joined_by_order_alone_are_noted_as_inferred(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"
+    graph = check(build(untold(document, tmp_path, kernel)))
+    assert len(set(graph.ops.instance[named(graph, kernel)].tolist())) == 1
+    assert "1 collectives and messages are joined by their order" in graph.meta["notes"][-1]
+
+
 def test_the_same_job_in_another_order_of_files_is_the_same_graph(
     document: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -167,6 +198,18 @@ def test_backward_ops_on_another_thread_are_woken_and_waited_for(
     longer = np.where(np.arange(len(graph)) == woken, 130_000, graph.ops.dur_ns)
     slower = replay(replace(graph, ops=replace(graph.ops, dur_ns=longer)))
     assert (replay(graph).step_ns, slower.step_ns) == (70_000, 170_000)
+
+
+def test_the_main_thread_is_that_of_the_optimizer_however_much_others_run(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Compiled backward ops carry no mark of autograd; their thread runs more than the loop's."""
+    d = document().op("aten::mm", 0, 10).event("user_annotation", "Optimizer.step#SGD", 80, 10)
+    for at in (20, 35, 50):
+        d.event("cpu_op", "CompiledFunctionBackward", at, 10, tid=2)
+    graph = check(build(traces(d.save(tmp_path / "rank0.json"))))
+    (update,) = named(graph, "Optimizer.step#SGD")
+    assert graph.lanes.name[graph[update].lane] == "main thread"
 
 
 def test_steps_without_marks_are_taken_to_end_with_the_optimizer(

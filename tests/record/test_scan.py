@@ -16,6 +16,11 @@ from paceline.record.readers.repair import mended
 from paceline.record.readers.scan import plain_scan, scan
 from paceline.record.readers.source import sources
 
+
+def is_whole(number: float) -> bool:
+    return isinstance(number, int)
+
+
 needs_native = pytest.mark.skipif(native() is None, reason="the native core is not built")
 
 
@@ -74,6 +79,69 @@ def test_where_a_file_is_cut_into_chunks_changes_nothing(
 ) -> None:
     text = json.dumps({"schemaVersion": 1, "traceEvents": rows, "end": 1}, indent=indent).encode()
     assert told(scan(cut(text, size))) == told(plain_scan([text]))
+
+
+BEYOND = {
+    "pid": int("9" * 67),
+    "tid": -(2**41),  # would be taken for text
+    "ts": int("8" * 40),
+    "dur": 1e300,
+    "id": 2**64,
+}
+
+
+@pytest.mark.parametrize("run", [scan, plain_scan])
+@pytest.mark.parametrize("field", BEYOND)
+def test_an_event_with_a_number_beyond_any_column_is_lost_and_counted(run: Any, field: str) -> None:
+    event = {
+        "ph": "s",
+        "cat": "fwdbwd",
+        "name": "a",
+        "ts": 1,
+        "dur": 1,
+        "pid": 1,
+        "tid": 1,
+        "id": 1,
+    }
+    bad = {**event, field: BEYOND[field]}
+    if field == "dur":
+        event["ph"] = bad["ph"] = "X"
+    text = json.dumps({"traceEvents": [event, bad, event]}).encode()
+    found = run([text])
+    assert (len(found.ranges) + len(found.arrows.mark), found.lost, found.whole) == (2, 1, True)
+
+
+@pytest.mark.parametrize("run", [scan, plain_scan])
+def test_an_argument_beyond_any_column_loses_its_event_alone(run: Any) -> None:
+    def event(correlation: int) -> dict[str, Any]:
+        return {"ph": "X", "name": "ncclKernel", "ts": 1, "args": {"correlation": correlation}}
+
+    text = json.dumps({"traceEvents": [event(1), event(10**30), event(2**63 - 1)]}).encode()
+    found = run([text])
+    assert (found.ranges.correlation.tolist(), found.lost) == ([1, 2**63 - 1], 1)
+    assert [row for row, _ in found.details] == [0, 1]
+
+
+huge = st.one_of(
+    st.integers(-(10**70), 10**70),
+    st.sampled_from([2**61 // 1000 + d for d in (-1, 0, 1, 2)]),
+    st.sampled_from([s * 2**63 + d for s in (-1, 1) for d in (-1, 0, 1)]),
+    st.floats(1e14, 1e40),
+)
+
+
+@needs_native
+@settings(deadline=None, max_examples=150)
+@given(
+    st.dictionaries(st.sampled_from(["ts", "dur"]), huge),
+    st.dictionaries(st.sampled_from(["pid", "tid", "correlation", "bytes"]), huge.filter(is_whole)),
+)
+def test_both_scans_lose_the_same_numbers(times: dict[str, float], numbers: dict[str, int]) -> None:
+    own = {key: numbers[key] for key in numbers if key in ("pid", "tid")}
+    args = {key: numbers[key] for key in numbers if key not in own}
+    event = {"ph": "X", "name": "a", "cat": "kernel", **times, **own, "args": args}
+    text = json.dumps({"traceEvents": [event, {"ph": "X", "name": "b", "ts": 1}]}).encode()
+    assert told(scan([text])) == told(plain_scan([text]))
 
 
 def test_fractions_of_a_microsecond_are_read_exactly() -> None:

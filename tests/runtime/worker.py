@@ -9,7 +9,7 @@ import json
 import multiprocessing
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
@@ -144,7 +144,7 @@ def _furthest(one: Iterable[Tensor], other: Iterable[Tensor]) -> float:
     return max(float((a - b).abs().max().detach()) for a, b in zip(one, other, strict=True))
 
 
-def _resume(worker, scenario: str, folder: Path) -> None:  # type: ignore[no-untyped-def]
+def _resume(worker: Callable[..., Worker], scenario: str, folder: Path) -> None:
     """Train, save, go on in fresh workers; and be refused by workers of another schedule."""
     settings = scenario.split(":")[1:]
     before = worker(*settings)

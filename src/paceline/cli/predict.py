@@ -50,18 +50,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--draws", type=count, metavar="N", help="also N draws from recorded durations"
     )
+    parser.add_argument(
+        "--one-step",
+        action="store_true",
+        help="of a recording of several steps, only the one of median length",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
     add_target(parser)
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.replay import replay
+    from paceline.replay import one_step, replay
     from paceline.report import summarise, working
 
     if asked(options):
         return _elsewhere(options)
     with working(f"replaying {options.graph}"):
         graph = read_recording(options.graph)
+        graph = one_step(graph) if options.one_step else graph
         changed, changes = scaled(graph, options.scale)
         before, after = (summarise(replay(each)) for each in (graph, changed))
     draws = drawn((graph, changed), options) if options.draws else None

@@ -11,6 +11,7 @@ import numpy as np
 from paceline.graph import NONE, DepKind
 from paceline.record.blockrows import Names, Rows, border_rows, latency_rows, own_rows, piece_rows
 from paceline.record.findings import Findings, stacked
+from paceline.record.likeness import piece_likeness, work_likeness
 from paceline.record.ownops import OwnOps, own_ops
 from paceline.record.pieces import Pieces, pieces_of
 from paceline.record.sidecar import Cost
@@ -18,6 +19,7 @@ from paceline.record.trace import Int64, Steps, select
 from paceline.record.view import RankView, Whole
 
 _LAST: Final = -1
+_ASKED_FOR: Final = (DepKind.LAUNCH, DepKind.GRADIENT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +33,7 @@ class Block:
     drains: Int64  # columns: op, lane
     memory: Int64  # columns: op, device, delta_bytes
     op_of_event: Int64  # events that are ops of their own; NONE for others and for those left out
+    alike: Int64  # for each op a number that is equal for like ops of other steps; NONE for none
     notes: tuple[str, ...]
 
 
@@ -55,6 +58,11 @@ def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> B
         _drains(found, spots),
         _memory(view, spots),
         spots.op_of_event,
+        _alike(
+            len(rows),
+            place,
+            [piece_likeness(view, pieces, steps), *work_likeness(view, own, steps)],
+        ),
         found.notes,
     )
 
@@ -80,6 +88,14 @@ def _ordered(parts: list[Rows]) -> tuple[Rows, list[Int64]]:
     place[kept] = np.arange(len(kept))
     borders = np.cumsum([len(part) for part in parts])[:-1]
     return select(rows, kept), np.split(place, borders)
+
+
+def _alike(count: int, place: list[Int64], parts: list[Int64]) -> Int64:
+    """The parts' numbers where their rows went."""
+    alike = np.full(count, NONE, np.int64)
+    for went, numbers in zip(place, parts):
+        alike[went[went != NONE]] = numbers[went != NONE]
+    return alike
 
 
 class _Spots:
@@ -128,15 +144,16 @@ class _Spots:
 def _deps(found: Findings, spots: _Spots) -> Int64:
     """Links between ops that are in the graph; none from an op to itself or to a later one.
 
-    A launch is linked to the latency before its work and to the work itself: a drain asks for it.
+    A launch, and a gradient, is linked to the latency before its work and to the work itself: a
+    drain asks for the one, changes to buckets for the other.
     """
     links = found.links
     src = spots.before(links.src_lane, links.src_ns, links.src_event)
     op = spots.after(links.dst_lane, links.dst_ns, links.dst_event)
     table = np.stack([op, src, links.kind.astype(np.int64), links.inferred.astype(np.int64)])
-    launch = (links.kind == DepKind.LAUNCH) & (links.dst_event != NONE)
-    itself = table[:, launch]
-    itself[0] = spots.op_of_event[links.dst_event[launch]]
+    asked = np.isin(links.kind, _ASKED_FOR) & (links.dst_event != NONE)
+    itself = table[:, asked]
+    itself[0] = spots.op_of_event[links.dst_event[asked]]
     table = np.concatenate([table, itself], axis=1)
     op, src = table[:2]
     return table[:, (src != NONE) & (op != NONE) & (src != op)]

@@ -74,9 +74,13 @@ class Bounds:
         return Bounds(self.low_at, low, self.high_at, high, self.end_at, self.end_gap)
 
     def allow(self, line: Line) -> bool:
-        low = line.first + line.slope * self.low_at >= self.low - 0.5
-        high = line.first + line.slope * self.high_at <= self.high + 0.5
-        return bool(low.all() and high.all())
+        return bool((self.broken_by(line) <= 0.5).all())
+
+    def broken_by(self, line: Line) -> Float:
+        """By how much the line breaks each of the bounds; 0 or less where it keeps it."""
+        low = self.low - line.first - line.slope * self.low_at
+        high = line.first + line.slope * self.high_at - self.high
+        return np.concatenate([low, high])
 
     def room(self, slope: float) -> tuple[float, float]:
         """Lowest and highest value at t = 0 of a line with the slope."""
@@ -166,7 +170,7 @@ def _rows(number: int, trace: Trace, keys: dict[tuple[object, ...], int]) -> lis
     told, events = trace.collectives, trace.events
     seen: dict[tuple[object, ...], int] = {}
     rows: list[tuple[int, ...]] = []
-    shown = told.event != NONE
+    shown = (told.event != NONE) & ~told.peerless
     order = np.argsort(events.start_ns[np.maximum(told.event, 0)], kind="stable")
     for row in order[shown[order]].tolist():
         event = int(told.event[row])

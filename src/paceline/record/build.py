@@ -18,6 +18,7 @@ from paceline.record.gradients import label_gradients
 from paceline.record.join import join
 from paceline.record.ranks import check_together
 from paceline.record.rules import find_all
+from paceline.record.samples import with_samples
 from paceline.record.sidecar import Sidecar
 from paceline.record.stack import stack
 from paceline.record.steps import common_steps, steps_of
@@ -50,7 +51,8 @@ def build(
     facts = {"clocks": Aligned(tuple(ordered), tuple(clocks)).facts(), "notes": said}
     whole = stack(blocks, joined, {**_facts(views), **facts, **(meta or {})})
     timed = all(trace.facts.get("timed", True) for trace in ordered)
-    return label_gradients(whole if timed else _unpriced(whole), blocks)
+    alike = np.concatenate([block.alike for block in blocks])
+    return label_gradients(with_samples(whole, alike) if timed else _unpriced(whole), blocks)
 
 
 def _steps(views: Sequence[RankView]) -> tuple[list[Steps], list[str]]:

@@ -15,6 +15,7 @@ from paceline.graph import NONE, Graph
 from paceline.record.assemble import Block
 from paceline.record.sidecar import Bucket, Gradient, Parameter, Sidecar, Step
 from paceline.record.trace import Int32, Int64
+from paceline.record.view import RankView
 
 ACCUMULATION: Final = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 """The profiler's name for the range in which a gradient is added up and DDP copies it away."""
@@ -49,7 +50,7 @@ def label_gradients(graph: Graph, blocks: Sequence[Block]) -> Graph:
 
 def gradient_rows(block: Block) -> Ready:
     """In each step that accumulates as many gradients as were told, the rows that complete them."""
-    order = _order(block)
+    order = ready_order(block.view)
     rows: list[int] = []
     lane, ends = _accumulations(block)
     steps = _step_of(block, lane, ends)
@@ -61,9 +62,9 @@ def gradient_rows(block: Block) -> Ready:
     return Ready(np.array(whole, np.int64), np.array(order * (len(whole) // max(1, len(order)))))
 
 
-def _order(block: Block) -> list[int]:
+def ready_order(view: RankView) -> list[int]:
     """Parameters in the order in which their gradients became ready in the detail step."""
-    told = block.view.sidecar.of(Gradient) if block.view.sidecar else []
+    told = view.sidecar.of(Gradient) if view.sidecar else []
     last = {g.parameter: g.ready_ns for g in told}
     return sorted(last, key=lambda p: last[p])
 

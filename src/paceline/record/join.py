@@ -1,7 +1,8 @@
 """Communication across ranks: which members belong together, and how long each transfer took.
 
-Members are joined by group and sequence; where a trace lacks either, by order within the step. A
-transfer begins when its last member has come; what a member waited before that is not its duration.
+Members are joined by group and sequence; where a trace lacks either, by order within the step, and
+a note says so. A message that names no peer is joined to nothing. A transfer begins when its last
+member has come; what a member waited before that is not its duration.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from paceline.errors import TraceError
 from paceline.graph import NONE, Collective, Group, OpKind
 from paceline.record.assemble import Block
 from paceline.record.clocks import Clock
-from paceline.record.trace import Int64
+from paceline.record.trace import Bool, Int64
 
 EVERYONE: Final = "all ranks"
 """Name of the group where a trace does not tell any."""
@@ -41,6 +42,12 @@ class Members:
     def __len__(self) -> int:
         return len(self.op)
 
+    @property
+    def peerless(self) -> Bool:
+        """Messages that do not say with whom."""
+        alone: Bool = (self.collective == Collective.POINT_TO_POINT) & (self.peer == NONE)
+        return alone
+
 
 @dataclass(frozen=True, eq=False)
 class Joined:
@@ -65,6 +72,7 @@ def join(blocks: Sequence[Block], clocks: Sequence[Clock]) -> Joined:
     last_start = _per_instance(np.maximum, members.start_ns, instance)
     size = _per_instance(np.maximum, members.size_bytes, instance)
     groups, group, notes = _groups(blocks, members, instance, names)
+    notes = (*notes, *_concluded(members, instance))
     return Joined(
         members,
         instance,
@@ -143,6 +151,7 @@ def _instances(members: Members, number: Int64) -> Int64:
     sender = np.where(sends, members.rank, members.peer)
     receiver = np.where(sends, members.peer, members.rank)
     told = members.sequence != NONE
+    alone = np.where(members.peerless, np.arange(len(members)), NONE)
     key = np.stack(
         [
             members.group,
@@ -151,6 +160,7 @@ def _instances(members: Members, number: Int64) -> Int64:
             np.where(message, sender, NONE),
             np.where(message, receiver, NONE),
             number,
+            alone,
         ]
     )
     _, instance = np.unique(key, axis=1, return_inverse=True)
@@ -192,10 +202,11 @@ def _groups(
     known = {name: ranks for block in blocks for name, ranks in block.view.trace.groups.items()}
     rows: dict[tuple[str, tuple[int, ...]], int] = {}
     row_of = np.zeros(int(instance.max(initial=-1)) + 1, np.int64)
-    order = np.argsort(instance, kind="stable")
+    order, peerless = np.argsort(instance, kind="stable"), members.peerless
     for chunk in _runs(instance, order):
+        name = names[members.group[chunk[0]]]
         ranks = tuple(sorted(members.rank[chunk].tolist()))
-        key = (names[members.group[chunk[0]]], ranks)
+        key = (name, known.get(name) or ranks if peerless[chunk[0]] else ranks)
         row_of[instance[chunk[0]]] = rows.setdefault(key, len(rows))
     groups = tuple(Group(name, ranks) for name, ranks in rows)
     group = row_of[instance] if len(instance) else np.zeros(0, np.int64)
@@ -220,9 +231,29 @@ def _missing(groups: tuple[Group, ...], known: dict[str, tuple[int, ...]]) -> li
     return sorted(set(notes))
 
 
+def _concluded(members: Members, instance: Int64) -> list[str]:
+    """Notes on what was joined by order alone, and on what could not be joined."""
+    lonely = int(members.peerless.sum())
+    several = _per_instance(np.add, np.ones(len(members), np.int64), instance) > 1
+    ordered = len(np.unique(instance[several & (members.sequence == NONE)]))
+    notes = []
+    if ordered:
+        notes.append(
+            f"{ordered} collectives and messages are joined by their order in the step (inferred): "
+            "the traces tell no sequence of them"
+        )
+    if lonely:
+        notes.append(
+            f"{lonely} sends and receives name no peer and are joined to nothing: what they waited "
+            "counts as transfer"
+        )
+    return notes
+
+
 def _kinds(members: Members, instance: Int64) -> Int64:
     """Collectives, the two ends of a message, or a transfer where the other end is missing."""
     kind = np.where(members.sends == 1, OpKind.SEND, OpKind.RECV)
     both = _per_instance(np.add, np.ones(len(members), np.int64), instance) == 2
     kind = np.where(both, kind, OpKind.TRANSFER)
-    return np.where(members.peer == NONE, OpKind.COLLECTIVE, kind).astype(np.int64)
+    kind = np.where(members.peer == NONE, OpKind.COLLECTIVE, kind)
+    return np.where(members.peerless, OpKind.TRANSFER, kind).astype(np.int64)

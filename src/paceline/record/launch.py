@@ -82,7 +82,7 @@ def injected(environment: Mapping[str, str], order: Order, job: str) -> dict[str
     }
     path = environment.get("PYTHONPATH", "")
     return {
-        "KINETO_LOG_LEVEL": "5",  # else every start and stop writes lines into the job's output
+        "KINETO_LOG_LEVEL": "6",  # else every start and stop writes lines into the job's output
         "TORCH_FR_BUFFER_SIZE": "20000",  # collectives that the flight recorder keeps
         **environment,
         "PACELINE_RECORD": json.dumps(settings),

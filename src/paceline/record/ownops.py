@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.graph import NONE
+from paceline.graph import NONE, DepKind
 from paceline.record.findings import Links
 from paceline.record.trace import Int64
 from paceline.record.view import RankView
@@ -60,6 +60,6 @@ def _ready(view: RankView, links: Links) -> Int64:
 def _caused(view: RankView, links: Links) -> Int64:
     """For each event the host moment that asked for it; NONE for none."""
     caused = np.full(len(view.trace.events), NONE, np.int64)
-    asked = (links.dst_event != NONE) & (links.src_event == NONE)
+    asked = (links.dst_event != NONE) & (links.kind == DepKind.LAUNCH)
     caused[links.dst_event[asked]] = links.src_ns[asked]
     return caused

@@ -6,7 +6,7 @@ from enum import Enum
 import torch.distributed as dist
 
 LEAST_WARMUP = 3
-MOST_WARMUP = 20
+MOST_WARMUP = 10
 SETTLED = 0.15  # the last two step times differ by less than this
 LEAD = 3  # steps from the decision to the start: no rank is further ahead of rank 0 by then
 _KEY = "paceline/recording-starts-at"

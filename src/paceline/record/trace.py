@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.graph import NONE, LaneKind
+from paceline.graph import NONE, Collective, LaneKind
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -92,6 +92,12 @@ class Collectives:
 
     def __len__(self) -> int:
         return len(self.event)
+
+    @property
+    def peerless(self) -> Bool:
+        """Messages that do not say with whom: NCCL's SendRecv kernels without metadata."""
+        alone: Bool = (self.op == Collective.POINT_TO_POINT) & (self.peer == NONE)
+        return alone
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from paceline.record.sidecar import Host, Sidecar, Step
 from paceline.record.trace import Bool, Category, Int32, Int64, Trace
 
 DEVICE_WORK: Final = (Category.KERNEL, Category.MEMCPY, Category.MEMSET)
+_UPDATE: Final = "Optimizer.step#"
 Whole = Int32 | Int64
 _OWN_OPS: Final = (*DEVICE_WORK, Category.COMMUNICATION)
 _ON_HOST: Final = (Category.CPU_OP, Category.ANNOTATION, Category.RUNTIME, Category.OTHER)
@@ -73,12 +74,16 @@ class RankView:
 
     @cached_property
     def main_lane(self) -> int:
-        """The thread of the training loop: told, or the one that runs most; NONE without any."""
+        """The thread of the training loop: told, or that of the optimizer, or the one that runs
+        most; NONE without any."""
         if self._told_main != NONE:
             return self._told_main
         if not self.host_lanes:
             return NONE
         events = self.trace.events
+        updates = self.names_with(_UPDATE) & self.is_host
+        if updates.any():
+            return int(np.bincount(events.lane[updates]).argmax())
         forward = events.category == Category.CPU_OP
         forward = forward & ~events.backward if (forward & ~events.backward).any() else forward
         lanes = events.lane[forward] if forward.any() else events.lane[self.is_host]

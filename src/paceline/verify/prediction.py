@@ -10,7 +10,7 @@ from paceline.cost import GLOO, Basis, Prices, Rates, prices
 from paceline.cost.calibrate import Overlap
 from paceline.cost.retarget import Beat, BeatKind, Job, Target, emit
 from paceline.errors import PacelineError
-from paceline.graph import Collective, Graph, OpKind, Phase
+from paceline.graph import UNPRICED, Collective, Graph, OpKind, Phase
 from paceline.graph.graph import Bool, Int64
 from paceline.replay import Contention, Timeline, replay
 from paceline.replay.cores import Cores, replay_on_cores
@@ -151,7 +151,7 @@ def predict_in_place(
         high_ns=_step_ns(high),
         by_class=by_class(middle),
         rests_on=_reasons(graph, found, Target(compute=compute)),
-        workers=len(graph.ranks),
+        workers=int(graph.meta.get("world_size", 0)) or len(graph.ranks),
     )
 
 
@@ -243,6 +243,9 @@ def _reasons(graph: Graph, found: Prices, target: Target) -> tuple[str, ...]:
     said = ["work: recorded, median of the recorded steps"]
     if target.compute != 1 or target.batch != 1:
         said = [f"work: recorded, times {target.compute * target.batch:.3g} (datasheet, linear)"]
+    if (graph.ops.dur_ns[is_work(graph)] == UNPRICED).any():
+        work = sorted(set(found.basis[is_work(graph)].tolist()))
+        said = [f"work: {', '.join(Basis(basis).name.lower() for basis in work)}"]
     if Basis.SCALED in found.basis[~talks]:
         said = ["kernels: recorded on another device, by wave scaling (Habitat)"]
     for basis in sorted(set(found.basis[talks].tolist())):

@@ -102,11 +102,11 @@ def workloads(draw: Any) -> Workload:
     return Workload(tuple(tasks), {Unit.TENSOR: 2, Unit.VECTOR: draw(st.integers(1, 2))})
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(workloads())
 def test_schedules_equal_the_papers_integer_program(work: Workload) -> None:
     best = integer_program(work)
-    assert optimal(work, seconds=20.0) == best
+    assert optimal(work, effort=20.0) == best
     assert lower_bound(work) <= window_bound(work) <= best <= list_schedule(work) <= greedy(work)
 
 
@@ -181,12 +181,12 @@ def test_stages_cover_all_layers_and_keep_memory() -> None:
 
 @needs_native
 def test_the_search_is_at_least_as_good_as_every_baseline() -> None:
-    fleet = Fleet(devices=16, global_batch=64, micro_batches=(1, 4))
-    limits = Settings(bucket_um2=AREA_LIMIT_UM2 / 2000, patience=1, seconds=3.0, finalists=1)
+    fleet = Fleet(devices=16, global_batch=64, micro_batches=(2,), most_width=2)
+    limits = Settings(AREA_LIMIT_UM2, 32, AREA_LIMIT_UM2 / 5000, 3, 2.0, 1, effort=0.01)
     found = search((TINY,), fleet, limits, DESIGNS.values())
     others = baselines(TINY, fleet, limits)
     assert others
-    assert found.best.score(fleet) >= max(b.plan.samples_per_s(fleet) for b in others) * 0.999
+    assert found.best.score(fleet) >= max(b.plan.samples_per_s(fleet) for b in others)
     assert found.best.template.area_um2 <= AREA_LIMIT_UM2
     assert found.considered >= found.planned
 

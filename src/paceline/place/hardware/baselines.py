@@ -41,7 +41,7 @@ def baselines(model: Model, fleet: Fleet, settings: Settings) -> list[Baseline]:
     """Every design with its best plan and with every fixed split."""
     found = []
     for name, template in DESIGNS.items():
-        times = layer_times(template, lambda work: optimal(work, settings.schedule_seconds))
+        times = layer_times(template, lambda work: optimal(work, settings.effort))
         priced = {
             batch: layers_of(model, batch, fleet, template.hbm_gib * GIB, times)
             for batch in fleet.micro_batches

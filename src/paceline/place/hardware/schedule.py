@@ -107,12 +107,13 @@ def _flip(work: Workload, whole: list[bool]) -> int:
     return best
 
 
-def optimal(work: Workload, seconds: float = 2.0) -> int:
-    """The least makespan; where CP-SAT runs out of time, the best it found."""
-    bound, greedy = window_bound(work), list_schedule(work)
-    if greedy <= bound:
-        return greedy
-    return min(greedy, _cp_sat(work, bound, greedy, seconds))
+def optimal(work: Workload, effort: float = 2.0) -> int:
+    """The least makespan; where CP-SAT's effort (its deterministic seconds) is spent, the best it
+    found, which is the same on every machine."""
+    bound, listed = window_bound(work), list_schedule(work)
+    if listed <= bound:
+        return listed
+    return min(listed, _cp_sat(work, bound, listed, effort))
 
 
 def _greedy(work: Workload, whole: list[bool]) -> int:
@@ -171,7 +172,7 @@ def _tails(work: Workload) -> list[int]:
     return tails
 
 
-def _cp_sat(work: Workload, bound: int, upper: int, seconds: float) -> int:
+def _cp_sat(work: Workload, bound: int, upper: int, effort: float) -> int:
     """One optional interval a mode; a unit's cores are a cumulative resource."""
     from ortools.sat.python import cp_model
 
@@ -196,7 +197,7 @@ def _cp_sat(work: Workload, bound: int, upper: int, seconds: float) -> int:
         model.add_cumulative([i for i, _ in used], [n for _, n in used], work.cores[unit])
     model.minimize(makespan)
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.max_deterministic_time = effort
     solver.parameters.num_workers = 1
     solver.parameters.relative_gap_limit = 1e-3
     solver.parameters.binary_search_num_conflicts = 10

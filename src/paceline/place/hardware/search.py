@@ -3,7 +3,7 @@
 Templates are met in buckets of about equal area, largest first; the search stops when none of the
 last few buckets improved (PHAZE's rule). A template is only planned where a bound says that it
 could win: each layer at a lower bound of its makespan, shared out perfectly over all devices.
-List schedules price the search; the finalists' layers are then scheduled by CP-SAT.
+Greedy schedules price the search; the finalists' layers are then scheduled by CP-SAT.
 """
 
 import time
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
-from math import ceil, exp, log
+from math import ceil, inf, prod
 
 from paceline.place.hardware.models import Layer, Model, chain
 from paceline.place.hardware.plan import (
@@ -26,7 +26,6 @@ from paceline.place.hardware.plan import (
 from paceline.place.hardware.schedule import (
     Workload,
     greedy,
-    list_schedule,
     lower_bound,
     optimal,
     workload,
@@ -42,9 +41,9 @@ class Settings:
     hbm_gib: int = 32
     bucket_um2: float = AREA_LIMIT_UM2 / 200
     patience: int = 5  # buckets without improvement
-    seconds: float = 100.0
-    finalists: int = 4
-    schedule_seconds: float = 1.0  # of CP-SAT, a layer and direction
+    seconds: float = 80.0
+    finalists: int = 2
+    effort: float = 0.05  # of CP-SAT, a layer and direction, in its deterministic seconds
 
 
 @dataclass(frozen=True)
@@ -80,20 +79,20 @@ def search(
 ) -> Search:
     """The best design found; never worse than the `start` templates with their best plans."""
     fleet, settings, began = fleet or Fleet(), settings or Settings(), time.perf_counter()
-    found = [design(models, template, fleet, list_schedule) for template in start]
+    found = [design(models, template, fleet, greedy) for template in start]
     best = max((made.score(fleet) for made in found), default=0.0)
     started = len(found)
     considered = idle = buckets = 0
     stopped, history = "every bucket was seen", []
     for area, bucket in _buckets(settings):
         before = best
-        for ceiling, template in sorted(
-            ((_ceiling(models, t, fleet), t) for t in bucket), key=lambda x: -x[0]
-        ):
+        for template in sorted(bucket, key=lambda t: -_promise(models, t, fleet)):
+            if time.perf_counter() - began > settings.seconds:
+                break
             considered += 1
-            if ceiling <= best or time.perf_counter() - began > settings.seconds:
+            if _ceiling(models, template, fleet) <= best:
                 continue
-            found.append(design(models, template, fleet, list_schedule))
+            found.append(design(models, template, fleet, greedy, best))
             best = max(best, found[-1].score(fleet))
         buckets += 1
         history.append((area, best))
@@ -115,25 +114,24 @@ def design(
     template: Template,
     fleet: Fleet,
     makespan: Callable[[Workload], int],
+    beat: float = 0.0,
 ) -> Design:
-    """One template with the best plan of each model. Greedy schedules choose the micro-batch, in
-    the order of what each could reach at best; `makespan` then schedules that one's layers."""
-    bound, quick, slow = (layer_times(template, f) for f in (lower_bound, greedy, makespan))
-    hbm = template.hbm_gib * GIB
+    """One template with the best plan of each model, micro-batches in the order of what each could
+    reach at best; those that cannot score above `beat` (for one model) are not planned."""
+    bound, times = layer_times(template, lower_bound), layer_times(template, makespan)
+    enough = fleet.global_batch / beat if beat and len(models) == 1 else inf
     plans = []
     for model in models:
         best = NOTHING_FITS
         for least, batch in sorted(
             (_least(model, batch, fleet, bound), batch) for batch in fleet.micro_batches
         ):
-            if least >= best.seconds:
+            if least >= min(best.seconds, enough):
                 break
-            plan = best_plan(layers_of(model, batch, fleet, hbm, quick), batch)
-            best = min(best, plan, key=lambda plan: plan.seconds)
-        if best.micro_batch:
-            batch = best.micro_batch
-            plan = best_plan(layers_of(model, batch, fleet, hbm, slow), batch)
-            best = min(best, plan, key=lambda plan: plan.seconds)
+            if _least(model, batch, fleet, times) >= min(best.seconds, enough):
+                continue
+            layers = layers_of(model, batch, fleet, template.hbm_gib * GIB, times)
+            best = min(best, best_plan(layers, batch), key=lambda plan: plan.seconds)
         plans.append(best)
     return Design(template, tuple(plans))
 
@@ -157,7 +155,7 @@ def _refined(
     """The best of the start templates and the finalists once CP-SAT has scheduled their layers."""
 
     def exact(work: Workload) -> int:
-        return optimal(work, settings.schedule_seconds)
+        return optimal(work, settings.effort)
 
     ranked = sorted(found[started:], key=lambda made: -made.score(fleet))[: settings.finalists]
     made = [design(models, d.template, fleet, exact) for d in found[:started] + ranked]
@@ -182,6 +180,13 @@ def _ceiling(models: tuple[Model, ...], template: Template, fleet: Fleet) -> flo
     return _mean([fleet.global_batch / seconds for seconds in least])
 
 
+def _promise(models: tuple[Model, ...], template: Template, fleet: Fleet) -> float:
+    """In which order templates of one bucket are met: the ceiling by greedy schedules, for the
+    smallest micro-batch."""
+    times, batch = layer_times(template, greedy), min(fleet.micro_batches)
+    return _mean([fleet.global_batch / _least(model, batch, fleet, times) for model in models])
+
+
 def _least(model: Model, batch: int, fleet: Fleet, times: LayerTimes) -> float:
     """No plan is faster: all devices busy all the time, each layer at its cheapest width."""
     rows = [
@@ -194,4 +199,4 @@ def _least(model: Model, batch: int, fleet: Fleet, times: LayerTimes) -> float:
 
 def _mean(rates: list[float]) -> float:
     """Geometric mean."""
-    return exp(sum(map(log, rates)) / len(rates)) if min(rates) > 0 else 0.0
+    return float(prod(rates) ** (1 / len(rates)))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from paceline.graph import (
     Collective,
     DepKind,
+    Discipline,
     Graph,
     GraphBuilder,
     LaneKind,
@@ -24,6 +25,12 @@ _PHASES = {
     Work.BACKWARD: Phase.BACKWARD,
     Work.WEIGHT: Phase.BACKWARD,
     Work.UPDATE: Phase.UPDATE,
+}
+
+_NAMES = {
+    LaneKind.LINK_OUT: "to stage {}",
+    LaneKind.LINK_IN: "from stage {}",
+    LaneKind.THREAD: "copies of stage {}",
 }
 
 
@@ -122,10 +129,10 @@ class _Drawing:
             self.b.link(made, waits)
             return
         instance = self.b.instance()
-        send = self._end(OpKind.SEND, self._link(one, other, LaneKind.LINK_OUT), size, instance)
-        receive = self._end(OpKind.RECV, self._link(other, one, LaneKind.LINK_IN), size, instance)
-        self.b.link(made, send)
-        self.b.link(receive, waits, DepKind.MESSAGE)
+        send = self._end(OpKind.SEND, self._lane(one, other, LaneKind.LINK_OUT), size, instance)
+        receive = self._end(OpKind.RECV, self._lane(other, one, LaneKind.LINK_IN), size, instance)
+        self.b.link(self._copied(made, one), send)
+        self.b.link(self._copied(receive, other), waits, DepKind.MESSAGE)
 
     def _end(self, kind: OpKind, lane: int, size_bytes: int, instance: int) -> int:
         return self.b.op(
@@ -139,9 +146,21 @@ class _Drawing:
             instance=instance,
         )
 
-    def _link(self, rank: int, other: int, kind: LaneKind) -> int:
+    def _copied(self, op: int, rank: int) -> int:
+        """The transport's copy of a message at one end, where it takes processor time."""
+        if not self._wires.copy_ns:
+            return op
+        lane = self._lane(rank, rank, LaneKind.THREAD)
+        return self.b.op("copy", lane, self._wires.copy_ns, kind=OpKind.COPY, after=[op])
+
+    def _lane(self, rank: int, other: int, kind: LaneKind) -> int:
         key = (rank, other, kind)
         if key not in self._links:
-            way = "to" if kind is LaneKind.LINK_OUT else "from"
-            self._links[key] = self.b.lane(rank, f"{way} stage {other}", kind=kind)
+            copies = kind is LaneKind.THREAD  # sends and receives in turn, whichever is ready
+            self._links[key] = self.b.lane(
+                rank,
+                _NAMES[kind].format(other),
+                kind=kind,
+                discipline=Discipline.PRIORITY if copies else Discipline.RECORDED,
+            )
         return self._links[key]

@@ -33,11 +33,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Wires:
-    """Bytes a second between stages and between replicas, and what a message costs beside."""
+    """Bytes a second between stages and between replicas, and what a message costs beside.
+
+    `copy_ns` is processor time that a message takes at either end, where the transport has to copy
+    (gloo over sockets); it competes with computation for cores.
+    """
 
     stage_bytes_per_s: float
     replica_bytes_per_s: float
     latency_ns: int = 0
+    copy_ns: int = 0
 
     def message_ns(self, size_bytes: int) -> int:
         return self.latency_ns + round(1e9 * size_bytes / self.stage_bytes_per_s)

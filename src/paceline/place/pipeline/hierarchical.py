@@ -53,15 +53,12 @@ def plan_hierarchical(layers: Sequence[LayerCost], levels: Sequence[Level]) -> H
 
 
 class _Search:
-    """Memory of the dynamic program; level 0 is a single device."""
+    """Memory of the dynamic program; levels count from 1."""
 
     def __init__(self, layers: tuple[LayerCost, ...], levels: tuple[Level, ...]) -> None:
         self._layers, self._levels = layers, levels
         self._time = _sums([x.compute_ns for x in layers])
         self._weights = _sums([x.weight_bytes for x in layers])
-        self._width = [1]
-        for level in levels:
-            self._width.append(self._width[-1] * level.count)
         self.best = lru_cache(maxsize=None)(self._best)
 
     def _best(self, level: int, first: int, end: int, workers: int) -> HierarchicalPlan:
@@ -80,18 +77,19 @@ class _Search:
 
     def _whole(self, level: int, first: int, end: int, workers: int) -> HierarchicalPlan:
         """One stage, on `workers` of this level that each hold all of its layers."""
-        if level == 0:
-            time = self._time[end] - self._time[first]
-            return HierarchicalPlan(time, (StagePlan(first, end, 1),))
-        below = self._levels[level - 2].count if level > 1 else 1
-        inner = (
-            self.best(level - 1, first, end, below) if level > 1 else self._whole(0, first, end, 1)
-        )
+        inner = self._one_worker(level, first, end)
         weight = self._weights[end] - self._weights[first]
         rate = self._levels[level - 1].bytes_per_s
         sync = 4e9 * (workers - 1) * weight / (rate * workers)
         stages = tuple(replace(s, devices=s.devices * workers) for s in inner.stages)
         return HierarchicalPlan((inner.slowest_ns + sync) / workers, stages)
+
+    def _one_worker(self, level: int, first: int, end: int) -> HierarchicalPlan:
+        """The best on one worker of a level: a device, or the whole of the level below."""
+        if level == 1:
+            time = self._time[end] - self._time[first]
+            return HierarchicalPlan(time, (StagePlan(first, end, 1),))
+        return self.best(level - 1, first, end, self._levels[level - 2].count)
 
     def _edge_ns(self, level: int, cut: int, workers: int) -> float:
         rate = self._levels[level - 1].bytes_per_s

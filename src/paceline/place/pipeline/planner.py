@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from paceline.place.pipeline.errors import PlanError
-from paceline.place.pipeline.formulas import Plan, Wires, memory_bytes
+from paceline.place.pipeline.formulas import Plan, Wires, memory_bytes, step_ns
 from paceline.place.pipeline.price import Priced, price
 from paceline.place.pipeline.profile import Profile
 from paceline.runtime.stages import PipelineError, PipelineSchedule, Shape, check
@@ -48,10 +48,11 @@ class Search:
     global_batch: int
     schedules: Sequence[PipelineSchedule] = tuple(PipelineSchedule)
     chunks: int = 2  # of layers a stage, for the interleaved schedule
+    best: int = 12  # so many plans, the fastest by the formula, are replayed too
 
 
 def plan_pipeline(profile: Profile, fleet: Fleet, search: Search) -> list[Priced]:
-    """Plans that fit, fastest by the formula first; an error says why there is none."""
+    """The best plans that fit, fastest by the formula first; an error says why there is none."""
     tried = list(candidates(profile, fleet, search))
     if not tried:
         raise PlanError(
@@ -66,8 +67,8 @@ def plan_pipeline(profile: Profile, fleet: Fleet, search: Search) -> list[Priced
             f"no plan fits into {fleet.memory_bytes:.4g} bytes; the leanest needs {least:.4g} a "
             "device. Use more devices, smaller micro-batches or allow recomputation."
         )
-    priced = [_price(profile, fleet, plan) for plan in fitting]
-    return sorted(priced, key=lambda p: -p.formula_per_s)
+    fastest = sorted(fitting, key=lambda plan: -_samples_per_s(profile, fleet, plan))
+    return [_price(profile, fleet, plan) for plan in fastest[: search.best]]
 
 
 def candidates(profile: Profile, fleet: Fleet, search: Search) -> Iterator[Plan]:
@@ -76,7 +77,8 @@ def candidates(profile: Profile, fleet: Fleet, search: Search) -> Iterator[Plan]
         chunks = search.chunks if schedule is PipelineSchedule.INTERLEAVED else 1
         for width in range(1, fleet.devices + 1):
             for depth in range(1, fleet.devices // width + 1):
-                if profile.layers % (depth * chunks) == 0:
+                turns = depth > 1 or chunks == 1  # one stage alone has nothing to interleave
+                if turns and profile.layers % (depth * chunks) == 0:
                     yield from _batched(schedule, (width, depth, chunks), profile, search)
 
 
@@ -115,6 +117,12 @@ def _runs(schedule: PipelineSchedule, shape: Shape) -> bool:
 
 def _memory(profile: Profile, plan: Plan) -> int:
     return max(memory_bytes(plan, profile.stages(plan.microbatch, plan.shape.stages)))
+
+
+def _samples_per_s(profile: Profile, fleet: Fleet, plan: Plan) -> float:
+    stages = profile.stages(plan.microbatch, plan.shape.stages)
+    wires = fleet.wires(plan.width, plan.shape.stages)
+    return plan.global_batch * 1e9 / step_ns(plan, stages, wires)
 
 
 def _price(profile: Profile, fleet: Fleet, plan: Plan) -> Priced:

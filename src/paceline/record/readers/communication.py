@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from math import prod
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -29,28 +30,34 @@ _SYNCS: Final = {
     "Context Sync": SyncKind.DEVICE_SYNC,
 }
 """CUPTI's names of `cuda_sync_kind`."""
+_MOST_ELEMENTS: Final = 2**55
+"""More of them no column of bytes could count."""
+
+
+Index = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=-(2**55), le=_MOST_ELEMENTS)]
 
 
 class Detail(msgspec.Struct):
     """The `args` of an event that tells of communication or synchronisation."""
 
     collective: str = msgspec.field(name="Collective name", default="")
-    in_elements: int = msgspec.field(name="In msg nelems", default=0)
-    out_elements: int = msgspec.field(name="Out msg nelems", default=0)
+    in_elements: Count = msgspec.field(name="In msg nelems", default=0)
+    out_elements: Count = msgspec.field(name="Out msg nelems", default=0)
     dtype: str = ""
     group: str = msgspec.field(name="Process Group Name", default="")
     ranks: str = msgspec.field(name="Process Group Ranks", default="")
-    sequence: int = msgspec.field(name="Seq", default=NONE)
-    source_rank: int = msgspec.field(name="Src Rank", default=NONE)
-    target_rank: int = msgspec.field(name="Dst Rank", default=NONE)
+    sequence: Count = msgspec.field(name="Seq", default=NONE)
+    source_rank: Index = msgspec.field(name="Src Rank", default=NONE)
+    target_rank: Index = msgspec.field(name="Dst Rank", default=NONE)
     shapes: Any = msgspec.field(name="Input Dims", default=None)
     types: Any = msgspec.field(name="Input type", default=None)
     sync_kind: str = msgspec.field(name="cuda_sync_kind", default="")
-    device: int = 0
-    stream: int = NONE
-    source_stream: int = msgspec.field(name="wait_on_stream", default=NONE)
-    source_record: int = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=NONE)
-    correlation: int = NONE
+    device: Index = 0
+    stream: Index = NONE
+    source_stream: Index = msgspec.field(name="wait_on_stream", default=NONE)
+    source_record: Count = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=NONE)
+    correlation: Count = NONE
 
 
 @dataclass
@@ -113,7 +120,7 @@ def _row(
         if group == len(index) - 1 and told.group not in seen.new_names:
             seen.new_names.append(told.group)
         seen.groups.setdefault(told.group, _ranks(told.ranks))
-    size = elements * ELEMENT_BYTES[dtype]
+    size = elements * ELEMENT_BYTES[dtype] if elements <= _MOST_ELEMENTS else 0
     sends = told.target_rank != NONE
     peer = told.target_rank if sends else told.source_rank
     return row, group, told.sequence, op, dtype, size, peer, sends, NONE
@@ -164,7 +171,7 @@ def _elements(shapes: Any) -> int:
     if not isinstance(shapes, list) or not shapes:
         return 0
     if all(isinstance(size, int) for size in shapes):
-        return int(np.prod(shapes))
+        return prod(shapes)
     return sum(_elements(shape) for shape in shapes)
 
 

@@ -8,11 +8,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.errors import TraceError
 from paceline.graph import NONE, LaneKind
 from paceline.record.readers.communication import collectives_of, syncs_of
 from paceline.record.readers.laneindex import LaneIndex
 from paceline.record.readers.rawevents import ABSENT, TEXT_BASE, RawEvents
-from paceline.record.trace import Allocations, Category, Events, Flows, Steps, Trace
+from paceline.record.trace import Allocations, Category, Events, Flows, Int64, Steps, Trace
 
 CATEGORIES: Final[Mapping[str, Category]] = {
     "cpu_op": Category.CPU_OP,
@@ -38,6 +39,7 @@ CATEGORIES: Final[Mapping[str, Category]] = {
 ON_DEVICE: Final = (Category.KERNEL, Category.MEMCPY, Category.MEMSET)
 _STEP_MARK: Final = re.compile(r"ProfilerStep\s*#(\d+)")
 _GLOO: Final = "gloo:"
+_LATEST_NS: Final = 1 << 61
 
 
 def is_kineto(raw: RawEvents, header: Mapping[str, Any]) -> bool:
@@ -46,7 +48,7 @@ def is_kineto(raw: RawEvents, header: Mapping[str, Any]) -> bool:
 
 def trace_of(source: str, raw: RawEvents, header: Mapping[str, Any]) -> Trace:
     """The trace of one rank."""
-    base = int(header.get("baseTimeNanoseconds", 0))
+    base = _base_ns(source, header)
     lanes = LaneIndex(thread_names(raw))
     category = _categories(raw)
     steps, is_mark = _steps(raw, category, base)
@@ -55,6 +57,8 @@ def trace_of(source: str, raw: RawEvents, header: Mapping[str, Any]) -> Trace:
     start = raw.ranges.start_ns[kept] + base
     end = start + np.maximum(raw.ranges.dur_ns[kept], 0)
     order = np.lexsort((-end, start, lane))
+    order = order[~_work_of_transfers(category[kept][order], lane[order], start[order], end[order])]
+    lanes.mark_communication(_only_transfers(category[kept][order], lane[order]))
     kept, row_of = kept[order], np.full(len(raw.ranges), NONE, np.int32)
     row_of[kept] = np.arange(len(kept), dtype=np.int32)
     events = _events(raw, kept, category[kept], lane[order], start[order], end[order])
@@ -79,6 +83,17 @@ def trace_of(source: str, raw: RawEvents, header: Mapping[str, Any]) -> Trace:
         groups={**groups, **seen.groups},
         facts=_facts(header),
     )
+
+
+def _base_ns(source: str, header: Mapping[str, Any]) -> int:
+    """What is to be added to every moment."""
+    base = header.get("baseTimeNanoseconds", 0)
+    if not isinstance(base, int) or not 0 <= base < _LATEST_NS:
+        raise TraceError(
+            f"{source}: baseTimeNanoseconds is {str(base)[:40]}; it must be a whole number of "
+            f"nanoseconds since 1970, below {_LATEST_NS}. Profile again, or mend the header"
+        )
+    return base
 
 
 def thread_names(raw: RawEvents) -> dict[tuple[int, int], str]:
@@ -135,9 +150,34 @@ def _lanes(
     lane[on_device] = lanes.of(pid[on_device], tid[on_device], LaneKind.STREAM)
     host = ~on_device
     lane[host] = lanes.of(pid[host], tid[host], LaneKind.THREAD)
-    transfers = category == Category.COMMUNICATION
-    lanes.mark_communication(np.setdiff1d(lane[transfers], lane[~transfers]))
     return lane
+
+
+def _work_of_transfers(
+    category: NDArray[np.int16], lane: NDArray[np.int32], start: Int64, end: Int64
+) -> NDArray[np.bool_]:
+    """Ranges that a communication library's thread runs within its transfers: copies, divisions.
+
+    They are part of the transfer. A thread is the library's own if it has no ranges but such and
+    transfers; rows come in order of (lane, start).
+    """
+    transfer = category == Category.COMMUNICATION
+    inner = np.zeros(len(lane), np.bool_)
+    for number in np.unique(lane[transfer]).tolist():
+        here = np.flatnonzero(lane == number)
+        moves = here[transfer[here]]
+        others = here[~transfer[here]]
+        around = np.searchsorted(start[moves], start[others], "right") - 1
+        ends = np.where(around >= 0, end[moves[np.maximum(around, 0)]], -1)
+        if (end[others] <= ends).all():
+            inner[others] = True
+    return inner
+
+
+def _only_transfers(category: NDArray[np.int16], lane: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Lanes on which nothing happens but transfers."""
+    transfers = category == Category.COMMUNICATION
+    return np.setdiff1d(lane[transfers], lane[~transfers])
 
 
 def _events(

@@ -29,6 +29,9 @@ T = TypeVar("T", Ranges, Arrows, MemoryMarks)
 BATCH: Final = 8 << 20
 """Bytes decoded at once: 33,000 events of a GPU trace, about 17 MB as structs."""
 
+LATEST_MICROSECONDS: Final = (1 << 61) // 1000
+"""The year 2043: begin, duration and the trace's base time together stay within 64 bits."""
+
 DETAILED: Final = ("nccl:", "gloo:", "mpi:", "ucc:", "record_param_comms", "c10d::", "nccl")
 """Events whose `args` are kept whole: they may tell group, sequence, bytes and dtype."""
 
@@ -192,8 +195,12 @@ class _Sink:
             self._add(event)
 
     def take_damaged(self, piece: bytes) -> None:
-        """One event that is no valid JSON."""
-        for event in self._mend(piece):
+        """One event that is no valid JSON, or that holds numbers beyond any column."""
+        try:
+            events = [_EVENT.decode(piece)]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            events = list(self._mend(piece))
+        for event in events:
             self._add(event)
 
     def done(self, header: bytes, *, whole: bool) -> RawEvents:
@@ -225,42 +232,48 @@ class _Sink:
             self.lost += 1
 
     def _add(self, event: Event) -> None:
-        _TAKERS.get(event.ph, _skip)(self, event)
+        """Keep an event; one whose numbers no column holds is lost."""
+        try:
+            _TAKERS.get(event.ph, _skip)(self, event)
+        except (OverflowError, msgspec.DecodeError):
+            self.lost += 1
 
     def _number(self, value: int | str) -> int:
-        return value if isinstance(value, int) else TEXT_BASE - self._name(value)
+        if isinstance(value, str):
+            return TEXT_BASE - self._name(value)
+        if value <= TEXT_BASE:
+            raise OverflowError(f"{value} stands for text")
+        return value
 
     def _name(self, text: str) -> int:
         return self.names.setdefault(text, len(self.names))
 
     def _range(self, event: Event) -> None:
         args = _ARGS.decode(event.args)
-        name = self._name(event.name)
+        row = _held(
+            ord(event.ph),
+            self._name(event.name),
+            self._name(event.cat),
+            self._number(event.pid),
+            self._number(event.tid),
+            _ns(event.ts),
+            _ns(event.dur),
+            _or(args.correlation),
+            _or(args.external),
+            _or(args.sequence),
+            _or(args.fwd_thread),
+            _or(args.record),
+            _or(args.size),
+            _whole(args.stream),
+        )
         if args.sync_kind or args.collective or event.name.startswith(DETAILED):
             self.details.append((self._first_row + len(self.ranges), bytes(event.args)))
-        self.ranges.append(
-            (
-                ord(event.ph),
-                name,
-                self._name(event.cat),
-                self._number(event.pid),
-                self._number(event.tid),
-                _ns(event.ts),
-                _ns(event.dur),
-                _or(args.correlation),
-                _or(args.external),
-                _or(args.sequence),
-                _or(args.fwd_thread),
-                _or(args.record),
-                _or(args.size),
-                _whole(args.stream),
-            )
-        )
+        self.ranges.append(row)
 
     def _arrow(self, event: Event) -> None:
         if event.cat == "fwdbwd":
             at = (self._number(event.pid), self._number(event.tid), _ns(event.ts))
-            self.arrows.append((ord(event.ph), _whole(event.id), *at))
+            self.arrows.append(_held(ord(event.ph), _whole(event.id), *at))
 
     def _instant(self, event: Event) -> None:
         if event.name != "[memory]":
@@ -268,7 +281,7 @@ class _Sink:
         args = _ARGS.decode(event.args)
         at = (self._number(event.pid), self._number(event.tid), _ns(event.ts))
         what = (_or(args.address), _or(args.memory), _or(args.device_type), _or(args.device_id))
-        self.memory.append((*at, *what))
+        self.memory.append(_held(*at, *what))
 
     def _meta(self, event: Event) -> None:
         self.metadata.append(msgspec.json.encode(event))
@@ -290,7 +303,18 @@ _TAKERS: Final = {
 
 
 def _ns(microseconds: Decimal | None) -> int:
-    return 0 if microseconds is None else int(microseconds * 1000)
+    if microseconds is None:
+        return 0
+    if abs(microseconds) >= LATEST_MICROSECONDS + 1:
+        raise OverflowError(f"{microseconds} us is no moment")
+    return int(microseconds * 1000)
+
+
+def _held(*row: int) -> tuple[int, ...]:
+    """The row, if a column can hold each number."""
+    if max(row) >= 1 << 63 or min(row) < 1 - (1 << 63):
+        raise OverflowError("a number beyond 64 bits")
+    return row
 
 
 def _or(value: int | None) -> int:

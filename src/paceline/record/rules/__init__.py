@@ -1,11 +1,20 @@
 """Dependency rules: one a file, each `find(view) -> Findings`. Adding a rule is adding a file here
-and a name to RULES."""
+and a name to RULES; one that needs what the others found goes to UPON."""
 
 from collections.abc import Callable
 from typing import Final
 
 from paceline.record.findings import Findings, joined
-from paceline.record.rules import autograd, launch, recorder, stream_sync, stream_wait, transfers
+from paceline.record.rules import (
+    autograd,
+    dataflow,
+    gradients,
+    launch,
+    recorder,
+    stream_sync,
+    stream_wait,
+    transfers,
+)
 from paceline.record.view import RankView
 
 RULES: Final[tuple[Callable[[RankView], Findings], ...]] = (
@@ -15,9 +24,12 @@ RULES: Final[tuple[Callable[[RankView], Findings], ...]] = (
     autograd.find,
     transfers.find,
     recorder.find,
+    dataflow.find,
 )
+UPON: Final[tuple[Callable[[RankView, Findings], Findings], ...]] = (gradients.find,)
 
 
 def find_all(view: RankView) -> Findings:
     """All that the rules conclude from one rank."""
-    return joined(rule(view) for rule in RULES)
+    found = joined(rule(view) for rule in RULES)
+    return joined([found, *(rule(view, found) for rule in UPON)])

@@ -20,6 +20,7 @@ from paceline.record.trace import Category, Int64, columns
 from paceline.record.view import RankView
 
 _ENQUEUE: Final = "c10d::"
+_WAIT_TENSOR: Final = "_c10d_functional::wait_tensor"
 Row = tuple[int, int, int]  # (transfer, lane, moment)
 Awaited = tuple[int, int, int, int]  # (transfer, lane, begin, end)
 
@@ -64,9 +65,26 @@ def _told_waits(view: RankView, issued: dict[int, tuple[int, Issued]]) -> Iterat
             for event, record in issued.values():
                 if record.enqueue_ns < wait.begin_ns and wait.begin_ns < end[event] <= wait.end_ns:
                     yield event, lane, wait.begin_ns, wait.end_ns
+    yield from _functional_waits(view, list(issued.values()))
     for final in final_waits(view, list(issued.values())):
         for event in final.transfers:
             yield event, final.lane, final.begin_ns, final.end_ns
+
+
+def _functional_waits(view: RankView, issued: list[tuple[int, Issued]]) -> Iterator[Awaited]:
+    """Functional collectives and their `wait_tensor`, both of C++: a wait is for the transfer
+    that ends in it, or else for the last one issued that nobody has waited for."""
+    events = view.trace.events
+    calls = np.flatnonzero(view.names_with(_WAIT_TENSOR) & view.is_host)
+    open_now = [(e, r) for e, r in issued if not r.enqueue_end_ns and r.bucket == NONE]
+    for call in calls[np.argsort(events.start_ns[calls], kind="stable")].tolist():
+        begin, stop = int(events.start_ns[call]), int(events.end_ns[call])
+        known = [(e, r) for e, r in open_now if r.enqueue_ns < begin]
+        if known:
+            ending = [pair for pair in known if begin < events.end_ns[pair[0]] <= stop]
+            chosen = (ending or known)[-1]
+            open_now.remove(chosen)
+            yield chosen[0], int(events.lane[call]), begin, stop
 
 
 def _inferred_enqueues(view: RankView, transfers: Int64) -> Iterator[Row]:

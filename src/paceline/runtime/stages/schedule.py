@@ -81,13 +81,16 @@ def versions_kept(schedule: PipelineSchedule) -> int:
 
 
 def in_flight(schedule: PipelineSchedule, shape: Shape, stage: int) -> int:
-    """The most micro-batch passes whose activations a stage keeps at once."""
-    held = most = 0
-    frees = Work.WEIGHT if schedule is PipelineSchedule.ZERO_BUBBLE else Work.BACKWARD
-    for task in tasks(schedule, shape, stage, 2):
-        held += (task.work is Work.FORWARD) - (task.work is frees)
-        most = max(most, held)
-    return most
+    """The most passes (micro-batches times chunks) whose activations a stage keeps at once."""
+    behind = shape.stages - 1 - stage
+    most = {
+        PipelineSchedule.GPIPE: shape.microbatches,
+        PipelineSchedule.FLUSH: behind + 1,
+        PipelineSchedule.INTERLEAVED: 2 * behind + (shape.chunks - 1) * shape.stages + 1,
+        PipelineSchedule.ZERO_BUBBLE: shape.stages,  # waits for weight gradients level the stages
+        PipelineSchedule.TWO_BUFFERED: behind + 1,
+    }
+    return min(most[schedule], shape.microbatches * shape.chunks)
 
 
 def check(schedule: PipelineSchedule, shape: Shape) -> None:

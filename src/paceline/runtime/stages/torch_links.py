@@ -126,7 +126,7 @@ class Inbox:
 
     def __init__(self, peer: int, group: Any) -> None:
         self._peer, self._group = peer, group
-        self._like: Tensor | None = None
+        self._like: tuple[torch.Size, torch.dtype, torch.device] | None = None
         self._posted: tuple[Any, Tensor] | None = None
         self._left = 0
 
@@ -137,7 +137,7 @@ class Inbox:
     def learn(self, like: Tensor) -> None:
         """Messages look like this."""
         if self._like is None:
-            self._like = torch.empty_like(like, requires_grad=False)
+            self._like = (like.shape, like.dtype, like.device)
         self._post()
 
     def take(self, device: torch.device) -> Tensor:
@@ -154,7 +154,8 @@ class Inbox:
 
     def _post(self) -> None:
         if self._posted is None and self._left and self._like is not None:
-            message = torch.empty_like(self._like)
+            shape, dtype, device = self._like
+            message = torch.empty(shape, dtype=dtype, device=device)
             work = _guarded(self._peer, lambda: dist.irecv(message, self._peer, self._group))
             self._posted, self._left = (work, message), self._left - 1
 

@@ -60,7 +60,7 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
 def _counting(saw: Callable[[Any, Any], None]) -> Any:
     """A dispatch mode that shows every op's arguments and results to `saw`."""
 
-    class Mode(TorchDispatchMode):  # type: ignore[misc]
+    class Mode(TorchDispatchMode):
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:

@@ -76,7 +76,7 @@ class Worker:
         self.job, self.seat, self.optimizer, self.module = job, seat, optimizer, part.module
         self.batches_done = 0
         self.versions = WeightVersions(part.module, versions_kept(job.schedule))
-        self._data, self._watch = data, watch
+        self._data, self.watch = data, watch
         self._stage = Stage(
             Piece(
                 part.module,
@@ -97,8 +97,8 @@ class Worker:
         self._expect(batches * self.job.microbatches)
         for task in tasks(self.job.schedule, shape, self.seat.stage, batches):
             _DO[task.work](self, first + task.microbatch)
-            if self._watch is not None:
-                self._watch(task)
+            if self.watch is not None:
+                self.watch(task)
         self._after.drain()
         self._before.drain()
         size = self.job.microbatches

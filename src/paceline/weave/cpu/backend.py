@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from ctypes import CDLL, CFUNCTYPE, POINTER, c_double, c_float, c_int32, c_int64
 from ctypes import cast as as_pointer
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +33,16 @@ _SIGNATURE = CFUNCTYPE(
     POINTER(c_double),
     POINTER(c_double),
 )
-_CHUNKS = (16384, 4096, 65536)
+_EDITS: tuple[tuple[str, int | bool], ...] = (
+    ("chunk", 4096),
+    ("chunk", 65536),
+    ("stream_peers", False),
+    ("stream_own", True),
+    ("peers_first", True),
+    ("prefetch", 128),
+    ("unroll", 2),
+    ("unroll", 4),
+)
 
 
 class CpuBackend(Backend):
@@ -60,11 +69,9 @@ class CpuBackend(Backend):
         return None
 
     def tunables(self, program: Program) -> tuple[Tunables, ...]:
-        return tuple(
-            {"chunk": chunk, "stream_peers": peers, "prefetch": 0}
-            for chunk in _CHUNKS
-            for peers in (True, False)
-        )
+        """The default, then one loop-level change at a time; evolution combines them."""
+        default = asdict(Settings())
+        return (default, *({**default, name: value} for name, value in _EDITS))
 
     def compile(
         self, program: Program, peers: Peers, tunables: Tunables, buffers: Buffers | None = None

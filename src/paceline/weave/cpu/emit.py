@@ -11,10 +11,11 @@ from pathlib import Path
 
 from paceline.graph import DType
 from paceline.weave import ops
+from paceline.weave.cpu import words
 from paceline.weave.cpu.phases import Domain, Phase, Phases
 from paceline.weave.cpu.slots import Slot
-from paceline.weave.layout import Layout, Partial, Reduction
-from paceline.weave.ops import BinaryKind, ReduceKind, UnaryKind
+from paceline.weave.layout import Layout, Partial
+from paceline.weave.ops import ReduceKind
 from paceline.weave.program import Statement
 
 _RUNTIME = Path(__file__).with_name("kernel_runtime.hpp")
@@ -22,11 +23,12 @@ _RUNTIME = Path(__file__).with_name("kernel_runtime.hpp")
 
 @dataclass(frozen=True)
 class Tunables:
-    """What may be tuned without changing a result's bits."""
+    """What may be tuned without changing what is computed; only sums fold by `chunk`."""
 
     chunk: int = 16384  # elements a rank takes at a time; its streams should fit the L2 cache
     stream_peers: bool = True  # non-temporal stores to other ranks' copies
     stream_own: bool = False  # and to what this rank has just read
+    peers_first: bool = False  # order of the stores: others' copies before this rank's own
     prefetch: int = 0  # elements ahead; 0 leaves it to the hardware
     unroll: int = 1
 
@@ -70,60 +72,6 @@ def library_source(kernels: Sequence[Kernel]) -> str:
     )
 
 
-_BEGIN = {
-    ReduceKind.SUM: "0.0",
-    ReduceKind.SUM_SQUARES: "0.0",
-    ReduceKind.MAX: "-HUGE_VAL",
-    ReduceKind.MIN: "HUGE_VAL",
-}
-_FOLD = {
-    ReduceKind.SUM: "sum",
-    ReduceKind.SUM_SQUARES: "sum",
-    ReduceKind.MAX: "max",
-    ReduceKind.MIN: "min",
-}
-_NUMBER_UNARY = {
-    UnaryKind.NEG: "(-{0})",
-    UnaryKind.SQRT: "std::sqrt({0})",
-    UnaryKind.ABS: "std::fabs({0})",
-    UnaryKind.EXP: "std::exp({0})",
-    UnaryKind.TANH: "std::tanh({0})",
-    UnaryKind.RELU: "maximum<double>({0}, 0.0)",
-    UnaryKind.IS_FINITE: "double(std::isfinite({0}))",
-}
-_NUMBER_BINARY = {
-    BinaryKind.ADD: "({0} + {1})",
-    BinaryKind.SUB: "({0} - {1})",
-    BinaryKind.MUL: "({0} * {1})",
-    BinaryKind.DIV: "({0} / {1})",
-    BinaryKind.POW: "std::pow({0}, {1})",
-    BinaryKind.MAXIMUM: "maximum<double>({0}, {1})",
-    BinaryKind.MINIMUM: "minimum<double>({0}, {1})",
-    BinaryKind.GREATER: "double({0} > {1})",
-    BinaryKind.LESS: "double({0} < {1})",
-}
-_ELEMENT_UNARY = {
-    UnaryKind.NEG: "(-{0})",
-    UnaryKind.SQRT: "S::root({0})",
-    UnaryKind.ABS: "S::each({0}, [](float y) {{ return std::fabs(y); }})",
-    UnaryKind.EXP: "S::each({0}, [](float y) {{ return std::exp(y); }})",
-    UnaryKind.TANH: "S::each({0}, [](float y) {{ return std::tanh(y); }})",
-    UnaryKind.RELU: "maximum<V>({0}, S::splat(0.0f))",
-    UnaryKind.IS_FINITE: "S::finite({0})",
-}
-_ELEMENT_BINARY = {
-    BinaryKind.ADD: "({0} + {1})",
-    BinaryKind.SUB: "({0} - {1})",
-    BinaryKind.MUL: "({0} * {1})",
-    BinaryKind.DIV: "({0} / {1})",
-    BinaryKind.POW: "S::pair({0}, {1}, [](float y, float z) {{ return std::pow(y, z); }})",
-    BinaryKind.MAXIMUM: "maximum<V>({0}, {1})",
-    BinaryKind.MINIMUM: "minimum<V>({0}, {1})",
-    BinaryKind.GREATER: "({0} > {1})",
-    BinaryKind.LESS: "({0} < {1})",
-}
-
-
 def _kind(reduction: Statement) -> ReduceKind:
     assert isinstance(reduction.op, ops.Reduce)
     return reduction.op.kind
@@ -138,15 +86,8 @@ def _joined(parts: list[str], layout: Layout) -> str:
     assert isinstance(layout, Partial)
     text = parts[0]
     for part in parts[1:]:
-        text = _JOIN[layout.op].format(text, part)
+        text = words.JOIN[layout.op].format(text, part)
     return text
-
-
-_JOIN = {
-    Reduction.SUM: "({0} + {1})",
-    Reduction.MAX: "maximum<V>({0}, {1})",
-    Reduction.MIN: "minimum<V>({0}, {1})",
-}
 
 
 class _Writer:
@@ -195,7 +136,7 @@ class _Writer:
         yield "            const int64_t end = i + chunks[3 * c + 1], segment = chunks[3 * c + 2];"
         yield "            (void)segment;"
         for r in phase.reductions:
-            begin = _BEGIN[_kind(r)]
+            begin = words.BEGIN[_kind(r)]
             yield f"            wide a{self.ids[r.name]} = widest({begin});"
             yield f"            double s{self.ids[r.name]} = {begin};"
         if self._vectors:
@@ -208,7 +149,7 @@ class _Writer:
         yield f"                body{k}<float>({arguments}{singles});"
         for r in phase.reductions:
             at = self.reductions.index(r.name)
-            fold = f"Fold<double>::{_FOLD[_kind(r)]}"
+            fold = f"Fold<double>::{words.FOLD[_kind(r)]}"
             yield f"            partials[{at} * t.chunks + c] ="
             yield f"                collapse(a{self.ids[r.name]}, s{self.ids[r.name]}, {fold});"
         yield "            fence();"
@@ -220,7 +161,7 @@ class _Writer:
     def _total(self, reduction: Statement) -> Iterator[str]:
         """Fold the chunks' parts in chunk order: the same bits on every rank."""
         n, at = self.ids[reduction.name], self.reductions.index(reduction.name)
-        fold, begin = f"Fold<double>::{_FOLD[_kind(reduction)]}", _BEGIN[_kind(reduction)]
+        fold, begin = f"Fold<double>::{words.FOLD[_kind(reduction)]}", words.BEGIN[_kind(reduction)]
         if self.form.domains[reduction.name] is Domain.NUMBER:
             yield f"    double n{n} = {begin};"
             target = f"n{n}"
@@ -266,9 +207,9 @@ class _Writer:
 
     def _scalar(self, s: Statement, args: list[str]) -> str:
         if isinstance(s.op, ops.Unary):
-            return _NUMBER_UNARY[s.op.kind].format(*args)
+            return words.NUMBER_UNARY[s.op.kind].format(*args)
         if isinstance(s.op, ops.Binary):
-            return _NUMBER_BINARY[s.op.kind].format(*args)
+            return words.NUMBER_BINARY[s.op.kind].format(*args)
         if isinstance(s.op, ops.Ite):
             return "({} ? {} : {})".format(*args)
         return args[-1]  # collectives of totals, casts, Slice: all ranks hold the total already
@@ -314,7 +255,7 @@ class _Writer:
             wide = f"S::widen({self._value(r.args[0])})"
             wide = f"{wide} * {wide}" if _kind(r) is ReduceKind.SUM_SQUARES else wide
             n = self.ids[r.name]
-            fold = f"Fold<typename S::Wide>::{_FOLD[_kind(r)]}"
+            fold = f"Fold<typename S::Wide>::{words.FOLD[_kind(r)]}"
             yield f"    a{n} = {fold}(a{n}, {wide});"
         for u in phase.updates:
             yield from self._store(u.args[0], self._value(u.args[1]))
@@ -341,9 +282,12 @@ class _Writer:
         if slot.copies == 1:
             yield f"    S::{own}(buffers[{slot.first}], i, {value});"
             return
-        yield f"    S::{own}(buffers[{slot.first} + rank], i, {value});"
-        yield f"    for (int r = 1; r < {self.size}; ++r)"
-        yield f"        S::{peer}(buffers[{slot.first} + (rank + r) % {self.size}], i, {value});"
+        stores = [
+            f"    S::{own}(buffers[{slot.first} + rank], i, {value});",
+            f"    for (int r = 1; r < {self.size}; ++r) "
+            f"S::{peer}(buffers[{slot.first} + (rank + r) % {self.size}], i, {value});",
+        ]
+        yield from reversed(stores) if self.tunables.peers_first else stores
 
     def _compute(self, s: Statement) -> Iterator[str]:
         n = self.ids[s.name]
@@ -359,9 +303,9 @@ class _Writer:
     def _element(self, s: Statement, rank: int | None) -> str:
         args = [self._value(a, rank) for a in s.args]
         if isinstance(s.op, ops.Unary):
-            return _ELEMENT_UNARY[s.op.kind].format(*args)
+            return words.ELEMENT_UNARY[s.op.kind].format(*args)
         if isinstance(s.op, ops.Binary):
-            return _ELEMENT_BINARY[s.op.kind].format(*args)
+            return words.ELEMENT_BINARY[s.op.kind].format(*args)
         if isinstance(s.op, ops.Ite):
             return "({} ? {} : {})".format(*args)
         if isinstance(s.op, ops.Dropout):

@@ -1,0 +1,192 @@
+"""Does a pipeline take the time and the memory that the planner says, and is 2BW as much faster?
+
+On 2 and 4 gloo workers over loopback: GPipe, 1F1B with flush and 2BW, with the same stages.
+Predicted from a profile taken before and apart: each stage alone, as many stages at once (how much
+they slow each other says how many cores they really share), and a message. Workers that are more
+than the cores share them in the replay. Rounds of profiling and running alternate. Times are of
+the undisturbed tenth, on both sides: on a shared machine other work only ever adds to them; the
+spread of the measured steps stands beside.
+
+    python benchmarks/accuracy/pipeline.py --json
+    python benchmarks/accuracy/pipeline.py --loss ../shared/data/fashion-mnist --json
+
+`--loss` trains on Fashion-MNIST with 1F1B (synchronous) and 2BW: test accuracy, in points.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks import measure
+from paceline.place.pipeline import LayerCost, Plan, Wires, memory_bytes, price_on_cores
+from paceline.runtime.stages import PipelineSchedule, Shape
+
+SCRIPT = Path(__file__).parent / "jobs" / "stages.py"
+SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.FLUSH, PipelineSchedule.TWO_BUFFERED)
+ROWS = 128
+"""Samples a micro-batch: a stage's pass then takes some ms, far above what Python adds to it."""
+
+SETTINGS = {
+    "OMP_NUM_THREADS": "1",
+    "GLOO_SOCKET_IFNAME": "lo",
+    # Keep freed memory: else the system clears pages anew for every batch, and the
+    # more of them the more micro-batches a schedule keeps.
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TRIM_THRESHOLD_": str(2**32),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    stages: int
+    microbatches: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.stages} stages, {self.microbatches} micro-batches"
+
+
+CASES = (Case(2, 4), Case(4, 4))
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    parser = measure.parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batches", type=int, default=24)
+    parser.add_argument("--loss", type=Path, metavar="FOLDER", help="Fashion-MNIST")
+    parser.add_argument("--epochs", type=int, default=6)
+    options = parser.parse_args(arguments)
+    if options.loss is not None:
+        found = losses(options.loss, 1 if options.quick else options.epochs)
+        return measure.report("accuracy/pipeline-loss", found, options, "torch")
+    rounds, batches = (1, 16) if options.quick else (options.rounds, options.batches)
+    rows = [row for case in CASES for row in _rows(case, rounds, batches)]
+    return measure.report("accuracy/pipeline", summary(rows), options, "torch")
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The worst error of each kind, and where 2BW was not as fast as promised."""
+    beside = [row["versus_gpipe"] for row in rows if "versus_gpipe" in row]
+    return {
+        "time_error": max(row["time_error"] for row in rows),
+        "memory_error": max(row["memory_error"] for row in rows),
+        "speedup_error": max(row["error"] for row in beside),
+        "faster_wherever_predicted": all(
+            row["measured"] > 1 for row in beside if row["predicted"] > 1
+        ),
+        "rows": rows,
+    }
+
+
+def losses(folder: Path, epochs: int) -> dict[str, Any]:
+    """Test accuracy of two seeds, synchronous and 2BW; the difference of their means in points."""
+    runs = [_job("train", str(folder), epochs, seed) for seed in (1, 2)]
+    means = {name: statistics.mean(run[name] for run in runs) for name in runs[0]}
+    return {
+        "epochs": epochs,
+        "accuracy": means,
+        "runs": runs,
+        "points_below_synchronous": 100 * (means["1f1b"] - means["2bw"]),
+    }
+
+
+def _rows(case: Case, rounds: int, batches: int) -> list[dict[str, Any]]:
+    profiles, steps = [], {s.value: [] for s in SCHEDULES}
+    for _ in range(rounds):
+        profiles.append(_job("profile", case.stages, ROWS))
+        found = _job("run", case.stages, case.microbatches, ROWS, batches)
+        for name, times in found.items():
+            steps[name] += times
+    held = _job("memory", case.stages, case.microbatches, ROWS)
+    rows = [_row(case, s, profiles, steps[s.value], held[s.value]) for s in SCHEDULES]
+    rows[-1]["versus_gpipe"] = _versus(rows[-1], rows[0])
+    return rows
+
+
+def _row(
+    case: Case,
+    schedule: PipelineSchedule,
+    profiles: Sequence[dict[str, Any]],
+    steps: list[float],
+    held: list[int],
+) -> dict[str, Any]:
+    plan = Plan(schedule, Shape(case.stages, case.microbatches), ROWS)
+    two = schedule is PipelineSchedule.TWO_BUFFERED
+    stages = _stages([p["stages"]["2" if two else "1"] for p in profiles])
+    cores = statistics.median(p["cores"] for p in profiles)
+    priced = price_on_cores(plan, stages, _wires(profiles), cores, batches=6)
+    predicted = _memory(plan, stages)
+    measured_ns = measure.spread(steps)["p10"]
+    return {
+        "case": case.name,
+        "schedule": schedule.value,
+        "step_ms": {k: v / 1e6 if k != "n" else v for k, v in measure.spread(steps).items()},
+        "predicted_ms": priced.replayed_step_ns / 1e6,
+        "formula_ms": priced.formula_step_ns / 1e6,
+        "cores": cores,
+        "time_error": abs(priced.replayed_step_ns / measured_ns - 1),
+        "held_bytes": held,
+        "predicted_bytes": predicted,
+        "memory_error": max(abs(p / m - 1) for p, m in zip(predicted, held)),
+    }
+
+
+def _versus(two: dict[str, Any], gpipe: dict[str, Any]) -> dict[str, float]:
+    predicted = gpipe["predicted_ms"] / two["predicted_ms"]
+    measured = gpipe["step_ms"]["p10"] / two["step_ms"]["p10"]
+    return {
+        "predicted": predicted,
+        "measured": measured,
+        "error": abs(predicted / measured - 1),
+    }
+
+
+def _stages(rounds: Sequence[list[dict[str, Any]]]) -> tuple[LayerCost, ...]:
+    """Medians over the rounds, stage by stage."""
+    found = []
+    for same in zip(*rounds):
+        numbers = [f.name for f in fields(LayerCost) if f.name != "name"]
+        medians = {n: round(statistics.median(row[n] for row in same)) for n in numbers}
+        found.append(replace(LayerCost(same[0]["name"], 0, 0), **medians))
+    return tuple(found)
+
+
+def _wires(profiles: Sequence[dict[str, Any]]) -> Wires:
+    """A message alone, and what it adds at either end while stages work (at least its own time)."""
+    wall, cpu, adds = (
+        statistics.median(p["message"][key] for p in profiles)
+        for key in ("wall_ns", "cpu_ns", "adds_ns")
+    )
+    rest = max(0.0, wall - 2 * cpu)
+    return Wires(float("inf"), float("inf"), latency_ns=round(rest), copy_ns=round(max(cpu, adds)))
+
+
+def _memory(plan: Plan, stages: Sequence[LayerCost]) -> list[int]:
+    """The formula's weights and activations, and the messages: one expected from either side, and
+    the gradient that was sent last."""
+    last = len(stages) - 1
+    return [
+        held + (2 * cost.input_bytes if i else 0) + (cost.output_bytes if i < last else 0)
+        for i, (held, cost) in enumerate(zip(memory_bytes(plan, stages), stages))
+    ]
+
+
+def _job(*what: Any) -> Any:
+    environment = {**os.environ, **SETTINGS}
+    command = [sys.executable, str(SCRIPT), *map(str, what)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
+    if ended.returncode:
+        raise SystemExit(f"{' '.join(map(str, what))} failed:\n{ended.stderr[-3000:]}")
+    return json.loads(ended.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Imagine a training script at any number of workers: a graph without running or recording it.
+
+The script runs unchanged as one rank of N, on tensors that have shapes and no data, until a steady
+step is known. With --cluster the graph is priced, so that `show` and `predict` can replay it.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paceline.cli import Shown
+from paceline.cli._arguments import count
+
+if TYPE_CHECKING:
+    from paceline.graph import Graph
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--out", type=Path, required=True, help="folder of the new run")
+    parser.add_argument("--world-size", type=count, required=True, metavar="N", help="workers")
+    parser.add_argument("--steps", type=count, default=1, help="steady steps to keep (1)")
+    parser.add_argument("--settle", type=count, default=0, metavar="N",
+                        help="steps to let pass first (default: as torch needs)")  # fmt: skip
+    parser.add_argument(
+        "--ranks", help="ranks to imagine: 0,3 or all (default: 0, and its message partners)"
+    )
+    parser.add_argument("--cluster", metavar="FILE", help="price for this cluster (YAML)")
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
+                        help="change the cluster, such as link.rate=100Gbps")  # fmt: skip
+    parser.add_argument("--timeout", type=float, default=600.0, metavar="S", help="a rank (600)")
+    parser.add_argument("training", nargs=argparse.REMAINDER, metavar="-- SCRIPT ...")
+
+
+def run(options: argparse.Namespace) -> Shown:
+    from paceline.graph import save_graph
+    from paceline.record.imagine import Wish, imagine
+    from paceline.record.runs import GRAPH
+
+    command = tuple(options.training)
+    wish = Wish(
+        command=command[1:] if command[:1] == ("--",) else command,
+        world_size=options.world_size,
+        steps=options.steps,
+        settle=options.settle,
+        ranks=_ranks(options.ranks, options.world_size),
+        timeout_s=options.timeout,
+    )
+    graph = imagine(wish)
+    if options.cluster:
+        graph = _priced(graph, options)
+    save_graph(graph, options.out / GRAPH)
+    data = {"run": str(options.out), "priced": bool(options.cluster), **totals(graph)}
+    return Shown(data, lambda console: _render(data, console))
+
+
+def totals(graph: "Graph") -> dict[str, Any]:
+    """What one imagined step of the first rank holds."""
+    import numpy as np
+
+    from paceline.graph import Collective, OpKind
+
+    ops = graph.ops
+    mine = (ops.rank == graph.ranks[0]) & (ops.step == ops.step.min())
+    talks = mine & (ops.kind != OpKind.COMPUTE)
+    calls = {
+        Collective(one).name.lower(): {
+            "calls": int((chosen := talks & (ops.collective == one)).sum()),
+            "bytes": int(ops.size_bytes[chosen].sum()),
+        }
+        for one in np.unique(ops.collective[talks]).tolist()
+    }
+    return {
+        "world_size": graph.meta["world_size"],
+        "ranks": list(graph.ranks),
+        "ops": int(mine.sum()),
+        "flops": int(ops.flops[mine].sum()),
+        "touched_bytes": int(ops.size_bytes[mine & ~talks].sum()),
+        "communication": calls,
+        "notes": list(graph.meta["notes"]),
+    }
+
+
+def _priced(graph: "Graph", options: argparse.Namespace) -> "Graph":
+    from paceline.cluster import load, with_settings
+    from paceline.cost import price
+
+    cluster = with_settings(load(options.cluster), options.set)
+    if cluster.workers != options.world_size:
+        cluster = cluster.with_workers(options.world_size)
+    return price(graph, cluster)
+
+
+def _ranks(text: str | None, world_size: int) -> tuple[int, ...]:
+    from paceline.record.imagined import ImagineError
+
+    if text is None:
+        return ()
+    if text == "all":
+        return tuple(range(world_size))
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise ImagineError(f"--ranks {text!r} is no list of ranks, such as 0,3, nor all") from error
+
+
+def _render(data: dict[str, Any], console: Any) -> None:
+    console.print(
+        f"a step of rank {data['ranks'][0]} of {data['world_size']}: {data['ops']:,} ops, "
+        f"{data['flops'] / 1e9:,.2f} GFLOP, {data['touched_bytes'] / 1e6:,.1f} MB touched"
+    )
+    for name, row in data["communication"].items():
+        console.print(f"  {name}: {row['calls']} calls, {row['bytes'] / 1e6:,.2f} MB")
+    for note in data["notes"]:
+        console.print(f"note: {note}", markup=False)
+    following = "show" if data["priced"] else "predict"
+    more = "" if data["priced"] else " --cluster c.yaml"
+    console.print(f"next: paceline {following} {data['run']}{more}", markup=False)

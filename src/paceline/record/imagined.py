@@ -1,0 +1,77 @@
+"""What imagining a training script tells of one rank: rows of work, groups, memory.
+
+Written by the process that ran the script on tensors without data, read by the one that builds the
+graph. Numbers of enums are those of `paceline.graph`.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from paceline.errors import PacelineError
+
+
+class ImagineError(PacelineError):
+    """A training script cannot be run without data."""
+
+
+class Row(msgspec.Struct, array_like=True):
+    """One op. `group` is empty for the rank's own work; `after` are rows it must wait for besides
+    the one before it on its lane."""
+
+    name: str
+    kind: int  # OpKind
+    phase: int  # Phase
+    size_bytes: int
+    flops: int
+    dtype: int  # DType
+    step: int
+    layer: str = ""
+    tensor: str = ""
+    collective: int = 0  # Collective
+    group: str = ""
+    peer: int = -1  # global rank, of a message
+    after: list[int] = []
+
+
+class Memory(msgspec.Struct, array_like=True):
+    """Bytes that row `row` allocates at its start, or frees (negative) at its end."""
+
+    row: int
+    delta_bytes: int
+    category: int  # MemoryCategory
+
+
+class Members(msgspec.Struct, array_like=True):
+    """A process group."""
+
+    name: str
+    ranks: list[int]
+    axis: str = ""
+
+
+class Imagined(msgspec.Struct):
+    """One rank's steady steps."""
+
+    rank: int
+    world_size: int
+    steps: int
+    rows: list[Row]
+    memory: list[Memory]
+    groups: list[Members]
+    notes: list[str] = []
+
+
+class Outcome(msgspec.Struct):
+    """What the script's process leaves: a rank's steps, or why there are none."""
+
+    imagined: Imagined | None = None
+    error: str = ""
+
+
+def write(outcome: Outcome, path: Path) -> None:
+    path.write_bytes(msgspec.json.encode(outcome))
+
+
+def read(path: Path) -> Outcome:
+    return msgspec.json.decode(path.read_bytes(), type=Outcome)

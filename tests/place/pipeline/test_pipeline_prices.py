@@ -1,0 +1,116 @@
+"""Plans priced by formula and by replay: equal where both are exact, and by hand."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.graph import check
+from paceline.place.pipeline import (
+    LayerCost,
+    Plan,
+    Wires,
+    draw,
+    memory_bytes,
+    price,
+    price_on_cores,
+    step_ns,
+)
+from paceline.runtime.stages import PipelineSchedule, Shape
+
+FREE = Wires(float("inf"), float("inf"))
+S = PipelineSchedule
+
+
+def equal_stages(count: int, forward: int = 10, backward: int = 20) -> list[LayerCost]:
+    return [LayerCost(f"{i}", forward, backward, 4, 1000, 60, 8, 8) for i in range(count)]
+
+
+def plan(schedule: PipelineSchedule, stages: int, microbatches: int) -> Plan:
+    chunks = 2 if schedule is S.INTERLEAVED else 1
+    return Plan(schedule, Shape(stages, microbatches, chunks), 1)
+
+
+BY_HAND = [
+    (S.GPIPE, 4 * 30 + 30 + 4),  # one stage's pass of bubble
+    (S.FLUSH, 4 * 30 + 30 + 4),
+    (S.INTERLEAVED, 4 * 30 + 15 + 4),  # half of it with two chunks
+    (S.ZERO_BUBBLE, 4 * 30 + 10 + 4),  # F + B - W = 10 + 10 - 10
+    (S.TWO_BUFFERED, 4 * 30 + 4),
+]
+
+
+@pytest.mark.parametrize(("schedule", "step"), BY_HAND)
+def test_two_stages_and_four_micro_batches_by_hand(schedule: PipelineSchedule, step: int) -> None:
+    priced = price(plan(schedule, 2, 4), equal_stages(2), FREE)
+    assert priced.formula_step_ns == step
+    assert priced.replayed_step_ns == step
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 50), st.integers(1, 50))
+def test_formula_and_replay_agree_on_equal_stages(d: int, times: int, f: int, b: int) -> None:
+    for schedule in (S.GPIPE, S.FLUSH, S.TWO_BUFFERED):
+        priced = price(plan(schedule, d, d * times), equal_stages(d, f, b), FREE)
+        assert priced.formula_step_ns == priced.replayed_step_ns
+        assert priced.formula_memory_bytes == priced.replayed_memory_bytes
+
+
+@pytest.mark.parametrize("schedule", S)
+def test_the_drawn_graph_keeps_the_law(schedule: PipelineSchedule) -> None:
+    check(draw(plan(schedule, 4, 4), equal_stages(4), Wires(1e9, 1e9, 3, 2), batches=2))
+
+
+@pytest.mark.parametrize("schedule", S)
+def test_a_slower_link_never_shortens_the_step(schedule: PipelineSchedule) -> None:
+    steps = [
+        price(plan(schedule, 2, 4), equal_stages(2), Wires(rate, 1e9)).replayed_step_ns
+        for rate in (1e12, 2e9, 5e8)
+    ]
+    assert steps == sorted(steps)
+
+
+def test_memory_is_the_published_formula() -> None:
+    """Of stage 0 of 4, with 8 micro-batches: weights 1000, kept 60, input 8."""
+    stages = equal_stages(4)
+    first = {s: memory_bytes(plan(s, 4, 8), stages)[0] for s in S}
+    assert first[S.TWO_BUFFERED] == 2 * 1000 + 4 * 60
+    assert first[S.FLUSH] == 1000 + 4 * 60
+    assert first[S.GPIPE] == 1000 + 8 * 60
+    lean = replace(plan(S.TWO_BUFFERED, 4, 8), recompute=True)
+    assert memory_bytes(lean, stages)[0] == 2 * 1000 + 60 + 4 * 8
+    lean = replace(plan(S.GPIPE, 4, 8), recompute=True)
+    assert memory_bytes(lean, stages)[0] == 1000 + 60 + 8 * 8
+
+
+def test_recomputation_costs_a_forward_pass_more() -> None:
+    lean = replace(plan(S.TWO_BUFFERED, 2, 4), recompute=True)
+    priced = price(lean, equal_stages(2), FREE)
+    assert priced.formula_step_ns == priced.replayed_step_ns == 4 * 40 + 4
+
+
+def test_replicas_add_their_all_reduce_to_the_update() -> None:
+    """1,000 bytes over 4 replicas: 2 * 3 / 4 * 1,000 bytes at 1e9 a second are 1,500 ns."""
+    wide = replace(plan(S.FLUSH, 2, 4), width=4)
+    assert step_ns(wide, equal_stages(2), Wires(1e12, 1e9)) == 150 + 4 + 1500
+
+
+def test_four_stages_on_two_cores_take_twice_as_long_and_2bw_gains_less() -> None:
+    stages = equal_stages(4, 1000, 2000)
+    two, gpipe = (
+        price_on_cores(plan(s, 4, 8), stages, FREE, cores=2) for s in (S.TWO_BUFFERED, S.GPIPE)
+    )
+    assert two.replayed_step_ns == pytest.approx(2 * two.formula_step_ns, rel=0.01)
+    assert two.replayed_step_ns < gpipe.replayed_step_ns < 2 * gpipe.formula_step_ns
+
+
+def test_a_copy_delays_and_where_cores_are_short_takes_their_time() -> None:
+    """Two micro-batches are in flight: a round trip of 2 (1000 + 2000) + 4 copies serves two."""
+    stages, copies = equal_stages(2, 1000, 2000), Wires(float("inf"), float("inf"), copy_ns=100)
+    steps = {
+        cores: price_on_cores(plan(S.TWO_BUFFERED, 2, 4), stages, copies, cores).replayed_step_ns
+        for cores in (1, 8)
+    }
+    assert steps[8] == 4 * (2 * 3000 + 4 * 100) / 2 + 4
+    assert steps[1] == pytest.approx(2 * (4 * 3000 + 4) + 4 * 4 * 100, rel=0.01)
