@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 namespace paceline {
@@ -146,11 +147,13 @@ double SharedLinks::joining_level(Op link) {
 
 // The flows on a link are others now: so is what those that keep their rates leave of its weights.
 void SharedLinks::count_again(Op link) {
+    const auto keeps = [&](Slot i) { return kept(owner_[i]); };
+    if (std::none_of(on_[link].begin(), on_[link].end(), keeps)) return;
     slots_.assign(on_[link].begin(), on_[link].end());
     std::sort(slots_.begin(), slots_.end());
     double weights = 0;
     for (const Slot i : slots_) weights += t_.weight[i];
-    std::erase_if(slots_, [&](Slot i) { return !kept(owner_[i]); });
+    std::erase_if(slots_, std::not_fn(keeps));
     std::sort(slots_.begin(), slots_.end(), [&](Slot a, Slot b) {
         return state_[owner_[a]].turn < state_[owner_[b]].turn;
     });

@@ -2,16 +2,21 @@
 
 The data are the published half of vTrain's measurements. No profile of that machine is used: the
 A100's datasheet, typical efficiencies, and five rows to calibrate seven coefficients (each held
-near what is typical). The five rows are chosen by arithmetic per GPU and micro-batch alone, never
-by error: the quartiles of the single-node rows (25, 50, 75 %), and 25 and 75 % of the multi-node
-ones. All other rows are the test. Single-node jobs keep activations, multi-node jobs recompute
-them, as their sizes force them to; nodes have four 200 Gbit/s NICs.
+near what is typical). All other rows are the test. Single-node jobs keep activations, multi-node
+jobs recompute them, as their sizes force them to; nodes have four 200 Gbit/s NICs.
+
+How far this is a blind test: the rule that picks the five rows never looks at an error (quartiles
+of arithmetic per GPU and micro-batch on one node, first and third quartile on several), but it was
+chosen among six rules after their test errors had been seen, and the model of kernels, launches and
+waits was designed with all rows in sight. `other_rules` therefore calibrates by every other rule
+that was tried, and by random draws, and judges each on the same table: that spread, rather than the
+headline, is what five rows give.
 """
 
 import os
 import sys
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import measure  # noqa: E402
-from paceline.cluster import Cluster, parse  # noqa: E402
+from paceline.cluster import Network, Transport, parse  # noqa: E402
 from paceline.cost import NCCL, Efficiency, Rates, prices  # noqa: E402
 from paceline.cost.fit import Coefficient, fit_coefficients  # noqa: E402
 from paceline.graph import Graph  # noqa: E402
@@ -46,7 +51,16 @@ COEFFICIENTS = (
     Coefficient("network", 0.70, 0.5, most=1.0),
     Coefficient("call_ns", 20_000, 1.0),
 )
-SINGLE_QUANTILES, MULTI_QUANTILES = (0.25, 0.5, 0.75), (0.25, 0.75)
+CHOSEN = "quartiles"
+RULES: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    CHOSEN: ((0.25, 0.5, 0.75), (0.25, 0.75)),
+    "lowest, middle, highest": ((0.0, 0.5, 1.0), (0.0, 1.0)),
+    "deciles": ((0.1, 0.5, 0.9), (0.1, 0.9)),
+    "sixths": ((1 / 6, 1 / 2, 5 / 6), (1 / 6, 5 / 6)),
+}
+"""Quantiles of arithmetic per GPU and micro-batch: of single-node rows, of multi-node ones."""
+DRAWS = 2
+Values = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -58,23 +72,28 @@ class Row:
     measured_ms: float
     text: str
 
-    @cached_property
-    def drawn(self) -> list[tuple[int, Graph]]:
-        """The job's graph; or, where it has many micro-batches, two shorter ones.
+    def drawn(self) -> list[tuple[int, Described]]:
+        """The job; or, where it has many micro-batches, two shorter ones.
 
         Once the pipeline is full every further micro-batch takes the same time, so the step of
         many follows from two smaller numbers of them, 2 and 3 for each stage.
         """
-        job, stages = self.job, self.job.degrees.pipeline
+        stages = self.job.degrees.pipeline
         few = [2 * stages, 3 * stages]
-        counts = few if job.microbatches > few[1] else [job.microbatches]
-        return [(count, self._graph(count)) for count in counts]
+        counts = few if self.job.microbatches > few[1] else [self.job.microbatches]
+        return [(count, self._with(count)) for count in counts]
 
-    def _graph(self, microbatches: int) -> Graph:
-        job = self.job
-        batch = microbatches * job.degrees.data * job.training.micro_batch
-        training = replace(job.training, global_batch=batch)
-        return describe(job.model, job.degrees, training).graph
+    def _with(self, microbatches: int) -> Described:
+        batch = microbatches * self.job.degrees.data * self.job.training.micro_batch
+        return replace(self.job, training=replace(self.job.training, global_batch=batch))
+
+
+@dataclass(frozen=True)
+class Known:
+    """A rule's calibration rows, by their numbers in both tables."""
+
+    single: tuple[int, ...]
+    multi: tuple[int, ...]
 
 
 def main() -> None:
@@ -84,11 +103,21 @@ def main() -> None:
         sys.exit(f"no data in {folder}; set PACELINE_SHARED to the folder that holds data/vtrain")
     single = rows(folder / "ground_truth_single.csv", Recompute.NONE)
     multi = rows(folder / "ground_truth_multi.csv", Recompute.FULL)
-    chosen = quantiles(single, SINGLE_QUANTILES), quantiles(multi, MULTI_QUANTILES)
-    figures = judged(single, multi, *chosen, every=10 if options.quick else 1)
-    if not options.quick:
-        figures["uncalibrated"] = errors(single[::10], multi[::4], [], [], typical(), every=1)
-        figures["other_choices"] = other_choices(single, multi, times=4)
+    every = 10 if options.quick else 1
+    known = choices(single, multi, draws=0 if options.quick else DRAWS)
+    if options.quick:
+        known = {CHOSEN: known[CHOSEN]}
+    fits = {name: calibrated(rows_of(k, single, multi)) for name, k in known.items()}
+    known["uncalibrated"], fits["uncalibrated"] = Known((), ()), typical()
+    found = judged(single, multi, known, fits, every)
+    rows_used = rows_of(known[CHOSEN], single, multi)
+    figures = {
+        **found.pop(CHOSEN),
+        "calibration_rows": [f"{row.text}: {row.measured_ms:.1f} ms" for row in rows_used],
+        "coefficients": {name: round(value, 4) for name, value in fits[CHOSEN].items()},
+        "uncalibrated": found.pop("uncalibrated"),
+        "other_rules": found,
+    }
     measure.report("accuracy/megatron", figures, options)
 
 
@@ -113,77 +142,100 @@ def quantiles(found: list[Row], at: tuple[float, ...]) -> list[int]:
     return [int(ordered[round(q * (len(found) - 1))]) for q in at]
 
 
-def judged(
-    single: list[Row], multi: list[Row], of_single: list[int], of_multi: list[int], every: int
-) -> dict[str, Any]:
-    """Calibrate on the chosen rows, and judge on all others."""
-    known = [single[i] for i in of_single] + [multi[i] for i in of_multi]
-    found = calibrated(known)
-    return {
-        **errors(single, multi, of_single, of_multi, found, every),
-        "calibration_rows": [f"{row.text}: {row.measured_ms:.1f} ms" for row in known],
-        "coefficients": {name: round(value, 4) for name, value in found.items()},
+def choices(single: list[Row], multi: list[Row], draws: int) -> dict[str, Known]:
+    """Three single-node rows and two multi-node ones by every rule, and some drawn at random."""
+    found = {
+        name: Known(tuple(quantiles(single, one)), tuple(quantiles(multi, two)))
+        for name, (one, two) in RULES.items()
     }
+    for seed in range(draws):
+        draw = np.random.default_rng(seed)
+        one, two = draw.choice(len(single), 3, False), draw.choice(len(multi), 2, False)
+        found[f"drawn with seed {seed}"] = Known(tuple(one.tolist()), tuple(two.tolist()))
+    return found
 
 
-def calibrated(known: list[Row]) -> dict[str, float]:
+def rows_of(known: Known, single: list[Row], multi: list[Row]) -> list[Row]:
+    return [single[i] for i in known.single] + [multi[i] for i in known.multi]
+
+
+def calibrated(known: list[Row]) -> Values:
     measured = np.array([row.measured_ms for row in known])
+    graphs = [[(count, described(job)) for count, job in row.drawn()] for row in known]
 
-    def predict(values: dict[str, float]) -> NDArray[np.float64]:
-        return np.array([predicted_ms(row, values) for row in known])
+    def predict(values: Values) -> NDArray[np.float64]:
+        found = [
+            whole_ms(row, [(count, step_ms(graph, values)) for count, graph in drawn])
+            for row, drawn in zip(known, graphs)
+        ]
+        return np.array(found)
 
     return fit_coefficients(COEFFICIENTS, predict, measured)
 
 
-def errors(
+def judged(
     single: list[Row],
     multi: list[Row],
-    of_single: list[int],
-    of_multi: list[int],
-    values: dict[str, float],
+    known: dict[str, Known],
+    fits: dict[str, Values],
     every: int,
-) -> dict[str, Any]:
-    figures: dict[str, Any] = {}
-    for name, table, known, step in (
-        ("single", single, of_single, every),
-        ("multi", multi, of_multi, 1),
-    ):
-        tested = [row for i, row in enumerate(table) if i not in known][::step]
-        off = np.array([predicted_ms(row, values) / row.measured_ms - 1 for row in tested])
-        worst = int(np.argmax(np.abs(off)))
-        figures |= {
-            f"{name}_mape": round(float(np.abs(off).mean()), 4),
-            f"{name}_median": round(float(np.median(np.abs(off))), 4),
-            f"{name}_worst": round(float(off[worst]), 4),
-            f"{name}_worst_row": tested[worst].text,
-            f"{name}_rows": len(tested),
-        }
-    return figures
+) -> dict[str, dict[str, Any]]:
+    """Each rule's errors on all rows that it was not calibrated on."""
+    found: dict[str, dict[str, Any]] = {name: {} for name in fits}
+    for kind, table, step in (("single", single, every), ("multi", multi, 1)):
+        tested = range(0, len(table), step)
+        predicted = {i: predicted_ms(table[i], tuple(fits.values())) for i in tested}
+        for column, name in enumerate(fits):
+            left = [i for i in tested if i not in getattr(known[name], kind)]
+            times = [predicted[i][column] for i in left]
+            found[name] |= errors(kind, [table[i] for i in left], times)
+    return found
 
 
-def other_choices(single: list[Row], multi: list[Row], times: int) -> dict[str, Any]:
-    """How much the figures owe to the choice of rows: five rows drawn at random, some times.
-
-    Judged on every tenth single-node row and every fourth multi-node one, the drawn ones included.
-    """
-    draw = np.random.default_rng(0)
-    found = []
-    for _ in range(times):
-        one = draw.choice(len(single), 3, replace=False).tolist()
-        two = draw.choice(len(multi), 2, replace=False).tolist()
-        known = [single[i] for i in one] + [multi[i] for i in two]
-        found.append(errors(single[::10], multi[::4], [], [], calibrated(known), every=1))
+def errors(kind: str, tested: list[Row], predicted: list[float]) -> dict[str, Any]:
+    off = np.array([ms / row.measured_ms - 1 for ms, row in zip(predicted, tested)])
+    worst = int(np.argmax(np.abs(off)))
     return {
-        f"{name}_mape": measure.spread([f[f"{name}_mape"] for f in found])
-        for name in ("single", "multi")
+        f"{kind}_mape": round(float(np.abs(off).mean()), 4),
+        f"{kind}_median": round(float(np.median(np.abs(off))), 4),
+        f"{kind}_p90": round(float(np.quantile(np.abs(off), 0.9)), 4),
+        f"{kind}_worst": round(float(off[worst]), 4),
+        f"{kind}_worst_row": tested[worst].text,
+        f"{kind}_rows": len(tested),
     }
 
 
-def typical() -> dict[str, float]:
+def typical() -> Values:
     return {c.name: c.typical for c in COEFFICIENTS}
 
 
-def predicted_ms(row: Row, values: dict[str, float]) -> float:
+def predicted_ms(row: Row, fits: tuple[Values, ...]) -> list[float]:
+    """The row's step time with each set of coefficients; each graph is drawn once."""
+    keys = tuple(tuple(values.items()) for values in fits)
+    steps = [(count, steps_ms(job, keys)) for count, job in row.drawn()]
+    return [whole_ms(row, [(count, times[i]) for count, times in steps]) for i in range(len(fits))]
+
+
+def whole_ms(row: Row, steps: list[tuple[int, float]]) -> float:
+    """From the steps of two shorter jobs to that of the whole one."""
+    (few, first), (more, second) = steps[0], steps[-1]
+    if more == few:
+        return first
+    return second + (row.job.microbatches - more) * (second - first) / (more - few)
+
+
+@cache
+def steps_ms(job: Described, keys: tuple[tuple[tuple[str, float], ...], ...]) -> list[float]:
+    """Rows that differ in their number of micro-batches alone share this."""
+    graph = described(job)
+    return [step_ms(graph, dict(key)) for key in keys]
+
+
+def described(job: Described) -> Graph:
+    return describe(job.model, job.degrees, job.training).graph
+
+
+def step_ms(graph: Graph, values: Values) -> float:
     rates = Rates(
         {
             "a100-80": Efficiency(
@@ -192,24 +244,20 @@ def predicted_ms(row: Row, values: dict[str, float]) -> float:
         },
         replace(NCCL, call_ns=values["call_ns"]),
     )
-    where = cluster(row.job.degrees.world, values["fabric"], values["network"])
-    steps = [
-        (count, replay(graph, prices=prices(graph, where, rates).dur_ns).step_ns / 1e6)
-        for count, graph in row.drawn
-    ]
-    (few, first), (more, second) = steps[0], steps[-1]
-    if more == few:
-        return first
-    return second + (row.job.microbatches - more) * (second - first) / (more - few)
+    transport = Transport(efficiency=values["network"], fabric_efficiency=values["fabric"])
+    network = nodes(int(graph.meta["world_size"])).with_transport(transport)
+    return replay(graph, prices=prices(graph, network, rates).dur_ns).step_ns / 1e6
 
 
-def cluster(gpus: int, fabric: float, network: float) -> Cluster:
+@cache
+def nodes(gpus: int) -> Network:
     devices = min(gpus, 8)
-    return parse(
-        f"hosts: {{count: {-(-gpus // 8)}, devices: {devices}, nics: {min(devices, 4)}, "
-        "device: a100-80, fabric: nvlink-3}\n"
-        "link: infiniband-hdr\n"
-        f"transport: {{efficiency: {network}, fabric_efficiency: {fabric}}}\n"
+    return Network(
+        parse(
+            f"hosts: {{count: {-(-gpus // 8)}, devices: {devices}, nics: {min(devices, 4)}, "
+            "device: a100-80, fabric: nvlink-3}\n"
+            "link: infiniband-hdr\n"
+        )
     )
 
 

@@ -12,11 +12,11 @@ at random, about eighty of them in one component.
 
 Random messages stay far below a million events a second. There an event changes the rates of 11
 flows on average (median 6); settling begins at the rate at which the flow joins or leaves, and so
-looks at 29 of the 80 instead of at all, which is 2.1 times as fast (68,000 to 144,000 events a
-second, interleaved on one machine). An algorithm that touched none but the 11, at some 15 ns for
-each of their four links and one entry in the queue each, would end near a million. It has no fixed
-order in which it subtracts, so its rates would differ from the plain-Python definition in the last
-bit; equality bit for bit was preferred.
+looks at 29 of the 80 instead of at all, which is 2.1 times as fast (68,000 and 144,000 events a
+second of CPU, minutes apart on one machine). An algorithm that touched none but the 11, at some
+15 ns for each of their four links and one entry in the queue each (an estimate), would end near a
+million. It has no fixed order in which it subtracts, so its rates would differ from the
+plain-Python definition in the last bit; equality bit for bit was preferred.
 """
 
 import sys

@@ -90,8 +90,9 @@ def test_settings_of_other_back_ends_are_left_aside() -> None:
     assert Tunables.of({"chunk": 512.0, "blocks": 3}) == Tunables(chunk=512)
 
 
-def test_the_three_kernel_schedule_keeps_collectives_apart() -> None:
-    launches = in_three(adam(64, TWO)).launches()
+@pytest.mark.parametrize("step", [adam(64, TWO), lamb((32, 32), TWO)], ids=lambda s: s.name)
+def test_the_three_kernel_schedule_keeps_collectives_apart(step) -> None:
+    launches = in_three(step).launches()
     kinds = [type(launch.body[0].op) for launch in launches if not launch.is_fused]
     assert ops.ReduceScatter in kinds
     assert ops.AllGather in kinds

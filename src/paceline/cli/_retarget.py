@@ -162,7 +162,7 @@ def prediction_data(found: "Prediction") -> dict[str, Any]:
 def prediction_lines(found: "Prediction") -> list[str]:
     lines = [
         f"step on {found.workers} workers: {ms(found.step_ns)} "
-        f"(90 %: {ms(found.low_ns)} to {ms(found.high_ns)})"
+        f"(typical error: {ms(found.low_ns)} to {ms(found.high_ns)})"
     ]
     lines += [f"  {name:<14}{ms(value):>12}" for name, value in found.by_class.items() if value]
     return [*lines, *(f"rests on {reason}" for reason in found.rests_on)]

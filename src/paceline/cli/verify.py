@@ -104,7 +104,7 @@ def _render(verdict: "Verdict", console: Any) -> None:
         column.justify = "right"
     table.add_row("step", ms(guess.step_ns), ms(measured.step_ns), f"{verdict.error:+.1%}")
     table.add_row(
-        "90 % / p10 to p90",
+        "typical error / p10 to p90",
         f"{ms(guess.low_ns)} to {ms(guess.high_ns)}",
         f"{ms(measured.low_ns)} to {ms(measured.high_ns)}",
         "inside" if verdict.within else "outside",

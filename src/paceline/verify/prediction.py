@@ -48,7 +48,9 @@ class SharedMachine:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A step's time. The interval is about 90 %; `by_class` splits a mean worker's step."""
+    """A step's time. From `low_ns` to `high_ns` every op errs by what is typical of its basis
+    (`paceline.cost.SPREAD`); how often that holds the truth is not known. `by_class` splits a mean
+    worker's step."""
 
     step_ns: int
     low_ns: int

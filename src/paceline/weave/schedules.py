@@ -99,9 +99,10 @@ def fuse_all(program: Program) -> Made:
 
 
 def _between_fused(program: Program) -> Made:
-    """The arithmetic between the collectives as one kernel; what is stored from a gather waits."""
+    """What lies between scatter and gather as one kernel, the joining of norms included; what is
+    stored from a gather waits."""
     after = {s.name for s in program if any(_is_gather(program, a) for a in s.args)}
-    members = _fusable(program, ops.CollectiveOp)
+    members = _fusable(program, ops.ReduceScatter, ops.AllGather)
     return fuse(program, tuple(m for m in members if m not in after))
 
 
