@@ -44,10 +44,53 @@ class Replication:
 def place_contiguous(
     problem: Problem, limits: Limits | None = None, replication: Replication | None = None
 ) -> Answer:
-    """The exact optimum, or the best split found with a proven bound."""
+    """The exact optimum, or the best split found with a proven bound.
+
+    Merging trivial classes is exact as long as memory leaves room: a merged weight travels with
+    its reader. Where memory may bind, the merged program without the limit gives the bound; what
+    it does not prove is solved again without merging.
+    """
     limits, began = limits or Limits(), time.perf_counter()
-    large = len(problem) > LARGE
+    answer = _place(problem, contiguous_classes(problem), limits, replication)
+    if not _merging_binds_memory(problem) or _proven(problem, answer, limits, replication):
+        return answer
+    left = replace(limits, seconds=limits.seconds - (time.perf_counter() - began))
+    apart = contiguous_classes(problem, merge_trivial=False)
+    again = _place(problem, apart, left, replication)
+    best = again if again.split is None or again.value <= answer.value else answer
+    if answer.split is not None and again.split is None:
+        best = replace(answer, lower_bound=min(again.lower_bound, answer.value), notes=again.notes)
+    return replace(best, seconds=time.perf_counter() - began)
+
+
+def _merging_binds_memory(problem: Problem) -> bool:
+    """Did merging trivial classes move weights that the memory limit may count?"""
+    if not problem.memory < problem.size.sum():
+        return False
+    merged = contiguous_classes(problem)
+    apart = contiguous_classes(problem, merge_trivial=False)
+    return len(merged) < len(apart) and sorted(merged.size[merged.size > 0].tolist()) != sorted(
+        apart.size[apart.size > 0].tolist()
+    )
+
+
+def _proven(
+    problem: Problem, answer: Answer, limits: Limits, replication: Replication | None
+) -> bool:
+    """Is there nothing better even where memory has no limit (there merging is exact)?"""
+    if answer.outcome is not Outcome.OPTIMAL:
+        return False
     classes = _replicated(contiguous_classes(problem), replication)
+    free = solve(replace(classes, memory=np.inf), 0.0, answer.value * (1 - 1e-9), limits)
+    return free.status is Status.NOTHING_BETTER
+
+
+def _place(
+    problem: Problem, plain: Classes, limits: Limits, replication: Replication | None
+) -> Answer:
+    began = time.perf_counter()
+    large = len(problem) > LARGE
+    classes = _replicated(plain, replication)
     reasons = infeasibility(classes)
     if reasons:
         return infeasible(Goal.MAX_LOAD, "ideals", reasons)
