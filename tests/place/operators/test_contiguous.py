@@ -70,6 +70,12 @@ def test_memory_moves_the_cut() -> None:
     assert place_contiguous(replace(problem, memory=3)).value == 9.0
 
 
+def test_it_is_found_where_no_cut_of_one_fixed_order_fits() -> None:
+    # Whatever order the linearised program takes, here none of its cuts keeps the memory limit.
+    problem = random_problem(29, colours=0.4, memory=9.0, unsupported=0.1, cpus=0)
+    assert place_contiguous(problem).value == 24.0  # 3 + 10 + 8 and transfers of 3
+
+
 @few
 @given(seeds, st.booleans(), st.sampled_from([0.0, 0.4]), st.sampled_from([6.0, 9.0, np.inf]))
 def test_it_equals_brute_force(seed: int, training: bool, colours: float, memory: float) -> None:

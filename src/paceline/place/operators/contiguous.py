@@ -100,7 +100,7 @@ def _place(
         note = f"{len(problem)} nodes: above {LARGE} only the linearised program is tried"
         return _answer(problem, joined, start, bound, began, (note, *_blocks_note(joined, classes)))
     left = replace(limits, seconds=limits.seconds - (time.perf_counter() - began))
-    exact = solve(classes, bound, start.value, left)
+    exact = solve(classes, bound, start.value if start.stages else _ceiling(classes), left)
     if exact.status is Status.NOTHING_BETTER and not start.stages:
         return infeasible(Goal.MAX_LOAD, "ideals", (_NO_CHAIN,))
     notes = _notes(exact, limits)
@@ -123,9 +123,14 @@ def linearised(problem: Problem, classes: Classes, limits: Limits) -> tuple[Clas
         sync_cost=classes.sync_cost,
         total=classes.total,
     )
-    everything = joined.cpu_time.sum() + joined.accelerator_time.sum() + joined.weight.sum()
-    sync = 4 * joined.sync_cost * joined.size.sum() if joined.max_replicas > 1 else 0.0
-    return joined, solve(joined, 0.0, 2 * float(everything + sync) + 1, limits)
+    return joined, solve(joined, 0.0, _ceiling(joined), limits)
+
+
+def _ceiling(classes: Classes) -> float:
+    """More than any device's load can be."""
+    everything = classes.cpu_time.sum() + classes.accelerator_time.sum() + classes.weight.sum()
+    sync = 4 * classes.sync_cost * classes.size.sum() if classes.max_replicas > 1 else 0.0
+    return 2 * float(everything + sync) + 1
 
 
 def is_contiguous(problem: Problem, split: Split) -> bool:
