@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         "devices": Fleet().devices,
         "models": rows,
     }
-    return measure.report("hardware", figures, options, "ortools")
+    return measure.report("speed/hardware", figures, options, "ortools")
 
 
 def compare(model: Model, settings: Settings) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     seconds = options.seconds or (5.0 if options.quick else 60.0)
     rows = list(table(options.inputs, seconds, quick=options.quick))
     figures = {"rows": rows, "worst": worst(rows)}
-    return measure.report("placement", figures, options, "ortools", "highspy")
+    return measure.report("speed/placement", figures, options, "ortools", "highspy")
 
 
 def table(inputs: Path, seconds: float, *, quick: bool) -> Iterator[dict[str, Any]]:
