@@ -34,7 +34,7 @@ from paceline.graph import (
     load_graph,
     save_graph,
 )
-from paceline.graph.columns import TABLES
+from paceline.graph.columns import TABLES, decode
 
 SETTINGS = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -387,3 +387,11 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
 def disk_free(path: Path) -> int:
     status = os.statvfs(path)
     return status.f_bavail * status.f_frsize
+
+
+def test_a_table_whose_declared_rows_disagree_is_refused_before_memory_is_set_aside() -> None:
+    # Found by fuzzing: two rows in the footer, 116,880,504,446 in its only row group.
+    damaged = Path(__file__).with_name("damaged_rows.parquet").read_bytes()
+    for layout in TABLES.values():
+        with pytest.raises(FileError, match="do not add up"):
+            decode(damaged, layout, "damaged table")

@@ -127,6 +127,7 @@ def decode(data: bytes, layout: Layout, source: str) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     try:
+        _check_declared_rows(pq.read_metadata(pa.BufferReader(data)))
         table = pq.read_table(pa.BufferReader(data))
         expected = [(name, _arrow_type(pa, kind)) for name, kind in layout.items()]
         found = list(zip(table.column_names, table.schema.types))
@@ -135,6 +136,16 @@ def decode(data: bytes, layout: Layout, source: str) -> dict[str, Any]:
         return {name: _column(table[name], layout[name], source) for name in layout}
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FileError(f"{source} is no readable Parquet file ({error}). Save it anew.") from error
+
+
+def _check_declared_rows(metadata: Any) -> None:
+    """Rows declared in three places must agree before memory is set aside for them."""
+    groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
+    if sum(group.num_rows for group in groups) != metadata.num_rows:
+        raise ValueError("its row groups do not add up to its rows")
+    for group in groups:
+        if any(group.column(c).num_values < group.num_rows for c in range(group.num_columns)):
+            raise ValueError("a column declares fewer values than rows")
 
 
 def _rows(items: tuple[Device, ...] | tuple[Group, ...], table: str) -> Columns:
