@@ -132,3 +132,8 @@ def test_presets_know_cpus_from_gpus() -> None:
     kinds = {name: fields["kind"] for name, fields in table("devices").items()}
     assert kinds["epyc-2c"] == DeviceKind.CPU.name.lower()
     assert kinds["h100"] == DeviceKind.GPU.name.lower()
+
+
+def test_a_count_that_would_fill_the_memory_is_refused() -> None:
+    with pytest.raises(ClusterError, match=r"hosts\.count is 3{40}; the most"):
+        parse(f"hosts: {{count: {'3' * 40}, device: epyc-2c}}\nlink: {{preset: ethernet-1g}}\n")

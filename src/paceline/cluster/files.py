@@ -23,6 +23,9 @@ from paceline.graph.kinds import DeviceKind, DType
 
 _LINK = ("preset", "rate", "up", "down", "latency", "background", "background_up",
          "background_down", "loss", "buffer", "source")  # fmt: skip
+MOST = 1_000_000
+"""Larger counts are mistakes: each host is an object, so they would only fill the memory."""
+
 _HOST = ("name", "count", "device", "devices", "fabric", "nics", "link", "cpus")
 _DEVICE = ("preset", "name", "kind", "memory", "memory_rate", "units", "clock", "flops", "source")
 
@@ -265,6 +268,8 @@ def _kind(text: Any) -> DeviceKind:
 def _count(value: Any, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ClusterError(f"{what} is {value!r}; give a whole number")
+    if value > MOST:
+        raise ClusterError(f"{what} is {value}; the most that is read is {MOST:,}")
     return value
 
 
