@@ -1,12 +1,17 @@
 """Does the graph of a recording, replayed, take as long as the same step takes unrecorded?
 
-For each job: runs without the recorder and recorded runs in turn. Measured is the median step of
-the unrecorded runs; predicted is the median replayed step of the recordings. `noise` is how far
-the medians of the unrecorded runs lie apart: no prediction can be judged finer than that.
+For each job, several recordings. A recording times some steps without any instrument before those
+that it records and as many after them, in the same processes; the replayed median step is set
+against the mean of the two plain medians. That is a fair pair: on a shared machine a step's time
+drifts by several percent within seconds, and a line through before and after takes that out. The
+row's error is the median over its recordings, with their spread.
 
-Other programs on the machine slow some runs and not others. A round (one run of each kind) in which
-they used more than `CALM` of it is repeated, up to `--tries` rounds in all; `others` is the most
-that they used in a round that counts.
+`apart` is how far the plain steps of recorded jobs lie from jobs that ran without Paceline in
+between, as wholly separate processes: recording must not change the job that it looks at. It holds
+all of the machine's drift between two runs, so its own spread stands beside it.
+
+Other programs on the machine slow some runs and not others. A round in which they used more than
+`CALM` of it is repeated, up to half as many again; `others` is the most in a round that counts.
 
     python benchmarks/accuracy/self_replay.py --json
     python benchmarks/accuracy/self_replay.py --only pipeline --rounds 3
@@ -31,7 +36,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import measure  # noqa: E402
 
 CALM = 0.04  # share of the machine's CPU time
-SETTLING = 10  # first steps of an unrecorded run, not counted
+SETTLING = 10  # first steps of a job on its own, not counted
 
 
 @dataclass(frozen=True)
@@ -65,9 +70,8 @@ JOBS = (
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__)
     parser.add_argument("--only", default="", help="rows whose name has this text")
-    parser.add_argument("--rounds", type=int, default=2, help="runs of each kind a row (2)")
-    parser.add_argument("--tries", type=int, default=6, help="rounds at most (6)")
-    parser.add_argument("--steps", type=int, default=20, help="steps recorded a run (20)")
+    parser.add_argument("--rounds", type=int, default=6, help="recordings a row (6)")
+    parser.add_argument("--steps", type=int, default=20, help="steps recorded in each (20)")
     options = parser.parse_args(arguments)
     chosen = [job for job in JOBS if options.only in job.name]
     if options.quick:
@@ -80,35 +84,40 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Round:
-    """One run of each kind: median steps in milliseconds, and what others used of the machine."""
+    """Median steps in milliseconds, and what others used of the machine."""
 
-    plain: float
+    plain: float  # of the recorded job, while nothing was recorded
     replayed: float
     recorded: float
+    apart: float  # of the job on its own
     others: float
+
+    @property
+    def error(self) -> float:
+        return self.replayed / self.plain - 1
 
 
 def row(job: Job, options: argparse.Namespace) -> dict[str, Any]:
-    """One job, unrecorded and recorded in turn, until enough rounds were calm."""
+    """One job, recorded and on its own in turn, until enough rounds were calm."""
     rounds: list[Round] = []
-    while len(rounds) < options.tries:
+    while sum(one.others <= CALM for one in rounds) < options.rounds:
         rounds.append(one_round(job, options.steps))
-        if sum(one.others <= CALM for one in rounds) == options.rounds:
+        if 2 * len(rounds) >= 3 * options.rounds:
             break
-    calmest = sorted(rounds, key=lambda one: one.others)[: options.rounds]
-    plain = [one.plain for one in calmest]
-    measured, predicted, recorded = (
-        statistics.median(getattr(one, name) for one in calmest)
-        for name in ("plain", "replayed", "recorded")
-    )
+    kept = sorted(rounds, key=lambda one: one.others)[: options.rounds]
+    errors = measure.spread([one.error for one in kept])
+    apart = measure.spread([one.plain / one.apart - 1 for one in kept])
     found = {
         "job": job.name,
-        "measured_ms": round(measured, 3),
-        "replayed_ms": round(predicted, 3),
-        "recorded_ms": round(recorded, 3),
-        "error": round(predicted / measured - 1, 4),
-        "noise": round((max(plain) - min(plain)) / measured, 4),
-        "others": round(max(one.others for one in calmest), 3),
+        **{
+            f"{name}_ms": round(statistics.median(getattr(one, name) for one in kept), 3)
+            for name in ("plain", "replayed", "recorded", "apart")
+        },
+        "error": round(errors["median"], 4),
+        "error_spread": [round(errors["p10"], 4), round(errors["p90"], 4)],
+        "apart": round(apart["median"], 4),
+        "apart_spread": [round(apart["p10"], 4), round(apart["p90"], 4)],
+        "others": round(max(one.others for one in kept), 3),
         "rounds": [asdict(one) for one in rounds],
     }
     print(json.dumps(found), file=sys.stderr)
@@ -118,9 +127,9 @@ def row(job: Job, options: argparse.Namespace) -> dict[str, Any]:
 def one_round(job: Job, steps: int) -> Round:
     before = Usage.now()
     with tempfile.TemporaryDirectory() as folder:
-        plain = unrecorded(job, Path(folder), steps)
-        replayed, recorded = recording(job, Path(folder), steps)
-    return Round(plain, replayed, recorded, Usage.now().others_since(before))
+        plain, replayed, recorded = recording(job, Path(folder), steps)
+        apart = alone(job, Path(folder), steps)
+    return Round(plain, replayed, recorded, apart, Usage.now().others_since(before))
 
 
 @dataclass(frozen=True)
@@ -144,8 +153,8 @@ class Usage:
         return max(0.0, busy - ours) / (self.total - before.total)
 
 
-def unrecorded(job: Job, folder: Path, steps: int) -> float:
-    """Median step of a run that nobody watches, in milliseconds, over all ranks."""
+def alone(job: Job, folder: Path, steps: int) -> float:
+    """Median step of a job that nobody watches, in milliseconds, over all ranks."""
     times = folder / "times"
     launch([], job, ["--steps", str(SETTLING + 2 * steps), "--times", str(times)])
     walls = [
@@ -155,23 +164,32 @@ def unrecorded(job: Job, folder: Path, steps: int) -> float:
     return statistics.median(np.mean(walls, axis=0)) / 1e6
 
 
-def recording(job: Job, folder: Path, steps: int) -> tuple[float, float]:
-    """Median replayed and median recorded step of a recording, in milliseconds."""
+def recording(job: Job, folder: Path, steps: int) -> tuple[float, float, float]:
+    """Median plain, replayed and recorded step of a recording, in milliseconds."""
     from paceline.record.runs import build_run, read_run
-    from paceline.record.sidecar import Step
     from paceline.replay import replay
 
     run = folder / "run"
-    paceline = [sys.executable, "-m", "paceline", "record", "-o", str(run), "--steps", str(steps)]
-    launch([*paceline, "--"], job, ["--steps", str(2 * steps + 40)])
+    paceline = [sys.executable, "-m", "paceline", "record", "-o", str(run)]
+    paceline += ["--steps", str(steps), "--plain", str(steps)]
+    launch([*paceline, "--"], job, ["--steps", str(3 * steps + 40)])
     graph = build_run(run)
     _, sidecars = read_run(run)
+    plain = walls_of(sidecars, "plain")
+    sides = [statistics.median(plain[:steps]), statistics.median(plain[steps:])]
+    replayed = statistics.median(step_times(graph, replay(graph))) / 1e6
+    return statistics.mean(sides), replayed, statistics.median(walls_of(sidecars, "recorded"))
+
+
+def walls_of(sidecars: dict[int, Any], mode: str) -> list[float]:
+    """Milliseconds of each step observed in one way, over all ranks."""
+    from paceline.record.sidecar import Step
+
     walls = [
-        [step.end_ns - step.begin_ns for step in told.of(Step) if step.mode == "recorded"]
+        [step.end_ns - step.begin_ns for step in told.of(Step) if step.mode == mode]
         for told in sidecars.values()
     ]
-    recorded = statistics.median(np.mean(walls, axis=0)) / 1e6
-    return statistics.median(step_times(graph, replay(graph))) / 1e6, recorded
+    return (np.mean(walls, axis=0) / 1e6).tolist()
 
 
 def step_times(graph: Any, timeline: Any) -> list[float]:

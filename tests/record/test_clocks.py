@@ -101,6 +101,22 @@ def test_without_communication_a_clock_is_left_alone_and_said_to_be_unknown(
     assert aligned.facts()["1"] == {"offset_ns": 0, "drift_ppm": 0.0, "interval_ns": None}
 
 
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 11), st.integers(100_000, 8 * MS), st.floats(-50 * MS, 50 * MS))
+def test_one_wrong_stamp_among_many_does_not_move_a_clock(
+    four: list[Trace], which: int, early: int, offset: float
+) -> None:
+    reference = four[0]
+    row = int(reference.collectives.event[which])
+    end = reference.events.end_ns.copy()
+    end[row] -= early  # as if it had ended before others began
+    stray = replace(reference, events=replace(reference.events, end_ns=end))
+    wrong = injected([stray, *four[1:]], [offset, 0.0, 0.0], [0.0, 0.0, 0.0])
+    clock = clocks_of(wrong)[1]
+    assert worst_error_ns(clock, wrong[1], four[1]) <= clock.interval_ns + 2
+    assert clock.interval_ns < 0.5 * MS
+
+
 def test_collectives_that_contradict_each_other_come_from_two_jobs(
     two: list[Trace],
 ) -> None:

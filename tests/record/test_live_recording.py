@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ pytest.importorskip("torch")
 from paceline.graph import Graph, OpKind, Overlay
 from paceline.record import sidecar
 from paceline.record.launch import Order, Recording, launch
-from paceline.record.runs import build_run
+from paceline.record.runs import build_run, read_run
 from paceline.record.sidecar import Backward, Bucket, Collective, Cost, Gradient, Step, Wait
 from paceline.replay import replay
 
@@ -134,6 +135,43 @@ def test_messages_of_a_pipeline_meet_across_ranks(tmp_path: Path) -> None:
     sent, got = (graph.ops.instance[graph.ops.kind == k] for k in (OpKind.SEND, OpKind.RECV))
     assert len(sent) == 2 * len([one for one in found.issued() if one.op == "send"])
     assert sorted(sent) == sorted(got)
+
+
+TWICE = """
+import paceline, sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def train(steps):
+    for _ in range(steps):
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+for folder in sys.argv[1:]:
+    with paceline.record(folder, steps=3, plain=2):
+        train(30)
+    train(2)
+dist.destroy_process_group()
+"""
+
+
+def test_a_job_can_be_recorded_more_than_once(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(TWICE)
+    folders = [tmp_path / name for name in ("a", "b")]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    command = [*torchrun, str(script), *map(str, folders)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for folder in folders:
+        _, told = read_run(folder)
+        recorded = [
+            [step.index for step in facts.of(Step) if step.mode == "recorded"]
+            for facts in told.values()
+        ]
+        assert len(recorded) == 2
+        assert len(recorded[0]) == 3
+        assert recorded[0] == recorded[1]  # the ranks agreed, each time anew
 
 
 DYING = """

@@ -45,11 +45,11 @@ def test_exactly_the_wanted_number_of_steps_is_recorded(steps: int, plain: int, 
 
 
 def test_a_single_process_begins_once_two_steps_took_alike() -> None:
-    assert agreed_start(0, 3, [900, 500, 110]) is None
-    assert agreed_start(0, 4, [900, 500, 110, 100]) == 4
+    assert agreed_start(0, 3, [900, 500, 110], 0) is None
+    assert agreed_start(0, 4, [900, 500, 110, 100], 0) == 4
 
 
 def test_a_job_that_never_settles_is_recorded_all_the_same() -> None:
     wild = [100, 200] * (MOST_WARMUP // 2)
-    assert agreed_start(0, 9, wild[:-2]) is None
-    assert agreed_start(0, 20, wild) == 20
+    assert agreed_start(0, 9, wild[:-2], 0) is None
+    assert agreed_start(0, 20, wild, 0) == 20

@@ -69,9 +69,26 @@ class Bounds:
         moved = (self.low_at - origin, self.high_at - origin, self.end_at - origin)
         return Bounds(moved[0], self.low, moved[1], self.high, moved[2], self.end_gap)
 
-    def loosened(self, slack: float) -> "Bounds":
+    def agreeing(self, steepest: float) -> "Bounds":
+        """Without the fewest bounds whose loss leaves the others in agreement; where nothing would
+        be left on one side, all are loosened instead."""
+        left = self
+        while (slack := left.contradiction(steepest)) > 0:
+            slope = left.best_slope(steepest)
+            low, high = left.low - slope * left.low_at, left.high - slope * left.high_at
+            if low.min() > high.max():
+                return left._loosened(slack + 1)
+            value = _least_broken(low, high)
+            left = left._keeping(low <= value, high >= value)
+        return left
+
+    def _loosened(self, slack: float) -> "Bounds":
         low, high = self.low - slack, self.high + slack
         return Bounds(self.low_at, low, self.high_at, high, self.end_at, self.end_gap)
+
+    def _keeping(self, low: Bool, high: Bool) -> "Bounds":
+        lows = (self.low_at[low], self.low[low])
+        return Bounds(*lows, self.high_at[high], self.high[high], self.end_at, self.end_gap)
 
     def allow(self, line: Line) -> bool:
         return bool((self.broken_by(line) <= 0.5).all())
@@ -236,6 +253,17 @@ def _highest(value: Curve, left: float, right: float) -> float:
         else:
             right = b
     return value((left + right) / 2)
+
+
+def _least_broken(low: Float, high: Float) -> float:
+    """The value that breaks the fewest bounds but leaves some on each side."""
+    edges = np.sort(np.concatenate([low, high]))
+    edges = edges[(edges >= low.min()) & (edges <= high.max())]
+    between = (edges[1:] + edges[:-1]) / 2 if len(edges) > 1 else edges
+    broken = len(low) - np.searchsorted(np.sort(low), between, "right")
+    broken = broken + np.searchsorted(np.sort(high), between, "left")
+    best = between[broken == broken.min()]
+    return float(best[len(best) // 2])
 
 
 def _robust_line(at: Float, gap: Float, steepest: float) -> Line:

@@ -7,7 +7,8 @@ before its sending began. Each such pair bounds one rank's clock against another
 
 The offset is a line in t (clocks drift), so all bounds together leave a convex set of lines. Its
 lowest and highest value at both ends of the recording are the reported interval, and the middle
-line is taken; if the zero line is among them, it is: ranks of one host share a clock.
+line is taken; if the zero line is among them, it is: ranks of one host share a clock. Where bounds
+contradict each other, some stamps are wrong: the fewest that leave the rest in agreement go.
 
 Members of a collective that devices run also end at nearly the same moment. A robust line through
 the differences of their ends, give or take three median deviations, narrows the set where it agrees
@@ -138,7 +139,7 @@ def _clock(trace: Trace, reference: Trace, bounds: Bounds, since: int, until: in
                 f"{trace} and {reference} cannot be ranks of one job: their collectives contradict "
                 f"each other by {slack / 1e6:.1f} ms on any clock. Import traces of one run"
             )
-        at = at.loosened(slack + 1)  # some stamps are wrong by as much, and nobody knows which
+        at = at.agreeing(STEEPEST)
         reach = reach_of(at, span, STEEPEST)
         assert reach is not None
     narrowed = reach_of(at.with_ends(span, STEEPEST), span, STEEPEST) or reach

@@ -31,9 +31,19 @@ def final_waits(view: RankView, issued: Sequence[tuple[int, Issued]]) -> Iterato
         if not call.synced or not sent or lane == NONE:
             continue
         rows = tuple(event for event, _ in sent)
-        since = max(record.enqueue_end_ns or record.enqueue_ns for _, record in sent)
+        since = max(_issued_by(view, lane, record) for _, record in sent)
         begin, end = _quiet_during(view, lane, max(rows, key=_end_in(view)), since, call.end_ns)
         yield FinalWait(lane, begin, end, rows)
+
+
+def _issued_by(view: RankView, lane: int, record: Issued) -> int:
+    """When the call that issued it returned: a thread that is put aside in it waits for nobody."""
+    if record.enqueue_end_ns:
+        return record.enqueue_end_ns
+    events, at = view.trace.events, record.enqueue_ns
+    around = view.is_host & (events.lane == lane) & (events.start_ns <= at) & (events.end_ns >= at)
+    rows = np.flatnonzero(around)
+    return int(events.end_ns[rows[np.argmax(events.start_ns[rows])]]) if len(rows) else at
 
 
 def beats(view: RankView, lane: int) -> Int64:

@@ -7,6 +7,7 @@ Calls made from Python pass through thin wrappers, which only note times. What C
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ COLLECTIVES = (
     "reduce_scatter_tensor_coalesced reduce_scatter_single_coalesced alltoall alltoall_base "
     "all_to_all_single barrier"
 ).split()
+UNSEEN = -1  # number of work that nobody saw issued
 BLOCKING = "_broadcast_coalesced"  # DDP's buffers: issued and awaited inside one C++ call
 
 
@@ -36,9 +38,10 @@ class Call:
     begin_ns: int
     end_ns: int
     thread: int
-    work: Any = None
+    work: int = UNSEEN  # its number in `Works`
     group: Any = None
-    tensor: Any = None
+    size_bytes: int = 0  # of a message
+    dtype: str = ""
     peer: int = -1  # in the group's own numbering
     tag: int = 0
 
@@ -51,7 +54,36 @@ class Waiting:
     thread: int
     begin_ns: int
     end_ns: int
-    work: Any
+    work: int
+
+
+class Works:
+    """Numbers for pieces of work, which are not kept: work keeps its tensors, and a job whose
+    buffers are not freed runs on fresh memory at every step."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._seen: dict[int, tuple[Callable[[], Any], int]] = {}
+
+    def issued(self, work: Any) -> int:
+        """A new number."""
+        if work is None:
+            return UNSEEN
+        self._count += 1
+        self._seen[id(work)] = weakref.ref(work), self._count
+        return self._count
+
+    def number(self, work: Any) -> int:
+        """The number it was issued under; UNSEEN where nobody saw it issued."""
+        alive, number = self._seen.get(id(work), (_nothing, UNSEEN))
+        return number if alive() is work else UNSEEN
+
+    def clear(self) -> None:
+        self._seen.clear()
+
+
+def _nothing() -> None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -73,6 +105,7 @@ class CommunicationWatch:
 
     def __init__(self, write: Callable[[Record], None]) -> None:
         self.seen = Seen()
+        self.works = Works()
         self.since_ns = 0
         self._write = write
         self._patches = Patches()
@@ -102,6 +135,7 @@ class CommunicationWatch:
         """Forget what came before: the settling step's communication."""
         self.since_ns = time.time_ns()
         self.seen.clear()
+        self.works.clear()
         self._written = [0, 0]
 
     def flush(self) -> int:
@@ -113,16 +147,19 @@ class CommunicationWatch:
         return max(1, len(self.seen.backwards) - backwards)
 
     def _issuing(self, name: str) -> Callable[[Any], Any]:
-        note = self.seen.calls.append
+        note, numbered = self.seen.calls.append, self.works.issued
 
         def wrapped(original: Any) -> Any:
             def call(group: Any, *args: Any, **kwargs: Any) -> Any:
                 begin = time.time_ns()
                 work = original(group, *args, **kwargs)
                 end = time.time_ns()
-                done = Call(name, begin, end, threading.get_native_id(), work, group)
+                thread = threading.get_native_id()
+                done = Call(name, begin, end, thread, numbered(work), group)
                 if name in MESSAGES:
-                    done.tensor = args[0][0]
+                    tensor = args[0][0]
+                    done.size_bytes = tensor.numel() * tensor.element_size()
+                    done.dtype = str(tensor.dtype).removeprefix("torch.")
                     done.peer, done.tag = (args[1], args[2]) if len(args) > 2 else (-1, args[1])
                 note(done)
                 return work
@@ -132,13 +169,14 @@ class CommunicationWatch:
         return wrapped
 
     def _waiting(self, kind: str) -> Callable[[Any], Any]:
-        note = self.seen.waits.append
+        note, number = self.seen.waits.append, self.works.number
 
         def wrapped(original: Any) -> Any:
             def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
                 begin = time.time_ns()
                 result = original(work, *args, **kwargs)
-                note(Waiting(kind, threading.get_native_id(), begin, time.time_ns(), work))
+                end = time.time_ns()
+                note(Waiting(kind, threading.get_native_id(), begin, end, number(work)))
                 return result
 
             return wait

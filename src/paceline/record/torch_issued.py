@@ -6,7 +6,7 @@ import msgspec
 import torch.distributed as dist
 
 from paceline.record.sidecar import Backward, Bucket, Collective, Record, Wait
-from paceline.record.torch_comms import BLOCKING, MESSAGES, Call, Seen, Waiting
+from paceline.record.torch_comms import BLOCKING, MESSAGES, UNSEEN, Call, Seen, Waiting
 from paceline.record.torch_flight import Flight
 
 
@@ -18,19 +18,19 @@ def issued(seen: Seen, flights: list[Flight], buckets: list[Bucket]) -> Iterator
     order_of = {id(item): order for order, item in enumerate(everything)}
     caller_of = {id(flight): _caller(flight, calls) for flight in flights}
     bucket_of = _buckets(seen.backwards, flights, len(buckets))
-    yield from _messages(messages, order_of, {id(wait.work): wait for wait in seen.waits})
+    yield from _messages(messages, order_of, _by_work(seen.waits))
     for flight in flights:
         order, call = order_of[id(flight)], caller_of[id(flight)]
         yield _collective(order, flight, call, bucket_of.get(id(flight), -1))
-    order_of_work = {id(call.work): order_of[id(call)] for call in messages}
+    order_of_work = {call.work: order_of[id(call)] for call in messages}
     for flight in flights:
         call = caller_of[id(flight)]
         if call is not None:
-            order_of_work[id(call.work)] = order_of[id(flight)]
+            order_of_work[call.work] = order_of[id(flight)]
             if call.name == BLOCKING:
                 yield _blocked(order_of[id(flight)], flight, call)
     for wait in seen.waits:
-        order = order_of_work.get(id(wait.work), -1)
+        order = UNSEEN if wait.work == UNSEEN else order_of_work.get(wait.work, UNSEEN)
         yield Wait(
             kind=wait.kind,
             thread=wait.thread,
@@ -38,6 +38,10 @@ def issued(seen: Seen, flights: list[Flight], buckets: list[Bucket]) -> Iterator
             end_ns=wait.end_ns,
             order=order,
         )
+
+
+def _by_work(waits: list[Waiting]) -> dict[int, Waiting]:
+    return {wait.work: wait for wait in waits if wait.work != UNSEEN}
 
 
 def _issued_at(item: Flight | Call) -> int:
@@ -96,7 +100,7 @@ def _messages(
     """Sends and receives, numbered per group, direction and peer."""
     counts: dict[tuple[str, str, int], int] = {}
     for call in calls:
-        found = _message(order_of[id(call)], call, waits.get(id(call.work)))
+        found = _message(order_of[id(call)], call, waits.get(call.work))
         key = (found.group, found.op, found.peer)
         counts[key] = counts.get(key, -1) + 1
         yield msgspec.structs.replace(found, sequence=counts[key])
@@ -105,7 +109,6 @@ def _messages(
 def _message(order: int, call: Call, wait: Waiting | None) -> Collective:
     """One side of a message. Nobody stamps its end: it is taken to last until the wait for it
     returned, where somebody waited, for that is when the host could go on."""
-    size = call.tensor.numel() * call.tensor.element_size()
     op = "recv" if call.name.startswith("recv") else "send"
     ranks = dist.get_process_group_ranks(call.group)
     return Collective(
@@ -114,9 +117,9 @@ def _message(order: int, call: Call, wait: Waiting | None) -> Collective:
         sequence=0,
         op=op,
         executed=op,
-        size_bytes=size,
-        output_bytes=size,
-        dtype=str(call.tensor.dtype).removeprefix("torch."),
+        size_bytes=call.size_bytes,
+        output_bytes=call.size_bytes,
+        dtype=call.dtype,
         peer=ranks[call.peer] if call.peer >= 0 else -1,
         tag=call.tag,
         thread=call.thread,

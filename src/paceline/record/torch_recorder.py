@@ -8,6 +8,7 @@ optimizer step; all that the recorder does at borders lies between two steps. Th
 Plain steps run without any instrument: they say what a step takes when nobody looks.
 """
 
+import itertools
 import logging
 import threading
 import time
@@ -28,6 +29,7 @@ from paceline.record.torch_profile import Session, Times, cost_of, events_in
 from paceline.record.torch_schedule import Mode, Schedule, agreed_start
 
 log = logging.getLogger(__name__)
+_numbers = itertools.count()  # of this process's recordings: all ranks count alike
 _LONGEST = 500  # characters of an error's text: torch puts whole tensors into some
 
 
@@ -47,6 +49,7 @@ class Recorder:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.schedule = Schedule(settings.steps, settings.plain)
+        self._number = next(_numbers)
         self._lead: int | None = None  # id of the optimizer whose steps are the job's steps
         self._depth = 0
         self._hooks: list[Any] = []
@@ -167,7 +170,7 @@ class Recorder:
     def _next_mode(self) -> Mode:
         if self.schedule.start is None:
             warmup = [times.wall_ns for times in self._times[Mode.WARMUP]]
-            start = agreed_start(self.rank, self._index, warmup)
+            start = agreed_start(self.rank, self._index, warmup, self._number)
             self.schedule = self.schedule.starting_at(start)
         return self.schedule.mode(self._index)
 

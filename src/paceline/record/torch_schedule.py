@@ -9,7 +9,6 @@ LEAST_WARMUP = 3
 MOST_WARMUP = 10
 SETTLED = 0.15  # the last two step times differ by less than this
 LEAD = 3  # steps from the decision to the start: no rank is further ahead of rank 0 by then
-_KEY = "paceline/recording-starts-at"
 
 
 class Mode(Enum):
@@ -58,17 +57,19 @@ class Schedule:
         )
 
 
-def agreed_start(rank: int, index: int, times_ns: list[int]) -> int | None:
-    """The step at which all ranks begin, once rank 0 finds its steps steady; None until then."""
+def agreed_start(rank: int, index: int, times_ns: list[int], recording: int) -> int | None:
+    """The step at which all ranks begin, once rank 0 finds its steps steady; None until then.
+    `recording` counts a job's recordings: each is agreed on by itself."""
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return index if _steady(times_ns) else None
     store = dist.distributed_c10d._get_default_store()
+    key = f"paceline/recording-{recording}-starts-at"
     if rank == 0:
         if not _steady(times_ns):
             return None
-        store.set(_KEY, str(index + LEAD))
+        store.set(key, str(index + LEAD))
         return index + LEAD
-    return int(store.get(_KEY)) if store.check([_KEY]) else None
+    return int(store.get(key)) if store.check([key]) else None
 
 
 def _steady(times_ns: list[int]) -> bool:
