@@ -1,7 +1,8 @@
 """`make demo`: where does a real training step's time go, and what would make it faster?
 
 Two workers train a small network on scikit-learn's digits. Their training is recorded, replayed and
-changed. Recording, graph and timeline are kept in runs/demo (or the folder given).
+changed; then it is predicted on a slower and on a faster network, and, where this machine allows a
+lab, really run on the slower one. All that is made is kept in runs/demo (or the folder given).
 """
 
 import os
@@ -12,6 +13,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from paceline.cluster import Cluster, parse, with_settings
+from paceline.cost.retarget import read_job
 from paceline.graph import Graph, Overlay, save_graph
 from paceline.record.launch import Order, launch
 from paceline.record.runs import build_run
@@ -20,6 +23,16 @@ from paceline.report import write_perfetto
 from paceline.report.run import summarise_run
 from paceline.report.text import show_run
 from paceline.report.text.quantities import duration
+from paceline.verify import (
+    Prediction,
+    Proof,
+    SharedMachine,
+    Verdict,
+    VerifyError,
+    predict,
+    prove,
+    tcp_share,
+)
 
 TRAINING = (
     sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
@@ -45,6 +58,14 @@ CHANGES = (
 )
 
 
+NETWORK = """
+hosts: 2
+link: {preset: ethernet-1g}
+topology: star
+"""
+SLOWER, FASTER = "100Mbps", "10Gbps"
+
+
 def main(folder: Path) -> None:
     console = Console(highlight=False)
     console.print("Two workers train on handwritten digits; ten steady steps are recorded.\n")
@@ -57,11 +78,48 @@ def main(folder: Path) -> None:
     show_run(summarise_run(timeline), console, top=5)
     console.print("\nWhat if?\n")
     console.print(ranking(graph))
+    elsewhere(graph, folder, console)
     saved = save_graph(graph, folder / "graph")
     trace = write_perfetto(graph, timeline, folder / "timeline.json.gz")
     console.print(f"\nMore:  paceline show {saved}")
     console.print(f"       paceline predict {saved} --scale kind=collective:0.5")
     console.print(f"       open {trace} at https://ui.perfetto.dev")
+
+
+def elsewhere(graph: Graph, folder: Path, console: Console) -> None:
+    """The same job between two hosts: predicted at two rates, the slower one proved."""
+    console.print("\nBetween two hosts, all on this machine's cores?\n")
+    guesses = {rate: predicted(graph, rate) for rate in (SLOWER, FASTER)}
+    for rate, guess in guesses.items():
+        console.print(f"{rate:>8}: a step of {between(guess)}")
+    try:
+        proof = Proof(TRAINING, network(SLOWER))
+        measured = prove(proof, {**QUIET, **os.environ}, folder / "lab")
+    except VerifyError as error:
+        console.print(f"\nNot proved here: {error}")
+        return
+    verdict = Verdict(guesses[SLOWER], measured)
+    console.print(
+        f"\nRun in the lab at {SLOWER}: {duration(measured.step_ns)} "
+        f"({duration(measured.low_ns)} to {duration(measured.high_ns)}); "
+        f"the prediction is off by {verdict.error:+.1%}."
+    )
+
+
+def predicted(graph: Graph, rate: str) -> Prediction:
+    machine = SharedMachine(cores=float(len(os.sched_getaffinity(0))))
+    return predict(read_job(graph), network(rate), machine=machine)
+
+
+def network(rate: str) -> Cluster:
+    """Two hosts at a rate, of which TCP leaves its share to the payload."""
+    cluster = with_settings(parse(NETWORK), [f"link.rate={rate}"])
+    share = tcp_share(cluster.transport.gso_max_segs)
+    return with_settings(cluster, [f"transport.efficiency={share}"])
+
+
+def between(guess: Prediction) -> str:
+    return f"{duration(guess.step_ns)} ({duration(guess.low_ns)} to {duration(guess.high_ns)})"
 
 
 def ranking(graph: Graph) -> Table:

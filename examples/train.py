@@ -24,17 +24,22 @@ Step = Callable[[], None]
 
 def main() -> None:
     options = parse()
-    torch.manual_seed(options.seed)
-    torch.set_num_threads(options.threads)
-    dist.init_process_group("gloo")
-    torch.manual_seed(options.seed + dist.get_rank())
-    step = PARALLEL[options.parallel](MODELS[options.model](), options)
+    step = prepare(options)
     times = [timed(step) for _ in range(options.steps)]
     if options.times:
         Path(f"{options.times}.{dist.get_rank()}").write_text(json.dumps(times))
     dist.barrier()
     del step
     dist.destroy_process_group()
+
+
+def prepare(options: argparse.Namespace) -> Step:
+    """Join the other workers and build the model; what is given back trains one step."""
+    torch.manual_seed(options.seed)
+    torch.set_num_threads(options.threads)
+    dist.init_process_group("gloo")
+    torch.manual_seed(options.seed + dist.get_rank())
+    return PARALLEL[options.parallel](MODELS[options.model](), options)
 
 
 def parse() -> argparse.Namespace:

@@ -1,25 +1,27 @@
 """Does the graph of a recording, replayed, take as long as the same step takes unrecorded?
 
-For each job, several recordings. A recording times some steps without any instrument before those
-that it records and as many after them, in the same processes; the replayed median step is set
-against the mean of the two plain medians. That is a fair pair: on a shared machine a step's time
-drifts by several percent within seconds, and a line through before and after takes that out. The
-row's error is the median over its recordings, with their spread.
+For each job, many recordings in one life of its processes (`windows.py`). Each times some steps
+without any instrument before those that it records and as many after them; the replayed median
+step is set against the mean of the two plain medians. That is a fair pair: on a shared machine a
+step's time drifts by a tenth within seconds, and before and after take most of that out. The row's
+error is the median over its recordings; `error_spread` is their 10th and 90th percentile, and
+`error_deviation` what chance alone lets that median be off by (1.25 standard errors).
 
-`apart` is how far the plain steps of recorded jobs lie from jobs that ran without Paceline in
-between, as wholly separate processes: recording must not change the job that it looks at. It holds
-all of the machine's drift between two runs, so its own spread stands beside it.
+`apart` is how far the plain steps of recorded jobs lie from those of a job that ran without
+Paceline, once before and once after: recording must not change the job that it looks at. Those are
+other processes at another time, so it holds all of the machine's drift.
 
-Other programs on the machine slow some runs and not others. A round in which they used more than
-`CALM` of it is repeated, up to half as many again; `others` is the most in a round that counts.
+`others` is the share of the machine that other programs used meanwhile.
 
     python benchmarks/accuracy/self_replay.py --json
-    python benchmarks/accuracy/self_replay.py --only pipeline --rounds 3
+    python benchmarks/accuracy/self_replay.py --only pipeline --windows 3
 """
 
 import argparse
 import json
+import math
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -35,7 +37,6 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import measure  # noqa: E402
 
-CALM = 0.04  # share of the machine's CPU time
 SETTLING = 10  # first steps of a job on its own, not counted
 
 
@@ -70,12 +71,12 @@ JOBS = (
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__)
     parser.add_argument("--only", default="", help="rows whose name has this text")
-    parser.add_argument("--rounds", type=int, default=6, help="recordings a row (6)")
-    parser.add_argument("--steps", type=int, default=20, help="steps recorded in each (20)")
+    parser.add_argument("--windows", type=int, default=12, help="recordings a row (12)")
+    parser.add_argument("--steps", type=int, default=10, help="steps recorded in each (10)")
     options = parser.parse_args(arguments)
     chosen = [job for job in JOBS if options.only in job.name]
     if options.quick:
-        chosen, options.rounds, options.steps = chosen[:2], 1, 10
+        chosen, options.windows, options.steps = chosen[:2], 1, 10
     rows = [row(job, options) for job in chosen]
     errors = [abs(found["error"]) for found in rows]
     figures = {"mean_error": statistics.mean(errors), "worst_error": max(errors), "rows": rows}
@@ -83,14 +84,12 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Round:
-    """Median steps in milliseconds, and what others used of the machine."""
+class Window:
+    """One recording's median steps in milliseconds."""
 
-    plain: float  # of the recorded job, while nothing was recorded
+    plain: float  # while nothing was recorded
     replayed: float
     recorded: float
-    apart: float  # of the job on its own
-    others: float
 
     @property
     def error(self) -> float:
@@ -98,38 +97,37 @@ class Round:
 
 
 def row(job: Job, options: argparse.Namespace) -> dict[str, Any]:
-    """One job, recorded and on its own in turn, until enough rounds were calm."""
-    rounds: list[Round] = []
-    while sum(one.others <= CALM for one in rounds) < options.rounds:
-        rounds.append(one_round(job, options.steps))
-        if 2 * len(rounds) >= 3 * options.rounds:
-            break
-    kept = sorted(rounds, key=lambda one: one.others)[: options.rounds]
-    errors = measure.spread([one.error for one in kept])
-    apart = measure.spread([one.plain / one.apart - 1 for one in kept])
+    """One job, on its own, recorded, and on its own again."""
+    before = Usage.now()
+    with tempfile.TemporaryDirectory() as folder:
+        alone = [apart(job, Path(folder), options)]
+        windows = recorded(job, Path(folder), options)
+        alone.append(apart(job, Path(folder), options))
+    errors = [window.error for window in windows]
+    spread = measure.spread(errors)
+    plain = statistics.median(window.plain for window in windows)
     found = {
         "job": job.name,
-        **{
-            f"{name}_ms": round(statistics.median(getattr(one, name) for one in kept), 3)
-            for name in ("plain", "replayed", "recorded", "apart")
-        },
-        "error": round(errors["median"], 4),
-        "error_spread": [round(errors["p10"], 4), round(errors["p90"], 4)],
-        "apart": round(apart["median"], 4),
-        "apart_spread": [round(apart["p10"], 4), round(apart["p90"], 4)],
-        "others": round(max(one.others for one in kept), 3),
-        "rounds": [asdict(one) for one in rounds],
+        "plain_ms": round(plain, 3),
+        "replayed_ms": round(statistics.median(window.replayed for window in windows), 3),
+        "recorded_ms": round(statistics.median(window.recorded for window in windows), 3),
+        "apart_ms": [round(one, 3) for one in alone],
+        "error": round(spread["median"], 4),
+        "error_spread": [round(spread["p10"], 4), round(spread["p90"], 4)],
+        "error_deviation": round(deviation(errors), 4),
+        "apart": round(plain / statistics.mean(alone) - 1, 4),
+        "others": round(Usage.now().others_since(before), 3),
+        "windows": [asdict(window) for window in windows],
     }
     print(json.dumps(found), file=sys.stderr)
     return found
 
 
-def one_round(job: Job, steps: int) -> Round:
-    before = Usage.now()
-    with tempfile.TemporaryDirectory() as folder:
-        plain, replayed, recorded = recording(job, Path(folder), steps)
-        apart = alone(job, Path(folder), steps)
-    return Round(plain, replayed, recorded, apart, Usage.now().others_since(before))
+def deviation(samples: list[float]) -> float:
+    """Standard deviation of the median of as many samples."""
+    if len(samples) < 2:
+        return math.nan
+    return 1.25 * statistics.stdev(samples) / math.sqrt(len(samples))
 
 
 @dataclass(frozen=True)
@@ -153,10 +151,11 @@ class Usage:
         return max(0.0, busy - ours) / (self.total - before.total)
 
 
-def alone(job: Job, folder: Path, steps: int) -> float:
+def apart(job: Job, folder: Path, options: argparse.Namespace) -> float:
     """Median step of a job that nobody watches, in milliseconds, over all ranks."""
     times = folder / "times"
-    launch([], job, ["--steps", str(SETTLING + 2 * steps), "--times", str(times)])
+    count = SETTLING + 2 * options.steps * options.windows
+    launch(job, "examples/train.py", "--steps", str(count), "--times", str(times))
     walls = [
         [wall for wall, _ in json.loads(path.read_text())[SETTLING:]]
         for path in sorted(folder.glob("times.*"))
@@ -164,21 +163,24 @@ def alone(job: Job, folder: Path, steps: int) -> float:
     return statistics.median(np.mean(walls, axis=0)) / 1e6
 
 
-def recording(job: Job, folder: Path, steps: int) -> tuple[float, float, float]:
-    """Median plain, replayed and recorded step of a recording, in milliseconds."""
+def recorded(job: Job, folder: Path, options: argparse.Namespace) -> list[Window]:
+    settings = ("--windows", str(options.windows), "--window-steps", str(options.steps))
+    launch(job, "benchmarks/accuracy/windows.py", str(folder / "runs"), *settings)
+    return [window(folder / "runs" / str(n), options.steps) for n in range(options.windows)]
+
+
+def window(run: Path, steps: int) -> Window:
+    """The figures of one recording, which is deleted."""
     from paceline.record.runs import build_run, read_run
     from paceline.replay import replay
 
-    run = folder / "run"
-    paceline = [sys.executable, "-m", "paceline", "record", "-o", str(run)]
-    paceline += ["--steps", str(steps), "--plain", str(steps)]
-    launch([*paceline, "--"], job, ["--steps", str(3 * steps + 40)])
     graph = build_run(run)
     _, sidecars = read_run(run)
-    plain = walls_of(sidecars, "plain")
+    plain, seen = (walls_of(sidecars, mode) for mode in ("plain", "recorded"))
     sides = [statistics.median(plain[:steps]), statistics.median(plain[steps:])]
     replayed = statistics.median(step_times(graph, replay(graph))) / 1e6
-    return statistics.mean(sides), replayed, statistics.median(walls_of(sidecars, "recorded"))
+    shutil.rmtree(run)
+    return Window(statistics.mean(sides), replayed, statistics.median(seen))
 
 
 def walls_of(sidecars: dict[int, Any], mode: str) -> list[float]:
@@ -204,12 +206,12 @@ def step_times(graph: Any, timeline: Any) -> list[float]:
     return np.mean(np.diff(ends, axis=1), axis=0).tolist()
 
 
-def launch(before: list[str], job: Job, settings: list[str]) -> None:
+def launch(job: Job, script: str, *settings: str) -> None:
     """Run the job to its end; its output is shown only when it fails."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node"]
-    script = [str(ROOT / "examples" / "train.py"), "--model", job.model, "--parallel", job.parallel]
-    command = [*before, *torchrun, str(job.workers), *script, *job.settings, *settings]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    chosen = ["--model", job.model, "--parallel", job.parallel, *job.settings]
+    command = [*torchrun, str(job.workers), str(ROOT / script), *settings, *chosen]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise SystemExit(f"{job.name} failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
 

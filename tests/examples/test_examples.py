@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.live
-def test_the_demo_ends_with_a_ranking_and_leaves_its_job(tmp_path: Path) -> None:
+def test_the_demo_ranks_changes_predicts_another_network_and_leaves_its_job(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "demo.py"), str(tmp_path / "demo")],
         capture_output=True,
@@ -21,8 +21,12 @@ def test_the_demo_ends_with_a_ranking_and_leaves_its_job(tmp_path: Path) -> None
     after = done.stdout.split("What if?")[1].split()
     assert " ".join(after[:5]) == "change step times as fast"
     assert "10 recorded steps" in done.stdout
-    kept = sorted(path.name for path in (tmp_path / "demo").iterdir())
-    assert kept == ["graph", "recording", "timeline.json.gz"]
+    slower, faster = re.findall(r"(\d+[MG]bps): a step of", done.stdout)
+    assert (slower, faster) == ("100Mbps", "10Gbps")
+    proved = "Run in the lab at 100Mbps" in done.stdout
+    assert proved or "Not proved here" in done.stdout
+    kept = {path.name for path in (tmp_path / "demo").iterdir()} - {"lab"}
+    assert kept == {"graph", "recording", "timeline.json.gz"}
 
 
 def test_the_example_in_the_readme_runs_in_twelve_lines() -> None:

@@ -26,6 +26,13 @@ def test_torchrun_becomes_one_agent_a_host_and_keeps_its_own_arguments() -> None
     assert second.command[3:5] == ("--node-rank", "1")
 
 
+def test_torchrun_started_as_a_module_is_torchrun() -> None:
+    module = ("python", "-m", "torch.distributed.run")
+    first, _ = seats(LAYOUT, Job((*module, "train.py")))
+    assert first.command[:4] == (*module, "--nnodes")
+    assert first.command[-1] == "train.py"
+
+
 def test_gloo_is_given_its_interface_and_the_rendezvous_fix() -> None:
     given = seats(LAYOUT, Job(("python",)))[0].environment
     assert given["GLOO_SOCKET_IFNAME"] == "eth0"

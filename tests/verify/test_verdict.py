@@ -52,5 +52,7 @@ def test_only_steps_without_instruments_are_compared_and_ranks_averaged() -> Non
 def test_a_torchrun_command_is_placed_anew_by_the_lab() -> None:
     command = ["bin/torchrun", "--nproc-per-node", "2", "--nnodes=1", "--standalone", "a.py", "--x"]
     assert without_placement(command) == ["bin/torchrun", "a.py", "--x"]
+    module = ["python", "-m", "torch.distributed.run"]
+    assert without_placement([*module, *command[1:]]) == [*module, "a.py", "--x"]
     other = ["python", "a.py", "--nnodes", "2"]
     assert without_placement(other) == other

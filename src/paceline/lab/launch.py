@@ -55,13 +55,16 @@ class Finished:
 
 def seats(layout: Layout, job: Job) -> list[Seat]:
     """Who is started where, with what gloo and torch.distributed need to find each other."""
-    if is_torchrun(job.command):
+    if torchrun_words(job.command):
         return [_agent(layout, job, node) for node in sorted(set(layout.places))]
     return [_worker(layout, job, rank) for rank in range(layout.workers)]
 
 
-def is_torchrun(command: Sequence[str]) -> bool:
-    return Path(command[0]).name == "torchrun"
+def torchrun_words(command: Sequence[str]) -> int:
+    """How many words start torchrun, by its name or as a module; 0 for any other command."""
+    if Path(command[0]).name == "torchrun":
+        return 1
+    return 3 if tuple(command[1:3]) == ("-m", "torch.distributed.run") else 0
 
 
 def environment(layout: Layout, job: Job) -> dict[str, str]:
@@ -129,7 +132,8 @@ def _agent(layout: Layout, job: Job, node: int) -> Seat:
         "--master-port": job.port,
     }
     flat = [str(part) for pair in options.items() for part in pair]
-    command = (job.command[0], *flat, *job.command[1:])
+    words = torchrun_words(job.command)
+    command = (*job.command[:words], *flat, *job.command[words:])
     return Seat(f"host {host.name}", node, command, given, host.cpus * host.workers)
 
 

@@ -39,7 +39,7 @@ class Block:
 
 def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> Block:
     """`origin_ns`: when the first of all ranks begins its first step."""
-    pieces = pieces_of(view, found, _borders(steps), _recording_cost_ns(view))
+    pieces = pieces_of(view, found, _borders(steps), _recording_cost(view))
     own = own_ops(view, found.links, origin_ns)
     names = Names(view.trace.names)
     parts = [
@@ -71,10 +71,10 @@ def _borders(steps: Steps) -> Int64:
     return np.concatenate([steps.start_ns, steps.end_ns[_LAST:]])
 
 
-def _recording_cost_ns(view: RankView) -> float:
-    """What recording one range cost its thread, where the recorder measured it."""
+def _recording_cost(view: RankView) -> Cost:
+    """What recording cost this rank, where the recorder measured it."""
     costs = view.sidecar.of(Cost) if view.sidecar else []
-    return costs[-1].op_ns if costs else 0.0
+    return costs[-1] if costs else Cost(op_ns=0.0)
 
 
 def _ordered(parts: list[Rows]) -> tuple[Rows, list[Int64]]:

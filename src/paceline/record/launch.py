@@ -10,9 +10,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 import msgspec
 
@@ -35,6 +37,7 @@ class Order:
     steps: int = 10
     plain: int = 5
     overwrite: bool = False
+    output: Path | None = None  # file for what the job prints; without it that passes through
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ def launch(order: Order, environment: Mapping[str, str]) -> Recording:
         started_ns=time.time_ns(),
     )
     _keep(job, order.folder)
-    code = _run(order.command, injected(environment, order, job.job))
+    with _opened(order.output) as output:
+        code = _run(order.command, injected(environment, order, job.job), output)
     _keep(msgspec.structs.replace(job, ended_ns=time.time_ns(), exit_code=code), order.folder)
     return Recording(order.folder, code, outcomes(order.folder))
 
@@ -130,10 +134,14 @@ def _prepare(order: Order) -> None:
     order.folder.mkdir(parents=True, exist_ok=True)
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+def _opened(path: Path | None) -> AbstractContextManager[IO[bytes] | None]:
+    return nullcontext() if path is None else path.open("wb")
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | None) -> int:
     """Run to the end; SIGTERM and SIGINT go on to the job. A signal's death is 128 + its number."""
     try:
-        child = subprocess.Popen(command, env=dict(environment))
+        child = subprocess.Popen(command, env=dict(environment), stdout=output, stderr=output)
     except OSError as error:
         raise LaunchError(f"cannot start {command[0]!r}: {error.strerror}") from error
 

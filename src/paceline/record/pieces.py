@@ -9,7 +9,8 @@ from paceline.graph import NONE
 from paceline.record.findings import Findings, Idles
 from paceline.record.flatten import GAP, Segments, flatten
 from paceline.record.phases import told_moments
-from paceline.record.trace import Bool, Int32, Int64
+from paceline.record.sidecar import Cost
+from paceline.record.trace import Bool, Category, Int32, Int64
 from paceline.record.view import RankView
 
 GRAIN_NS: Final = 1_000
@@ -31,14 +32,15 @@ class Pieces:
         return len(self.owner)
 
 
-def pieces_of(view: RankView, found: Findings, borders_ns: Int64, cost_ns: float) -> Pieces:
-    """All host lanes' pieces; `cost_ns` is what recording one range costs its thread."""
+def pieces_of(view: RankView, found: Findings, borders_ns: Int64, cost: Cost) -> Pieces:
+    """All host lanes' pieces, less what recording cost their threads."""
     rows, lane, start, end = _ranges(view, borders_ns)
     parts = flatten(lane, start, end, *_cuts(view, found, borders_ns))
     own = parts.end_ns - parts.start_ns
-    own = np.maximum(own - np.rint(parts.borders * (cost_ns / 2)).astype(np.int64), 0)
+    own = np.maximum(own - np.rint(parts.borders * (cost.op_ns / 2)).astype(np.int64), 0)
     waited = _inside(view, parts, found.idles, found.idles.wait)
     own[waited | _inside(view, parts, found.idles, ~found.idles.wait)] = 0
+    own = _with_refaults(view, rows, parts, own, cost.refault_ns * (len(borders_ns) - 1))
     first = _absorb(parts)
     owner = parts.owner[first]
     owner[owner >= 0] = rows[owner[owner >= 0]]
@@ -50,6 +52,17 @@ def pieces_of(view: RankView, found: Findings, borders_ns: Int64, cost_ns: float
         np.add.reduceat(own, first) if len(first) else own,
         waited[first],
     )
+
+
+def _with_refaults(
+    view: RankView, rows: Int64, parts: Segments, own: Int64, missing_ns: int
+) -> Int64:
+    """Page faults that recording spared the steps, back on the operators: they write the fresh
+    pages. Which of them did is not known, so each takes a share by its time."""
+    operator = view.trace.events.category[rows[parts.owner]] == Category.CPU_OP
+    weight = np.where(operator & (parts.owner != GAP) & (parts.lane == view.main_lane), own, 0)
+    whole = int(weight.sum())
+    return own + np.rint(weight * (missing_ns / whole)).astype(np.int64) if whole else own
 
 
 def _ranges(view: RankView, borders_ns: Int64) -> tuple[Int64, Int32, Int64, Int64]:

@@ -87,6 +87,7 @@ class Step(Record, tag="step", frozen=True):
     end_ns: int
     mode: str  # "plain" (steady, not instrumented) | "detail" | "recorded" | others: ignore
     cpu_ns: int = 0  # this process's CPU time, all threads
+    faults: int = 0  # its page faults that needed no disk
     own_ns: int = 0  # time in the step that the recorder itself used, inside `own` intervals
     micro_batches: int = 1  # forward passes of the step
     update_begin_ns: int = 0  # first optimizer.step() entered; 0 if not seen
@@ -189,9 +190,14 @@ class Cost(Record, tag="cost", frozen=True):
     """What recording costs, measured inside the job; `build` takes it out of the recorded steps.
 
     An op event costs `op_ns` on its thread, half before its recorded start and after its end.
+
+    It also saves something. A job that gives memory back to the system and asks for it anew at
+    every step pays for fresh pages each time; the profiler's events lie on top of the heap, so that
+    it cannot shrink, and the pages stay. `refault_ns` is what that saves a recorded step.
     """
 
     op_ns: float  # one op event of the profiler
+    refault_ns: int = 0  # page faults of a plain step that a recorded one is spared
     plain_step_ns: int = 0  # median un-instrumented steady step of this job
     recorded_step_ns: int = 0  # median recorded step
 

@@ -1,5 +1,7 @@
 """One session of torch's profiler around some steps, and what recording an op costs."""
 
+import mmap
+import resource
 import statistics
 import time
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from paceline.record.sidecar import Cost
 
 BOUND = 1.6  # how far the measured price of an event may lie from the loop's
+FRESH_PAGES = 2048  # on which the price of a page fault is measured
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,12 @@ class Times:
 
     wall_ns: int
     cpu_ns: int
+    faults: int
+
+
+def page_faults() -> int:
+    """Page faults of this process so far that needed no disk."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 class Session:
@@ -57,14 +66,19 @@ def cost_of(plain: list[Times], recorded: list[Times], events_per_step: float) -
     An event's price is the CPU time by which recorded steps exceed plain ones, shared among their
     events: that holds cache misses that no loop shows, and neighbours on the machine do not move
     it. A loop of small ops in this very process bounds it, for where steps vary by more than that.
+    Page faults that recorded steps are spared count for themselves.
     """
-    price = loop_cost_ns()
+    price, spared = loop_cost_ns(), 0.0
     if plain and recorded and events_per_step:
-        extra = statistics.median(x.cpu_ns for x in recorded)
+        fewer = statistics.median(x.faults for x in plain)
+        fewer -= statistics.median(x.faults for x in recorded)
+        spared = max(0.0, fewer) * (fault_cost_ns() if fewer > 0 else 0.0)
+        extra = statistics.median(x.cpu_ns for x in recorded) + spared
         extra -= statistics.median(x.cpu_ns for x in plain)
         price = min(max(extra / events_per_step, price / BOUND), price * BOUND)
     return Cost(
         op_ns=price,
+        refault_ns=round(spared),
         plain_step_ns=int(statistics.median(x.wall_ns for x in plain)) if plain else 0,
         recorded_step_ns=int(statistics.median(x.wall_ns for x in recorded)) if recorded else 0,
     )
@@ -84,6 +98,26 @@ def loop_cost_ns(repeats: int = 5, ops: int = 400) -> float:
     with profile(activities=[ProfilerActivity.CPU]):
         watched = min(loop() for _ in range(repeats))
     return max(0.0, (watched - bare) / ops)
+
+
+def fault_cost_ns(repeats: int = 9) -> float:
+    """What a page costs that is asked for, first written, and given back: over writing it again."""
+    return max(0.0, statistics.median(_fresh_pages_ns() for _ in range(repeats)) / FRESH_PAGES)
+
+
+def _fresh_pages_ns() -> int:
+    size = FRESH_PAGES * mmap.PAGESIZE
+    begin = time.thread_time_ns()
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages.madvise(mmap.MADV_NOHUGEPAGE)
+    whole = torch.frombuffer(pages, dtype=torch.uint8)
+    whole.fill_(1)
+    written = time.thread_time_ns()
+    whole.fill_(2)
+    again = time.thread_time_ns() - written
+    del whole
+    pages.close()
+    return time.thread_time_ns() - begin - 2 * again
 
 
 def events_in(trace: Path) -> int:

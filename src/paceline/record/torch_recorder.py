@@ -25,7 +25,7 @@ from paceline.record.torch_facts import Model, group_facts, host_facts, model_fa
 from paceline.record.torch_flight import flights
 from paceline.record.torch_issued import issued
 from paceline.record.torch_memory import memory_of
-from paceline.record.torch_profile import Session, Times, cost_of, events_in
+from paceline.record.torch_profile import Session, Times, cost_of, events_in, page_faults
 from paceline.record.torch_schedule import Mode, Schedule, agreed_start
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Recorder:
         self._writing = threading.Lock()
         self._index = 0  # of the step that runs now
         self._mode = Mode.WARMUP
-        self._begin = self._cpu = self._update = self._ended = 0
+        self._begin = self._cpu = self._faults = self._update = self._ended = 0
         self._times: dict[Mode, list[Times]] = {mode: [] for mode in Mode}
         self._session: Session | None = None
         self._comms = CommunicationWatch(self._write)
@@ -134,7 +134,7 @@ class Recorder:
             self._change(upcoming, optimizer)
             self._mode = upcoming
         self._update = 0
-        self._cpu = time.process_time_ns()
+        self._cpu, self._faults = time.process_time_ns(), page_faults()
         self._begin = time.time_ns()
         if self._mode is Mode.DONE:
             self.finish("complete")
@@ -149,7 +149,8 @@ class Recorder:
         self._write(host)
 
     def _note_step(self, now: int) -> None:
-        times = Times(now - self._begin, time.process_time_ns() - self._cpu)
+        cpu_ns, faults = time.process_time_ns() - self._cpu, page_faults() - self._faults
+        times = Times(now - self._begin, cpu_ns, faults)
         self._times[self._mode].append(times)
         if self._mode is Mode.RECORDED:
             thread = threading.get_native_id()
@@ -162,6 +163,7 @@ class Recorder:
                 end_ns=now,
                 mode=self._mode.value,
                 cpu_ns=times.cpu_ns,
+                faults=times.faults,
                 micro_batches=micro_batches,
                 update_begin_ns=self._update,
             )

@@ -9,12 +9,14 @@ from pathlib import Path
 import msgspec
 
 from paceline.cluster import Cluster, dump
+from paceline.lab.launch import torchrun_words
 from paceline.record.launch import Order, launch
 from paceline.record.runs import build_run
 from paceline.record.sidecar import JOB_NAME, Job
 from paceline.verify.prediction import VerifyError
 from paceline.verify.verdict import Measured, measured_run
 
+_SHOWN = 2000  # characters of a failed job's output
 _PLACEMENT = {
     "--nproc-per-node": True,
     "--nproc_per_node": True,
@@ -40,7 +42,7 @@ _PLACEMENT = {
 class Proof:
     """What to run in the lab."""
 
-    command: tuple[str, ...]
+    command: tuple[str, ...]  # how torchrun placed it elsewhere does not matter
     cluster: Cluster
     steps: int = 10
     timeout_s: float = 300.0
@@ -55,35 +57,38 @@ def prove(proof: Proof, environment: Mapping[str, str], folder: Path | None = No
         command = (
             *(sys.executable, "-m", "paceline", "lab", "run", "--json"),
             *("--name", f"verify-{Path(scratch).name[-8:]}", "--cluster", str(described)),
-            *("--timeout", str(proof.timeout_s), "--", *proof.command),
+            *("--timeout", str(proof.timeout_s), "--", *without_placement(proof.command)),
         )
-        done = launch(Order(command, place, proof.steps), environment)
+        printed = place / "output.txt"
+        done = launch(Order(command, place, proof.steps, output=printed), environment)
         if done.exit_code:
             raise VerifyError(
-                f"the job ended with {done.exit_code} in the lab; its log stands above. "
-                f"It was: {' '.join(proof.command)}"
+                f"the job ended with {done.exit_code} in the lab. It was: "
+                f"{' '.join(proof.command)}; it printed last:\n"
+                f"{printed.read_text(errors='replace')[-_SHOWN:]}"
             )
         return measured_run(place, build_run(place))
 
 
 def recorded_command(run: Path) -> tuple[str, ...]:
-    """The training command of a recording, without what placed it: the lab places it anew."""
+    """The training command of a recording."""
     path = run / JOB_NAME
     if not path.exists():
         raise VerifyError(f"{run} does not say which command it was; give it after --")
     command = list(msgspec.json.decode(path.read_bytes(), type=Job).command)
     if "lab" in command[:4] and "--" in command:
         command = command[command.index("--") + 1 :]
-    return tuple(without_placement(command))
+    return tuple(command)
 
 
 def without_placement(command: Sequence[str]) -> list[str]:
     """A torchrun command without the options that say how many processes run where."""
-    if not command or Path(command[0]).name != "torchrun":
+    words = torchrun_words(command) if command else 0
+    if not words:
         return list(command)
-    kept: list[str] = []
+    kept = list(command[:words])
     skip = False
-    for part in command:
+    for part in command[words:]:
         name = part.split("=", 1)[0]
         if skip:
             skip = False
