@@ -11,6 +11,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from paceline.record.sidecar import Cost
+from paceline.record.torch_room import Room
 
 BOUND = 1.6  # how far the measured price of an event may lie from the loop's
 FRESH_PAGES = 2048  # on which the price of a page fault is measured
@@ -33,10 +34,12 @@ def page_faults() -> int:
 class Session:
     """Kineto between `start` and `stop`; `export` writes the trace."""
 
-    def __init__(self, path: Path, *, detail: bool) -> None:
+    def __init__(self, path: Path, *, detail: bool, events: float = 0.0) -> None:
+        """`events`: how many to expect in all, where that is known."""
         self.path = path
         self.detail = detail
         self.paused_ns = 0
+        self._room = Room(events)
         self._profile = profile(
             activities=_activities(), record_shapes=detail, profile_memory=detail, acc_events=False
         )
@@ -52,6 +55,7 @@ class Session:
 
     def stop(self) -> None:
         self._profile.stop()
+        self._room.release()
 
     def export(self) -> None:
         """Write under another name first: a trace that is there is whole."""

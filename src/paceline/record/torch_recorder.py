@@ -62,6 +62,7 @@ class Recorder:
         self._session: Session | None = None
         self._comms = CommunicationWatch(self._write)
         self._detail: DetailWatch | None = None
+        self._events = 0  # of the detail step
         self._model = Model()
         self._trace = ""
         self._finished = False
@@ -200,7 +201,9 @@ class Recorder:
 
     def _open_session(self, *, detail: bool) -> None:
         name = sidecar.detail_name if detail else sidecar.trace_name
-        self._session = Session(self.settings.folder / name(self.rank), detail=detail)
+        expected = self._events * (self.settings.steps + 2)
+        path = self.settings.folder / name(self.rank)
+        self._session = Session(path, detail=detail, events=expected)
         self._session.start()
 
     def _pause_session(self) -> None:
@@ -219,6 +222,7 @@ class Recorder:
         session.stop()
         session.export()
         if session.detail:
+            self._events = events_in(session.path)
             self._write_memory(session.path)
             return
         self._trace = session.path.name
