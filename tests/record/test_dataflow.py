@@ -14,7 +14,7 @@ from paceline.record.gradients import ACCUMULATION
 from paceline.record.readers import read_all
 from paceline.record.readers.source import sources
 from paceline.record.rules import dataflow
-from paceline.record.sidecar import Bucket, Collective, Gradient, Parameter, Sidecar
+from paceline.record.sidecar import Bucket, Collective, Cost, Gradient, Parameter, Sidecar
 from paceline.record.trace import Trace
 from paceline.record.view import RankView
 from paceline.replay import replay
@@ -204,3 +204,16 @@ def test_no_link_of_the_dataflow_shifts_the_replay_of_a_real_trace(real_traces: 
     timeline = replay(graph)
     recorded = int(trace.steps.end_ns[-1] - trace.steps.start_ns[0])
     assert timeline.step_ns == pytest.approx(recorded, rel=0.001)
+
+
+def test_faults_that_recording_spared_go_back_onto_the_operators(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    """mm 0-30 and add 50-60 of one step of 100 us; 20 us of faults are shared 3 to 1."""
+    d = document().step(1, 0, 100).op("aten::mm", 0, 30).op("aten::add", 50, 10)
+    trace = read(d.save(tmp_path / "rank0.json"))
+    told = Sidecar(records=[Cost(op_ns=0.0, refault_ns=20_000)], truncated=False)
+    graph = build([trace], {0: told})
+    assert graph.ops.dur_ns[one(graph, "aten::mm")] == 45_000
+    assert graph.ops.dur_ns[one(graph, "aten::add")] == 15_000
+    assert replay(graph).step_ns == 120_000

@@ -137,6 +137,33 @@ def test_messages_of_a_pipeline_meet_across_ranks(tmp_path: Path) -> None:
     assert sorted(sent) == sorted(got)
 
 
+KILLED = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(100):
+    if step == 45 and dist.get_rank() == 1:
+        os.kill(os.getpid(), 9)
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_of_a_job_whose_worker_was_killed_the_others_are_shown(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(KILLED)
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+    done = launch(Order((*torchrun, str(script)), tmp_path / "run", steps=60, plain=2), os.environ)
+    assert done.exit_code != 0
+    graph = build_run(tmp_path / "run")
+    assert graph.ranks == (0,)
+    assert replay(graph).step_ns > 0
+    (told,) = (note for note in graph.meta["notes"] if "without a trace" in note)
+    assert "rank 1 was killed after" in told
+
+
 TWICE = """
 import paceline, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -184,6 +211,15 @@ for step in range(100):
     model(torch.ones(2, 4)).sum().backward()
     optimizer.step()
 """
+
+
+def test_a_job_of_one_process_is_recorded_and_shown(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", DYING, "pass")
+    done = launch(Order(command, tmp_path / "run", steps=3, plain=2), os.environ)
+    assert done.exit_code == 0
+    graph = build_run(tmp_path / "run")
+    assert graph.ranks == (0,)
+    assert replay(graph).step_ns > 0
 
 
 @pytest.mark.parametrize(

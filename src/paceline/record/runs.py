@@ -1,6 +1,7 @@
 """A run's folder: what was recorded for each rank, kept as it is, and the graph built from it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -38,15 +39,27 @@ def open_run(path: Path) -> Graph:
 
 
 def read_run(folder: Path) -> tuple[Sequence[Trace], dict[int, Sidecar]]:
-    """Each rank's trace, complete with what the recorder told, and its sidecar."""
-    told = {rank: sidecar.read(path) for rank, path in _facts_files(folder).items()}
-    traces = []
-    for rank, facts in sorted(told.items()):
-        path = folder / sidecar.trace_name(rank)
-        if not path.exists():
-            raise TraceError(_no_trace(folder, rank, facts, told))
-        traces.append(enrich(chrome.read(Source(path)), facts, _detail(folder, rank)))
+    """Each rank's trace, complete with what the recorder told, and its sidecar.
+
+    A rank that was killed before it could write its trace is left out, and the others say so.
+    """
+    told = {rank: sidecar.read(path) for rank, path in sorted(_facts_files(folder).items())}
+    lost = [rank for rank in told if not (folder / sidecar.trace_name(rank)).exists()]
+    if len(lost) == len(told):
+        raise TraceError(f"no rank has a trace in {folder}: {_fates(told, lost)}. Record again")
+    traces = [
+        enrich(_trace(folder, rank), facts, _detail(folder, rank))
+        for rank, facts in told.items()
+        if rank not in lost
+    ]
+    if lost:
+        traces[0] = traces[0].noting(f"left out, without a trace: {_fates(told, lost)}")
     return traces, told
+
+
+def _trace(folder: Path, rank: int) -> Trace:
+    """The trace of the recorded steps; that of a job of one process does not say its rank."""
+    return replace(chrome.read(Source(folder / sidecar.trace_name(rank))), rank=rank)
 
 
 def _detail(folder: Path, rank: int) -> Trace | None:
@@ -72,10 +85,13 @@ def _facts_files(folder: Path) -> dict[int, Path]:
     return found
 
 
-def _no_trace(folder: Path, rank: int, facts: Sidecar, told: dict[int, Sidecar]) -> str:
-    ends = facts.of(sidecar.End)
-    how = f"it ended with: {ends[-1].reason}" if ends else "it was killed"
-    return (
-        f"rank {rank} has no trace in {folder}; {how}. Found facts of ranks {sorted(told)}. "
-        "Record again"
-    )
+def _fates(told: Mapping[int, Sidecar], ranks: Sequence[int]) -> str:
+    return "; ".join(f"rank {rank} {_fate(told[rank])}" for rank in ranks)
+
+
+def _fate(facts: Sidecar) -> str:
+    """How a rank without a trace ended."""
+    ends, steps = facts.of(sidecar.End), facts.of(sidecar.Step)
+    recorded = sum(step.mode == "recorded" for step in steps)
+    how = f"ended with {ends[-1].reason!r}" if ends else "was killed"
+    return f"{how} after {len(steps)} steps, {recorded} of them recorded"
