@@ -1,7 +1,8 @@
 """How every benchmark measures and reports: interleaved runs, medians, machine, load, JSON.
 
 A benchmark is `main(arguments)` with `--json`, `--quick` and `--save`; its figures go through
-`report`, which adds date, machine, versions and load, so that no result file lacks them.
+`report`, which adds date, machine, versions and load, so that no result file lacks them. What is
+to be kept is measured on a quiet machine or not at all: `--save` waits for that, and gives up.
 """
 
 import argparse
@@ -12,13 +13,16 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+QUIET = 1.25 * (os.cpu_count() or 1)
+"""The load above which nothing is kept; a benchmark's own processes count once it has begun."""
+PATIENCE_S = 300.0
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -26,8 +30,35 @@ def parser(description: str) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--json", action="store_true", help="print one JSON object last")
     made.add_argument("--quick", action="store_true", help="a minute at most")
-    made.add_argument("--save", action="store_true", help="keep the result in benchmarks/results")
+    made.add_argument(
+        "--save", action=_Save, help="keep the result in benchmarks/results; waits for quiet"
+    )
     return made
+
+
+class _Save(argparse.Action):
+    """`--save`: true, once the machine's load is low enough to publish what is measured."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **given: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=False, **given)
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, *_: Any) -> None:
+        if not settled(QUIET, PATIENCE_S):
+            parser.error(
+                f"the load has been above {QUIET:g} for {PATIENCE_S:g} s; figures taken beside "
+                "other work are not kept. End that work, or measure without --save"
+            )
+        setattr(namespace, self.dest, True)
+
+
+def settled(limit: float, patience_s: float, pause_s: float = 5.0) -> bool:
+    """Whether the load over the last minute falls below the limit in time."""
+    end = time.monotonic() + patience_s
+    while os.getloadavg()[0] > limit:
+        if time.monotonic() + pause_s > end:
+            return False
+        time.sleep(pause_s)
+    return True
 
 
 def interleave(

@@ -43,7 +43,7 @@ def measured_cells(chosen: tuple[Cell, ...], *, fresh: bool) -> dict[str, dict[s
     """Kept measurements of the cells; those that are missing are made."""
     for cell in chosen:
         if fresh or cell.key not in cells.load():
-            cells.keep(cell, cells.measure(cell), always=fresh)
+            cells.keep(cell, cells.measure_steadily(cell))
     return cells.load()
 
 
