@@ -13,7 +13,8 @@ from torch.profiler import ProfilerActivity, profile
 from paceline.record.sidecar import Cost
 from paceline.record.torch_room import Room
 
-BOUND = 1.6  # how far the measured price of an event may lie from the loop's
+LEAST, MOST = 0.8, 5.0
+"""How far the measured price of an event may lie from the loop's, which keeps all caches warm."""
 FRESH_PAGES = 2048  # on which the price of a page fault is measured
 
 
@@ -79,7 +80,7 @@ def cost_of(plain: list[Times], recorded: list[Times], events_per_step: float) -
         spared = max(0.0, fewer) * (fault_cost_ns() if fewer > 0 else 0.0)
         extra = statistics.median(x.cpu_ns for x in recorded) + spared
         extra -= statistics.median(x.cpu_ns for x in plain)
-        price = min(max(extra / events_per_step, price / BOUND), price * BOUND)
+        price = min(max(extra / events_per_step, price * LEAST), price * MOST)
     return Cost(
         op_ns=price,
         refault_ns=round(spared),
@@ -89,18 +90,21 @@ def cost_of(plain: list[Times], recorded: list[Times], events_per_step: float) -
 
 
 def loop_cost_ns(repeats: int = 5, ops: int = 400) -> float:
-    """What the profiler adds to one small op: the same loop with and without it, least of each."""
+    """What one event of the profiler costs: the same loop of small ops, each of which makes one
+    event, with and without it; least of each."""
     tensor = torch.ones(8)
 
     def loop() -> int:
         begin = time.thread_time_ns()
         for _ in range(ops):
-            tensor.add_(1.0)
+            tensor.neg_()
         return time.thread_time_ns() - begin
 
     bare = min(loop() for _ in range(repeats))
+    room = Room(repeats * ops)
     with profile(activities=[ProfilerActivity.CPU]):
         watched = min(loop() for _ in range(repeats))
+    room.release()
     return max(0.0, (watched - bare) / ops)
 
 
