@@ -122,13 +122,18 @@ def tensor(task: Task, options: argparse.Namespace) -> Step:
 
 
 def pipeline(task: Task, options: argparse.Namespace) -> Step:
-    """Each worker has some of the blocks; micro-batches flow through them, 1F1B."""
+    """Each worker has some of the blocks; micro-batches flow through them, 1F1B.
+
+    Stages that are told what they pass on need not ask each other, so that this can be imagined.
+    """
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
     rank, world = dist.get_rank(), dist.get_world_size()
-    blocks = len(task.model)
-    part = task.model[rank * blocks // world : (rank + 1) * blocks // world]
-    stage = PipelineStage(part, rank, world, torch.device("cpu"))
+    first, last = (n * len(task.model) // world for n in (rank, rank + 1))
+    part = task.model[first:last]
+    given = task.model[:first](task.batch(options.batch // options.micro_batches)[0])
+    shapes = {"input_args": (given,), "output_args": (part(given),)}
+    stage = PipelineStage(part, rank, world, torch.device("cpu"), **shapes)
     schedule = Schedule1F1B(stage, n_microbatches=options.micro_batches, loss_fn=task.loss)
     optimizer = torch.optim.Adam(part.parameters(), lr=1e-4)
 
