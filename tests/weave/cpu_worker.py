@@ -113,7 +113,7 @@ def training(rank: int, ranks: int, folder: Path) -> None:
             train(fused, again, range(61, 100))
         for p, q in zip(plain.parameters(), fused.parameters()):
             error = float((p - q).norm() / p.norm())
-            assert error < 2e-6, (name, tuple(p.shape), error)
+            assert error < 1e-6, (name, tuple(p.shape), error)
         for p, q in zip(plain.buffers(), fused.buffers()):
             torch.testing.assert_close(p, q)
         assert "step" not in again.__dict__

@@ -167,4 +167,5 @@ def test_every_candidate_of_an_epilogue_is_timed_pruned_or_refused_with_its_reas
     rows = {(r["candidate"]["schedule"], r["candidate"]["backend"]): r for r in tuned[3]["rows"]}
     assert rows["fused(RS-C-AG)", "plain"]["reason"].endswith("unfused schedule")
     assert rows["overlap(MM, AR)", "gloo"]["predicted_s"] > 0
+    assert rows["overlap(MM, fused(RS-C-AG))", "gloo"]["predicted_s"] > 0
     assert all(r["measured_s"] or r["reason"] for r in rows.values())

@@ -3,7 +3,8 @@
 import pytest
 
 from paceline.weave.backends import backend
-from paceline.weave.layout import Group
+from paceline.weave.language import AllReduce, MatMul, program, tensor
+from paceline.weave.layout import Group, Partial, Sliced
 from paceline.weave.programs import adam, mlp
 from paceline.weave.rules import WeaveError
 from paceline.weave.transforms import applied, fuse, overlap
@@ -40,8 +41,19 @@ def test_chunked_gloo_refuses_what_it_cannot_overlap() -> None:
     assert "overlaps nothing" in str(chunked.refusal(step))
     assert chunked.refusal(applied(overlap(step, "product", "total"))) is None
     fused = applied(fuse(step, ("total", "add", "dropout")))
-    pair = applied(overlap(fused, "product", "fused"))
-    assert "not a single AllReduce" in str(chunked.refusal(pair))
+    assert "overlaps nothing" in str(chunked.refusal(fused))
+    assert chunked.refusal(applied(overlap(fused, "product", "fused"))) is None
+    beside = applied(fuse(step, ("add", "dropout")))
+    pair = applied(overlap(beside, "product", "total"))
+    assert "a kernel that no product overlaps" in str(chunked.refusal(pair))
+
+
+def test_a_kernel_with_a_collective_that_has_no_rows_is_not_cut() -> None:
+    x, weight = tensor("x", (8, 6), Sliced(1), TWO), tensor("weight", (6, 4), Sliced(0), TWO)
+    bias = AllReduce(tensor("bias", (4,), Partial(), TWO), name="bias_sum")
+    step = program("p", AllReduce(MatMul(x, weight, name="product"), name="total") + bias)
+    pair = overlap(applied(fuse(step, ("bias_sum", "total", "add"))), "product", "fused")
+    assert "bias_sum is not cut into rows" in str(backend("gloo").refusal(applied(pair)))
 
 
 def test_an_unknown_back_end_is_named_with_those_there_are() -> None:

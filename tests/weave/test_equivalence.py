@@ -12,6 +12,7 @@ from paceline.weave.language import (
     Ite,
     Maximum,
     Minimum,
+    MulAdd,
     Norm,
     ReduceAll,
     ReduceScatter,
@@ -105,6 +106,7 @@ def expression(draw: st.DrawFn, pool: list[Tensor], *, reduce: bool) -> Tensor:
         lambda: Sqrt(Unary(UnaryKind.ABS, x)),
         lambda: Unary(UnaryKind.TANH, -x),
         lambda: Ite(x > y, x, 1.5),
+        lambda: MulAdd(x, 0.5, y),
         lambda: Ite(Unary(UnaryKind.IS_FINITE, x), x, 0.25),
         lambda: Dropout(x, 0.3, 7, site=len(pool)),
     ]

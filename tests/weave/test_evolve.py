@@ -158,3 +158,21 @@ def test_sandboxed_workers_judge_right_crashed_and_timed_variants() -> None:
         assert "sandboxed worker" in str(judge.wrong([Case(large, huge, 1, odd=False)]))
     assert [len(t) for t in times] == [3, 3]
     assert all(t > 0 for row in times for t in row)
+
+
+@pytest.mark.live
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler for the cpu back end")
+def test_a_search_goes_through_all_gates_on_real_workers() -> None:
+    """Small, and with one schedule to find: what is right, counted and typed is what matters."""
+    pytest.importorskip("torch", reason="sandboxed workers run torch")
+    live = Task(sgd(20_000, TWO), (sgd(7, TWO),), backend("cpu"))
+    settings = Settings(population=2, generations=2, rounds=3, final_rounds=5)
+    with LiveJudge("cpu", 2, timeout_s=60) as judge:
+        found = evolve(live, judge, random.Random(3), settings)
+    assert found.wrong == ()
+    assert found.judged >= 3
+    assert [c.name for c in found.contenders] == ["as written", "evolved", "random search"]
+    for contender in found.contenders:
+        assert contender.seconds > 0
+        assert isinstance(variant(live.written, contender.genome, live.runner), Variant)
+    assert "genomes judged by each search" in found.table()

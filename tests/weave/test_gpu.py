@@ -23,7 +23,7 @@ def kernel(program: Program) -> FusedGroup:
 
 
 def test_fused_adam_loads_every_gradient_once_and_stores_every_weight_once() -> None:
-    source = generate(kernel(fully_fused(adam(100, TWO))))
+    (source,) = generate(kernel(fully_fused(adam(100, TWO))))
     assert source.peers == ("g", "w")
     assert source.own == ("m", "v", "w")
     assert source.text.count("tl.load(peer + at") == 1
@@ -31,10 +31,27 @@ def test_fused_adam_loads_every_gradient_once_and_stores_every_weight_once() -> 
     assert source.text.count("tl.store(") == 3
 
 
+def test_fused_lamb_is_two_kernels_and_norms_go_from_one_to_the_other() -> None:
+    first, second = generate(kernel(fully_fused(lamb((3, 4), TWO))))
+    assert len(first.parts) == 2
+    assert (first.tables, second.parts) == ((), ())
+    assert len(second.tables) == 1
+    assert (first.peers, second.peers) == (("g",), ("w",))
+    assert "tl.store(peer + at" not in first.text
+
+
+def test_a_slice_is_cut_into_blocks_within_segments() -> None:
+    pytest.importorskip("torch", reason="launches take torch tensors")
+    from paceline.weave.gpu.launch import Share
+
+    assert Share(0, 2, (5, 6), 4).blocks() == [(0, 4, 0), (4, 1, 0), (5, 1, 1)]
+    assert Share(1, 2, (5, 6), 4).blocks() == [(0, 4, 1), (4, 1, 1)]
+    assert Share(2, 3, (1, 1), 4).blocks() == []
+
+
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
-        (fully_fused(lamb((3, 4), TWO)), "more than one block's elements"),
         (fully_fused(mlp(4, 6, TWO)), "kernels take vectors"),
         (fully_fused(adam(9, TWO, dtype=DType.FLOAT64)), "not FLOAT64"),
     ],

@@ -1,7 +1,11 @@
 """The interpreter: what programs mean, by hand and against torch."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from paceline.graph import DType
 from paceline.weave.compute import global_index
@@ -24,7 +28,7 @@ from paceline.weave.language import (
     tensor,
 )
 from paceline.weave.layout import Group, Layout, Partial, Reduction, Replicated, Sliced
-from paceline.weave.numbers import keep_mask, philox, round_bfloat16
+from paceline.weave.numbers import keep_mask, mul_add, philox, round_bfloat16
 from paceline.weave.ops import ReduceKind
 from paceline.weave.rules import WeaveError
 
@@ -55,6 +59,29 @@ def test_collectives_by_hand() -> None:
 def test_all_to_all_moves_the_cut_to_another_dim() -> None:
     x = tensor("x", (2, 2), Sliced(0), TWO)
     assert run(AllToAll(x, 1), [[1, 2], [3, 4]]) == [[[1], [3]], [[2], [4]]]
+
+
+FLOAT32 = st.floats(-(2.0**50), 2.0**50, width=32)
+
+
+@settings(deadline=None, max_examples=200)
+@given(FLOAT32, FLOAT32, FLOAT32)
+def test_mul_add_is_the_32_bit_number_nearest_to_the_exact_value(a, b, c) -> None:
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    found = mul_add(*(np.asarray(x, np.float32) for x in (a, b, c)))
+    off = abs(Fraction(float(found)) - exact)
+    beside = [np.nextafter(found, np.float32(x)) for x in (-np.inf, np.inf)]
+    assert all(off <= abs(Fraction(float(x)) - exact) for x in beside)
+
+
+def test_mul_add_rounds_once() -> None:
+    """(1 + 2^-12)^2 lies half-way between two numbers; what is added decides."""
+    x = np.asarray([1 + 2**-12] * 2, np.float32)
+    found = mul_add(x, x, np.asarray([2**-60, -(2**-60)], np.float32))
+    assert found.tolist() == [1 + 2**-11 + 2**-23, 1 + 2**-11]
+    with np.errstate(invalid="ignore"):
+        odd = mul_add(*np.asarray([[np.inf, np.nan], [1, 1], [-np.inf, 1]], np.float32))
+    assert np.isnan(odd).all()
 
 
 def test_uneven_and_empty_slices_keep_every_element_once() -> None:

@@ -13,6 +13,7 @@ from paceline.weave.language import (
     Dropout,
     Ite,
     MatMul,
+    MulAdd,
     Norm,
     ReduceAll,
     ReduceScatter,
@@ -96,6 +97,8 @@ def test_slices_are_cut_as_torch_chunks_them() -> None:
         (lambda: Dropout(make(Partial()), 0.5, 1), "Partial"),
         (lambda: Dropout(make(Replicated()), 1.0, 1), "0 <= p < 1"),
         (lambda: Ite(make(Replicated()), 1.0, 2.0), "condition of BOOL"),
+        (lambda: MulAdd(2.0, make(Partial()), make(Partial())), "Partial"),
+        (lambda: MulAdd(make(Replicated()), make(Sliced(0)), 1.0), "mixed layouts"),
         (lambda: MatMul(make(Replicated()), make(Replicated())), "A[..., K]"),
         (lambda: MatMul(make(Sliced(1)), make(Replicated(), 4, 3)), "allowed are"),
         (lambda: ReduceAll(make(Partial())), "Partial"),
@@ -173,7 +176,7 @@ def test_a_tensor_has_no_truth_value_and_a_program_needs_outputs() -> None:
 def test_a_launch_shows_what_goes_in_and_what_must_stay() -> None:
     step = adam(10, TWO)
     launch = next(x for x in step.launches() if x.name == "m1")
-    assert [s.name for s in launch.inputs] == ["m", "add"]
+    assert [s.name for s in launch.inputs] == ["m", "mul_add"]
     assert [s.name for s in launch.updates] == ["m1"]
     assert launch.outputs == ()
     assert [c.name for c in step.launches()[0].collectives] == ["sum_g"]

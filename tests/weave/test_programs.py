@@ -79,6 +79,18 @@ def test_adam_is_torchs_after_100_steps(dtype, storage, decay) -> None:
     assert close(ours["v"], state["exp_avg_sq"])
 
 
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_every_single_number_of_adams_state_is_torchs(decay) -> None:
+    """Element by element, not only by the largest: each rounds where torch's kernel rounds."""
+    ours = run(adam(SIZE, GROUP, decay=decay), {"lr": 0.01}, np.float32)
+    w, state = reference(
+        lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=decay, fused=True), np.float32
+    )
+    np.testing.assert_allclose(ours["w"], w, rtol=1e-6, atol=1e-7)  # steps of 1e-2 may cancel
+    np.testing.assert_allclose(ours["m"], state["exp_avg"], rtol=1e-6)
+    np.testing.assert_allclose(ours["v"], state["exp_avg_sq"], rtol=1e-6)
+
+
 @pytest.mark.parametrize(("dtype", "storage"), DTYPES)
 def test_adamw_is_torchs_after_100_steps(dtype, storage) -> None:
     ours = run(adamw(SIZE, GROUP, dtype=dtype), {"lr": 0.01}, storage)

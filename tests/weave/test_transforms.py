@@ -174,7 +174,7 @@ def test_slice_shards_state_and_drops_its_gathers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("w", "no state input"), ("g", "no state input"), ("add", "no state")]
+    ("name", "reason"), [("w", "no state input"), ("g", "no state input"), ("mul_add", "no state")]
 )
 def test_slice_refuses_what_is_no_state(name, reason) -> None:
     refused(slice_state(rs_c_ag(), name), reason)
@@ -325,9 +325,9 @@ def test_fuse_refuses_two_groups() -> None:
 
 
 def test_fuse_refuses_twice_and_a_taken_name() -> None:
-    once = applied(fuse(sliced_adam(), ("mul_s", "mul_2_s", "add_s")))
-    refused(fuse(once, ("add_s", "m1")), "fused into fused")
-    refused(fuse(once, ("mul_3_s", "mul_4_s")), "is taken")
+    once = applied(fuse(sliced_adam(), ("mul_s", "mul_2_s", "mul_add_2_s")))
+    refused(fuse(once, ("mul_add_2_s", "v1")), "fused into fused")
+    refused(fuse(once, ("mul_3_s", "div_4_s")), "is taken")
 
 
 # overlap

@@ -1,5 +1,7 @@
-"""How rows are cut into chunks that travel."""
+"""How rows are cut into chunks that travel, and what two ranks add over a cable of their own."""
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -8,7 +10,11 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch", reason="chunks travel through torch.distributed")
 
-from paceline.weave.backends.travel import Chunking
+import torch
+
+from paceline.weave.backends.cable import Cable
+from paceline.weave.backends.travel import Cabled, Chunking
+from paceline.weave.rules import WeaveError
 
 
 def test_even_and_tapered_chunks_by_hand() -> None:
@@ -23,3 +29,54 @@ def test_every_row_is_in_one_chunk_and_no_chunk_is_empty(chunks, taper, rows) ->
     borders = [0, *Chunking(chunks, taper).borders(rows), rows]
     assert all(a < b for a, b in pairwise(borders))
     assert len(borders) == min(chunks, rows) + 1
+
+
+def cables(buffer_bytes: int, timeout_s: float = 20.0) -> tuple[Cable, Cable]:
+    """Two ends, with kernel buffers so small that nothing passes in one go."""
+    ends = socket.socketpair()
+    for end in ends:
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            end.setsockopt(socket.SOL_SOCKET, option, buffer_bytes)
+    return Cable(ends[0], 1, timeout_s), Cable(ends[1], 0, timeout_s)
+
+
+def summed(cable: Cable, own: torch.Tensor, borders: list[int]) -> torch.Tensor:
+    """One rank's side: its rows come ready chunk by chunk."""
+    whole = torch.full_like(own, 7.0)  # poison: a row that is not computed yet must not be read
+    travel = Cabled(cable, whole)
+    for number, (rows, made) in enumerate(
+        zip(whole.tensor_split(borders), own.tensor_split(borders))
+    ):
+        rows.copy_(made)
+        travel.start(number, rows)
+    travel.finish(())
+    return whole
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    st.integers(1, 40),
+    st.integers(1, 700),
+    st.integers(1, 6),
+    st.sampled_from((torch.float32, torch.float64, torch.bfloat16)),
+)
+def test_two_ranks_add_every_row_over_a_cable(rows, columns, chunks, dtype) -> None:
+    parts = [torch.randn(rows, columns).to(dtype) for _ in range(2)]
+    borders = Chunking(chunks, 0.7).borders(rows)
+    ends = cables(8192)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(summed, ends, parts, [borders] * 2))
+    for end in ends:
+        end.close()
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], parts[0] + parts[1])
+
+
+def test_a_peer_that_closes_or_is_silent_ends_the_product_with_an_error_that_names_it() -> None:
+    near, far = cables(8192, timeout_s=0.05)
+    with pytest.raises(WeaveError, match="rank 1 is lost in the middle of a chunk: nothing moved"):
+        summed(near, torch.ones(4, 4), [2])
+    far.close()
+    with pytest.raises(WeaveError, match="rank 1 is lost"):
+        summed(near, torch.ones(4, 4), [2])
+    near.close()

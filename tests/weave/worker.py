@@ -32,6 +32,7 @@ from paceline.weave.linear import Cut, overlapped_linear
 from paceline.weave.ops import ReduceKind, Role
 from paceline.weave.program import Program
 from paceline.weave.programs import adam, hand_over, lamb, mlp, sgd, sliced_hand_over
+from paceline.weave.schedules import schedule
 from paceline.weave.transforms import (
     SplitInto,
     applied,
@@ -70,8 +71,20 @@ def samples(ranks: int) -> Iterator[Program]:
 
 
 def overlapped(ranks: int) -> Iterator[Program]:
+    """A product beside its AllReduce, beside a kernel that holds it, and beside one that scatters
+    columns (uneven ones, fewer than ranks), computes on them and gathers."""
+    world = Group.world(ranks)
     for chunks in (2, 3, 7):
-        yield applied(overlap(mlp(7, 4, Group.world(ranks)), "product", "total", chunks=chunks))
+        yield applied(overlap(mlp(7, 4, world), "product", "total", chunks=chunks))
+        whole = applied(fuse(mlp(7, 4, world, p=0.4), ("total", "add", "dropout", "add_2")))
+        yield applied(overlap(whole, "product", "fused", chunks=chunks))
+    for rows, hidden, dtype in (
+        (7, 5, DType.FLOAT32),
+        (2, 1, DType.FLOAT64),
+        (9, 4, DType.BFLOAT16),
+    ):
+        step = mlp(rows, hidden, world, p=0.4, dtype=dtype)
+        yield schedule(step, "overlap(MM, fused(RS-C-AG))").program
 
 
 def assorted(group: Group) -> Program:

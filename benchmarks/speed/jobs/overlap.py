@@ -17,27 +17,33 @@ import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from paceline.weave.backends.travel import Chunking, overlapped_product
+from paceline.weave.backends.cable import Cable, lay
+from paceline.weave.backends.travel import Chunking, Way, overlapped_product
 
-CUTS = tuple(Chunking(n, taper) for taper in (1.0, 0.75) for n in (4, 8, 12))
+Run = Callable[[], object]
+
+CABLE = ((4, 0.75), (6, 0.7), (8, 0.75), (12, 0.85))
+GLOO = ((4, 0.75), (8, 1.0))
+"""Chunks and taper of what is tried over each way."""
 
 
-def variants(rows: int, inner: int, hidden: int) -> dict[str, Callable[[], object]]:
+def variants(rows: int, inner: int, hidden: int, cable: Cable | None) -> dict[str, Run]:
     """What is timed; all on one left and one right operand, and one buffer to reduce."""
     left, right = torch.randn(rows, inner), torch.randn(inner, hidden)
     out = torch.zeros(rows, hidden)
 
-    def serial() -> None:
-        dist.all_reduce(torch.matmul(left, right, out=out))
+    def overlapped(way: Way, cut: Chunking) -> Run:
+        return lambda: overlapped_product(left, right, way, cut, out=out)
 
-    found: dict[str, Callable[[], object]] = {
+    found: dict[str, Run] = {
         "compute": lambda: torch.matmul(left, right, out=out),
         "communicate": lambda: dist.all_reduce(out.zero_()),
-        "serial": serial,
+        "serial": lambda: dist.all_reduce(torch.matmul(left, right, out=out)),
     }
-    for cut in CUTS:
-        name = f"overlapped {cut.chunks} chunks, taper {cut.taper}"
-        found[name] = lambda cut=cut: overlapped_product(left, right, None, cut)
+    for word, way, cuts in (("cable", Way(cable=cable), CABLE), ("gloo", Way(), GLOO)):
+        for chunks, taper in cuts:
+            name = f"overlapped by {word}, {chunks} chunks, taper {taper}"
+            found[name] = overlapped(way, Chunking(chunks, taper))
     return found
 
 
@@ -62,7 +68,8 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(int(os.environ["RANK"]))
     dist.init_process_group("gloo")
-    runs = variants(*options.shape)
+    cable = lay(None)
+    runs = variants(*options.shape, cable)
     times: dict[str, list[list[float]]] = {name: [] for name in runs}
     for turn in range(options.rounds + 2):
         for name, run in runs.items():

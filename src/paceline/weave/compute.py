@@ -11,17 +11,19 @@ import numpy as np
 
 from paceline.weave import ops
 from paceline.weave.layout import Reduction, Sliced, TensorType, slice_bounds
-from paceline.weave.numbers import Array, identity, keep_mask, load, store
+from paceline.weave.numbers import Array, identity, keep_mask, load, mul_add, store
 from paceline.weave.rules import joint_dtype
 
 
 @dataclass(frozen=True)
 class Step:
-    """Where a computation stands: type of the result, of the operands, the rank's index."""
+    """Where a computation stands: type of the result, of the operands, the rank's index, and,
+    where these are rows of something larger, the position of their first element in it."""
 
     kind: TensorType
     args: tuple[TensorType, ...]
     index: int = 0
+    first: int = 0
 
 
 def local(op: ops.Op, step: Step, *operands: Array) -> Array:
@@ -88,8 +90,13 @@ def _ite(op: ops.Ite, step: Step, condition: Array, a: Array, b: Array) -> Array
     return np.where(condition, a, b)
 
 
+def _mul_add(op: ops.MulAdd, step: Step, *args: Array) -> Array:
+    dtype = joint_dtype(step.args)
+    return mul_add(*(load(x, dtype) for x in args))
+
+
 def _dropout(op: ops.Dropout, step: Step, x: Array, seed: Array) -> Array:
-    index = global_index(step.kind, step.index)
+    index = step.first + global_index(step.kind, step.index)
     scale = load(x, step.kind.dtype).dtype.type(1.0 / (1.0 - op.p))
     kept = keep_mask(int(seed), op.site, index, op.p)
     return np.asarray(np.where(kept, load(x, step.kind.dtype) * scale, scale.dtype.type(0)))
@@ -158,6 +165,7 @@ _RULES: dict[type[ops.Op], Callable[..., Array]] = {
     ops.Binary: _binary,
     ops.Cast: _cast,
     ops.Ite: _ite,
+    ops.MulAdd: _mul_add,
     ops.Dropout: _dropout,
     ops.Reduce: _reduce,
     ops.Repeat: _repeat,

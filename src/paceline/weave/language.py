@@ -194,6 +194,11 @@ def Ite(condition: Tensor, a: Tensor | Number, b: Tensor | Number) -> Tensor:
     return _apply(ops.Ite(), condition, _lift(a), _lift(b))
 
 
+def MulAdd(a: Tensor | Number, b: Tensor | Number, c: Tensor | Number) -> Tensor:
+    """a * b + c, rounded once: what torch's optimizers compute, to the last bit."""
+    return _apply(ops.MulAdd(), _lift(a), _lift(b), _lift(c))
+
+
 def Dropout(x: Tensor, p: float, seed: Tensor | int, *, site: int = 0) -> Tensor:
     """`site` tells two dropouts of one program with one seed apart."""
     return _apply(ops.Dropout(p, site), x, _lift(seed))

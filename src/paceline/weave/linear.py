@@ -15,7 +15,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from paceline.weave.backends.travel import Chunking, overlapped_product
+from paceline.weave.backends.cable import lay
+from paceline.weave.backends.travel import Chunking, Way, overlapped_product
 from paceline.weave.rules import WeaveError
 
 
@@ -40,17 +41,21 @@ def overlapped_linear(layer: Any, cut: Cut, *, group: Any = None, chunks: int = 
     if not dist.is_initialized():
         raise WeaveError("torch.distributed is not initialised; call init_process_group first")
     before = layer.__dict__.get("forward")
-    layer.forward = lambda x: _apply(layer, x, cut, (group, Chunking(chunks)))
+    cable = lay(group) if dist.get_world_size(group) == 2 else None
+    way = Way(group, cable=cable)
+    layer.forward = lambda x: _apply(layer, x, cut, (way, Chunking(chunks)))
     try:
         yield layer
     finally:
+        if cable is not None:
+            cable.close()
         if before is None:
             del layer.forward
         else:
             layer.forward = before
 
 
-def _apply(layer: Any, x: Any, cut: Cut, wire: tuple[Any, Chunking]) -> Any:
+def _apply(layer: Any, x: Any, cut: Cut, wire: tuple[Way, Chunking]) -> Any:
     rows = x.reshape(-1, x.shape[-1])
     if cut is Cut.INNER:
         out = _Inner.apply(rows, layer.weight, *wire)
@@ -64,9 +69,9 @@ class _Inner(torch.autograd.Function):
     """all_reduce(x @ weight.T): the sum is every rank's, so gradients stay local."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any, weight: Any, group: Any, cut: Chunking) -> Any:
+    def forward(ctx: Any, x: Any, weight: Any, way: Way, cut: Chunking) -> Any:
         ctx.save_for_backward(x, weight)
-        return overlapped_product(x, weight.t(), group, cut)
+        return overlapped_product(x, weight.t(), way, cut)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -78,9 +83,9 @@ class _Outer(torch.autograd.Function):
     """x @ weight.T of this rank's rows of the weight; the input's gradient is summed."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any, weight: Any, bias: Any, group: Any, cut: Chunking) -> Any:
+    def forward(ctx: Any, x: Any, weight: Any, bias: Any, way: Way, cut: Chunking) -> Any:
         ctx.save_for_backward(x, weight)
-        ctx.wire, ctx.biased = (group, cut), bias is not None
+        ctx.wire, ctx.biased = (way, cut), bias is not None
         return torch.nn.functional.linear(x, weight, bias)
 
     @staticmethod

@@ -52,6 +52,23 @@ def round_bfloat16(values: Array) -> NDArray[np.float32]:
     return np.where(np.isnan(values), np.float32(np.nan), rounded.view(np.float32))
 
 
+def mul_add(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c rounded once in 32 bits; wider types round twice.
+
+    A product of two 24-bit numbers is exact in double; the sum is rounded to odd there (Boldo and
+    Melquiond 2008), so that the rounding to 32 bits which follows is the only one that counts.
+    """
+    if a.dtype != np.float32:
+        return np.asarray(a * b + c)
+    product, term = a.astype(np.float64) * b, c.astype(np.float64)
+    total = np.asarray(product + term)
+    back = total - product
+    lost = (product - (total - back)) + (term - back)
+    inexact = np.isfinite(total) & (lost != 0) & (total.view(np.int64) & 1 == 0)
+    odd = np.nextafter(total, np.where(lost > 0, np.inf, -np.inf))
+    return np.asarray(np.where(inexact, odd, total)).astype(np.float32)
+
+
 def keep_mask(seed: int, site: int, index: Index, p: float) -> Any:
     """Which elements Dropout keeps: word 0 of Philox with key = seed (low, high) and counter =
     (index low, index high, site, 0) is not below p * 2^32. `index` is an int64 array of NumPy or

@@ -117,6 +117,13 @@ class Ite(Op):
 
 
 @dataclass(frozen=True)
+class MulAdd(Op):
+    """mul_add(a, b, c): a * b + c, rounded once where it computes in 32 bits."""
+
+    word: ClassVar[str] = "mul_add"
+
+
+@dataclass(frozen=True)
 class Dropout(Op):
     """dropout(x, seed): zero with probability p, else x / (1 - p).
 
@@ -232,7 +239,7 @@ class Send(CollectiveOp):
     to: Group = field(default_factory=lambda: Group((0,)))
 
 
-POINTWISE = (Unary, Binary, Cast, Ite)
+POINTWISE = (Unary, Binary, Cast, Ite, MulAdd)
 """Ops that treat every element alike, wherever it lies."""
 
 

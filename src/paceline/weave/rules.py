@@ -105,6 +105,13 @@ def _ite(op: ops.Ite, condition: TensorType, a: TensorType, b: TensorType) -> Te
     return TensorType(shape, joint_dtype((a, b)), joint_layout(args, shape), one_group(args))
 
 
+def _mul_add(op: ops.MulAdd, *args: TensorType) -> TensorType:
+    if any(isinstance(t.layout, Partial) for t in args):
+        raise _partial("mul_add", *args)
+    shape = broadcast_shape(args)
+    return TensorType(shape, joint_dtype(args), joint_layout(args, shape), one_group(args))
+
+
 def broadcast_shape(args: tuple[TensorType, ...]) -> Shape:
     """Shapes aligned from the right; an extent of 1 stretches."""
     rank = max(len(t.shape) for t in args)
@@ -323,6 +330,7 @@ _RULES: dict[type[ops.Op], Callable[..., TensorType]] = {
     ops.Binary: _binary,
     ops.Cast: _cast,
     ops.Ite: _ite,
+    ops.MulAdd: _mul_add,
     ops.Dropout: _dropout,
     ops.Reduce: _reduce,
     ops.Repeat: _repeat,

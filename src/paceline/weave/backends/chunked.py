@@ -1,23 +1,29 @@
 """Across hosts: chunks of a product travel over gloo while the next chunk is computed.
 
 An overlapped pair (producer, collective) runs as: compute chunk i, start its asynchronous
-collective, go on with chunk i + 1, and wait only for the last ones. The rest runs plainly.
+collective, go on with chunk i + 1, and wait only for the last ones. Where the collective stands in
+a kernel, the kernel's arithmetic runs by the same chunks. The rest runs plainly.
 """
+
+from typing import Any
 
 import torch.distributed as dist
 
 from paceline.weave import ops
 from paceline.weave.backend import Backend, Buffers, Executable, Peers, Tunables
+from paceline.weave.backends import rows
+from paceline.weave.backends.cable import lay
 from paceline.weave.backends.plain import PlainExecutable
-from paceline.weave.backends.travel import Chunking, overlapped_product
-from paceline.weave.program import Overlap, Program, Statement
+from paceline.weave.backends.travel import Chunking, Way, overlapped_product
+from paceline.weave.program import FusedGroup, Program, Statement
 from paceline.weave.rules import WeaveError
 
 
 class Chunked(Backend):
-    """Overlaps of a MatMul, or of pointwise work, with an AllReduce."""
+    """Overlaps of a MatMul with an AllReduce, or with a kernel that scatters and gathers."""
 
     name = "gloo"
+    fuses = True  # kernels that are half of an overlap; others it refuses
     overlaps = True
 
     def capabilities(self) -> str | None:
@@ -28,19 +34,18 @@ class Chunked(Backend):
             return f"{program.name} overlaps nothing; use the plain back end"
         launches = {launch.name: launch for launch in program.launches()}
         for pair in program.overlaps:
-            second, first = launches[pair.collective], launches[pair.producer]
-            if second.is_fused or not isinstance(second.body[0].op, ops.AllReduce):
-                return f"{pair.collective} is not a single AllReduce"
-            if first.is_fused or not isinstance(first.body[0].op, ops.MatMul):
-                return f"{pair.producer} is not a single MatMul"
+            if reason := _unfit(launches[pair.producer], launches[pair.collective]):
+                return reason
             if pair.dim != 0:
                 return f"{pair.producer} is cut along dim {pair.dim}; only rows (dim 0) travel"
-            if first.outputs != (pair.producer,) or len(program.readers(pair.producer)) != 1:
-                return f"{pair.producer} has readers besides {pair.collective}"
-        return None
+        paired = {pair.collective for pair in program.overlaps}
+        alone = [name for name, x in launches.items() if x.is_fused and name not in paired]
+        return f"{alone[0]} is a kernel that no product overlaps" if alone else None
 
     def tunables(self, program: Program) -> tuple[Tunables, ...]:
-        return tuple({"chunks": n, "taper": t} for t in (1.0, 0.75) for n in (8, 4, 12))
+        return tuple(
+            {"chunks": n, "taper": t, "cable": True} for t in (0.75, 1.0) for n in (8, 4, 12)
+        )
 
     def compile(
         self, program: Program, peers: Peers, tunables: Tunables, buffers: Buffers | None = None
@@ -50,6 +55,20 @@ class Chunked(Backend):
         return ChunkedExecutable(program, peers, buffers, tunables)
 
 
+def _unfit(first: FusedGroup, second: FusedGroup) -> str | None:
+    """Why two launches do not make a pair here."""
+    if first.is_fused or not isinstance(first.body[0].op, ops.MatMul):
+        return f"{first.name} is not a single MatMul"
+    readers = first.program.readers(first.name)
+    if first.outputs != (first.name,) or any(r.name not in second.members for r in readers):
+        return f"{first.name} has readers besides {second.name}"
+    if second.is_fused:
+        return rows.refusal(second)
+    if not isinstance(second.body[0].op, ops.AllReduce):
+        return f"{second.name} is neither a kernel nor an AllReduce"
+    return None
+
+
 class ChunkedExecutable(PlainExecutable):
     """Overlapped pairs by chunks, everything else as written. One run at a time."""
 
@@ -57,27 +76,55 @@ class ChunkedExecutable(PlainExecutable):
         self, program: Program, peers: Peers, buffers: Buffers | None, tunables: Tunables
     ) -> None:
         super().__init__(program, peers, buffers)
-        self._pairs = {o.producer: o for o in program.overlaps}
-        self._second = {o.collective for o in program.overlaps}
+        launches = {launch.name: launch for launch in program.launches()}
+        self._pairs = {o.producer: (o.chunks, launches[o.collective]) for o in program.overlaps}
+        self._second = {m for o in program.overlaps for m in launches[o.collective].members}
         self._tunables = tunables
+        self._ways = {n: self._way(second) for n, (_, second) in self._pairs.items()}
+
+    def close(self) -> None:
+        super().close()
+        for way in self._ways.values():
+            if way.cable is not None:
+                way.cable.close()
+
+    def _way(self, second: FusedGroup) -> Way:
+        """Two ranks that add get a cable of their own, unless it is turned off."""
+        wire = self.wire(second.collectives[0], 0)
+        if second.is_fused:
+            return Way(wire.process_group)
+        mine = self.peers.index(wire.group) is not None
+        adds = wire.reduction == dist.ReduceOp.SUM and wire.group.size == 2
+        wanted = mine and adds and self._tunables.get("cable", True)
+        return Way(wire.process_group, wire.reduction, lay(wire.process_group) if wanted else None)
 
     def run_statements(self) -> None:
         for statement in self.program:
             if statement.name in self._pairs:
-                self._overlap(statement, self._pairs[statement.name])
+                self._overlap(statement, *self._pairs[statement.name])
             elif statement.name not in self._second:
                 self.step(statement)
 
-    def _overlap(self, product: Statement, pair: Overlap) -> None:
-        collective = self.program[pair.collective]
+    def _overlap(self, product: Statement, chunks: int, second: FusedGroup) -> None:
         index = self.index(product)
         if index is None:
             return
-        left, right = (self.value(a) for a in product.args)
-        wire = self.wire(collective, index)
-        chunks = int(self._tunables.get("chunks", pair.chunks))
+        chunks = int(self._tunables.get("chunks", chunks))
         cut = Chunking(chunks, float(self._tunables.get("taper", 1.0)))
-        self.put(
-            collective.name,
-            overlapped_product(left, right, wire.process_group, cut, reduction=wire.reduction),
-        )
+        left, right = (self.value(a) for a in product.args)
+        way = self._ways[product.name]
+        if second.is_fused:
+            kernel = rows.RowKernel(product, second, rows.Place(index, way.group))
+            borders = cut.borders(left.shape[0])
+            for name, value in kernel.run((left, right), self._given(second), borders).items():
+                self.put(name, value)
+            return
+        self.put(second.name, overlapped_product(left, right, way, cut))
+
+    def _given(self, kernel: FusedGroup) -> dict[str, Any]:
+        """What the kernel reads besides the product; constants may stand after it."""
+        for statement in kernel.inputs:
+            if isinstance(statement.op, ops.Const):
+                self.step(statement)
+        wanted = [s.name for s in kernel.inputs if s.name not in self._pairs]
+        return {name: self.value(name) for name in wanted}

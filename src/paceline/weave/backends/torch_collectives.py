@@ -15,7 +15,7 @@ from paceline.weave.backends.torch_compute import TORCH, narrow
 from paceline.weave.layout import Group, Partial, Reduction, Sliced, TensorType
 from paceline.weave.numbers import identity_of
 
-_OPS = {
+REDUCTIONS = {
     Reduction.SUM: dist.ReduceOp.SUM,
     Reduction.MAX: dist.ReduceOp.MAX,
     Reduction.MIN: dist.ReduceOp.MIN,
@@ -39,7 +39,7 @@ class Wire:
     @property
     def reduction(self) -> Any:
         assert isinstance(self.before.layout, Partial)
-        return _OPS[self.before.layout.op]
+        return REDUCTIONS[self.before.layout.op]
 
 
 def device() -> str:

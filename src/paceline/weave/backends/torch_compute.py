@@ -88,8 +88,15 @@ def _ite(op: ops.Ite, step: Step, condition: Any, a: Any, b: Any) -> Any:
     return torch.where(condition, a.to(dtype), b.to(dtype))
 
 
+def _mul_add(op: ops.MulAdd, step: Step, *args: Any) -> Any:
+    """addcmul contracts: torch's own kernels round it once."""
+    dtype = TORCH[joint_dtype(step.args)]
+    a, b, c = (x.to(torch.float32 if dtype in _HALF else dtype) for x in args)
+    return torch.addcmul(c, a, b)
+
+
 def _dropout(op: ops.Dropout, step: Step, x: Any, seed: Any) -> Any:
-    whole = torch.arange(step.kind.size, device=x.device).view(step.kind.shape)
+    whole = step.first + torch.arange(step.kind.size, device=x.device).view(step.kind.shape)
     kept = keep_mask(int(seed), op.site, narrow(step.kind, step.index, whole), op.p)
     return torch.where(kept, wide(x) * (1.0 / (1.0 - op.p)), 0.0)
 
@@ -151,6 +158,7 @@ _RULES: dict[type[ops.Op], Callable[..., Any]] = {
     ops.Binary: _binary,
     ops.Cast: _cast,
     ops.Ite: _ite,
+    ops.MulAdd: _mul_add,
     ops.Dropout: _dropout,
     ops.Reduce: _reduce,
     ops.Repeat: _repeat,

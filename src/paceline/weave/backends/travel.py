@@ -1,17 +1,19 @@
 """Products whose rows are summed over the ranks while later rows are still being computed.
 
-Between two ranks a chunk crosses once, directly, and each adds the other's: one hop, so that the
-kernel's socket buffers keep the wire busy while the cores multiply. Among more, each chunk is one
-asynchronous all-reduce. `taper` makes every chunk that much smaller than the one before: where
-the product takes longer than the wire, the last chunk's way, which nothing hides, gets short.
+Between two ranks a chunk crosses once, directly, and each adds the other's: one hop, over a cable
+of their own where there is one, else over gloo. Among more, each chunk is one asynchronous
+all-reduce. `taper` makes every chunk that much smaller than the one before: where the product takes
+longer than the wire, the last chunk's way, which nothing hides, gets short.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
+
+from paceline.weave.backends.cable import Cable
 
 
 @dataclass(frozen=True)
@@ -29,28 +31,115 @@ class Chunking:
         return [max(i + 1, min(end, rows - chunks + i + 1)) for i, end in enumerate(ends)]
 
 
+@dataclass(frozen=True, eq=False)
+class Way:
+    """How chunks reach the other ranks: the process group (None: the default one), what they are
+    combined with, and a cable that the group's two ranks may share."""
+
+    group: Any = None
+    reduction: Any = dist.ReduceOp.SUM
+    cable: Cable | None = None
+
+
 def overlapped_product(
     left: Any,
     right: Any,
-    group: Any,
+    way: Way,
     cut: Chunking,
     *,
-    reduction: Any = dist.ReduceOp.SUM,
+    out: Any = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Any:
-    """all_reduce(left @ right) by chunks of rows. `meanwhile` is run after the last chunk was
-    sent and before it is waited for."""
-    whole = torch.empty((*left.shape[:-1], right.shape[-1]), dtype=left.dtype, device=left.device)
+    """all_reduce(left @ right) by chunks of rows, into `out` where it is given. `meanwhile` is run
+    after the last chunk was sent and before it is waited for."""
+    shape = (*left.shape[:-1], right.shape[-1])
+    whole = torch.empty(shape, dtype=left.dtype, device=left.device) if out is None else out
     borders = cut.borders(left.shape[0])
     parts, outs = left.tensor_split(borders), whole.tensor_split(borders)
-    direct = dist.get_world_size(group) == 2 and reduction == dist.ReduceOp.SUM
-    travel = _Exchange(group, whole, borders) if direct else _Collectives(group, reduction)
-    for number, (part, out) in enumerate(zip(parts, outs)):
-        torch.matmul(part, right, out=out)
-        travel.start(number, out)
+    travel = _travel(way, whole, borders)
+    for number, (part, rows) in enumerate(zip(parts, outs)):
+        torch.matmul(part, right, out=rows)
+        travel.start(number, rows)
     meanwhile()
     travel.finish(outs)
     return whole
+
+
+class _Travel(Protocol):
+    """One product's chunks on their way."""
+
+    def start(self, number: int, out: Any) -> None:
+        """Chunk `number` has been computed."""
+
+    def finish(self, outs: Any) -> None:
+        """Until all have arrived and been added."""
+
+
+def _travel(way: Way, whole: Any, borders: list[int]) -> _Travel:
+    if way.reduction != dist.ReduceOp.SUM or dist.get_world_size(way.group) != 2:
+        return _Collectives(way.group, way.reduction)
+    if way.cable is None or not whole.is_contiguous():
+        return _Exchange(way.group, whole, borders)
+    return Cabled(way.cable, whole)
+
+
+class Cabled:
+    """Hand over what is computed, add what has come: whenever a chunk is done, and at the end.
+
+    What comes is added as soon as this rank's own rows have been handed to the kernel, a cacheful
+    at a time.
+    """
+
+    def __init__(self, cable: Cable, whole: Any) -> None:
+        self._cable, self._flat = cable, whole.view(-1)
+        self._bytes = _bytes(self._flat)
+        self._scratch = torch.empty(_SCRATCH // whole.itemsize, dtype=whole.dtype)
+        self._room = _bytes(self._scratch)
+        self._computed = self._sent = self._held = self._added = 0  # bytes
+
+    def start(self, number: int, out: Any) -> None:
+        self._computed += out.numel() * out.itemsize
+        self._move()
+
+    def finish(self, outs: Any) -> None:
+        while self._added < len(self._bytes):
+            self._cable.wait(
+                to_send=self._sent < self._computed,
+                to_come=self._added + self._held < self._sent,
+            )
+            self._move()
+
+    def _move(self) -> None:
+        while self._send() or self._receive():
+            pass
+
+    def _send(self) -> int:
+        ready = self._bytes[self._sent : self._computed]
+        count = self._cable.send(ready) if ready else 0
+        self._sent += count
+        return count
+
+    def _receive(self) -> int:
+        """Into the scratch; whole numbers are added and leave it."""
+        free = min(len(self._room) - self._held, self._sent - self._added - self._held)
+        count = self._cable.receive(self._room[self._held : self._held + free]) if free else 0
+        self._held += count
+        size, first = self._flat.itemsize, self._added // self._flat.itemsize
+        numbers = self._held // size
+        if numbers:
+            self._flat[first : first + numbers] += self._scratch[:numbers]
+            left = self._room[numbers * size : self._held]
+            self._room[: len(left)] = left
+            self._added, self._held = self._added + numbers * size, len(left)
+        return count
+
+
+_SCRATCH = 1 << 18
+"""Bytes: a quarter of a core's second-level cache here."""
+
+
+def _bytes(tensor: Any) -> memoryview:
+    return memoryview(tensor.view(torch.uint8).numpy())
 
 
 class _Collectives:

@@ -212,6 +212,8 @@ class _Writer:
             return words.NUMBER_BINARY[s.op.kind].format(*args)
         if isinstance(s.op, ops.Ite):
             return "({} ? {} : {})".format(*args)
+        if isinstance(s.op, ops.MulAdd):
+            return "({} * {} + {})".format(*args)
         return args[-1]  # collectives of totals, casts, Slice: all ranks hold the total already
 
     def _rounded(self, s: Statement, value: str) -> str:
@@ -308,6 +310,8 @@ class _Writer:
             return words.ELEMENT_BINARY[s.op.kind].format(*args)
         if isinstance(s.op, ops.Ite):
             return "({} ? {} : {})".format(*args)
+        if isinstance(s.op, ops.MulAdd):
+            return "S::mul_add({}, {}, {})".format(*args)
         if isinstance(s.op, ops.Dropout):
             return self._dropout(s, args[0])
         return args[-1]  # Slice, AllGather, Update, Repeat: the same element

@@ -147,12 +147,25 @@ template <class Work> inline int32_t run_phase(const Team& t, int phase, bool fi
 constexpr int WIDTH = 16;
 typedef float vec __attribute__((vector_size(64)));
 inline vec vector_root(vec x) { return (vec)_mm512_sqrt_ps((__m512)x); }
+inline vec vector_mul_add(vec a, vec b, vec c) {
+    return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
 inline void stream_store(float* p, vec x) { _mm512_stream_ps(p, (__m512)x); }
 inline void fence() { _mm_sfence(); }
 #elif defined(__AVX__)
 constexpr int WIDTH = 8;
 typedef float vec __attribute__((vector_size(32)));
 inline vec vector_root(vec x) { return (vec)_mm256_sqrt_ps((__m256)x); }
+#if defined(__FMA__)
+inline vec vector_mul_add(vec a, vec b, vec c) {
+    return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+#else
+inline vec vector_mul_add(vec a, vec b, vec c) {
+    for (int i = 0; i < WIDTH; ++i) a[i] = std::fma(a[i], b[i], c[i]);
+    return a;
+}
+#endif
 inline void stream_store(float* p, vec x) { _mm256_stream_ps(p, (__m256)x); }
 inline void fence() { _mm_sfence(); }
 #else
@@ -161,6 +174,10 @@ typedef float vec __attribute__((vector_size(16)));
 inline vec vector_root(vec x) {
     for (int i = 0; i < WIDTH; ++i) x[i] = std::sqrt(x[i]);
     return x;
+}
+inline vec vector_mul_add(vec a, vec b, vec c) {
+    for (int i = 0; i < WIDTH; ++i) a[i] = std::fma(a[i], b[i], c[i]);
+    return a;
 }
 inline void stream_store(float* p, vec x) { std::memcpy(p, &x, sizeof x); }
 inline void fence() {}
@@ -178,6 +195,7 @@ template <> struct Lane<float> {
     static void store(float* p, int64_t i, float x) { p[i] = x; }
     static void stream(float* p, int64_t i, float x) { p[i] = x; }
     static float root(float x) { return std::sqrt(x); }
+    static float mul_add(float a, float b, float c) { return std::fma(a, b, c); }
     static double widen(float x) { return x; }
     static bool finite(float x) { return std::isfinite(x); }
     template <class F> static float each(float x, F f) { return f(x); }
@@ -197,6 +215,7 @@ template <> struct Lane<vec> {
     static void store(float* p, int64_t i, vec x) { std::memcpy(p + i, &x, sizeof x); }
     static void stream(float* p, int64_t i, vec x) { stream_store(p + i, x); }
     static vec root(vec x) { return vector_root(x); }
+    static vec mul_add(vec a, vec b, vec c) { return vector_mul_add(a, b, c); }
     static wide widen(vec x) { return __builtin_convertvector(x, wide); }
     static mask finite(vec x) { return (x - x) == (x - x); }
     template <class F> static vec each(vec x, F f) {

@@ -22,6 +22,7 @@ _ELEMENTWISE = (
     ops.Unary,
     ops.Binary,
     ops.Ite,
+    ops.MulAdd,
     ops.Dropout,
     ops.Slice,
     ops.AllReduce,

@@ -1,4 +1,4 @@
-"""The GPU back end: one Triton kernel a fused group, peers' buffers through symmetric memory.
+"""The GPU back end: Triton kernels for a fused group, peers' buffers through symmetric memory.
 
 Every rank's Replicated and Partial inputs lie in symmetric memory, whose addresses all ranks know;
 a barrier on the device before and after the kernel keeps steps apart. Where there is no GPU, or
@@ -14,9 +14,12 @@ import torch.distributed as dist
 
 from paceline.weave import ops
 from paceline.weave.backend import Backend, Buffers, Executable, Peers, Tunables
+from paceline.weave.backends.torch_collectives import REDUCTIONS
 from paceline.weave.backends.torch_compute import TORCH
-from paceline.weave.gpu.generate import generate
-from paceline.weave.gpu.launch import launch, loaded, on_host
+from paceline.weave.cpu.phases import Phases
+from paceline.weave.gpu.between import follow, joins, totals
+from paceline.weave.gpu.generate import generate, phases_of
+from paceline.weave.gpu.launch import Launcher, Share, loaded, on_host
 from paceline.weave.layout import Sliced
 from paceline.weave.program import Program
 from paceline.weave.rules import WeaveError
@@ -67,12 +70,14 @@ class TritonExecutable(Executable):
         (group,) = program.groups
         process_group = peers.process_groups.get(group) or dist.group.WORLD
         self._group = next(x for x in program.launches() if x.is_fused)
-        self._source = generate(self._group)
-        self._kernel, self._block = loaded(self._source), block
+        self._sources, self._form = generate(self._group), phases_of(self._group)
+        self._kernels = [loaded(source) for source in self._sources]
         self._numbers = on_host(program)
         index = peers.index(group) or 0
         size = max(s.type.size for s in self._group.body)
-        self._rank = (index, group.size, size)
+        segments = self._form.segments if self._form else (size,)
+        self._launcher = Launcher(Share(index, group.size, segments, block), "cuda")
+        self._process_group = process_group
         self._held: dict[str, Any] = {}
         self._tables: dict[str, Any] = {}
         self._barriers: list[Any] = []
@@ -95,12 +100,23 @@ class TritonExecutable(Executable):
 
     def run(self, scalars: Mapping[str, float]) -> Buffers:
         self._barriers[0].barrier(channel=0)
-        numbers = self._numbers(scalars)
-        launch(
-            self._kernel, self._source, self._rank, self._tables, self._held, numbers, self._block
-        )
+        given = {f"{n}_peers": t for n, t in self._tables.items()}
+        given |= {f"{n}_own": t for n, t in self._held.items()}
+        known: dict[str, Any] = dict(self._numbers(scalars))
+        for phase, (kernel, source) in enumerate(zip(self._kernels, self._sources)):
+            tables = {f"{n}_table": known[n] for n in source.tables}
+            parts = self._launcher.launch(kernel, source, {**given, **known, **tables})
+            if self._form is not None and parts:
+                known |= follow(self._form, phase, self._joined(self._form, phase, parts), known)
         self._barriers[0].barrier(channel=1)
         return {}
+
+    def _joined(self, form: Phases, phase: int, parts: Mapping[str, Any]) -> dict[str, Any]:
+        """The reductions' totals over blocks and ranks."""
+        found = totals(form, phase, parts, self._launcher.segments)
+        for name, join in joins(form, phase).items():
+            dist.all_reduce(found[name], REDUCTIONS[join], group=self._process_group)
+        return found
 
     def close(self) -> None:
         self._held, self._tables, self._barriers = {}, {}, []

@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import torch
 from paceline.weave import cache, ops
 from paceline.weave.backends.torch_compute import TORCH, local
 from paceline.weave.compute import Step
-from paceline.weave.gpu.generate import Source, host_numbers
+from paceline.weave.gpu.generate import host_numbers
+from paceline.weave.gpu.writer import Source
 from paceline.weave.layout import slice_bounds
 from paceline.weave.program import Program
 
@@ -37,25 +39,52 @@ def loaded(source: Source, folder: Path | None = None) -> Any:
     return module.kernel
 
 
-def launch(
-    kernel: Any,
-    source: Source,
-    rank: tuple[int, int, int],
-    tables: Mapping[str, Any],
-    own: Mapping[str, Any],
-    numbers: Mapping[str, float],
-    block: int = BLOCK,
-) -> None:
-    """One rank's part. `rank` is (index, ranks, elements); `tables` hold, for each peer argument,
-    the addresses of every rank's buffer."""
-    index, ranks, size = rank
-    start, end = slice_bounds(size, ranks, index)
-    if end == start:
-        return
-    arguments = [tables[n] for n in source.peers] + [own[n] for n in source.own]
-    arguments += [numbers[n] for n in source.numbers]
-    grid = (-(-(end - start) // block),)
-    kernel[grid](*arguments, start, end - start, RANKS=ranks, BLOCK=block)
+@dataclass(frozen=True)
+class Share:
+    """One rank's slice of a vector, cut into blocks none of which spans two segments."""
+
+    index: int
+    ranks: int
+    segments: tuple[int, ...]
+    block: int = BLOCK
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        return slice_bounds(sum(self.segments), self.ranks, self.index)
+
+    def blocks(self) -> list[tuple[int, int, int]]:
+        """(first element within the slice, length, segment) of each block."""
+        start, end = self.bounds
+        found, first = [], 0
+        for segment, length in enumerate(self.segments):
+            low, high = max(first, start), min(first + length, end)
+            for at in range(low, high, self.block):
+                found.append((at - start, min(self.block, high - at), segment))
+            first += length
+        return found
+
+
+class Launcher:
+    """A rank's launches: where its blocks lie, on its device."""
+
+    def __init__(self, share: Share, device: str) -> None:
+        self.share, self._device = share, device
+        table = torch.tensor(share.blocks(), dtype=torch.int64, device=device).reshape(-1, 3)
+        self._firsts, self._lengths, self.segments = (c.contiguous() for c in table.unbind(1))
+
+    def launch(self, kernel: Any, source: Source, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Run one kernel; `given` holds its arguments by name, with `_peers` (addresses of every
+        rank's buffer), `_own` and `_table` behind them. Returns the partials, one a block."""
+        count = len(self.segments)
+        parts = {n: torch.zeros(count, device=self._device) for n in source.parts}
+        if count:
+            names = [f"{n}_peers" for n in source.peers] + [f"{n}_own" for n in source.own]
+            names += [*source.numbers, *(f"{n}_table" for n in source.tables)]
+            arguments = [*(given[n] for n in names), *parts.values()]
+            arguments += [self._firsts, self._lengths, self.segments, self.share.bounds[0]]
+            sizes = {"RANKS": self.share.ranks, "BLOCK": self.share.block}
+            kernel[(count,)](*arguments, **sizes, enable_fp_fusion=False)  # each op rounds
+        return parts
 
 
 def on_host(program: Program) -> Callable[[Mapping[str, float]], dict[str, float]]:

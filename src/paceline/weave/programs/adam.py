@@ -1,11 +1,21 @@
 """Adam and AdamW, data parallel: gradients averaged over the group, state replicated.
 
-Kingma and Ba 2015, with bias correction, eps outside the root and torch.optim's order of
-operations; Loshchilov and Hutter 2019 for the decoupled decay of AdamW.
+Kingma and Ba 2015, with bias correction, eps outside the root, and torch.optim's order and
+rounding of operations: after many steps the state is still torch's. Loshchilov and Hutter 2019 for
+the decoupled decay of AdamW.
 """
 
 from paceline.graph import DType
-from paceline.weave.language import AllReduce, Sqrt, Update, program, scalar, tensor
+from paceline.weave.language import (
+    AllReduce,
+    MulAdd,
+    Sqrt,
+    Tensor,
+    Update,
+    program,
+    scalar,
+    tensor,
+)
 from paceline.weave.layout import Group, Partial, Replicated
 from paceline.weave.ops import Role
 from paceline.weave.program import Program
@@ -35,12 +45,18 @@ def adam(
     gradient = clipped(AllReduce(g, name="sum_g") / group.size, max_norm)
     start = w * (1 - lr * decay) if decay and decoupled else w
     if decay and not decoupled:
-        gradient = gradient + decay * w
-    m1 = Update(m, beta1 * m + (1 - beta1) * gradient, name="m1")
-    v1 = Update(v, beta2 * v + (1 - beta2) * gradient * gradient, name="v1")
+        gradient = MulAdd(decay, w, gradient)
+    m1 = Update(m, lerp(m, gradient, 1 - beta1), name="m1")
+    v1 = Update(v, MulAdd((1 - beta2) * gradient, gradient, beta2 * v), name="v1")
     root = Sqrt(v1) / Sqrt(1 - beta2**t) + eps
     w1 = Update(w, start - lr / (1 - beta1**t) * m1 / root, name="w1")
     return program("adamw" if decoupled else "adam", w1, m1, v1)
+
+
+def lerp(start: Tensor, end: Tensor, weight: float) -> Tensor:
+    """start + weight (end - start), from the nearer end: as torch's lerp rounds."""
+    near, share = (start, weight) if abs(weight) < 0.5 else (end, weight - 1)
+    return MulAdd(share, end - start, near)
 
 
 def adamw(size: int, group: Group, *, decay: float = 0.01, dtype: DType = DType.FLOAT32) -> Program:

@@ -10,6 +10,7 @@ from paceline.weave.language import (
     AllReduce,
     Cast,
     Ite,
+    MulAdd,
     Norm,
     Repeat,
     Sqrt,
@@ -41,11 +42,11 @@ def lamb(
     lr, t = scalar("lr", group), scalar("t", group)
 
     gradient = AllReduce(g, name="sum_g") / group.size
-    m1 = Update(m, beta1 * m + (1 - beta1) * gradient, name="m1")
-    v1 = Update(v, beta2 * v + (1 - beta2) * gradient * gradient, name="v1")
+    m1 = Update(m, MulAdd(1 - beta1, gradient, beta1 * m), name="m1")
+    v1 = Update(v, MulAdd((1 - beta2) * gradient, gradient, beta2 * v), name="v1")
     adam = (m1 / (1 - beta1**t)) / (Sqrt(v1 / (1 - beta2**t)) + eps)
-    direction = adam + decay * w
+    direction = MulAdd(decay, w, adam)
     norm_w, norm_d = Norm(w, segments=segments), Norm(direction, segments=segments)
     trust = Ite(norm_w > 0.0, Ite(norm_d > 0.0, norm_w / norm_d, 1.0), 1.0)
-    step = Repeat(Cast(lr * trust, dtype), segments)
-    return program("lamb", Update(w, w - step * direction, name="w1"), m1, v1)
+    back = Repeat(Cast(-lr * trust, dtype), segments)
+    return program("lamb", Update(w, MulAdd(back, direction, w), name="w1"), m1, v1)

@@ -1,7 +1,8 @@
-"""SGD with momentum, data parallel, in torch.optim's order of operations (dampening 0)."""
+"""SGD with momentum, data parallel, with torch.optim's order and rounding of operations
+(dampening 0)."""
 
 from paceline.graph import DType
-from paceline.weave.language import AllReduce, Tensor, Update, program, scalar, tensor
+from paceline.weave.language import AllReduce, MulAdd, Tensor, Update, program, scalar, tensor
 from paceline.weave.layout import Group, Partial, Replicated
 from paceline.weave.ops import Role
 from paceline.weave.program import Program
@@ -25,11 +26,11 @@ def sgd(
 
     direction = clipped(AllReduce(g, name="sum_g") / group.size, max_norm)
     if decay:
-        direction = direction + decay * w
+        direction = MulAdd(decay, w, direction)
     updates: list[Tensor] = []
     if momentum:
         m = tensor("m", (size,), Replicated(), group, dtype=dtype, role=Role.STATE)
         m1 = Update(m, momentum * m + direction, name="m1")
-        direction = direction + momentum * m1 if nesterov else m1
+        direction = MulAdd(momentum, m1, direction) if nesterov else m1
         updates = [m1]
-    return program("sgd", Update(w, w - lr * direction, name="w1"), *updates)
+    return program("sgd", Update(w, MulAdd(-lr, direction, w), name="w1"), *updates)

@@ -1,0 +1,74 @@
+"""Evolution of the Adam step on real workers, random search with as many trials beside it.
+
+Lists of edits on schedule and kernel, through all three gates: typing, equality with the
+interpreter on held-out inputs, interleaved timing. How many times faster the evolved genome is:
+`gain`, than the program as written on the same back end; `vs_random`, than the best of random
+search; `vs_enumerated`, than the fused, sharded schedule with default settings, without a search.
+
+    python benchmarks/speed/evolution.py --json
+"""
+
+import random
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks import measure
+from paceline.weave import Group
+from paceline.weave.backends import backend
+from paceline.weave.evolve import Evolved, LiveJudge, Settings, Task, Variant, evolve, variant
+from paceline.weave.evolve.edits import Genome, Rewrite, RewriteKind
+from paceline.weave.programs import adam
+
+WORKERS = 2
+FUSED: Genome = tuple(
+    Rewrite(k)
+    for k in (RewriteKind.SPLIT, RewriteKind.REORDER, RewriteKind.SLICE, RewriteKind.FUSE)
+)
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    parser = measure.parser(__doc__ or "")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    size = 2**18 if options.quick else 2**24
+    settings = Settings(population=3, generations=1) if options.quick else Settings(generations=5)
+    group, runner = Group.world(WORKERS), backend("cpu")
+    task = Task(adam(size, group), (adam(1001, group),), runner)
+    with LiveJudge("cpu", WORKERS, timeout_s=60) as judge:
+        found = evolve(task, judge, random.Random(options.seed), settings)
+        names = {"enumerated": FUSED, "evolved": found["evolved"].genome}
+        names["random"] = found["random search"].genome
+        made = [variant(task.written, genome, runner) for genome in ((), *names.values())]
+        times = judge.times([v for v in made if isinstance(v, Variant)], settings.final_rounds)
+    print(found.table(), file=sys.stderr)
+    return measure.report("speed/evolution", figures(found, times), options, "torch")
+
+
+def figures(found: Evolved, times: list[list[float]]) -> dict[str, Any]:
+    written, enumerated, evolved, drawn = (median(t) for t in times)
+    return {
+        "gain": written / evolved,
+        "vs_random": drawn / evolved,
+        "vs_enumerated": enumerated / evolved,
+        "judged_by_each": found.judged,
+        "untyped": found.untyped,
+        "wrong": len(found.wrong),
+        "dropped": found.dropped,
+        "rows": [
+            {
+                "name": c.name,
+                "edits": [str(e) for e in c.genome],
+                "ms": 1e3 * c.seconds,
+                "p": c.p,
+            }
+            for c in found.contenders
+        ],
+    }
+
+
+if __name__ == "__main__":
+    main()
