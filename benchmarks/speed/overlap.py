@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
 from paceline.cluster import Cluster, Device, Host, Link, Transport
+from paceline.cluster.topologies import Ring
 from paceline.lab import Lab
 
 JOB = Path(__file__).parent / "jobs" / "overlap.py"
@@ -92,7 +93,10 @@ def run(shape: tuple[int, int, int], rounds: int) -> dict[str, list[list[float]]
 def cluster() -> Cluster:
     hosts = tuple(Host(f"h{i}", Device("one core of this machine")) for i in range(WORKERS))
     return Cluster(
-        hosts, Link.both_ways(BITS_PER_S / 8), transport=Transport(0.957, gso_max_segs=SEGMENTS)
+        hosts,
+        Link.both_ways(BITS_PER_S / 8),
+        Ring(),  # of two: one cable, no switch between
+        Transport(0.957, gso_max_segs=SEGMENTS),
     )
 
 
