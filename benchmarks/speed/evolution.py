@@ -34,8 +34,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__ or "")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    size = 2**18 if options.quick else 2**24
-    settings = Settings(population=3, generations=1) if options.quick else Settings(generations=5)
+    size = 2**18 if options.quick else 2**22
+    settings = Settings(population=3, generations=1) if options.quick else Settings(generations=3)
     group, runner = Group.world(WORKERS), backend("cpu")
     task = Task(adam(size, group), (adam(1001, group),), runner)
     with LiveJudge("cpu", WORKERS, timeout_s=60) as judge:

@@ -52,11 +52,12 @@ def evolve(
     trials.judge(_first(trials, draw, settings))
     for _ in range(settings.generations - 1):
         trials.judge(_bred(trials, draw, settings))
+    needed = _ablated(trials, trials.best())
     while len(others.judged) < len(trials.judged):
         if (genome := _drawn(others, draw)) is None:
             break
         others.judge([genome])
-    return _final(trials, others)
+    return _final(trials, others, needed)
 
 
 @dataclass
@@ -195,9 +196,8 @@ def _drawn(trials: _Trials, draw: random.Random) -> Genome | None:
     return None
 
 
-def _final(trials: _Trials, others: _Trials) -> Evolved:
-    """Fresh times of the best of both searches, and the evolved one less its idle edits."""
-    needed = _ablated(trials, trials.best())
+def _final(trials: _Trials, others: _Trials, needed: Genome) -> Evolved:
+    """Fresh times of the best of both searches, the evolved one less its idle edits."""
     rounds = trials.settings.final_rounds
     names = {"as written": (), "evolved": needed, "random search": others.best()}
     times = trials.times(list(names.values()), rounds)
