@@ -112,7 +112,7 @@ def test_the_pool_holds_every_rewrite_and_every_value_of_every_setting() -> None
 
 def test_evolution_finds_the_fused_unrolled_kernel_and_drops_idle_edits() -> None:
     judge = PaperJudge()
-    found = evolve(task(), judge, random.Random(0), Settings(population=12, generations=8))
+    found = evolve(task(), judge, random.Random(0), Settings(population=12, generations=8, p=0.005))
     best = found["evolved"]
     made = variant(task().written, best.genome, Paper())
     assert isinstance(made, Variant)
