@@ -13,6 +13,7 @@ pytest.importorskip("torch", reason="chunks travel through torch.distributed")
 import torch
 
 from paceline.weave.backends.cable import Cable
+from paceline.weave.backends.mail import Mail
 from paceline.weave.backends.travel import Cabled, Chunking
 from paceline.weave.rules import WeaveError
 
@@ -70,6 +71,29 @@ def test_two_ranks_add_every_row_over_a_cable(rows, columns, chunks, dtype) -> N
         end.close()
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], parts[0] + parts[1])
+
+
+def exchanged(cable: Cable, going: list[torch.Tensor], sizes: list[int]) -> list[torch.Tensor]:
+    mail, coming = Mail(cable), [torch.full((n,), 7.0) for n in sizes]
+    numbers = [mail.post(*pair) for pair in zip(going, coming)]
+    for number in reversed(numbers):
+        mail.wait(number)
+    mail.flush()
+    return coming
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.tuples(st.integers(0, 9000), st.integers(0, 9000)), max_size=6))
+def test_mail_arrives_in_order_whatever_its_sizes(sizes) -> None:
+    going = [[torch.randn(pair[side]) for pair in sizes] for side in range(2)]
+    ends = cables(8192)
+    with ThreadPoolExecutor(2) as pool:
+        wanted = [[len(t) for t in going[1 - side]] for side in range(2)]
+        found = list(pool.map(exchanged, ends, going, wanted))
+    for end in ends:
+        end.close()
+    for side in range(2):
+        assert all(torch.equal(a, b) for a, b in zip(found[side], going[1 - side], strict=True))
 
 
 def test_a_peer_that_closes_or_is_silent_ends_the_product_with_an_error_that_names_it() -> None:

@@ -111,12 +111,12 @@ def values(step: Program) -> dict[str, object]:
     return found
 
 
-def compare(step: Program, name: str, rank: int) -> None:
+def compare(step: Program, name: str, rank: int, **settings: bool) -> None:
     """Two runs in a row, so that leftovers of the first would show in the second."""
     runner = backend(name)
     assert runner.refusal(step) is None, runner.refusal(step)
     peers = Peers(rank, {g: process_group(g) for g in step.groups})
-    executable = runner.compile(step, peers, runner.tunables(step)[0])
+    executable = runner.compile(step, peers, {**runner.tunables(step)[0], **settings})
     held = distribute(step, values(step))
     numbers = {s.name: held[s.name][0].item() for s in step.inputs if s.op.role is Role.SCALAR}
     for turn in range(2):
@@ -191,6 +191,7 @@ def main(rank: int, ranks: int, meeting: str) -> None:
         compare(step, "plain", rank)
     for step in overlapped(ranks):
         compare(step, "gloo", rank)
+        compare(step, "gloo", rank, cable=False)
     compare_linear(rank, ranks)
     dist.barrier()
     dist.destroy_process_group()

@@ -13,6 +13,7 @@ from paceline.weave import ops
 from paceline.weave.backend import Backend, Buffers, Executable, Peers, Tunables
 from paceline.weave.backends import rows
 from paceline.weave.backends.cable import lay
+from paceline.weave.backends.mail import Mail
 from paceline.weave.backends.plain import PlainExecutable
 from paceline.weave.backends.travel import Chunking, Way, overlapped_product
 from paceline.weave.program import FusedGroup, Program, Statement
@@ -89,14 +90,13 @@ class ChunkedExecutable(PlainExecutable):
                 way.cable.close()
 
     def _way(self, second: FusedGroup) -> Way:
-        """Two ranks that add get a cable of their own, unless it is turned off."""
+        """Two ranks get a cable of their own, unless it is turned off; a lone AllReduce only where
+        it adds."""
         wire = self.wire(second.collectives[0], 0)
-        if second.is_fused:
-            return Way(wire.process_group)
-        mine = self.peers.index(wire.group) is not None
-        adds = wire.reduction == dist.ReduceOp.SUM and wire.group.size == 2
-        wanted = mine and adds and self._tunables.get("cable", True)
-        return Way(wire.process_group, wire.reduction, lay(wire.process_group) if wanted else None)
+        reduction = dist.ReduceOp.SUM if second.is_fused else wire.reduction
+        pair = self.peers.index(wire.group) is not None and wire.group.size == 2
+        wanted = pair and reduction == dist.ReduceOp.SUM and self._tunables.get("cable", True)
+        return Way(wire.process_group, reduction, lay(wire.process_group) if wanted else None)
 
     def run_statements(self) -> None:
         for statement in self.program:
@@ -114,7 +114,8 @@ class ChunkedExecutable(PlainExecutable):
         left, right = (self.value(a) for a in product.args)
         way = self._ways[product.name]
         if second.is_fused:
-            kernel = rows.RowKernel(product, second, rows.Place(index, way.group))
+            mail = None if way.cable is None else Mail(way.cable)
+            kernel = rows.RowKernel(product, second, rows.Place(index, way.group, mail))
             borders = cut.borders(left.shape[0])
             for name, value in kernel.run((left, right), self._given(second), borders).items():
                 self.put(name, value)

@@ -15,6 +15,7 @@ import torch
 
 from paceline.weave import ops
 from paceline.weave.backends.flight import depart
+from paceline.weave.backends.mail import Mail
 from paceline.weave.backends.torch_collectives import Wire
 from paceline.weave.backends.torch_compute import TORCH, local
 from paceline.weave.compute import Step
@@ -33,10 +34,11 @@ def refusal(kernel: FusedGroup) -> str | None:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a kernel runs: this worker's index, and the process group of its collectives."""
+    """Where a kernel runs: this worker's index, and what carries its collectives."""
 
     index: int
     process_group: Any
+    mail: Mail | None = None
 
 
 class RowKernel:
@@ -62,6 +64,8 @@ class RowKernel:
             running = [flow for flow in reversed(running) if _went_on(flow)][::-1]
         while running:
             running = [flow for flow in running if _went_on(flow)]
+        if self._place.mail is not None:
+            self._place.mail.flush()
         return left_behind
 
     def _room(self, statement: Statement) -> Any:
@@ -78,7 +82,7 @@ class RowKernel:
             kind = chunk.type(statement.type)
             if isinstance(statement.op, ops.CollectiveOp):
                 wire = Wire(kinds[0], kind, self._place.process_group, self._place.index)
-                arrive = depart(statement.op, wire, args[0])
+                arrive = depart(statement.op, wire, args[0], self._place.mail)
                 yield
                 chunk.values[statement.name] = arrive()
             else:
