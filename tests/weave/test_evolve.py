@@ -126,6 +126,14 @@ def test_evolution_finds_the_fused_unrolled_kernel_and_drops_idle_edits() -> Non
     assert "genomes judged by each search" in found.table()
 
 
+def test_both_searches_begin_with_the_seeds() -> None:
+    seeded = Task(task().written, task().held_out, Paper(), (FUSED,))
+    found = evolve(seeded, PaperJudge(), random.Random(0), Settings(population=2, generations=1))
+    assert found["seed 0"].genome == FUSED
+    for name in ("evolved", "random search"):
+        assert found[name].seconds <= 1.02 * found["seed 0"].seconds
+
+
 def test_a_wrong_variant_never_wins() -> None:
     class Suspicious(PaperJudge):
         """Believes nothing that is fused."""

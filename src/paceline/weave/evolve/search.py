@@ -36,11 +36,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class Task:
-    """What is evolved: the program, the same at held-out shapes, and the back end."""
+    """What is evolved: the program, the same at held-out shapes, the back end, and genomes known to
+    be good (schedules that `autotune` enumerates, say), which both searches have."""
 
     written: Program
     held_out: tuple[Program, ...]
     runner: Backend
+    seeds: tuple[Genome, ...] = ()
 
 
 def evolve(
@@ -53,6 +55,7 @@ def evolve(
     for _ in range(settings.generations - 1):
         trials.judge(_bred(trials, draw, settings))
     needed = _ablated(trials, trials.best())
+    others.judge(task.seeds)
     while len(others.judged) < len(trials.judged):
         if (genome := _drawn(others, draw)) is None:
             break
@@ -123,12 +126,11 @@ class _Trials:
 
 
 def _first(trials: _Trials, draw: random.Random, settings: Settings) -> list[Genome]:
-    """Each of the first population: a few mutations of the program as written."""
-    found = [
-        (),
-        *(_mutated((), trials, draw, settings.first_edits) for _ in range(settings.population)),
-    ]
-    return [g for g in found if g is not None]
+    """The program as written, the seeds, and a few mutations of one of these each."""
+    known = ((), *trials.task.seeds)
+    starts = [draw.choice(known) for _ in range(settings.population)]
+    grown = [_mutated(start, trials, draw, settings.first_edits) for start in starts]
+    return [*known, *(g for g in grown if g is not None)]
 
 
 def _bred(trials: _Trials, draw: random.Random, settings: Settings) -> list[Genome]:
@@ -190,7 +192,8 @@ def _changed(genome: Genome, edits: Sequence[Edit], draw: random.Random) -> Geno
 def _drawn(trials: _Trials, draw: random.Random) -> Genome | None:
     """A random typed genome that was not judged, or None where none is found."""
     for _ in range(10 * trials.settings.tries):
-        genome = tuple(draw.choice(trials.edits) for _ in range(draw.randint(1, 6)))
+        start = draw.choice(((), *trials.task.seeds))
+        genome = (*start, *(draw.choice(trials.edits) for _ in range(draw.randint(1, 6))))
         if genome not in trials.judged and trials.typed(genome):
             return genome
     return None
@@ -199,7 +202,8 @@ def _drawn(trials: _Trials, draw: random.Random) -> Genome | None:
 def _final(trials: _Trials, others: _Trials, needed: Genome) -> Evolved:
     """Fresh times of the best of both searches, the evolved one less its idle edits."""
     rounds = trials.settings.final_rounds
-    names = {"as written": (), "evolved": needed, "random search": others.best()}
+    seeds = {f"seed {k}": genome for k, genome in enumerate(trials.task.seeds)}
+    names = {"as written": (), **seeds, "evolved": needed, "random search": others.best()}
     times = trials.times(list(names.values()), rounds)
     contenders = tuple(
         Contender(name, genome, statistics.median(t), p_faster(t, times[0]))
