@@ -57,29 +57,16 @@ inline int dead_peer(const Team& t) {
     return -1;
 }
 
-// More ranks than cores: whoever waits must leave the core to whoever works.
-inline bool crowded(const Team& t) {
-    static const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return t.size > cores;
-}
-
-inline void nap(long ns) {
-    timespec pause{0, ns};
-    nanosleep(&pause, nullptr);
-}
-
-// Spin briefly, then yield (or, where ranks outnumber cores, sleep), and look after the peers now
-// and then.
+// Spin briefly, then yield (ranks may outnumber cores), and look after the peers now and then.
 template <class Test> inline int32_t wait_until(const Team& t, Test&& test) {
-    const bool full = crowded(t);
-    for (int i = 0; i < (full ? 100 : 4000); ++i) {
+    for (int i = 0; i < 4000; ++i) {
         if (test()) return FINE;
         relax();
     }
     const int64_t began = now_ns();
     int64_t looked = began;
     while (!test()) {
-        full ? nap(20000) : void(sched_yield());
+        sched_yield();
         const int64_t now = now_ns();
         if (now - looked < 2000000) continue;
         looked = now;
@@ -87,7 +74,8 @@ template <class Test> inline int32_t wait_until(const Team& t, Test&& test) {
         if (int r = dead_peer(t); r >= 0 && !test())  // one that says so first gives up its lock next
             return __atomic_load_n(t.stop, __ATOMIC_ACQUIRE) ? int32_t(STOPPED) : -1 - r;
         if (now - began > t.timeout_ns) return TIMED_OUT;
-        nap(50000);
+        timespec nap{0, 50000};
+        nanosleep(&nap, nullptr);
     }
     return FINE;
 }
