@@ -1,6 +1,7 @@
 """One worker of a live test: runs every sample program on plain torch and chunked gloo, and
 compares its parts with the interpreter's. `python worker.py RANK RANKS FILE` (they meet there)."""
 
+import os
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -12,6 +13,7 @@ import torch.distributed as dist
 from paceline.graph import DType
 from paceline.weave.backend import Peers
 from paceline.weave.backends import backend
+from paceline.weave.backends.cable import lay
 from paceline.weave.backends.torch_compute import TORCH
 from paceline.weave.interpreter import distribute, interpret
 from paceline.weave.language import (
@@ -173,6 +175,13 @@ def compare_linear(rank: int, ranks: int) -> None:
     torch.testing.assert_close(part_down, grad_down[:, mine])
 
 
+def compare_without_a_cable(rank: int) -> None:
+    """Where the ranks find no way to each other, gloo carries the chunks."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "none0"  # gloo itself has met already
+    assert lay(None) is None
+    compare(next(overlapped(2)), "gloo", rank)
+
+
 def process_group(group: Group) -> object:
     if group.size == dist.get_world_size():
         return None
@@ -193,6 +202,8 @@ def main(rank: int, ranks: int, meeting: str) -> None:
         compare(step, "gloo", rank)
         compare(step, "gloo", rank, cable=False)
     compare_linear(rank, ranks)
+    if ranks == 2:
+        compare_without_a_cable(rank)
     dist.barrier()
     dist.destroy_process_group()
 
