@@ -104,3 +104,22 @@ def test_a_peer_that_closes_or_is_silent_ends_the_product_with_an_error_that_nam
     with pytest.raises(WeaveError, match="rank 1 is lost"):
         summed(near, torch.ones(4, 4), [2])
     near.close()
+
+
+def test_an_exchange_left_with_an_error_closes_its_cable_so_that_none_adds_wrong_rows() -> (
+    None
+):
+    near, far = cables(8192)
+
+    def exchange() -> None:
+        with near:
+            near.send(memoryview(b"half a row"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        exchange()
+    with pytest.raises(WeaveError, match="rank 1 is lost"):
+        summed(near, torch.ones(4, 4), [2])
+    with pytest.raises(WeaveError, match="rank 0 is lost"):
+        summed(far, torch.ones(4, 4), [2])
+    far.close()

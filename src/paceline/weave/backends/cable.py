@@ -32,12 +32,25 @@ _STRANGERS = 16
 
 
 class Cable:
-    """This rank's end. Both ranks of the group make theirs together."""
+    """This rank's end. Both ranks of the group make theirs together.
+
+    `with cable:` around one exchange closes it where the exchange is left with an error: its bytes
+    no longer stand where the other rank believes, and a later exchange would add wrong ones.
+    """
 
     def __init__(self, socket_: socket.socket, peer: int, timeout_s: float) -> None:
         self._socket, self._peer, self._timeout_s = socket_, peer, timeout_s
         self._socket.setblocking(False)
         self._poll = select.poll()
+
+    def __enter__(self) -> "Cable":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: Any
+    ) -> None:
+        if kind is not None:
+            self.close()
 
     def send(self, data: memoryview) -> int:
         """As many bytes as the kernel takes now."""
@@ -76,7 +89,9 @@ class Cable:
 
 def lay(group: Any, *, timeout_s: float = 60.0) -> Cable | None:
     """A cable between the two ranks of a group, or None on both where they cannot reach each
-    other directly; the log says why."""
+    other directly (the log says why), or where what they send does not lie in host memory."""
+    if dist.get_backend(group) != "gloo":
+        return None
     ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
     here = dist.get_rank(group)
     listening, where = _listen() if here == 0 else (None, None)

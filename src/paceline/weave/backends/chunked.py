@@ -5,6 +5,7 @@ collective, go on with chunk i + 1, and wait only for the last ones. Where the c
 a kernel, the kernel's arithmetic runs by the same chunks. The rest runs plainly.
 """
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch.distributed as dist
@@ -114,13 +115,21 @@ class ChunkedExecutable(PlainExecutable):
         left, right = (self.value(a) for a in product.args)
         way = self._ways[product.name]
         if second.is_fused:
-            mail = None if way.cable is None else Mail(way.cable)
-            kernel = rows.RowKernel(product, second, rows.Place(index, way.group, mail))
-            borders = cut.borders(left.shape[0])
-            for name, value in kernel.run((left, right), self._given(second), borders).items():
+            self._beside_kernel(product, second, (left, right), cut)
+        else:
+            self.put(second.name, overlapped_product(left, right, way, cut))
+
+    def _beside_kernel(
+        self, product: Statement, second: FusedGroup, operands: tuple[Any, Any], cut: Chunking
+    ) -> None:
+        way, index = self._ways[product.name], self.index(product)
+        assert index is not None
+        mail = None if way.cable is None else Mail(way.cable)
+        kernel = rows.RowKernel(product, second, rows.Place(index, way.group, mail))
+        borders = cut.borders(operands[0].shape[0])
+        with way.cable or nullcontext():
+            for name, value in kernel.run(operands, self._given(second), borders).items():
                 self.put(name, value)
-            return
-        self.put(second.name, overlapped_product(left, right, way, cut))
 
     def _given(self, kernel: FusedGroup) -> dict[str, Any]:
         """What the kernel reads besides the product; constants may stand after it."""

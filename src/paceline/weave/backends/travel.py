@@ -7,6 +7,7 @@ longer than the wire, the last chunk's way, which nothing hides, gets short.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -57,11 +58,12 @@ def overlapped_product(
     borders = cut.borders(left.shape[0])
     parts, outs = left.tensor_split(borders), whole.tensor_split(borders)
     travel = _travel(way, whole, borders)
-    for number, (part, rows) in enumerate(zip(parts, outs)):
-        torch.matmul(part, right, out=rows)
-        travel.start(number, rows)
-    meanwhile()
-    travel.finish(outs)
+    with way.cable or nullcontext():
+        for number, (part, rows) in enumerate(zip(parts, outs)):
+            torch.matmul(part, right, out=rows)
+            travel.start(number, rows)
+        meanwhile()
+        travel.finish(outs)
     return whole
 
 
@@ -78,7 +80,7 @@ class _Travel(Protocol):
 def _travel(way: Way, whole: Any, borders: list[int]) -> _Travel:
     if way.reduction != dist.ReduceOp.SUM or dist.get_world_size(way.group) != 2:
         return _Collectives(way.group, way.reduction)
-    if way.cable is None or not whole.is_contiguous():
+    if way.cable is None or not (whole.is_cpu and whole.is_contiguous()):
         return _Exchange(way.group, whole, borders)
     return Cabled(way.cable, whole)
 
