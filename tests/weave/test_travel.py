@@ -106,9 +106,7 @@ def test_a_peer_that_closes_or_is_silent_ends_the_product_with_an_error_that_nam
     near.close()
 
 
-def test_an_exchange_left_with_an_error_closes_its_cable_so_that_none_adds_wrong_rows() -> (
-    None
-):
+def test_an_exchange_left_with_an_error_closes_its_cable_so_that_none_adds_wrong_rows() -> None:
     near, far = cables(8192)
 
     def exchange() -> None:

@@ -3,8 +3,9 @@
     with overlapped_linear(block.down, Cut.INNER, chunks=8):
         train()
 
-The program behind it is MatMul then AllReduce under `overlap`, run by chunks of rows on the
-group's own transport (gloo across hosts). Leaving the context restores the layer.
+The program behind it is MatMul then AllReduce under `overlap`, run by chunks of rows: over a cable
+between two ranks, else over the group's own transport. All ranks of the group enter the context
+together; leaving it restores the layer.
 """
 
 from collections.abc import Iterator
