@@ -167,7 +167,7 @@ class Usage:
 def apart(job: Job, folder: Path, options: argparse.Namespace) -> float:
     """Median step of a job that nobody watches, in milliseconds, over all ranks."""
     times = folder / "times"
-    count = SETTLING + 2 * options.steps * options.windows
+    count = SETTLING + options.steps * options.windows // 2
     launch(job, "examples/train.py", "--steps", str(count), "--times", str(times))
     walls = [
         [wall for wall, _ in json.loads(path.read_text())[SETTLING:]]
