@@ -30,7 +30,10 @@ struct FlowTable {  // columns; one row a flow, links in CSR form
 
 class SharedLinks {
   public:
+    struct Saved;  // what is under way at an instant
     explicit SharedLinks(const FlowTable& table);
+    Saved save(Time now) const;
+    void restore(const Saved&, Time now);
 
     void begin(Op flow, Time now);
     void settle(Time now);
@@ -54,6 +57,7 @@ class SharedLinks {
     };
     struct Left {  // of a link, once a flow on it was settled
         double room = 0, weights = 0;
+        bool operator==(const Left&) const = default;
     };
     using Slot = std::int64_t;  // row of (flow, link) in the table
 
@@ -93,6 +97,19 @@ class SharedLinks {
     std::vector<std::uint8_t> settled_;
 };
 
+struct SharedLinks::Saved {
+    struct Flow {
+        Op flow;
+        bool sending;
+        double left, rate;
+        Time since, end;  // relative to the instant
+        bool operator==(const Flow&) const = default;
+    };
+    std::vector<Flow> flows;  // those that send in the order in which they were settled
+    std::vector<Left> after;  // of their slots
+    bool operator==(const Saved&) const = default;
+};
+
 struct Dag {  // messages that wait for messages: CSR of predecessors
     std::span<const std::int64_t> dep_ptr;
     std::span<const Op> dep_src;
@@ -111,6 +128,8 @@ class CarriedFlows final : public Flows {
     void settle(Time now) override { links_.settle(now); }
     Time next_end() override { return links_.next(); }
     void take_ended(Time now, std::vector<Op>& ended) override;
+    std::unique_ptr<SavedFlows> save(Time now) const override;
+    void restore(const SavedFlows&, Time now) override;
 
   private:
     FlowTable table_;

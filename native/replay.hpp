@@ -38,6 +38,9 @@ struct Csr {  // rows of op ids or positions
     std::span<const Op> row(std::size_t i) const {
         return {item.data() + ptr[i], item.data() + ptr[i + 1]};
     }
+    std::uint32_t begin(std::size_t i) const { return ptr[i]; }
+    std::uint32_t end(std::size_t i) const { return ptr[i + 1]; }
+    std::size_t rows() const { return ptr.empty() ? 0 : ptr.size() - 1; }
     std::size_t bytes() const { return ptr.size() * 4 + item.size() * 4; }
 };
 
@@ -85,6 +88,9 @@ Program compile(const Structure& graph, bool events = false);
 
 // Rows of (key, value) pairs, stable.
 Csr group_by(std::size_t rows, std::span<const Op> keys, std::span<const Op> values);
+
+// The same links from the other side; items are rows.
+Csr reversed(const Csr& rows);
 
 // One pass in topological order. `end` by position is scratch of `ops` entries.
 void pull(const Program&, const Time* dur, Time* end_by_position, Timeline& out);

@@ -27,6 +27,9 @@ class Agenda {
         }
     }
 
+    Time of(std::size_t lane) const { return least_[lane + leaves_]; }
+    void clear() { std::fill(least_.begin(), least_.end(), kNever); }
+
     std::size_t first() const {  // the lowest lane that ends next
         std::size_t node = 1;
         while (node < leaves_) node = 2 * node + (least_[2 * node] != least_[1]);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "replay.hpp"
@@ -12,6 +13,14 @@ namespace paceline {
 
 inline constexpr Time kNever = std::numeric_limits<Time>::max();
 
+class SavedFlows {  // what is under way at an instant; times are relative to it
+  public:
+    virtual ~SavedFlows() = default;
+    // Whether all goes on alike from both: `other` was saved by the same flows.
+    virtual bool equals(const SavedFlows& other) const = 0;
+    virtual std::size_t bytes() const = 0;
+};
+
 class Flows {
   public:
     virtual ~Flows() = default;
@@ -19,6 +28,10 @@ class Flows {
     virtual void settle(Time now) = 0;        // all that starts at this instant has begun
     virtual Time next_end() = 0;              // kNever where nothing runs
     virtual void take_ended(Time now, std::vector<Op>& ended) = 0;  // appends, ascending
+
+    // For replays that go back in time, between rounds; null where a class cannot.
+    virtual std::unique_ptr<SavedFlows> save(Time /*now*/) const { return nullptr; }
+    virtual void restore(const SavedFlows&, Time /*now*/) {}
 };
 
 }  // namespace paceline

@@ -4,17 +4,6 @@
 #include <bit>
 
 namespace paceline {
-namespace {
-
-Csr reversed(const Csr& rows) {
-    std::vector<Op> owner(rows.item.size());
-    for (std::size_t i = 0; i + 1 < rows.ptr.size(); ++i)
-        std::fill(owner.begin() + rows.ptr[i], owner.begin() + rows.ptr[i + 1],
-                  static_cast<Op>(i));
-    return group_by(rows.ptr.size() - 1, rows.item, owner);
-}
-
-}  // namespace
 
 Live::Live(std::shared_ptr<const Program> program, std::span<const Time> dur)
     : program_(std::move(program)), position_(program_->ops), dur_(program_->ops),
@@ -181,8 +170,8 @@ Time Live::step() const {
 }
 
 void Live::times(Timeline& out) const {
-    for (Op at = 0; at < program_->ops; ++at) {
-        const Op op = program_->order[at];
+    for (Op at = 0; at < ops(); ++at) {
+        const Op op = at < program_->ops ? program_->order[at] : at;
         out.ready[op] = arrival(at);
         out.end[op] = end_[at];
         out.start[op] = end_[at] - dur_[at];

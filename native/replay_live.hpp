@@ -26,8 +26,9 @@ class Live {
     std::size_t settle();            // revisits what changed links ask for
     std::vector<Op> followers(Op op) const;
 
+    Op ops() const { return static_cast<Op>(position_.size()); }  // added ones among them
     Time step() const;
-    void times(Timeline& out) const;  // all columns, as a full replay gives them
+    void times(Timeline& out) const;  // ready, start and end of each op
     std::size_t bytes() const;
 
   private:

@@ -194,6 +194,13 @@ Csr group_by(std::size_t rows, std::span<const Op> keys, std::span<const Op> val
     return out;
 }
 
+Csr reversed(const Csr& rows) {
+    std::vector<Op> owner(rows.item.size());
+    for (std::size_t i = 0; i < rows.rows(); ++i)
+        std::fill(owner.begin() + rows.begin(i), owner.begin() + rows.end(i), static_cast<Op>(i));
+    return group_by(rows.rows(), rows.item, owner);
+}
+
 Program compile(const Structure& g, bool events) {
     Program p;
     p.ops = static_cast<Op>(g.lane.size());

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "replay_editable.hpp"
+
 namespace paceline {
 namespace {
 
@@ -11,7 +13,8 @@ constexpr std::uint8_t kNeither = 0, kComputes = 1, kCommunicates = 2;
 
 }  // namespace
 
-Rates::Rates(const Program& p, const Sharing* sharing, Agenda& agenda)
+template <class P>
+Rates<P>::Rates(const P& p, const Sharing* sharing, Agenda& agenda)
     : p_(p), sharing_(sharing), agenda_(agenda), flows_(sharing ? sharing->flows : nullptr) {
     if (!sharing) return;
     const std::size_t devices = sharing->slowed.size() / 2;
@@ -23,7 +26,8 @@ Rates::Rates(const Program& p, const Sharing* sharing, Agenda& agenda)
     lanes_on_ = group_by(devices, sharing->device, lanes);
 }
 
-void Rates::begin(Op op, Time now, Time dur) {
+template <class P>
+void Rates<P>::begin(Op op, Time now, Time dur) {
     count(op, +1);
     if (carried(op)) return flows_->begin(op, now);
     const Op lane = p_.lane_of[op];
@@ -31,7 +35,8 @@ void Rates::begin(Op op, Time now, Time dur) {
     agenda_.set(lane, now + dur);
 }
 
-void Rates::take_ended(Time now, std::vector<Op>& ended) {
+template <class P>
+void Rates<P>::take_ended(Time now, std::vector<Op>& ended) {
     for (const Op op : ended) {
         jobs_[p_.lane_of[op]].op = kNone;
         count(op, -1);
@@ -47,19 +52,22 @@ void Rates::take_ended(Time now, std::vector<Op>& ended) {
     for (std::size_t i = own; i < ended.size(); ++i) count(ended[i], -1);
 }
 
-void Rates::count(Op op, int change) {
+template <class P>
+void Rates<P>::count(Op op, int change) {
     const Op device = sharing_->device[p_.lane_of[op]];
     running_[device][sharing_->sort[op]] += change;
     touch(device);
 }
 
-void Rates::touch(Op device) {
+template <class P>
+void Rates<P>::touch(Op device) {
     if (is_touched_[device]) return;
     is_touched_[device] = 1;
     touched_.push_back(device);
 }
 
-void Rates::settle(Time now) {
+template <class P>
+void Rates<P>::settle(Time now) {
     if (flows_) flows_->settle(now);
     for (const Op device : touched_) {
         is_touched_[device] = 0;
@@ -69,7 +77,8 @@ void Rates::settle(Time now) {
     touched_.clear();
 }
 
-void Rates::reprice(Op op, Time now) {
+template <class P>
+void Rates<P>::reprice(Op op, Time now) {
     const Op instance = p_.instance_of.empty() ? kNone : p_.instance_of[op];
     if (instance == kNone) return set_rate(p_.lane_of[op], own_rate(op), now);
     Time slowest = kFull;
@@ -79,7 +88,8 @@ void Rates::reprice(Op op, Time now) {
         if (runs(member)) set_rate(p_.lane_of[member], slowest, now);
 }
 
-Time Rates::own_rate(Op op) const {
+template <class P>
+Time Rates<P>::own_rate(Op op) const {
     const std::uint8_t sort = sharing_->sort[op];
     const Op device = sharing_->device[p_.lane_of[op]];
     const auto& running = running_[device];
@@ -88,7 +98,8 @@ Time Rates::own_rate(Op op) const {
     return sharing_->slowed[2 * device + (sort - kComputes)];
 }
 
-void Rates::set_rate(Op lane, Time rate, Time now) {
+template <class P>
+void Rates<P>::set_rate(Op lane, Time rate, Time now) {
     Job& job = jobs_[lane];
     if (job.rate == rate) return;
     job.left -= (now - job.since) * job.rate;
@@ -97,5 +108,31 @@ void Rates::set_rate(Op lane, Time rate, Time now) {
     job.end = now + (job.left + rate - 1) / rate;
     agenda_.set(lane, job.end);
 }
+
+template <class P>
+SavedRates Rates<P>::save(Time now) const {
+    SavedRates out;
+    for (std::size_t lane = 0; lane < jobs_.size(); ++lane)
+        if (const Job& job = jobs_[lane]; job.op != kNone)
+            out.jobs.push_back({static_cast<Op>(lane), job.op,
+                                job.left - (now - job.since) * job.rate, job.rate});
+    out.running = running_;
+    if (flows_) out.flows = flows_->save(now);
+    return out;
+}
+
+template <class P>
+void Rates<P>::restore(const SavedRates& saved, Time now) {
+    std::fill(jobs_.begin(), jobs_.end(), Job{});
+    for (const auto& [lane, op, left, rate] : saved.jobs) {
+        jobs_[lane] = {op, left, now, rate, now + (left + rate - 1) / rate};
+        agenda_.set(lane, jobs_[lane].end);
+    }
+    running_ = saved.running;
+    if (flows_) flows_->restore(*saved.flows, now);
+}
+
+template class Rates<Program>;
+template class Rates<Editable>;
 
 }  // namespace paceline

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -20,15 +21,38 @@ struct Sharing {
     Flows* flows = nullptr;
 };
 
+struct SavedRates {  // what runs at an instant and how fast; times are relative to it
+    struct Job {
+        Op lane, op;
+        Time left, rate;
+        bool operator==(const Job&) const = default;
+    };
+    std::vector<Job> jobs;
+    std::vector<std::array<Op, 3>> running;
+    std::unique_ptr<SavedFlows> flows;
+
+    bool equals(const SavedRates& other) const {
+        return jobs == other.jobs && running == other.running &&
+               (!flows || flows->equals(*other.flows));
+    }
+    std::size_t bytes() const {
+        return jobs.size() * sizeof(Job) + running.size() * 12 + (flows ? flows->bytes() : 0);
+    }
+};
+
+template <class P>  // Program or Editable
 class Rates {
   public:
-    Rates(const Program&, const Sharing*, Agenda&);
+    Rates(const P&, const Sharing*, Agenda&);
 
     void begin(Op op, Time now, Time dur);
     void settle(Time now);
     Time next_carried() { return flows_ ? flows_->next_end() : kNever; }
     // Completes `ended`, which holds the ops whose own end is now, by those that flows carry.
     void take_ended(Time now, std::vector<Op>& ended);
+
+    SavedRates save(Time now) const;                // between rounds
+    void restore(const SavedRates&, Time now);      // sets the agenda as well
 
   private:
     struct Job {  // the op that a lane runs at a rate
@@ -44,7 +68,7 @@ class Rates {
     void reprice(Op op, Time now);
     void set_rate(Op lane, Time rate, Time now);
 
-    const Program& p_;
+    const P& p_;
     const Sharing* sharing_;
     Agenda& agenda_;
     Flows* flows_;

@@ -10,6 +10,7 @@
 #include "replay.hpp"
 #include "replay_draws.hpp"
 #include "replay_live.hpp"
+#include "replay_live_events.hpp"
 #include "replay_sharing.hpp"
 
 namespace nb = nanobind;
@@ -106,7 +107,19 @@ struct Shared {  // keeps what a Sharing looks at
         }
         sharing = {view(sort), view(device), view(slowed), view(carried), flows};
     }
+
+    bool goes_back() const { return !sharing.flows || sharing.flows->save(0); }
 };
+
+nb::object pairs_of_ops(std::vector<std::pair<Op, Op>> pairs) {  // sorted, flat
+    std::sort(pairs.begin(), pairs.end());
+    Owned<Op> out(pairs.size() * 2);
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+        out.data[2 * i] = pairs[i].first;
+        out.data[2 * i + 1] = pairs[i].second;
+    }
+    return out.give();
+}
 
 nb::tuple replay_events(const Program& p, Column<Time> dur, Column<std::int32_t> priority,
                         Shared* shared) {
@@ -122,15 +135,9 @@ nb::tuple replay_events(const Program& p, Column<Time> dur, Column<std::int32_t>
         finished = run_events(p, dur.data(), priority.data(), out,
                               shared ? &shared->sharing : nullptr);
         pairs = std::move(out.drained);
-        std::sort(pairs.begin(), pairs.end());
-    }
-    Owned<Op> drained(pairs.size() * 2);
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-        drained.data[2 * i] = pairs[i].first;
-        drained.data[2 * i + 1] = pairs[i].second;
     }
     return nb::make_tuple(ready.give(), start.give(), end.give(), previous.give(), order.give(),
-                          drained.give(), finished);
+                          pairs_of_ops(std::move(pairs)), finished);
 }
 
 nb::object replay_slack(Column<Op> order, Column<std::int64_t> dep_ptr, Column<Op> dep_src,
@@ -152,8 +159,8 @@ Time replay_step(const Program& p, Column<Time> dur) {
     return pull_step(p, dur.data(), by_position.get());
 }
 
-nb::tuple live_times(const Live& live, const Program& p) {
-    Owned<Time> ready(p.ops), start(p.ops), end(p.ops);
+nb::tuple live_times(const Live& live) {
+    Owned<Time> ready(live.ops()), start(live.ops()), end(live.ops());
     Timeline out{ready.span(), start.span(), end.span(), {}, {}, {}};
     live.times(out);
     return nb::make_tuple(ready.give(), start.give(), end.give());
@@ -178,10 +185,47 @@ nb::tuple replay_draws(const Program& p, Column<Time> dur, Column<std::int32_t> 
     return nb::make_tuple(step.give(), critical.give());
 }
 
-nb::object copied(const std::vector<Op>& values) {
-    Owned<Op> out(values.size());
+template <class Values>
+nb::object copied(const Values& values) {
+    Owned<std::remove_cv_t<std::remove_reference_t<decltype(values[0])>>> out(values.size());
     std::copy(values.begin(), values.end(), out.data.get());
     return out.give();
+}
+
+nb::tuple live_columns(LiveEvents& live) {
+    const Past& past = live.past();
+    return nb::make_tuple(
+        copied(past.ready), copied(past.start), copied(past.end), copied(past.previous),
+        copied(std::span<const Op>(past.order).first(static_cast<std::size_t>(live.there()))),
+        pairs_of_ops(live.columns().drained));
+}
+
+void bind_live_events(nb::module_& m) {
+    nb::class_<LiveEvents>(m, "LiveEvents")
+        .def("__init__", [](LiveEvents* self, const Program& p, Column<Time> dur,
+                            Column<std::int32_t> priority, const Shared* shared) {
+            new (self) LiveEvents(p, view(dur), view(priority), shared ? &shared->sharing : nullptr);
+        }, nb::arg("program"), nb::arg("dur_ns"), nb::arg("priority"),
+             nb::arg("shared").none() = nb::none(), nb::keep_alive<1, 5>())
+        .def("resize", [](LiveEvents& live, Column<Op> ops,
+                          Column<Time> dur) { live.resize(view(ops), view(dur)); })
+        .def("prioritise", [](LiveEvents& live, Column<Op> ops, Column<std::int32_t> priority) {
+            live.prioritise(view(ops), view(priority));
+        })
+        .def("link", &LiveEvents::link)
+        .def("unlink", &LiveEvents::unlink)
+        .def("add", &LiveEvents::add, nb::arg("lane"), nb::arg("anchor"), nb::arg("dur_ns"),
+             nb::arg("sort"))
+        .def("drop", &LiveEvents::drop)
+        .def("admit", &LiveEvents::admit)
+        .def("withdraw", &LiveEvents::withdraw)
+        .def("settle", &LiveEvents::settle, nb::call_guard<nb::gil_scoped_release>())
+        .def("deps", [](const LiveEvents& live, Op op) { return copied(live.deps(op)); })
+        .def("followers", [](const LiveEvents& live, Op op) { return copied(live.followers(op)); })
+        .def("columns", &live_columns)
+        .def_prop_ro("step", &LiveEvents::step)
+        .def_prop_ro("revisited", &LiveEvents::revisited)
+        .def_prop_ro("bytes", &LiveEvents::bytes);
 }
 
 }  // namespace
@@ -201,7 +245,8 @@ void bind_replay(nb::module_& m) {
         .def(nb::init<Column<std::uint8_t>, Column<Op>, Column<std::int64_t>,
                       Column<std::uint8_t>, nb::object>(),
              nb::arg("sort"), nb::arg("device"), nb::arg("slowed"), nb::arg("carried"),
-             nb::arg("pace").none());
+             nb::arg("pace").none())
+        .def_prop_ro("goes_back", &Shared::goes_back);
     nb::class_<Flows>(m, "Flows")
         .def("begin", &Flows::begin, nb::arg("op"), nb::arg("now_ns"))
         .def("settle", &Flows::settle, nb::arg("now_ns"))
@@ -228,6 +273,7 @@ void bind_replay(nb::module_& m) {
         .def("times", &live_times)
         .def_prop_ro("step", &Live::step)
         .def_prop_ro("bytes", &Live::bytes);
+    bind_live_events(m);
     m.def("draws", &replay_draws);
     m.def("compile", &compile_graph);
     m.def("slack", &replay_slack);

@@ -11,6 +11,7 @@ nanosecond at which no work is left.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -26,6 +27,14 @@ LONGEST_NS = 2**50
 """Work must fit int64: FULL * LONGEST_NS is 2^62. One op may last 13 days."""
 
 NEITHER, COMPUTES, COMMUNICATES = range(3)
+
+SORTS: Final = dict.fromkeys(OpKind, NEITHER) | {
+    OpKind.COMPUTE: COMPUTES,
+    OpKind.COLLECTIVE: COMMUNICATES,
+    OpKind.SEND: COMMUNICATES,
+    OpKind.RECV: COMMUNICATES,
+    OpKind.TRANSFER: COMMUNICATES,
+}
 
 
 @dataclass(frozen=True)
@@ -66,10 +75,7 @@ class Contention:
 
 def sorts(graph: Graph) -> UInt8:
     """NEITHER, COMPUTES or COMMUNICATES for each op."""
-    table = np.full(len(OpKind), NEITHER, np.uint8)
-    table[OpKind.COMPUTE] = COMPUTES
-    table[[OpKind.COLLECTIVE, OpKind.SEND, OpKind.RECV, OpKind.TRANSFER]] = COMMUNICATES
-    found: UInt8 = table[graph.ops.kind]
+    found: UInt8 = np.array([SORTS[kind] for kind in OpKind], np.uint8)[graph.ops.kind]
     return found
 
 

@@ -66,20 +66,48 @@ def replay(
     """
     folded = graph if isinstance(graph, FoldedGraph) else None
     graph = graph.graph if isinstance(graph, FoldedGraph) else graph
-    dur_ns = _durations(graph, cluster, prices)
+    chosen = chosen_engine(engine)
     if network is Network.FLOWS:
-        transfers = _shared_links(graph, cluster, transfers, chosen_engine(engine))
+        transfers = shared_links(graph, cluster, transfers, chosen)
     if transfers is not None:
         _refuse_folded(folded)
-        dur_ns = np.where(transfers.carried, 0, dur_ns)
-    job = _Job(graph, checked_durations(graph, dur_ns), contention, transfers)
-    run = _native if chosen_engine(engine) is Engine.NATIVE else _reference
+    job = Job.of(graph, durations(graph, cluster, prices), contention, transfers)
+    run = _native if chosen is Engine.NATIVE else _reference
     return Timeline(graph, job.dur_ns, run(job), folded)
 
 
-def _shared_links(
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One replay to be made."""
+
+    graph: Graph
+    dur_ns: Int64  # 0 for carried ops
+    contention: Contention | None
+    transfers: Transfers | None
+
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        dur_ns: Int64,
+        contention: Contention | None,
+        transfers: Transfers | None,
+    ) -> "Job":
+        """Checked; durations of ops that `transfers` carries do not matter."""
+        if transfers is not None:
+            if transfers.carried.shape != (len(graph),):
+                raise ReplayError("transfers.carried needs one row for each op of the graph")
+            dur_ns = np.where(transfers.carried, 0, dur_ns)
+        dur_ns = checked_durations(graph, dur_ns)
+        if contention is not None:
+            check_contention(graph, contention, dur_ns)
+        return cls(graph, dur_ns, contention, transfers)
+
+
+def shared_links(
     graph: Graph, cluster: Cluster | None, transfers: Transfers | None, engine: Engine
 ) -> Transfers:
+    """The transfers that `network=FLOWS` asks for."""
     if cluster is None or transfers is not None:
         raise ReplayError("network=FLOWS needs a cluster, and no transfers beside it")
     return flows(graph, cluster, reference=engine is Engine.REFERENCE)
@@ -94,28 +122,13 @@ def _refuse_folded(folded: FoldedGraph | None) -> None:
         )
 
 
-def _durations(graph: Graph, cluster: Cluster | None, prices: Int64 | None) -> Int64:
+def durations(graph: Graph, cluster: Cluster | None, prices: Int64 | None) -> Int64:
+    """The graph's own, priced ones, or those that were given."""
     if prices is None:
         return graph.ops.dur_ns if cluster is None else cost.prices(graph, cluster).dur_ns
     if cluster is not None:
         raise ReplayError("give a cluster or prices, not both: either decides all durations")
     return prices
-
-
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """One replay to be made."""
-
-    graph: Graph
-    dur_ns: Int64
-    contention: Contention | None
-    transfers: Transfers | None
-
-    def __post_init__(self) -> None:
-        if self.contention is not None:
-            check_contention(self.graph, self.contention, self.dur_ns)
-        if self.transfers is not None and self.transfers.carried.shape != (len(self.graph),):
-            raise ReplayError("transfers.carried needs one row for each op of the graph")
 
 
 def chosen_engine(engine: Engine | None) -> Engine:
@@ -154,7 +167,7 @@ def checked_durations(graph: Graph, dur_ns: Int64) -> Int64:
     return np.ascontiguousarray(dur_ns)
 
 
-def _reference(job: _Job) -> Columns:
+def _reference(job: Job) -> Columns:
     check_columns(job.graph)
     own: OwnPace = FixedPace(job.dur_ns)
     if job.contention is not None:
@@ -162,8 +175,8 @@ def _reference(job: _Job) -> Columns:
     return replay_reference(job.graph, SplitPace(job.transfers, own) if job.transfers else own)
 
 
-def _native(job: _Job) -> Columns:
-    shared = _shared(job)
+def _native(job: Job) -> Columns:
+    shared = shared_of(job)
     compiled = program(job.graph, events=shared is not None)
     if compiled.by_pull:
         ready, start, end = compiled.pull(job.dur_ns)
@@ -177,7 +190,7 @@ def _native(job: _Job) -> Columns:
     return Columns(ready, start, end, previous, order, drained.reshape(-1, 2))
 
 
-def _shared(job: _Job) -> Any:
+def shared_of(job: Job) -> Any:
     """What ops share, for the native engine; None where every op takes its own time."""
     if job.contention is None and job.transfers is None:
         return None

@@ -7,23 +7,43 @@ print(live.step_ns)
 live.undo()
 
 Edits mean what they mean in `paceline.graph.Overlay`. Where all lanes run in recorded order and
-nothing is drained, an edit revisits only ops whose times can change. Other graphs are replayed
-whole: a lane that chooses its next op may choose otherwise from any point on.
+nothing drains, contends or is carried, an edit revisits only ops whose times can change. Other
+graphs are causal in time: an edit goes back to just before the first instant that it can change,
+and the replay goes on from there, until all that runs and waits is as it was before the edit or
+all of it later by one difference.
+
+Replayed whole after each edit are: everything without the native core; graphs whose transfers are
+carried by a pace written in Python; and, while such an edit is in force, graphs with drains of
+which an edit changed what is launched (links of kind LAUNCH, ops that launch or are launched).
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from paceline.cluster import Cluster
 from paceline.engine import native
 from paceline.errors import PacelineError, ReplayError
 from paceline.graph import NONE, DepKind, Graph, Overlay
 from paceline.graph.graph import Int32, Int64
 from paceline.replay.columns import Columns
-from paceline.replay.engine import checked_durations, replay
+from paceline.replay.contention import LONGEST_NS as LONGEST_CONTENDED_NS
+from paceline.replay.contention import Contention
+from paceline.replay.engine import (
+    LONGEST_NS,
+    Job,
+    Network,
+    chosen_engine,
+    durations,
+    replay,
+    shared_links,
+    shared_of,
+)
+from paceline.replay.live_follower import Follower, NewOp
 from paceline.replay.live_links import LiveLinks
+from paceline.replay.live_queues import LiveQueues
+from paceline.replay.pace import Transfers
 from paceline.replay.program import program
 from paceline.replay.timeline import Timeline
 
@@ -31,27 +51,56 @@ Ops = Int64 | Int32 | list[int]
 
 
 class Live:
-    """A graph's timeline under change. Every edit returns the new step time in ns."""
+    """A graph's timeline under change. Every edit returns the new step time in ns.
 
-    def __init__(self, graph: Graph, *, prices: Int64 | None = None) -> None:
-        dur_ns = checked_durations(graph, graph.ops.dur_ns if prices is None else prices)
+    `cluster`, `prices`, `network`, `contention` and `transfers` are those of `replay`. Transfers
+    stay those of the first graph: an edit makes no new ones, and what it removes does not begin.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        cluster: Cluster | None = None,
+        *,
+        prices: Int64 | None = None,
+        network: Network = Network.CLOSED,
+        contention: Contention | None = None,
+        transfers: Transfers | None = None,
+    ) -> None:
+        if network is Network.FLOWS:
+            transfers = shared_links(graph, cluster, transfers, chosen_engine(None))
+        self._job = Job.of(graph, durations(graph, cluster, prices), contention, transfers)
         self.graph = graph
-        self._dur_ns = dur_ns.copy()
-        self._overlay = Overlay(replace(graph, ops=replace(graph.ops, dur_ns=dur_ns)))
-        self._core = _core(graph, dur_ns)
-        self._links = None if self._core is None else LiveLinks(graph, self._core)
+        self._dur_ns, self._priority = self._job.dur_ns.copy(), graph.ops.priority.copy()
+        self._overlay = Overlay(replace(graph, ops=replace(graph.ops, dur_ns=self._job.dur_ns)))
         self._journal: list[Callable[[], None]] = []
-        self._structural = 0  # edits in force that changed more than durations
-        self._whole: Timeline | None = None  # where the graph cannot be followed op by op
+        self._beyond = 0  # edits in force that changed more than durations
+        self._lost = 0  # edits in force that the follower could not follow
+        self._whole: Timeline | None = None  # a full replay, where there was need of one
+        self._revisited = len(graph)
+        self._follower = _follower(self._job)
+        self._settle()
 
     @property
     def step_ns(self) -> int:
-        return self.timeline().step_ns if self._core is None else int(self._core.step)
+        if self._follower is None or self._lost:
+            return self._replayed().step_ns
+        return self._follower.step_ns
 
     @property
     def dur_ns(self) -> Int64:
-        """The durations as they are now, inserted ops last; 0 for removed ones."""
+        """The durations as they are now, inserted ops last; 0 for removed and carried ones."""
         return self._dur_ns.copy()
+
+    @property
+    def revisited(self) -> int:
+        """How many ops the last edit or undo replayed; all, where the graph was replayed whole."""
+        return self._revisited
+
+    @property
+    def bytes(self) -> int:
+        """What following takes beyond the graph and its program; 0 without the native core."""
+        return 0 if self._follower is None else self._follower.bytes
 
     def alive(self, op: int) -> bool:
         """Whether an op is there: not removed, not undone."""
@@ -63,14 +112,14 @@ class Live:
         return self._overlay.freeze()
 
     def timeline(self) -> Timeline:
-        """The whole timeline as it is now; after structural edits that of `freeze()`."""
-        if self._core is None or self._structural:
-            if self._whole is None:
-                self._whole = replay(self.freeze())
-            return self._whole
-        ready, start, end = self._core.times(program(self.graph))
-        columns = Columns(ready, start, end, None, None, np.zeros((0, 2), np.int32))
-        return Timeline(self.graph, self._dur_ns.copy(), columns)
+        """The timeline as it is now; once more than durations was edited, that of `freeze()`."""
+        if self._follower is None or self._lost:
+            return self._replayed()
+        columns = self._follower.columns()
+        if not self._beyond:
+            return Timeline(self.graph, self._dur_ns.copy(), columns)
+        frozen = self.freeze()
+        return Timeline(frozen, frozen.ops.dur_ns, _renumbered(columns, self._overlay.new_ids()))
 
     def resize(self, ops: Ops, dur_ns: Int64 | int) -> int:
         """Give ops new durations."""
@@ -85,6 +134,13 @@ class Live:
             raise ReplayError(f"cannot scale durations by {factor}; needed is 0 or more")
         ids = np.asarray(ops, np.int32)
         return self.resize(ids, np.rint(self._dur_ns[ids] * float(factor)).astype(np.int64))
+
+    def prioritise(self, ops: Ops, priority: Int64 | int) -> int:
+        """Set priorities; on PRIORITY lanes the lower goes first."""
+        ids = np.asarray(ops, np.int32)
+        new = np.ascontiguousarray(np.broadcast_to(np.asarray(priority, np.int32), ids.shape))
+        self._check_ids(ids)
+        return self._edit(lambda: self._prioritise(ids, new))
 
     def link(self, src: int, op: int, kind: DepKind = DepKind.CONTROL) -> int:
         """`op` waits for `src`."""
@@ -105,8 +161,8 @@ class Live:
         place_after: int | None = None,
     ) -> int:
         """A new op, whose id counts on from the graph's (see `Overlay.insert`)."""
-        sides = (list(after), list(before))
-        return self._edit(lambda: self._insert(name, lane, dur_ns, sides, place_after))
+        new = NewOp(len(self._dur_ns), lane, dur_ns, place_after, tuple(after), tuple(before))
+        return self._edit(lambda: self._insert(name, new))
 
     def remove(self, ops: Iterable[int]) -> int:
         """Take ops out; what waited for one waits for what that one waited for."""
@@ -118,7 +174,6 @@ class Live:
         if not self._journal:
             raise ReplayError("nothing to undo: no edit was made, or all are taken back")
         self._journal.pop()()
-        self._whole = None
         return self.step_ns
 
     def _edit(self, change: Callable[[], None]) -> int:
@@ -126,9 +181,7 @@ class Live:
         mark, edits = len(self._journal), self._overlay.mark()
         try:
             change()
-            self._whole = None
-            if self._core is not None:
-                self._core.settle()
+            self._settle()
             step_ns = self.step_ns
         except PacelineError:
             self._take_back(mark, edits)
@@ -143,14 +196,32 @@ class Live:
         parts = self._journal[mark:]
         del self._journal[mark:]
         self._unwind(parts, edits)
-        self._whole = None
 
     def _unwind(self, parts: list[Callable[[], None]], edits: int) -> None:
         for undo in reversed(parts):
             undo()
         self._overlay.undo(edits)
-        if self._core is not None:
-            self._core.settle()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Bring the follower up to date with all changes."""
+        self._whole, self._revisited = None, len(self._dur_ns)
+        if self._follower is None or self._lost:
+            return
+        revisited = self._follower.settle()
+        if revisited is None:
+            self._replayed()  # names the ops that wait for each other
+            raise ReplayError("an edited replay is stuck where a full one is not; please report it")
+        self._revisited = revisited
+
+    def _replayed(self) -> Timeline:
+        """The full replay of `freeze()`."""
+        if self._whole is None:
+            frozen, transfers = self.freeze(), self._job.transfers
+            if transfers is not None and self._beyond:
+                transfers = transfers.renumbered(_old_ids(self._overlay.new_ids(), len(self.graph)))
+            self._whole = replay(frozen, contention=self._job.contention, transfers=transfers)
+        return self._whole
 
     def _resize(self, ids: Int32, dur_ns: Int64) -> None:
         old = self._dur_ns[ids]
@@ -160,70 +231,148 @@ class Live:
 
     def _write(self, ids: Int32, dur_ns: Int64) -> None:
         self._dur_ns[ids] = dur_ns
-        if self._core is not None:
-            self._core.resize(ids, dur_ns)
+        if self._follower is not None and not self._lost:
+            self._follower.resize(ids, dur_ns)
+
+    def _prioritise(self, ids: Int32, priority: Int32) -> None:
+        old = self._priority[ids]
+        self._overlay.prioritise(ids, priority.astype(np.int64))
+        self._restructure(lambda _: True)
+        self._write_priority(ids, priority)
+        self._journal.append(lambda: self._write_priority(ids, old))
+
+    def _write_priority(self, ids: Int32, priority: Int32) -> None:
+        self._priority[ids] = priority
+        if self._follower is not None and not self._lost:
+            self._follower.prioritise(ids, priority)
 
     def _link(self, src: int, op: int, kind: DepKind) -> None:
         self._overlay.link(src, op, kind)
-        self._restructure(lambda links: links.link(src, op))
+        self._restructure(lambda follower: follower.link(src, op, kind))
 
     def _unlink(self, src: int, op: int) -> None:
         self._overlay.unlink(src, op)
-        self._restructure(lambda links: links.unlink(src, op))
+        self._restructure(lambda follower: follower.unlink(src, op))
 
-    def _insert(
-        self,
-        name: str,
-        lane: int,
-        dur_ns: int,
-        sides: tuple[list[int], list[int]],
-        place_after: int | None,
-    ) -> None:
-        after, before = sides
-        op = self._overlay.insert(
-            name, lane, dur_ns, after=after, before=before, place_after=place_after
+    def _insert(self, name: str, new: NewOp) -> None:
+        self._overlay.insert(
+            name,
+            new.lane,
+            new.dur_ns,
+            after=new.after,
+            before=new.before,
+            place_after=new.place_after,
         )
-        self._dur_ns = np.append(self._dur_ns, np.int64(dur_ns))
+        self._dur_ns = np.append(self._dur_ns, np.int64(new.dur_ns))
+        self._priority = np.append(self._priority, np.int32(0))
         self._journal.append(self._forget_last)
-        if dur_ns < 0 or dur_ns + float(self._dur_ns.sum(dtype=np.float64)) >= 2.0**62:
-            raise ReplayError(f"inserted op {name!r} lasts {dur_ns} ns; needed is 0 to 2^62 in all")
-        anchor = len(self.graph) - 1 if place_after is None else place_after
-        self._restructure(lambda links: links.insert(op, lane, dur_ns, anchor, after, before))
+        self._check_inserted(name, new.dur_ns)
+        self._restructure(lambda follower: follower.insert(new))
 
     def _forget_last(self) -> None:
-        self._dur_ns = self._dur_ns[:-1].copy()
+        self._dur_ns, self._priority = self._dur_ns[:-1].copy(), self._priority[:-1].copy()
 
     def _remove(self, ids: list[int]) -> None:
         zero = np.zeros(len(ids), np.int64)
         self._resize(np.array(ids, np.int32), zero)
         self._overlay.remove(ids)
-        self._restructure(lambda links: links.remove(ids))
+        self._restructure(lambda follower: follower.remove(ids))
 
-    def _restructure(self, change: Callable[[LiveLinks], None]) -> None:
-        self._structural += 1
+    def _restructure(self, change: Callable[[Follower], bool]) -> None:
+        """A change of more than durations, by the follower where it can follow."""
+        self._beyond += 1
         self._journal.append(self._one_less)
-        if self._links is not None:
-            links = self._links
-            mark = links.mark()
-            self._journal.append(lambda: links.undo(mark))
-            change(links)
+        follower = self._follower
+        if follower is None or self._lost:
+            self._lose()
+            return
+        mark = follower.mark()
+        self._journal.append(lambda: follower.undo(mark))
+        if not change(follower):
+            self._lose()
 
     def _one_less(self) -> None:
-        self._structural -= 1
+        self._beyond -= 1
+
+    def _lose(self) -> None:
+        self._lost += 1
+        self._journal.append(self._find)
+
+    def _find(self) -> None:
+        self._lost -= 1
 
     def _check(self, ids: Int32, dur_ns: Int64) -> None:
+        self._check_ids(ids)
+        inside = ids < len(self.graph)
+        changed = self._dur_ns[: len(self.graph)].copy()
+        changed[ids[inside]] = dur_ns[inside]
+        Job.of(self.graph, changed, self._job.contention, None)
+        if self._job.transfers is not None:
+            self._refuse_carried(ids[inside][self._job.transfers.carried[ids[inside]]])
+
+    def _refuse_carried(self, ids: Int32) -> None:
+        if len(ids):
+            raise ReplayError(
+                f"{self.graph[int(ids[0])]} is carried by transfers, which decide how long it "
+                "takes; change the transfers, or leave it out of the edit"
+            )
+
+    def _check_ids(self, ids: Int32) -> None:
         if len(np.unique(ids)) < len(ids):
             raise ReplayError("one edit names an op twice; name each op once")
         if len(ids) and not (ids.min() >= 0 and ids.max() < len(self._dur_ns)):
             raise ReplayError(f"op {ids.max()} or {ids.min()} is not among {len(self._dur_ns)} ops")
-        changed = self._dur_ns.copy()
-        changed[ids] = dur_ns
-        checked_durations(self.graph, changed[: len(self.graph)])
+
+    def _check_inserted(self, name: str, dur_ns: int) -> None:
+        longest = LONGEST_NS if self._job.contention is None else LONGEST_CONTENDED_NS
+        if not 0 <= dur_ns < longest or self._dur_ns.sum(dtype=np.float64) >= LONGEST_NS:
+            raise ReplayError(
+                f"inserted op {name!r} lasts {dur_ns} ns; needed is 0 to {longest}, "
+                f"and all ops together at most {LONGEST_NS}"
+            )
 
 
-def _core(graph: Graph, dur_ns: Int64) -> Any:
-    """The native incremental engine, or None where the graph must be replayed whole."""
+def _follower(job: Job) -> Follower | None:
+    """A native engine that can follow edits of this replay; None where it must be made whole."""
     core = native()
-    if core is None or not program(graph).by_pull:
+    if core is None:
         return None
-    return core.Live(program(graph), dur_ns)
+    shared = shared_of(job)
+    if shared is not None and not shared.goes_back:
+        return None
+    compiled = program(job.graph, events=shared is not None)
+    if compiled.by_pull:
+        return LiveLinks(job.graph, core.Live(compiled, job.dur_ns))
+    priority = np.ascontiguousarray(job.graph.ops.priority)
+    return LiveQueues(job.graph, core.LiveEvents(compiled, job.dur_ns, priority, shared))
+
+
+def _renumbered(columns: Columns, new_ids: Int64) -> Columns:
+    """Rows as they stand in the frozen graph."""
+    there = np.flatnonzero(new_ids != NONE)
+    rows = there[np.argsort(new_ids[there])]
+
+    def renamed(ops: Int32) -> Int32:
+        found: Int32 = np.where(ops == NONE, NONE, new_ids[ops]).astype(np.int32)
+        return found
+
+    return Columns(
+        columns.ready_ns[rows],
+        columns.start_ns[rows],
+        columns.end_ns[rows],
+        None if columns.previous is None else renamed(columns.previous[rows]),
+        None if columns.order is None else renamed(columns.order),
+        _sorted_pairs(renamed(columns.drained)),
+    )
+
+
+def _sorted_pairs(pairs: Int32) -> Int32:
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+
+def _old_ids(new_ids: Int64, count: int) -> Int64:
+    """For each op of the frozen graph its id in the first graph, or NONE where it was inserted."""
+    there = np.flatnonzero(new_ids != NONE)
+    found = np.empty(len(there), np.int64)
+    found[new_ids[there]] = np.where(there < count, there, NONE)
+    return found

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Protocol
 
+import numpy as np
+
+from paceline.graph import NONE
 from paceline.graph.graph import Bool, Int64
 
 
@@ -39,6 +42,33 @@ class Transfers:
 
     carried: Bool  # one an op: whether the pace decides when it ends
     start: Callable[[], Pace]
+
+    def renumbered(self, old_ids: Int64) -> "Transfers":
+        """The same for a graph in which op i was `old_ids[i]`, or NONE where it was not there."""
+        known = old_ids != NONE
+        carried = np.zeros(len(old_ids), np.bool_)
+        carried[known] = self.carried[old_ids[known]]
+        return Transfers(carried, lambda: _RenumberedPace(self.start(), old_ids))
+
+
+class _RenumberedPace:
+    """Speaks of ops by other ids than the pace behind it."""
+
+    def __init__(self, pace: Pace, old_ids: Int64) -> None:
+        self._pace, self._old = pace, old_ids.tolist()
+        self._new = {old: new for new, old in enumerate(self._old)}
+
+    def begin(self, op: int, now_ns: int) -> None:
+        self._pace.begin(self._old[op], now_ns)
+
+    def settle(self, now_ns: int) -> None:
+        self._pace.settle(now_ns)
+
+    def next_end(self) -> int | None:
+        return self._pace.next_end()
+
+    def take_ended(self, now_ns: int) -> list[int]:
+        return sorted(self._new[op] for op in self._pace.take_ended(now_ns))
 
 
 class OwnPace(Pace, Protocol):

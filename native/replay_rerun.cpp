@@ -1,0 +1,296 @@
+#include "replay_rerun.hpp"
+
+#include <iterator>
+
+#include "replay_rounds.hpp"
+
+namespace paceline {
+namespace {
+
+template <bool kShared>
+class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kShared> {
+    using Base = Rounds<Again<kShared>, Editable, kShared>;
+    friend Base;
+    using Base::absent_, Base::agenda_, Base::draining_, Base::ended_, Base::finished_,
+        Base::given_, Base::held_, Base::holds_, Base::lanes_, Base::missing_, Base::out_,
+        Base::p_, Base::rates_, Base::unlaunched_;
+
+  public:
+    Again(const Editable& shape, Past& past, const Sharing* sharing)
+        : Base(shape, sharing, past.view()), past_(past), first_(lanes_.size()) {
+        if constexpr (kShared) beginning_ = rates_.save(0);
+    }
+
+    Rerun from_zero() override {
+        past_.posts.clear();
+        std::fill(past_.rank.begin(), past_.rank.end(), kNone);
+        return run(nullptr);
+    }
+
+    Rerun after(const Change& change) override {
+        auto& posts = past_.posts;
+        const auto later = std::partition_point(
+            posts.begin(), posts.end(), [&](const Post& post) { return post.now < change.from; });
+        old_posts_.assign(std::move_iterator(later), std::move_iterator(posts.end()));
+        posts.erase(later, posts.end());
+        return run(&change);
+    }
+
+    std::size_t bytes() const override {
+        std::size_t sum = 4 * (missing_.size() + absent_.size()) + lanes_.size() * sizeof(Lane);
+        for (const Lane& lane : lanes_) sum += lane.waiting.entries().capacity() * sizeof(Waiting);
+        if (draining_) sum += missing_.size() * (4 + 4 + 1 + sizeof(holds_[0]));
+        return sum;
+    }
+
+  private:
+    // Hooks of Rounds.
+    std::uint32_t key(Op op) const { return p_.key_of(op); }
+    Op by_key(std::uint32_t key) const { return p_.op_of(key); }
+
+    void became_ready(Op op, Time now) {
+        past_.moved[op] = now - past_.since[op];
+        past_.since[op] = now;
+    }
+
+    void arrived(Op op) {
+        past_.was_arrived[op] = past_.arrived[op];
+        past_.arrived[op] = finished_;
+        ++running_;
+    }
+
+    void ended(Op op) {
+        furthest_ = std::max(furthest_, past_.rank[op]);
+        past_.rank[op] = finished_ - 1;
+        --running_;
+    }
+
+    bool over(Time now) {
+        if (finished_ < next_post_) return false;
+        next_post_ = (finished_ / past_.interval + 1) * past_.interval;
+        Post post{finished_, running_, now, {}};
+        if constexpr (kShared) post.rates = rates_.save(now);
+        stopped_ = meets_the_past(post);
+        past_.posts.push_back(std::move(post));
+        if (stopped_) take_over_the_rest(now);
+        return stopped_;
+    }
+
+    Rerun run(const Change* change) {
+        change_ = change;
+        past_.view();  // columns may have grown
+        this->dur_ = past_.dur.data();
+        this->priority_ = past_.priority.data();
+        missing_.resize(p_.ops);
+        stopped_ = false;
+        seen_post_ = seen_touched_ = 0;
+        clear_lanes();
+        if (past_.posts.empty())
+            begin_anew();
+        else
+            rewind(past_.posts.back());
+        const Op began = finished_;
+        furthest_ = began - 1;
+        next_post_ = (began / past_.interval + 1) * past_.interval;
+        if (began == 0) this->begin_at_zero();
+        this->go_on();
+        old_posts_.clear();
+        const bool complete = stopped_ || finished_ == p_.there;
+        if (complete) std::fill(past_.order.begin() + p_.there, past_.order.end(), kNone);
+        return {static_cast<std::size_t>(finished_ - began), complete};
+    }
+
+    void clear_lanes() {
+        agenda_.clear();
+        for (std::size_t i = 0; i < lanes_.size(); ++i) {
+            Lane& lane = lanes_[i];
+            lane.running = lane.last = kNone;
+            lane.touched = false;
+            lane.cursor = p_.queue.begin(i);
+            lane.stop = p_.queue.end(i);
+            lane.waiting.clear();
+        }
+        for (auto& given : given_) given.clear();
+    }
+
+    void begin_anew() {
+        finished_ = running_ = 0;
+        rewound_to_ = rewound_after_ = -1;
+        for (Op op = 0; op < p_.ops; ++op)  // one that is gone never becomes ready
+            missing_[op] = p_.gone[op] ? kNone : static_cast<Op>(p_.preds.row(op).size());
+        if (draining_) unlaunched_ = p_.waits_for_launch;
+        later_drained_ = std::move(out_.drained);
+        out_.drained.clear();
+        if constexpr (kShared) rates_.restore(beginning_, 0);
+    }
+
+    // Makes the state of a round's end again from the timeline.
+    void rewind(const Post& post) {
+        finished_ = post.ended;
+        running_ = post.running;
+        rewound_to_ = post.now;
+        rewound_after_ = post.ended;
+        std::fill(missing_.begin(), missing_.end(), 0);
+        std::fill(absent_.begin(), absent_.end(), 0);
+        if (draining_) {
+            unlaunched_.assign(p_.ops, 0);
+            held_.assign(p_.ops, 0);
+            holds_.assign(p_.ops, {});
+            ended_.assign(p_.ops, 1);
+        }
+        for (Lane& lane : lanes_)
+            if (lane.recorded) lane.cursor = lane.stop;
+        for (const Op op : change_->came) {
+            lanes_[p_.lane_of[op]].last = last_ended_on(p_.lane_of[op]);
+            take_back(op, lanes_[p_.lane_of[op]].last);
+        }
+        for (std::size_t i = past_.order.size(); i-- > static_cast<std::size_t>(finished_);)
+            if (const Op op = past_.order[i]; op != kNone) take_back(op, past_.previous[op]);
+        if (draining_) sort_out_drained();
+        for (std::size_t i = finished_; i < past_.order.size(); ++i)
+            if (const Op op = past_.order[i]; op != kNone && !p_.gone[op]) put_in_place(op);
+        if constexpr (kShared) rates_.restore(post.rates, post.now);
+    }
+
+    bool had_arrived(Op op) const { return past_.arrived[op] <= finished_; }
+
+    Op last_ended_on(Op lane) const {
+        for (Op at = finished_; at-- > 0;)
+            if (p_.lane_of[past_.order[at]] == lane) return past_.order[at];
+        return kNone;
+    }
+
+    // An op that had not ended; called in reverse order of their ends.
+    void take_back(Op op, Op previous) {
+        Lane& lane = lanes_[p_.lane_of[op]];
+        lane.last = previous;
+        if (p_.gone[op]) return;
+        for (const Op next : p_.succs.row(op)) ++missing_[next];
+        if (had_arrived(op)) {
+            lane.running = lane.last = op;
+        } else {
+            if (lane.recorded) --lane.cursor;
+            if (const Op joined = this->instance(op); joined != kNone) ++absent_[joined];
+        }
+        if (!draining_) return;
+        ended_[op] = 0;
+        for (const Op launched : p_.launches.row(op)) ++unlaunched_[launched];
+    }
+
+    void sort_out_drained() {
+        later_drained_.clear();
+        std::erase_if(out_.drained, [&](const auto& pair) {
+            if (had_arrived(pair.first)) return false;
+            later_drained_.push_back(pair);
+            return true;
+        });
+        for (const auto& [op, other] : out_.drained)
+            if (!ended_[op] && !ended_[other]) {
+                ++held_[op];
+                holds_[other].push_back(op);
+            }
+    }
+
+    void put_in_place(Op op) {
+        const Op id = p_.lane_of[op];
+        Lane& lane = lanes_[id];
+        const bool here = lane.running == op;
+        if (!kShared && here && has_begun(op))
+            agenda_.set(id, past_.start[op] + past_.dur[op]);
+        if (!here && !lane.recorded && missing_[op] == 0)
+            lane.waiting.push(waiting(past_.priority[op], past_.since[op], key(op)));
+        if (lane.drained && (p_.waits_for_launch[op] == 0 ? here : unlaunched_[op] == 0))
+            given_[id].push_back(op);
+    }
+
+    bool has_begun(Op op) const {  // one that runs
+        if (this->drains(op)) return held_[op] == 0;
+        const Op joined = this->instance(op);
+        return joined == kNone || absent_[joined] == 0;
+    }
+
+    // Whether all that runs and waits now is as at the old post after as many ends, all of it later
+    // by one difference, and nothing that was changed is still to come.
+    bool meets_the_past(const Post& post) {
+        while (seen_post_ < old_posts_.size() && old_posts_[seen_post_].ended < finished_)
+            ++seen_post_;
+        if (!change_ || change_->ops_differ || seen_post_ == old_posts_.size()) return false;
+        const Post& old = old_posts_[seen_post_];
+        if (old.ended != finished_ || old.running != running_) return false;
+        if (furthest_ != finished_ - 1) return false;  // not the same ops have ended
+        const auto& touched = change_->touched;
+        for (; seen_touched_ < touched.size(); ++seen_touched_)
+            if (past_.rank[touched[seen_touched_]] >= finished_) return false;
+        if constexpr (kShared)
+            if (!post.rates.equals(old.rates)) return false;
+        const Time later = post.now - old.now;
+        return std::all_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
+            return runs_as_before(lane, later) && waits_as_before(lane, later);
+        });
+    }
+
+    bool runs_as_before(const Lane& lane, Time later) const {
+        const Op op = lane.running;
+        if (op == kNone) return true;
+        if (this->drains(op) && held_[op] != 0) return false;
+        const bool since_then = past_.arrived[op] > rewound_after_;
+        if (since_then && past_.was_arrived[op] > finished_) return false;
+        if (kShared || !has_begun(op)) return true;  // rates were compared; partners are missing
+        return agenda_.of(p_.lane_of[op]) == past_.end[op] + later;
+    }
+
+    bool waits_as_before(const Lane& lane, Time later) const {
+        const auto& entries = lane.waiting.entries();
+        return std::all_of(entries.begin(), entries.end(), [&](Waiting entry) {
+            const Op op = by_key(key_of(entry));
+            return (past_.since[op] <= rewound_to_ ? 0 : past_.moved[op]) == later;
+        });
+    }
+
+    // All that is still to come is as the old timeline has it, by one difference later.
+    void take_over_the_rest(Time now) {
+        const Time later = now - old_posts_[seen_post_].now;
+        std::fill(first_.begin(), first_.end(), kNone);
+        for (Op at = p_.there; at-- > finished_;) {
+            const Op op = past_.order[at], lane = p_.lane_of[op];
+            const bool runs = lanes_[lane].running == op;
+            if (!runs) first_[lane] = op;
+            if (later == 0) continue;
+            past_.end[op] += later;
+            if (!runs || !has_begun(op)) past_.start[op] += later;
+            if (runs) continue;
+            past_.ready[op] += later;
+            if (missing_[op] > 0) past_.since[op] += later;
+        }
+        for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+            if (first_[lane] != kNone) past_.previous[first_[lane]] = lanes_[lane].last;
+        for (const auto& [op, other] : later_drained_)
+            if (past_.rank[op] >= finished_ && lanes_[p_.lane_of[op]].running != op)
+                out_.drained.emplace_back(op, other);
+        for (auto post = old_posts_.begin() + seen_post_ + 1; post != old_posts_.end(); ++post) {
+            post->now += later;
+            past_.posts.push_back(std::move(*post));
+        }
+    }
+
+    Past& past_;
+    SavedRates beginning_;
+    const Change* change_ = nullptr;
+    std::vector<Post> old_posts_;
+    std::vector<std::pair<Op, Op>> later_drained_;
+    std::vector<Op> first_;  // by lane: the op that will arrive next
+    std::size_t seen_post_ = 0, seen_touched_ = 0;
+    Time rewound_to_ = -1;     // the instant gone back to, and how many ops had ended
+    Op rewound_after_ = -1;
+    Op running_ = 0, furthest_ = kNone, next_post_ = 0;
+    bool stopped_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Rerunner> rerunner(const Editable& shape, Past& past, const Sharing* sharing) {
+    if (sharing) return std::make_unique<Again<true>>(shape, past, sharing);
+    return std::make_unique<Again<false>>(shape, past, nullptr);
+}
+
+}  // namespace paceline
