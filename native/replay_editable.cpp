@@ -5,12 +5,9 @@
 namespace paceline {
 
 Rows::Rows(const Csr& rows) : item(rows.item), used_(rows.item.size()) {
-    from_.reserve(rows.rows());
-    sizes_.reserve(rows.rows());
-    for (std::size_t i = 0; i < rows.rows(); ++i) {
-        from_.push_back(rows.begin(i));
-        sizes_.push_back(rows.end(i) - rows.begin(i));
-    }
+    spans_.reserve(rows.rows());
+    for (std::size_t i = 0; i < rows.rows(); ++i)
+        spans_.push_back({rows.begin(i), rows.end(i) - rows.begin(i)});
 }
 
 bool Rows::has(std::size_t i, Op op) const {
@@ -23,38 +20,36 @@ void Rows::insert(std::size_t i, std::size_t at, Op op) {
         if (item.size() > 2 * used_ + 1024) close_gaps();
         const auto old = row(i);
         const std::vector<Op> kept(old.begin(), old.end());
-        from_[i] = static_cast<std::uint32_t>(item.size());
+        spans_[i].from = static_cast<std::uint32_t>(item.size());
         item.insert(item.end(), kept.begin(), kept.end());
     }
-    item.insert(item.begin() + from_[i] + static_cast<std::ptrdiff_t>(at), op);
-    ++sizes_[i];
+    item.insert(item.begin() + spans_[i].from + static_cast<std::ptrdiff_t>(at), op);
+    ++spans_[i].size;
     ++used_;
 }
 
 void Rows::erase(std::size_t i, Op op) {
-    const auto first = item.begin() + from_[i], last = item.begin() + end(i);
+    const auto first = item.begin() + spans_[i].from, last = item.begin() + end(i);
     const auto kept = static_cast<std::uint32_t>(std::remove(first, last, op) - first);
-    used_ -= sizes_[i] - kept;
-    sizes_[i] = kept;
+    used_ -= spans_[i].size - kept;
+    spans_[i].size = kept;
 }
 
 void Rows::add_row() {
-    from_.push_back(static_cast<std::uint32_t>(item.size()));
-    sizes_.push_back(0);
+    spans_.push_back({static_cast<std::uint32_t>(item.size()), 0});
 }
 
 void Rows::drop_row() {
-    used_ -= sizes_.back();
-    from_.pop_back();
-    sizes_.pop_back();
+    used_ -= spans_.back().size;
+    spans_.pop_back();
 }
 
 void Rows::close_gaps() {
     std::vector<Op> kept;
     kept.reserve(2 * used_);
-    for (std::size_t i = 0; i < from_.size(); ++i) {
+    for (std::size_t i = 0; i < spans_.size(); ++i) {
         const auto old = row(i);
-        from_[i] = static_cast<std::uint32_t>(kept.size());
+        spans_[i].from = static_cast<std::uint32_t>(kept.size());
         kept.insert(kept.end(), old.begin(), old.end());
     }
     item = std::move(kept);

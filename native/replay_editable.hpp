@@ -10,24 +10,29 @@ class Rows {  // as Csr; rows that grow are moved to the end
   public:
     explicit Rows(const Csr& rows);
 
-    std::span<const Op> row(std::size_t i) const { return {item.data() + from_[i], sizes_[i]}; }
-    std::uint32_t begin(std::size_t i) const { return from_[i]; }
-    std::uint32_t end(std::size_t i) const { return from_[i] + sizes_[i]; }
-    std::size_t rows() const { return from_.size(); }
+    std::span<const Op> row(std::size_t i) const {
+        return {item.data() + spans_[i].from, spans_[i].size};
+    }
+    std::uint32_t begin(std::size_t i) const { return spans_[i].from; }
+    std::uint32_t end(std::size_t i) const { return spans_[i].from + spans_[i].size; }
+    std::size_t rows() const { return spans_.size(); }
     bool has(std::size_t i, Op op) const;
     void insert(std::size_t i, std::size_t at, Op op);
-    void append(std::size_t i, Op op) { insert(i, sizes_[i], op); }
+    void append(std::size_t i, Op op) { insert(i, spans_[i].size, op); }
     void erase(std::size_t i, Op op);
     void add_row();
     void drop_row();
-    std::size_t bytes() const { return (from_.size() + sizes_.size() + item.size()) * 4; }
+    std::size_t bytes() const { return spans_.size() * sizeof(Span) + item.size() * 4; }
 
     std::vector<Op> item;
 
   private:
     void close_gaps();
 
-    std::vector<std::uint32_t> from_, sizes_;
+    struct Span {
+        std::uint32_t from, size;
+    };
+    std::vector<Span> spans_;
     std::size_t used_;
 };
 

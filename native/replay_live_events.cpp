@@ -1,12 +1,10 @@
 #include "replay_live_events.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace paceline {
 namespace {
 
-constexpr Op kNotArrived = std::numeric_limits<Op>::max();
 constexpr Op kPosts = 1024;        // at most, where a post is a few numbers
 constexpr Op kSharedPosts = 64;    // where it holds all that runs
 constexpr Op kShortest = 4;        // ops from post to post
@@ -18,7 +16,7 @@ Time later(Time at, Time by) { return at == kNever ? kNever : at + by; }
 LiveEvents::LiveEvents(const Program& program, std::span<const Time> dur,
                        std::span<const std::int32_t> priority, const Sharing* sharing)
     : shape_(program),
-      past_(dur, priority, std::max(kShortest, program.ops / (sharing ? kSharedPosts : kPosts))) {
+      past_(shape_, dur, priority, std::max(kShortest, program.ops / (sharing ? kSharedPosts : kPosts))) {
     if (sharing) {
         sharing_ = *sharing;
         sort_.assign(sharing->sort.begin(), sharing->sort.end());
@@ -50,7 +48,7 @@ void LiveEvents::resize(std::span<const Op> ops, std::span<const Time> dur) {
         if (past_.dur[op] == dur[i]) continue;
         past_.dur[op] = dur[i];
         if (shape_.gone[op]) continue;
-        const Time start = past_.start[op];  // with shared rates, others depend on the work left
+        const Time start = past_.started(op);  // with shared rates, others depend on the work left
         changes(sort_.empty() ? std::min(past_.end[op], later(start, dur[i])) : start);
         change_.touched.push_back(op);
     }
@@ -125,9 +123,9 @@ void LiveEvents::admit(Op op) {
     change_.ops_differ = true;
     const Time since = ready_by_deps(op), arrives = std::max(since, freed(op));
     past_.since[op] = since;
-    past_.ready[op] = past_.start[op] = arrives;
+    past_.ready[op] = arrives;
+    if (!past_.start.empty()) past_.start[op] = arrives;
     past_.end[op] = later(arrives, past_.dur[op]);  // or after that
-    past_.arrived[op] = kNotArrived;
     changes(recorded(op) ? std::min(arrives, next_arrival(op)) : since);
     partners_of(op);
     for (const Op follower : shape_.succs.row(op)) rethink(follower);
@@ -142,7 +140,6 @@ void LiveEvents::withdraw(Op op) {
     std::erase(change_.came, op);
     went_.push_back(op);
     past_.end[op] = kNever;
-    past_.arrived[op] = kNotArrived;
 }
 
 // When the op before it on its RECORDED lane ends.

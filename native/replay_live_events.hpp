@@ -34,8 +34,9 @@ class LiveEvents {
     Time step() const;                   // once settled, as all below
     std::size_t revisited() const { return revisited_; }  // ops replayed by the last settling
     const Past& past() const { return past_; }
-    Timeline& columns() { return past_.view(); }
-    Op there() const { return shape_.there; }
+    std::span<const Op> order() const {
+        return std::span(past_.order).first(static_cast<std::size_t>(shape_.there));
+    }
     std::size_t bytes() const;
 
   private:

@@ -1,15 +1,14 @@
 // A timeline with what is needed to go back into it: the past of a live replay.
 #pragma once
 
-#include <memory>
+#include <utility>
 
-#include "replay.hpp"
-#include "replay_agenda.hpp"
+#include "replay_editable.hpp"
 #include "replay_sharing.hpp"
 
 namespace paceline {
 
-struct Post {  // a round's end to which a replay can go back
+struct Post {  // an instant, when all of it has happened, to which a replay can go back
     Op ended;          // ops that have ended by then
     Op running;        // ops that have arrived and not ended
     Time now;
@@ -17,31 +16,28 @@ struct Post {  // a round's end to which a replay can go back
 };
 
 struct Past {
-    Past(std::span<const Time> dur, std::span<const std::int32_t> priority, Op interval);
+    Past(const Editable&, std::span<const Time> dur, std::span<const std::int32_t> priority,
+         Op interval);
 
-    void add(Time dur, std::int32_t priority);  // columns of a new op
-    void drop();
-    Timeline& view();                           // of the columns as they lie now
+    void add(Time dur, std::int32_t priority);  // a new op
+    void drop();                                // the op added last
+    Time started(Op op) const { return start.empty() ? ready[op] : start[op]; }
     std::size_t bytes() const;
 
-    std::vector<Time> dur;
+    // By op. `since`: when the last of its dependencies ended. `rank`: how many ops ended before
+    // it. `start` is empty where no op waits once it has arrived.
+    std::vector<Time> dur, since, ready, start, end;
     std::vector<std::int32_t> priority;
+    std::vector<Op> previous, rank;
 
-    // By op. `since`: when the last of its dependencies ended.
-    std::vector<Time> since, ready, start, end;
-    std::vector<Op> previous;
-    std::vector<Op> arrived;  // how many ops had ended when it arrived
-    std::vector<Op> rank;     // how many ops ended before it; its place in `order`
-    // By op, of its last revisit: what `since` grew by, and what `arrived` was before.
-    std::vector<Time> moved;
-    std::vector<Op> was_arrived;
+    // By op, from when it was last replayed: by how much `since` grew; what `ready` was before, for
+    // ops that wait for partners (empty where none does).
+    std::vector<Time> moved, was_ready;
 
-    std::vector<Op> order;  // ops as they ended
+    std::vector<Op> order;                   // ops as they ended; behind the last of them kNone
+    std::vector<std::pair<Op, Op>> drained;  // (op, other): `op` waited for `other`
     std::vector<Post> posts;
-    Op interval;            // ops from post to post
-
-  private:
-    Timeline columns_;
+    Op interval;                             // ops from post to post
 };
 
 }  // namespace paceline

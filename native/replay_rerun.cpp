@@ -12,12 +12,12 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
     using Base = Rounds<Again<kShared>, Editable, kShared>;
     friend Base;
     using Base::absent_, Base::agenda_, Base::draining_, Base::ended_, Base::finished_,
-        Base::given_, Base::held_, Base::holds_, Base::lanes_, Base::missing_, Base::out_,
-        Base::p_, Base::rates_, Base::unlaunched_;
+        Base::given_, Base::held_, Base::holds_, Base::lanes_, Base::missing_, Base::p_,
+        Base::rates_, Base::unlaunched_;
 
   public:
     Again(const Editable& shape, Past& past, const Sharing* sharing)
-        : Base(shape, sharing, past.view()), past_(past), first_(lanes_.size()) {
+        : Base(shape, sharing), past_(past), first_(lanes_.size()) {
         if constexpr (kShared) beginning_ = rates_.save(0);
     }
 
@@ -45,6 +45,8 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
 
   private:
     // Hooks of Rounds.
+    Time dur(Op op) const { return past_.dur[op]; }
+    std::int32_t priority(Op op) const { return past_.priority[op]; }
     std::uint32_t key(Op op) const { return p_.key_of(op); }
     Op by_key(std::uint32_t key) const { return p_.op_of(key); }
 
@@ -53,17 +55,26 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
         past_.since[op] = now;
     }
 
-    void arrived(Op op) {
-        past_.was_arrived[op] = past_.arrived[op];
-        past_.arrived[op] = finished_;
+    void arrived(Op op, Time now, Op previous) {
+        if (this->instance(op) != kNone) past_.was_ready[op] = past_.ready[op];
+        past_.ready[op] = now;
+        past_.previous[op] = previous;
         ++running_;
     }
 
-    void ended(Op op) {
+    void started(Op op, Time now) {
+        if (!past_.start.empty()) past_.start[op] = now;
+    }
+
+    void ended(Op op, Time now) {
+        past_.end[op] = now;
         furthest_ = std::max(furthest_, past_.rank[op]);
-        past_.rank[op] = finished_ - 1;
+        past_.rank[op] = finished_;
+        past_.order[finished_] = op;
         --running_;
     }
+
+    void held(Op op, Op other) { past_.drained.emplace_back(op, other); }
 
     bool over(Time now) {
         if (finished_ < next_post_) return false;
@@ -78,9 +89,6 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
 
     Rerun run(const Change* change) {
         change_ = change;
-        past_.view();  // columns may have grown
-        this->dur_ = past_.dur.data();
-        this->priority_ = past_.priority.data();
         missing_.resize(p_.ops);
         stopped_ = false;
         seen_post_ = seen_touched_ = 0;
@@ -93,7 +101,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
         furthest_ = began - 1;
         next_post_ = (began / past_.interval + 1) * past_.interval;
         if (began == 0) this->begin_at_zero();
-        this->go_on();
+        this->go_on(std::max(rewound_to_, Time{0}));
         old_posts_.clear();
         const bool complete = stopped_ || finished_ == p_.there;
         if (complete) std::fill(past_.order.begin() + p_.there, past_.order.end(), kNone);
@@ -115,21 +123,20 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
 
     void begin_anew() {
         finished_ = running_ = 0;
-        rewound_to_ = rewound_after_ = -1;
+        rewound_to_ = -1;
         for (Op op = 0; op < p_.ops; ++op)  // one that is gone never becomes ready
             missing_[op] = p_.gone[op] ? kNone : static_cast<Op>(p_.preds.row(op).size());
         if (draining_) unlaunched_ = p_.waits_for_launch;
-        later_drained_ = std::move(out_.drained);
-        out_.drained.clear();
+        later_drained_ = std::move(past_.drained);
+        past_.drained.clear();
         if constexpr (kShared) rates_.restore(beginning_, 0);
     }
 
-    // Makes the state of a round's end again from the timeline.
+    // Makes the state at the end of an instant again from the timeline.
     void rewind(const Post& post) {
         finished_ = post.ended;
         running_ = post.running;
         rewound_to_ = post.now;
-        rewound_after_ = post.ended;
         std::fill(missing_.begin(), missing_.end(), 0);
         std::fill(absent_.begin(), absent_.end(), 0);
         if (draining_) {
@@ -147,12 +154,15 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
         for (std::size_t i = past_.order.size(); i-- > static_cast<std::size_t>(finished_);)
             if (const Op op = past_.order[i]; op != kNone) take_back(op, past_.previous[op]);
         if (draining_) sort_out_drained();
-        for (std::size_t i = finished_; i < past_.order.size(); ++i)
-            if (const Op op = past_.order[i]; op != kNone && !p_.gone[op]) put_in_place(op);
-        if constexpr (kShared) rates_.restore(post.rates, post.now);
+        if constexpr (kShared)
+            rates_.restore(post.rates, post.now);
+        else
+            for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+                if (const Op op = lanes_[lane].running; op != kNone && has_begun(op))
+                    agenda_.set(lane, past_.started(op) + past_.dur[op]);
     }
 
-    bool had_arrived(Op op) const { return past_.arrived[op] <= finished_; }
+    bool had_arrived(Op op) const { return past_.ready[op] <= rewound_to_; }
 
     Op last_ended_on(Op lane) const {
         for (Op at = finished_; at-- > 0;)
@@ -169,7 +179,10 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
         if (had_arrived(op)) {
             lane.running = lane.last = op;
         } else {
-            if (lane.recorded) --lane.cursor;
+            if (lane.recorded)
+                --lane.cursor;
+            else if (past_.since[op] <= rewound_to_)
+                lane.waiting.push(waiting(past_.priority[op], past_.since[op], key(op)));
             if (const Op joined = this->instance(op); joined != kNone) ++absent_[joined];
         }
         if (!draining_) return;
@@ -179,28 +192,22 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
 
     void sort_out_drained() {
         later_drained_.clear();
-        std::erase_if(out_.drained, [&](const auto& pair) {
+        std::erase_if(past_.drained, [&](const auto& pair) {
             if (had_arrived(pair.first)) return false;
             later_drained_.push_back(pair);
             return true;
         });
-        for (const auto& [op, other] : out_.drained)
+        for (const auto& [op, other] : past_.drained)
             if (!ended_[op] && !ended_[other]) {
                 ++held_[op];
                 holds_[other].push_back(op);
             }
-    }
-
-    void put_in_place(Op op) {
-        const Op id = p_.lane_of[op];
-        Lane& lane = lanes_[id];
-        const bool here = lane.running == op;
-        if (!kShared && here && has_begun(op))
-            agenda_.set(id, past_.start[op] + past_.dur[op]);
-        if (!here && !lane.recorded && missing_[op] == 0)
-            lane.waiting.push(waiting(past_.priority[op], past_.since[op], key(op)));
-        if (lane.drained && (p_.waits_for_launch[op] == 0 ? here : unlaunched_[op] == 0))
-            given_[id].push_back(op);
+        for (std::size_t i = finished_; i < past_.order.size(); ++i) {
+            const Op op = past_.order[i];
+            if (op == kNone || p_.gone[op] || !lanes_[p_.lane_of[op]].drained) continue;
+            if (p_.waits_for_launch[op] == 0 ? had_arrived(op) : unlaunched_[op] == 0)
+                given_[p_.lane_of[op]].push_back(op);
+        }
     }
 
     bool has_begun(Op op) const {  // one that runs
@@ -233,9 +240,11 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
         const Op op = lane.running;
         if (op == kNone) return true;
         if (this->drains(op) && held_[op] != 0) return false;
-        const bool since_then = past_.arrived[op] > rewound_after_;
-        if (since_then && past_.was_arrived[op] > finished_) return false;
-        if (kShared || !has_begun(op)) return true;  // rates were compared; partners are missing
+        if (!has_begun(op)) {  // it waits for partners, and must have waited then
+            const Time was = past_.ready[op] <= rewound_to_ ? past_.ready[op] : past_.was_ready[op];
+            return was <= old_posts_[seen_post_].now;
+        }
+        if constexpr (kShared) return true;  // rates were compared
         return agenda_.of(p_.lane_of[op]) == past_.end[op] + later;
     }
 
@@ -257,7 +266,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
             if (!runs) first_[lane] = op;
             if (later == 0) continue;
             past_.end[op] += later;
-            if (!runs || !has_begun(op)) past_.start[op] += later;
+            if (!past_.start.empty() && (!runs || !has_begun(op))) past_.start[op] += later;
             if (runs) continue;
             past_.ready[op] += later;
             if (missing_[op] > 0) past_.since[op] += later;
@@ -266,7 +275,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
             if (first_[lane] != kNone) past_.previous[first_[lane]] = lanes_[lane].last;
         for (const auto& [op, other] : later_drained_)
             if (past_.rank[op] >= finished_ && lanes_[p_.lane_of[op]].running != op)
-                out_.drained.emplace_back(op, other);
+                past_.drained.emplace_back(op, other);
         for (auto post = old_posts_.begin() + seen_post_ + 1; post != old_posts_.end(); ++post) {
             post->now += later;
             past_.posts.push_back(std::move(*post));
@@ -280,8 +289,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
     std::vector<std::pair<Op, Op>> later_drained_;
     std::vector<Op> first_;  // by lane: the op that will arrive next
     std::size_t seen_post_ = 0, seen_touched_ = 0;
-    Time rewound_to_ = -1;     // the instant gone back to, and how many ops had ended
-    Op rewound_after_ = -1;
+    Time rewound_to_ = -1;  // the instant gone back to
     Op running_ = 0, furthest_ = kNone, next_post_ = 0;
     bool stopped_ = false;
 };

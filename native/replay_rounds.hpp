@@ -1,10 +1,13 @@
 // The rules of a replay in rounds of events, as reference.py tells them, and nothing else: what a
-// replay remembers of itself is up to `Self`, whose five hooks stand at the end of this comment.
+// replay remembers of itself is up to `Self`, whose hooks stand at the end of this comment.
 //
 // `P` is a Program, or an Editable, which has the same names. `Self` derives from Rounds and gives
+//   Time dur(Op), int32_t priority(Op)
 //   uint32_t key(Op), Op by_key(uint32_t)   the place of an op in id order, for ties
-//   void became_ready(Op, Time), arrived(Op), ended(Op)
-//   bool over(Time)                         a round is over; true stops the replay
+//   void became_ready(Op, Time)
+//   void arrived(Op, Time, Op previous)     on its lane, where `previous` was the one before
+//   void started(Op, Time), ended(Op, Time), held(Op, Op other)
+//   bool over(Time)                         an instant is over; true stops the replay
 #pragma once
 
 #include <algorithm>
@@ -42,8 +45,8 @@ struct Lane {
 template <class Self, class P, bool kShared>
 class Rounds {
   protected:
-    Rounds(const P& p, const Sharing* sharing, Timeline& out)
-        : p_(p), out_(out), lanes_(p.discipline.size()), agenda_(lanes_.size()),
+    Rounds(const P& p, const Sharing* sharing)
+        : p_(p), lanes_(p.discipline.size()), agenda_(lanes_.size()),
           draining_(!p.drained_lane.empty()), rates_(p, sharing, agenda_) {
         for (std::size_t i = 0; i < lanes_.size(); ++i) {
             lanes_[i].recorded = p.discipline[i] == kRecorded;
@@ -69,30 +72,29 @@ class Rounds {
         lanes_take(0);
     }
 
-    void go_on() {
-        for (Time now; (now = next_end()) != kNever;) {
-            take_ended(now);
-            for (const Op op : batch_) end(op, now);
-            lanes_take(now);
-            if (self().over(now)) return;
+    void go_on(Time now) {  // from the end of an instant
+        for (Time next;; now = next) {
+            next = next_end();
+            if (next != now && self().over(now)) return;
+            if (next == kNever) return;
+            take_ended(next);
+            for (const Op op : batch_) end(op, next);
+            lanes_take(next);
         }
     }
 
     void begin(Op op, Time now) {
-        out_.start[op] = now;
+        self().started(op, now);
         if constexpr (kShared)
-            rates_.begin(op, now, dur_[op]);
+            rates_.begin(op, now, self().dur(op));
         else
-            agenda_.set(p_.lane_of[op], now + dur_[op]);
+            agenda_.set(p_.lane_of[op], now + self().dur(op));
     }
 
     Op instance(Op op) const { return p_.instance_of.empty() ? kNone : p_.instance_of[op]; }
     bool drains(Op op) const { return draining_ && !p_.drains.row(op).empty(); }
 
     const P& p_;
-    const Time* dur_ = nullptr;
-    const std::int32_t* priority_ = nullptr;
-    Timeline& out_;
     std::vector<Lane> lanes_;
     std::vector<Op> missing_, absent_;
     Agenda agenda_;
@@ -134,14 +136,13 @@ class Rounds {
     void becomes_ready(Op op, Op lane, Time now) {
         self().became_ready(op, now);
         if (!lanes_[lane].recorded)
-            lanes_[lane].waiting.push(waiting(priority_[op], now, self().key(op)));
+            lanes_[lane].waiting.push(waiting(self().priority(op), now, self().key(op)));
         touch(lane);
     }
 
     void end(Op op, Time now) {
-        out_.end[op] = now;
-        out_.order[finished_++] = op;
-        self().ended(op);
+        self().ended(op, now);
+        ++finished_;
         const Op lane = p_.lane_of[op];
         lanes_[lane].running = kNone;
         touch(lane);
@@ -185,9 +186,7 @@ class Rounds {
             op = self().by_key(key_of(lane.waiting.top()));
             lane.waiting.pop();
         }
-        out_.ready[op] = now;
-        out_.previous[op] = lane.last;
-        self().arrived(op);
+        self().arrived(op, now, lane.last);
         lane.running = lane.last = op;
         if (lane.drained && p_.waits_for_launch[op] == 0) given_[id].push_back(op);
         return op;
@@ -200,7 +199,7 @@ class Rounds {
             for (const Op other : given) {
                 ++held_[op];
                 holds_[other].push_back(op);
-                out_.drained.emplace_back(op, other);
+                self().held(op, other);
             }
         }
         if (held_[op] == 0) begin(op, now);

@@ -192,12 +192,11 @@ nb::object copied(const Values& values) {
     return out.give();
 }
 
-nb::tuple live_columns(LiveEvents& live) {
+nb::tuple live_columns(const LiveEvents& live) {
     const Past& past = live.past();
-    return nb::make_tuple(
-        copied(past.ready), copied(past.start), copied(past.end), copied(past.previous),
-        copied(std::span<const Op>(past.order).first(static_cast<std::size_t>(live.there()))),
-        pairs_of_ops(live.columns().drained));
+    return nb::make_tuple(copied(past.ready),
+                          copied(past.start.empty() ? past.ready : past.start), copied(past.end),
+                          copied(past.previous), copied(live.order()), pairs_of_ops(past.drained));
 }
 
 void bind_live_events(nb::module_& m) {
