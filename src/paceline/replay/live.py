@@ -80,6 +80,8 @@ class Live:
         self._revisited = len(graph)
         self._follower = _follower(self._job)
         self._settle()
+        if self._follower is None:
+            self._replayed()  # so that a graph which cannot be replayed is refused here
 
     @property
     def step_ns(self) -> int:
@@ -111,6 +113,12 @@ class Live:
         """The graph as it is now."""
         return self._overlay.freeze()
 
+    def ids(self) -> Int64:
+        """For each op of `freeze()`, and so of `timeline()`, the id it has here."""
+        new_ids = self._overlay.new_ids()
+        there = np.flatnonzero(new_ids != NONE)
+        return there[np.argsort(new_ids[there])]
+
     def timeline(self) -> Timeline:
         """The timeline as it is now; once more than durations was edited, that of `freeze()`."""
         if self._follower is None or self._lost:
@@ -119,7 +127,9 @@ class Live:
         if not self._beyond:
             return Timeline(self.graph, self._dur_ns.copy(), columns)
         frozen = self.freeze()
-        return Timeline(frozen, frozen.ops.dur_ns, _renumbered(columns, self._overlay.new_ids()))
+        return Timeline(
+            frozen, frozen.ops.dur_ns, _renumbered(columns, self.ids(), len(self._dur_ns))
+        )
 
     def resize(self, ops: Ops, dur_ns: Int64 | int) -> int:
         """Give ops new durations."""
@@ -219,7 +229,8 @@ class Live:
         if self._whole is None:
             frozen, transfers = self.freeze(), self._job.transfers
             if transfers is not None and self._beyond:
-                transfers = transfers.renumbered(_old_ids(self._overlay.new_ids(), len(self.graph)))
+                ids = self.ids()
+                transfers = transfers.renumbered(np.where(ids < len(self.graph), ids, NONE))
             self._whole = replay(frozen, contention=self._job.contention, transfers=transfers)
         return self._whole
 
@@ -347,20 +358,20 @@ def _follower(job: Job) -> Follower | None:
     return LiveQueues(job.graph, core.LiveEvents(compiled, job.dur_ns, priority, shared))
 
 
-def _renumbered(columns: Columns, new_ids: Int64) -> Columns:
-    """Rows as they stand in the frozen graph."""
-    there = np.flatnonzero(new_ids != NONE)
-    rows = there[np.argsort(new_ids[there])]
+def _renumbered(columns: Columns, ids: Int64, count: int) -> Columns:
+    """Rows as they stand in the frozen graph, whose ops are `ids` of `count` here."""
+    new_ids = np.full(count, NONE, np.int32)
+    new_ids[ids] = np.arange(len(ids))
 
     def renamed(ops: Int32) -> Int32:
-        found: Int32 = np.where(ops == NONE, NONE, new_ids[ops]).astype(np.int32)
+        found: Int32 = np.where(ops == NONE, np.int32(NONE), new_ids[ops])
         return found
 
     return Columns(
-        columns.ready_ns[rows],
-        columns.start_ns[rows],
-        columns.end_ns[rows],
-        None if columns.previous is None else renamed(columns.previous[rows]),
+        columns.ready_ns[ids],
+        columns.start_ns[ids],
+        columns.end_ns[ids],
+        None if columns.previous is None else renamed(columns.previous[ids]),
         None if columns.order is None else renamed(columns.order),
         _sorted_pairs(renamed(columns.drained)),
     )
@@ -368,11 +379,3 @@ def _renumbered(columns: Columns, new_ids: Int64) -> Columns:
 
 def _sorted_pairs(pairs: Int32) -> Int32:
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-
-
-def _old_ids(new_ids: Int64, count: int) -> Int64:
-    """For each op of the frozen graph its id in the first graph, or NONE where it was inserted."""
-    there = np.flatnonzero(new_ids != NONE)
-    found = np.empty(len(there), np.int64)
-    found[new_ids[there]] = np.where(there < count, there, NONE)
-    return found
