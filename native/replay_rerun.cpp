@@ -17,7 +17,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
 
   public:
     Again(const Editable& shape, Past& past, const Sharing* sharing)
-        : Base(shape, sharing), past_(past), first_(lanes_.size()) {
+        : Base(shape, sharing), past_(past), next_(lanes_.size()) {
         if constexpr (kShared) beginning_ = rates_.save(0);
     }
 
@@ -147,12 +147,10 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
         }
         for (Lane& lane : lanes_)
             if (lane.recorded) lane.cursor = lane.stop;
-        for (const Op op : change_->came) {
-            lanes_[p_.lane_of[op]].last = last_ended_on(p_.lane_of[op]);
-            take_back(op, lanes_[p_.lane_of[op]].last);
-        }
-        for (std::size_t i = past_.order.size(); i-- > static_cast<std::size_t>(finished_);)
-            if (const Op op = past_.order[i]; op != kNone) take_back(op, past_.previous[op]);
+        std::fill(next_.begin(), next_.end(), kNone);
+        for (Op op = 0; op < p_.ops; ++op)  // in memory's order, which is several times faster
+            if (!had_ended(op)) take_back(op);
+        find_last();
         if (draining_) sort_out_drained();
         if constexpr (kShared)
             rates_.restore(post.rates, post.now);
@@ -164,20 +162,18 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
 
     bool had_arrived(Op op) const { return past_.ready[op] <= rewound_to_; }
 
-    Op last_ended_on(Op lane) const {
-        for (Op at = finished_; at-- > 0;)
-            if (p_.lane_of[past_.order[at]] == lane) return past_.order[at];
-        return kNone;
+    bool had_ended(Op op) const {
+        return past_.rank[op] != kNone && past_.rank[op] < finished_;
     }
 
-    // An op that had not ended; called in reverse order of their ends.
-    void take_back(Op op, Op previous) {
-        Lane& lane = lanes_[p_.lane_of[op]];
-        lane.last = previous;
+    void take_back(Op op) {
+        const Op id = p_.lane_of[op];
+        Lane& lane = lanes_[id];
+        comes_on(id, op);
         if (p_.gone[op]) return;
-        for (const Op next : p_.succs.row(op)) ++missing_[next];
+        for (const Op follower : p_.succs.row(op)) ++missing_[follower];
         if (had_arrived(op)) {
-            lane.running = lane.last = op;
+            lane.running = op;
         } else {
             if (lane.recorded)
                 --lane.cursor;
@@ -188,6 +184,29 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
         if (!draining_) return;
         ended_[op] = 0;
         for (const Op launched : p_.launches.row(op)) ++unlaunched_[launched];
+    }
+
+    // Keeps the first op that is still to come on each lane, as the past has it.
+    void comes_on(Op lane, Op op) {
+        const Op rank = past_.rank[op], next = next_[lane];
+        if (rank != kNone && (next == kNone || rank < past_.rank[next])) next_[lane] = op;
+    }
+
+    // Which op each lane served last.
+    void find_last() {
+        for (const Op op : change_->came)
+            lanes_[p_.lane_of[op]].last = last_ended_on(p_.lane_of[op]);
+        for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+            if (lanes_[lane].running != kNone)
+                lanes_[lane].last = lanes_[lane].running;
+            else if (next_[lane] != kNone)
+                lanes_[lane].last = past_.previous[next_[lane]];
+    }
+
+    Op last_ended_on(Op lane) const {
+        for (Op at = finished_; at-- > 0;)
+            if (p_.lane_of[past_.order[at]] == lane) return past_.order[at];
+        return kNone;
     }
 
     void sort_out_drained() {
@@ -202,12 +221,13 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
                 ++held_[op];
                 holds_[other].push_back(op);
             }
-        for (std::size_t i = finished_; i < past_.order.size(); ++i) {
-            const Op op = past_.order[i];
-            if (op == kNone || p_.gone[op] || !lanes_[p_.lane_of[op]].drained) continue;
-            if (p_.waits_for_launch[op] == 0 ? had_arrived(op) : unlaunched_[op] == 0)
+        for (Op op = 0; op < p_.ops; ++op)
+            if (!ended_[op] && lanes_[p_.lane_of[op]].drained && was_given(op))
                 given_[p_.lane_of[op]].push_back(op);
-        }
+    }
+
+    bool was_given(Op op) const {
+        return p_.waits_for_launch[op] == 0 ? had_arrived(op) : unlaunched_[op] == 0;
     }
 
     bool has_begun(Op op) const {  // one that runs
@@ -259,20 +279,11 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
     // All that is still to come is as the old timeline has it, by one difference later.
     void take_over_the_rest(Time now) {
         const Time later = now - old_posts_[seen_post_].now;
-        std::fill(first_.begin(), first_.end(), kNone);
-        for (Op at = p_.there; at-- > finished_;) {
-            const Op op = past_.order[at], lane = p_.lane_of[op];
-            const bool runs = lanes_[lane].running == op;
-            if (!runs) first_[lane] = op;
-            if (later == 0) continue;
-            past_.end[op] += later;
-            if (!past_.start.empty() && (!runs || !has_begun(op))) past_.start[op] += later;
-            if (runs) continue;
-            past_.ready[op] += later;
-            if (missing_[op] > 0) past_.since[op] += later;
-        }
+        std::fill(next_.begin(), next_.end(), kNone);
+        for (Op op = 0; op < p_.ops; ++op)
+            if (past_.rank[op] >= finished_) put_off(op, later);
         for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-            if (first_[lane] != kNone) past_.previous[first_[lane]] = lanes_[lane].last;
+            if (next_[lane] != kNone) past_.previous[next_[lane]] = lanes_[lane].last;
         for (const auto& [op, other] : later_drained_)
             if (past_.rank[op] >= finished_ && lanes_[p_.lane_of[op]].running != op)
                 past_.drained.emplace_back(op, other);
@@ -282,12 +293,24 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
         }
     }
 
+    void put_off(Op op, Time later) {
+        const Op lane = p_.lane_of[op];
+        const bool runs = lanes_[lane].running == op;
+        if (!runs) comes_on(lane, op);
+        if (later == 0) return;
+        past_.end[op] += later;
+        if (!past_.start.empty() && (!runs || !has_begun(op))) past_.start[op] += later;
+        if (runs) return;
+        past_.ready[op] += later;
+        if (missing_[op] > 0) past_.since[op] += later;
+    }
+
     Past& past_;
     SavedRates beginning_;
     const Change* change_ = nullptr;
     std::vector<Post> old_posts_;
     std::vector<std::pair<Op, Op>> later_drained_;
-    std::vector<Op> first_;  // by lane: the op that will arrive next
+    std::vector<Op> next_;  // by lane: the op that will arrive next
     std::size_t seen_post_ = 0, seen_touched_ = 0;
     Time rewound_to_ = -1;  // the instant gone back to
     Op running_ = 0, furthest_ = kNone, next_post_ = 0;
