@@ -11,6 +11,13 @@ constexpr Op kShortest = 4;        // ops from post to post
 
 Time later(Time at, Time by) { return at == kNever ? kNever : at + by; }
 
+template <class Keep>
+void only(std::vector<Op>& ops, Keep keep) {  // those, each once
+    std::erase_if(ops, [&](Op op) { return !keep(op); });
+    std::sort(ops.begin(), ops.end());
+    ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
+}
+
 }  // namespace
 
 LiveEvents::LiveEvents(const Program& program, std::span<const Time> dur,
@@ -30,16 +37,17 @@ LiveEvents::LiveEvents(const Program& program, std::span<const Time> dur,
 
 bool LiveEvents::settle() {
     revisited_ = 0;
-    if (!broken_ && change_.from == kNever) return true;
-    std::erase_if(change_.came, [&](Op op) { return shape_.gone[op] || past_.rank[op] != kNone; });
-    const Rerun rerun = broken_ ? rerunner_->from_zero() : rerunner_->after(change_);
-    broken_ = !rerun.complete;
-    revisited_ = rerun.revisited;
-    for (const Op op : went_)
-        if (shape_.gone[op]) past_.rank[op] = kNone;
-    went_.clear();
+    auto& [came, went] = change_.ops;
+    only(came, [&](Op op) { return !shape_.gone[op] && past_.rank[op] == kNone; });
+    only(went, [&](Op op) { return shape_.gone[op] && past_.rank[op] != kNone; });
+    if (broken_ || change_.from != kNever) {
+        const Rerun rerun = broken_ ? rerunner_->from_zero() : rerunner_->after(change_);
+        broken_ = !rerun.complete;
+        revisited_ = rerun.revisited;
+    }
     change_ = {};
-    return rerun.complete;
+    for (; dropping_ > 0; --dropping_) drop_now();
+    return !broken_;
 }
 
 void LiveEvents::resize(std::span<const Op> ops, std::span<const Time> dur) {
@@ -92,6 +100,7 @@ Time LiveEvents::ready_by_deps(Op op) const {
 }
 
 Op LiveEvents::add(Op lane, Op anchor, Time dur, std::uint8_t sort) {
+    if (dropping_ > 0) settle();
     const Op op = shape_.add(lane, anchor);
     past_.add(dur, 0);
     past_.end[op] = kNever;
@@ -106,11 +115,9 @@ void LiveEvents::grow_sharing(std::uint8_t sort) {
     sharing_.carried = carried_;
 }
 
-void LiveEvents::drop() {
+void LiveEvents::drop_now() {
     shape_.drop();
     past_.drop();
-    std::erase(went_, shape_.ops);
-    std::erase(change_.came, shape_.ops);
     if (!sort_.empty()) sort_.pop_back();
     if (!carried_.empty()) carried_.pop_back();
     sharing_.sort = sort_;
@@ -119,8 +126,8 @@ void LiveEvents::drop() {
 
 void LiveEvents::admit(Op op) {
     shape_.admit(op);
-    change_.came.push_back(op);
-    change_.ops_differ = true;
+    change_.ops.came.push_back(op);
+    change_.touched.push_back(op);
     const Time since = ready_by_deps(op), arrives = std::max(since, freed(op));
     past_.since[op] = since;
     past_.ready[op] = arrives;
@@ -132,13 +139,11 @@ void LiveEvents::admit(Op op) {
 }
 
 void LiveEvents::withdraw(Op op) {
-    change_.ops_differ = true;
     changes(past_.ready[op]);
     if (recorded(op)) changes(next_arrival(op));
     partners_of(op);
     shape_.withdraw(op);
-    std::erase(change_.came, op);
-    went_.push_back(op);
+    change_.ops.went.push_back(op);
     past_.end[op] = kNever;
 }
 

@@ -24,7 +24,7 @@ class LiveEvents {
     void link(Op before, Op op);    // they must not be linked
     void unlink(Op before, Op op);  // they must be linked
     Op add(Op lane, Op anchor, Time dur, std::uint8_t sort);  // `admit` lets it take part
-    void drop();               // the op added last, once withdrawn and without links
+    void drop() { ++dropping_; }  // the op added last, once withdrawn and without links
     void admit(Op op);
     void withdraw(Op op);      // once without followers
     bool settle();             // false where the replay is stuck
@@ -48,11 +48,12 @@ class LiveEvents {
     void partners_of(Op op);
     bool recorded(Op op) const { return shape_.discipline[shape_.lane_of[op]] == kRecorded; }
     void grow_sharing(std::uint8_t sort);
+    void drop_now();
 
     Editable shape_;
     Past past_;
     Change change_;
-    std::vector<Op> went_;
+    int dropping_ = 0;     // ops to be dropped once the past is settled
     bool broken_ = false;  // the last replay was stuck
     std::size_t revisited_ = 0;
     Sharing sharing_;

@@ -31,13 +31,35 @@ void Past::add(Time d, std::int32_t p) {
 }
 
 void Past::drop() {
-    const Op op = static_cast<Op>(dur.size()) - 1;
-    std::replace(previous.begin(), previous.end(), op, Op{previous[op]});
-    std::erase(order, op);
-    order.resize(dur.size(), kNone);
     dur.pop_back();
     priority.pop_back();
     columns(*this, [](auto& column, auto) { column.pop_back(); });
+}
+
+void Past::reconcile(const Editable& shape, const Arrivals& ops, Op kept,
+                     std::vector<Post>& later) {
+    if (ops.came.empty() && ops.went.empty()) return;
+    Op last = kNone;
+    for (const Op op : ops.went) last = std::max(last, rank[op]);
+    std::erase_if(later, [&](const Post& post) { return post.ended <= last; });
+    for (Post& post : later)
+        post.ended += static_cast<Op>(ops.came.size()) - static_cast<Op>(ops.went.size());
+
+    const std::vector<Op> tail(order.begin() + kept, order.end());
+    Op at = kept;
+    const auto put = [&](Op op) {
+        order[at] = op;
+        rank[op] = at++;
+    };
+    for (const Op op : ops.went) rank[op] = kNone;
+    for (const Op op : ops.came) put(op);
+    for (const Op op : tail) {
+        if (op == kNone || shape.gone[op]) continue;
+        for (Op& before = previous[op]; before != kNone && shape.gone[before];)
+            before = previous[before];
+        put(op);
+    }
+    std::fill(order.begin() + at, order.end(), kNone);
 }
 
 std::size_t Past::bytes() const {

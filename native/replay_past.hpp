@@ -15,12 +15,19 @@ struct Post {  // an instant, when all of it has happened, to which a replay can
     SavedRates rates;  // times relative to `now`, so that posts can be shifted
 };
 
+struct Arrivals {  // of ops, and departures
+    std::vector<Op> came, went;
+};
+
 struct Past {
     Past(const Editable&, std::span<const Time> dur, std::span<const std::int32_t> priority,
          Op interval);
 
     void add(Time dur, std::int32_t priority);  // a new op
-    void drop();                                // the op added last
+    void drop();                                // the op added last, which has no place in `order`
+    // Takes ops that went out of the timeline behind its first `kept` ends, and lets those that came
+    // stand there as though they ended next. Of `later` posts, those stay behind which no op went.
+    void reconcile(const Editable&, const Arrivals&, Op kept, std::vector<Post>& later);
     Time started(Op op) const { return start.empty() ? ready[op] : start[op]; }
     std::size_t bytes() const;
 

@@ -24,6 +24,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
     Rerun from_zero() override {
         past_.posts.clear();
         std::fill(past_.rank.begin(), past_.rank.end(), kNone);
+        came_before_ = 0;
         return run(nullptr);
     }
 
@@ -33,6 +34,9 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
             posts.begin(), posts.end(), [&](const Post& post) { return post.now < change.from; });
         old_posts_.assign(std::move_iterator(later), std::move_iterator(posts.end()));
         posts.erase(later, posts.end());
+        const Op kept = posts.empty() ? 0 : posts.back().ended;
+        past_.reconcile(p_, change.ops, kept, old_posts_);
+        came_before_ = kept + static_cast<Op>(change.ops.came.size());
         return run(&change);
     }
 
@@ -104,7 +108,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
         this->go_on(std::max(rewound_to_, Time{0}));
         old_posts_.clear();
         const bool complete = stopped_ || finished_ == p_.there;
-        if (complete) std::fill(past_.order.begin() + p_.there, past_.order.end(), kNone);
+        if (!stopped_) std::fill(past_.order.begin() + finished_, past_.order.end(), kNone);
         return {static_cast<std::size_t>(finished_ - began), complete};
     }
 
@@ -149,7 +153,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
             if (lane.recorded) lane.cursor = lane.stop;
         std::fill(next_.begin(), next_.end(), kNone);
         for (Op op = 0; op < p_.ops; ++op)  // in memory's order, which is several times faster
-            if (!had_ended(op)) take_back(op);
+            if (!had_ended(op) && !p_.gone[op]) take_back(op);
         find_last();
         if (draining_) sort_out_drained();
         if constexpr (kShared)
@@ -163,14 +167,13 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
     bool had_arrived(Op op) const { return past_.ready[op] <= rewound_to_; }
 
     bool had_ended(Op op) const {
-        return past_.rank[op] != kNone && past_.rank[op] < finished_;
+        return past_.rank[op] < finished_;
     }
 
     void take_back(Op op) {
         const Op id = p_.lane_of[op];
         Lane& lane = lanes_[id];
         comes_on(id, op);
-        if (p_.gone[op]) return;
         for (const Op follower : p_.succs.row(op)) ++missing_[follower];
         if (had_arrived(op)) {
             lane.running = op;
@@ -189,12 +192,12 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
     // Keeps the first op that is still to come on each lane, as the past has it.
     void comes_on(Op lane, Op op) {
         const Op rank = past_.rank[op], next = next_[lane];
-        if (rank != kNone && (next == kNone || rank < past_.rank[next])) next_[lane] = op;
+        if (rank >= came_before_ && (next == kNone || rank < past_.rank[next])) next_[lane] = op;
     }
 
     // Which op each lane served last.
     void find_last() {
-        for (const Op op : change_->came)
+        for (const Op op : change_->ops.came)
             lanes_[p_.lane_of[op]].last = last_ended_on(p_.lane_of[op]);
         for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
             if (lanes_[lane].running != kNone)
@@ -222,7 +225,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
                 holds_[other].push_back(op);
             }
         for (Op op = 0; op < p_.ops; ++op)
-            if (!ended_[op] && lanes_[p_.lane_of[op]].drained && was_given(op))
+            if (!ended_[op] && !p_.gone[op] && lanes_[p_.lane_of[op]].drained && was_given(op))
                 given_[p_.lane_of[op]].push_back(op);
     }
 
@@ -241,7 +244,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
     bool meets_the_past(const Post& post) {
         while (seen_post_ < old_posts_.size() && old_posts_[seen_post_].ended < finished_)
             ++seen_post_;
-        if (!change_ || change_->ops_differ || seen_post_ == old_posts_.size()) return false;
+        if (!change_ || seen_post_ == old_posts_.size()) return false;
         const Post& old = old_posts_[seen_post_];
         if (old.ended != finished_ || old.running != running_) return false;
         if (furthest_ != finished_ - 1) return false;  // not the same ops have ended
@@ -314,6 +317,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
     std::size_t seen_post_ = 0, seen_touched_ = 0;
     Time rewound_to_ = -1;  // the instant gone back to
     Op running_ = 0, furthest_ = kNone, next_post_ = 0;
+    Op came_before_ = 0;  // ranks below it are those of ops that came
     bool stopped_ = false;
 };
 

@@ -15,10 +15,9 @@
 namespace paceline {
 
 struct Change {
-    Time from = kNever;         // the first instant that may differ
-    std::vector<Op> touched;    // ops about which something changed
-    std::vector<Op> came;       // ops that were not there before
-    bool ops_differ = false;    // ops came or went
+    Time from = kNever;       // the first instant that may differ
+    std::vector<Op> touched;  // ops about which something changed
+    Arrivals ops;
 };
 
 struct Rerun {

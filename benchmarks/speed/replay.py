@@ -7,7 +7,9 @@ once is a field of its own.
 """
 
 import gc
+import json
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +31,7 @@ from paceline.replay.program import program
 
 JOB = Ring(ranks=32, jitter=0.05)  # 211,200 ops
 LARGE = replace(JOB, ranks=223, discipline=Discipline.PRIORITY)  # 10 million ops
+RESIDENT = Path(__file__).parent / "jobs" / "resident.py"
 FOLDED_RANKS = 16_384
 SAMPLES = 10  # of each duration
 
@@ -42,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         **compiling(fixed, priority),
         **whole(fixed, priority, rounds=7 if options.quick else 31),
         **memory(fixed, priority),
+        **resident(ranks=100 if options.quick else LARGE.ranks),
         **edits(fixed, count=100 if options.quick else 400),
+        **priority_edits(priority, count=40 if options.quick else 200),
         **draws(fixed, count=100 if options.quick else 1000),
         **folded(rounds=3 if options.quick else 7),
         **({} if options.quick else large()),
@@ -91,6 +96,14 @@ def working_bytes(graph: Graph) -> int:
     return program(graph).bytes + held + scratch * len(graph)
 
 
+def resident(ranks: int) -> dict[str, Any]:
+    """The same as the kernel counts it, in a fresh process."""
+    command = [sys.executable, str(RESIDENT), str(ranks)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 def edits(graph: Graph, count: int) -> dict[str, Any]:
     """One random tensor's transfers resized on all ranks, up to the exact new step time."""
     live, random = Live(graph), np.random.default_rng(0)
@@ -108,6 +121,45 @@ def edits(graph: Graph, count: int) -> dict[str, Any]:
         "edit_s": spread,
         **removals(live, count // 4, random),
     }
+
+
+def priority_edits(graph: Graph, count: int) -> dict[str, Any]:
+    """Edits where lanes choose: of one random tensor's transfers on all ranks, and of one random
+    op; each up to the exact new step time, in turn with a full replay of the edited graph.
+
+    `revisited` is the share of ops that the edit replayed, `changed` the share that then run at
+    other times than before (which no exact method could have left out), both means.
+    """
+    live, random = Live(graph), np.random.default_rng(0)
+    before = live.timeline()
+    tensors = [select(graph, f"tensor=tensor {i},kind=transfer") for i in range(JOB.tensors)]
+    choices: dict[str, Callable[[], Any]] = {
+        "priority_edit": lambda: tensors[random.integers(JOB.tensors)],
+        "priority_op_edit": lambda: [int(random.integers(len(graph)))],
+    }
+    found: dict[str, Any] = {"priority_live_bytes_per_op": live.bytes / len(graph)}
+    full = []
+    for name, choose in choices.items():
+        seconds, revisited, changed = [], [], []
+        for _ in range(count):
+            seconds.append(timed(partial(live.scale, choose(), random.uniform(0.5, 2))))
+            revisited.append(live.revisited / len(graph))
+            full.append(timed(lambda: replay(graph, prices=live.dur_ns)))
+            changed.append(share_changed(before, live.timeline()))
+            live.undo()
+        spread = measure.spread(seconds)
+        found |= {
+            f"{name}_ms_median": 1e3 * spread["median"],
+            f"{name}_revisited": statistics.mean(revisited),
+            f"{name}_changed": statistics.mean(changed),
+            f"{name}_s": spread,
+        }
+    return found | {"priority_full_ms_median": 1e3 * statistics.median(full)}
+
+
+def share_changed(before: Timeline, after: Timeline) -> float:
+    same = (before.start_ns == after.start_ns) & (before.end_ns == after.end_ns)
+    return 1 - float(same.mean())
 
 
 def removals(live: Live, count: int, random: np.random.Generator) -> dict[str, Any]:
