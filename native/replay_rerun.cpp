@@ -81,14 +81,24 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
     void held(Op op, Op other) { past_.drained.emplace_back(op, other); }
 
     bool over(Time now) {
-        if (finished_ < next_post_) return false;
-        next_post_ = (finished_ / past_.interval + 1) * past_.interval;
+        if (finished_ < next_look_) return false;
         Post post{finished_, running_, now, {}};
         if constexpr (kShared) post.rates = rates_.save(now);
         stopped_ = meets_the_past(post);
-        past_.posts.push_back(std::move(post));
+        if (stopped_ || finished_ >= next_post_) past_.posts.push_back(std::move(post));
         if (stopped_) take_over_the_rest(now);
+        look_ahead();
         return stopped_;
+    }
+
+    // Posts stand where their multiples of ops have ended; old ones are looked at where they stand.
+    void look_ahead() {
+        if (finished_ >= next_post_) next_post_ = (finished_ / past_.interval + 1) * past_.interval;
+        while (seen_post_ < old_posts_.size() && old_posts_[seen_post_].ended <= finished_)
+            ++seen_post_;
+        next_look_ = next_post_;
+        if (seen_post_ < old_posts_.size())
+            next_look_ = std::min(next_look_, old_posts_[seen_post_].ended);
     }
 
     Rerun run(const Change* change) {
@@ -103,7 +113,8 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
             rewind(past_.posts.back());
         const Op began = finished_;
         furthest_ = began - 1;
-        next_post_ = (began / past_.interval + 1) * past_.interval;
+        next_post_ = 0;
+        look_ahead();
         if (began == 0) this->begin_at_zero();
         this->go_on(std::max(rewound_to_, Time{0}));
         old_posts_.clear();
@@ -243,7 +254,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
     // by one difference, and nothing that was changed is still to come.
     bool meets_the_past(const Post& post) {
         while (seen_post_ < old_posts_.size() && old_posts_[seen_post_].ended < finished_)
-            ++seen_post_;
+            ++seen_post_;  // between two instants
         if (!change_ || seen_post_ == old_posts_.size()) return false;
         const Post& old = old_posts_[seen_post_];
         if (old.ended != finished_ || old.running != running_) return false;
@@ -316,7 +327,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
     std::vector<Op> next_;  // by lane: the op that will arrive next
     std::size_t seen_post_ = 0, seen_touched_ = 0;
     Time rewound_to_ = -1;  // the instant gone back to
-    Op running_ = 0, furthest_ = kNone, next_post_ = 0;
+    Op running_ = 0, furthest_ = kNone, next_post_ = 0, next_look_ = 0;
     Op came_before_ = 0;  // ranks below it are those of ops that came
     bool stopped_ = false;
 };

@@ -188,6 +188,36 @@ def test_edits_are_followed_where_ops_share(shared: str, seed: int, edits: list[
     followed(some_job(seed, shared), edits)
 
 
+def meetings(seed: int) -> Graph:
+    """Ranks that meet on lanes by priority: who waits for whom depends on what came before."""
+    random, b = np.random.default_rng(seed), GraphBuilder()
+    ranks = range(2 + int(random.integers(2)))
+    lanes = [
+        [b.lane(rank=rank, name=name, discipline=Discipline.PRIORITY) for name in ("work", "talk")]
+        for rank in ranks
+    ]
+    last: list[list[int]] = [[] for _ in ranks]
+    for turn in range(random.integers(3, 10)):
+        joined, first = b.instance(), turn + int(random.integers(2))
+        for rank, (work, talk) in enumerate(lanes):
+            short = random.integers(6, size=3).tolist()
+            made = b.op("make", work, short[0], after=last[rank], priority=short[1] % 3)
+            if random.random() < 0.4:
+                b.op("note", talk, short[2], after=[made], priority=short[1] % 3)
+            met = b.op("meet", talk, 1 + short[1], after=[made], kind=OpKind.SEND,
+                       instance=joined, priority=first)  # fmt: skip
+            last[rank] = [met if random.random() < 0.75 else made]
+    return b.build()
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.integers(0, 10**9), some_edits)
+def test_edits_are_followed_where_members_meet_on_priority_lanes(
+    seed: int, edits: list[Edit]
+) -> None:
+    followed((meetings(seed), Conditions()), edits)
+
+
 @needs_native
 def test_2000_random_graphs_are_followed_exactly() -> None:
     equal = seed = revisited = edited = 0
@@ -241,8 +271,25 @@ def test_what_only_comes_later_is_not_revisited() -> None:
     assert live.revisited <= 12
     assert live.timeline().end_ns[[199, 200, 396]].tolist() == [1500, 1513, 2983]
     assert_equal(live, Conditions(), "shifted")
-    assert live.undo() == 3000
+    for step in range(48, 56):  # on the shifted timeline, whose waiting ops must be there
+        live.prioritise([4 * step + 1], -1)  # b before a
+        assert_equal(live, Conditions(), step)
+    assert [live.undo() for _ in range(9)] == [3003] * 8 + [3000]
     assert live.revisited <= 12
+
+
+@needs_native
+def test_what_comes_or_goes_is_made_up_for_at_the_next_barrier() -> None:
+    live = Live(steps_with_barriers(100))
+    assert live.remove([201]) == 2985  # without b its step takes the 15 ns of c
+    assert live.revisited <= 12
+    assert_equal(live, Conditions(), "removed")
+    assert live.insert("new", 0, 7, after=[199], before=[203]) == 2987  # a, new: 17 ns
+    assert live.revisited <= 12
+    assert_equal(live, Conditions(), "inserted")
+    assert [live.undo(), live.undo()] == [2985, 3000]
+    assert live.revisited <= 12
+    assert_equal(live, Conditions(), "undone")
 
 
 @needs_native
