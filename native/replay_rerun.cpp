@@ -177,9 +177,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kS
 
     bool had_arrived(Op op) const { return past_.ready[op] <= rewound_to_; }
 
-    bool had_ended(Op op) const {
-        return past_.rank[op] < finished_;
-    }
+    bool had_ended(Op op) const { return past_.rank[op] < finished_; }
 
     void take_back(Op op) {
         const Op id = p_.lane_of[op];
