@@ -45,11 +45,12 @@ def run(options: argparse.Namespace) -> Shown:
     plans = plan_pipeline(profile, fleet, search)
     uneven = _uneven(profile, fleet)
     data = {
+        "notes": list(profile.notes),
         "plans": [_row(plan) for plan in plans],
         "uneven_stages": [vars(stage) for stage in uneven.stages],
         "uneven_slowest_ns": uneven.slowest_ns,
     }
-    return Shown(data, lambda console: _render(plans, uneven, console))
+    return Shown(data, lambda console: _render(profile.notes, plans, uneven, console))
 
 
 def _profile(options: argparse.Namespace) -> "Profile":
@@ -107,9 +108,13 @@ def _row(plan: "Priced") -> dict[str, Any]:
     }
 
 
-def _render(plans: "list[Priced]", uneven: "HierarchicalPlan", console: Any) -> None:
+def _render(
+    notes: tuple[str, ...], plans: "list[Priced]", uneven: "HierarchicalPlan", console: Any
+) -> None:
     from rich.table import Table
 
+    for note in notes:
+        console.print(f"note: {note}")
     table = Table(title="Plans that fit; rates in samples/s")
     for name in ("schedule", "w x d", "batch", "recompute"):
         table.add_column(name, no_wrap=True)

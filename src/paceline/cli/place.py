@@ -7,6 +7,7 @@ published JSON format. The split is printed in that format.
 import argparse
 import math
 import resource
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from paceline.cli import Shown
 from paceline.errors import FileError, PacelineError
 
 if TYPE_CHECKING:
-    from paceline.place.operators import Answer, Baseline, Problem
+    from paceline.place.operators import Answer, Baseline, Drawn, Problem
 
 GBIT = 1e9 / 8
 
@@ -67,33 +68,38 @@ def _extras(group: Any) -> None:
 def run(options: argparse.Namespace) -> Shown:
     from paceline.place.operators import svg
 
-    problem = _problem(options)
-    answer = _answer(problem, options)
+    drawn = _drawn(options)
+    problem, answer = drawn.problem, _answer(drawn.problem, options)
+    answer = replace(answer, notes=(*drawn.notes, *answer.notes))
     others = _others(problem, options) if answer.split else []
     if options.svg and answer.split:
         title = f"{answer.goal.value} {answer.value:.4f}, proven within {answer.gap:.2%}"
         _write(options.svg, svg(problem, answer, title))
     data = _data(problem, answer, others)
+    if drawn.results:
+        data["results_known"] = drawn.results
     return Shown(
         data, lambda console: _render(problem, answer, others, console), 0 if answer.split else 1
     )
 
 
-def _problem(options: argparse.Namespace) -> "Problem":
-    from paceline.place.operators import Target, check, problem_from, read_problem
+def _drawn(options: argparse.Namespace) -> "Drawn":
+    from paceline.place.operators import Drawn, Target, check, drawn_from, read_problem
 
     if (options.run is None) == (options.input is None):
         raise PacelineError("give either a RUN or --input FILE")
     if options.input is not None:
         problem = read_problem(options.input)
-        return check(problem.with_devices(options.devices, options.cpus, options.memory))
+        problem = check(problem.with_devices(options.devices, options.cpus, options.memory))
+        return Drawn(problem, {}, ())
     from paceline.graph import load_graph
 
     if options.devices is None:
         raise PacelineError("say how many accelerators to place RUN on: --devices N")
     memory = math.inf if options.memory is None else options.memory
     target = Target(options.devices, options.gbit * GBIT, memory, options.rank, options.step)
-    return check(problem_from(load_graph(options.run), target).with_devices(cpus=options.cpus))
+    drawn = drawn_from(load_graph(options.run), target)
+    return replace(drawn, problem=check(drawn.problem.with_devices(cpus=options.cpus)))
 
 
 def _answer(problem: "Problem", options: argparse.Namespace) -> "Answer":

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from paceline.graph import DepKind, Graph, GraphBuilder, MemoryCategory, OpKind, Phase
-from paceline.place.operators import PlacementError, Target, place_contiguous, problem_from
+from paceline.place.operators import (
+    PlacementError,
+    Target,
+    drawn_from,
+    place_contiguous,
+    problem_from,
+)
 
 MS = 1_000_000
 TWO = Target(accelerators=2, bytes_per_s=1e9)
@@ -44,6 +50,33 @@ def test_forward_and_backward_of_a_layer_share_a_colour() -> None:
     assert problem.cost.tolist() == [2.0] * 4  # 2 MB at 1 GB/s, in ms
     assert problem.size.tolist() == [70.0, 0.0, 0.0, 0.0]
     assert list(zip(problem.source.tolist(), problem.target.tolist())) == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_what_is_known_of_results_is_counted_and_said() -> None:
+    drawn = drawn_from(training_step(), TWO)
+    assert drawn.results == {"allocated": 0, "touched": 3, "unknown": 0}
+    assert "only the bytes touched are known" in drawn.notes[0]
+
+
+def test_an_allocated_result_costs_its_own_bytes_not_those_touched() -> None:
+    b = GraphBuilder()
+    lane = b.lane()
+    made = b.op("a", lane, MS, size_bytes=9_000_000)
+    b.op("b", lane, MS)
+    b.allocate(made, 3_000_000, MemoryCategory.ACTIVATIONS)
+    drawn = drawn_from(b.build(), TWO)
+    assert drawn.problem.cost.tolist() == [3.0, 0.0]
+    assert (drawn.results["allocated"], drawn.notes) == (1, ())
+
+
+def test_results_of_unknown_size_are_said_to_count_as_free() -> None:
+    b = GraphBuilder()
+    lane = b.lane()
+    for name in "ab":
+        b.op(name, lane, MS)
+    drawn = drawn_from(b.build(), TWO)
+    assert drawn.problem.cost.tolist() == [0.0, 0.0]
+    assert "their messages count as free" in drawn.notes[0]
 
 
 def test_two_layers_go_to_two_devices() -> None:

@@ -175,7 +175,55 @@ def test_a_recorded_step_becomes_a_profile() -> None:
         op = b.op("op", lane, dur, phase=phase, layer="block")
         b.allocate(op, 100, MemoryCategory.ACTIVATIONS)
     found = profile_of(b.build(), 16).sizes[16]
-    assert found == (LayerCost("block", 7, 9, kept_bytes=300),)
+    assert found == (LayerCost("block", 7, 9, kept_bytes=300, output_bytes=100),)
+
+
+def two_layers(size_bytes: int = 0) -> GraphBuilder:
+    """Each layer runs an op forward and one backward."""
+    b = GraphBuilder()
+    lane = b.lane(0)
+    for name, phase in (
+        ("one", Phase.FORWARD),
+        ("two", Phase.FORWARD),
+        ("two", Phase.BACKWARD),
+        ("one", Phase.BACKWARD),
+    ):
+        b.op(name, lane, 5, phase=phase, layer=name, size_bytes=size_bytes)
+    return b
+
+
+def test_a_layers_input_is_the_largest_piece_that_the_layer_before_allocated() -> None:
+    b = two_layers(size_bytes=900)
+    for size, category in (
+        (300, MemoryCategory.ACTIVATIONS),  # its result
+        (20, MemoryCategory.ACTIVATIONS),  # a mean beside it
+        (5000, MemoryCategory.WEIGHTS),  # nobody's result
+    ):
+        b.allocate(0, size, category)
+    found = profile_of(b.build(), 1)
+    assert [x.input_bytes for x in found.sizes[1]] == [0, 300]
+    assert found.notes == ()
+
+
+def test_bytes_touched_bound_a_border_and_the_answer_says_so() -> None:
+    found = profile_of(two_layers(size_bytes=900).build(), 1)
+    assert [x.input_bytes for x in found.sizes[1]] == [0, 900]
+    assert "of 1 of 1 layers only the bytes touched are known" in found.notes[0]
+
+
+def test_borders_that_nothing_tells_of_are_said_to_count_as_free() -> None:
+    found = profile_of(two_layers().build(), 1)
+    assert [x.input_bytes for x in found.sizes[1]] == [0, 0]
+    assert "of 1 of 1 layers the graph does not tell" in found.notes[0]
+    assert any("no memory events of weights" in note for note in found.notes)
+
+
+def test_a_json_profile_without_border_sizes_says_that_messages_are_free() -> None:
+    rows = [{"name": name, "forward_ns": 1, "backward_ns": 2} for name in "ab"]
+    found = profile_from_data({"sizes": {"1": rows}}, "here")
+    assert found.notes == (
+        "the profile has no input_bytes of 1 layers (b, ...): messages to them count as free",
+    )
 
 
 def test_a_graph_without_layers_is_refused() -> None:

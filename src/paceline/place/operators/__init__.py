@@ -4,7 +4,7 @@ from paceline.place.operators.answer import Answer, Goal, Outcome
 from paceline.place.operators.baselines import Baseline, baselines, expert
 from paceline.place.operators.contiguous import Replication, place_contiguous
 from paceline.place.operators.files import problem_json, read_problem, read_split, split_json
-from paceline.place.operators.from_graph import Target, problem_from
+from paceline.place.operators.from_graph import Drawn, Target, drawn_from, problem_from
 from paceline.place.operators.ideals import Limits
 from paceline.place.operators.latency import place_latency
 from paceline.place.operators.mixed_integer import Solver
@@ -16,6 +16,7 @@ from paceline.place.operators.split import Part, Split, confirm
 __all__ = [
     "Answer",
     "Baseline",
+    "Drawn",
     "Goal",
     "Limits",
     "Outcome",
@@ -30,6 +31,7 @@ __all__ = [
     "check",
     "confirm",
     "device_names",
+    "drawn_from",
     "expert",
     "place_contiguous",
     "place_latency",

@@ -1,9 +1,9 @@
 """From a recorded graph to a placement problem: one rank's forward and backward ops of one step.
 
 Times are the recorded durations in milliseconds, alike on every accelerator; an op's result costs
-`size_bytes` over the link's rate; ops of one layer share a colour, so that a layer's backward part
-stays with its forward part. Where an op has no recorded input, the op before it on its lane is
-taken for it.
+its bytes over the link's rate, and what is not known of them is said (`place.handed_on`); ops of
+one layer share a colour, so that a layer's backward part stays with its forward part. Where an op
+has no recorded input, the op before it on its lane is taken for it.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.graph import Graph, MemoryCategory, OpKind, Phase
+from paceline.place.handed_on import HandedOn, handed_on
 from paceline.place.operators.problem import Bools, Floats, Ints, PlacementError, Problem, check
 
 NS_PER_MS = 1e6
@@ -30,11 +31,31 @@ class Target:
     step: int | None = None  # None: the first that has backward ops
 
 
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A problem drawn from a graph, what is known of its results' sizes, and what must be said."""
+
+    problem: Problem
+    results: dict[str, int]
+    notes: tuple[str, ...]
+
+
 def problem_from(graph: Graph, target: Target) -> Problem:
     """The placement problem of one rank and step."""
+    return drawn_from(graph, target).problem
+
+
+def drawn_from(graph: Graph, target: Target) -> Drawn:
+    """The same with what is not known of it."""
     if target.bytes_per_s <= 0:
         raise PlacementError(f"a link of {target.bytes_per_s} bytes/s; it must be above 0")
-    kept = _chosen(graph, target)
+    kept, results = _chosen(graph, target), handed_on(graph)
+    problem = _problem(graph, target, kept, results)
+    read = kept[np.unique(problem.source)]
+    return Drawn(problem, results.counts(read), results.notes(read, "ops that others read"))
+
+
+def _problem(graph: Graph, target: Target, kept: Ints, results: HandedOn) -> Problem:
     row = np.full(len(graph), -1, np.int64)
     row[kept] = np.arange(len(kept))
     ops = graph.ops
@@ -50,7 +71,7 @@ def problem_from(graph: Graph, target: Target) -> Problem:
             size=_sizes(graph, row, len(kept)),
             backward=backward,
             colour=_colours(graph, kept),
-            cost=ops.size_bytes[kept] / target.bytes_per_s * 1e3,
+            cost=results.size_bytes[kept] / target.bytes_per_s * 1e3,
             source=source,
             target=target_rows,
             accelerators=target.accelerators,

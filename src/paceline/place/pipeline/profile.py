@@ -9,8 +9,8 @@
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ import numpy as np
 
 from paceline.errors import FileError
 from paceline.graph import Graph, MemoryCategory, Phase
+from paceline.graph.graph import Int64
+from paceline.place.handed_on import HandedOn, handed_on
 from paceline.place.pipeline.errors import PlanError
 
 
@@ -41,9 +43,11 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class Profile:
-    """The layers of a model, in order, at each measured micro-batch size."""
+    """The layers of a model, in order, at each measured micro-batch size; `notes` say what of them
+    is not known, or not well."""
 
     sizes: Mapping[int, tuple[LayerCost, ...]]
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.sizes or not all(self.sizes.values()):
@@ -102,7 +106,11 @@ def profile_from_data(data: Any, origin: str) -> Profile:
             f'{origin} is no profile: give {{"sizes": {{"MICRO-BATCH": [LAYER, ...]}}}}'
         )
     sizes = {_size(key, origin): _layers(rows, origin) for key, rows in data["sizes"].items()}
-    return Profile(sizes)
+    silent = sorted(
+        {row["name"] for rows in data["sizes"].values() for row in rows[1:]
+         if "input_bytes" not in row}
+    )  # fmt: skip
+    return Profile(sizes, tuple(_silent(silent)))
 
 
 def profile_to_data(profile: Profile) -> dict[str, Any]:
@@ -112,8 +120,8 @@ def profile_to_data(profile: Profile) -> dict[str, Any]:
 def profile_of(graph: Graph, size: int) -> Profile:
     """Layers of a recorded step of one rank with micro-batches of `size` samples.
 
-    Weights and activations are those that the recording has memory events of; without them the
-    plan cannot tell what fits.
+    A layer's output is what its last forward op hands on (`place.handed_on`), and the next one's
+    input. Weights and activations are those that the graph has memory events of.
     """
     ops, one = graph.ops, graph.ops.rank == min(graph.ranks, default=0)
     forward = one & (ops.phase == Phase.FORWARD) & (ops.layer >= 0)
@@ -122,7 +130,40 @@ def profile_of(graph: Graph, size: int) -> Profile:
         raise PlanError(
             "the graph has no forward ops with a layer; record with layers, or give a JSON profile"
         )
-    return Profile({size: tuple(_recorded(graph, one, layer) for layer in order)})
+    results = handed_on(graph)
+    last = [_last_known(np.flatnonzero(forward & (ops.layer == layer)), results) for layer in order]
+    sizes = results.size_bytes[last].tolist()
+    layers = [
+        replace(_recorded(graph, one, layer), input_bytes=given, output_bytes=made)
+        for layer, given, made in zip(order, [0, *sizes], sizes)
+    ]
+    notes = (*results.notes(np.array(last[:-1], np.int64), "layers"), *_without_memory(layers))
+    return Profile({size: tuple(layers)}, notes)
+
+
+def _last_known(rows: Int64, results: HandedOn) -> int:
+    """The last op of those whose results are known best: one that works in place allocates none."""
+    return int(rows[results.basis[rows] == results.basis[rows].max()][-1])
+
+
+def _without_memory(layers: Sequence[LayerCost]) -> Iterator[str]:
+    for what in ("weight_bytes", "kept_bytes"):
+        if not any(getattr(layer, what) for layer in layers):
+            yield (
+                f"the graph has no memory events of {_HELD[what]}: they count as nothing, and "
+                "whether a plan fits is not known. Imagine the run, or give a JSON profile."
+            )
+
+
+_HELD = {"weight_bytes": "weights", "kept_bytes": "activations"}
+
+
+def _silent(layers: Sequence[str]) -> Iterator[str]:
+    if layers:
+        yield (
+            f"the profile has no input_bytes of {len(layers)} layers ({layers[0]}, ...): messages "
+            "to them count as free"
+        )
 
 
 def _recorded(graph: Graph, rank: Any, layer: int) -> LayerCost:
