@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paceline.place.operators import Limits, Outcome, Problem, place_latency, read_problem
 from paceline.place.operators.exhaustive import least_latency
 from paceline.place.operators.latency import starts
+from paceline.place.operators.latency_bound import piece_bound
 from paceline.place.operators.schedule import Schedule, of_split
 from paceline.place.operators.synthetic import random_problem
 
@@ -66,6 +67,44 @@ def test_it_equals_brute_force(seed: int, shape: tuple[int, int], memory: float)
     answer = place_latency(problem, Limits(seconds=10, threads=1), subgraphs)
     assert answer.value == pytest.approx(least_latency(problem, subgraphs), rel=1e-6)
     assert answer.lower_bound == pytest.approx(answer.value, rel=1e-4)
+
+
+def test_the_bound_of_a_pair_that_memory_splits_is_its_optimum() -> None:
+    assert piece_bound(pair().with_devices(memory=1.0)) == pytest.approx(11.0)
+    assert piece_bound(pair()) == pytest.approx(7.0)
+
+
+def test_a_result_read_past_the_border_is_paid_for_too() -> None:
+    """0 -> 1 -> 2 and 0 -> 2, of which an accelerator holds two: 1 and 2 read 0 (cost 5) in one
+    payment, 0 has paid it before; or 0 and 1 give out both their results, which 2 takes in."""
+    problem = replace(
+        random_problem(0, nodes=3, accelerators=2, cpus=1),
+        accelerator_time=np.array([3.0, 4.0, 6.0]),
+        cpu_time=np.array([300.0, 400.0, 600.0]),
+        cost=np.array([5.0, 2.0, 0.0]),
+        source=np.array([0, 1, 0]),
+        target=np.array([1, 2, 2]),
+        size=np.array([1.0, 1.0, 1.0]),
+        memory=2.0,
+    )
+    apart, together = 3 + 5 + 5 + 4 + 6, 3 + 4 + (5 + 2) + (5 + 2) + 6
+    assert least_latency(problem, 1) == min(apart, together) == 23
+    assert piece_bound(problem) == pytest.approx(23.0)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seeds, st.sampled_from([(1, 5), (2, 4), (1, 6)]), st.sampled_from([3.0, 6.0, np.inf]),
+    st.sampled_from([0.0, 0.2]),
+)  # fmt: skip
+def test_no_schedule_undercuts_the_bound_of_pieces(
+    seed: int, shape: tuple[int, int], memory: float, rare: float
+) -> None:
+    subgraphs, nodes = shape
+    problem = random_problem(seed, nodes=nodes, memory=memory, unsupported=rare, colours=rare)
+    least = least_latency(problem, subgraphs)
+    assert least is not None
+    assert piece_bound(problem) <= least
 
 
 @pytest.mark.parametrize(

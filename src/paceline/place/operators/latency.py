@@ -17,6 +17,7 @@ from paceline.place.operators.classes import colour_classes, contiguous_classes
 from paceline.place.operators.contiguous import linearised, place_contiguous, split_of_chain
 from paceline.place.operators.greedy import greedy_fill
 from paceline.place.operators.ideals import Limits
+from paceline.place.operators.latency_bound import piece_bound
 from paceline.place.operators.mixed_integer import Solver, missing
 from paceline.place.operators.problem import PlacementError, Problem
 from paceline.place.operators.schedule import Schedule, critical_path, of_split
@@ -34,7 +35,7 @@ def place_latency(problem: Problem, limits: Limits | None = None, pieces: int = 
     reasons = infeasibility(colour_classes(problem, merge_trivial=False))
     if reasons:
         return infeasible(Goal.LATENCY, "cp-sat", reasons)
-    lower = critical_path(problem)
+    lower = max(critical_path(problem), piece_bound(problem))
     found = {name: of_split(problem, split) for name, split in starts(problem, limits)}
     if not found:
         note = ("none of the starting schedules keeps the memory limit",)
