@@ -21,6 +21,10 @@ class Planner {
         for (const auto* column : {&l_.forward_s, &l_.backward_s, &l_.state_bytes,
                                    &l_.activation_bytes, &l_.parameter_bytes})
             sums_.push_back(prefix(*column));
+        for (int k = 0; k <= devices_; ++k) {
+            const int copies = std::min(l_.devices / (k + 1), l_.micro_batches);
+            rounds_.push_back(copies ? (l_.micro_batches + copies - 1) / copies : kNever);
+        }
     }
     LayerPlan solve();
 
@@ -63,8 +67,13 @@ class Planner {
     void finish(LayerPlan& found, int last, size_t w, int stages) const;
     LayerPlan trace(const LayerPlan& head, int devices, int stages) const;
 
+    // Stages from here on, on at most k devices, are followed to the front by one stage at least:
+    // the whole then takes this many rounds or more.
+    double least_rounds(int k, int stages) const { return rounds_[k] + stages; }
+
     const Layers& l_;
     int n_, devices_;
+    std::vector<double> rounds_;
     std::vector<double> best_;
     std::vector<Choice> chosen_;
     std::vector<std::vector<double>> sums_;
@@ -90,6 +99,7 @@ void Planner::extend(int first, int last, size_t w, int stages) {
     double* here = &best_[at(first, width, stages)];
     Choice* chosen = &chosen_[at(first, width, stages)];
     for (int k = 0; k <= devices_ - width; ++k) {
+        if (own * least_rounds(k + width, stages) >= l_.beat_s) break;
         const double value = std::max(own, after[k]);
         if (value < here[k]) {
             here[k] = value;
@@ -103,17 +113,18 @@ void Planner::finish(LayerPlan& found, int last, size_t w, int stages) const {
     bool recomputes;
     const double own = stage(w, 0, last, stages, recomputes);
     if (own == kNever) return;
+    const double limit = found.feasible ? found.seconds : l_.beat_s;
     const double parameters = sum(Parameter, w, 0, last) / l_.bytes_per_s;
     const double* after = &best_[at(last, 0, stages - 1)];
     const int copies = std::min(l_.devices / l_.widths[w], l_.micro_batches);
     const auto rounds_with = [&](int d) { return (l_.micro_batches + d - 1) / d + stages - 1; };
-    if (found.feasible && own * rounds_with(std::max(copies, 1)) >= found.seconds) return;
+    if (own * rounds_with(std::max(copies, 1)) >= limit) return;
     for (int d = 1; d <= copies; ++d) {
         const int k = std::min(l_.devices / d, devices_) - l_.widths[w];
         const double most = std::max(own, after[k]);
         const double rounds = rounds_with(d);
         const double seconds = most * rounds + 4.0 * (d - 1) / d * parameters;
-        if (most == kNever || (found.feasible && seconds >= found.seconds)) continue;
+        if (most == kNever || seconds >= (found.feasible ? found.seconds : l_.beat_s)) continue;
         found = {true, seconds, most, d, {}};
         found.stages.push_back({0, last, l_.widths[w], recomputes, own,
                                 memory(w, 0, last, stages, recomputes)});

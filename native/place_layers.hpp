@@ -23,6 +23,7 @@ struct Layers {
     double memory_bytes = 0;                            // of one device
     int devices = 0, micro_batches = 0;
     bool recompute = false;                             // may a stage recompute its forward part?
+    double beat_s = 0;                                  // only plans faster than this are of use
 };
 
 struct LayerStage {

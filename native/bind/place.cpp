@@ -5,6 +5,7 @@
 
 #include "place_ideals.hpp"
 #include "place_layers.hpp"
+#include "place_schedule.hpp"
 
 namespace nb = nanobind;
 
@@ -79,6 +80,7 @@ nb::object layers(nb::handle o) {
     l.devices = nb::cast<int>(o.attr("devices"));
     l.micro_batches = nb::cast<int>(o.attr("micro_batches"));
     l.recompute = nb::cast<bool>(o.attr("recompute"));
+    l.beat_s = nb::cast<double>(o.attr("beat_s"));
     paceline::place::LayerPlan plan;
     {
         nb::gil_scoped_release release;
@@ -92,6 +94,40 @@ nb::object layers(nb::handle o) {
     return nb::make_tuple(plan.seconds, plan.replicas, stages);
 }
 
+paceline::place::Operators operators_of(nb::handle o) {
+    paceline::place::Operators made;
+    made.workload = column<int32_t>(o, "workload");
+    made.unit = column<uint8_t>(o, "unit");
+    made.m = column<int64_t>(o, "m");
+    made.k = column<int64_t>(o, "k");
+    made.n = column<int64_t>(o, "n");
+    made.g = column<int64_t>(o, "g");
+    made.after_ptr = column<int32_t>(o, "after_ptr");
+    made.after = column<int32_t>(o, "after");
+    return made;
+}
+
+paceline::place::Accelerator accelerator_of(nb::handle o) {
+    return {{nb::cast<int64_t>(o.attr("tensor_cores")), nb::cast<int64_t>(o.attr("vector_cores"))},
+            nb::cast<int64_t>(o.attr("width")),
+            nb::cast<int64_t>(o.attr("depth")),
+            nb::cast<double>(o.attr("buffer_elements")),
+            nb::cast<double>(o.attr("element_bytes")),
+            nb::cast<double>(o.attr("bytes_per_s")),
+            nb::cast<double>(o.attr("clock_hz"))};
+}
+
+nb::list cycles(const std::vector<int64_t>& found) {
+    nb::list made;
+    for (int64_t value : found) made.append(value);
+    return made;
+}
+
+nb::tuple schedules(const paceline::place::Operators& operators, nb::handle accelerator) {
+    const auto found = paceline::place::makespans(operators, accelerator_of(accelerator));
+    return nb::make_tuple(cycles(found.lower), cycles(found.greedy));
+}
+
 }  // namespace
 
 void bind_place(nb::module_& m) {
@@ -99,5 +135,10 @@ void bind_place(nb::module_& m) {
           nb::arg("ideals"), nb::arg("seconds"), nb::arg("threads"),
           "Least maximum load of a chain of ideals that beats `upper`.");
     m.def("plan_layers", &layers, nb::arg("layers"),
-          "(seconds, replicas, stages) of the fastest pipeline of a chain of layers, or None.");
+          "(seconds, replicas, stages) of the fastest pipeline of a chain of layers that takes less "
+          "than `beat_s`, or None.");
+    nb::class_<paceline::place::Operators>(m, "Operators")
+        .def_static("of", &operators_of, nb::arg("columns"))
+        .def("makespans", &schedules, nb::arg("accelerator"),
+             "Cycles of each workload on an accelerator: (lower bounds, list schedules).");
 }

@@ -1,6 +1,7 @@
 """Hardware search: templates, estimates, layer schedules against the paper's program, plans
 against every split tried one by one."""
 
+from dataclasses import replace
 from itertools import pairwise, product
 from math import ceil, inf
 from typing import Any
@@ -22,9 +23,17 @@ from paceline.place.hardware import (
     search,
     templates,
 )
+from paceline.place.hardware.bounds import least_seconds
 from paceline.place.hardware.estimate import Operator, Unit, durations, flops
 from paceline.place.hardware.models import BERT_LARGE, chain, transformer_layer
-from paceline.place.hardware.plan import Layers, batch_seconds, best_plan, fixed_plan, stage_of
+from paceline.place.hardware.plan import (
+    Layers,
+    batch_seconds,
+    best_plan,
+    fixed_plan,
+    layers_of,
+    stage_of,
+)
 from paceline.place.hardware.schedule import (
     Task,
     Workload,
@@ -35,6 +44,8 @@ from paceline.place.hardware.schedule import (
     optimal,
     window_bound,
 )
+from paceline.place.hardware.search import layer_times
+from paceline.place.hardware.table import LayerTable
 from paceline.place.hardware.template import CLOCK_HZ
 
 needs_native = pytest.mark.skipif(native() is None, reason="the native core is not built")
@@ -189,6 +200,53 @@ def test_the_search_is_at_least_as_good_as_every_baseline() -> None:
     assert found.best.score(fleet) >= max(b.plan.samples_per_s(fleet) for b in others)
     assert found.best.template.area_um2 <= AREA_LIMIT_UM2
     assert found.considered >= found.planned
+
+
+@needs_native
+@settings(deadline=None, max_examples=30)
+@given(
+    st.sampled_from((1, 2, 8, 64, 4096)), st.sampled_from((1, 4, 512)),
+    st.sampled_from((2, 16, 128, 256)), st.sampled_from((2, 64, 256)), st.sampled_from((2, 128)),
+)  # fmt: skip
+def test_native_makespans_equal_their_definition(
+    tensor: int, vector: int, width: int, depth: int, buffer: int
+) -> None:
+    template = Template(tensor, vector, width, depth, buffer)
+    fleet = Fleet(micro_batches=(1, 4), most_width=4)
+    table = LayerTable((BERT_LARGE, TINY), fleet).times(template)
+    for times, makespan in zip(table, (lower_bound, greedy)):
+        defined = layer_times(template, makespan)
+        for model, batch, width in product((BERT_LARGE, TINY), (1, 4), (1, 4)):
+            for layer in dict.fromkeys(chain(model, batch, width)):
+                assert times(layer) == defined(layer)
+
+
+@needs_native
+@settings(deadline=None, max_examples=25)
+@given(
+    st.sampled_from((1, 8, 512)), st.sampled_from((1, 2, 512)), st.sampled_from((16, 128)),
+    st.sampled_from((3, 16, 200)), st.sampled_from((7, 64)), st.sampled_from((1e6, 1e8, 4e9)),
+)  # fmt: skip
+def test_no_plan_beats_its_bound(
+    tensor: int, vector: int, side: int, devices: int, samples: int, rate: float
+) -> None:
+    fleet = Fleet(devices, rate, samples, micro_batches=(1, 4), most_width=4)
+    times = LayerTable((TINY,), fleet).times(Template(tensor, vector, side, side, 8))[1]
+    for batch in fleet.micro_batches:
+        plan = best_plan(layers_of(TINY, batch, fleet, 1e9, times), batch)
+        assert plan.seconds >= least_seconds(TINY, batch, fleet, times) * (1 - 1e-12)
+
+
+@needs_native
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.floats(0.5, 2.0))
+def test_a_plan_to_beat_changes_nothing_but_what_is_slower(
+    seed: int, count: int, share: float
+) -> None:
+    layers = random_layers(seed, count)
+    best = best_plan(layers, 1)
+    found = best_plan(replace(layers, beat_s=best.seconds * share), 1)
+    assert found.seconds == (best.seconds if share > 1 else inf)
 
 
 def test_a_chain_has_an_embedding_and_a_head() -> None:

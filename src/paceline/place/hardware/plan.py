@@ -82,6 +82,7 @@ class Layers:
     devices: int
     micro_batches: int
     recompute: bool
+    beat_s: float = inf  # slower plans are of no use
 
 
 def layers_of(
@@ -119,7 +120,7 @@ def layers_of(
 
 
 def best_plan(layers: Layers, micro_batch: int) -> Plan:
-    """The fastest plan of one micro-batch size."""
+    """The fastest plan of one micro-batch size, if it takes less than `layers.beat_s`."""
     core = native()
     if core is None:
         raise PlacementError(

@@ -2,18 +2,19 @@
 
 Templates are met in buckets of about equal area, largest first; the search stops when none of the
 last few buckets improved (PHAZE's rule). A template is only planned where a bound says that it
-could win: each layer at a lower bound of its makespan, shared out perfectly over all devices.
-Greedy schedules price the search; the finalists' layers are then scheduled by CP-SAT.
+could win (`bounds.py`), and only as far as plans are faster than the best so far. Greedy schedules
+price the search; the finalists' layers are then scheduled by CP-SAT.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
-from math import ceil, inf, prod
+from math import inf, prod
 
-from paceline.place.hardware.models import Layer, Model, chain
+from paceline.place.hardware.bounds import least_seconds
+from paceline.place.hardware.models import Layer, Model
 from paceline.place.hardware.plan import (
     GIB,
     NOTHING_FITS,
@@ -23,13 +24,8 @@ from paceline.place.hardware.plan import (
     best_plan,
     layers_of,
 )
-from paceline.place.hardware.schedule import (
-    Workload,
-    greedy,
-    lower_bound,
-    optimal,
-    workload,
-)
+from paceline.place.hardware.schedule import Workload, optimal, workload
+from paceline.place.hardware.table import LayerTable
 from paceline.place.hardware.template import AREA_LIMIT_UM2, CLOCK_HZ, Template, templates
 
 
@@ -79,20 +75,21 @@ def search(
 ) -> Search:
     """The best design found; never worse than the `start` templates with their best plans."""
     fleet, settings, began = fleet or Fleet(), settings or Settings(), time.perf_counter()
-    found = [design(models, template, fleet, greedy) for template in start]
+    table = LayerTable(models, fleet)
+    found = [design(models, template, fleet, table.times(template)[1]) for template in start]
     best = max((made.score(fleet) for made in found), default=0.0)
     started = len(found)
     considered = idle = buckets = 0
     stopped, history = "every bucket was seen", []
     for area, bucket in _buckets(settings):
         before = best
-        for template in sorted(bucket, key=lambda t: -_promise(models, t, fleet)):
+        for ceiling, template, times in _promising(models, bucket, fleet, table):
             if time.perf_counter() - began > settings.seconds:
                 break
             considered += 1
-            if _ceiling(models, template, fleet) <= best:
+            if ceiling <= best:
                 continue
-            found.append(design(models, template, fleet, greedy, best))
+            found.append(design(models, template, fleet, times, best))
             best = max(best, found[-1].score(fleet))
         buckets += 1
         history.append((area, best))
@@ -113,25 +110,24 @@ def design(
     models: tuple[Model, ...],
     template: Template,
     fleet: Fleet,
-    makespan: Callable[[Workload], int],
+    times: LayerTimes,
     beat: float = 0.0,
 ) -> Design:
     """One template with the best plan of each model, micro-batches in the order of what each could
     reach at best; those that cannot score above `beat` (for one model) are not planned."""
-    bound, times = layer_times(template, lower_bound), layer_times(template, makespan)
     enough = fleet.global_batch / beat if beat and len(models) == 1 else inf
     plans = []
     for model in models:
-        best = NOTHING_FITS
+        best, limit = NOTHING_FITS, enough
         for least, batch in sorted(
-            (_least(model, batch, fleet, bound), batch) for batch in fleet.micro_batches
+            (least_seconds(model, batch, fleet, times), batch) for batch in fleet.micro_batches
         ):
-            if least >= min(best.seconds, enough):
+            if least >= limit:
                 break
-            if _least(model, batch, fleet, times) >= min(best.seconds, enough):
-                continue
             layers = layers_of(model, batch, fleet, template.hbm_gib * GIB, times)
-            best = min(best, best_plan(layers, batch), key=lambda plan: plan.seconds)
+            made = best_plan(replace(layers, beat_s=limit), batch)
+            best = min(best, made, key=lambda plan: plan.seconds)
+            limit = min(limit, best.seconds)
         plans.append(best)
     return Design(template, tuple(plans))
 
@@ -158,7 +154,10 @@ def _refined(
         return optimal(work, settings.effort)
 
     ranked = sorted(found[started:], key=lambda made: -made.score(fleet))[: settings.finalists]
-    made = [design(models, d.template, fleet, exact) for d in found[:started] + ranked]
+    made = [
+        design(models, d.template, fleet, layer_times(d.template, exact))
+        for d in found[:started] + ranked
+    ]
     return max(made + ranked, key=lambda d: d.score(fleet))
 
 
@@ -173,28 +172,25 @@ def _buckets(settings: Settings) -> Iterator[tuple[float, list[Template]]]:
         yield number * settings.bucket_um2, list(members)
 
 
-def _ceiling(models: tuple[Model, ...], template: Template, fleet: Fleet) -> float:
-    """No design with this template scores higher."""
-    times = layer_times(template, lower_bound)
-    least = [min(_least(model, b, fleet, times) for b in fleet.micro_batches) for model in models]
-    return _mean([fleet.global_batch / seconds for seconds in least])
+def _promising(
+    models: tuple[Model, ...], bucket: list[Template], fleet: Fleet, table: LayerTable
+) -> Iterator[tuple[float, Template, LayerTimes]]:
+    """The templates of a bucket with the score that none of their plans exceeds, and the times of
+    their layers; the highest score first."""
+    rows = []
+    for template in bucket:
+        times = table.times(template)[1]
+        rows.append((_ceiling(models, fleet, times), template, times))
+    yield from sorted(rows, key=lambda row: -row[0])
 
 
-def _promise(models: tuple[Model, ...], template: Template, fleet: Fleet) -> float:
-    """In which order templates of one bucket are met: the ceiling by greedy schedules, for the
-    smallest micro-batch."""
-    times, batch = layer_times(template, greedy), min(fleet.micro_batches)
-    return _mean([fleet.global_batch / _least(model, batch, fleet, times) for model in models])
-
-
-def _least(model: Model, batch: int, fleet: Fleet, times: LayerTimes) -> float:
-    """No plan is faster: all devices busy all the time, each layer at its cheapest width."""
-    rows = [
-        [width * sum(times(layer)) for layer in chain(model, batch, width)]
-        for width in model.widths(fleet.most_width)
+def _ceiling(models: tuple[Model, ...], fleet: Fleet, times: LayerTimes) -> float:
+    """No design with these times of layers scores higher."""
+    least = [
+        min(least_seconds(model, batch, fleet, times) for batch in fleet.micro_batches)
+        for model in models
     ]
-    work = float(sum(map(min, zip(*rows))))
-    return work / fleet.devices * ceil(fleet.global_batch / batch)
+    return _mean([fleet.global_batch / seconds for seconds in least])
 
 
 def _mean(rates: list[float]) -> float:
