@@ -1,16 +1,18 @@
 """Does a pipeline take the time and the memory that the planner says, and is 2BW as much faster?
 
-On 2 and 4 gloo workers over loopback: GPipe, 1F1B with flush and 2BW, with the same stages.
-Predicted from a profile taken before and apart: each stage alone, as many stages at once (how much
-they slow each other says how many cores they really share), and a message. Workers that are more
-than the cores share them in the replay. Rounds of profiling and running alternate. Times are of
-the undisturbed tenth, on both sides: on a shared machine other work only ever adds to them; the
-spread of the measured steps stands beside.
+On 2 and 4 gloo workers, over loopback and in the lab at two link rates: GPipe, 1F1B with flush and
+2BW, with the same stages. Predicted from a profile taken before and apart, on loopback: each stage
+alone, as many stages at once (how much they slow each other says how many cores they really
+share), and a message; in the lab the cluster's description takes the message's place
+(`pipeline_lab`). Workers that are more than the cores share them in the replay. Rounds of profiling
+and running alternate. Times are of the undisturbed tenth, on both sides: on a shared machine other
+work only ever adds to them; the spread of the measured steps stands beside.
 
     python benchmarks/accuracy/pipeline.py --json
     python benchmarks/accuracy/pipeline.py --loss ../shared/data/fashion-mnist --json
 
-`--loss` trains on Fashion-MNIST with 1F1B (synchronous) and 2BW: test accuracy, in points.
+Where no lab stands up its rows are left out and `lab` says why. `--loss` trains on Fashion-MNIST
+with 1F1B (synchronous) and 2BW: test accuracy, in points.
 """
 
 import json
@@ -26,7 +28,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
-from paceline.place.pipeline import LayerCost, Plan, Wires, memory_bytes, price_on_cores
+from benchmarks.accuracy import pipeline_lab
+from paceline.place.pipeline import LayerCost, Plan, Priced, Wires, memory_bytes, price_on_cores
 from paceline.runtime.stages import PipelineSchedule, Shape
 
 SCRIPT = Path(__file__).parent / "jobs" / "stages.py"
@@ -34,9 +37,12 @@ SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.FLUSH, PipelineSchedule.TW
 ROWS = 128
 """Samples a micro-batch: a stage's pass then takes some ms, far above what Python adds to it."""
 
+LOOPBACK = 0
+RATES_MBIT = (1000, 200)
+"""In the lab: one at which computing is the limit, and one at which the links are."""
+
 SETTINGS = {
     "OMP_NUM_THREADS": "1",
-    "GLOO_SOCKET_IFNAME": "lo",
     # Keep freed memory: else the system clears pages anew for every batch, and the
     # more of them the more micro-batches a schedule keeps.
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
@@ -54,6 +60,15 @@ class Case:
         return f"{self.stages} stages, {self.microbatches} micro-batches"
 
 
+@dataclass(frozen=True)
+class Effort:
+    """How often and how long everything is measured, and over which networks."""
+
+    rounds: int
+    batches: int
+    networks: tuple[int, ...]  # Mbit/s in the lab, or LOOPBACK
+
+
 CASES = (Case(2, 4), Case(4, 4))
 
 
@@ -67,13 +82,24 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     if options.loss is not None:
         found = losses(options.loss, 1 if options.quick else options.epochs)
         return measure.report("accuracy/pipeline-loss", found, options, "torch")
-    rounds, batches = (1, 16) if options.quick else (options.rounds, options.batches)
-    rows = [row for case in CASES for row in _rows(case, rounds, batches)]
-    return measure.report("accuracy/pipeline", summary(rows), options, "torch")
+    refused = pipeline_lab.why_not()
+    networks = (LOOPBACK,) if refused else (LOOPBACK, *RATES_MBIT)
+    rounds, batches = (1, 12) if options.quick else (options.rounds, options.batches)
+    rows = [row for case in CASES for row in _rows(case, Effort(rounds, batches, networks))]
+    names = dict.fromkeys(row["network"] for row in rows)
+    found = {
+        **summary(rows),
+        "lab": f"left out: {refused}" if refused else "measured",
+        "by_network": {
+            name: summary([row for row in rows if row["network"] == name]) for name in names
+        },
+        "rows": rows,
+    }
+    return measure.report("accuracy/pipeline", found, options, "torch")
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The worst error of each kind, and where 2BW was not as fast as promised."""
+    """The worst error of each kind, and whether 2BW was faster wherever that was promised."""
     beside = [row["versus_gpipe"] for row in rows if "versus_gpipe" in row]
     return {
         "time_error": max(row["time_error"] for row in rows),
@@ -82,7 +108,6 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "faster_wherever_predicted": all(
             row["measured"] > 1 for row in beside if row["predicted"] > 1
         ),
-        "rows": rows,
     }
 
 
@@ -98,46 +123,73 @@ def losses(folder: Path, epochs: int) -> dict[str, Any]:
     }
 
 
-def _rows(case: Case, rounds: int, batches: int) -> list[dict[str, Any]]:
-    profiles, steps = [], {s.value: [] for s in SCHEDULES}
-    for _ in range(rounds):
+def _rows(case: Case, effort: Effort) -> list[dict[str, Any]]:
+    profiles = []
+    found: dict[int, list[_Found]] = {network: [] for network in effort.networks}
+    for _ in range(effort.rounds):
         profiles.append(_job("profile", case.stages, ROWS))
-        found = _job("run", case.stages, case.microbatches, ROWS, batches)
-        for name, times in found.items():
-            steps[name] += times
-    held = _job("memory", case.stages, case.microbatches, ROWS)
-    rows = [_row(case, s, profiles, steps[s.value], held[s.value]) for s in SCHEDULES]
-    rows[-1]["versus_gpipe"] = _versus(rows[-1], rows[0])
+        for network, rounds in found.items():
+            rounds.append(_measured(case, network, effort.batches))
+    rows = []
+    for network, rounds in found.items():
+        rows += [_row(case, network, s, profiles, rounds) for s in SCHEDULES]
+        rows[-1]["versus_gpipe"] = _versus(rows[-1], rows[-3])
     return rows
+
+
+_Found = tuple[dict[str, list[float]], dict[str, list[int]]]
+"""ns of the steps and bytes held by each stage, by schedule."""
+
+
+def _measured(case: Case, network: int, batches: int) -> _Found:
+    shape = (case.microbatches, ROWS)
+    if network != LOOPBACK:
+        return pipeline_lab.measure(case.stages, network, (*shape, batches), SETTINGS)
+    steps = _job("run", case.stages, *shape, batches)
+    return steps, _job("memory", case.stages, *shape)
 
 
 def _row(
     case: Case,
+    network: int,
     schedule: PipelineSchedule,
     profiles: Sequence[dict[str, Any]],
-    steps: list[float],
-    held: list[int],
+    rounds: Sequence[_Found],
 ) -> dict[str, Any]:
     plan = Plan(schedule, Shape(case.stages, case.microbatches), ROWS)
     two = schedule is PipelineSchedule.TWO_BUFFERED
     stages = _stages([p["stages"]["2" if two else "1"] for p in profiles])
-    cores = max(p["cores"] for p in profiles)
-    priced = price_on_cores(plan, stages, _wires(profiles), cores, batches=6)
+    priced = _priced(network, plan, stages, profiles)
+    steps = [ns for times, _ in rounds for ns in times[schedule.value]]
+    held = rounds[-1][1][schedule.value]
     predicted = _memory(plan, stages)
     measured_ns = measure.spread(steps)["p10"]
     return {
+        "network": f"lab, {network} Mbit/s" if network != LOOPBACK else "loopback",
         "case": case.name,
         "schedule": schedule.value,
         "step_ms": {k: v / 1e6 if k != "n" else v for k, v in measure.spread(steps).items()},
         "predicted_ms": priced.replayed_step_ns / 1e6,
         "formula_ms": priced.formula_step_ns / 1e6,
-        "cores": cores,
+        "cores": _cores(profiles),
         "message": [p["message"] for p in profiles],
         "time_error": abs(priced.replayed_step_ns / measured_ns - 1),
         "held_bytes": held,
         "predicted_bytes": predicted,
         "memory_error": max(abs(p / m - 1) for p, m in zip(predicted, held)),
     }
+
+
+def _priced(
+    network: int, plan: Plan, stages: Sequence[LayerCost], profiles: Sequence[dict[str, Any]]
+) -> Priced:
+    if network != LOOPBACK:
+        return pipeline_lab.predict(plan, stages, network, _cores(profiles))
+    return price_on_cores(plan, stages, _wires(profiles), _cores(profiles), batches=6)
+
+
+def _cores(profiles: Sequence[dict[str, Any]]) -> float:
+    return max(p["cores"] for p in profiles)
 
 
 def _versus(two: dict[str, Any], gpipe: dict[str, Any]) -> dict[str, float]:
@@ -180,7 +232,7 @@ def _memory(plan: Plan, stages: Sequence[LayerCost]) -> list[int]:
 
 
 def _job(*what: Any) -> Any:
-    environment = {**os.environ, **SETTINGS}
+    environment = {**os.environ, **SETTINGS, "GLOO_SOCKET_IFNAME": "lo"}
     command = [sys.executable, str(SCRIPT), *map(str, what)]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
     if ended.returncode:

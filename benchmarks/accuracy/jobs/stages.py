@@ -3,6 +3,7 @@
 stages.py profile STAGES MICROBATCH     each stage alone, all at once, and a message
 stages.py run STAGES MICROBATCHES MICROBATCH BATCHES      time of a step, by schedule
 stages.py memory STAGES MICROBATCHES MICROBATCH           bytes held, by schedule
+stages.py seat STAGES MICROBATCHES MICROBATCH BATCHES     both, as one rank of a job that stands
 stages.py train FOLDER EPOCHS SEED      Fashion-MNIST on two stages: test accuracy, by schedule
 """
 
@@ -96,6 +97,17 @@ def memory(stages: int, microbatches: int, rows: int) -> dict[str, list[int]]:
 
     found = in_ranks(stages, rank)
     return {s.value: [by_rank[s.value] for by_rank in found] for s in SCHEDULES}
+
+
+def seat(stages: int, microbatches: int, rows: int, batches: int) -> dict[str, Any]:
+    """What `run` and `memory` tell, of this rank of a job whose launcher said where all meet."""
+    dist.init_process_group("gloo")
+    mine = Seat(dist.get_rank(), stages)
+    steps = {s.value: _updates(_worker(s, mine, microbatches, rows), batches) for s in SCHEDULES}
+    held = {s.value: _held(s, mine, microbatches, rows) for s in SCHEDULES}
+    dist.barrier()
+    dist.destroy_process_group()
+    return {"steps": steps, "held": held}
 
 
 def train(folder: Path, epochs: int, seed: int) -> dict[str, float]:
@@ -381,6 +393,14 @@ def _idx(path: Path, header: int) -> Any:
     return np.frombuffer(raw, np.uint8, offset=header).copy()
 
 
+_ANSWERS: dict[str, Callable[..., Any]] = {
+    "profile": profile,
+    "run": run,
+    "memory": memory,
+    "seat": seat,
+}
+
+
 def main(arguments: list[str]) -> None:
     torch.set_num_threads(1)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -388,8 +408,8 @@ def main(arguments: list[str]) -> None:
     if what == "train":
         found: Any = train(Path(rest[0]), int(rest[1]), int(rest[2]))
     else:
-        found = {"profile": profile, "run": run, "memory": memory}[what](*map(int, rest))
-    print(json.dumps(found))
+        found = _ANSWERS[what](*map(int, rest))
+    print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def routes(layout: Layout, node: int) -> list[str]:
 def shaping(layout: Layout, node: int) -> list[str]:
     lines = []
     for port, (_, end, _) in enumerate(layout.ports[node]):
-        burst = max(2 * FRAME_BYTES * layout.stack.gso_max_segs, int(end.bits_per_s / 8 * BURST_S))
+        burst = burst_bytes(end.bits_per_s, layout.stack.gso_max_segs)
         rate = f"rate {end.bits_per_s}bit ceil {end.bits_per_s}bit"
         lines += [
             f"qdisc add dev eth{port} root handle 1: htb default 1",
@@ -109,6 +109,11 @@ def shaping(layout: Layout, node: int) -> list[str]:
             f"qdisc add dev eth{port} parent 1:1 handle 10: bfifo limit {end.queue_bytes}",
         ]
     return lines
+
+
+def burst_bytes(bits_per_s: float, gso_max_segs: int) -> int:
+    """What a link passes at once after a rest, frames counted whole."""
+    return max(2 * FRAME_BYTES * gso_max_segs, int(bits_per_s / 8 * BURST_S))
 
 
 def losses(layout: Layout, node: int) -> str:

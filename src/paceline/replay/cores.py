@@ -25,7 +25,7 @@ from paceline.replay.timeline import Timeline
 NOTHING_NS = 1e-6
 """Work that rounding alone has left."""
 
-_WORKS = (OpKind.COMPUTE, OpKind.HOST, OpKind.COPY, OpKind.DATA)
+WORKS = (OpKind.COMPUTE, OpKind.HOST, OpKind.COPY, OpKind.DATA)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _wants(graph: Graph, dur_ns: Int64, cpu_ns: Int64 | None) -> NDArray[np.floa
     """Share of a core that each op wants while it runs."""
     ops = graph.ops
     on_thread = graph.lanes.kind[ops.lane] == LaneKind.THREAD
-    wants = np.where(on_thread & np.isin(ops.kind, _WORKS), 1.0, 0.0)
+    wants = np.where(on_thread & np.isin(ops.kind, WORKS), 1.0, 0.0)
     if cpu_ns is not None:
         talks = ops.kind == OpKind.COLLECTIVE
         wants[talks] = cpu_ns[talks] / np.maximum(dur_ns[talks], 1)
@@ -89,7 +89,7 @@ def _wants(graph: Graph, dur_ns: Int64, cpu_ns: Int64 | None) -> NDArray[np.floa
 
 
 @dataclass
-class _Running:
+class Running:
     """An op at work: ns of work left at `since`, and how much of it passes in a ns from then on."""
 
     left: float
@@ -98,6 +98,11 @@ class _Running:
 
     def end(self) -> int:
         return self.since + (math.ceil(self.left / self.rate) if self.left > NOTHING_NS else 0)
+
+    def change(self, now_ns: int, rate: float) -> None:
+        """From now on at another rate."""
+        self.left -= (now_ns - self.since) * self.rate
+        self.since, self.rate = now_ns, rate
 
 
 class SharedCores:
@@ -111,17 +116,17 @@ class SharedCores:
         self._machine = [cores.machine[rank] for rank in graph.ops.rank.tolist()]
         self._instance = graph.ops.instance.tolist()
         self._cores = cores.count
-        self._running: dict[int, _Running] = {}
+        self._running: dict[int, Running] = {}
 
     def begin(self, op: int, now_ns: int) -> None:
-        self._running[op] = _Running(float(self._dur[op]), now_ns)
+        self._running[op] = Running(float(self._dur[op]), now_ns)
 
     def settle(self, now_ns: int) -> None:
         for machine, whole in enumerate(self._cores):
             mine = [op for op in self._running if self._machine[op] == machine]
             wants = [self._wants[op] for op in mine]
             for op, want, got in zip(mine, wants, fair_shares(wants, whole)):
-                self._change(op, now_ns, got / want if want else 1.0)
+                self._running[op].change(now_ns, got / want if want else 1.0)
         slowest: dict[int, float] = {}
         for op, job in self._running.items():
             if (joined := self._instance[op]) != NONE:
@@ -137,8 +142,3 @@ class SharedCores:
         for op in ended:
             del self._running[op]
         return ended
-
-    def _change(self, op: int, now_ns: int, rate: float) -> None:
-        job = self._running[op]
-        job.left -= (now_ns - job.since) * job.rate
-        job.since, job.rate = now_ns, rate

@@ -6,14 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paceline.cluster import Cluster, Device, Host, Link
 from paceline.graph import check
 from paceline.place.pipeline import (
+    LabMachine,
     LayerCost,
     Plan,
     Wires,
     draw,
     memory_bytes,
     price,
+    price_in_lab,
     price_on_cores,
     step_ns,
 )
@@ -114,3 +117,40 @@ def test_a_copy_delays_and_where_cores_are_short_takes_their_time() -> None:
     }
     assert steps[8] == 4 * (2 * 3000 + 4 * 100) / 2 + 4
     assert steps[1] == pytest.approx(2 * (4 * 3000 + 4) + 4 * 4 * 100, rel=0.01)
+
+
+def star(stages: int, bytes_per_s: float) -> Cluster:
+    hosts = tuple(Host(f"h{i}", Device("core")) for i in range(stages))
+    return Cluster(hosts, Link.both_ways(bytes_per_s))
+
+
+ON_TWO_CORES = LabMachine(cores=2.0, cpu_ns_per_byte=1e-6, message_ns=0)
+
+
+@pytest.mark.parametrize("schedule", [S.GPIPE, S.FLUSH, S.TWO_BUFFERED])
+def test_over_links_without_end_the_lab_is_a_machine_with_shared_cores(schedule: S) -> None:
+    stages = equal_stages(4, 1000, 2000)
+    in_lab, alone = (
+        price_in_lab(plan(schedule, 4, 8), stages, star(4, 1e15), ON_TWO_CORES),
+        price_on_cores(plan(schedule, 4, 8), stages, FREE, cores=2),
+    )
+    assert in_lab.replayed_step_ns == pytest.approx(alone.replayed_step_ns, rel=0.01)
+    assert in_lab.replayed_memory_bytes == alone.replayed_memory_bytes
+
+
+def test_two_messages_in_flight_serve_two_micro_batches_a_round_trip() -> None:
+    """10 MB at a byte a ns take 10 ms; the round trip of two of them is 20 ms and 30 + 30 us."""
+    big = [replace(s, input_bytes=10**7) for s in equal_stages(2, 10_000, 20_000)]
+    found = price_in_lab(plan(S.TWO_BUFFERED, 2, 4), big, star(2, 1e9), ON_TWO_CORES, 6)
+    assert found.replayed_step_ns == pytest.approx(4 * (20_060_000 / 2), rel=0.06)
+
+
+@pytest.mark.parametrize("schedule", [S.GPIPE, S.FLUSH, S.TWO_BUFFERED])
+def test_a_slower_link_of_the_lab_never_shortens_the_step(schedule: S) -> None:
+    big = [replace(s, input_bytes=10**5) for s in equal_stages(4, 50_000, 90_000)]
+    machine = LabMachine(2.0, 4.0, 60_000)
+    steps = [
+        price_in_lab(plan(schedule, 4, 4), big, star(4, rate), machine).replayed_step_ns
+        for rate in (1e9, 1e8, 2e7)
+    ]
+    assert steps == sorted(steps)

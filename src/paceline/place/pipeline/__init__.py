@@ -14,7 +14,14 @@ from paceline.place.pipeline.hierarchical import (
     plan_hierarchical,
 )
 from paceline.place.pipeline.planner import Fleet, Search, plan_pipeline
-from paceline.place.pipeline.price import Priced, price, price_on_cores, steady_step_ns
+from paceline.place.pipeline.price import (
+    LabMachine,
+    Priced,
+    price,
+    price_in_lab,
+    price_on_cores,
+    steady_step_ns,
+)
 from paceline.place.pipeline.profile import (
     LayerCost,
     Profile,
@@ -27,6 +34,7 @@ from paceline.place.pipeline.profile import (
 __all__ = [
     "Fleet",
     "HierarchicalPlan",
+    "LabMachine",
     "LayerCost",
     "Level",
     "Plan",
@@ -41,6 +49,7 @@ __all__ = [
     "plan_hierarchical",
     "plan_pipeline",
     "price",
+    "price_in_lab",
     "price_on_cores",
     "profile_from_data",
     "profile_of",

@@ -4,6 +4,7 @@ The order of each stage's work is that of `runtime.stages`, so what is replayed 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from paceline.graph import (
     Collective,
@@ -52,6 +53,15 @@ def draw(
     return drawing.b.build()
 
 
+@dataclass(frozen=True)
+class _Made:
+    """A task's op, and the ops at which it takes its message and gives its own."""
+
+    op: int
+    take: int
+    give: int
+
+
 class _Drawing:
     """The graph under construction."""
 
@@ -62,10 +72,12 @@ class _Drawing:
         self._plan, self._costs, self._wires = plan, stages, wires
         self._lanes = [self.b.lane(s, "compute", kind=lane) for s in range(len(stages))]
         self._links: dict[tuple[int, int, LaneKind], int] = {}
-        self._made: dict[tuple[int, Work, int], int] = {}  # by virtual stage and micro-batch
+        self._made: dict[tuple[int, Work, int], _Made] = {}  # by virtual stage and micro-batch
+        self._last: dict[tuple[int, int], tuple[int, int]] = {}  # by ends: sent, and where taken
         self._begun: set[int] = set()
 
     def task(self, stage: int, task: Task) -> None:
+        take = self._gate("take", stage)
         op = self.b.op(
             f"{task.work.name.lower()} {task.microbatch}",
             self._lanes[stage],
@@ -75,17 +87,24 @@ class _Drawing:
             step=task.microbatch // self._plan.shape.microbatches,
         )
         if task.work is not Work.UPDATE:
-            virtual = task.chunk * self._plan.shape.stages + stage
-            self._made[virtual, task.work, task.microbatch] = op
+            virtual, give = task.chunk * self._plan.shape.stages + stage, self._gate("give", stage)
+            made = _Made(op, op if take is None else take, op if give is None else give)
+            self._made[virtual, task.work, task.microbatch] = made
         self._hold(op, self._costs[stage], task.work, stage)
+
+    def _gate(self, name: str, stage: int) -> int | None:
+        """Where a stage waits for its neighbours, before a task or after it."""
+        if not self._wires.asked:
+            return None
+        return self.b.op(name, self._lanes[stage], 0, kind=OpKind.WAIT)
 
     def messages(self, stage: int, task: Task) -> None:
         """What a task passes on; links carry messages in the order in which they are made."""
         shape = self._plan.shape
         virtual = task.chunk * shape.stages + stage
         if task.work is Work.FORWARD:
-            mine = self._made[virtual, Work.FORWARD, task.microbatch]
-            self.b.link(mine, self._made[virtual, Work.BACKWARD, task.microbatch])
+            mine = self._made[virtual, Work.FORWARD, task.microbatch].op
+            self.b.link(mine, self._made[virtual, Work.BACKWARD, task.microbatch].op)
             if virtual + 1 < shape.stages * shape.chunks:
                 self._message(virtual, virtual + 1, Work.FORWARD, task.microbatch)
         elif task.work is Work.BACKWARD and virtual:
@@ -126,13 +145,23 @@ class _Drawing:
         made, waits = self._made[source, work, microbatch], self._made[target, work, microbatch]
         one, other = source % count, target % count
         if one == other:
-            self.b.link(made, waits)
+            self.b.link(made.op, waits.op)
             return
         instance = self.b.instance()
         send = self._end(OpKind.SEND, self._lane(one, other, LaneKind.LINK_OUT), size, instance)
         receive = self._end(OpKind.RECV, self._lane(other, one, LaneKind.LINK_IN), size, instance)
-        self.b.link(self._copied(made, one), send)
-        self.b.link(self._copied(receive, other), waits, DepKind.MESSAGE)
+        self.b.link(self._copied(made.give, one), send)
+        self.b.link(self._copied(receive, other), waits.take, DepKind.MESSAGE)
+        if self._wires.asked:
+            self._in_turn((one, other), made.give, receive)
+            self._last[one, other] = (send, waits.take)
+
+    def _in_turn(self, ends: tuple[int, int], give: int, receive: int) -> None:
+        """The message before must have gone, and have been taken, before the next one moves."""
+        if ends in self._last:
+            sent, taken = self._last[ends]
+            self.b.link(sent, give, DepKind.WAIT)
+            self.b.link(taken, receive, DepKind.WAIT)
 
     def _end(self, kind: OpKind, lane: int, size_bytes: int, instance: int) -> int:
         return self.b.op(

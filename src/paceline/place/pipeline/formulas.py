@@ -36,13 +36,16 @@ class Wires:
     """Bytes a second between stages and between replicas, and what a message costs beside.
 
     `copy_ns` is processor time that a message takes at either end, where the transport has to copy
-    (gloo over sockets); it competes with computation for cores.
+    (gloo over sockets); it competes with computation for cores. `asked`: a message moves once its
+    receiver has asked for it, which it does one ahead, and a stage that sends waits until its last
+    message to that neighbour has gone (`runtime.stages.torch_links`).
     """
 
     stage_bytes_per_s: float
     replica_bytes_per_s: float
     latency_ns: int = 0
     copy_ns: int = 0
+    asked: bool = False
 
     def message_ns(self, size_bytes: int) -> int:
         return self.latency_ns + round(1e9 * size_bytes / self.stage_bytes_per_s)

@@ -1,16 +1,24 @@
-"""A plan's price twice: by the published formula, and by replaying its graph."""
+"""A plan's price twice: by the published formula, and by replaying its graph.
+
+Replayed alone (`price`), on the cores of one machine (`price_on_cores`), or where those workers
+talk over a cluster's shaped links, as they do in the lab (`price_in_lab`).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from paceline.cluster import Cluster
+from paceline.cluster.network import Network
 from paceline.graph import LaneKind, Phase
+from paceline.lab.commands import burst_bytes
 from paceline.place.pipeline.draw import draw
 from paceline.place.pipeline.formulas import Plan, Wires, memory_bytes, step_ns
 from paceline.place.pipeline.profile import LayerCost
 from paceline.replay import Timeline, replay
 from paceline.replay.cores import Cores, replay_on_cores
+from paceline.replay.shaped import SharedHost, replay_shaped
 
 BATCHES = 4
 """Replayed: 2BW never flushes, so its step is the time between updates once the pipe is full."""
@@ -49,6 +57,33 @@ def price_on_cores(
     graph = draw(plan, stages, wires, batches, lane=LaneKind.THREAD)
     timeline = replay_on_cores(graph, Cores.one_machine(len(stages), cores))
     return _priced(plan, stages, wires, timeline)
+
+
+@dataclass(frozen=True)
+class LabMachine:
+    """The machine that a lab stands on: its cores, and what TCP between its namespaces costs."""
+
+    cores: float
+    cpu_ns_per_byte: float
+    message_ns: int
+
+
+def price_in_lab(
+    plan: Plan,
+    stages: Sequence[LayerCost],
+    cluster: Cluster,
+    machine: LabMachine,
+    batches: int = BATCHES,
+) -> Priced:
+    """The same where every stage is a worker of the lab that this cluster describes."""
+    network, segments = Network(cluster), cluster.transport.gso_max_segs
+    share = cluster.transport.efficiency
+    bursts = [share * burst_bytes(8 * x.bytes_per_s / share, segments) for x in network.links]
+    host = SharedHost(machine.cores, machine.cpu_ns_per_byte, tuple(bursts), machine.message_ns)
+    rate = min(link.bytes_per_s for link in network.links)
+    wires = Wires(rate, rate, machine.message_ns, asked=True)
+    graph = draw(plan, stages, wires, batches, lane=LaneKind.THREAD)
+    return _priced(plan, stages, wires, replay_shaped(graph, cluster, host))
 
 
 def steady_step_ns(timeline: Timeline) -> int:

@@ -1,0 +1,67 @@
+"""The stages of benchmarks/accuracy/pipeline.py as workers of the lab, over links of a given rate.
+
+Predicted from the profile that the stages were given, and from the cluster's YAML, which stands the
+lab up too. Of the machine it takes two facts that are no measurements of a pipeline: the processor
+time of a byte over TCP (`paceline.lab.calibrate`, kept with the recordings of retarget.py) and a
+message's fixed delay (`paceline.verify.prediction.LAB_LIBRARY`).
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accuracy import cells, recordings
+from paceline.cluster import Cluster, dump, parse
+from paceline.errors import PacelineError
+from paceline.lab import Lab
+from paceline.place.pipeline import LabMachine, LayerCost, Plan, Priced, price_in_lab
+from paceline.verify import tcp_share
+from paceline.verify.prediction import LAB_LIBRARY
+
+SCRIPT = Path(__file__).parent / "jobs" / "stages.py"
+
+
+def why_not() -> str:
+    """Why no lab stands up here, in words; empty where one does."""
+    try:
+        with Lab(described(2, 1000)):
+            return ""
+    except PacelineError as refused:
+        return str(refused)
+
+
+def described(stages: int, mbit: int) -> Cluster:
+    """What the YAML says: one host a stage around a switch, the same rate both ways."""
+    return parse(dump(cells.cluster(stages, mbit)))
+
+
+def measure(
+    stages: int, mbit: int, job: Sequence[int], settings: dict[str, str]
+) -> tuple[dict[str, list[float]], dict[str, list[int]]]:
+    """ns of the steps, and the bytes that each stage holds, by schedule."""
+    command = [sys.executable, str(SCRIPT), "seat", *map(str, (stages, *job))]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Lab(described(stages, mbit)) as lab,
+    ):
+        done = lab.run(command, timeout_s=150, environment=settings, logs=Path(folder))
+        said = [_answer(done.text(worker)) for worker in range(stages)]
+    held = {name: [one["held"][name] for one in said] for name in said[0]["held"]}
+    return said[0]["steps"], held
+
+
+def predict(plan: Plan, stages: Sequence[LayerCost], mbit: int, cores: float) -> Priced:
+    cluster = described(len(stages), mbit)
+    share = tcp_share(cluster.transport.gso_max_segs)
+    cluster = replace(cluster, transport=replace(cluster.transport, efficiency=share))
+    machine = LabMachine(cores, recordings.machine().cpu_ns_per_byte, round(LAB_LIBRARY.message_ns))
+    return price_in_lab(plan, stages, cluster, machine, batches=6)
+
+
+def _answer(log: str) -> Any:
+    """The worker's last line that is an object; gloo may have written others."""
+    return json.loads([line for line in log.splitlines() if line.startswith("{")][-1])

@@ -1,0 +1,110 @@
+"""Messages over shaped links between workers that share cores: by hand."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.cluster import Cluster, Device, Host, Link
+from paceline.cluster.network import Network
+from paceline.errors import ReplayError
+from paceline.graph import Collective, Graph, GraphBuilder, LaneKind, OpKind
+from paceline.replay.shaped import SharedHost, max_min, replay_shaped
+
+RATE = 1e9
+"""Bytes a second: a byte a nanosecond."""
+
+
+def star(workers: int) -> Cluster:
+    hosts = tuple(Host(f"h{i}", Device("core")) for i in range(workers))
+    return Cluster(hosts, Link.both_ways(RATE))
+
+
+def messages(*ends: tuple[int, int], size: int = 1_000_000) -> Graph:
+    """All at once, each on lanes of its own."""
+    b = GraphBuilder()
+    for source, target in ends:
+        instance = b.instance()
+        for rank, kind, lane in (
+            (source, OpKind.SEND, LaneKind.LINK_OUT),
+            (target, OpKind.RECV, LaneKind.LINK_IN),
+        ):
+            b.op("message", b.lane(rank, "wire", kind=lane), 0, kind=kind, instance=instance,
+                 size_bytes=size, collective=Collective.POINT_TO_POINT)  # fmt: skip
+    return b.build()
+
+
+def host(
+    workers: int, *, burst: float = 0.0, cores: float = 2.0, cpu: float = 1e-3, message_ns: int = 0
+) -> SharedHost:
+    bursts = (burst,) * len(Network(star(workers)).links)
+    return SharedHost(cores, cpu, bursts, message_ns)
+
+
+def step_ns(graph: Graph, workers: int, on: SharedHost) -> int:
+    return replay_shaped(graph, star(workers), on).step_ns
+
+
+def test_a_message_takes_its_bytes_over_the_rate_after_its_delay() -> None:
+    assert step_ns(messages((0, 1)), 2, host(2)) == 1_000_000
+    assert step_ns(messages((0, 1)), 2, host(2, message_ns=70)) == 1_000_070
+
+
+def test_both_directions_of_a_link_are_apart() -> None:
+    assert step_ns(messages((0, 1), (1, 0)), 2, host(2)) == 1_000_000
+
+
+def test_messages_that_meet_on_a_link_share_it() -> None:
+    assert step_ns(messages((0, 2), (1, 2)), 3, host(3)) == 2_000_000
+
+
+def test_after_a_rest_a_link_is_ahead_of_its_rate_by_the_burst() -> None:
+    took = step_ns(messages((0, 1)), 2, host(2, burst=200_000.0))
+    assert took == pytest.approx(800_000, rel=0.003)
+
+
+def test_processor_time_of_a_message_bounds_it() -> None:
+    """Half a byte's 4 ns at either end: a core moves half a byte a ns, and one core a quarter."""
+    assert step_ns(messages((0, 1)), 2, host(2, cpu=4.0)) == 2_000_000
+    assert step_ns(messages((0, 1)), 2, host(2, cpu=4.0, cores=1.0)) == 4_000_000
+
+
+def test_messages_take_processor_time_from_work() -> None:
+    """On one core: a message wants 2 x 1/5 of it for its millisecond, and work gets the rest."""
+    b = GraphBuilder()
+    b.op("work", b.lane(0, "main"), 1_200_000)
+    instance = b.instance()
+    for rank, kind in ((0, OpKind.SEND), (1, OpKind.RECV)):
+        b.op("message", b.lane(rank, "wire", kind=LaneKind.LINK_OUT), 0, kind=kind,
+             instance=instance, size_bytes=1_000_000)  # fmt: skip
+    took = step_ns(b.build(), 2, host(2, cpu=0.4, cores=1.0))
+    assert took == pytest.approx(1_000_000 + 600_000, rel=1e-4)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.sets(st.integers(0, 3), min_size=1), min_size=1, max_size=5),
+    st.lists(st.floats(0.1, 9.0), min_size=4, max_size=4),
+    st.floats(0.1, 5.0),
+)
+def test_max_min_fills_links_and_no_flow_can_gain(
+    paths: list[set[int]], capacity: list[float], most: float
+) -> None:
+    rates = max_min([sorted(p) for p in paths], capacity, most)
+    used = [sum(r for r, p in zip(rates, paths) if link in p) for link in range(4)]
+    assert all(u <= c * (1 + 1e-9) for u, c in zip(used, capacity))
+    for rate, path in zip(rates, paths):
+        full = [link for link in path if used[link] >= capacity[link] * (1 - 1e-9)]
+        rivals = [max(r for r, p in zip(rates, paths) if link in p) for link in full]
+        assert rate >= most * (1 - 1e-9) or any(rate >= r * (1 - 1e-9) for r in rivals)
+
+
+def test_bursts_must_be_given_for_every_link() -> None:
+    with pytest.raises(ReplayError, match=r"1 bursts were given for \d+ links"):
+        replay_shaped(messages((0, 1)), star(2), SharedHost(2.0, 1.0, (0.0,)))
+
+
+@pytest.mark.parametrize("wrong", [(0.0, 1.0, 0), (1.0, 0.0, 0), (1.0, 1.0, -1)])
+def test_a_machine_of_nothing_is_refused(wrong: tuple[float, float, int]) -> None:
+    cores, cpu, message_ns = wrong
+    with pytest.raises(ReplayError):
+        SharedHost(cores, cpu, (), message_ns)
