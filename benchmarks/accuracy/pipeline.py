@@ -5,8 +5,9 @@ On 2 and 4 gloo workers, over loopback and in the lab at two link rates: GPipe, 
 alone, as many stages at once (how much they slow each other says how many cores they really
 share), and a message; in the lab the cluster's description takes the message's place
 (`pipeline_lab`). Workers that are more than the cores share them in the replay. Rounds of profiling
-and running alternate. Times are of the undisturbed tenth, on both sides: on a shared machine other
-work only ever adds to them; the spread of the measured steps stands beside.
+and running alternate. Times are of the undisturbed tenth of the undisturbed round, on both sides:
+on a shared machine other work only ever adds to them; the spread of all measured steps stands
+beside.
 
     python benchmarks/accuracy/pipeline.py --json
     python benchmarks/accuracy/pipeline.py --loss ../shared/data/fashion-mnist --json
@@ -76,6 +77,10 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batches", type=int, default=24)
+    parser.add_argument(
+        "--stages", type=int, choices=[case.stages for case in CASES],
+        help="this case alone; the others' rows are kept from the last result",
+    )  # fmt: skip
     parser.add_argument("--loss", type=Path, metavar="FOLDER", help="Fashion-MNIST")
     parser.add_argument("--epochs", type=int, default=6)
     options = parser.parse_args(arguments)
@@ -85,7 +90,11 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     refused = pipeline_lab.why_not()
     networks = (LOOPBACK,) if refused else (LOOPBACK, *RATES_MBIT)
     rounds, batches = (1, 12) if options.quick else (options.rounds, options.batches)
-    rows = [row for case in CASES for row in _rows(case, Effort(rounds, batches, networks))]
+    effort = Effort(rounds, batches, networks)
+    rows = [] if options.stages is None else _kept(options.stages)
+    for case in CASES:
+        if options.stages in (None, case.stages):
+            rows += _rows(case, effort)
     names = dict.fromkeys(row["network"] for row in rows)
     found = {
         **summary(rows),
@@ -109,6 +118,13 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
             row["measured"] > 1 for row in beside if row["predicted"] > 1
         ),
     }
+
+
+def _kept(stages: int) -> list[dict[str, Any]]:
+    """Rows of the newest result that were measured with other numbers of stages."""
+    results = sorted(measure.RESULTS.glob("*-accuracy-pipeline.json"))
+    rows = json.loads(results[-1].read_text())["rows"] if results else []
+    return [row for row in rows if not row["case"].startswith(f"{stages} ") and "network" in row]
 
 
 def losses(folder: Path, epochs: int) -> dict[str, Any]:
@@ -160,19 +176,20 @@ def _row(
     two = schedule is PipelineSchedule.TWO_BUFFERED
     stages = _stages([p["stages"]["2" if two else "1"] for p in profiles])
     priced = _priced(network, plan, stages, profiles)
-    steps = [ns for times, _ in rounds for ns in times[schedule.value]]
+    by_round = [times[schedule.value] for times, _ in rounds]
+    steps = [ns for times in by_round for ns in times]
     held = rounds[-1][1][schedule.value]
     predicted = _memory(plan, stages)
-    measured_ns = measure.spread(steps)["p10"]
+    measured_ns = min(measure.spread(times)["p10"] for times in by_round)
     return {
         "network": f"lab, {network} Mbit/s" if network != LOOPBACK else "loopback",
         "case": case.name,
         "schedule": schedule.value,
         "step_ms": {k: v / 1e6 if k != "n" else v for k, v in measure.spread(steps).items()},
+        "undisturbed_ms": measured_ns / 1e6,
         "predicted_ms": priced.replayed_step_ns / 1e6,
         "formula_ms": priced.formula_step_ns / 1e6,
-        "cores": _cores(profiles),
-        "message": [p["message"] for p in profiles],
+        "profiles": profiles,
         "time_error": abs(priced.replayed_step_ns / measured_ns - 1),
         "held_bytes": held,
         "predicted_bytes": predicted,
@@ -184,7 +201,8 @@ def _priced(
     network: int, plan: Plan, stages: Sequence[LayerCost], profiles: Sequence[dict[str, Any]]
 ) -> Priced:
     if network != LOOPBACK:
-        return pipeline_lab.predict(plan, stages, network, _cores(profiles))
+        rested = min(p["rested"] for p in profiles)
+        return pipeline_lab.predict(plan, stages, network, _cores(profiles), rested)
     return price_on_cores(plan, stages, _wires(profiles), _cores(profiles), batches=6)
 
 
@@ -194,7 +212,7 @@ def _cores(profiles: Sequence[dict[str, Any]]) -> float:
 
 def _versus(two: dict[str, Any], gpipe: dict[str, Any]) -> dict[str, float]:
     predicted = gpipe["predicted_ms"] / two["predicted_ms"]
-    measured = gpipe["step_ms"]["p10"] / two["step_ms"]["p10"]
+    measured = gpipe["undisturbed_ms"] / two["undisturbed_ms"]
     return {
         "predicted": predicted,
         "measured": measured,

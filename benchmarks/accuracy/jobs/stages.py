@@ -36,6 +36,7 @@ from paceline.runtime.stages.torch_worker import Data, Job, Part, Worker
 
 LAYERS, WIDTH, CLASSES = 8, 512, 10
 PASSES = 4
+REST_S = 0.01
 SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.FLUSH, PipelineSchedule.TWO_BUFFERED)
 loss = nn.functional.cross_entropy
 fork = multiprocessing.get_context("fork")
@@ -76,6 +77,7 @@ def profile(stages: int, rows: int) -> dict[str, Any]:
     return {
         "stages": alone,
         "cores": _cores(stages, rows),
+        "rested": in_process(lambda: _rested(rows)),
         "message": {**_message(rows * WIDTH * 4), "adds_ns": _added(stages, rows)},
     }
 
@@ -195,6 +197,24 @@ def _cores(workers: int, rows: int, turns: int = 16) -> float:
     works = [lambda mine=i == 0: work(mine) for i in range(workers)]
     alone, together = in_processes(works)[0]
     return workers * min(1.0, undisturbed(alone) / undisturbed(together))
+
+
+def _rested(rows: int, turns: int = 24) -> float:
+    """How much longer a pass lasts whose forward and backward each come after a rest, as in a stage
+    that waits for messages: the processor has gone to sleep, and its caches are others'."""
+    stage, given, leaves = _example(rows)
+    times: list[list[float]] = [[], []]
+    for turn in range(2 * turns):
+        rest = REST_S if turn % 2 else 0.0
+        time.sleep(rest)
+        start = time.perf_counter_ns()
+        made = stage.forward(0, given, leaves)
+        middle = time.perf_counter_ns()
+        time.sleep(rest)
+        again = time.perf_counter_ns()
+        stage.backward(0, torch.ones_like(made))
+        times[turn % 2].append(time.perf_counter_ns() - again + middle - start)
+    return max(1.0, undisturbed(times[1]) / undisturbed(times[0]))
 
 
 def _added(workers: int, rows: int, turns: int = 16) -> float:

@@ -2,7 +2,7 @@
 
 That is what the lab is. A shaped link is a token bucket: after a rest it passes `burst_bytes` at
 once, from then on its rate. Messages under way share links max-min fairly; each moves no faster
-than one core at either end can, and takes processor time by the byte, which competes with work.
+than one core at either end can, and takes processor time by the byte, before any work.
 """
 
 import math
@@ -24,6 +24,9 @@ from paceline.replay.timeline import Timeline
 
 FRAME_BYTES = 1514
 """A bucket that holds less than a frame is empty."""
+
+MOST_LOAD = 0.95
+"""Messages never take all of the cores: what they wait for has to run too."""
 
 NOTHING_BYTES = 1e-3
 """What rounding alone has left of a message."""
@@ -191,15 +194,18 @@ class _ShapedPace:
         ]
 
     def _share_cores(self, now_ns: int, moving: list[_Message]) -> None:
-        """Work wants a core each, either end of a message by its rate."""
-        half = self._host.cpu_ns_per_byte / 2
+        """Messages first, and evenly from every core: the kernel works where a packet or a timer
+        comes, whether another core is idle or not. Threads share what is left."""
+        cores = self._host.cores
+        load = self._host.cpu_ns_per_byte * sum(message.rate for message in moving)
+        if load > cores * MOST_LOAD:
+            for message in moving:
+                message.rate *= cores * MOST_LOAD / load
+        left = 1 - min(load / cores, MOST_LOAD)
         wants = [self._wants[op] for op in self._running]
-        ends = [message.rate * half for message in moving]
-        given = fair_shares([*wants, *ends, *ends], self._host.cores)
+        given = fair_shares(wants, cores)
         for job, want, got in zip(self._running.values(), wants, given):
-            job.change(now_ns, got / want if want else 1.0)
-        for message, want, got in zip(moving, ends, given[len(wants) :]):
-            message.rate *= got / want if want else 1.0
+            job.change(now_ns, left * got / want if want else 1.0)
 
 
 def _paths(graph: Graph, network: Network) -> dict[int, tuple[int, ...]]:

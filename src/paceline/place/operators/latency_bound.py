@@ -110,7 +110,7 @@ class _Walk:
         self._left: dict[tuple[int, int], float] = {}
         self._latest = [-1] * len(problem)  # the predecessor whose result is there last
         cpu = problem.cpu_time if problem.cpus else np.full(len(problem), np.inf)
-        self._cpu = cpu.tolist()
+        self._cpu: list[float] = cpu.tolist()
 
     def visit(self, v: int) -> float:
         """Least end of v, wherever it is."""

@@ -73,7 +73,7 @@ class _Drawing:
         self._lanes = [self.b.lane(s, "compute", kind=lane) for s in range(len(stages))]
         self._links: dict[tuple[int, int, LaneKind], int] = {}
         self._made: dict[tuple[int, Work, int], _Made] = {}  # by virtual stage and micro-batch
-        self._last: dict[tuple[int, int], tuple[int, int]] = {}  # by ends: sent, and where taken
+        self._last: dict[tuple[int, int], tuple[int | None, int]] = {}  # by ends: last two taken
         self._begun: set[int] = set()
 
     def task(self, stage: int, task: Task) -> None:
@@ -87,16 +87,29 @@ class _Drawing:
             step=task.microbatch // self._plan.shape.microbatches,
         )
         if task.work is not Work.UPDATE:
-            virtual, give = task.chunk * self._plan.shape.stages + stage, self._gate("give", stage)
+            virtual = task.chunk * self._plan.shape.stages + stage
+            give = self._gate("give", stage, self._send_ns(virtual, task.work))
             made = _Made(op, op if take is None else take, op if give is None else give)
             self._made[virtual, task.work, task.microbatch] = made
         self._hold(op, self._costs[stage], task.work, stage)
 
-    def _gate(self, name: str, stage: int) -> int | None:
-        """Where a stage waits for its neighbours, before a task or after it."""
+    def _gate(self, name: str, stage: int, send_ns: int = 0) -> int | None:
+        """Where a stage waits for its neighbours, before a task, or after it and sends."""
         if not self._wires.asked:
             return None
-        return self.b.op(name, self._lanes[stage], 0, kind=OpKind.WAIT)
+        wait = self.b.op(name, self._lanes[stage], 0, kind=OpKind.WAIT)
+        if send_ns:
+            self.b.op("send", self._lanes[stage], send_ns, kind=OpKind.HOST)
+        return wait
+
+    def _send_ns(self, virtual: int, work: Work) -> int:
+        """What the stage's own thread does for the message of a task."""
+        count = self._plan.shape.stages
+        border = virtual + 1 if work is Work.FORWARD else virtual
+        last = count * self._plan.shape.chunks
+        sends = 0 < border < last and work in (Work.FORWARD, Work.BACKWARD)
+        size = self._costs[border % count].input_bytes if sends else 0
+        return round(self._wires.send_ns_per_byte * size)
 
     def messages(self, stage: int, task: Task) -> None:
         """What a task passes on; links carry messages in the order in which they are made."""
@@ -153,15 +166,18 @@ class _Drawing:
         self.b.link(self._copied(made.give, one), send)
         self.b.link(self._copied(receive, other), waits.take, DepKind.MESSAGE)
         if self._wires.asked:
-            self._in_turn((one, other), made.give, receive)
-            self._last[one, other] = (send, waits.take)
+            self._in_turn((one, other), made.give, receive, waits.take)
 
-    def _in_turn(self, ends: tuple[int, int], give: int, receive: int) -> None:
-        """The message before must have gone, and have been taken, before the next one moves."""
-        if ends in self._last:
-            sent, taken = self._last[ends]
-            self.b.link(sent, give, DepKind.WAIT)
-            self.b.link(taken, receive, DepKind.WAIT)
+    def _in_turn(self, ends: tuple[int, int], give: int, receive: int, take: int) -> None:
+        """A message moves once the one before was taken. Its sender goes on at once, since the
+        system keeps a copy; but to give one it must be rid of the one before, which was asked for
+        when the one before that was taken."""
+        asked, before = self._last.get(ends, (None, None))
+        if asked is not None:
+            self.b.link(asked, give, DepKind.WAIT)
+        if before is not None:
+            self.b.link(before, receive, DepKind.WAIT)
+        self._last[ends] = (before, take)
 
     def _end(self, kind: OpKind, lane: int, size_bytes: int, instance: int) -> int:
         return self.b.op(

@@ -37,8 +37,9 @@ class Wires:
 
     `copy_ns` is processor time that a message takes at either end, where the transport has to copy
     (gloo over sockets); it competes with computation for cores. `asked`: a message moves once its
-    receiver has asked for it, which it does one ahead, and a stage that sends waits until its last
-    message to that neighbour has gone (`runtime.stages.torch_links`).
+    receiver has asked for it, which it does one ahead, and a stage gives one only when the one
+    before has gone (`runtime.stages.torch_links`); `send_ns_per_byte` is then what its own thread
+    spends on it.
     """
 
     stage_bytes_per_s: float
@@ -46,6 +47,7 @@ class Wires:
     latency_ns: int = 0
     copy_ns: int = 0
     asked: bool = False
+    send_ns_per_byte: float = 0.0
 
     def message_ns(self, size_bytes: int) -> int:
         return self.latency_ns + round(1e9 * size_bytes / self.stage_bytes_per_s)
