@@ -6,8 +6,8 @@ alone, as many stages at once (how much they slow each other says how many cores
 share), and a message; in the lab the cluster's description takes the message's place
 (`pipeline_lab`). Workers that are more than the cores share them in the replay. Rounds of profiling
 and running alternate. Times are of the undisturbed tenth of the undisturbed round, on both sides:
-on a shared machine other work only ever adds to them; the spread of all measured steps stands
-beside.
+on a shared machine other work only ever adds to them. A measured step is the mean of four in a row;
+the spread of all single steps stands beside.
 
     python benchmarks/accuracy/pipeline.py --json
     python benchmarks/accuracy/pipeline.py --loss ../shared/data/fashion-mnist --json
@@ -22,7 +22,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,15 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
 from benchmarks.accuracy import pipeline_lab
-from paceline.place.pipeline import LayerCost, Plan, Priced, Wires, memory_bytes, price_on_cores
+from paceline.place.pipeline import (
+    LabMachine,
+    LayerCost,
+    Plan,
+    Priced,
+    Wires,
+    memory_bytes,
+    price_on_cores,
+)
 from paceline.runtime.stages import PipelineSchedule, Shape
 
 SCRIPT = Path(__file__).parent / "jobs" / "stages.py"
@@ -68,6 +76,7 @@ class Effort:
     rounds: int
     batches: int
     networks: tuple[int, ...]  # Mbit/s in the lab, or LOOPBACK
+    machine: LabMachine | None  # that the lab stands on
 
 
 CASES = (Case(2, 4), Case(4, 4))
@@ -90,7 +99,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     refused = pipeline_lab.why_not()
     networks = (LOOPBACK,) if refused else (LOOPBACK, *RATES_MBIT)
     rounds, batches = (1, 12) if options.quick else (options.rounds, options.batches)
-    effort = Effort(rounds, batches, networks)
+    machine = None if refused else pipeline_lab.machine(1 if options.quick else 2)
+    effort = Effort(rounds, batches, networks, machine)
     rows = [] if options.stages is None else _kept(options.stages)
     for case in CASES:
         if options.stages in (None, case.stages):
@@ -99,6 +109,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     found = {
         **summary(rows),
         "lab": f"left out: {refused}" if refused else "measured",
+        "lab_machine": asdict(machine) if machine else None,
         "by_network": {
             name: summary([row for row in rows if row["network"] == name]) for name in names
         },
@@ -148,7 +159,7 @@ def _rows(case: Case, effort: Effort) -> list[dict[str, Any]]:
             rounds.append(_measured(case, network, effort.batches))
     rows = []
     for network, rounds in found.items():
-        rows += [_row(case, network, s, profiles, rounds) for s in SCHEDULES]
+        rows += [_row(case, network, s, profiles, rounds, effort.machine) for s in SCHEDULES]
         rows[-1]["versus_gpipe"] = _versus(rows[-1], rows[-3])
     return rows
 
@@ -171,16 +182,17 @@ def _row(
     schedule: PipelineSchedule,
     profiles: Sequence[dict[str, Any]],
     rounds: Sequence[_Found],
+    machine: LabMachine | None,
 ) -> dict[str, Any]:
     plan = Plan(schedule, Shape(case.stages, case.microbatches), ROWS)
     two = schedule is PipelineSchedule.TWO_BUFFERED
     stages = _stages([p["stages"]["2" if two else "1"] for p in profiles])
-    priced = _priced(network, plan, stages, profiles)
+    priced = _priced(network, plan, stages, profiles, machine)
     by_round = [times[schedule.value] for times, _ in rounds]
     steps = [ns for times in by_round for ns in times]
     held = rounds[-1][1][schedule.value]
     predicted = _memory(plan, stages)
-    measured_ns = min(measure.spread(times)["p10"] for times in by_round)
+    measured_ns = min(measure.spread(_smoothed(times))["p10"] for times in by_round)
     return {
         "network": f"lab, {network} Mbit/s" if network != LOOPBACK else "loopback",
         "case": case.name,
@@ -190,6 +202,7 @@ def _row(
         "predicted_ms": priced.replayed_step_ns / 1e6,
         "formula_ms": priced.formula_step_ns / 1e6,
         "profiles": profiles,
+        "rounds_ms": [[round(ns / 1e6, 2) for ns in times] for times in by_round],
         "time_error": abs(priced.replayed_step_ns / measured_ns - 1),
         "held_bytes": held,
         "predicted_bytes": predicted,
@@ -198,16 +211,24 @@ def _row(
 
 
 def _priced(
-    network: int, plan: Plan, stages: Sequence[LayerCost], profiles: Sequence[dict[str, Any]]
+    network: int,
+    plan: Plan,
+    stages: Sequence[LayerCost],
+    profiles: Sequence[dict[str, Any]],
+    machine: LabMachine | None,
 ) -> Priced:
-    if network != LOOPBACK:
-        rested = min(p["rested"] for p in profiles)
-        return pipeline_lab.predict(plan, stages, network, _cores(profiles), rested)
-    return price_on_cores(plan, stages, _wires(profiles), _cores(profiles), batches=6)
+    cores = max(p["cores"] for p in profiles)
+    if machine is None or network == LOOPBACK:
+        return price_on_cores(plan, stages, _wires(profiles), cores, batches=6)
+    rested = statistics.median(p["rested"] for p in profiles)
+    late_ns = round(min(p["late_ns"] for p in profiles))
+    mine = replace(machine, cores=cores, rested=rested, late_ns=late_ns)
+    return pipeline_lab.predict(plan, stages, network, mine)
 
 
-def _cores(profiles: Sequence[dict[str, Any]]) -> float:
-    return max(p["cores"] for p in profiles)
+def _smoothed(steps: Sequence[float]) -> list[float]:
+    """Means of four steps in a row: without a flush a late update makes the next one early."""
+    return [statistics.mean(steps[i : i + 4]) for i in range(max(1, len(steps) - 3))]
 
 
 def _versus(two: dict[str, Any], gpipe: dict[str, Any]) -> dict[str, float]:

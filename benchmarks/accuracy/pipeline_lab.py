@@ -2,9 +2,8 @@
 
 Predicted from the profile that the stages were given, and from the cluster's YAML, which stands the
 lab up too. Of the machine it takes three facts that are no measurements of a pipeline: the
-processor time of a byte over TCP (`paceline.lab.calibrate`, kept with the recordings of
-retarget.py), how much of it the sender's thread spends, and a message's fixed delay
-(`paceline.verify.prediction.LAB_LIBRARY`).
+processor time of a byte over TCP (`paceline.lab.calibrate`, measured before), how much of it the
+sender's thread spends, and a message's fixed delay (`paceline.verify.prediction.LAB_LIBRARY`).
 """
 
 import json
@@ -15,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy import cells, recordings
+from benchmarks.accuracy import cells
 from paceline.cluster import Cluster, dump, parse
 from paceline.errors import PacelineError
-from paceline.lab import Lab
+from paceline.lab import Lab, calibrate
 from paceline.place.pipeline import LabMachine, LayerCost, Plan, Priced, price_in_lab
 from paceline.verify import tcp_share
 from paceline.verify.prediction import LAB_LIBRARY
@@ -58,15 +57,18 @@ def measure(
     return said[0]["steps"], held
 
 
-def predict(
-    plan: Plan, stages: Sequence[LayerCost], mbit: int, cores: float, rested: float
-) -> Priced:
-    """From the profile of the stages, of the cores they share and of what a rest costs them."""
+def machine(tries: int) -> LabMachine:
+    """This machine's part of the prediction; the rest of it is profiled with the stages."""
+    found = [calibrate(tcp_share(4), prefix=cells.FIRST) for _ in range(tries)]
+    cpu = min(one.cpu_ns_per_byte for one in found)
+    return LabMachine(1.0, cpu, round(LAB_LIBRARY.message_ns), SEND_NS_PER_BYTE)
+
+
+def predict(plan: Plan, stages: Sequence[LayerCost], mbit: int, machine: LabMachine) -> Priced:
+    """From the stages' costs, the cluster and the machine."""
     cluster = described(len(stages), mbit)
     share = tcp_share(cluster.transport.gso_max_segs)
     cluster = replace(cluster, transport=replace(cluster.transport, efficiency=share))
-    cpu = recordings.machine().cpu_ns_per_byte
-    machine = LabMachine(cores, cpu, round(LAB_LIBRARY.message_ns), SEND_NS_PER_BYTE, rested)
     return price_in_lab(plan, stages, cluster, machine, batches=6)
 
 

@@ -60,6 +60,7 @@ def compare(model: Model, settings: Settings) -> dict[str, Any]:
         "stages": [asdict(stage) for stage in plan.stages],
         "templates_considered": found.considered,
         "templates_planned": found.planned,
+        "templates_refined": found.refined,
         "buckets": found.buckets,
         "stopped": found.stopped,
         "search_seconds": found.seconds,

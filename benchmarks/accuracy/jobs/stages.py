@@ -78,6 +78,7 @@ def profile(stages: int, rows: int) -> dict[str, Any]:
         "stages": alone,
         "cores": _cores(stages, rows),
         "rested": in_process(lambda: _rested(rows)),
+        "late_ns": _late(rows),
         "message": {**_message(rows * WIDTH * 4), "adds_ns": _added(stages, rows)},
     }
 
@@ -215,6 +216,46 @@ def _rested(rows: int, turns: int = 24) -> float:
         stage.backward(0, torch.ones_like(made))
         times[turn % 2].append(time.perf_counter_ns() - again + middle - start)
     return max(1.0, undisturbed(times[1]) / undisturbed(times[0]))
+
+
+def _late(rows: int) -> float:
+    """How much later a small message comes, in the mean, while others keep all cores busy."""
+    cores = os.cpu_count() or 1
+    return max(0.0, _small_message(rows, cores) - _small_message(rows, 0))
+
+
+def _small_message(rows: int, busy: int, repeats: int = 100) -> float:
+    """Mean ns of a message one way between two processes that wait for it, beside busy ones."""
+    begun = fork.Barrier(busy + 1)
+    others = [fork.Process(target=_compute, args=(rows, begun), daemon=True) for _ in range(busy)]
+    for process in others:
+        process.start()
+    begun.wait()
+
+    def rank(seat: Seat) -> float:
+        message, other, times = torch.zeros(1), 1 - seat.rank, []
+        acts = (dist.send, dist.recv) if seat.rank == 0 else (dist.recv, dist.send)
+        for _ in range(repeats):
+            time.sleep(REST_S / 2 * (seat.rank == 0))
+            start = time.perf_counter_ns()
+            for act in acts:
+                act(message, other)
+            times.append((time.perf_counter_ns() - start) / 2)
+        return statistics.mean(times)
+
+    found: float = in_ranks(2, rank)[0]
+    for process in others:
+        process.terminate()
+        process.join()
+    return found
+
+
+def _compute(rows: int, begun: Any) -> None:
+    torch.set_num_threads(1)
+    stage, given, leaves = _example(rows)
+    begun.wait()
+    while True:
+        _passes(stage, given, leaves, 1)
 
 
 def _added(workers: int, rows: int, turns: int = 16) -> float:

@@ -40,9 +40,10 @@ class SharedHost:
     cpu_ns_per_byte: float  # of all cores, for a byte sent, forwarded and received
     burst_bytes: tuple[float, ...]  # of payload, by link of the cluster's `Network`
     message_ns: int = 0  # from asking for a message to its first byte
+    late_ns: int = 0  # more where all cores work: who wakes for it waits for its turn
 
     def __post_init__(self) -> None:
-        if self.cores <= 0 or self.cpu_ns_per_byte <= 0 or self.message_ns < 0:
+        if self.cores <= 0 or self.cpu_ns_per_byte <= 0 or min(self.message_ns, self.late_ns) < 0:
             raise ReplayError(
                 f"a shared machine has {self.cores} cores, {self.cpu_ns_per_byte} ns a byte and "
                 f"{self.message_ns} ns a message; cores and ns a byte must be above zero"
@@ -98,7 +99,7 @@ class _Message:
 
     path: tuple[int, ...]
     left: float
-    begins: int
+    begins: int = 0
     members: list[int] = field(default_factory=list)
     rate: float = 0.0  # bytes a ns
 
@@ -121,6 +122,7 @@ class _ShapedPace:
         self._most = 2 / host.cpu_ns_per_byte  # half the cost at either end, a core there
         self._running: dict[int, Running] = {}
         self._messages: dict[int, _Message] = {}
+        self._asked: list[_Message] = []  # at this instant
         self._since = 0
 
     def begin(self, op: int, now_ns: int) -> None:
@@ -129,14 +131,17 @@ class _ShapedPace:
             self._running[op] = Running(float(self._dur[op]), now_ns)
             return
         if instance not in self._messages:
-            begins = now_ns + self._host.message_ns
-            self._messages[instance] = _Message(
-                self._paths[instance], float(self._size[op]), begins
-            )
+            self._messages[instance] = _Message(self._paths[instance], float(self._size[op]))
+            self._asked.append(self._messages[instance])
         self._messages[instance].members.append(op)
 
     def settle(self, now_ns: int) -> None:
         self._advance(now_ns)
+        busy = sum(self._wants[op] for op in self._running) >= round(self._host.cores)
+        for message in self._asked:
+            late_ns = self._host.late_ns if busy else 0
+            message.begins = now_ns + self._host.message_ns + late_ns
+        self._asked.clear()
         moving = [m for m in self._messages.values() if m.begins <= now_ns]
         free = [
             rate if tokens < FRAME_BYTES else math.inf

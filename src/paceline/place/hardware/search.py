@@ -3,7 +3,8 @@
 Templates are met in buckets of about equal area, largest first; the search stops when none of the
 last few buckets improved (PHAZE's rule). A template is only planned where a bound says that it
 could win (`bounds.py`), and only as far as plans are faster than the best so far. Greedy schedules
-price the search; the finalists' layers are then scheduled by CP-SAT.
+price the search; then the layers of the finalists that a lower bound of every schedule does not
+rule out are scheduled by CP-SAT.
 """
 
 import time
@@ -37,8 +38,8 @@ class Settings:
     hbm_gib: int = 32
     bucket_um2: float = AREA_LIMIT_UM2 / 200
     patience: int = 5  # buckets without improvement
-    seconds: float = 80.0
-    finalists: int = 2
+    seconds: float = 120.0
+    finalists: int = 40
     effort: float = 0.05  # of CP-SAT, a layer and direction, in its deterministic seconds
 
 
@@ -61,6 +62,7 @@ class Search:
     best: Design
     considered: int
     planned: int
+    refined: int  # finalists whose layers CP-SAT scheduled
     buckets: int
     stopped: str
     seconds: float
@@ -100,10 +102,10 @@ def search(
         if time.perf_counter() - began > settings.seconds:
             stopped = f"the limit of {settings.seconds:g} s"
             break
-    final = _refined(models, fleet, settings, found, started)
+    final, refined = _refined(models, fleet, settings, _ranked(found, started, fleet, settings))
     seconds = time.perf_counter() - began
     planned = len(found) - started
-    return Search(final, considered, planned, buckets, stopped, seconds, tuple(history))
+    return Search(final, considered, planned, refined, buckets, stopped, seconds, tuple(history))
 
 
 def design(
@@ -112,18 +114,23 @@ def design(
     fleet: Fleet,
     times: LayerTimes,
     beat: float = 0.0,
+    low: LayerTimes | None = None,
 ) -> Design:
     """One template with the best plan of each model, micro-batches in the order of what each could
-    reach at best; those that cannot score above `beat` (for one model) are not planned."""
+    reach at best by the times `low` (or `times`); those that cannot score above `beat` (for one
+    model) are not planned."""
     enough = fleet.global_batch / beat if beat and len(models) == 1 else inf
     plans = []
     for model in models:
         best, limit = NOTHING_FITS, enough
         for least, batch in sorted(
-            (least_seconds(model, batch, fleet, times), batch) for batch in fleet.micro_batches
+            (least_seconds(model, batch, fleet, low or times), batch)
+            for batch in fleet.micro_batches
         ):
             if least >= limit:
                 break
+            if least_seconds(model, batch, fleet, times) >= limit:
+                continue
             layers = layers_of(model, batch, fleet, template.hbm_gib * GIB, times)
             made = best_plan(replace(layers, beat_s=limit), batch)
             best = min(best, made, key=lambda plan: plan.seconds)
@@ -145,20 +152,30 @@ def layer_times(template: Template, makespan: Callable[[Workload], int]) -> Laye
     return times
 
 
+def _ranked(found: list[Design], started: int, fleet: Fleet, settings: Settings) -> list[Design]:
+    """The finalists by score, then the start templates."""
+    ranked = sorted(found[started:], key=lambda made: -made.score(fleet))
+    return ranked[: settings.finalists] + found[:started]
+
+
 def _refined(
-    models: tuple[Model, ...], fleet: Fleet, settings: Settings, found: list[Design], started: int
-) -> Design:
-    """The best of the start templates and the finalists once CP-SAT has scheduled their layers."""
+    models: tuple[Model, ...], fleet: Fleet, settings: Settings, ranked: list[Design]
+) -> tuple[Design, int]:
+    """The best of these once CP-SAT has scheduled their layers, and for how many it had to."""
+    table, count = LayerTable(models, fleet), 0
+    best = max(ranked, key=lambda made: made.score(fleet))
 
     def exact(work: Workload) -> int:
         return optimal(work, settings.effort)
 
-    ranked = sorted(found[started:], key=lambda made: -made.score(fleet))[: settings.finalists]
-    made = [
-        design(models, d.template, fleet, layer_times(d.template, exact))
-        for d in found[:started] + ranked
-    ]
-    return max(made + ranked, key=lambda d: d.score(fleet))
+    for made in ranked:
+        low = table.times(made.template)[0]
+        if _ceiling(models, fleet, low) <= best.score(fleet):
+            continue
+        times, count = layer_times(made.template, exact), count + 1
+        better = design(models, made.template, fleet, times, best.score(fleet), low)
+        best = max(best, better, key=lambda one: one.score(fleet))
+    return best, count
 
 
 def _buckets(settings: Settings) -> Iterator[tuple[float, list[Template]]]:

@@ -68,7 +68,8 @@ class LabMachine:
     """The machine that a lab stands on: its cores, and what TCP between its namespaces costs.
 
     Of the processor time of a byte, `send_ns_per_byte` is spent by the sender's own thread. Work
-    that begins after a rest of `REST_NS` takes `rested` times as long.
+    that begins after a rest of `REST_NS` takes `rested` times as long. A message that is asked for
+    while all cores work comes `late_ns` later: who wakes for it waits for the scheduler.
     """
 
     cores: float
@@ -76,6 +77,7 @@ class LabMachine:
     message_ns: int
     send_ns_per_byte: float = 0.0
     rested: float = 1.0
+    late_ns: int = 0
 
 
 def price_in_lab(
@@ -90,7 +92,7 @@ def price_in_lab(
     share = cluster.transport.efficiency
     bursts = [share * burst_bytes(8 * x.bytes_per_s / share, segments) for x in network.links]
     beside = machine.cpu_ns_per_byte - machine.send_ns_per_byte
-    host = SharedHost(machine.cores, beside, tuple(bursts), machine.message_ns)
+    host = SharedHost(machine.cores, beside, tuple(bursts), machine.message_ns, machine.late_ns)
     rate = min(link.bytes_per_s for link in network.links)
     wires = Wires(
         rate,
