@@ -6,8 +6,8 @@ alone, as many stages at once (how much they slow each other says how many cores
 share), and a message; in the lab the cluster's description takes the message's place
 (`pipeline_lab`). Workers that are more than the cores share them in the replay. Rounds of profiling
 and running alternate. Times are of the undisturbed tenth of the undisturbed round, on both sides:
-on a shared machine other work only ever adds to them. A measured step is the mean of four in a row;
-the spread of all single steps stands beside.
+on a shared machine other work only ever adds to them, and as root all jobs go before it. A measured
+step is the mean of four in a row; the spread of all single steps stands beside.
 
     python benchmarks/accuracy/pipeline.py --json
     python benchmarks/accuracy/pipeline.py --loss ../shared/data/fashion-mnist --json
@@ -29,7 +29,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
-from benchmarks.accuracy import pipeline_lab
+from benchmarks.accuracy import cells, pipeline_lab
 from paceline.place.pipeline import (
     LabMachine,
     LayerCost,
@@ -272,7 +272,7 @@ def _memory(plan: Plan, stages: Sequence[LayerCost]) -> list[int]:
 
 def _job(*what: Any) -> Any:
     environment = {**os.environ, **SETTINGS, "GLOO_SOCKET_IFNAME": "lo"}
-    command = [sys.executable, str(SCRIPT), *map(str, what)]
+    command = [*cells.FIRST, sys.executable, str(SCRIPT), *map(str, what)]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
     if ended.returncode:
         raise SystemExit(f"{' '.join(map(str, what))} failed:\n{ended.stderr[-3000:]}")

@@ -46,7 +46,7 @@ def measure(
     stages: int, mbit: int, job: Sequence[int], settings: dict[str, str]
 ) -> tuple[dict[str, list[float]], dict[str, list[int]]]:
     """ns of the steps, and the bytes that each stage holds, by schedule."""
-    command = [sys.executable, str(SCRIPT), "seat", *map(str, (stages, *job))]
+    command = [*cells.FIRST, sys.executable, str(SCRIPT), "seat", *map(str, (stages, *job))]
     with (
         tempfile.TemporaryDirectory() as folder,
         Lab(described(stages, mbit)) as lab,

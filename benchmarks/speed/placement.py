@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from paceline.place.operators.synthetic import branching
 
 ROOT = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("PACELINE_SHARED", ROOT.parent / "shared")) / "data" / "placement"
+QUESTIONS = ("max load", "non-contiguous", "latency")
 BRANCHES, BLOCKS = (7, 7, 7, 7), 9
 
 
@@ -32,14 +34,36 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__ or "")
     parser.add_argument("--inputs", type=Path, default=SHARED, help="folder of problems")
     parser.add_argument("--seconds", type=float, help="limit of each integer program (60; quick 5)")
+    parser.add_argument(
+        "--question", choices=QUESTIONS, action="append",
+        help="these alone; the others' rows are kept from the last result",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
     seconds = options.seconds or (5.0 if options.quick else 60.0)
-    rows = list(table(options.inputs, seconds, quick=options.quick))
+    asked = Asked(tuple(options.question or QUESTIONS), seconds, options.quick)
+    rows = [*kept(asked), *table(options.inputs, asked)]
     figures = {"rows": rows, "worst": worst(rows)}
     return measure.report("speed/placement", figures, options, "ortools", "highspy")
 
 
-def table(inputs: Path, seconds: float, *, quick: bool) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True)
+class Asked:
+    """Which questions, how long an integer program may take, and whether few will do."""
+
+    questions: tuple[str, ...]
+    seconds: float
+    quick: bool
+
+
+def kept(asked: Asked) -> list[dict[str, Any]]:
+    """Rows of the newest result that answer other questions."""
+    results = sorted(measure.RESULTS.glob("*-speed-placement.json"))
+    rows = json.loads(results[-1].read_text())["rows"] if results else []
+    whole = set(asked.questions) == set(QUESTIONS)
+    return [] if whole else [row for row in rows if row["question"] not in asked.questions]
+
+
+def table(inputs: Path, asked: Asked) -> Iterator[dict[str, Any]]:
     """One row an input and question, printed as it comes."""
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "branching.json"
@@ -47,28 +71,38 @@ def table(inputs: Path, seconds: float, *, quick: bool) -> Iterator[dict[str, An
         for path in [*sorted(inputs.rglob("*.json")), made]:
             if path.name.startswith("expert") or "expert" in str(path.parent):
                 continue
-            for row in rows_of(path, seconds, quick=quick):
+            for row in rows_of(path, asked):
                 print(_line(row), file=sys.stderr)
                 yield row
 
 
-def rows_of(path: Path, seconds: float, *, quick: bool) -> Iterator[dict[str, Any]]:
+def rows_of(path: Path, asked: Asked) -> Iterator[dict[str, Any]]:
     published = path.parent.name.endswith("Graphs")
     name = f"{path.parent.name}/{path.stem}" if published else path.stem
-    limit = ("--time-limit", str(seconds))
+    limit = ("--time-limit", str(asked.seconds))
     if "latency" in path.name or "latency" in path.parent.parent.name:
-        answer = ask(path, "--latency", *limit)
-        yield {"input": name, "question": "latency", **answer, "others": latency_starts(path)}
+        if "latency" in asked.questions:
+            answer = ask(path, "--latency", *limit)
+            yield {"input": name, "question": "latency", **answer, "others": latency_starts(path)}
         return
-    compared = [] if path.stem == "branching" else ["--compare"]
-    yield {
-        "input": name,
-        "question": "max load",
-        "nested_pairs": pairs_of(path),
-        **ask(path, *compared),
-    }
-    if path.stem != "branching" and not (quick and "bert_l-3" not in path.stem):
+    if "max load" in asked.questions:
+        compared = [] if path.stem == "branching" else ["--compare", *_expert(path)]
+        answer = ask(path, *compared)
+        pairs = pairs_of(path)
+        yield {"input": name, "question": "max load", "nested_pairs": pairs, **answer}
+    few = asked.quick and "bert_l-3" not in path.stem
+    if "non-contiguous" in asked.questions and path.stem != "branching" and not few:
         yield {"input": name, "question": "non-contiguous", **ask(path, "--noncontiguous", *limit)}
+
+
+def _expert(path: Path) -> list[str]:
+    """A split that a person made of this input, where the folder of inputs has one."""
+    model = path.stem.rpartition("LayerGraphs-")[2]
+    if "LayerGraphs" not in str(path):
+        return []
+    beside = (path.parent / f"expert-{model}.json", path.parents[1] / f"expert-{model}.json",
+              path.parents[2] / "human-experts" / f"{model}_expert.json")  # fmt: skip
+    return next((["--expert", str(file)] for file in beside if file.exists()), [])
 
 
 def ask(path: Path, *options: str) -> dict[str, Any]:
@@ -107,9 +141,9 @@ def worst(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Over all exact contiguous answers: the slowest, the largest, the widest gap."""
     exact = [row for row in rows if row["question"] == "max load"]
     return {
-        "seconds": max(row["seconds"] for row in exact),
-        "peak_mb": max(row["peak_mb"] for row in exact),
-        "gap": max(row["gap"] for row in exact),
+        "seconds": max((row["seconds"] for row in exact), default=0.0),
+        "peak_mb": max((row["peak_mb"] for row in exact), default=0.0),
+        "gap": max((row["gap"] for row in exact), default=0.0),
     }
 
 

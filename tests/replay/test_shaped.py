@@ -80,6 +80,31 @@ def test_messages_take_processor_time_from_work() -> None:
     assert took == pytest.approx(1_000_000 + 600_000, rel=1e-4)
 
 
+def test_work_on_idle_cores_is_slowed_by_messages_too() -> None:
+    """The kernel takes its time evenly from both cores: a fifth of each for a millisecond."""
+    b = GraphBuilder()
+    b.op("work", b.lane(0, "main"), 1_000_000)
+    instance = b.instance()
+    for rank, kind in ((0, OpKind.SEND), (1, OpKind.RECV)):
+        b.op("message", b.lane(rank, "wire", kind=LaneKind.LINK_OUT), 0, kind=kind,
+             instance=instance, size_bytes=1_000_000)  # fmt: skip
+    assert step_ns(b.build(), 2, host(2, cpu=0.4)) == pytest.approx(1_200_000, rel=1e-4)
+
+
+@pytest.mark.parametrize(("workers", "late"), [(1, 0), (2, 500)])
+def test_a_message_comes_late_where_all_cores_work(workers: int, late: int) -> None:
+    b = GraphBuilder()
+    for rank in range(workers):
+        b.op("work", b.lane(rank, "main"), 10)
+    instance = b.instance()
+    for rank, kind in ((0, OpKind.SEND), (1, OpKind.RECV)):
+        b.op("message", b.lane(rank, "wire", kind=LaneKind.LINK_OUT), 0, kind=kind,
+             instance=instance, size_bytes=1_000_000)  # fmt: skip
+    bursts = (0.0,) * len(Network(star(2)).links)
+    on = SharedHost(2.0, 1e-3, bursts, message_ns=0, late_ns=500)
+    assert step_ns(b.build(), 2, on) == 1_000_000 + late
+
+
 @settings(deadline=None, max_examples=50)
 @given(
     st.lists(st.sets(st.integers(0, 3), min_size=1), min_size=1, max_size=5),

@@ -154,3 +154,31 @@ def test_a_slower_link_of_the_lab_never_shortens_the_step(schedule: S) -> None:
         for rate in (1e9, 1e8, 2e7)
     ]
     assert steps == sorted(steps)
+
+
+def test_work_after_a_rest_takes_longer_and_no_other_work() -> None:
+    """Messages of 10 ms or of nothing between passes of 10 and 20 ms."""
+    stages = equal_stages(2, 10**7, 2 * 10**7)
+    big = [replace(s, input_bytes=10**7) for s in stages]
+    cold = replace(ON_TWO_CORES, rested=1.5)
+    waits, works = (
+        [
+            price_in_lab(plan(schedule, 2, 4), costs, star(2, 1e9), machine).replayed_step_ns
+            for machine in (ON_TWO_CORES, cold)
+        ]
+        for schedule, costs in ((S.GPIPE, big), (S.TWO_BUFFERED, stages))
+    )
+    assert waits[0] * 1.05 < waits[1] < waits[0] * 1.5
+    assert works[0] == works[1]
+
+
+def test_the_senders_thread_spends_its_share_of_a_message() -> None:
+    """One core for all: what the thread spends is taken from what the kernel does beside it."""
+    big = [replace(s, input_bytes=10**6) for s in equal_stages(2, 10**6, 2 * 10**6)]
+    alone = replace(ON_TWO_CORES, cores=1.0, cpu_ns_per_byte=1.0)
+    steps = [
+        price_in_lab(plan(S.TWO_BUFFERED, 2, 4), big, star(2, 1e15), machine).replayed_step_ns
+        for machine in (alone, replace(alone, send_ns_per_byte=0.5))
+    ]
+    assert steps[0] == pytest.approx(4 * (2 * 3 + 2) * 1e6, rel=0.1)
+    assert steps[1] == pytest.approx(steps[0], rel=0.1)

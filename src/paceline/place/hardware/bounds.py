@@ -1,61 +1,104 @@
 """What no plan of a model on a fleet can beat, from the times of its layers alone.
 
-With d copies a pipeline has devices / d devices. Its s stages do all the work, and the transfers at
-their s - 1 borders, so its slowest stage is at least an even share of both, on at most s times the
-widest width of devices, and at least its longest layer. A batch takes ceil(micro-batches / d) + s
-- 1 rounds of that, and the first stage, which holds the first layer at least, averages its
-parameters over the copies. The least over all d and s is a bound.
+With d copies a pipeline has K = devices / d devices. For any weights a, b >= 0 let a stage of w
+devices count a + b w: all s stages count a s + b K at most, and each lasts the load of the slowest
+at most. A layer at width w takes its time, and a border two transfers, of what counts a + b w. So
+
+    load >= (sum over layers of the least time(w) (a + b w) + 2 border (s - 1) (a + b))
+            / (a s + b K)
+
+and a batch takes ceil(micro-batches / d) + s - 1 rounds of it, and the averaging of the first
+stage's parameters, which are those of the first layer at least. The first layer's width decides
+how many they are, so each is tried. The least over widths, d and s of the best of some weights is
+a bound.
 """
 
+from dataclasses import dataclass
 from functools import cache
 from math import ceil
 
 import numpy as np
 
-from paceline.place.hardware.models import Model, chain
+from paceline.place.hardware.models import Layer, Model, chain
 from paceline.place.hardware.plan import Fleet, LayerTimes
 from paceline.place.operators.problem import Floats
+
+WEIGHTS = ((0.0, 1.0), (1.0, 0.0), (0.5, 1.0), (1.0, 1.0), (2.0, 1.0), (4.0, 1.0))
+"""Pairs (a, b): devices alone, stages alone, and mixtures."""
 
 
 def least_seconds(model: Model, batch: int, fleet: Fleet, times: LayerTimes) -> float:
     """No plan with micro-batches of this size trains one global batch faster."""
+    facts = _facts(model, batch, fleet)
+    pairs = np.array([[times(layer) for layer in row] for row in facts.layers])
+    alone = pairs.sum(axis=2) + facts.rings  # by width and kind of layer
+    longest = alone[:, 1:].min(axis=0).max()
+    return min(
+        _with_first(facts, alone, at, max(float(alone[at, 0]), float(longest)))
+        for at in range(len(facts.widths))
+    )
+
+
+def _with_first(facts: "_Facts", alone: Floats, at: int, longest: float) -> float:
+    """The bound where the first layer has the width number `at`."""
+    load = np.full_like(facts.rounds, longest)
+    for a, b in WEIGHTS:
+        weight = a + b * facts.widths
+        least = (alone[:, 1:] * weight[:, None]).min(axis=0) @ facts.counts[1:]
+        work = least + alone[at, 0] * weight[at] + facts.moved * (a + b)
+        load = np.maximum(load, work / (a * facts.stages + b * facts.devices))
+    return float((load * facts.rounds + facts.averaging * facts.first[at]).min())
+
+
+@dataclass(frozen=True, eq=False)
+class _Facts:
+    """What does not depend on the template. Kinds of layers: the first one, then the others; copies
+    are a column, stages a row."""
+
+    layers: tuple[tuple[Layer, ...], ...]  # by width and kind
+    counts: Floats  # how many layers there are of each kind
+    rings: Floats  # seconds of all-reduces, by width and kind
+    widths: Floats
+    first: Floats  # seconds to send the first layer's parameters, by width
+    stages: Floats
+    devices: Floats
+    rounds: Floats
+    moved: Floats  # seconds of all transfers at borders
+    averaging: Floats
+
+
+@cache
+def _facts(model: Model, batch: int, fleet: Fleet) -> _Facts:
     widths = model.widths(fleet.most_width)
-    alone = np.array([_stage_seconds(model, batch, width, fleet, times) for width in widths])
-    work = float((alone * np.array(widths)[:, None]).min(axis=0).sum())
-    longest = float(alone.min(axis=0).max())
-    copies, stages, rounds = _grid(fleet, batch, alone.shape[1])
-    border, first = _least_sizes(model, batch, fleet)
-    share = np.minimum(fleet.devices // copies, stages * max(widths))
-    moved = 2 * border / fleet.link_bytes_per_s * (stages - 1)
-    load = np.maximum(longest, (work + moved) / share)
-    averaging = 4 * (copies - 1) / copies * first / fleet.link_bytes_per_s
-    return float((load * rounds + averaging).min())
-
-
-def _stage_seconds(
-    model: Model, batch: int, width: int, fleet: Fleet, times: LayerTimes
-) -> list[float]:
-    """Of each layer on `width` devices: both passes, and the all-reduces that the width costs."""
-    ring = 4 * (width - 1) / width / fleet.link_bytes_per_s
-    return [sum(times(x)) + ring * x.all_reduce_bytes for x in chain(model, batch, width)]
-
-
-@cache
-def _grid(fleet: Fleet, batch: int, layers: int) -> tuple[Floats, Floats, Floats]:
-    """Copies (a column) and stages (a row) worth trying, and their rounds: of all numbers of
-    copies that need equally many rounds the least leaves each copy the most devices."""
-    count = ceil(fleet.global_batch / batch)
-    copies = np.arange(1, min(fleet.devices, count) + 1)
-    runs = np.ceil(count / copies)
-    first = np.unique(runs, return_index=True)[1]
-    stages = np.arange(1, layers + 1, dtype=np.float64)
-    column = copies[first].astype(np.float64)[:, None]
-    return column, stages[None, :], runs[first][:, None] + stages[None, :] - 1
-
-
-@cache
-def _least_sizes(model: Model, batch: int, fleet: Fleet) -> tuple[float, float]:
-    """Bytes of the smallest border, and of the first layer's parameters at the widest."""
-    chains = [chain(model, batch, width) for width in model.widths(fleet.most_width)]
+    chains = [chain(model, batch, width) for width in widths]
+    kinds = [tuple(dict.fromkeys(layers)) for layers in chains]
+    rate, count = fleet.link_bytes_per_s, ceil(fleet.global_batch / batch)
+    copies, runs = _copies(min(fleet.devices, count), count)
+    stages = np.arange(1, len(chains[0]) + 1, dtype=np.float64)[None, :]
     border = min(layer.input_bytes for layer in chains[0][1:])
-    return border, min(layers[0].parameter_bytes for layers in chains)
+    return _Facts(
+        layers=tuple(kinds),
+        counts=np.array([chains[0].count(layer) for layer in kinds[0]], np.float64),
+        rings=np.array(
+            [
+                [4 * (w - 1) / w / rate * x.all_reduce_bytes for x in k]
+                for w, k in zip(widths, kinds)
+            ]
+        ),
+        widths=np.array(widths, np.float64),
+        first=np.array([k[0].parameter_bytes / rate for k in kinds]),
+        stages=stages,
+        devices=fleet.devices // copies,
+        rounds=runs + stages - 1,
+        moved=2 * border / rate * (stages - 1),
+        averaging=4 * (copies - 1) / copies,
+    )
+
+
+def _copies(most: int, micro_batches: int) -> tuple[Floats, Floats]:
+    """Numbers of copies worth trying, and the micro-batches of each: of all that need equally many
+    rounds the least leaves each copy the most devices."""
+    copies = np.arange(1, most + 1, dtype=np.float64)
+    runs = np.ceil(micro_batches / copies)
+    first = np.unique(runs, return_index=True)[1]
+    return copies[first][:, None], runs[first][:, None]

@@ -2,9 +2,9 @@
 
 Templates are met in buckets of about equal area, largest first; the search stops when none of the
 last few buckets improved (PHAZE's rule). A template is only planned where a bound says that it
-could win (`bounds.py`), and only as far as plans are faster than the best so far. Greedy schedules
-price the search; then the layers of the finalists that a lower bound of every schedule does not
-rule out are scheduled by CP-SAT.
+could win (`bounds.py`), and only as far as plans are about as fast as the best so far. Greedy
+schedules price the search. Then CP-SAT schedules the layers of the most hopeful templates: of
+those near the best, the ones that lower bounds of all schedules would make the fastest.
 """
 
 import time
@@ -39,7 +39,8 @@ class Settings:
     bucket_um2: float = AREA_LIMIT_UM2 / 200
     patience: int = 5  # buckets without improvement
     seconds: float = 120.0
-    finalists: int = 40
+    near: float = 0.1  # of the best score: as much less, and CP-SAT may still win
+    finalists: int = 12
     effort: float = 0.05  # of CP-SAT, a layer and direction, in its deterministic seconds
 
 
@@ -89,9 +90,10 @@ def search(
             if time.perf_counter() - began > settings.seconds:
                 break
             considered += 1
-            if ceiling <= best:
+            beat = best * (1 - settings.near)
+            if ceiling <= beat:
                 continue
-            found.append(design(models, template, fleet, times, best))
+            found.append(design(models, template, fleet, times, beat))
             best = max(best, found[-1].score(fleet))
         buckets += 1
         history.append((area, best))
@@ -102,7 +104,7 @@ def search(
         if time.perf_counter() - began > settings.seconds:
             stopped = f"the limit of {settings.seconds:g} s"
             break
-    final, refined = _refined(models, fleet, settings, _ranked(found, started, fleet, settings))
+    final, refined = _refined(models, fleet, settings, found, started)
     seconds = time.perf_counter() - began
     planned = len(found) - started
     return Search(final, considered, planned, refined, buckets, stopped, seconds, tuple(history))
@@ -114,23 +116,18 @@ def design(
     fleet: Fleet,
     times: LayerTimes,
     beat: float = 0.0,
-    low: LayerTimes | None = None,
 ) -> Design:
     """One template with the best plan of each model, micro-batches in the order of what each could
-    reach at best by the times `low` (or `times`); those that cannot score above `beat` (for one
-    model) are not planned."""
+    reach at best; those that cannot score above `beat` (for one model) are not planned."""
     enough = fleet.global_batch / beat if beat and len(models) == 1 else inf
     plans = []
     for model in models:
         best, limit = NOTHING_FITS, enough
         for least, batch in sorted(
-            (least_seconds(model, batch, fleet, low or times), batch)
-            for batch in fleet.micro_batches
+            (least_seconds(model, batch, fleet, times), batch) for batch in fleet.micro_batches
         ):
             if least >= limit:
                 break
-            if least_seconds(model, batch, fleet, times) >= limit:
-                continue
             layers = layers_of(model, batch, fleet, template.hbm_gib * GIB, times)
             made = best_plan(replace(layers, beat_s=limit), batch)
             best = min(best, made, key=lambda plan: plan.seconds)
@@ -152,30 +149,38 @@ def layer_times(template: Template, makespan: Callable[[Workload], int]) -> Laye
     return times
 
 
-def _ranked(found: list[Design], started: int, fleet: Fleet, settings: Settings) -> list[Design]:
-    """The finalists by score, then the start templates."""
-    ranked = sorted(found[started:], key=lambda made: -made.score(fleet))
-    return ranked[: settings.finalists] + found[:started]
-
-
 def _refined(
-    models: tuple[Model, ...], fleet: Fleet, settings: Settings, ranked: list[Design]
+    models: tuple[Model, ...], fleet: Fleet, settings: Settings, found: list[Design], started: int
 ) -> tuple[Design, int]:
-    """The best of these once CP-SAT has scheduled their layers, and for how many it had to."""
-    table, count = LayerTable(models, fleet), 0
-    best = max(ranked, key=lambda made: made.score(fleet))
+    """The best once CP-SAT has scheduled layers, and for how many templates it did: the start
+    templates, and finalists that could still win, each at the micro-batches it would win with."""
 
-    def exact(work: Workload) -> int:
-        return optimal(work, settings.effort)
+    def exact(template: Template, within: Fleet, beat: float = 0.0) -> Design:
+        times = layer_times(template, lambda work: optimal(work, settings.effort))
+        return design(models, template, within, times, beat)
 
-    for made in ranked:
-        low = table.times(made.template)[0]
-        if _ceiling(models, fleet, low) <= best.score(fleet):
-            continue
-        times, count = layer_times(made.template, exact), count + 1
-        better = design(models, made.template, fleet, times, best.score(fleet), low)
-        best = max(best, better, key=lambda one: one.score(fleet))
-    return best, count
+    made = [exact(d.template, fleet) for d in found[:started]]
+    best = max([*found, *made], key=lambda d: d.score(fleet))
+    for hope in _hopeful(models, fleet, settings, found[started:]):
+        if hope.score(fleet) <= best.score(fleet) or len(made) - started >= settings.finalists:
+            break
+        batches = tuple(sorted({plan.micro_batch for plan in hope.plans}))
+        own = replace(fleet, micro_batches=batches)
+        made.append(exact(hope.template, own, best.score(fleet)))
+        best = max(best, made[-1], key=lambda d: d.score(fleet))
+    return best, len(made)
+
+
+def _hopeful(
+    models: tuple[Model, ...], fleet: Fleet, settings: Settings, found: list[Design]
+) -> list[Design]:
+    """Designs near the best with the score that no schedule of their layers exceeds, highest
+    first."""
+    table = LayerTable(models, fleet)
+    enough = (1 - settings.near) * max((d.score(fleet) for d in found), default=0.0)
+    near = [d.template for d in found if d.score(fleet) >= enough > 0]
+    made = [design(models, t, fleet, table.times(t)[0]) for t in near]
+    return sorted(made, key=lambda d: -d.score(fleet))
 
 
 def _buckets(settings: Settings) -> Iterator[tuple[float, list[Template]]]:
