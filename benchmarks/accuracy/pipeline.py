@@ -90,32 +90,36 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         "--stages", type=int, choices=[case.stages for case in CASES],
         help="this case alone; the others' rows are kept from the last result",
     )  # fmt: skip
+    parser.add_argument(
+        "--again", action="store_true",
+        help="measure nothing: predict anew from the profiles kept with the last result",
+    )  # fmt: skip
     parser.add_argument("--loss", type=Path, metavar="FOLDER", help="Fashion-MNIST")
     parser.add_argument("--epochs", type=int, default=6)
     options = parser.parse_args(arguments)
     if options.loss is not None:
         found = losses(options.loss, 1 if options.quick else options.epochs)
         return measure.report("accuracy/pipeline-loss", found, options, "torch")
+    if options.again:
+        found = {**_whole(_predicted_again()), "lab": "measured before"}
+        return measure.report("accuracy/pipeline", found, options, "torch")
     refused = pipeline_lab.why_not()
     networks = (LOOPBACK,) if refused else (LOOPBACK, *RATES_MBIT)
     rounds, batches = (1, 12) if options.quick else (options.rounds, options.batches)
     machine = None if refused else pipeline_lab.machine(1 if options.quick else 2)
     effort = Effort(rounds, batches, networks, machine)
-    rows = [] if options.stages is None else _kept(options.stages)
-    for case in CASES:
-        if options.stages in (None, case.stages):
-            rows += _rows(case, effort)
-    names = dict.fromkeys(row["network"] for row in rows)
-    found = {
-        **summary(rows),
-        "lab": f"left out: {refused}" if refused else "measured",
-        "lab_machine": asdict(machine) if machine else None,
-        "by_network": {
-            name: summary([row for row in rows if row["network"] == name]) for name in names
-        },
-        "rows": rows,
-    }
+    others = [] if options.stages is None else _others(options.stages)
+    cases = [case for case in CASES if options.stages in (None, case.stages)]
+    rows = [*others, *(row for case in cases for row in _rows(case, effort))]
+    found = {**_whole(rows), "lab": f"left out: {refused}" if refused else "measured"}
     return measure.report("accuracy/pipeline", found, options, "torch")
+
+
+def _whole(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The worst over all rows, over those of each network, and the rows."""
+    names = dict.fromkeys(row["network"] for row in rows)
+    apart = {name: summary([row for row in rows if row["network"] == name]) for name in names}
+    return {**summary(rows), "by_network": apart, "rows": rows}
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -131,11 +135,31 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _kept(stages: int) -> list[dict[str, Any]]:
-    """Rows of the newest result that were measured with other numbers of stages."""
+def _kept() -> list[dict[str, Any]]:
+    """Rows of the newest result."""
     results = sorted(measure.RESULTS.glob("*-accuracy-pipeline.json"))
-    rows = json.loads(results[-1].read_text())["rows"] if results else []
-    return [row for row in rows if not row["case"].startswith(f"{stages} ") and "network" in row]
+    return json.loads(results[-1].read_text())["rows"] if results else []
+
+
+def _others(stages: int) -> list[dict[str, Any]]:
+    """Kept rows that were measured with other numbers of stages."""
+    return [row for row in _kept() if not row["case"].startswith(f"{stages} ")]
+
+
+def _predicted_again() -> list[dict[str, Any]]:
+    """Kept measurements beside predictions from the profiles that were kept with them."""
+    rows = []
+    for old in _kept():
+        name, case = old["schedule"], next(c for c in CASES if c.name == old["case"])
+        network = int(old["network"].split()[1]) if old["network"] != "loopback" else LOOPBACK
+        machine = LabMachine(**old["machine"]) if old["machine"] else None
+        found = [({name: [ms * 1e6 for ms in one]}, {name: old["held_bytes"]})
+                 for one in old["rounds_ms"]]  # fmt: skip
+        schedule = PipelineSchedule(name)
+        rows.append(_row(case, network, schedule, old["profiles"], found, machine))
+        if schedule is SCHEDULES[-1]:
+            rows[-1]["versus_gpipe"] = _versus(rows[-1], rows[-3])
+    return rows
 
 
 def losses(folder: Path, epochs: int) -> dict[str, Any]:
@@ -201,6 +225,7 @@ def _row(
         "undisturbed_ms": measured_ns / 1e6,
         "predicted_ms": priced.replayed_step_ns / 1e6,
         "formula_ms": priced.formula_step_ns / 1e6,
+        "machine": asdict(machine) if machine else None,
         "profiles": profiles,
         "rounds_ms": [[round(ns / 1e6, 2) for ns in times] for times in by_round],
         "time_error": abs(priced.replayed_step_ns / measured_ns - 1),
@@ -218,11 +243,18 @@ def _priced(
     machine: LabMachine | None,
 ) -> Priced:
     cores = max(p["cores"] for p in profiles)
-    if machine is None or network == LOOPBACK:
-        return price_on_cores(plan, stages, _wires(profiles), cores, batches=6)
     rested = statistics.median(p["rested"] for p in profiles)
+    if machine is None or network == LOOPBACK:
+        return price_on_cores(plan, stages, _wires(profiles), cores, batches=6, rested=rested)
     late_ns = round(min(p["late_ns"] for p in profiles))
-    mine = replace(machine, cores=cores, rested=rested, late_ns=late_ns)
+    adds, own = (min(p["message"][key] for p in profiles) for key in ("adds_ns", "cpu_ns"))
+    mine = replace(
+        machine,
+        cores=cores,
+        rested=rested,
+        late_ns=late_ns,
+        copy_ns=round(max(0.0, adds - own)),
+    )
     return pipeline_lab.predict(plan, stages, network, mine)
 
 

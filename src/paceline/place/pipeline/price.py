@@ -4,7 +4,7 @@ Replayed alone (`price`), on the cores of one machine (`price_on_cores`), or whe
 talk over a cluster's shaped links, as they do in the lab (`price_in_lab`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,11 +55,18 @@ def price(plan: Plan, stages: Sequence[LayerCost], wires: Wires) -> Priced:
 
 
 def price_on_cores(
-    plan: Plan, stages: Sequence[LayerCost], wires: Wires, cores: float, batches: int = BATCHES
+    plan: Plan,
+    stages: Sequence[LayerCost],
+    wires: Wires,
+    cores: float,
+    batches: int = BATCHES,
+    rested: float = 1.0,
 ) -> Priced:
-    """The same where all stages are processes that share the cores of one machine."""
+    """The same where all stages are processes that share the cores of one machine. Work that begins
+    after a rest of `REST_NS` takes `rested` times as long."""
     graph = draw(plan, stages, wires, batches, lane=LaneKind.THREAD)
-    timeline = replay_on_cores(graph, Cores.one_machine(len(stages), cores))
+    shared = Cores.one_machine(len(stages), cores)
+    timeline = _with_rests(graph, rested, lambda graph: replay_on_cores(graph, shared))
     return _priced(plan, stages, wires, timeline)
 
 
@@ -69,7 +76,8 @@ class LabMachine:
 
     Of the processor time of a byte, `send_ns_per_byte` is spent by the sender's own thread. Work
     that begins after a rest of `REST_NS` takes `rested` times as long. A message that is asked for
-    while all cores work comes `late_ns` later: who wakes for it waits for the scheduler.
+    while all cores work comes `late_ns` later: who wakes for it waits for the scheduler. At either
+    end it costs `copy_ns` more of a core, for what it does to the work beside it.
     """
 
     cores: float
@@ -78,6 +86,7 @@ class LabMachine:
     send_ns_per_byte: float = 0.0
     rested: float = 1.0
     late_ns: int = 0
+    copy_ns: int = 0
 
 
 def price_in_lab(
@@ -98,14 +107,19 @@ def price_in_lab(
         rate,
         rate,
         machine.message_ns,
+        copy_ns=machine.copy_ns,
         asked=True,
         send_ns_per_byte=machine.send_ns_per_byte,
     )
     graph = draw(plan, stages, wires, batches, lane=LaneKind.THREAD)
-    timeline = replay_shaped(graph, cluster, host)
-    if machine.rested > 1:
-        timeline = replay_shaped(_rested(timeline, machine.rested), cluster, host)
+    timeline = _with_rests(graph, machine.rested, lambda g: replay_shaped(g, cluster, host))
     return _priced(plan, stages, wires, timeline)
+
+
+def _with_rests(graph: Graph, rested: float, run: Callable[[Graph], Timeline]) -> Timeline:
+    """A first replay shows what comes after a rest, a second one prices it."""
+    timeline = run(graph)
+    return run(_rested(timeline, rested)) if rested > 1 else timeline
 
 
 def _rested(timeline: Timeline, factor: float) -> Graph:
