@@ -63,9 +63,11 @@ def test_after_a_rest_a_link_is_ahead_of_its_rate_by_the_burst() -> None:
 
 
 def test_processor_time_of_a_message_bounds_it() -> None:
-    """Half a byte's 4 ns at either end: a core moves half a byte a ns, and one core a quarter."""
-    assert step_ns(messages((0, 1)), 2, host(2, cpu=4.0)) == 2_000_000
-    assert step_ns(messages((0, 1)), 2, host(2, cpu=4.0, cores=1.0)) == 4_000_000
+    """Half a byte's 4 ns at either end: a core moves half a byte a ns, and where both ends share
+    one a quarter, less the twentieth that threads keep."""
+    assert step_ns(messages((0, 1)), 2, host(2, cpu=4.0, cores=3.0)) == 2_000_000
+    alone = step_ns(messages((0, 1)), 2, host(2, cpu=4.0, cores=1.0))
+    assert alone == pytest.approx(4_000_000 / 0.95, rel=1e-6)
 
 
 def test_messages_take_processor_time_from_work() -> None:

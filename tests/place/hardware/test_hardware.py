@@ -193,7 +193,14 @@ def test_stages_cover_all_layers_and_keep_memory() -> None:
 @needs_native
 def test_the_search_is_at_least_as_good_as_every_baseline() -> None:
     fleet = Fleet(devices=16, global_batch=64, micro_batches=(2,), most_width=2)
-    limits = Settings(AREA_LIMIT_UM2, 32, AREA_LIMIT_UM2 / 5000, 3, 2.0, 1, effort=0.01)
+    limits = Settings(
+        bucket_um2=AREA_LIMIT_UM2 / 5000,
+        patience=3,
+        seconds=2.0,
+        listed=3,
+        finalists=1,
+        effort=0.01,
+    )
     found = search((TINY,), fleet, limits, DESIGNS.values())
     others = baselines(TINY, fleet, limits)
     assert others

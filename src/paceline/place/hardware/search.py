@@ -3,8 +3,7 @@
 Templates are met in buckets of about equal area, largest first; the search stops when none of the
 last few buckets improved (PHAZE's rule). A template is only planned where a bound says that it
 could win (`bounds.py`), and only as far as plans are about as fast as the best so far. Greedy
-schedules price the search. Then CP-SAT schedules the layers of the most hopeful templates: of
-those near the best, the ones that lower bounds of all schedules would make the fastest.
+schedules price the search, better list schedules the best of it again, and CP-SAT the finalists.
 """
 
 import time
@@ -25,7 +24,7 @@ from paceline.place.hardware.plan import (
     best_plan,
     layers_of,
 )
-from paceline.place.hardware.schedule import Workload, optimal, workload
+from paceline.place.hardware.schedule import Workload, list_schedule, optimal, workload
 from paceline.place.hardware.table import LayerTable
 from paceline.place.hardware.template import AREA_LIMIT_UM2, CLOCK_HZ, Template, templates
 
@@ -39,8 +38,9 @@ class Settings:
     bucket_um2: float = AREA_LIMIT_UM2 / 200
     patience: int = 5  # buckets without improvement
     seconds: float = 120.0
-    near: float = 0.1  # of the best score: as much less, and CP-SAT may still win
-    finalists: int = 12
+    near: float = 0.1  # of the best score: as much less, and better schedules may still win
+    listed: int = 60  # templates that are priced again by list schedules
+    finalists: int = 8  # of these, by CP-SAT
     effort: float = 0.05  # of CP-SAT, a layer and direction, in its deterministic seconds
 
 
@@ -152,35 +152,42 @@ def layer_times(template: Template, makespan: Callable[[Workload], int]) -> Laye
 def _refined(
     models: tuple[Model, ...], fleet: Fleet, settings: Settings, found: list[Design], started: int
 ) -> tuple[Design, int]:
-    """The best once CP-SAT has scheduled layers, and for how many templates it did: the start
-    templates, and finalists that could still win, each at the micro-batches it would win with."""
+    """The best once layers are scheduled better, and for how many templates CP-SAT did: the start
+    templates, and the finalists."""
 
-    def exact(template: Template, within: Fleet, beat: float = 0.0) -> Design:
-        times = layer_times(template, lambda work: optimal(work, settings.effort))
-        return design(models, template, within, times, beat)
+    def again(made: Design, makespan: Callable[[Workload], int], within: Fleet) -> Design:
+        return design(models, made.template, within, layer_times(made.template, makespan))
 
-    made = [exact(d.template, fleet) for d in found[:started]]
-    best = max([*found, *made], key=lambda d: d.score(fleet))
-    for hope in _hopeful(models, fleet, settings, found[started:]):
-        if hope.score(fleet) <= best.score(fleet) or len(made) - started >= settings.finalists:
-            break
-        batches = tuple(sorted({plan.micro_batch for plan in hope.plans}))
-        own = replace(fleet, micro_batches=batches)
-        made.append(exact(hope.template, own, best.score(fleet)))
-        best = max(best, made[-1], key=lambda d: d.score(fleet))
-    return best, len(made)
+    def own(made: Design) -> Fleet:
+        """Micro-batches of its plans alone."""
+        return replace(fleet, micro_batches=tuple(sorted({p.micro_batch for p in made.plans})))
+
+    def exact(work: Workload) -> int:
+        return optimal(work, settings.effort)
+
+    listed = [
+        again(made, list_schedule, own(made))
+        for made in _best(models, fleet, settings, found[started:])
+    ]
+    listed.sort(key=lambda made: -made.score(fleet))
+    final = [again(made, exact, fleet) for made in found[:started]]
+    final += [again(made, exact, own(made)) for made in listed[: settings.finalists]]
+    return max([*found, *listed, *final], key=lambda made: made.score(fleet)), len(final)
 
 
-def _hopeful(
+def _best(
     models: tuple[Model, ...], fleet: Fleet, settings: Settings, found: list[Design]
 ) -> list[Design]:
-    """Designs near the best with the score that no schedule of their layers exceeds, highest
-    first."""
+    """The designs near the best, highest score first; of equal ones first those that could gain the
+    most, by lower bounds of all schedules."""
     table = LayerTable(models, fleet)
-    enough = (1 - settings.near) * max((d.score(fleet) for d in found), default=0.0)
-    near = [d.template for d in found if d.score(fleet) >= enough > 0]
-    made = [design(models, t, fleet, table.times(t)[0]) for t in near]
-    return sorted(made, key=lambda d: -d.score(fleet))
+    enough = (1 - settings.near) * max((made.score(fleet) for made in found), default=0.0)
+    near = [made for made in found if made.score(fleet) >= enough > 0]
+
+    def hope(made: Design) -> tuple[float, float]:
+        return -made.score(fleet), -_ceiling(models, fleet, table.times(made.template)[0])
+
+    return sorted(near, key=hope)[: settings.listed]
 
 
 def _buckets(settings: Settings) -> Iterator[tuple[float, list[Template]]]:

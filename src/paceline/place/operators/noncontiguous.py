@@ -11,6 +11,7 @@ from paceline.place.operators.answer import Answer, Goal, Outcome, infeasible
 from paceline.place.operators.bounds import infeasibility, max_load_bound
 from paceline.place.operators.classes import Classes, colour_classes
 from paceline.place.operators.contiguous import LARGE, place_contiguous
+from paceline.place.operators.greedy import greedy_share
 from paceline.place.operators.ideals import Limits
 from paceline.place.operators.loads import Loads, assignment_of, split_of
 from paceline.place.operators.local_search import improve
@@ -58,7 +59,8 @@ def place_noncontiguous(
 def _start(
     problem: Problem, classes: Classes, limits: Limits
 ) -> tuple[Split | None, list[int] | None]:
-    """The contiguous answer, improved by local search; nothing where there is none."""
+    """The contiguous answer and an even fill, improved by local search; nothing where the first
+    has none. The better one is where the integer program starts."""
     share = replace(limits, seconds=limits.seconds / 3)
     contiguous = place_contiguous(problem, share)
     if contiguous.split is None:
@@ -67,7 +69,11 @@ def _start(
     start = assignment_of(classes, best)
     if len(classes) > LARGE:
         return best, start
-    better = improve(classes, start, min(2.0, limits.seconds / 5))
+    filled = greedy_share(problem)
+    begins = [start, *([] if filled is None else [assignment_of(classes, filled)])]
+    valid = [at for at in begins if Loads(classes, at).valid()]
+    improved = [improve(classes, at, min(2.0, limits.seconds / 5)) for at in valid]
+    better = min(improved, key=lambda at: max(Loads(classes, at).load))
     found = split_of(classes, better)
     if found.max_load(problem) < best.max_load(problem):
         best = found
