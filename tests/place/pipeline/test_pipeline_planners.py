@@ -218,6 +218,24 @@ def test_borders_that_nothing_tells_of_are_said_to_count_as_free() -> None:
     assert any("no memory events of weights" in note for note in found.notes)
 
 
+def test_weights_held_from_the_start_are_shared_out_by_the_gradients_of_layers() -> None:
+    b = two_layers(size_bytes=900)
+    b.allocate(0, 4000, MemoryCategory.WEIGHTS)
+    b.allocate(2, 300, MemoryCategory.GRADIENTS)
+    b.allocate(3, 100, MemoryCategory.GRADIENTS)
+    assert [x.weight_bytes for x in profile_of(b.build(), 1).sizes[1]] == [1000, 3000]
+
+
+def test_of_several_recorded_steps_one_is_taken() -> None:
+    b = GraphBuilder()
+    lane = b.lane(0)
+    for step in range(3):
+        for phase in (Phase.FORWARD, Phase.BACKWARD):
+            b.op("op", lane, 5, phase=phase, layer="block", step=step)
+    found = profile_of(b.build(), 1).sizes[1]
+    assert (found[0].forward_ns, found[0].backward_ns) == (5, 5)
+
+
 def test_a_json_profile_without_border_sizes_says_that_messages_are_free() -> None:
     rows = [{"name": name, "forward_ns": 1, "backward_ns": 2} for name in "ab"]
     found = profile_from_data({"sizes": {"1": rows}}, "here")

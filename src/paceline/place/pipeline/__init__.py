@@ -26,10 +26,10 @@ from paceline.place.pipeline.profile import (
     LayerCost,
     Profile,
     profile_from_data,
-    profile_of,
     profile_to_data,
     read_profile,
 )
+from paceline.place.pipeline.recorded import profile_of
 
 __all__ = [
     "Fleet",

@@ -10,16 +10,11 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from paceline.errors import FileError
-from paceline.graph import Graph, MemoryCategory, Phase
-from paceline.graph.graph import Int64
-from paceline.place.handed_on import HandedOn, handed_on
 from paceline.place.pipeline.errors import PlanError
 
 
@@ -117,74 +112,12 @@ def profile_to_data(profile: Profile) -> dict[str, Any]:
     return {"sizes": {str(b): [asdict(x) for x in rows] for b, rows in profile.sizes.items()}}
 
 
-def profile_of(graph: Graph, size: int) -> Profile:
-    """Layers of a recorded step of one rank with micro-batches of `size` samples.
-
-    A layer's output is what its last forward op hands on (`place.handed_on`), and the next one's
-    input. Weights and activations are those that the graph has memory events of.
-    """
-    ops, one = graph.ops, graph.ops.rank == min(graph.ranks, default=0)
-    forward = one & (ops.phase == Phase.FORWARD) & (ops.layer >= 0)
-    order = list(dict.fromkeys(ops.layer[forward].tolist()))
-    if not order:
-        raise PlanError(
-            "the graph has no forward ops with a layer; record with layers, or give a JSON profile"
-        )
-    results = handed_on(graph)
-    last = [_last_known(np.flatnonzero(forward & (ops.layer == layer)), results) for layer in order]
-    sizes = results.size_bytes[last].tolist()
-    layers = [
-        replace(_recorded(graph, one, layer), input_bytes=given, output_bytes=made)
-        for layer, given, made in zip(order, [0, *sizes], sizes)
-    ]
-    notes = (*results.notes(np.array(last[:-1], np.int64), "layers"), *_without_memory(layers))
-    return Profile({size: tuple(layers)}, notes)
-
-
-def _last_known(rows: Int64, results: HandedOn) -> int:
-    """The last op of those whose results are known best: one that works in place allocates none."""
-    return int(rows[results.basis[rows] == results.basis[rows].max()][-1])
-
-
-def _without_memory(layers: Sequence[LayerCost]) -> Iterator[str]:
-    for what in ("weight_bytes", "kept_bytes"):
-        if not any(getattr(layer, what) for layer in layers):
-            yield (
-                f"the graph has no memory events of {_HELD[what]}: they count as nothing, and "
-                "whether a plan fits is not known. Imagine the run, or give a JSON profile."
-            )
-
-
-_HELD = {"weight_bytes": "weights", "kept_bytes": "activations"}
-
-
 def _silent(layers: Sequence[str]) -> Iterator[str]:
     if layers:
         yield (
             f"the profile has no input_bytes of {len(layers)} layers ({layers[0]}, ...): messages "
             "to them count as free"
         )
-
-
-def _recorded(graph: Graph, rank: Any, layer: int) -> LayerCost:
-    ops, memory = graph.ops, graph.memory
-    mine = rank & (ops.layer == layer)
-
-    def spent(phase: Phase) -> int:
-        return int(ops.dur_ns[mine & (ops.phase == phase)].sum())
-
-    def held(category: MemoryCategory) -> int:
-        rows = mine[memory.op] & (memory.category == category)
-        return int(np.maximum(memory.delta_bytes[rows], 0).sum())
-
-    return LayerCost(
-        graph.names[layer],
-        spent(Phase.FORWARD),
-        spent(Phase.BACKWARD),
-        spent(Phase.UPDATE),
-        held(MemoryCategory.WEIGHTS),
-        held(MemoryCategory.ACTIVATIONS),
-    )
 
 
 def _check(size: int, layers: tuple[LayerCost, ...]) -> None:
