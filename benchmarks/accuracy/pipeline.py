@@ -101,7 +101,13 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         found = losses(options.loss, 1 if options.quick else options.epochs)
         return measure.report("accuracy/pipeline-loss", found, options, "torch")
     if options.again:
-        found = {**_whole(_predicted_again()), "lab": "measured before"}
+        kept = _kept()
+        found = {
+            **_whole(_predicted_again(kept["rows"])),
+            "lab": "measured before",
+            "load": kept["load"],
+            "measured": kept.get("measured", kept["date"]),
+        }
         return measure.report("accuracy/pipeline", found, options, "torch")
     refused = pipeline_lab.why_not()
     networks = (LOOPBACK,) if refused else (LOOPBACK, *RATES_MBIT)
@@ -135,21 +141,24 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _kept() -> list[dict[str, Any]]:
-    """Rows of the newest result."""
+def _kept() -> dict[str, Any]:
+    """The newest result."""
     results = sorted(measure.RESULTS.glob("*-accuracy-pipeline.json"))
-    return json.loads(results[-1].read_text())["rows"] if results else []
+    if not results:
+        raise SystemExit("no result is kept; run without --stages and --again, and with --save")
+    kept: dict[str, Any] = json.loads(results[-1].read_text())
+    return kept
 
 
 def _others(stages: int) -> list[dict[str, Any]]:
     """Kept rows that were measured with other numbers of stages."""
-    return [row for row in _kept() if not row["case"].startswith(f"{stages} ")]
+    return [row for row in _kept()["rows"] if not row["case"].startswith(f"{stages} ")]
 
 
-def _predicted_again() -> list[dict[str, Any]]:
+def _predicted_again(kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Kept measurements beside predictions from the profiles that were kept with them."""
     rows = []
-    for old in _kept():
+    for old in kept:
         name, case = old["schedule"], next(c for c in CASES if c.name == old["case"])
         network = int(old["network"].split()[1]) if old["network"] != "loopback" else LOOPBACK
         machine = LabMachine(**old["machine"]) if old["machine"] else None
