@@ -40,7 +40,7 @@ class Settings:
     seconds: float = 120.0
     near: float = 0.1  # of the best score: as much less, and better schedules may still win
     listed: int = 60  # templates that are priced again by list schedules
-    finalists: int = 8  # of these, by CP-SAT
+    finalists: int = 30  # of these, by CP-SAT
     effort: float = 0.05  # of CP-SAT, a layer and direction, in its deterministic seconds
 
 
