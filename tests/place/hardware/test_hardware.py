@@ -197,7 +197,6 @@ def test_the_search_is_at_least_as_good_as_every_baseline() -> None:
         bucket_um2=AREA_LIMIT_UM2 / 5000,
         patience=3,
         seconds=2.0,
-        listed=3,
         finalists=1,
         effort=0.01,
     )

@@ -3,7 +3,7 @@
 Templates are met in buckets of about equal area, largest first; the search stops when none of the
 last few buckets improved (PHAZE's rule). A template is only planned where a bound says that it
 could win (`bounds.py`), and only as far as plans are about as fast as the best so far. Greedy
-schedules price the search, better list schedules the best of it again, and CP-SAT the finalists.
+schedules price the search; the finalists' layers are then scheduled by CP-SAT.
 """
 
 import time
@@ -24,7 +24,7 @@ from paceline.place.hardware.plan import (
     best_plan,
     layers_of,
 )
-from paceline.place.hardware.schedule import Workload, list_schedule, optimal, workload
+from paceline.place.hardware.schedule import Workload, optimal, workload
 from paceline.place.hardware.table import LayerTable
 from paceline.place.hardware.template import AREA_LIMIT_UM2, CLOCK_HZ, Template, templates
 
@@ -37,10 +37,9 @@ class Settings:
     hbm_gib: int = 32
     bucket_um2: float = AREA_LIMIT_UM2 / 200
     patience: int = 5  # buckets without improvement
-    seconds: float = 120.0
-    near: float = 0.1  # of the best score: as much less, and better schedules may still win
-    listed: int = 60  # templates that are priced again by list schedules
-    finalists: int = 30  # of these, by CP-SAT
+    seconds: float = 120.0  # of the walk; the finalists come after it
+    near: float = 0.1  # of the best score: as much less, and CP-SAT may still win
+    finalists: int = 100
     effort: float = 0.05  # of CP-SAT, a layer and direction, in its deterministic seconds
 
 
@@ -152,27 +151,19 @@ def layer_times(template: Template, makespan: Callable[[Workload], int]) -> Laye
 def _refined(
     models: tuple[Model, ...], fleet: Fleet, settings: Settings, found: list[Design], started: int
 ) -> tuple[Design, int]:
-    """The best once layers are scheduled better, and for how many templates CP-SAT did: the start
-    templates, and the finalists."""
+    """The best once CP-SAT has scheduled layers, and for how many templates it did: the start
+    templates, and the finalists, each at the micro-batches of its plans."""
 
-    def again(made: Design, makespan: Callable[[Workload], int], within: Fleet) -> Design:
-        return design(models, made.template, within, layer_times(made.template, makespan))
+    def exact(made: Design, within: Fleet) -> Design:
+        times = layer_times(made.template, lambda work: optimal(work, settings.effort))
+        return design(models, made.template, within, times)
 
     def own(made: Design) -> Fleet:
-        """Micro-batches of its plans alone."""
         return replace(fleet, micro_batches=tuple(sorted({p.micro_batch for p in made.plans})))
 
-    def exact(work: Workload) -> int:
-        return optimal(work, settings.effort)
-
-    listed = [
-        again(made, list_schedule, own(made))
-        for made in _best(models, fleet, settings, found[started:])
-    ]
-    listed.sort(key=lambda made: -made.score(fleet))
-    final = [again(made, exact, fleet) for made in found[:started]]
-    final += [again(made, exact, own(made)) for made in listed[: settings.finalists]]
-    return max([*found, *listed, *final], key=lambda made: made.score(fleet)), len(final)
+    final = [exact(made, fleet) for made in found[:started]]
+    final += [exact(made, own(made)) for made in _best(models, fleet, settings, found[started:])]
+    return max([*found, *final], key=lambda made: made.score(fleet)), len(final)
 
 
 def _best(
@@ -187,7 +178,7 @@ def _best(
     def hope(made: Design) -> tuple[float, float]:
         return -made.score(fleet), -_ceiling(models, fleet, table.times(made.template)[0])
 
-    return sorted(near, key=hope)[: settings.listed]
+    return sorted(near, key=hope)[: settings.finalists]
 
 
 def _buckets(settings: Settings) -> Iterator[tuple[float, list[Template]]]:
