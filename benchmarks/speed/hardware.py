@@ -30,7 +30,7 @@ from paceline.place.hardware import (
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = measure.parser(__doc__ or "").parse_args(arguments)
-    settings = Settings(seconds=15.0, finalists=4) if options.quick else Settings()
+    settings = Settings(seconds=15.0, finalists=4, winners=1) if options.quick else Settings()
     began = perf_counter()
     with ProcessPoolExecutor(2) as pool:
         rows = list(pool.map(compare, (BERT_LARGE, GPT2_54), (settings, settings)))

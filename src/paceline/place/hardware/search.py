@@ -39,7 +39,8 @@ class Settings:
     patience: int = 5  # buckets without improvement
     seconds: float = 120.0  # of the walk; the finalists come after it
     near: float = 0.1  # of the best score: as much less, and CP-SAT may still win
-    finalists: int = 100
+    finalists: int = 100  # scheduled at the micro-batches of their greedy plans
+    winners: int = 8  # of these, at every micro-batch
     effort: float = 0.05  # of CP-SAT, a layer and direction, in its deterministic seconds
 
 
@@ -152,7 +153,7 @@ def _refined(
     models: tuple[Model, ...], fleet: Fleet, settings: Settings, found: list[Design], started: int
 ) -> tuple[Design, int]:
     """The best once CP-SAT has scheduled layers, and for how many templates it did: the start
-    templates, and the finalists, each at the micro-batches of its plans."""
+    templates, and the finalists, each at the micro-batches of its plans, the best at all."""
 
     def exact(made: Design, within: Fleet) -> Design:
         times = layer_times(made.template, lambda work: optimal(work, settings.effort))
@@ -161,9 +162,13 @@ def _refined(
     def own(made: Design) -> Fleet:
         return replace(fleet, micro_batches=tuple(sorted({p.micro_batch for p in made.plans})))
 
-    final = [exact(made, fleet) for made in found[:started]]
-    final += [exact(made, own(made)) for made in _best(models, fleet, settings, found[started:])]
-    return max([*found, *final], key=lambda made: made.score(fleet)), len(final)
+    def score(made: Design) -> float:
+        return made.score(fleet)
+
+    final = [exact(made, own(made)) for made in _best(models, fleet, settings, found[started:])]
+    winners = sorted(final, key=score, reverse=True)[: settings.winners]
+    whole = [exact(made, fleet) for made in found[:started] + winners]
+    return max([*found, *final, *whole], key=score), len(final) + started
 
 
 def _best(
