@@ -58,7 +58,8 @@ def measure(
 
 
 def machine(tries: int) -> LabMachine:
-    """This machine's part of the prediction; the rest of it is profiled with the stages."""
+    """This machine's part of the prediction; the rest of it is profiled with the stages. The least
+    of some tries: others on the machine can only add to it."""
     found = [calibrate(tcp_share(4), prefix=cells.FIRST) for _ in range(tries)]
     cpu = min(one.cpu_ns_per_byte for one in found)
     return LabMachine(1.0, cpu, round(LAB_LIBRARY.message_ns), SEND_NS_PER_BYTE)
