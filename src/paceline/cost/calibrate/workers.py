@@ -47,6 +47,6 @@ def _answer(started: "list[subprocess.Popen[str]]") -> str:
             f"the all-reduce sweep did not end in {LIMIT_S} s; is the machine loaded, or the "
             "loopback interface down? Try --workers 1 to leave it out."
         ) from late
-    if started[0].returncode != 0:
+    if not out.strip():  # with an answer it does not matter that gloo may abort in its shutdown
         raise CostError(f"a calibration worker failed: {problem.strip().splitlines()[-1:]}")
     return out
