@@ -3,6 +3,8 @@
 torchrun --nproc-per-node 2 examples/fused_adam.py
 """
 
+import time
+
 import torch
 import torch.distributed as dist
 
@@ -46,6 +48,7 @@ def main() -> None:
     run.close()
     dist.barrier()
     dist.destroy_process_group()
+    time.sleep(0.2)  # else the interpreter may be gone before gloo's threads let go of its objects
 
 
 if __name__ == "__main__":

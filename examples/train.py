@@ -31,6 +31,7 @@ def main() -> None:
     dist.barrier()
     del step
     dist.destroy_process_group()
+    time.sleep(0.2)  # else the interpreter may be gone before gloo's threads let go of its objects
 
 
 def prepare(options: argparse.Namespace) -> Step:

@@ -5,6 +5,7 @@ paceline record -o runs/digits -- torchrun --nproc-per-node 2 examples/train_dig
 """
 
 import argparse
+import time
 
 import torch
 import torch.distributed as dist
@@ -28,6 +29,7 @@ def main() -> None:
         print(f"accuracy after {options.epochs} epochs: {accuracy:.1%}")
     dist.barrier()
     dist.destroy_process_group()
+    time.sleep(0.2)  # else the interpreter may be gone before gloo's threads let go of its objects
 
 
 def train(epochs: int, width: int) -> float:

@@ -6,6 +6,7 @@ Prints every schedule with its predicted and measured time, and why the others w
 """
 
 import sys
+import time
 
 import torch.distributed as dist
 
@@ -49,6 +50,7 @@ def main() -> None:
     if dist.get_rank() == 0:
         print(tuned.table())
     dist.destroy_process_group()
+    time.sleep(0.2)  # else the interpreter may be gone before gloo's threads let go of its objects
 
 
 if __name__ == "__main__":

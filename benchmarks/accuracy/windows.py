@@ -8,6 +8,7 @@ Each window is a recording of its own, `FOLDER/0` and so on; all other options a
 
 import argparse
 import sys
+import time
 from pathlib import Path
 
 import torch.distributed as dist
@@ -37,6 +38,7 @@ def main() -> None:
     dist.barrier()
     del step
     dist.destroy_process_group()
+    time.sleep(0.2)  # else the interpreter may be gone before gloo's threads let go of its objects
 
 
 if __name__ == "__main__":
