@@ -1,6 +1,7 @@
 """Real jobs of two gloo workers, recorded without a change to their script."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from paceline.errors import TraceError
 from paceline.graph import Graph, OpKind, Overlay
 from paceline.record import sidecar
 from paceline.record.launch import Order, Recording, launch
@@ -137,31 +139,21 @@ def test_messages_of_a_pipeline_meet_across_ranks(tmp_path: Path) -> None:
     assert sorted(sent) == sorted(got)
 
 
-KILLED = """
-import os, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for step in range(100):
-    if step == 45 and dist.get_rank() == 1:
-        os.kill(os.getpid(), 9)
-    model(torch.ones(2, 4)).sum().backward()
-    optimizer.step()
-    optimizer.zero_grad()
-"""
-
-
-def test_of_a_job_whose_worker_was_killed_the_others_are_shown(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(KILLED)
-    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
-    done = launch(Order((*torchrun, str(script)), tmp_path / "run", steps=60, plain=2), os.environ)
-    assert done.exit_code != 0
-    graph = build_run(tmp_path / "run")
+def test_of_a_job_whose_worker_was_killed_the_others_are_shown(
+    ddp: Recorded, tmp_path: Path
+) -> None:
+    left = shutil.copytree(ddp.folder, tmp_path / "run")
+    (left / sidecar.trace_name(1)).unlink()  # what SIGKILL leaves: no trace, and no last line
+    facts = left / sidecar.facts_name(1)
+    facts.write_bytes(b"".join(facts.read_bytes().splitlines(keepends=True)[:-1]))
+    graph = build_run(left)
     assert graph.ranks == (0,)
     assert replay(graph).step_ns > 0
     (told,) = (note for note in graph.meta["notes"] if "without a trace" in note)
     assert "rank 1 was killed after" in told
+    (left / sidecar.trace_name(0)).unlink()
+    with pytest.raises(TraceError, match="no rank has a trace"):
+        build_run(left)
 
 
 TWICE = """

@@ -25,6 +25,14 @@ class Sweep:
     sizes: tuple[float, ...]
     times_ns: tuple[float, ...]
 
+    @property
+    def grows(self) -> bool:
+        """Whether larger sizes take longer, so that a line of latency and bandwidth fits."""
+        try:
+            return self.line().bytes_per_s > 0
+        except CostError:
+            return False
+
     def line(self) -> Line:
         return fit_line(self.sizes, self.times_ns)
 
