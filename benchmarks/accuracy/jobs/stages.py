@@ -37,7 +37,6 @@ from paceline.runtime.stages.torch_worker import Data, Job, Part, Worker
 LAYERS, WIDTH, CLASSES = 8, 512, 10
 PASSES = 4
 REST_S = 0.01
-CORES = os.cpu_count() or 1
 SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.FLUSH, PipelineSchedule.TWO_BUFFERED)
 loss = nn.functional.cross_entropy
 fork = multiprocessing.get_context("fork")
@@ -78,7 +77,7 @@ def profile(stages: int, rows: int) -> dict[str, Any]:
     return {
         "stages": alone,
         "cores": _cores(stages, rows),
-        "rested": _displaced(rows) if stages > CORES else in_process(lambda: _rested(rows)),
+        "rested": in_process(lambda: _rested(rows)),
         "late_ns": _late(rows),
         "message": {**_message(rows * WIDTH * 4), "adds_ns": _added(stages, rows)},
     }
@@ -259,44 +258,9 @@ def _compute(rows: int, begun: Any) -> None:
         _passes(stage, given, leaves, 1)
 
 
-def _displaced(rows: int, turns: int = 24) -> float:
-    """The same where stages outnumber the cores: before each of its halves another stage has had
-    the core, and its caches."""
-    gate = fork.Barrier(2)
-
-    def work(mine: bool) -> list[list[float]]:
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-        stage, given, leaves = _example(rows)
-        times: list[list[float]] = [[], []]
-        for _ in range(turns):
-            if mine:
-                _passes(stage, given, leaves, 1)
-                times[0].append(_passes(stage, given, leaves, 1))
-            gate.wait()
-            if not mine:
-                _passes(stage, given, leaves, 1)
-            gate.wait()
-            start = time.perf_counter_ns()
-            made = stage.forward(0, given, leaves) if mine else None
-            halfway = time.perf_counter_ns() - start
-            gate.wait()
-            if not mine:
-                _passes(stage, given, leaves, 1)
-            gate.wait()
-            start = time.perf_counter_ns()
-            if mine:
-                stage.backward(0, torch.ones_like(made))
-            times[1].append(time.perf_counter_ns() - start + halfway)
-        return times
-
-    together, displaced = in_processes([lambda: work(True), lambda: work(False)])[0]
-    return max(1.0, undisturbed(displaced) / undisturbed(together))
-
-
 def _added(workers: int, rows: int, turns: int = 16) -> float:
     """ns of work that a message adds at either end while all stages work: passes beside one message
-    sent and one received each, less passes without, until the last stage is done. Messages are
-    taken after the passes: a stage that waits for another's has no work from it."""
+    sent and one received each, less passes without, until the last stage is done."""
 
     def rank(seat: Seat) -> list[list[float]]:
         among, (stage, given, leaves) = groups(seat), _example(rows)
@@ -312,15 +276,15 @@ def _added(workers: int, rows: int, turns: int = 16) -> float:
                 if turn % 2:
                     outbox.send(message)
                 _passes(stage, given, leaves, 1)
-            for _ in range(PASSES if turn % 2 else 0):
-                inbox.take(message.device)
+                if turn % 2:
+                    inbox.take(message.device)
             dist.barrier()
             times[turn % 2].append(time.perf_counter_ns() - start)
         outbox.drain()
         return times
 
     without, beside = in_ranks(workers, rank)[0]
-    share = min(1.0, CORES / workers)
+    share = min(1.0, (os.cpu_count() or 1) / workers)
     return max(0.0, (undisturbed(beside) - undisturbed(without)) * share / PASSES / 2)
 
 
