@@ -81,9 +81,15 @@ def _cells(row: Row, results: Results) -> list[str]:
 
 
 def _figure(row: Row, results: Results) -> float | None:
-    steps = row.field.split(".")
-    found: Any = reduce(lambda at, key: (at or {}).get(key), steps, results.get(row.benchmark))
+    found: Any = reduce(_part, row.field.split("."), results.get(row.benchmark))
     return None if found is None else float(found)
+
+
+def _part(found: Any, key: str) -> Any:
+    """One step of a dotted path: a key, or the number of a row."""
+    if isinstance(found, list):
+        return found[int(key)] if int(key) < len(found) else None
+    return (found or {}).get(key)
 
 
 def _source(name: str, result: Mapping[str, Any]) -> str:
