@@ -3,7 +3,7 @@ run in recorded order, `LiveQueues` for graphs that need events."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from paceline.graph import DepKind
 from paceline.graph.graph import Int32, Int64
@@ -94,3 +94,27 @@ class Bridges:
         link = (src, op)
         if link not in self._known:
             self._log.do(lambda: self._known.add(link), lambda: self._known.remove(link))
+
+
+class Undoable:
+    """What followers share: the core's figures, and a log of what was done to it."""
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        self._log = Log()
+        self._bridges = Bridges(self._log)
+        self._anchor: dict[int, int] = {}  # of inserted ops: where they stand in id order
+
+    @property
+    def step_ns(self) -> int:
+        return int(self._core.step)
+
+    @property
+    def bytes(self) -> int:
+        return int(self._core.bytes)
+
+    def mark(self) -> int:
+        return len(self._log)
+
+    def undo(self, to: int) -> None:
+        self._log.undo(to)

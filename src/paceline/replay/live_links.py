@@ -13,29 +13,19 @@ from paceline.errors import ReplayError
 from paceline.graph import DepKind, Graph
 from paceline.graph.graph import Int32, Int64
 from paceline.replay.columns import Columns
-from paceline.replay.live_follower import Bridges, Log, NewOp
+from paceline.replay.live_follower import NewOp, Undoable
 
 
-class LiveLinks:
+class LiveLinks(Undoable):
     """The `Follower` over the core's `Live`: dependencies and lane orders as they are now."""
 
     def __init__(self, graph: Graph, core: Any) -> None:
-        self._graph, self._core, self._last = graph, core, len(graph) - 1
-        self._log = Log()
-        self._bridges = Bridges(self._log)
+        super().__init__(core)
+        self._graph, self._last = graph, len(graph) - 1
         self._revisited = 0  # since the last settling
         self._deps: dict[int, set[int]] = {}  # of ops that were asked for
         self._lanes: dict[int, list[int]] = {}  # ops in order, of lanes that were asked for
         self._lane_of: dict[int, int] = {}  # of inserted ops
-        self._anchor: dict[int, int] = {}  # of inserted ops: where they stand in id order
-
-    @property
-    def step_ns(self) -> int:
-        return int(self._core.step)
-
-    @property
-    def bytes(self) -> int:
-        return int(self._core.bytes)
 
     def settle(self) -> int:
         revisited, self._revisited = self._revisited + int(self._core.settle()), 0
@@ -44,12 +34,6 @@ class LiveLinks:
     def columns(self) -> Columns:
         ready, start, end = self._core.times()
         return Columns(ready, start, end, None, None, np.zeros((0, 2), np.int32))
-
-    def mark(self) -> int:
-        return len(self._log)
-
-    def undo(self, to: int) -> None:
-        self._log.undo(to)
 
     def resize(self, ops: Int32, dur_ns: Int64) -> None:
         self._revisited += int(self._core.resize(ops, dur_ns))

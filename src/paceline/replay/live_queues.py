@@ -13,25 +13,15 @@ from paceline.graph import DepKind, Graph, OpKind
 from paceline.graph.graph import Bool, Int32, Int64
 from paceline.replay.columns import Columns
 from paceline.replay.contention import SORTS
-from paceline.replay.live_follower import Bridges, Log, NewOp
+from paceline.replay.live_follower import NewOp, Undoable
 
 
-class LiveQueues:
+class LiveQueues(Undoable):
     """The `Follower` over the core's `LiveEvents`."""
 
     def __init__(self, graph: Graph, core: Any) -> None:
-        self._core, self._launches, self._last = core, _launches(graph), len(graph) - 1
-        self._anchor: dict[int, int] = {}  # of inserted ops: where they stand in id order
-        self._log = Log()
-        self._bridges = Bridges(self._log)
-
-    @property
-    def step_ns(self) -> int:
-        return int(self._core.step)
-
-    @property
-    def bytes(self) -> int:
-        return int(self._core.bytes)
+        super().__init__(core)
+        self._launches, self._last = _launches(graph), len(graph) - 1
 
     def settle(self) -> int | None:
         return int(self._core.revisited) if self._core.settle() else None
@@ -39,12 +29,6 @@ class LiveQueues:
     def columns(self) -> Columns:
         ready, start, end, previous, order, drained = self._core.columns()
         return Columns(ready, start, end, previous, order, drained.reshape(-1, 2))
-
-    def mark(self) -> int:
-        return len(self._log)
-
-    def undo(self, to: int) -> None:
-        self._log.undo(to)
 
     def resize(self, ops: Int32, dur_ns: Int64) -> None:
         self._core.resize(ops, dur_ns)
