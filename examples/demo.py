@@ -90,6 +90,8 @@ def elsewhere(graph: Graph, folder: Path, console: Console) -> None:
     """The same job between two hosts: predicted at two rates, the slower one proved."""
     console.print("\nBetween two hosts, all on this machine's cores?\n")
     guesses = {rate: predicted(graph, rate) for rate in (SLOWER, FASTER)}
+    here = summarise_run(replay(graph)).median_step_ns
+    console.print(f"loopback: a step of {duration(round(here))}, as recorded: no wire to send over")
     for rate, guess in guesses.items():
         console.print(f"{rate:>8}: a step of {between(guess)}")
     try:
