@@ -163,7 +163,7 @@ def issued(graph: Graph, step: int) -> list[tuple[int, int, int]]:
 @pytest.mark.live
 def test_an_imagined_step_communicates_what_a_recorded_one_does(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    script = (TRAIN, "--model", "small", "--bucket-mb", "0.3", "--steps", "20")
+    script = (TRAIN, "--model", "small", "--bucket-mb", "0.3", "--steps", "34")
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
     launch(Order((*torchrun, *script), tmp_path / "run", steps=2, plain=1), os.environ)
     recorded = build_run(tmp_path / "run")
