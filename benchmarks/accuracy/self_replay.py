@@ -1,20 +1,20 @@
 """Does the graph of a recording, replayed, take as long as the same step takes unrecorded?
 
-For each job, many recordings in one life of its processes (`windows.py`). Each times some steps
-without any instrument before those that it records and as many after them; the replayed median
-step is set against the mean of the two plain medians. That is a fair pair: on a shared machine a
-step's time drifts by a tenth within seconds, and before and after take most of that out. The row's
-error is the median over its recordings; `error_spread` is their 10th and 90th percentile, and
-`error_deviation` what chance alone lets that median be off by (1.25 standard errors).
+Each row is a job that `paceline record` starts and records, again and again from the start. The
+recorder times some steps without any instrument before those that it records and as many after
+them; the replayed median step is set against the plain median (the mean of both sides' medians: on
+a shared machine a step drifts by a tenth within seconds, and before and after take most of that
+out; before alone where the recording spared the later ones page faults). The row's error is the
+median over its recordings; `error_spread` is their 10th and 90th percentile, and `error_deviation`
+what chance alone lets that median be off by (1.25 standard errors).
 
-`apart` is how far the plain steps of recorded jobs lie from those of a job that ran without
-Paceline, once before and once after: recording must not change the job that it looks at. Those are
-other processes at another time, so it holds all of the machine's drift.
+Between them the same job runs without Paceline: `apart` is how far the plain steps of recorded jobs
+lie from its steps. Those are other processes at another time, so it holds all of the drift.
 
 `others` is the share of the machine that other programs used meanwhile.
 
     python benchmarks/accuracy/self_replay.py --json
-    python benchmarks/accuracy/self_replay.py --only pipeline --windows 3
+    python benchmarks/accuracy/self_replay.py --only pipeline --recordings 3
 """
 
 import argparse
@@ -26,9 +26,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,7 +38,10 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import measure  # noqa: E402
 
-SETTLING = 10  # first steps of a job on its own, not counted
+T = TypeVar("T")
+SETTLING = 20  # first steps of a job on its own, not counted
+REST = 30  # steps of a recorded job besides its plain and recorded ones, at most
+ALONE = 3  # recordings for each run without Paceline
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,12 @@ class Job:
     @property
     def name(self) -> str:
         return " ".join((self.model, self.parallel, *self.settings, f"x{self.workers}"))
+
+    def command(self, steps: int, *others: str) -> list[str]:
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node"]
+        script = [str(self.workers), str(ROOT / "examples" / "train.py"), "--steps", str(steps)]
+        chosen = ["--model", self.model, "--parallel", self.parallel, *self.settings]
+        return [*torchrun, *script, *chosen, *others]
 
 
 JOBS = (
@@ -71,20 +81,20 @@ JOBS = (
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__)
     parser.add_argument("--only", default="", help="rows whose name has this text")
-    parser.add_argument("--windows", type=int, default=12, help="recordings a row (12)")
+    parser.add_argument("--recordings", type=int, default=9, help="of each row (9)")
     parser.add_argument("--steps", type=int, default=10, help="steps recorded in each (10)")
     options = parser.parse_args(arguments)
     chosen = [job for job in JOBS if options.only in job.name]
     if options.quick:
-        chosen, options.windows, options.steps = chosen[:2], 1, 10
-    rows = [row_in_the_end(job, options) for job in chosen]
+        chosen, options.recordings, options.steps = chosen[:2], 2, 10
+    rows = [row(job, options) for job in chosen]
     errors = [abs(found["error"]) for found in rows]
     figures = {"mean_error": statistics.mean(errors), "worst_error": max(errors), "rows": rows}
     return measure.report("accuracy/self_replay", figures, options, "torch")
 
 
 @dataclass(frozen=True)
-class Window:
+class Found:
     """One recording's median steps in milliseconds."""
 
     plain: float  # while nothing was recorded
@@ -100,40 +110,41 @@ class JobError(Exception):
     """A job did not end well."""
 
 
-def row_in_the_end(job: Job, options: argparse.Namespace) -> dict[str, Any]:
-    """The row; from the start again, once, where a worker was aborted in gloo's own shutdown."""
-    try:
-        return row(job, options)
-    except JobError as error:
-        print(f"again, after: {error}", file=sys.stderr)
-        return row(job, options)
-
-
 def row(job: Job, options: argparse.Namespace) -> dict[str, Any]:
-    """One job, on its own, recorded, and on its own again."""
-    before = Usage.now()
+    """One job, recorded and on its own in turn."""
+    before, alone, recordings = Usage.now(), [], []
     with tempfile.TemporaryDirectory() as folder:
-        alone = [apart(job, Path(folder), options)]
-        windows = recorded(job, Path(folder), options)
-        alone.append(apart(job, Path(folder), options))
-    errors = [window.error for window in windows]
+        for number in range(options.recordings):
+            if number % ALONE == 0:
+                alone.append(in_the_end(lambda: apart(job, Path(folder), options)))
+            recordings.append(in_the_end(lambda: recording(job, Path(folder), options)))
+    errors = [found.error for found in recordings]
     spread = measure.spread(errors)
-    plain = statistics.median(window.plain for window in windows)
+    plain = statistics.median(found.plain for found in recordings)
     found = {
         "job": job.name,
         "plain_ms": round(plain, 3),
-        "replayed_ms": round(statistics.median(window.replayed for window in windows), 3),
-        "recorded_ms": round(statistics.median(window.recorded for window in windows), 3),
+        "replayed_ms": round(statistics.median(found.replayed for found in recordings), 3),
+        "recorded_ms": round(statistics.median(found.recorded for found in recordings), 3),
         "apart_ms": [round(one, 3) for one in alone],
         "error": round(spread["median"], 4),
         "error_spread": [round(spread["p10"], 4), round(spread["p90"], 4)],
         "error_deviation": round(deviation(errors), 4),
-        "apart": round(plain / statistics.mean(alone) - 1, 4),
+        "apart": round(plain / statistics.median(alone) - 1, 4),
         "others": round(Usage.now().others_since(before), 3),
-        "windows": [asdict(window) for window in windows],
+        "recordings": [asdict(found) for found in recordings],
     }
     print(json.dumps(found), file=sys.stderr)
     return found
+
+
+def in_the_end(act: Callable[[], T]) -> T:
+    """Once more where a worker was aborted in gloo's own shutdown."""
+    try:
+        return act()
+    except JobError as error:
+        print(f"again, after: {error}", file=sys.stderr)
+        return act()
 
 
 def deviation(samples: list[float]) -> float:
@@ -167,8 +178,7 @@ class Usage:
 def apart(job: Job, folder: Path, options: argparse.Namespace) -> float:
     """Median step of a job that nobody watches, in milliseconds, over all ranks."""
     times = folder / "times"
-    count = SETTLING + options.steps * options.windows // 2
-    launch(job, "examples/train.py", "--steps", str(count), "--times", str(times))
+    run(job.command(SETTLING + 2 * options.steps, "--times", str(times)))
     walls = [
         [wall for wall, _ in json.loads(path.read_text())[SETTLING:]]
         for path in sorted(folder.glob("times.*"))
@@ -176,35 +186,37 @@ def apart(job: Job, folder: Path, options: argparse.Namespace) -> float:
     return statistics.median(np.mean(walls, axis=0)) / 1e6
 
 
-def recorded(job: Job, folder: Path, options: argparse.Namespace) -> list[Window]:
-    settings = ("--windows", str(options.windows), "--window-steps", str(options.steps))
-    launch(job, "benchmarks/accuracy/windows.py", str(folder / "runs"), *settings)
-    return [window(folder / "runs" / str(n), options.steps) for n in range(options.windows)]
-
-
-def window(run: Path, steps: int) -> Window:
+def recording(job: Job, folder: Path, options: argparse.Namespace) -> Found:
     """The figures of one recording, which is deleted."""
+    from paceline.record.plain import plain_sides
     from paceline.record.runs import build_run, read_run
     from paceline.replay import replay
 
-    graph = build_run(run)
-    _, sidecars = read_run(run)
-    plain, seen = (walls_of(sidecars, mode) for mode in ("plain", "recorded"))
-    sides = [statistics.median(plain[:steps]), statistics.median(plain[steps:])]
-    replayed = statistics.median(step_times(graph, replay(graph))) / 1e6
-    shutil.rmtree(run)
-    return Window(statistics.mean(sides), replayed, statistics.median(seen))
+    place, steps = folder / "run", options.steps
+    record = [sys.executable, "-m", "paceline", "record", "-o", str(place)]
+    record += ["--steps", str(steps), "--plain", str(steps), "--"]
+    run([*record, *job.command(3 * steps + REST)])
+    graph = build_run(place)
+    _, sidecars = read_run(place)
+    sides = [side for side in plain_sides(list(sidecars.values())) if side]
+    replayed = statistics.median(step_times(graph, replay(graph)))
+    shutil.rmtree(place)
+    return Found(
+        statistics.mean(statistics.median(side) for side in sides) / 1e6,
+        replayed / 1e6,
+        statistics.median(recorded_steps(sidecars)) / 1e6,
+    )
 
 
-def walls_of(sidecars: dict[int, Any], mode: str) -> list[float]:
-    """Milliseconds of each step observed in one way, over all ranks."""
+def recorded_steps(sidecars: dict[int, Any]) -> list[float]:
+    """Nanoseconds of each recorded step, over all ranks."""
     from paceline.record.sidecar import Step
 
     walls = [
-        [step.end_ns - step.begin_ns for step in told.of(Step) if step.mode == mode]
+        [step.end_ns - step.begin_ns for step in told.of(Step) if step.mode == "recorded"]
         for told in sidecars.values()
     ]
-    return (np.mean(walls, axis=0) / 1e6).tolist()
+    return np.mean(walls, axis=0).tolist()
 
 
 def step_times(graph: Any, timeline: Any) -> list[float]:
@@ -219,14 +231,12 @@ def step_times(graph: Any, timeline: Any) -> list[float]:
     return np.mean(np.diff(ends, axis=1), axis=0).tolist()
 
 
-def launch(job: Job, script: str, *settings: str) -> None:
-    """Run the job to its end; its output is shown only when it fails."""
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node"]
-    chosen = ["--model", job.model, "--parallel", job.parallel, *job.settings]
-    command = [*torchrun, str(job.workers), str(ROOT / script), *settings, *chosen]
+def run(command: list[str]) -> None:
+    """Run a job to its end; its output is shown only when it fails."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:
-        raise JobError(f"{job.name} failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+        line = " ".join(command)
+        raise JobError(f"{line} failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -43,10 +44,10 @@ class Recorded:
         return build_run(self.folder)
 
 
-def record(folder: Path, parallel: str, *settings: str) -> Recorded:
+def record(folder: Path, parallel: str, *settings: str, steps: int = STEPS) -> Recorded:
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
     script = (str(TRAIN), "--model", "small", "--parallel", parallel, "--steps", "34")
-    order = Order((*torchrun, *script, *settings), folder / "run", steps=STEPS, plain=2)
+    order = Order((*torchrun, *script, *settings), folder / "run", steps=steps, plain=2)
     done = launch(order, os.environ)
     return Recorded(done, sidecar.read(order.folder / sidecar.facts_name(0)), order.folder)
 
@@ -137,6 +138,20 @@ def test_messages_of_a_pipeline_meet_across_ranks(tmp_path: Path) -> None:
     sent, got = (graph.ops.instance[graph.ops.kind == k] for k in (OpKind.SEND, OpKind.RECV))
     assert len(sent) == 2 * len([one for one in found.issued() if one.op == "send"])
     assert sorted(sent) == sorted(got)
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "pipeline"])
+def test_a_job_that_leaves_its_group_while_recorded_keeps_its_communication(
+    tmp_path: Path, parallel: str
+) -> None:
+    found = record(tmp_path, parallel, steps=40)
+    assert {rank.reason for rank in found.done.ranks} == {"short"}
+    assert {rank.detail for rank in found.done.ranks} == {"the process group was destroyed"}
+    assert 0 < len(found.steps("recorded")) < 40
+    assert len(found.issued()) >= len(found.steps("recorded"))
+    graph = found.graph()
+    talks = np.isin(graph.ops.kind, (OpKind.COLLECTIVE, OpKind.SEND, OpKind.RECV))
+    assert set(np.unique(graph.ops.instance[talks], return_counts=True)[1]) == {2}
 
 
 def test_of_a_job_whose_worker_was_killed_the_others_are_shown(

@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-from paceline.record import sidecar
 from paceline.verify import Measured, Prediction, Verdict
 from paceline.verify.proof import without_placement
-from paceline.verify.verdict import plain_steps
 
 GUESS = Prediction(
     step_ns=110,
@@ -37,16 +35,6 @@ def test_the_class_that_is_most_off_comes_first() -> None:
 def test_the_spread_of_the_measured_steps_is_p10_to_p90() -> None:
     assert (SEEN.low_ns, SEEN.step_ns) == (99, 100)
     assert SEEN.high_ns > 101
-
-
-def test_only_steps_without_instruments_are_compared_and_ranks_averaged() -> None:
-    def told(lengths: list[int], mode: str) -> sidecar.Sidecar:
-        steps = [sidecar.Step(i, 0, length, mode) for i, length in enumerate(lengths)]
-        return sidecar.Sidecar(records=list(steps), truncated=False)
-
-    ranks = [told([10, 20], "plain"), told([30, 40], "plain")]
-    assert plain_steps(ranks) == [20, 30]
-    assert plain_steps([told([10], "recorded")]) == []
 
 
 def test_a_torchrun_command_is_placed_anew_by_the_lab() -> None:

@@ -13,7 +13,8 @@ import numpy as np
 
 from paceline.graph import NONE, Graph
 from paceline.record.assemble import Block
-from paceline.record.sidecar import Bucket, Gradient, Parameter, Sidecar, Step
+from paceline.record.plain import plain_steps
+from paceline.record.sidecar import Bucket, Gradient, Parameter, Sidecar
 from paceline.record.trace import Int32, Int64
 from paceline.record.view import RankView
 
@@ -90,8 +91,8 @@ def _row_before(block: Block, lane: int, at_ns: int) -> int:
 
 
 def _plain(told: Sequence[Sidecar]) -> dict[str, int]:
-    """How long a steady step takes without instruments: the median over steps and ranks."""
-    lengths = [s.end_ns - s.begin_ns for one in told for s in one.of(Step) if s.mode == "plain"]
+    """How long a steady step takes without instruments: the median over the steps."""
+    lengths = plain_steps(told)
     return {"plain_step_ns": round(median(lengths))} if lengths else {}
 
 

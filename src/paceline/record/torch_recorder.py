@@ -12,10 +12,12 @@ import itertools
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch.distributed as dist
 from torch.optim import optimizer as torch_optimizer
 
 from paceline.record import sidecar
@@ -25,6 +27,7 @@ from paceline.record.torch_facts import Model, group_facts, host_facts, model_fa
 from paceline.record.torch_flight import flights
 from paceline.record.torch_issued import issued
 from paceline.record.torch_memory import memory_of
+from paceline.record.torch_patch import Patches
 from paceline.record.torch_profile import Session, Times, cost_of, events_in, page_faults
 from paceline.record.torch_schedule import Mode, Schedule, agreed_start
 
@@ -53,6 +56,7 @@ class Recorder:
         self._lead: int | None = None  # id of the optimizer whose steps are the job's steps
         self._depth = 0
         self._hooks: list[Any] = []
+        self._patches = Patches()
         self._file: Any = None
         self._writing = threading.Lock()
         self._index = 0  # of the step that runs now
@@ -74,6 +78,8 @@ class Recorder:
             torch_optimizer.register_optimizer_step_pre_hook(self._before_update),
             torch_optimizer.register_optimizer_step_post_hook(self._after_update),
         ]
+        if dist.is_available():
+            self._patches.wrap(dist.ProcessGroup, "shutdown", self._before_shutdown)
 
     def finish(self, reason: str, detail: str = "") -> None:
         """Stop recording and write what there is. Only the first call counts."""
@@ -82,6 +88,7 @@ class Recorder:
         self._finished = True
         for hook in self._hooks:
             hook.remove()
+        self._patches.undo()
         if self._file is None:
             return  # no optimizer ever stepped here: a launcher, a data worker
         self._pause_session()
@@ -112,12 +119,23 @@ class Recorder:
         if self._lead is None:
             self._lead = id(optimizer)
         if id(optimizer) == self._lead and not self._finished:
-            self._safely_border(time.time_ns(), optimizer)
+            now = time.time_ns()
+            self._safely(lambda: self._border(now, optimizer))
 
-    def _safely_border(self, now: int, optimizer: Any) -> None:
+    def _before_shutdown(self, original: Any) -> Any:
+        """What torch knows of the job's communication goes with the default group."""
+
+        def shutdown(group: Any) -> None:
+            if group == dist.group.WORLD:
+                self._safely(lambda: self.finish("short", "the process group was destroyed"))
+            original(group)
+
+        return shutdown
+
+    def _safely(self, act: Callable[[], None]) -> None:
         """A fault of the recorder ends the recording, never the job."""
         try:
-            self._border(now, optimizer)
+            act()
         except Exception as error:
             log.exception("recording of rank %d stopped; the job goes on", self.rank)
             self.finish("recorder failed", f"{type(error).__name__}: {error}")

@@ -1,7 +1,7 @@
 """`Verdict`: a prediction beside what was then measured, by class of work."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy as np
 from paceline.cost.retarget import Target, emit, read_job
 from paceline.graph import Graph, OpKind, Phase
 from paceline.record import sidecar
+from paceline.record.plain import plain_steps
 from paceline.verify.prediction import WORK_CLASSES, Prediction, VerifyError, is_work
 
 
@@ -87,16 +88,6 @@ def measured_run(folder: Path, graph: Graph) -> Measured:
     work = sum(classes[name] for name in WORK_CLASSES)
     middle = round(statistics.median(steps))
     return Measured(tuple(steps), {**classes, "exposed": max(0, middle - work)})
-
-
-def plain_steps(told: Sequence[sidecar.Sidecar]) -> list[int]:
-    """Lengths of the steps that ran without instruments, in ns, the mean over the ranks."""
-    by_step: dict[int, list[int]] = {}
-    for one in told:
-        for step in one.of(sidecar.Step):
-            if step.mode == "plain":
-                by_step.setdefault(step.index, []).append(step.end_ns - step.begin_ns)
-    return [round(statistics.mean(lengths)) for _, lengths in sorted(by_step.items())]
 
 
 def recorded_classes(graph: Graph) -> dict[str, int]:
