@@ -5,8 +5,9 @@ On 2 and 4 gloo workers, over loopback and in the lab at two link rates: GPipe, 
 alone, as many stages at once (how much they slow each other says how many cores they really
 share), and a message; in the lab the cluster's description takes the message's place
 (`pipeline_lab`). Workers that are more than the cores share them in the replay. Rounds of profiling
-and running alternate. Times are of the undisturbed tenth of the undisturbed round, on both sides:
-on a shared machine other work only ever adds to them, and as root all jobs go before it. A measured
+and running alternate. Times are of a round's undisturbed tenth, on both sides: on a shared machine
+other work only ever adds to them, and as root all jobs go before it. Of the rounds the median
+counts. A measured
 step is the mean of four in a row; the spread of all single steps stands beside.
 
     python benchmarks/accuracy/pipeline.py --json
@@ -227,7 +228,7 @@ def _row(
     steps = [ns for times in by_round for ns in times]
     held = rounds[-1][1][schedule.value]
     predicted = _memory(plan, stages)
-    measured_ns = min(measure.spread(_smoothed(times))["p10"] for times in by_round)
+    measured_ns = statistics.median(measure.spread(_smoothed(times))["p10"] for times in by_round)
     return {
         "network": f"lab, {network} Mbit/s" if network != LOOPBACK else "loopback",
         "case": case.name,
@@ -253,20 +254,23 @@ def _priced(
     profiles: Sequence[dict[str, Any]],
     machine: LabMachine | None,
 ) -> Priced:
-    cores = max(p["cores"] for p in profiles)
-    rested = statistics.median(p["rested"] for p in profiles)
+    cores, rested, late_ns = (_middle(profiles, key) for key in ("cores", "rested", "late_ns"))
     if machine is None or network == LOOPBACK:
         return price_on_cores(plan, stages, _wires(profiles), cores, batches=6, rested=rested)
-    late_ns = round(min(p["late_ns"] for p in profiles))
-    adds, own = (min(p["message"][key] for p in profiles) for key in ("adds_ns", "cpu_ns"))
+    messages = [p["message"] for p in profiles]
+    adds, own = (_middle(messages, key) for key in ("adds_ns", "cpu_ns"))
     mine = replace(
         machine,
         cores=cores,
         rested=rested,
-        late_ns=late_ns,
+        late_ns=round(late_ns),
         copy_ns=round(max(0.0, adds - own)),
     )
     return pipeline_lab.predict(plan, stages, network, mine)
+
+
+def _middle(rounds: Sequence[dict[str, Any]], key: str) -> float:
+    return statistics.median(one[key] for one in rounds)
 
 
 def _smoothed(steps: Sequence[float]) -> list[float]:
@@ -285,20 +289,19 @@ def _versus(two: dict[str, Any], gpipe: dict[str, Any]) -> dict[str, float]:
 
 
 def _stages(rounds: Sequence[list[dict[str, Any]]]) -> tuple[LayerCost, ...]:
-    """The undisturbed round's, stage by stage."""
+    """The median round's, stage by stage."""
     found = []
     for same in zip(*rounds):
         numbers = [f.name for f in fields(LayerCost) if f.name != "name"]
-        least = {n: min(row[n] for row in same) for n in numbers}
-        found.append(replace(LayerCost(same[0]["name"], 0, 0), **least))
+        middle = {n: round(_middle(same, n)) for n in numbers}
+        found.append(replace(LayerCost(same[0]["name"], 0, 0), **middle))
     return tuple(found)
 
 
 def _wires(profiles: Sequence[dict[str, Any]]) -> Wires:
     """A message alone, and what it adds at either end while stages work (at least its own time)."""
-    wall, cpu, adds = (
-        min(p["message"][key] for p in profiles) for key in ("wall_ns", "cpu_ns", "adds_ns")
-    )
+    messages = [p["message"] for p in profiles]
+    wall, cpu, adds = (_middle(messages, key) for key in ("wall_ns", "cpu_ns", "adds_ns"))
     rest = max(0.0, wall - 2 * cpu)
     return Wires(float("inf"), float("inf"), latency_ns=round(rest), copy_ns=round(max(cpu, adds)))
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -15,21 +16,22 @@ from paceline.runtime.stages.torch_cut import cut
 from paceline.runtime.stages.torch_links import Inbox, Outbox, Seat, groups
 from paceline.runtime.stages.torch_profile import Sample, StageMeasure, measure_stage
 from paceline.runtime.stages.torch_stage import Piece, Stage
-
 from stage_model import WIDTH, loss, model, optimizer, same
 from stage_ranks import fork, in_process, in_processes, in_ranks
 
+CORES = os.cpu_count() or 1
 PASSES = 4
 REST_S = 0.01
 
 
 def profile(stages: int, rows: int) -> dict[str, Any]:
-    """Measures of each stage alone, for one and two versions; the slowdown of two at once."""
+    """Measures of each stage alone, for one and two versions; how many cores as many stages share
+    at work; what rests and messages cost."""
     alone = {str(v): in_process(lambda v=v: _measures(stages, rows, v)) for v in (1, 2)}
     return {
         "stages": alone,
         "cores": _cores(stages, rows),
-        "rested": in_process(lambda: _rested(rows)),
+        "rested": in_process(lambda: _rested(stages, rows)),
         "late_ns": _late(rows),
         "message": {**_message(rows * WIDTH * 4), "adds_ns": _added(stages, rows)},
     }
@@ -49,32 +51,32 @@ def _measure(parts: list[nn.Sequential], i: int, rows: int, versions: int) -> St
     )  # fmt: skip
 
 
-def _cores(workers: int, rows: int, turns: int = 16) -> float:
-    """How many cores so many stages really share: the work of all over the time until the last is
-    done. Alone and together in turn, so that a disturbance from outside meets both alike."""
-    gate = fork.Barrier(workers)
+def _cores(stages: int, rows: int, turns: int = 20) -> float:
+    """How many cores so many stages really share: those that there are, less what their caches and
+    turns cost. Processor time of the same passes, by one stage alone and by all at once in turn, so
+    that a disturbance from outside meets both alike."""
+    gate = fork.Barrier(stages)
 
     def work(mine: bool) -> list[list[float]]:
-        stage, given, leaves = _example(rows)
-        times: list[list[float]] = [[], []]
+        example, times = _example(stages, rows), [[], []]
         for turn in range(2 * turns):
             gate.wait()
-            start = time.perf_counter_ns()
+            start = time.process_time_ns()
             if mine or turn % 2:
-                _passes(stage, given, leaves)
+                _passes(*example)
+            times[turn % 2].append(time.process_time_ns() - start)
             gate.wait()
-            times[turn % 2].append(time.perf_counter_ns() - start)
         return times
 
-    works = [lambda mine=i == 0: work(mine) for i in range(workers)]
-    alone, together = in_processes(works)[0]
-    return workers * min(1.0, undisturbed(alone) / undisturbed(together))
+    found = in_processes([lambda mine=i == 0: work(mine) for i in range(stages)])
+    alone, together = np.array(found[0][0]), np.mean([times[1] for times in found], axis=0)
+    return min(CORES, stages) / max(1.0, float(np.median(together / alone)))
 
 
-def _rested(rows: int, turns: int = 24) -> float:
+def _rested(stages: int, rows: int, turns: int = 24) -> float:
     """How much longer a pass lasts whose forward and backward each come after a rest, as in a stage
     that waits for messages: the processor has gone to sleep, and its caches are others'."""
-    stage, given, leaves = _example(rows)
+    stage, given, leaves = _example(stages, rows)
     times: list[list[float]] = [[], []]
     for turn in range(2 * turns):
         rest = REST_S if turn % 2 else 0.0
@@ -91,8 +93,7 @@ def _rested(rows: int, turns: int = 24) -> float:
 
 def _late(rows: int) -> float:
     """How much later a small message comes, in the mean, while others keep all cores busy."""
-    cores = os.cpu_count() or 1
-    return max(0.0, _small_message(rows, cores) - _small_message(rows, 0))
+    return max(0.0, _small_message(rows, CORES) - _small_message(rows, 0))
 
 
 def _small_message(rows: int, busy: int, repeats: int = 100) -> float:
@@ -123,18 +124,19 @@ def _small_message(rows: int, busy: int, repeats: int = 100) -> float:
 
 def _compute(rows: int, begun: Any) -> None:
     torch.set_num_threads(1)
-    stage, given, leaves = _example(rows)
+    example = _example(2, rows)
     begun.wait()
     while True:
-        _passes(stage, given, leaves, 1)
+        _passes(*example, 1)
 
 
-def _added(workers: int, rows: int, turns: int = 16) -> float:
-    """ns of work that a message adds at either end while all stages work: passes beside one message
-    sent and one received each, less passes without, until the last stage is done."""
+def _added(stages: int, rows: int, turns: int = 20) -> float:
+    """ns of processor time that a message adds at either end while all stages work: passes beside
+    one message sent and one received each, less passes without. Waiting for each other, which the
+    replay accounts for, takes no processor time."""
 
     def rank(seat: Seat) -> list[list[float]]:
-        among, (stage, given, leaves) = groups(seat), _example(rows)
+        among, example = groups(seat), _example(stages, rows)
         inbox, outbox = Inbox(seat.rank ^ 1, among.down), Outbox(seat.rank ^ 1, among.down)
         message = torch.zeros(rows, WIDTH)
         inbox.expect(turns * PASSES)
@@ -142,25 +144,27 @@ def _added(workers: int, rows: int, turns: int = 16) -> float:
         times: list[list[float]] = [[], []]
         for turn in range(2 * turns):
             dist.barrier()
-            start = time.perf_counter_ns()
-            for _ in range(PASSES):
+            start = time.process_time_ns()
+            for taken in range(PASSES):
                 if turn % 2:
                     outbox.send(message)
-                _passes(stage, given, leaves, 1)
-                if turn % 2:
+                _passes(*example, 1)
+                if turn % 2 and taken:
                     inbox.take(message.device)
-            dist.barrier()
-            times[turn % 2].append(time.perf_counter_ns() - start)
+            if turn % 2:
+                inbox.take(message.device)
+            times[turn % 2].append(time.process_time_ns() - start)
         outbox.drain()
+        dist.barrier()  # who leaves now leaves nobody waiting
         return times
 
-    without, beside = in_ranks(workers, rank)[0]
-    share = min(1.0, (os.cpu_count() or 1) / workers)
-    return max(0.0, (undisturbed(beside) - undisturbed(without)) * share / PASSES / 2)
+    without, beside = np.sum(in_ranks(stages, rank), axis=0)
+    more = undisturbed(beside) - undisturbed(without)
+    return max(0.0, more / stages / PASSES / 2)
 
 
-def _example(rows: int) -> tuple[Stage, Tensor, dict[str, Tensor]]:
-    part = cut(model(), 2)[0]
+def _example(stages: int, rows: int) -> tuple[Stage, Tensor, dict[str, Tensor]]:
+    part = cut(model(), stages)[0]
     return Stage(Piece(part)), same(rows).given, dict(part.named_parameters())
 
 

@@ -1,8 +1,8 @@
 """Fashion-MNIST on two stages: test accuracy under each schedule."""
 
 import gzip
-from functools import lru_cache
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from paceline.runtime.stages import PipelineSchedule, Task, Work
 from paceline.runtime.stages.torch_cut import cut
 from paceline.runtime.stages.torch_links import Seat
 from paceline.runtime.stages.torch_worker import Data, Job, Part, Worker
-
 from stage_model import loss
 from stage_ranks import in_ranks
 
@@ -30,8 +29,7 @@ def train(folder: Path, epochs: int, seed: int) -> dict[str, float]:
 
     parts = in_ranks(2, rank)
     return {
-        s.value: _accuracy(folder, [w for part in parts for w in part[s.value]])
-        for s in SCHEDULES
+        s.value: _accuracy(folder, [w for part in parts for w in part[s.value]]) for s in SCHEDULES
     }
 
 

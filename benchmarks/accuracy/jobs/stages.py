@@ -25,7 +25,6 @@ from paceline.runtime.stages.torch_cut import cut
 from paceline.runtime.stages.torch_links import Seat
 from paceline.runtime.stages.torch_live import LiveBytes
 from paceline.runtime.stages.torch_worker import Job, Part, Worker
-
 from stage_model import loss, model, optimizer, same
 from stage_profile import profile
 from stage_ranks import in_ranks
