@@ -1,22 +1,25 @@
 """Ground truth: un-instrumented DDP jobs in the lab, one cell a setting, kept in a file.
 
 A cell is (model, workers, link rate, bucket size). Measured cells are kept with date, load and
-spread in `benchmarks/results/retarget-cells.json`, so that predicting again needs no measuring.
+steps in `benchmarks/results/retarget-cells.json`, so that predicting again needs no measuring.
 
-A cell whose steps spread by more than `STEADY` is measured again, `TRIES` times at most; the
-steadiest of the runs stays, whatever its median.
+A shared machine drifts by several per cent within minutes. Cells whose step is short are therefore
+run `PASSES` times, each time after all others; the steps of all runs count alike. Where the link
+takes most of a step, one run is enough.
 
     python -m benchmarks.accuracy.cells --seconds 100      # measure what is missing, for so long
 """
 
 import argparse
 import json
+import math
 import os
 import statistics
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -40,10 +43,12 @@ GRADIENT_BYTES = {"mlp": 25_190_400, "resnet20": 1_089_896, "transformer": 14_68
 FIRST = ("sh", "-c", 'echo -20 > /proc/self/autogroup; exec nice -n -20 "$@"', "sh")
 
 PAYLOAD_SHARE = 0.957  # TCP segments of 1,448 bytes in frames of 1,514
+DATE = "%Y-%m-%d %H:%M UTC"
 DEVICE = Device("one core of this machine")
 
-TRIES = 3
-STEADY = 0.08  # p10 to p90 of a cell's steps, as a share of the median
+PASSES = 3
+SHORT_S = 1.5  # shorter steps are run in all passes
+RUN_S = 4.0  # of steps in a run, about
 FOREIGN_LIMIT = 0.15  # a step is disturbed where others took more than this share of the machine
 
 
@@ -68,7 +73,11 @@ class Cell:
 
     @property
     def steps(self) -> int:
-        return max(5, min(40, round(8 / self.guess_s)))
+        return max(4, min(30, round(RUN_S / self.guess_s)))
+
+    @property
+    def passes(self) -> int:
+        return PASSES if self.guess_s < SHORT_S else 1
 
 
 def all_cells() -> list[Cell]:
@@ -81,17 +90,18 @@ def all_cells() -> list[Cell]:
     ]
 
 
-def measure_steadily(cell: Cell) -> dict[str, Any]:
-    """Measure until a run is steady; the steadiest."""
-    best: dict[str, Any] | None = None
-    for _ in range(TRIES):
-        found = measure(cell)
-        if best is None or unsteadiness(found) < unsteadiness(best):
-            best = found
-        if unsteadiness(best) <= STEADY:
-            break
-    assert best is not None
-    return best
+def missing(chosen: Sequence[Cell], since: str = "") -> Iterator[Cell]:
+    """Cells that want another run, pass by pass; runs from before a date do not count."""
+    for number in range(1, PASSES + 1):
+        for cell in chosen:
+            if number <= cell.passes and len(runs(cell, since)) < number:
+                yield cell
+
+
+def runs(cell: Cell, since: str = "") -> list[dict[str, Any]]:
+    """What is kept of a cell's runs."""
+    kept: list[dict[str, Any]] = load().get(cell.key, [])
+    return [run for run in kept if run["measured"] >= since]
 
 
 def measure(cell: Cell) -> dict[str, Any]:
@@ -113,32 +123,36 @@ def measure_once(cell: Cell) -> dict[str, Any]:
         return summary(cell, json.loads(out.read_text()))
 
 
-def job_command(cell: Cell, out: Path) -> list[str]:
+def job_command(cell: Cell, out: Path, steps: int = 0) -> list[str]:
+    """So many steps; as many as the cell takes where not said."""
     return [
         *(*FIRST, sys.executable, str(JOB)),
         *("--model", cell.model),
         *("--bucket-mb", str(cell.bucket_mb)),
-        *("--steps", str(cell.steps)),
+        *("--steps", str(steps or cell.steps)),
         *("--warmup", "3" if cell.guess_s < 1 else "2"),
         *("--out", str(out)),
     ]
 
 
 def summary(cell: Cell, figures: dict[str, Any]) -> dict[str, Any]:
-    """Median and spread over the steps, and how many others had much of the machine in."""
+    """One run: its steps, and in how many others had much of the machine."""
     rows = list(zip(figures["step_s"], figures["workers_cpu_s"], figures["machine_cpu_s"]))
     cores = os.cpu_count() or 1
     clean = [s for s, own, all_ in rows if (all_ - own) / (s * cores) < FOREIGN_LIMIT]
     return {
-        **asdict(cell),
-        "step_s": spread(figures["step_s"]),
+        "steps_ms": [round(1e3 * step, 2) for step in figures["step_s"]],
         "workers_cpu_s": statistics.median(row[1] for row in rows),
         "machine_cpu_s": statistics.median(row[2] for row in rows),
         "steps_disturbed": len(rows) - len(clean),
-        "steps_run": len(rows),
         "load": round(figures["load"], 2),
-        "measured": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "measured": datetime.now(timezone.utc).strftime(DATE),
     }
+
+
+def step_ms(kept: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Median and spread over the steps of all runs."""
+    return spread([step for run in kept for step in run["steps_ms"]])
 
 
 def cluster(workers: int, mbit: int) -> Cluster:
@@ -149,45 +163,41 @@ def cluster(workers: int, mbit: int) -> Cluster:
     )
 
 
-def load() -> dict[str, dict[str, Any]]:
+def load() -> dict[str, list[dict[str, Any]]]:
     return json.loads(KEPT.read_text()) if KEPT.exists() else {}
 
 
-def keep(cell: Cell, measured: dict[str, Any]) -> None:
-    """Keep a cell in place of what was kept before."""
-    kept = {**load(), cell.key: measured}
+def keep(cell: Cell, run: dict[str, Any], since: str = "") -> None:
+    """Keep a run beside the cell's others, in place of those from before a date."""
+    kept = {**load(), cell.key: [*runs(cell, since), run]}
     KEPT.parent.mkdir(parents=True, exist_ok=True)
-    KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+    KEPT.write_text(json.dumps(kept, sort_keys=True).replace("}], ", "}],\n") + "\n")
 
 
-def unsteadiness(measured: dict[str, Any]) -> float:
-    """P10 to p90 as a share of the median: on a machine that others use, what tells quiet runs."""
-    step = measured["step_s"]
-    return float((step["p90"] - step["p10"]) / step["median"])
+def measure_missing(chosen: Sequence[Cell], since: str = "", seconds: float = math.inf) -> None:
+    """Run what is missing, for so long; say what was found."""
+    end = time.monotonic() + seconds
+    for cell in missing(chosen, since):
+        if time.monotonic() + cell.guess_s * (cell.steps + 3) + 4 > end:
+            return
+        run = measure(cell)
+        keep(cell, run, since)
+        step = step_ms([run])
+        print(
+            f"{cell.key}: {step['median']:.1f} ms [{step['p10']:.1f} .. {step['p90']:.1f}], "
+            f"{run['steps_disturbed']} of {len(run['steps_ms'])} steps disturbed, "
+            f"workers' CPU {1e3 * run['workers_cpu_s']:.0f} ms, load {run['load']}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=120.0, help="stop after so long")
-    parser.add_argument("--since", default="", help="repeat what was measured before this date")
+    parser.add_argument("--since", default="", help=f"repeat what is older ({DATE})")
     options = parser.parse_args()
-    end = time.monotonic() + options.seconds
-    for cell in all_cells():
-        kept = load().get(cell.key)
-        if kept is not None and kept["measured"] >= options.since:
-            continue
-        if time.monotonic() + cell.guess_s * (cell.steps + 3) + 4 > end:
-            break
-        measured = measure_steadily(cell)
-        keep(cell, measured)
-        step = measured["step_s"]
-        print(
-            f"{cell.key}: {1e3 * step['median']:.1f} ms "
-            f"[{1e3 * step['p10']:.1f} .. {1e3 * step['p90']:.1f}], "
-            f"{measured['steps_disturbed']} of {measured['steps_run']} disturbed, "
-            f"workers' CPU {1e3 * measured['workers_cpu_s']:.0f} ms, load {measured['load']}",
-            flush=True,
-        )
+    measure_missing(all_cells(), options.since, options.seconds)
 
 
 if __name__ == "__main__":

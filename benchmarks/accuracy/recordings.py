@@ -28,7 +28,8 @@ from paceline.verify import Measured, SharedMachine, measured_run, tcp_share
 
 KEPT = RESULTS / "retarget-jobs.json"
 SETTING = {"workers": 2, "mbit": 1000, "bucket_mb": 25}
-STEPS = 10
+STEPS = 10  # recorded, and as many without instruments before and after them
+RUN = 3 * STEPS + 20  # of the job in all
 TRIES = 4
 STEADY = 0.10  # p10 to p90 of the un-instrumented steps, as a share: a recording worth keeping
 
@@ -76,10 +77,11 @@ def record(model: str) -> dict[str, Any]:
         (place / "cluster.yaml").write_text(dump(cluster(cell.workers, cell.mbit)))
         paceline = [sys.executable, "-m", "paceline"]
         line = [
-            *(*paceline, "record", "-o", str(place / "run"), "--steps", str(STEPS), "--"),
+            *(*paceline, "record", "-o", str(place / "run")),
+            *("--steps", str(STEPS), "--plain", str(STEPS), "--"),
             *(*paceline, "lab", "run", "--json", "--name", f"record-{os.getpid()}"),
             *("--cluster", str(place / "cluster.yaml"), "--"),
-            *job_command(cell, place / "steps.json"),
+            *job_command(cell, place / "steps.json", RUN),
         ]
         subprocess.run(line, check=True, stdout=subprocess.DEVNULL, timeout=180)
         graph = build_run(place / "run")

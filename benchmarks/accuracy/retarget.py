@@ -2,7 +2,8 @@
 
 Recorded with 2 workers at 1 Gbit/s and buckets of 25 MB; predicted, and measured in the lab, at 50
 to 1,000 Mbit/s, 2 and 4 workers (on this machine's cores), buckets of 1 and 25 MB. Measured cells
-and recordings are kept in `benchmarks/results`; `--fresh` makes them anew (about 25 minutes).
+and recordings are kept in `benchmarks/results`; `--fresh` makes them anew (about 25 minutes). Short
+steps are measured in three runs each, minutes apart (`runs_ms`).
 
 `naive` is the line that needs no graph: the recorded step, with its bytes at another rate.
 """
@@ -10,6 +11,7 @@ and recordings are kept in `benchmarks/results`; `--fresh` makes them anew (abou
 import statistics
 import sys
 from dataclasses import asdict, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -32,39 +34,32 @@ def main() -> None:
     chosen = QUICK if options.quick else tuple(cells.all_cells())
     models = tuple(dict.fromkeys(cell.model for cell in chosen))
     jobs = recordings.jobs(models, fresh=options.fresh)
-    truth = measured_cells(chosen, fresh=options.fresh)
     machine = recordings.machine(fresh=options.fresh)
-    rows = [row(cell, machine, *jobs[cell.model], truth[cell.key]) for cell in chosen]
+    since = datetime.now(timezone.utc).strftime(cells.DATE) if options.fresh else ""
+    cells.measure_missing(chosen, since)
+    rows = [row(cell, machine, *jobs[cell.model]) for cell in chosen]
     found = {"machine_cost": asdict(machine), **figures(rows, jobs)}
     measure.report("accuracy/retarget", found, options, "torch")
 
 
-def measured_cells(chosen: tuple[Cell, ...], *, fresh: bool) -> dict[str, dict[str, Any]]:
-    """Kept measurements of the cells; those that are missing are made."""
-    for cell in chosen:
-        if fresh or cell.key not in cells.load():
-            cells.keep(cell, cells.measure_steadily(cell))
-    return cells.load()
-
-
-def row(
-    cell: Cell, machine: SharedMachine, job: Job, facts: dict[str, Any], truth: dict[str, Any]
-) -> dict[str, Any]:
+def row(cell: Cell, machine: SharedMachine, job: Job, facts: dict[str, Any]) -> dict[str, Any]:
     """One cell: measured and predicted, in milliseconds."""
     found = predicted(cell, job, machine)
-    step = truth["step_s"]
-    guess = naive_s(cell, facts)
+    runs = cells.runs(cell)
+    step = cells.step_ms(runs)
+    guess = 1e3 * naive_s(cell, facts)
     return {
-        **{name: truth[name] for name in ("model", "workers", "mbit", "bucket_mb")},
-        "measured_ms": round(1e3 * step["median"], 2),
-        "measured_p10_ms": round(1e3 * step["p10"], 2),
-        "measured_p90_ms": round(1e3 * step["p90"], 2),
-        "measured_at": truth["measured"],
-        "measured_load": truth["load"],
+        **asdict(cell),
+        "measured_ms": round(step["median"], 2),
+        "measured_p10_ms": round(step["p10"], 2),
+        "measured_p90_ms": round(step["p90"], 2),
+        "runs_ms": [round(cells.step_ms([run])["median"], 2) for run in runs],
+        "measured_at": [run["measured"] for run in runs],
+        "measured_load": [run["load"] for run in runs],
         "predicted_ms": round(found.step_ns / 1e6, 2),
         "low_ms": round(found.low_ns / 1e6, 2),
         "high_ms": round(found.high_ns / 1e6, 2),
-        "error": round(found.step_ns / 1e9 / step["median"] - 1, 4),
+        "error": round(found.step_ns / 1e6 / step["median"] - 1, 4),
         "naive_error": round(guess / step["median"] - 1, 4),
     }
 
