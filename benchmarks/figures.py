@@ -61,6 +61,11 @@ def _fused(case: str, row: int) -> tuple[Row, Row]:
     )
 
 
+def _flows(workload: str) -> Row:
+    path = f"flow_workloads.{workload}.events_per_s"
+    return Row(f"the same, {workload}", "speed/scale", path, 1e6, _per_second)
+
+
 def _per_second(value: float) -> str:
     return f"{value / 1e6:.3g} million/s" if value >= 1e6 else f"{value / 1e3:.3g} thousand/s"
 
@@ -113,8 +118,11 @@ WORK = Table(
         _at_most("its peak memory", "speed/import", "peak_mb", 600, _MB, "HTA 955 MB"),
         _at_most("16,384 GPUs, from a description to a step time", "speed/scale", "seconds", 3, _S),
         _at_most("its peak memory", "speed/scale", "peak_mb", 1000, _MB),
-        Row("events of flow-level simulation", "speed/scale", "flow_events_per_s",
+        Row("events of flow-level simulation, rings", "speed/scale", "flow_events_per_s",
             1e6, _per_second, "csg-htsim 3.3 million/s, of packets"),
+        _flows("all pairs at once"),
+        _flows("halving-doubling over 4:1 spines"),
+        _flows("random messages over 4:1 spines"),
         Row("fused ReduceScatter-Adam-AllGather against all-reduce and fused Adam",
             "speed/fused_step", "vs_fused_adam", 4, _TIMES, "CoCoNet 1.22 to 1.52 times"),
         Row("its share of the memory bandwidth bound", "speed/fused_step", "bound_share",
@@ -128,6 +136,10 @@ WORK = Table(
         *_fused("LAMB, 4 workers", 5),
         Row("MatMul and AllReduce overlapped: hidden of what can be hidden", "speed/overlap",
             "hidden_share", 0.85, _percent, "CoCoNet 1.36 times"),
+        _at_most("exact contiguous placement, slowest of 17 inputs", "speed/placement",
+                 "worst.seconds", 10, _S),
+        _at_most("its peak memory", "speed/placement", "worst.peak_mb", 300, _MB,
+                 "the published solver over 18 GB"),
         _at_most("hardware search, two models, 1,024 accelerators", "speed/hardware", "seconds",
                  300, _S),
     ),
@@ -147,6 +159,8 @@ ACCURACY = Table(
         _at_most("Megatron on A100, many nodes, mean", "accuracy/megatron", "multi_mape",
                  0.12, _percent, "vTrain, with a profile of that machine, 14.73 %"),
         _at_most("pipelines: step", "accuracy/pipeline", "time_error", 0.08, _percent),
+        _at_most("pipelines: 2BW against GPipe", "accuracy/pipeline", "speedup_error",
+                 0.08, _percent),
         _at_most("pipelines: memory", "accuracy/pipeline", "memory_error", 0.05, _percent,
                  "dPRO 5.25 %"),
     ),
