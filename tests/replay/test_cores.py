@@ -63,6 +63,25 @@ def test_communication_takes_from_the_work_it_overlaps() -> None:
     assert line.end_ns.tolist() == [1250, 1000]
 
 
+def test_while_work_takes_all_cores_communication_waits_for_its_turn() -> None:
+    made = GraphBuilder()
+    group, instance = made.group("all", [0]), made.instance()
+    made.op("work", made.lane(0, "main"), 1000)
+    net = made.lane(0, "net", kind=LaneKind.COMM_THREAD)
+    made.op("all_reduce", net, 1000, kind=OpKind.COLLECTIVE, collective=Collective.ALL_REDUCE,
+            group=group, instance=instance)  # fmt: skip
+    graph, late = made.build(), np.array([0, 1000])
+    beside = replay_on_cores(graph, Cores.one_machine(1, 1), late_ns=late)
+    assert beside.end_ns.tolist() == [1000, 1500]  # at half its pace until the work is done
+    free = replay_on_cores(graph, Cores.one_machine(1, 2), late_ns=late)
+    assert free.end_ns.tolist() == [1000, 1000]
+
+
+def test_waits_are_one_for_each_op() -> None:
+    with pytest.raises(ReplayError, match="one of zero or more each"):
+        replay_on_cores(workers(2, 10), Cores.one_machine(2, 2), late_ns=np.array([1]))
+
+
 @settings(deadline=None, max_examples=40)
 @given(
     durations=st.lists(st.integers(1, 10_000), min_size=1, max_size=6),

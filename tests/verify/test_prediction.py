@@ -36,6 +36,23 @@ JOB = Job(
 )
 
 
+OVERLAPPED = replace(
+    JOB,
+    workers=(
+        (
+            Beat(BeatKind.WORK, Phase.BACKWARD, 10 * MS, 0.02),
+            Beat(BeatKind.GRADIENT, 0),
+            Beat(BeatKind.CALL, 0),
+            Beat(BeatKind.WORK, Phase.BACKWARD, 5 * MS, 0.02),
+            Beat(BeatKind.WAIT, 0),
+        ),
+    )
+    * 2,
+    calls=(Call(Collective.ALL_REDUCE, 1_250_000, DType.FLOAT32, bucket=0),),
+    parameters=(("w", 1_250_000),),
+)
+
+
 def cluster(workers: int = 2, rate: float = 125e6, cpus: float = 0.0) -> Cluster:
     hosts = tuple(Host(f"h{i}", Device("core"), cpus=cpus) for i in range(workers))
     return Cluster(hosts, Link.both_ways(rate))
@@ -67,6 +84,15 @@ def test_four_workers_on_two_cores_compute_twice_as_long() -> None:
     four = predict(JOB, cluster(4), Target(workers=4), machine=machine)
     assert four.by_class["forward"] == 2 * two.by_class["forward"]
     assert four.by_class["communication"] > two.by_class["communication"]
+
+
+def test_messages_come_late_only_while_work_takes_all_cores() -> None:
+    def step_ns(cores: float, late_ns: float) -> int:
+        machine = SharedMachine(cores, cpu_ns_per_byte=0.0, late_ns=late_ns)
+        return predict(OVERLAPPED, cluster(2), machine=machine).step_ns
+
+    assert step_ns(2.0, late_ns=2 * MS) > step_ns(2.0, late_ns=0.0)
+    assert step_ns(3.0, late_ns=2 * MS) == step_ns(3.0, late_ns=0.0)
 
 
 def test_a_worker_with_half_a_core_holds_up_all() -> None:

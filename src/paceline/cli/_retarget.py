@@ -58,6 +58,8 @@ def add_target(parser: argparse.ArgumentParser) -> None:
                        help="price by what `paceline calibrate --out FILE` measured")  # fmt: skip
     group.add_argument("--cpu-ns-per-byte", type=float, metavar="NS",
                        help="processor time of a byte sent (paceline lab calibrate)")  # fmt: skip
+    group.add_argument("--late-ns", type=float, metavar="NS",
+                       help="how late a message comes while work takes all cores")  # fmt: skip
 
 
 def asked(options: argparse.Namespace) -> bool:
@@ -177,9 +179,9 @@ def _machine(options: argparse.Namespace) -> "SharedMachine | None":
 
     if not options.cores:
         return None
-    machine = SharedMachine(options.cores)
-    cost = options.cpu_ns_per_byte
-    return machine if cost is None else replace(machine, cpu_ns_per_byte=cost)
+    given = {"cpu_ns_per_byte": options.cpu_ns_per_byte, "late_ns": options.late_ns}
+    told = {name: value for name, value in given.items() if value is not None}
+    return replace(SharedMachine(options.cores), **told)
 
 
 def _recorded_on(options: argparse.Namespace, graph: "Graph") -> "Device | None":

@@ -125,7 +125,8 @@ def _calibrate(options: argparse.Namespace) -> Shown:
         f"a byte sent costs {found.cpu_ns_per_byte:.2f} ns of processor time; limited by {limit}",
         f"({found.workers} workers on {found.cores} cores: {found.all_reduce_s:.3f} s for what the "
         f"links alone carry in {found.links_alone_s:.3f} s)",
-        f"use it: --cpu-ns-per-byte {found.cpu_ns_per_byte:.2f}",
+        f"a message comes {found.late_ns / 1e3:.0f} us later while work takes all cores",
+        f"use it: --cpu-ns-per-byte {found.cpu_ns_per_byte:.2f} --late-ns {found.late_ns:.0f}",
     ]
     data = {**asdict(found), "limited_by_cores": found.limited_by_cores}
     return Shown(data, _print(lines))

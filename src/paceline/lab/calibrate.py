@@ -2,6 +2,9 @@
 
 Twice as many workers as cores reduce a large tensor over links of 1 Gbit/s. Where that takes longer
 than the links alone need, all cores are busy, and processor time over bytes is the cost of a byte.
+
+They then reduce a few bytes, once with nothing else to do and once while all of them compute: what
+that takes longer, over the messages in turn, is how late a message comes while cores are taken.
 """
 
 import os
@@ -16,13 +19,14 @@ from paceline.lab.lab import Lab
 BYTES_PER_S = 125e6
 SIZE_BYTES = 24 * 1024 * 1024
 ROUNDS = 8
+SMALL_ROUNDS = 60
 SLACK = 1.03  # as much longer than the links alone before the cores are held to be the limit
 
 _SCRIPT = """
 import sys, time
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
-size, rounds = int(sys.argv[1]), int(sys.argv[2])
+size, rounds, small_rounds = map(int, sys.argv[1:])
 tensor, took = torch.ones(size // 4), []
 for _ in range(rounds):
     dist.barrier()
@@ -30,6 +34,18 @@ for _ in range(rounds):
     dist.all_reduce(tensor)
     took.append(time.perf_counter() - began)
 print("least", min(took[1:]))
+few, matrix, ended, took = torch.ones(2), torch.ones(256, 256), [], ([], [])
+for turn in range(2 * small_rounds):
+    dist.barrier()
+    began = time.perf_counter()
+    work = dist.all_reduce(few, async_op=True)
+    arrival = work.get_future().then(lambda _: ended.append(time.perf_counter()))
+    while turn % 2 and len(ended) <= turn:
+        matrix @ matrix
+    work.wait()
+    arrival.wait()
+    took[turn % 2].append(ended[turn] - began)
+print("small", *(sum(column) / small_rounds for column in took))
 dist.barrier()
 dist.destroy_process_group()
 """
@@ -37,9 +53,11 @@ dist.destroy_process_group()
 
 @dataclass(frozen=True)
 class TcpCost:
-    """Processor time of the machine for a byte that a worker sends, and what it was found by."""
+    """Processor time of the machine for a byte that a worker sends, how late a message comes while
+    work takes all cores, and what both were found by."""
 
     cpu_ns_per_byte: float
+    late_ns: float
     workers: int
     cores: int
     all_reduce_s: float  # the fastest of some: others on the machine can only lengthen it
@@ -59,20 +77,31 @@ def calibrate(
     cores = len(os.sched_getaffinity(0))
     workers = 2 * cores
     hosts = tuple(Host(f"h{i}", Device("core")) for i in range(workers))
-    command = [*prefix, sys.executable, "-c", _SCRIPT, str(SIZE_BYTES), str(ROUNDS)]
+    command = [
+        *prefix,
+        sys.executable,
+        "-c",
+        _SCRIPT,
+        *map(str, (SIZE_BYTES, ROUNDS, SMALL_ROUNDS)),
+    ]
     with Lab(Cluster(hosts, Link.both_ways(BYTES_PER_S))) as lab:
         said = lab.run(command, timeout_s=timeout_s).text(0)
-    seconds = [line.split()[1] for line in said.splitlines() if line.startswith("least ")]
-    if not seconds:
+    told = dict(line.split(maxsplit=1) for line in said.splitlines() if " " in line)
+    if "least" not in told or "small" not in told:
         raise LabError(f"the calibration ended without a figure; it said: {said.strip()[-300:]}")
-    return tcp_cost(float(seconds[0]), workers, cores, payload_share)
+    idle_s, busy_s = map(float, told["small"].split())
+    late_ns = max(0.0, busy_s - idle_s) / (2 * (workers - 1)) * 1e9
+    return tcp_cost(float(told["least"]), workers, cores, payload_share, late_ns)
 
 
-def tcp_cost(all_reduce_s: float, workers: int, cores: int, payload_share: float) -> TcpCost:
+def tcp_cost(
+    all_reduce_s: float, workers: int, cores: int, payload_share: float, late_ns: float = 0.0
+) -> TcpCost:
     """The cost of a byte from the time of one all-reduce round a ring of workers."""
     sent = 2 * (workers - 1) / workers * SIZE_BYTES
     return TcpCost(
         cpu_ns_per_byte=all_reduce_s * cores / (workers * sent) * 1e9,
+        late_ns=late_ns,
         workers=workers,
         cores=cores,
         all_reduce_s=all_reduce_s,

@@ -57,12 +57,14 @@ def pieces_of(view: RankView, found: Findings, borders_ns: Int64, cost: Cost) ->
 def _with_refaults(
     view: RankView, rows: Int64, parts: Segments, own: Int64, missing_ns: int
 ) -> Int64:
-    """Page faults that recording spared the steps, back on the operators: they write the fresh
-    pages. Which of them did is not known, so each takes a share by its time."""
+    """Page faults that recording spared the steps, back on the operators, or those that it added
+    taken off: operators write the fresh pages. Which of them did is not known, so each takes a
+    share by its time."""
     operator = view.trace.events.category[rows[parts.owner]] == Category.CPU_OP
     weight = np.where(operator & (parts.owner != GAP) & (parts.lane == view.main_lane), own, 0)
     whole = int(weight.sum())
-    return own + np.rint(weight * (missing_ns / whole)).astype(np.int64) if whole else own
+    share = max(-1.0, missing_ns / whole) if whole else 0.0
+    return own + np.rint(weight * share).astype(np.int64)
 
 
 def _ranges(view: RankView, borders_ns: Int64) -> tuple[Int64, Int32, Int64, Int64]:

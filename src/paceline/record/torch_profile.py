@@ -71,13 +71,13 @@ def cost_of(plain: list[Times], recorded: list[Times], events_per_step: float) -
     An event's price is the CPU time by which recorded steps exceed plain ones, shared among their
     events: that holds cache misses that no loop shows, and neighbours on the machine do not move
     it. A loop of small ops in this very process bounds it, for where steps vary by more than that.
-    Page faults that recorded steps are spared count for themselves.
+    Page faults that recorded steps are spared, or have more of, count for themselves.
     """
     price, spared = loop_cost_ns(), 0.0
     if plain and recorded and events_per_step:
         fewer = statistics.median(x.faults for x in plain)
         fewer -= statistics.median(x.faults for x in recorded)
-        spared = max(0.0, fewer) * (fault_cost_ns() if fewer > 0 else 0.0)
+        spared = fewer * fault_cost_ns() if fewer else 0.0
         extra = statistics.median(x.cpu_ns for x in recorded) + spared
         extra -= statistics.median(x.cpu_ns for x in plain)
         price = min(max(extra / events_per_step, price * LEAST), price * MOST)

@@ -4,7 +4,8 @@ Each running op wants a share of a core: 1 for work on a thread, less for commun
 processor time is `cpu_ns` of its duration. The ops of a machine get what they want where the cores
 suffice; else all get the same, save those that want less (max-min fairness, as schedulers share
 time). An op that gets half of what it wants takes twice as long; a collective progresses as fast
-as its slowest member.
+as its slowest member. While threads' work takes all cores, communication also waits for its turn at
+every message: `late_ns` is what that adds to the op if they are taken throughout.
 """
 
 import math
@@ -51,10 +52,16 @@ class Cores:
 
 
 def replay_on_cores(
-    graph: Graph, cores: Cores, cpu_ns: Int64 | None = None, *, prices: Int64 | None = None
+    graph: Graph,
+    cores: Cores,
+    cpu_ns: Int64 | None = None,
+    *,
+    prices: Int64 | None = None,
+    late_ns: Int64 | None = None,
 ) -> Timeline:
     """When every op runs if the ranks share cores. `cpu_ns` is the processor time of each
-    communication op, by row; work on threads takes a whole core."""
+    communication op, by row, and `late_ns` what it waits for its turn; work on threads takes a
+    whole core."""
     if len(cores.machine) <= max(graph.ranks, default=-1):
         raise ReplayError(
             f"the graph has rank {max(graph.ranks)}; machines are given for {len(cores.machine)}"
@@ -62,7 +69,7 @@ def replay_on_cores(
     dur_ns = checked_durations(graph, graph.ops.dur_ns if prices is None else prices)
     check_columns(graph)
     wants = _wants(graph, dur_ns, cpu_ns)
-    pace = SharedCores(graph, cores, dur_ns, wants)
+    pace = SharedCores(graph, cores, dur_ns, wants, _paces(dur_ns, late_ns))
     return Timeline(graph, dur_ns, replay_reference(graph, pace))
 
 
@@ -88,6 +95,18 @@ def _wants(graph: Graph, dur_ns: Int64, cpu_ns: Int64 | None) -> NDArray[np.floa
     return wants
 
 
+def _paces(dur_ns: Int64, late_ns: Int64 | None) -> NDArray[np.float64]:
+    """How fast each op proceeds while work takes all cores, but for its share of them."""
+    if late_ns is None:
+        return np.ones(len(dur_ns))
+    if len(late_ns) != len(dur_ns) or (late_ns < 0).any():
+        raise ReplayError(
+            f"{len(late_ns)} waits are given for {len(dur_ns)} ops; give one of zero or more each"
+        )
+    length = np.maximum(dur_ns, 1)
+    return length / (length + late_ns)
+
+
 @dataclass
 class Running:
     """An op at work: ns of work left at `since`, and how much of it passes in a ns from then on."""
@@ -109,10 +128,17 @@ class SharedCores:
     """The `Pace` of ops that share cores."""
 
     def __init__(
-        self, graph: Graph, cores: Cores, dur_ns: Int64, wants: NDArray[np.float64]
+        self,
+        graph: Graph,
+        cores: Cores,
+        dur_ns: Int64,
+        wants: NDArray[np.float64],
+        paces: NDArray[np.float64],
     ) -> None:
         self._dur = dur_ns.tolist()
         self._wants = wants.tolist()
+        self._paces = paces.tolist()  # while work takes all cores
+        self._works = ((wants == 1.0) & (graph.ops.kind != OpKind.COLLECTIVE)).tolist()
         self._machine = [cores.machine[rank] for rank in graph.ops.rank.tolist()]
         self._instance = graph.ops.instance.tolist()
         self._cores = cores.count
@@ -124,9 +150,11 @@ class SharedCores:
     def settle(self, now_ns: int) -> None:
         for machine, whole in enumerate(self._cores):
             mine = [op for op in self._running if self._machine[op] == machine]
-            wants = [self._wants[op] for op in mine]
-            for op, want, got in zip(mine, wants, fair_shares(wants, whole)):
-                self._running[op].change(now_ns, got / want if want else 1.0)
+            taken = sum(self._works[op] for op in mine) >= whole
+            paces = [self._paces[op] if taken else 1.0 for op in mine]
+            wants = [self._wants[op] * pace for op, pace in zip(mine, paces)]
+            for op, pace, want, got in zip(mine, paces, wants, fair_shares(wants, whole)):
+                self._running[op].change(now_ns, pace * got / want if want else pace)
         slowest: dict[int, float] = {}
         for op, job in self._running.items():
             if (joined := self._instance[op]) != NONE:

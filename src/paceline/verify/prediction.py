@@ -1,7 +1,8 @@
 """`predict`: how long a step of a recorded job takes elsewhere, with an interval and reasons."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -44,6 +45,8 @@ class SharedMachine:
     """Processor time of the whole machine for a byte that a worker sends over TCP at 1 Gbit/s and
     below (sending, forwarding, receiving, adding up). Measured: four workers at 1 Gbit/s need 367
     ms for 37.8 MB each where the links alone need 319, which is 2.3 cores' worth on two."""
+    late_ns: float = 450_000.0
+    """What a message waits for its turn while work takes all cores. Measured: 0.41 to 0.48 ms."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +93,16 @@ def predict(
         rates = Rates(library=LAB_LIBRARY)
     found = prices(graph, cluster, rates)
     spread = _work_spread(job)
+    if machine is None:
+        contention = Contention.calibrated(graph, overlap) if overlap else None
+        run = partial(replay, graph, contention=contention)
+    else:
+        run = _on_cores(graph, cluster, rates, found, machine)
     low, high = (
-        _step_ns(_run(graph, durations, workers, machine, overlap))
+        _step_ns(run(prices=durations))
         for durations in (_low(graph, found, spread), _high(graph, found, spread))
     )
-    timeline = _run(graph, found.dur_ns, workers, machine, overlap)
+    timeline = run(prices=found.dur_ns)
     return Prediction(
         step_ns=_step_ns(timeline),
         low_ns=low,
@@ -178,18 +186,22 @@ def is_work(graph: Graph) -> Bool:
     return np.isin(graph.ops.kind, (OpKind.COMPUTE, OpKind.HOST))
 
 
-def _run(
-    graph: Graph,
-    dur_ns: Int64,
-    workers: int,
-    machine: SharedMachine | None,
-    overlap: Overlap | None,
-) -> Timeline:
-    if machine is None:
-        contention = Contention.calibrated(graph, overlap) if overlap else None
-        return replay(graph, prices=dur_ns, contention=contention)
-    cores = Cores.one_machine(workers, machine.cores)
-    return replay_on_cores(graph, cores, _cpu_ns(graph, workers, machine), prices=dur_ns)
+def _on_cores(
+    graph: Graph, cluster: Cluster, rates: Rates | None, found: Prices, machine: SharedMachine
+) -> Callable[..., Timeline]:
+    """Replays the graph where its workers share the machine's cores."""
+    workers = cluster.workers
+    rates = rates or Rates()
+    library = rates.library_of(cluster)
+    library = replace(library, message_ns=library.message_ns + machine.late_ns)
+    late_ns = prices(graph, cluster, replace(rates, library=library)).dur_ns - found.dur_ns
+    return partial(
+        replay_on_cores,
+        graph,
+        Cores.one_machine(workers, machine.cores),
+        _cpu_ns(graph, workers, machine),
+        late_ns=np.where(graph.ops.kind == OpKind.COLLECTIVE, late_ns, 0),
+    )
 
 
 def _cpu_ns(graph: Graph, workers: int, machine: SharedMachine) -> Int64:
