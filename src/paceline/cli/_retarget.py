@@ -59,7 +59,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--cpu-ns-per-byte", type=float, metavar="NS",
                        help="processor time of a byte sent (paceline lab calibrate)")  # fmt: skip
     group.add_argument("--late-ns", type=float, metavar="NS",
-                       help="how late a message comes while work takes all cores")  # fmt: skip
+                       help="how late a message comes beside work (the same)")  # fmt: skip
 
 
 def asked(options: argparse.Namespace) -> bool:

@@ -4,7 +4,8 @@ Twice as many workers as cores reduce a large tensor over links of 1 Gbit/s. Whe
 than the links alone need, all cores are busy, and processor time over bytes is the cost of a byte.
 
 They then reduce a few bytes, once with nothing else to do and once while all of them compute: what
-that takes longer, over the messages in turn, is how late a message comes while cores are taken.
+that takes longer, over the messages in turn and the threads at work on each core, is how late a
+message comes for each of them. It is near a slice of the system's scheduler.
 """
 
 import os
@@ -34,18 +35,20 @@ for _ in range(rounds):
     dist.all_reduce(tensor)
     took.append(time.perf_counter() - began)
 print("least", min(took[1:]))
-few, matrix, ended, took = torch.ones(2), torch.ones(256, 256), [], ([], [])
+few, matrix = torch.ones(2), torch.ones(128, 128)
+issued, ended = [], []
 for turn in range(2 * small_rounds):
     dist.barrier()
-    began = time.perf_counter()
+    issued.append(time.perf_counter())
     work = dist.all_reduce(few, async_op=True)
-    arrival = work.get_future().then(lambda _: ended.append(time.perf_counter()))
-    while turn % 2 and len(ended) <= turn:
-        matrix @ matrix
+    while turn % 2 and not work.is_completed():
+        matrix @ matrix  # a twentieth of a millisecond
     work.wait()
-    arrival.wait()
-    took[turn % 2].append(ended[turn] - began)
-print("small", *(sum(column) / small_rounds for column in took))
+    ended.append(time.perf_counter())
+last = torch.tensor(issued, dtype=torch.float64)
+dist.all_reduce(last, dist.ReduceOp.MAX)
+took = torch.tensor(ended, dtype=torch.float64) - last  # one clock: all workers are on this machine
+print("small", took[0::2].mean().item(), took[1::2].mean().item())
 dist.barrier()
 dist.destroy_process_group()
 """
@@ -53,8 +56,8 @@ dist.destroy_process_group()
 
 @dataclass(frozen=True)
 class TcpCost:
-    """Processor time of the machine for a byte that a worker sends, how late a message comes while
-    work takes all cores, and what both were found by."""
+    """Processor time of the machine for a byte that a worker sends, how late a message comes for
+    each thread at work on its core, and what both were found by."""
 
     cpu_ns_per_byte: float
     late_ns: float
@@ -90,7 +93,7 @@ def calibrate(
     if "least" not in told or "small" not in told:
         raise LabError(f"the calibration ended without a figure; it said: {said.strip()[-300:]}")
     idle_s, busy_s = map(float, told["small"].split())
-    late_ns = max(0.0, busy_s - idle_s) / (2 * (workers - 1)) * 1e9
+    late_ns = max(0.0, busy_s - idle_s) / (2 * (workers - 1)) / (workers / cores) * 1e9
     return tcp_cost(float(told["least"]), workers, cores, payload_share, late_ns)
 
 

@@ -5,7 +5,8 @@ processor time is `cpu_ns` of its duration. The ops of a machine get what they w
 suffice; else all get the same, save those that want less (max-min fairness, as schedulers share
 time). An op that gets half of what it wants takes twice as long; a collective progresses as fast
 as its slowest member. While threads' work takes all cores, communication also waits for its turn at
-every message: `late_ns` is what that adds to the op if they are taken throughout.
+every message: `late_ns` is what that adds to the op with one thread at work on each core all the
+time; with more threads a core it is as many times more.
 """
 
 import math
@@ -69,7 +70,7 @@ def replay_on_cores(
     dur_ns = checked_durations(graph, graph.ops.dur_ns if prices is None else prices)
     check_columns(graph)
     wants = _wants(graph, dur_ns, cpu_ns)
-    pace = SharedCores(graph, cores, dur_ns, wants, _paces(dur_ns, late_ns))
+    pace = SharedCores(graph, cores, dur_ns, wants, _waits(dur_ns, late_ns))
     return Timeline(graph, dur_ns, replay_reference(graph, pace))
 
 
@@ -95,16 +96,15 @@ def _wants(graph: Graph, dur_ns: Int64, cpu_ns: Int64 | None) -> NDArray[np.floa
     return wants
 
 
-def _paces(dur_ns: Int64, late_ns: Int64 | None) -> NDArray[np.float64]:
-    """How fast each op proceeds while work takes all cores, but for its share of them."""
+def _waits(dur_ns: Int64, late_ns: Int64 | None) -> NDArray[np.float64]:
+    """What each op waits for its turn, as a share of its length."""
     if late_ns is None:
-        return np.ones(len(dur_ns))
+        return np.zeros(len(dur_ns))
     if len(late_ns) != len(dur_ns) or (late_ns < 0).any():
         raise ReplayError(
             f"{len(late_ns)} waits are given for {len(dur_ns)} ops; give one of zero or more each"
         )
-    length = np.maximum(dur_ns, 1)
-    return length / (length + late_ns)
+    return late_ns / np.maximum(dur_ns, 1)
 
 
 @dataclass
@@ -133,11 +133,11 @@ class SharedCores:
         cores: Cores,
         dur_ns: Int64,
         wants: NDArray[np.float64],
-        paces: NDArray[np.float64],
+        waits: NDArray[np.float64],
     ) -> None:
         self._dur = dur_ns.tolist()
         self._wants = wants.tolist()
-        self._paces = paces.tolist()  # while work takes all cores
+        self._waits = waits.tolist()
         self._works = ((wants == 1.0) & (graph.ops.kind != OpKind.COLLECTIVE)).tolist()
         self._machine = [cores.machine[rank] for rank in graph.ops.rank.tolist()]
         self._instance = graph.ops.instance.tolist()
@@ -150,8 +150,8 @@ class SharedCores:
     def settle(self, now_ns: int) -> None:
         for machine, whole in enumerate(self._cores):
             mine = [op for op in self._running if self._machine[op] == machine]
-            taken = sum(self._works[op] for op in mine) >= whole
-            paces = [self._paces[op] if taken else 1.0 for op in mine]
+            threads = sum(self._works[op] for op in mine) / whole  # at work on each core
+            paces = [1 / (1 + self._waits[op] * threads * (threads >= 1)) for op in mine]
             wants = [self._wants[op] * pace for op, pace in zip(mine, paces)]
             for op, pace, want, got in zip(mine, paces, wants, fair_shares(wants, whole)):
                 self._running[op].change(now_ns, pace * got / want if want else pace)

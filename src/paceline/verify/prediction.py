@@ -1,6 +1,6 @@
 """`predict`: how long a step of a recorded job takes elsewhere, with an interval and reasons."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -45,8 +45,9 @@ class SharedMachine:
     """Processor time of the whole machine for a byte that a worker sends over TCP at 1 Gbit/s and
     below (sending, forwarding, receiving, adding up). Measured: four workers at 1 Gbit/s need 367
     ms for 37.8 MB each where the links alone need 319, which is 2.3 cores' worth on two."""
-    late_ns: float = 450_000.0
-    """What a message waits for its turn while work takes all cores. Measured: 0.41 to 0.48 ms."""
+    late_ns: float = 2_400_000.0
+    """What a message waits for its turn, for each thread at work on its core while work takes all
+    cores. Measured: 2.0 to 2.9 ms, about a slice of Linux's scheduler."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +94,11 @@ def predict(
         rates = Rates(library=LAB_LIBRARY)
     found = prices(graph, cluster, rates)
     spread = _work_spread(job)
-    if machine is None:
-        contention = Contention.calibrated(graph, overlap) if overlap else None
-        run = partial(replay, graph, contention=contention)
-    else:
-        run = _on_cores(graph, cluster, rates, found, machine)
+    run = (
+        _on_cores(graph, cluster, rates, found, machine)
+        if machine
+        else partial(replay, graph, contention=_contention(graph, overlap))
+    )
     low, high = (
         _step_ns(run(prices=durations))
         for durations in (_low(graph, found, spread), _high(graph, found, spread))
@@ -144,7 +145,7 @@ def predict_in_place(
 ) -> Prediction:
     """The recorded graph itself on another cluster or device: for jobs of any parallelism, whose
     workers and buckets stay as they are."""
-    contention = Contention.calibrated(graph, overlap) if overlap else None
+    contention = _contention(graph, overlap)
     dur = graph.ops.dur_ns.copy()
     work = is_work(graph) & (dur > 0)
     dur[work] = np.rint(dur[work] * compute)
@@ -186,9 +187,13 @@ def is_work(graph: Graph) -> Bool:
     return np.isin(graph.ops.kind, (OpKind.COMPUTE, OpKind.HOST))
 
 
+def _contention(graph: Graph, overlap: Overlap | None) -> Contention | None:
+    return Contention.calibrated(graph, overlap) if overlap else None
+
+
 def _on_cores(
     graph: Graph, cluster: Cluster, rates: Rates | None, found: Prices, machine: SharedMachine
-) -> Callable[..., Timeline]:
+) -> "partial[Timeline]":
     """Replays the graph where its workers share the machine's cores."""
     workers = cluster.workers
     rates = rates or Rates()
