@@ -85,7 +85,7 @@ CASES = (Case(2, 4), Case(4, 4))
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batches", type=int, default=24)
     parser.add_argument(
         "--stages", type=int, choices=[case.stages for case in CASES],
