@@ -73,6 +73,21 @@ def test_scaling_scales_samples_too() -> None:
     assert spread.samples_ns.tolist() == [4, 6]
 
 
+def test_samples_follow_their_ops_where_most_ops_are_inserted_or_removed() -> None:
+    b = GraphBuilder()
+    lane = b.lane()
+    for samples in ([8, 12], [3]):
+        b.samples(b.op("op", lane, 10), samples)
+    edits = Overlay(b.build())
+    for _ in range(3):
+        edits.insert("more", lane, 5)
+    edits.remove([0, 2, 3])
+    spread = edits.freeze().spread
+    assert spread is not None
+    assert spread.ptr.tolist() == [0, 1, 1]  # the second op's, and none of the inserted one
+    assert spread.samples_ns.tolist() == [3]
+
+
 def test_removal_hands_dependencies_on() -> None:
     edits = Overlay(chain())
     edits.remove([1, 2])

@@ -202,8 +202,10 @@ def _memory(memory: MemoryEvents, ids: Int64) -> MemoryEvents:
 
 def _spread(spread: Spread, order: Int64) -> Spread:
     """Samples in the new order; inserted ops have none."""
-    first = np.concatenate([spread.ptr[:-1], np.zeros(len(order), np.int64)])
-    sizes = np.concatenate([np.diff(spread.ptr), np.zeros(len(order), np.int64)])
+    known = len(spread.ptr) - 1
+    inserted = np.zeros(max(0, int(order.max(initial=-1)) + 1 - known), np.int64)
+    first = np.concatenate([spread.ptr[:-1], inserted])
+    sizes = np.concatenate([np.diff(spread.ptr), inserted])
     taken = sizes[order]
     ptr = np.concatenate([[0], np.cumsum(taken)])
     row = np.repeat(first[order] - ptr[:-1], taken) + np.arange(ptr[-1])
