@@ -133,13 +133,16 @@ def _whole(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The worst error of each kind, and whether 2BW was faster wherever that was promised."""
-    beside = [row["versus_gpipe"] for row in rows if "versus_gpipe" in row]
+    beside, flushed = (
+        [row[name] for row in rows if name in row] for name in ("versus_gpipe", "versus_1f1b")
+    )
     return {
         "time_error": max(row["time_error"] for row in rows),
         "memory_error": max(row["memory_error"] for row in rows),
         "speedup_error": max(row["error"] for row in beside),
+        "speedup_error_1f1b": max(row["error"] for row in flushed),
         "faster_wherever_predicted": all(
-            row["measured"] > 1 for row in beside if row["predicted"] > 1
+            row["measured"] > 1 for row in (*beside, *flushed) if row["predicted"] > 1
         ),
     }
 
@@ -170,7 +173,7 @@ def _predicted_again(kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
         schedule = PipelineSchedule(name)
         rows.append(_row(case, network, schedule, old["profiles"], found, machine))
         if schedule is SCHEDULES[-1]:
-            rows[-1]["versus_gpipe"] = _versus(rows[-1], rows[-3])
+            rows[-1] |= _gains(rows[-3:])
     return rows
 
 
@@ -196,7 +199,7 @@ def _rows(case: Case, effort: Effort) -> list[dict[str, Any]]:
     rows = []
     for network, rounds in found.items():
         rows += [_row(case, network, s, profiles, rounds, effort.machine) for s in SCHEDULES]
-        rows[-1]["versus_gpipe"] = _versus(rows[-1], rows[-3])
+        rows[-1] |= _gains(rows[-3:])
     return rows
 
 
@@ -278,11 +281,17 @@ def _smoothed(steps: Sequence[float]) -> list[float]:
     return [statistics.mean(steps[i : i + 4]) for i in range(max(1, len(steps) - 3))]
 
 
-def _versus(two: dict[str, Any], gpipe: dict[str, Any]) -> dict[str, float]:
+def _gains(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """How much faster 2BW is than either schedule that flushes."""
+    gpipe, flush, two = rows
+    return {"versus_gpipe": _versus(two, gpipe), "versus_1f1b": _versus(two, flush)}
+
+
+def _versus(two: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
     """Mean steps of the two in each round, in which they run one after the other; the median."""
-    predicted = gpipe["predicted_ms"] / two["predicted_ms"]
-    rounds = zip(gpipe["rounds_ms"], two["rounds_ms"])
-    measured = statistics.median(statistics.mean(g) / statistics.mean(t) for g, t in rounds)
+    predicted = other["predicted_ms"] / two["predicted_ms"]
+    rounds = zip(other["rounds_ms"], two["rounds_ms"])
+    measured = statistics.median(statistics.mean(o) / statistics.mean(t) for o, t in rounds)
     return {
         "predicted": predicted,
         "measured": measured,
