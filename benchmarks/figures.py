@@ -161,6 +161,8 @@ ACCURACY = Table(
         _at_most("pipelines: step", "accuracy/pipeline", "time_error", 0.08, _percent),
         _at_most("pipelines: 2BW against GPipe", "accuracy/pipeline", "speedup_error",
                  0.08, _percent),
+        _at_most("pipelines: 2BW against 1F1B", "accuracy/pipeline", "speedup_error_1f1b",
+                 0.08, _percent),
         _at_most("pipelines: memory", "accuracy/pipeline", "memory_error", 0.05, _percent,
                  "dPRO 5.25 %"),
     ),

@@ -81,7 +81,7 @@ JOBS = (
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__)
     parser.add_argument("--only", default="", help="rows whose name has this text")
-    parser.add_argument("--recordings", type=int, default=6, help="of each row (6)")
+    parser.add_argument("--recordings", type=int, default=5, help="of each row (5)")
     parser.add_argument("--steps", type=int, default=30, help="steps recorded in each (30)")
     options = parser.parse_args(arguments)
     chosen = [job for job in JOBS if options.only in job.name]
