@@ -173,8 +173,8 @@ OVERHEAD = Table(
     (
         _at_most("steps of under 1,000 ops", "overhead/record", "small", 1.05, _TIMES,
                  "dPRO 1.059 times"),
-        _at_most("a 12-layer transformer, 13,000 events", "overhead/record", "transformer", 1.2, _TIMES,
-                 "PyTorch's profiler alone 1.15 to 1.19"),
+        _at_most("a 12-layer transformer, 13,000 events", "overhead/record", "transformer",
+                 1.2, _TIMES, "PyTorch's profiler alone 1.15 to 1.19"),
     ),
 )  # fmt: skip
 

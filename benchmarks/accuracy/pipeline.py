@@ -295,6 +295,7 @@ def _versus(two: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
     return {
         "predicted": predicted,
         "measured": measured,
+        "undisturbed": other["undisturbed_ms"] / two["undisturbed_ms"],  # not in pairs
         "error": abs(predicted / measured - 1),
     }
 

@@ -53,11 +53,11 @@ def machine(*, fresh: bool = False) -> SharedMachine:
     if fresh or "machine" not in kept:
         tries = [calibrate(tcp_share(4), prefix=FIRST) for _ in range(TRIES)]
         least = min(tries, key=lambda found: found.cpu_ns_per_byte)
-        late_ns = statistics.median(found.late_ns for found in tries)
-        kept["machine"] = asdict(replace(least, late_ns=late_ns))
+        turn_ns = statistics.median(found.turn_ns for found in tries)
+        kept["machine"] = asdict(replace(least, turn_ns=turn_ns))
         KEPT.write_text(json.dumps(kept) + "\n")
     found = kept["machine"]
-    return SharedMachine(float(found["cores"]), found["cpu_ns_per_byte"], found["late_ns"])
+    return SharedMachine(float(found["cores"]), found["cpu_ns_per_byte"], found["turn_ns"])
 
 
 def record_steadily(model: str) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Found:
+class Recorded:
     """One recording's median steps in milliseconds."""
 
     plain: float  # while nothing was recorded
@@ -118,21 +118,21 @@ def row(job: Job, options: argparse.Namespace) -> dict[str, Any]:
             if number % ALONE == 0:
                 alone.append(in_the_end(lambda: apart(job, Path(folder), options)))
             recordings.append(in_the_end(lambda: recording(job, Path(folder), options)))
-    errors = [found.error for found in recordings]
+    errors = [one.error for one in recordings]
     spread = measure.spread(errors)
-    plain = statistics.median(found.plain for found in recordings)
+    plain = statistics.median(one.plain for one in recordings)
     found = {
         "job": job.name,
         "plain_ms": round(plain, 3),
-        "replayed_ms": round(statistics.median(found.replayed for found in recordings), 3),
-        "recorded_ms": round(statistics.median(found.recorded for found in recordings), 3),
+        "replayed_ms": round(statistics.median(one.replayed for one in recordings), 3),
+        "recorded_ms": round(statistics.median(one.recorded for one in recordings), 3),
         "apart_ms": [round(one, 3) for one in alone],
         "error": round(spread["median"], 4),
         "error_spread": [round(spread["p10"], 4), round(spread["p90"], 4)],
         "error_deviation": round(deviation(errors), 4),
         "apart": round(plain / statistics.median(alone) - 1, 4),
         "others": round(Usage.now().others_since(before), 3),
-        "recordings": [asdict(found) for found in recordings],
+        "recordings": [asdict(one) for one in recordings],
     }
     print(json.dumps(found), file=sys.stderr)
     return found
@@ -186,14 +186,14 @@ def apart(job: Job, folder: Path, options: argparse.Namespace) -> float:
     return statistics.median(np.mean(walls, axis=0)) / 1e6
 
 
-def recording(job: Job, folder: Path, options: argparse.Namespace) -> Found:
+def recording(job: Job, folder: Path, options: argparse.Namespace) -> Recorded:
     """The figures of one recording, which is deleted."""
     from paceline.record.plain import plain_sides
     from paceline.record.runs import build_run, read_run
     from paceline.replay import replay
 
     place, steps = folder / "run", options.steps
-    record = [sys.executable, "-m", "paceline", "record", "-o", str(place)]
+    record = [sys.executable, "-m", "paceline", "record", "--overwrite", "-o", str(place)]
     record += ["--steps", str(steps), "--plain", str(steps), "--"]
     run([*record, *job.command(3 * steps + REST)])
     graph = build_run(place)
@@ -201,7 +201,7 @@ def recording(job: Job, folder: Path, options: argparse.Namespace) -> Found:
     sides = [side for side in plain_sides(list(sidecars.values())) if side]
     replayed = statistics.median(step_times(graph, replay(graph)))
     shutil.rmtree(place)
-    return Found(
+    return Recorded(
         statistics.mean(statistics.median(side) for side in sides) / 1e6,
         replayed / 1e6,
         statistics.median(recorded_steps(sidecars)) / 1e6,

@@ -23,4 +23,4 @@ def test_a_byte_and_a_wait_for_a_turn_have_a_price(capfd: pytest.CaptureFixture[
     assert found["workers"] == 2 * found["cores"]
     assert found["all_reduce_s"] > 0.9 * found["links_alone_s"]
     assert found["cpu_ns_per_byte"] > 0
-    assert found["late_ns"] > 0  # work on every core, as against none
+    assert found["turn_ns"] > 0  # work on every core, as against none

@@ -29,6 +29,17 @@ def workers(count: int, work_ns: int, talk_ns: int = 0) -> Graph:
     return made.build()
 
 
+def beside() -> Graph:
+    """One worker's work, and a collective beside it, 1,000 ns each."""
+    made = GraphBuilder()
+    group, instance = made.group("all", [0]), made.instance()
+    made.op("work", made.lane(0, "main"), 1000)
+    net = made.lane(0, "net", kind=LaneKind.COMM_THREAD)
+    made.op("all_reduce", net, 1000, kind=OpKind.COLLECTIVE, collective=Collective.ALL_REDUCE,
+            group=group, instance=instance)  # fmt: skip
+    return made.build()
+
+
 def test_as_many_workers_as_cores_are_as_fast_as_alone() -> None:
     graph = workers(2, 1000)
     assert replay_on_cores(graph, Cores.one_machine(2, 2)).step_ns == 1000
@@ -51,35 +62,22 @@ def test_communication_that_needs_more_than_the_cores_is_slowed_to_what_they_giv
 
 
 def test_communication_takes_from_the_work_it_overlaps() -> None:
-    made = GraphBuilder()
-    group, instance = made.group("all", [0]), made.instance()
-    made.op("work", made.lane(0, "main"), 1000)
-    net = made.lane(0, "net", kind=LaneKind.COMM_THREAD)
-    made.op("all_reduce", net, 1000, kind=OpKind.COLLECTIVE, collective=Collective.ALL_REDUCE,
-            group=group, instance=instance)  # fmt: skip
-    graph = made.build()
-    line = replay_on_cores(graph, Cores.one_machine(1, 1), np.array([0, 250]))
+    line = replay_on_cores(beside(), Cores.one_machine(1, 1), np.array([0, 250]))
     # Three quarters of the core for the work while 1,000 ns of talk last, then all of it.
     assert line.end_ns.tolist() == [1250, 1000]
 
 
 def test_while_work_takes_all_cores_communication_waits_for_its_turn() -> None:
-    made = GraphBuilder()
-    group, instance = made.group("all", [0]), made.instance()
-    made.op("work", made.lane(0, "main"), 1000)
-    net = made.lane(0, "net", kind=LaneKind.COMM_THREAD)
-    made.op("all_reduce", net, 1000, kind=OpKind.COLLECTIVE, collective=Collective.ALL_REDUCE,
-            group=group, instance=instance)  # fmt: skip
-    graph, late = made.build(), np.array([0, 1000])
-    beside = replay_on_cores(graph, Cores.one_machine(1, 1), late_ns=late)
-    assert beside.end_ns.tolist() == [1000, 1500]  # at half its pace until the work is done
-    free = replay_on_cores(graph, Cores.one_machine(1, 2), late_ns=late)
+    graph, turns = beside(), np.array([0, 1000])
+    taken = replay_on_cores(graph, Cores.one_machine(1, 1), turn_ns=turns)
+    assert taken.end_ns.tolist() == [1000, 1500]  # at half its pace until the work is done
+    free = replay_on_cores(graph, Cores.one_machine(1, 2), turn_ns=turns)
     assert free.end_ns.tolist() == [1000, 1000]
 
 
 def test_waits_are_one_for_each_op() -> None:
     with pytest.raises(ReplayError, match="one of zero or more each"):
-        replay_on_cores(workers(2, 10), Cores.one_machine(2, 2), late_ns=np.array([1]))
+        replay_on_cores(workers(2, 10), Cores.one_machine(2, 2), turn_ns=np.array([1]))
 
 
 @settings(deadline=None, max_examples=40)

@@ -87,12 +87,12 @@ def test_four_workers_on_two_cores_compute_twice_as_long() -> None:
 
 
 def test_messages_come_late_only_while_work_takes_all_cores() -> None:
-    def step_ns(cores: float, late_ns: float) -> int:
-        machine = SharedMachine(cores, cpu_ns_per_byte=0.0, late_ns=late_ns)
+    def step_ns(cores: float, turn_ns: float) -> int:
+        machine = SharedMachine(cores, cpu_ns_per_byte=0.0, turn_ns=turn_ns)
         return predict(OVERLAPPED, cluster(2), machine=machine).step_ns
 
-    assert step_ns(2.0, late_ns=2 * MS) > step_ns(2.0, late_ns=0.0)
-    assert step_ns(3.0, late_ns=2 * MS) == step_ns(3.0, late_ns=0.0)
+    assert step_ns(2.0, turn_ns=2 * MS) > step_ns(2.0, turn_ns=0.0)
+    assert step_ns(3.0, turn_ns=2 * MS) == step_ns(3.0, turn_ns=0.0)
 
 
 def test_a_worker_with_half_a_core_holds_up_all() -> None:

@@ -58,7 +58,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
                        help="price by what `paceline calibrate --out FILE` measured")  # fmt: skip
     group.add_argument("--cpu-ns-per-byte", type=float, metavar="NS",
                        help="processor time of a byte sent (paceline lab calibrate)")  # fmt: skip
-    group.add_argument("--late-ns", type=float, metavar="NS",
+    group.add_argument("--turn-ns", type=float, metavar="NS",
                        help="how late a message comes beside work (the same)")  # fmt: skip
 
 
@@ -179,7 +179,7 @@ def _machine(options: argparse.Namespace) -> "SharedMachine | None":
 
     if not options.cores:
         return None
-    given = {"cpu_ns_per_byte": options.cpu_ns_per_byte, "late_ns": options.late_ns}
+    given = {"cpu_ns_per_byte": options.cpu_ns_per_byte, "turn_ns": options.turn_ns}
     told = {name: value for name, value in given.items() if value is not None}
     return replace(SharedMachine(options.cores), **told)
 

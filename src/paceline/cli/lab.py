@@ -125,8 +125,8 @@ def _calibrate(options: argparse.Namespace) -> Shown:
         f"a byte sent costs {found.cpu_ns_per_byte:.2f} ns of processor time; limited by {limit}",
         f"({found.workers} workers on {found.cores} cores: {found.all_reduce_s:.3f} s for what the "
         f"links alone carry in {found.links_alone_s:.3f} s)",
-        f"a message comes {found.late_ns / 1e6:.2f} ms later for each thread at work on its core",
-        f"use it: --cpu-ns-per-byte {found.cpu_ns_per_byte:.2f} --late-ns {found.late_ns:.0f}",
+        f"a message comes {found.turn_ns / 1e6:.2f} ms later for each thread at work on its core",
+        f"use it: --cpu-ns-per-byte {found.cpu_ns_per_byte:.2f} --turn-ns {found.turn_ns:.0f}",
     ]
     data = {**asdict(found), "limited_by_cores": found.limited_by_cores}
     return Shown(data, _print(lines))

@@ -60,7 +60,7 @@ class TcpCost:
     each thread at work on its core, and what both were found by."""
 
     cpu_ns_per_byte: float
-    late_ns: float
+    turn_ns: float
     workers: int
     cores: int
     all_reduce_s: float  # the fastest of some: others on the machine can only lengthen it
@@ -93,18 +93,18 @@ def calibrate(
     if "least" not in told or "small" not in told:
         raise LabError(f"the calibration ended without a figure; it said: {said.strip()[-300:]}")
     idle_s, busy_s = map(float, told["small"].split())
-    late_ns = max(0.0, busy_s - idle_s) / (2 * (workers - 1)) / (workers / cores) * 1e9
-    return tcp_cost(float(told["least"]), workers, cores, payload_share, late_ns)
+    turn_ns = max(0.0, busy_s - idle_s) / (2 * (workers - 1)) / (workers / cores) * 1e9
+    return tcp_cost(float(told["least"]), workers, cores, payload_share, turn_ns)
 
 
 def tcp_cost(
-    all_reduce_s: float, workers: int, cores: int, payload_share: float, late_ns: float = 0.0
+    all_reduce_s: float, workers: int, cores: int, payload_share: float, turn_ns: float = 0.0
 ) -> TcpCost:
     """The cost of a byte from the time of one all-reduce round a ring of workers."""
     sent = 2 * (workers - 1) / workers * SIZE_BYTES
     return TcpCost(
         cpu_ns_per_byte=all_reduce_s * cores / (workers * sent) * 1e9,
-        late_ns=late_ns,
+        turn_ns=turn_ns,
         workers=workers,
         cores=cores,
         all_reduce_s=all_reduce_s,

@@ -5,7 +5,7 @@ processor time is `cpu_ns` of its duration. The ops of a machine get what they w
 suffice; else all get the same, save those that want less (max-min fairness, as schedulers share
 time). An op that gets half of what it wants takes twice as long; a collective progresses as fast
 as its slowest member. While threads' work takes all cores, communication also waits for its turn at
-every message: `late_ns` is what that adds to the op with one thread at work on each core all the
+every message: `turn_ns` is what that adds to the op with one thread at work on each core all the
 time; with more threads a core it is as many times more.
 """
 
@@ -58,10 +58,10 @@ def replay_on_cores(
     cpu_ns: Int64 | None = None,
     *,
     prices: Int64 | None = None,
-    late_ns: Int64 | None = None,
+    turn_ns: Int64 | None = None,
 ) -> Timeline:
     """When every op runs if the ranks share cores. `cpu_ns` is the processor time of each
-    communication op, by row, and `late_ns` what it waits for its turn; work on threads takes a
+    communication op, by row, and `turn_ns` what it waits for its turn; work on threads takes a
     whole core."""
     if len(cores.machine) <= max(graph.ranks, default=-1):
         raise ReplayError(
@@ -70,7 +70,7 @@ def replay_on_cores(
     dur_ns = checked_durations(graph, graph.ops.dur_ns if prices is None else prices)
     check_columns(graph)
     wants = _wants(graph, dur_ns, cpu_ns)
-    pace = SharedCores(graph, cores, dur_ns, wants, _waits(dur_ns, late_ns))
+    pace = SharedCores(graph, cores, dur_ns, wants, _waits(dur_ns, turn_ns))
     return Timeline(graph, dur_ns, replay_reference(graph, pace))
 
 
@@ -96,15 +96,15 @@ def _wants(graph: Graph, dur_ns: Int64, cpu_ns: Int64 | None) -> NDArray[np.floa
     return wants
 
 
-def _waits(dur_ns: Int64, late_ns: Int64 | None) -> NDArray[np.float64]:
+def _waits(dur_ns: Int64, turn_ns: Int64 | None) -> NDArray[np.float64]:
     """What each op waits for its turn, as a share of its length."""
-    if late_ns is None:
+    if turn_ns is None:
         return np.zeros(len(dur_ns))
-    if len(late_ns) != len(dur_ns) or (late_ns < 0).any():
+    if len(turn_ns) != len(dur_ns) or (turn_ns < 0).any():
         raise ReplayError(
-            f"{len(late_ns)} waits are given for {len(dur_ns)} ops; give one of zero or more each"
+            f"{len(turn_ns)} waits are given for {len(dur_ns)} ops; give one of zero or more each"
         )
-    return late_ns / np.maximum(dur_ns, 1)
+    return turn_ns / np.maximum(dur_ns, 1)
 
 
 @dataclass

@@ -45,7 +45,7 @@ class SharedMachine:
     """Processor time of the whole machine for a byte that a worker sends over TCP at 1 Gbit/s and
     below (sending, forwarding, receiving, adding up). Measured: four workers at 1 Gbit/s need 367
     ms for 37.8 MB each where the links alone need 319, which is 2.3 cores' worth on two."""
-    late_ns: float = 2_400_000.0
+    turn_ns: float = 2_400_000.0
     """What a message waits for its turn, for each thread at work on its core while work takes all
     cores. Measured: 2.0 to 2.9 ms, about a slice of Linux's scheduler."""
 
@@ -198,14 +198,14 @@ def _on_cores(
     workers = cluster.workers
     rates = rates or Rates()
     library = rates.library_of(cluster)
-    library = replace(library, message_ns=library.message_ns + machine.late_ns)
-    late_ns = prices(graph, cluster, replace(rates, library=library)).dur_ns - found.dur_ns
+    library = replace(library, message_ns=library.message_ns + machine.turn_ns)
+    turn_ns = prices(graph, cluster, replace(rates, library=library)).dur_ns - found.dur_ns
     return partial(
         replay_on_cores,
         graph,
         Cores.one_machine(workers, machine.cores),
         _cpu_ns(graph, workers, machine),
-        late_ns=np.where(graph.ops.kind == OpKind.COLLECTIVE, late_ns, 0),
+        turn_ns=np.where(graph.ops.kind == OpKind.COLLECTIVE, turn_ns, 0),
     )
 
 
