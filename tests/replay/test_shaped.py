@@ -1,5 +1,8 @@
 """Messages over shaped links between workers that share cores: by hand."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,14 +26,18 @@ def messages(*ends: tuple[int, int], size: int = 1_000_000) -> Graph:
     """All at once, each on lanes of its own."""
     b = GraphBuilder()
     for source, target in ends:
-        instance = b.instance()
-        for rank, kind, lane in (
-            (source, OpKind.SEND, LaneKind.LINK_OUT),
-            (target, OpKind.RECV, LaneKind.LINK_IN),
-        ):
-            b.op("message", b.lane(rank, "wire", kind=lane), 0, kind=kind, instance=instance,
-                 size_bytes=size, collective=Collective.POINT_TO_POINT)  # fmt: skip
+        message(b, source, target, size)
     return b.build()
+
+
+def message(b: GraphBuilder, source: int, target: int, size: int) -> None:
+    instance = b.instance()
+    for rank, kind, lane in (
+        (source, OpKind.SEND, LaneKind.LINK_OUT),
+        (target, OpKind.RECV, LaneKind.LINK_IN),
+    ):
+        b.op("message", b.lane(rank, "wire", kind=lane), 0, kind=kind, instance=instance,
+             size_bytes=size, collective=Collective.POINT_TO_POINT)  # fmt: skip
 
 
 def host(
@@ -40,6 +47,13 @@ def host(
     return SharedHost(cores, cpu, bursts, message_ns)
 
 
+def ends_ns(graph: Graph, workers: int, window: float) -> list[int]:
+    """When each message is there, of senders that queue so many bytes of each."""
+    on = replace(host(workers), window_bytes=window)
+    ends = replay_shaped(graph, star(workers), on).end_ns
+    return [int(ends[op]) for op in np.flatnonzero(graph.ops.kind == OpKind.RECV)]
+
+
 def step_ns(graph: Graph, workers: int, on: SharedHost) -> int:
     return replay_shaped(graph, star(workers), on).step_ns
 
@@ -47,6 +61,36 @@ def step_ns(graph: Graph, workers: int, on: SharedHost) -> int:
 def test_a_message_takes_its_bytes_over_the_rate_after_its_delay() -> None:
     assert step_ns(messages((0, 1)), 2, host(2)) == 1_000_000
     assert step_ns(messages((0, 1)), 2, host(2, message_ns=70)) == 1_000_070
+
+
+def test_a_message_waits_for_what_its_sender_has_queued_before_and_then_shares() -> None:
+    """300 KB alone, then both at half the rate: 0.7 ms more for the first's other half, twice."""
+    assert ends_ns(messages((0, 1), (0, 2)), 3, 300_000.0) == [1_700_000, 2_000_000]
+    assert ends_ns(messages((0, 1), (0, 2)), 3, 1e9) == [1_000_000, 2_000_000]
+    assert ends_ns(messages((0, 1), (0, 2)), 3, 0.0) == [2_000_000, 2_000_000]
+
+
+def test_a_word_waits_in_its_senders_queue_and_nowhere_else() -> None:
+    """Sent by the one that sends a message too, or by the one that receives it."""
+    for source, target, waits_ns in ((0, 2, 300_000), (1, 0, 0), (2, 1, 0)):
+        b = GraphBuilder()
+        message(b, 0, 1, 1_000_000)
+        message(b, source, target, 0)
+        assert ends_ns(b.build(), 3, 300_000.0) == [1_000_000, waits_ns]
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2_000_000)), min_size=1, max_size=6),
+    st.floats(0.0, 3e6),
+)
+def test_a_senders_link_is_never_idle_while_it_has_messages(
+    sent: list[tuple[int, int]], window: float
+) -> None:
+    b = GraphBuilder()
+    for target, size in sent:
+        message(b, 0, target, size)
+    assert max(ends_ns(b.build(), 4, window)) == pytest.approx(sum(n for _, n in sent), abs=20)
 
 
 def test_both_directions_of_a_link_are_apart() -> None:

@@ -1,8 +1,10 @@
 """Replay of messages over shaped links between workers that share the cores of one machine.
 
 That is what the lab is. A shaped link is a token bucket: after a rest it passes `burst_bytes` at
-once, from then on its rate. Messages under way share links max-min fairly; each moves no faster
-than one core at either end can, and takes processor time by the byte, before any work.
+once, from then on its rate. Its sender keeps up to `window_bytes` of each message in its queue,
+behind which others wait; then messages under way share links max-min fairly. Each moves no faster
+than one core at either end can, and takes processor time by the byte, before any work. A message
+without bytes is a word of the transport: it waits in that queue, and nowhere else.
 """
 
 import math
@@ -41,9 +43,11 @@ class SharedHost:
     burst_bytes: tuple[float, ...]  # of payload, by link of the cluster's `Network`
     message_ns: int = 0  # from asking for a message to its first byte
     late_ns: int = 0  # more where all cores work: who wakes for it waits for its turn
+    window_bytes: float = 0.0  # of a message that its sender puts into the link's queue at once
 
     def __post_init__(self) -> None:
-        if self.cores <= 0 or self.cpu_ns_per_byte <= 0 or min(self.message_ns, self.late_ns) < 0:
+        least = min(self.message_ns, self.late_ns, self.window_bytes)
+        if self.cores <= 0 or self.cpu_ns_per_byte <= 0 or least < 0:
             raise ReplayError(
                 f"a shared machine has {self.cores} cores, {self.cpu_ns_per_byte} ns a byte and "
                 f"{self.message_ns} ns a message; cores and ns a byte must be above zero"
@@ -102,6 +106,13 @@ class _Message:
     begins: int = 0
     members: list[int] = field(default_factory=list)
     rate: float = 0.0  # bytes a ns
+    behind: float | None = None  # bytes before it in its sender's queue, once it is there
+
+    def moves(self) -> bool:
+        return self.behind is not None and self.behind <= NOTHING_BYTES
+
+    def ended(self) -> bool:
+        return self.moves() and self.left <= NOTHING_BYTES
 
 
 class _ShapedPace:
@@ -138,11 +149,12 @@ class _ShapedPace:
     def settle(self, now_ns: int) -> None:
         self._advance(now_ns)
         busy = sum(self._wants[op] for op in self._running) >= round(self._host.cores)
+        delay_ns = self._host.message_ns + (self._host.late_ns if busy else 0)
         for message in self._asked:
-            late_ns = self._host.late_ns if busy else 0
-            message.begins = now_ns + self._host.message_ns + late_ns
+            message.begins = now_ns + (delay_ns if message.left else 0)
         self._asked.clear()
-        moving = [m for m in self._messages.values() if m.begins <= now_ns]
+        self._queue(now_ns)
+        moving = [m for m in self._messages.values() if m.moves() and m.left > NOTHING_BYTES]
         free = [
             rate if tokens < FRAME_BYTES else math.inf
             for rate, tokens in zip(self._capacity, self._tokens)
@@ -151,15 +163,29 @@ class _ShapedPace:
             message.rate = rate
         self._share_cores(now_ns, moving)
 
+    def _queue(self, now_ns: int) -> None:
+        """Messages whose first byte is due join the queue of their sender's link."""
+        for message in self._messages.values():
+            if message.begins > now_ns:
+                continue
+            others = [m for m in self._messages.values() if m.path[:1] == message.path[:1]]
+            if message.behind is None:
+                before = [other.left for other in others if other.behind is not None]
+                message.behind = sum(min(self._host.window_bytes, left) for left in before)
+            elif message.behind <= min(m.behind for m in others if m.behind is not None):
+                message.behind = 0.0  # whoever was before it has gone; what is left is rounding
+
     def next_end(self) -> int | None:
-        ends = [job.end() for job in self._running.values()]
+        ends, used = [job.end() for job in self._running.values()], self._used()
         for message in self._messages.values():
             if message.begins > self._since:
                 ends.append(message.begins)
-            elif message.left > NOTHING_BYTES:
-                ends.append(self._since + math.ceil(message.left / message.rate))
-            else:
+            elif message.ended():
                 ends.append(self._since)
+            elif message.rate:
+                ends.append(self._since + math.ceil(message.left / message.rate))
+            elif message.behind and (rate := used[message.path[0]]):
+                ends.append(self._since + math.ceil(message.behind / rate))
         return min([*ends, *self._emptied()], default=None)
 
     def take_ended(self, now_ns: int) -> list[int]:
@@ -168,7 +194,7 @@ class _ShapedPace:
         for op in ended:
             del self._running[op]
         for instance, message in list(self._messages.items()):
-            if message.begins <= now_ns and message.left <= NOTHING_BYTES:
+            if message.ended():
                 ended += self._messages.pop(instance).members
         return sorted(ended)
 
@@ -179,6 +205,8 @@ class _ShapedPace:
         used = self._used()
         for message in self._messages.values():
             message.left -= message.rate * passed
+            if message.behind:
+                message.behind = max(0.0, message.behind - used[message.path[0]] * passed)
         for link, rate in enumerate(self._capacity):
             held = self._tokens[link] + (rate - used[link]) * passed
             self._tokens[link] = min(self._host.burst_bytes[link], max(0.0, held))

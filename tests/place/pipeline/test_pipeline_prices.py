@@ -145,6 +145,22 @@ def test_two_messages_in_flight_serve_two_micro_batches_a_round_trip() -> None:
     assert found.replayed_step_ns == pytest.approx(4 * (20_060_000 / 2), rel=0.06)
 
 
+def test_a_stage_asks_late_for_the_next_message_while_it_passes_one_on() -> None:
+    """Its word waits in the queue of its link, where it has one that another stage's data fill."""
+    steps = {
+        (stages, queue): price_in_lab(
+            plan(S.GPIPE, stages, 4),
+            [replace(s, input_bytes=400_000) for s in equal_stages(stages, 3 * 10**6, 3 * 10**6)],
+            replace(star(stages, 1e8), link=Link(1e8, 1e8, buffer_bytes=queue)),
+            replace(ON_TWO_CORES, cpu_ns_per_byte=0.01),
+        ).replayed_step_ns
+        for stages in (2, 3)
+        for queue in (1, 3_000_000)
+    }
+    assert steps[2, 1] == pytest.approx(steps[2, 3_000_000], rel=1e-3)
+    assert steps[3, 1] * 1.03 < steps[3, 3_000_000]
+
+
 @pytest.mark.parametrize("schedule", [S.GPIPE, S.FLUSH, S.TWO_BUFFERED])
 def test_a_slower_link_of_the_lab_never_shortens_the_step(schedule: S) -> None:
     big = [replace(s, input_bytes=10**5) for s in equal_stages(4, 50_000, 90_000)]

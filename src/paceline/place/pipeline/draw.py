@@ -71,9 +71,9 @@ class _Drawing:
         self.b = GraphBuilder({"source": f"planned pipeline, {plan.schedule.value}"})
         self._plan, self._costs, self._wires = plan, stages, wires
         self._lanes = [self.b.lane(s, "compute", kind=lane) for s in range(len(stages))]
-        self._links: dict[tuple[int, int, LaneKind], int] = {}
+        self._links: dict[tuple[int, int, LaneKind, str], int] = {}
         self._made: dict[tuple[int, Work, int], _Made] = {}  # by virtual stage and micro-batch
-        self._last: dict[tuple[int, int], tuple[int | None, int]] = {}  # by ends: last two taken
+        self._last: dict[tuple[int, int], tuple[int, int]] = {}  # by ends: asked for, and taken
         self._begun: set[int] = set()
 
     def task(self, stage: int, task: Task) -> None:
@@ -166,18 +166,28 @@ class _Drawing:
         self.b.link(self._copied(made.give, one), send)
         self.b.link(self._copied(receive, other), waits.take, DepKind.MESSAGE)
         if self._wires.asked:
-            self._in_turn((one, other), made.give, receive, waits.take)
+            self._in_turn((one, other), made.give, send, waits.take)
 
-    def _in_turn(self, ends: tuple[int, int], give: int, receive: int, take: int) -> None:
-        """A message moves once the one before was taken. Its sender goes on at once, since the
-        system keeps a copy; but to give one it must be rid of the one before, which was asked for
-        when the one before that was taken."""
-        asked, before = self._last.get(ends, (None, None))
-        if asked is not None:
-            self.b.link(asked, give, DepKind.WAIT)
-        if before is not None:
-            self.b.link(before, receive, DepKind.WAIT)
-        self._last[ends] = (before, take)
+    def _in_turn(self, ends: tuple[int, int], give: int, send: int, take: int) -> None:
+        """A message moves once its receiver has asked for it, which it does when it has taken the
+        one before: a word that waits in the receiver's queue behind what it sends itself. The
+        sender goes on at once, since the system keeps a copy; but to give a message it must be rid
+        of the one before."""
+        giver, taker = ends
+        instance = self.b.instance()
+        ask, asked = (
+            self._end(kind, self._lane(*way, "words {}"), 0, instance)
+            for kind, way in (
+                (OpKind.SEND, (taker, giver, LaneKind.LINK_OUT)),
+                (OpKind.RECV, (giver, taker, LaneKind.LINK_IN)),
+            )
+        )
+        self.b.link(asked, send, DepKind.WAIT)
+        if ends in self._last:
+            before, taken = self._last[ends]
+            self.b.link(before, give, DepKind.WAIT)
+            self.b.link(taken, ask, DepKind.WAIT)
+        self._last[ends] = (asked, take)
 
     def _end(self, kind: OpKind, lane: int, size_bytes: int, instance: int) -> int:
         return self.b.op(
@@ -198,13 +208,13 @@ class _Drawing:
         lane = self._lane(rank, rank, LaneKind.THREAD)
         return self.b.op("copy", lane, self._wires.copy_ns, kind=OpKind.COPY, after=[op])
 
-    def _lane(self, rank: int, other: int, kind: LaneKind) -> int:
-        key = (rank, other, kind)
+    def _lane(self, rank: int, other: int, kind: LaneKind, what: str = "{}") -> int:
+        key = (rank, other, kind, what)
         if key not in self._links:
             copies = kind is LaneKind.THREAD  # sends and receives in turn, whichever is ready
             self._links[key] = self.b.lane(
                 rank,
-                _NAMES[kind].format(other),
+                what.format(_NAMES[kind].format(other)),
                 kind=kind,
                 discipline=Discipline.PRIORITY if copies else Discipline.RECORDED,
             )

@@ -37,9 +37,9 @@ class Wires:
 
     `copy_ns` is processor time that a message takes at either end, where the transport has to copy
     (gloo over sockets); it competes with computation for cores. `asked`: a message moves once its
-    receiver has asked for it, which it does one ahead, and a stage gives one only when the one
-    before has gone (`runtime.stages.torch_links`); `send_ns_per_byte` is then what its own thread
-    spends on it.
+    receiver has asked for it, which it does one ahead, by a word that takes its turn on the link,
+    and a stage gives one only when the one before has gone (`runtime.stages.torch_links`);
+    `send_ns_per_byte` is then what its own thread spends on it.
     """
 
     stage_bytes_per_s: float

@@ -4,6 +4,7 @@ Replayed alone (`price`), on the cores of one machine (`price_on_cores`), or whe
 talk over a cluster's shaped links, as they do in the lab (`price_in_lab`).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,8 @@ from paceline.cluster import Cluster
 from paceline.cluster.network import Network
 from paceline.graph import Graph, LaneKind, OpKind, Phase
 from paceline.lab.commands import burst_bytes
+from paceline.lab.layout import Layout
+from paceline.lab.plan import plan as lay_out
 from paceline.place.pipeline.draw import draw
 from paceline.place.pipeline.formulas import Plan, Wires, memory_bytes, step_ns
 from paceline.place.pipeline.profile import LayerCost
@@ -100,9 +103,15 @@ def price_in_lab(
     network, segments = Network(cluster), cluster.transport.gso_max_segs
     share = cluster.transport.efficiency
     bursts = [share * burst_bytes(8 * x.bytes_per_s / share, segments) for x in network.links]
-    beside = machine.cpu_ns_per_byte - machine.send_ns_per_byte
-    host = SharedHost(machine.cores, beside, tuple(bursts), machine.message_ns, machine.late_ns)
     rate = min(link.bytes_per_s for link in network.links)
+    host = SharedHost(
+        machine.cores,
+        machine.cpu_ns_per_byte - machine.send_ns_per_byte,
+        tuple(bursts),
+        machine.message_ns,
+        machine.late_ns,
+        _window_bytes(rate, lay_out(cluster, "lab")),
+    )
     wires = Wires(
         rate,
         rate,
@@ -114,6 +123,14 @@ def price_in_lab(
     graph = draw(plan, stages, wires, batches, lane=LaneKind.THREAD)
     timeline = _with_rests(graph, machine.rested, lambda g: replay_shaped(g, cluster, host))
     return _priced(plan, stages, wires, timeline)
+
+
+def _window_bytes(bytes_per_s: float, layout: Layout) -> float:
+    """What TCP keeps of a message in its link's queue: as much as its pace sends in a millisecond
+    (the kernel's small queues), at a pace of 1.2 windows a round trip, with a window of what the
+    queue holds and a round trip that is the time in the queue. Seen at 200 Mbit/s: 60 to 130 KB."""
+    window = min(end.queue_bytes for wire in layout.wires for end in (wire.a, wire.b))
+    return math.sqrt(1.2 * window * bytes_per_s / 1024)
 
 
 def _with_rests(graph: Graph, rested: float, run: Callable[[Graph], Timeline]) -> Timeline:
