@@ -1,11 +1,11 @@
 """Does a pipeline take the time and the memory that the planner says, and is 2BW as much faster?
 
 On 2 and 4 gloo workers, over loopback and in the lab at two link rates: GPipe, 1F1B with flush and
-2BW, with the same stages. Predicted from a profile taken before and apart, on loopback: each stage
-alone, as many stages at once (how much they slow each other says how many cores they really
-share), and a message; in the lab the cluster's description takes the message's place
-(`pipeline_lab`). Workers that are more than the cores share them in the replay. Rounds of profiling
-and running alternate. Times are of a round's undisturbed tenth, on both sides: on a shared machine
+2BW, with the same stages. Predicted from a profile taken before and apart, on loopback: processor
+time of each stage's passes and of a message's ends in pipelines of twice as many micro-batches, and
+a message alone; in the lab the cluster's description takes the message's place (`pipeline_lab`).
+Workers that are more than the cores share them in the replay. Rounds of profiling and running
+alternate. Times are of a round's undisturbed tenth, on both sides: on a shared machine
 other work only ever adds to them, and as root all jobs go before it. Of the rounds the median
 counts. A measured step is the mean of four in a row; the spread of all single steps stands beside.
 How much faster 2BW is than GPipe is the median of the rounds' ratios of mean steps.
@@ -40,7 +40,7 @@ from paceline.place.pipeline import (
     memory_bytes,
     price_on_cores,
 )
-from paceline.runtime.stages import PipelineSchedule, Shape
+from paceline.runtime.stages import PipelineSchedule, Shape, versions_kept
 
 SCRIPT = Path(__file__).parent / "jobs" / "stages.py"
 SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.FLUSH, PipelineSchedule.TWO_BUFFERED)
@@ -224,8 +224,7 @@ def _row(
     machine: LabMachine | None,
 ) -> dict[str, Any]:
     plan = Plan(schedule, Shape(case.stages, case.microbatches), ROWS)
-    two = schedule is PipelineSchedule.TWO_BUFFERED
-    stages = _stages([p["stages"]["2" if two else "1"] for p in profiles])
+    stages = _stages([p["stages"][_versions(schedule)] for p in profiles])
     priced = _priced(network, plan, stages, profiles, machine)
     by_round = [times[schedule.value] for times, _ in rounds]
     steps = [ns for times in by_round for ns in times]
@@ -259,16 +258,9 @@ def _priced(
 ) -> Priced:
     cores, rested, late_ns = (_middle(profiles, key) for key in ("cores", "rested", "late_ns"))
     if machine is None or network == LOOPBACK:
-        return price_on_cores(plan, stages, _wires(profiles), cores, batches=6, rested=rested)
-    messages = [p["message"] for p in profiles]
-    adds, own = (_middle(messages, key) for key in ("adds_ns", "cpu_ns"))
-    mine = replace(
-        machine,
-        cores=cores,
-        rested=rested,
-        late_ns=round(late_ns),
-        copy_ns=round(max(0.0, adds - own)),
-    )
+        wires = _wires(profiles, _versions(plan.schedule))
+        return price_on_cores(plan, stages, wires, cores, batches=6, rested=rested)
+    mine = replace(machine, cores=cores, rested=rested, late_ns=round(late_ns))
     return pipeline_lab.predict(plan, stages, network, mine)
 
 
@@ -310,12 +302,18 @@ def _stages(rounds: Sequence[list[dict[str, Any]]]) -> tuple[LayerCost, ...]:
     return tuple(found)
 
 
-def _wires(profiles: Sequence[dict[str, Any]]) -> Wires:
-    """A message alone, and what it adds at either end while stages work (at least its own time)."""
+def _versions(schedule: PipelineSchedule) -> str:
+    """Which of a profile's measures are this schedule's."""
+    return str(versions_kept(schedule))
+
+
+def _wires(profiles: Sequence[dict[str, Any]], versions: str) -> Wires:
+    """A message alone, and what either end of it costs at work."""
     messages = [p["message"] for p in profiles]
-    wall, cpu, adds = (_middle(messages, key) for key in ("wall_ns", "cpu_ns", "adds_ns"))
+    wall, cpu = (_middle(messages, key) for key in ("wall_ns", "cpu_ns"))
+    end = _middle([message["end_ns"] for message in messages], versions)
     rest = max(0.0, wall - 2 * cpu)
-    return Wires(float("inf"), float("inf"), latency_ns=round(rest), copy_ns=round(max(cpu, adds)))
+    return Wires(float("inf"), float("inf"), latency_ns=round(rest), copy_ns=round(max(cpu, end)))
 
 
 def _memory(plan: Plan, stages: Sequence[LayerCost]) -> list[int]:

@@ -1,9 +1,9 @@
-"""What is measured of the stages before any pipeline runs, apart from it."""
+"""What is measured of the stages before any pipeline runs that is predicted, apart from it."""
 
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,68 +12,124 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from paceline.runtime.stages import PipelineSchedule, Task, Work
 from paceline.runtime.stages.torch_cut import cut
-from paceline.runtime.stages.torch_links import Inbox, Outbox, Seat, groups
+from paceline.runtime.stages.torch_links import Seat
 from paceline.runtime.stages.torch_profile import Sample, StageMeasure, measure_stage
 from paceline.runtime.stages.torch_stage import Piece, Stage
+from paceline.runtime.stages.torch_worker import Job, Part, Worker
 from stage_model import WIDTH, loss, model, optimizer, same
-from stage_ranks import fork, in_process, in_processes, in_ranks
+from stage_ranks import fork, in_process, in_ranks
 
 CORES = os.cpu_count() or 1
-PASSES = 4
 REST_S = 0.01
+
+MICROBATCHES = 8
+"""Of the pipelines whose work is timed: twice those of the ones that are predicted."""
+
+AT_WORK = {1: PipelineSchedule.FLUSH, 2: PipelineSchedule.TWO_BUFFERED}
+"""By versions of the weights: two of them share the caches."""
 
 
 def profile(stages: int, rows: int) -> dict[str, Any]:
-    """Measures of each stage alone, for one and two versions; how many cores as many stages share
-    at work; what rests and messages cost."""
-    alone = {str(v): in_process(lambda v=v: _measures(stages, rows, v)) for v in (1, 2)}
+    """What each stage holds and sends, its passes and messages at work, for one and two versions of
+    the weights; what rests and small messages cost."""
+    held = in_process(lambda: _measures(stages, rows))
+    at_work = {str(v): _at_work(stages, rows, schedule) for v, schedule in AT_WORK.items()}
     return {
-        "stages": alone,
-        "cores": _cores(stages, rows),
+        "stages": {
+            v: [one | times for one, times in zip(held, work["stages"])]
+            for v, work in at_work.items()
+        },
+        "cores": CORES,
         "rested": in_process(lambda: _rested(stages, rows)),
         "late_ns": _late(rows),
-        "message": {**_message(rows * WIDTH * 4), "adds_ns": _added(stages, rows)},
+        "message": {
+            **_message(rows * WIDTH * 4),
+            "end_ns": {v: work["end_ns"] for v, work in at_work.items()},
+        },
     }
 
 
-def _measures(stages: int, rows: int, versions: int) -> list[dict[str, Any]]:
+def _measures(stages: int, rows: int) -> list[dict[str, Any]]:
     parts = cut(model(), stages)
-    return [asdict(_measure(parts, i, rows, versions)) for i in range(stages)]
+    return [asdict(_measure(parts, i, rows)) for i in range(stages)]
 
 
-def _measure(parts: list[nn.Sequential], i: int, rows: int, versions: int) -> StageMeasure:
+def _measure(parts: list[nn.Sequential], i: int, rows: int) -> StageMeasure:
     data, last = same(rows), i == len(parts) - 1
     sample = Sample(data.given, i == 0, data.target if last else None)
     return measure_stage(
-        f"stage {i}", parts[i], sample, optimizer(parts[i]),
-        loss=loss if last else None, versions=versions, repeats=20,
-    )  # fmt: skip
+        f"stage {i}", parts[i], sample, optimizer(parts[i]), loss=loss if last else None, repeats=2
+    )
 
 
-def _cores(stages: int, rows: int, turns: int = 20) -> float:
-    """How many cores so many stages really share: those that there are, less what their caches and
-    turns cost. Processor time of the same passes, by one stage alone and by all at once in turn, so
-    that a disturbance from outside meets both alike."""
-    gate = fork.Barrier(stages)
+def _at_work(
+    stages: int, rows: int, schedule: PipelineSchedule, batches: int = 40
+) -> dict[str, Any]:
+    """Processor time of each stage's passes in a pipeline over loopback, and at either end of a
+    message: all else that the processes spend. Passes take longer there than alone, since stages
+    and messages share caches. Means of the quarter of the batches that took least."""
 
-    def work(mine: bool) -> list[list[float]]:
-        example, times = _example(stages, rows), [[], []]
-        for turn in range(2 * turns):
-            gate.wait()
-            start = time.process_time_ns()
-            if mine or turn % 2:
-                _passes(*example)
-            times[turn % 2].append(time.process_time_ns() - start)
-            gate.wait()
-        return times
+    def rank(seat: Seat) -> list[list[int]]:
+        part = cut(model(), stages)[seat.stage]
+        job, data = Job(schedule, MICROBATCHES), same(rows)
+        worker = Worker(job, seat, Part(part, loss), optimizer(part), data)
+        spent = _timed(worker)
+        found: list[list[int]] = []
+        since = 0
 
-    found = in_processes([lambda mine=i == 0: work(mine) for i in range(stages)])
-    alone, together = np.array(found[0][0]), np.mean([times[1] for times in found], axis=0)
-    return min(CORES, stages) / max(1.0, float(np.median(together / alone)))
+        def watch(task: Task) -> None:
+            nonlocal since
+            if task.work is Work.UPDATE:
+                now = time.process_time_ns()
+                found.append([*spent.values(), now - since])
+                since = now
+                spent.update(dict.fromkeys(spent, 0))
+
+        worker.watch = watch
+        worker.train(batches + 3)
+        return found[2:-1]  # the first warm up, the last has no batch after it
+
+    times = np.array(in_ranks(stages, rank))  # rank, batch, kind
+    whole = times[:, :, -1].sum(axis=0)
+    quiet = times[:, np.argsort(whole)[: len(whole) // 4]].mean(axis=1)
+    ends = 2 * 2 * MICROBATCHES * (stages - 1)
+    return {
+        "stages": [
+            {
+                "forward_ns": round(forward / MICROBATCHES),
+                "backward_ns": round(backward / MICROBATCHES),
+                "update_ns": round(update),
+            }
+            for forward, backward, update, _ in quiet.tolist()
+        ],
+        "end_ns": float(quiet[:, -1].sum() - quiet[:, :-1].sum()) / ends,
+    }
 
 
-def _rested(stages: int, rows: int, turns: int = 24) -> float:
+def _timed(worker: Worker) -> dict[str, int]:
+    """ns of its thread's time that a worker spends on passes and updates, from now on."""
+    spent = {"forward": 0, "backward": 0, "update": 0}
+
+    def wrap(owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def call(*arguments: Any) -> Any:
+            start = time.thread_time_ns()
+            made = original(*arguments)
+            spent[name] += time.thread_time_ns() - start
+            return made
+
+        setattr(owner, name, call)
+
+    wrap(worker._stage, "forward")
+    wrap(worker._stage, "backward")
+    wrap(worker.versions, "update")
+    return spent
+
+
+def _rested(stages: int, rows: int, turns: int = 60) -> float:
     """How much longer a pass lasts whose forward and backward each come after a rest, as in a stage
     that waits for messages: the processor has gone to sleep, and its caches are others'."""
     stage, given, leaves = _example(stages, rows)
@@ -96,7 +152,7 @@ def _late(rows: int) -> float:
     return max(0.0, _small_message(rows, CORES) - _small_message(rows, 0))
 
 
-def _small_message(rows: int, busy: int, repeats: int = 100) -> float:
+def _small_message(rows: int, busy: int, repeats: int = 300) -> float:
     """Mean ns of a message one way between two processes that wait for it, beside busy ones."""
     begun = fork.Barrier(busy + 1)
     others = [fork.Process(target=_compute, args=(rows, begun), daemon=True) for _ in range(busy)]
@@ -124,74 +180,10 @@ def _small_message(rows: int, busy: int, repeats: int = 100) -> float:
 
 def _compute(rows: int, begun: Any) -> None:
     torch.set_num_threads(1)
-    example = _example(2, rows)
+    stage, given, leaves = _example(2, rows)
     begun.wait()
     while True:
-        _passes(*example, 1)
-
-
-def _added(stages: int, rows: int, turns: int = 24) -> float:
-    """ns of processor time that a message adds at either end while all stages work: passes beside
-    one message sent and one received each, less passes without. Where stages share cores, one that
-    waits for a message gives its core to another, which fills the caches: that is the message's
-    cost, and the exchange is the pipeline's own. Else rests are the replay's to account for, and
-    nobody waits."""
-
-    def rank(seat: Seat) -> list[list[float]]:
-        example, message = _example(stages, rows), torch.zeros(rows, WIDTH)
-        exchange = (_in_turn if stages > CORES else _ahead)(seat, message, turns * PASSES)
-        times: list[list[float]] = [[], []]
-        for turn in range(2 * turns):
-            dist.barrier()
-            start = time.process_time_ns()
-            if turn % 2:
-                exchange(lambda: _passes(*example, 1))
-            else:
-                _passes(*example)
-            times[turn % 2].append(time.process_time_ns() - start)
-        dist.barrier()  # who leaves now leaves nobody waiting
-        return times
-
-    without, beside = np.sum(in_ranks(stages, rank), axis=0)
-    more = undisturbed(beside) - undisturbed(without)
-    return max(0.0, more / stages / PASSES / 2)
-
-
-_Exchange = Callable[[Callable[[], Any]], None]
-"""Does some work `PASSES` times, with a message sent and one received beside each."""
-
-
-def _in_turn(seat: Seat, message: Tensor, count: int) -> _Exchange:
-    """As a pipeline does: a message is taken before the next one moves."""
-    peer, group = seat.rank ^ 1, groups(seat).down
-    inbox, outbox = Inbox(peer, group), Outbox(peer, group)
-    inbox.expect(count)
-    inbox.learn(message)
-
-    def exchange(work: Callable[[], Any]) -> None:
-        for number in range(PASSES):
-            outbox.send(message)
-            work()
-            if number:
-                inbox.take(message.device)
-        inbox.take(message.device)
-
-    return exchange
-
-
-def _ahead(seat: Seat, message: Tensor, _: int) -> _Exchange:
-    """All messages are asked for at once, and waited for once the work is done."""
-    peer, group, places = seat.rank ^ 1, groups(seat).down, message.repeat(PASSES, 1, 1)
-
-    def exchange(work: Callable[[], Any]) -> None:
-        under_way = [dist.irecv(place, peer, group) for place in places]
-        for _ in range(PASSES):
-            under_way.append(dist.isend(message, peer, group))
-            work()
-        for one in under_way:
-            one.wait()
-
-    return exchange
+        stage.backward(0, torch.ones_like(stage.forward(0, given, leaves)))
 
 
 def _example(stages: int, rows: int) -> tuple[Stage, Tensor, dict[str, Tensor]]:
@@ -202,14 +194,6 @@ def _example(stages: int, rows: int) -> tuple[Stage, Tensor, dict[str, Tensor]]:
 def undisturbed(times: Sequence[float]) -> float:
     """What a tenth of the samples beat: other work on the machine only ever adds to a time."""
     return sorted(times)[round(0.1 * (len(times) - 1))]
-
-
-def _passes(stage: Stage, given: Tensor, leaves: dict[str, Tensor], count: int = PASSES) -> float:
-    start = time.perf_counter_ns()
-    for _ in range(count):
-        made = stage.forward(0, given, leaves)
-        stage.backward(0, torch.ones_like(made))
-    return time.perf_counter_ns() - start
 
 
 def _message(size_bytes: int, repeats: int = 60) -> dict[str, float]:

@@ -79,8 +79,7 @@ class LabMachine:
 
     Of the processor time of a byte, `send_ns_per_byte` is spent by the sender's own thread. Work
     that begins after a rest of `REST_NS` takes `rested` times as long. A message that is asked for
-    while all cores work comes `late_ns` later: who wakes for it waits for the scheduler. At either
-    end it costs `copy_ns` more of a core, for what it does to the work beside it.
+    while all cores work comes `late_ns` later: who wakes for it waits for the scheduler.
     """
 
     cores: float
@@ -89,7 +88,6 @@ class LabMachine:
     send_ns_per_byte: float = 0.0
     rested: float = 1.0
     late_ns: int = 0
-    copy_ns: int = 0
 
 
 def price_in_lab(
@@ -116,7 +114,6 @@ def price_in_lab(
         rate,
         rate,
         machine.message_ns,
-        copy_ns=machine.copy_ns,
         asked=True,
         send_ns_per_byte=machine.send_ns_per_byte,
     )
