@@ -2,13 +2,13 @@
 
 On 2 and 4 gloo workers, over loopback and in the lab at two link rates: GPipe, 1F1B with flush and
 2BW, with the same stages. Predicted from a profile taken before and apart, on loopback: processor
-time of each stage's passes and of a message's ends in pipelines of twice as many micro-batches, and
-a message alone; in the lab the cluster's description takes the message's place (`pipeline_lab`).
-Workers that are more than the cores share them in the replay. Rounds of profiling and running
-alternate. Times are of a round's undisturbed tenth, on both sides: on a shared machine
-other work only ever adds to them, and as root all jobs go before it. Of the rounds the median
-counts. A measured step is the mean of four in a row; the spread of all single steps stands beside.
-How much faster 2BW is than GPipe is the median of the rounds' ratios of mean steps.
+time of each stage's passes and of a message's ends in pipelines of twice as many micro-batches, how
+well those shared the cores, and a message alone; in the lab the cluster's description takes the
+message's place (`pipeline_lab`). Rounds of profiling and running alternate. Times are of a round's
+undisturbed tenth, on both sides: on a shared machine other work only ever adds to them, and as root
+all jobs go before it. Of the rounds the median counts. A measured step is the mean of four in a
+row; the spread of all single steps stands beside. How much faster 2BW is than GPipe is the median
+of the rounds' ratios of mean steps.
 
     python benchmarks/accuracy/pipeline.py --json
     python benchmarks/accuracy/pipeline.py --loss ../shared/data/fashion-mnist --json
@@ -23,7 +23,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +31,16 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
 from benchmarks.accuracy import cells, pipeline_lab
+from benchmarks.accuracy.pipeline_profile import AtWork, at_work
 from paceline.place.pipeline import (
     LabMachine,
     LayerCost,
     Plan,
     Priced,
-    Wires,
     memory_bytes,
     price_on_cores,
 )
-from paceline.runtime.stages import PipelineSchedule, Shape, versions_kept
+from paceline.runtime.stages import PipelineSchedule, Shape
 
 SCRIPT = Path(__file__).parent / "jobs" / "stages.py"
 SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.FLUSH, PipelineSchedule.TWO_BUFFERED)
@@ -86,7 +86,7 @@ CASES = (Case(2, 4), Case(4, 4))
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batches", type=int, default=24)
+    parser.add_argument("--batches", type=int, default=48)
     parser.add_argument(
         "--stages", type=int, choices=[case.stages for case in CASES],
         help="this case alone; the others' rows are kept from the last result",
@@ -224,12 +224,12 @@ def _row(
     machine: LabMachine | None,
 ) -> dict[str, Any]:
     plan = Plan(schedule, Shape(case.stages, case.microbatches), ROWS)
-    stages = _stages([p["stages"][_versions(schedule)] for p in profiles])
-    priced = _priced(network, plan, stages, profiles, machine)
+    known = at_work(profiles, schedule, ROWS)
+    priced = _priced(network, plan, known, machine)
     by_round = [times[schedule.value] for times, _ in rounds]
     steps = [ns for times in by_round for ns in times]
     held = rounds[-1][1][schedule.value]
-    predicted = _memory(plan, stages)
+    predicted = _memory(plan, known.stages)
     measured_ns = statistics.median(measure.spread(_smoothed(times))["p10"] for times in by_round)
     return {
         "network": f"lab, {network} Mbit/s" if network != LOOPBACK else "loopback",
@@ -240,6 +240,7 @@ def _row(
         "predicted_ms": priced.replayed_step_ns / 1e6,
         "formula_ms": priced.formula_step_ns / 1e6,
         "machine": asdict(machine) if machine else None,
+        "cores": known.cores,
         "profiles": profiles,
         "rounds_ms": [[round(ns / 1e6, 2) for ns in times] for times in by_round],
         "time_error": abs(priced.replayed_step_ns / measured_ns - 1),
@@ -249,23 +250,12 @@ def _row(
     }
 
 
-def _priced(
-    network: int,
-    plan: Plan,
-    stages: Sequence[LayerCost],
-    profiles: Sequence[dict[str, Any]],
-    machine: LabMachine | None,
-) -> Priced:
-    cores, rested, late_ns = (_middle(profiles, key) for key in ("cores", "rested", "late_ns"))
+def _priced(network: int, plan: Plan, known: AtWork, machine: LabMachine | None) -> Priced:
+    cores, rested = known.cores, known.rested
     if machine is None or network == LOOPBACK:
-        wires = _wires(profiles, _versions(plan.schedule))
-        return price_on_cores(plan, stages, wires, cores, batches=6, rested=rested)
-    mine = replace(machine, cores=cores, rested=rested, late_ns=round(late_ns))
-    return pipeline_lab.predict(plan, stages, network, mine)
-
-
-def _middle(rounds: Sequence[dict[str, Any]], key: str) -> float:
-    return statistics.median(one[key] for one in rounds)
+        return price_on_cores(plan, known.stages, known.wires, cores, batches=6, rested=rested)
+    mine = replace(machine, cores=cores, rested=rested, late_ns=known.late_ns)
+    return pipeline_lab.predict(plan, known.stages, network, mine)
 
 
 def _smoothed(steps: Sequence[float]) -> list[float]:
@@ -290,30 +280,6 @@ def _versus(two: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
         "undisturbed": other["undisturbed_ms"] / two["undisturbed_ms"],  # not in pairs
         "error": abs(predicted / measured - 1),
     }
-
-
-def _stages(rounds: Sequence[list[dict[str, Any]]]) -> tuple[LayerCost, ...]:
-    """The median round's, stage by stage."""
-    found = []
-    for same in zip(*rounds):
-        numbers = [f.name for f in fields(LayerCost) if f.name != "name"]
-        middle = {n: round(_middle(same, n)) for n in numbers}
-        found.append(replace(LayerCost(same[0]["name"], 0, 0), **middle))
-    return tuple(found)
-
-
-def _versions(schedule: PipelineSchedule) -> str:
-    """Which of a profile's measures are this schedule's."""
-    return str(versions_kept(schedule))
-
-
-def _wires(profiles: Sequence[dict[str, Any]], versions: str) -> Wires:
-    """A message alone, and what either end of it costs at work."""
-    messages = [p["message"] for p in profiles]
-    wall, cpu = (_middle(messages, key) for key in ("wall_ns", "cpu_ns"))
-    end = _middle([message["end_ns"] for message in messages], versions)
-    rest = max(0.0, wall - 2 * cpu)
-    return Wires(float("inf"), float("inf"), latency_ns=round(rest), copy_ns=round(max(cpu, end)))
 
 
 def _memory(plan: Plan, stages: Sequence[LayerCost]) -> list[int]:

@@ -36,18 +36,13 @@ def profile(stages: int, rows: int) -> dict[str, Any]:
     the weights; what rests and small messages cost."""
     held = in_process(lambda: _measures(stages, rows))
     at_work = {str(v): _at_work(stages, rows, schedule) for v, schedule in AT_WORK.items()}
+    for work in at_work.values():
+        work["stages"] = [one | times for one, times in zip(held, work["stages"])]
     return {
-        "stages": {
-            v: [one | times for one, times in zip(held, work["stages"])]
-            for v, work in at_work.items()
-        },
-        "cores": CORES,
+        "at_work": at_work,
         "rested": in_process(lambda: _rested(stages, rows)),
         "late_ns": _late(rows),
-        "message": {
-            **_message(rows * WIDTH * 4),
-            "end_ns": {v: work["end_ns"] for v, work in at_work.items()},
-        },
+        "message": _message(rows * WIDTH * 4),
     }
 
 
@@ -69,7 +64,8 @@ def _at_work(
 ) -> dict[str, Any]:
     """Processor time of each stage's passes in a pipeline over loopback, and at either end of a
     message: all else that the processes spend. Passes take longer there than alone, since stages
-    and messages share caches. Means of the quarter of the batches that took least."""
+    and messages share caches. Means of the quarter of the batches that took least; and how long the
+    undisturbed step of that pipeline lasted, which says how well its stages share cores."""
 
     def rank(seat: Seat) -> list[list[int]]:
         part = cut(model(), stages)[seat.stage]
@@ -77,21 +73,19 @@ def _at_work(
         worker = Worker(job, seat, Part(part, loss), optimizer(part), data)
         spent = _timed(worker)
         found: list[list[int]] = []
-        since = 0
 
         def watch(task: Task) -> None:
-            nonlocal since
             if task.work is Work.UPDATE:
-                now = time.process_time_ns()
-                found.append([*spent.values(), now - since])
-                since = now
-                spent.update(dict.fromkeys(spent, 0))
+                found.append([*spent.values(), time.process_time_ns(), time.perf_counter_ns()])
 
         worker.watch = watch
         worker.train(batches + 3)
-        return found[2:-1]  # the first warm up, the last has no batch after it
+        return np.diff(found, axis=0)[
+            1:-1
+        ].tolist()  # the first warm up, the last is followed by none
 
     times = np.array(in_ranks(stages, rank))  # rank, batch, kind
+    steps, times = times[0, :, -1], times[:, :, :-1]
     whole = times[:, :, -1].sum(axis=0)
     quiet = times[:, np.argsort(whole)[: len(whole) // 4]].mean(axis=1)
     ends = 2 * 2 * MICROBATCHES * (stages - 1)
@@ -105,6 +99,8 @@ def _at_work(
             for forward, backward, update, _ in quiet.tolist()
         ],
         "end_ns": float(quiet[:, -1].sum() - quiet[:, :-1].sum()) / ends,
+        "microbatches": MICROBATCHES,
+        "step_ns": undisturbed(smoothed(steps.tolist())),
     }
 
 
@@ -194,6 +190,11 @@ def _example(stages: int, rows: int) -> tuple[Stage, Tensor, dict[str, Tensor]]:
 def undisturbed(times: Sequence[float]) -> float:
     """What a tenth of the samples beat: other work on the machine only ever adds to a time."""
     return sorted(times)[round(0.1 * (len(times) - 1))]
+
+
+def smoothed(steps: Sequence[float]) -> list[float]:
+    """Means of four steps in a row: without a flush a late update makes the next one early."""
+    return [statistics.mean(steps[i : i + 4]) for i in range(max(1, len(steps) - 3))]
 
 
 def _message(size_bytes: int, repeats: int = 60) -> dict[str, float]:
