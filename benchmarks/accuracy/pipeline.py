@@ -6,9 +6,9 @@ time of each stage's passes and of a message's ends in pipelines of twice as man
 well those shared the cores, and a message alone; in the lab the cluster's description takes the
 message's place (`pipeline_lab`). Rounds of profiling and running alternate. Times are of a round's
 undisturbed tenth, on both sides: on a shared machine other work only ever adds to them, and as root
-all jobs go before it. Of the rounds the median counts. A measured step is the mean of four in a
-row; the spread of all single steps stands beside. How much faster 2BW is than GPipe is the median
-of the rounds' ratios of mean steps.
+all jobs go before it. Each round's profile predicts that round's steps; of the rounds the median
+ratio counts. A measured step is the mean of four in a row; the spread of all single steps stands
+beside. How much faster 2BW is than GPipe is the median of the rounds' ratios of mean steps.
 
     python benchmarks/accuracy/pipeline.py --json
     python benchmarks/accuracy/pipeline.py --loss ../shared/data/fashion-mnist --json
@@ -224,26 +224,29 @@ def _row(
     machine: LabMachine | None,
 ) -> dict[str, Any]:
     plan = Plan(schedule, Shape(case.stages, case.microbatches), ROWS)
-    known = at_work(profiles, schedule, ROWS)
-    priced = _priced(network, plan, known, machine)
+    known = [at_work(profile, schedule, ROWS) for profile in profiles]
+    priced = [_priced(network, plan, one, machine) for one in known]
     by_round = [times[schedule.value] for times, _ in rounds]
     steps = [ns for times in by_round for ns in times]
     held = rounds[-1][1][schedule.value]
-    predicted = _memory(plan, known.stages)
-    measured_ns = statistics.median(measure.spread(_smoothed(times))["p10"] for times in by_round)
+    predicted = _memory(plan, known[-1].stages)
+    undisturbed = [measure.spread(_smoothed(times))["p10"] for times in by_round]
+    ratios = [one.replayed_step_ns / ns for one, ns in zip(priced, undisturbed)]
     return {
         "network": f"lab, {network} Mbit/s" if network != LOOPBACK else "loopback",
         "case": case.name,
         "schedule": schedule.value,
         "step_ms": {k: v / 1e6 if k != "n" else v for k, v in measure.spread(steps).items()},
-        "undisturbed_ms": measured_ns / 1e6,
-        "predicted_ms": priced.replayed_step_ns / 1e6,
-        "formula_ms": priced.formula_step_ns / 1e6,
+        "undisturbed_ms": statistics.median(undisturbed) / 1e6,
+        "predicted_ms": statistics.median(one.replayed_step_ns for one in priced) / 1e6,
+        "formula_ms": statistics.median(one.formula_step_ns for one in priced) / 1e6,
         "machine": asdict(machine) if machine else None,
-        "cores": known.cores,
+        "cores": [one.cores for one in known],
+        "predictions_ms": [one.replayed_step_ns / 1e6 for one in priced],
+        "ratios": ratios,
         "profiles": profiles,
         "rounds_ms": [[round(ns / 1e6, 2) for ns in times] for times in by_round],
-        "time_error": abs(priced.replayed_step_ns / measured_ns - 1),
+        "time_error": abs(statistics.median(ratios) - 1),
         "held_bytes": held,
         "predicted_bytes": predicted,
         "memory_error": max(abs(p / m - 1) for p, m in zip(predicted, held)),
@@ -270,8 +273,10 @@ def _gains(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def _versus(two: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
-    """Mean steps of the two in each round, in which they run one after the other; the median."""
-    predicted = other["predicted_ms"] / two["predicted_ms"]
+    """Mean steps of the two in each round, in which they run in turn; the median. What is predicted
+    is the median of the rounds' predictions."""
+    predictions = zip(other["predictions_ms"], two["predictions_ms"])
+    predicted = statistics.median(o / t for o, t in predictions)
     rounds = zip(other["rounds_ms"], two["rounds_ms"])
     measured = statistics.median(statistics.mean(o) / statistics.mean(t) for o, t in rounds)
     return {

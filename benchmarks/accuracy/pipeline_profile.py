@@ -1,13 +1,10 @@
-"""What the profiles of benchmarks/accuracy/pipeline.py say of the stages, for the planner.
+"""What a profile of benchmarks/accuracy/pipeline.py says of the stages, for the planner.
 
-A profile comes from `jobs/stage_profile.py`: one a round, of which the median counts, number by
-number.
+It comes from `jobs/stage_profile.py`, one a round.
 """
 
 import os
-import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paceline.place.pipeline import LayerCost, Plan, Wires, price_on_cores
@@ -35,19 +32,21 @@ class AtWork:
     late_ns: int
 
 
-def at_work(profiles: Sequence[dict[str, Any]], schedule: PipelineSchedule, rows: int) -> AtWork:
+def at_work(profile: dict[str, Any], schedule: PipelineSchedule, rows: int) -> AtWork:
     """What holds for pipelines that keep as many versions of the weights as this one does."""
     versions = versions_kept(schedule)
-    timed = [profile["at_work"][str(versions)] for profile in profiles]
+    timed, message = profile["at_work"][str(versions)], profile["message"]
+    end_ns = max(message["cpu_ns"], timed["end_ns"])
+    rest_ns = max(0.0, message["wall_ns"] - 2 * message["cpu_ns"])
     known = AtWork(
-        _stages([one["stages"] for one in timed]),
-        _wires([profile["message"] for profile in profiles], _middle(timed, "end_ns")),
+        tuple(LayerCost(**stage) for stage in timed["stages"]),
+        Wires(float("inf"), float("inf"), latency_ns=round(rest_ns), copy_ns=round(end_ns)),
         CORES,
-        _middle(profiles, "rested"),
-        round(_middle(profiles, "late_ns")),
+        profile["rested"],
+        round(profile["late_ns"]),
     )
-    shape = Shape(len(known.stages), timed[0]["microbatches"])
-    return _sharing(known, Plan(AT_WORK[versions], shape, rows), _middle(timed, "step_ns"))
+    plan = Plan(AT_WORK[versions], Shape(len(known.stages), timed["microbatches"]), rows)
+    return _sharing(known, plan, timed["step_ns"])
 
 
 def step_ns(plan: Plan, known: AtWork) -> int:
@@ -68,26 +67,3 @@ def _sharing(known: AtWork, plan: Plan, measured_ns: float) -> AtWork:
         else:
             most = middle
     return replace(known, cores=most)
-
-
-def _middle(rounds: Sequence[dict[str, Any]], key: str) -> float:
-    return statistics.median(one[key] for one in rounds)
-
-
-def _stages(rounds: Sequence[list[dict[str, Any]]]) -> tuple[LayerCost, ...]:
-    """The median round's, stage by stage."""
-    found = []
-    for same in zip(*rounds):
-        numbers = [f.name for f in fields(LayerCost) if f.name != "name"]
-        middle = {n: round(_middle(same, n)) for n in numbers}
-        found.append(replace(LayerCost(same[0]["name"], 0, 0), **middle))
-    return tuple(found)
-
-
-def _wires(messages: Sequence[dict[str, Any]], end_ns: float) -> Wires:
-    """A message alone, and what either end of it costs at work."""
-    wall, cpu = (_middle(messages, key) for key in ("wall_ns", "cpu_ns"))
-    rest = max(0.0, wall - 2 * cpu)
-    return Wires(
-        float("inf"), float("inf"), latency_ns=round(rest), copy_ns=round(max(cpu, end_ns))
-    )

@@ -27,6 +27,9 @@ REST_S = 0.01
 MICROBATCHES = 8
 """Of the pipelines whose work is timed: twice those of the ones that are predicted."""
 
+TURNS, IN_A_ROW = 6, 10
+"""Of batches, one pipeline after the other."""
+
 AT_WORK = {1: PipelineSchedule.FLUSH, 2: PipelineSchedule.TWO_BUFFERED}
 """By versions of the weights: two of them share the caches."""
 
@@ -35,7 +38,7 @@ def profile(stages: int, rows: int) -> dict[str, Any]:
     """What each stage holds and sends, its passes and messages at work, for one and two versions of
     the weights; what rests and small messages cost."""
     held = in_process(lambda: _measures(stages, rows))
-    at_work = {str(v): _at_work(stages, rows, schedule) for v, schedule in AT_WORK.items()}
+    at_work = _at_work(stages, rows)
     for work in at_work.values():
         work["stages"] = [one | times for one, times in zip(held, work["stages"])]
     return {
@@ -59,36 +62,54 @@ def _measure(parts: list[nn.Sequential], i: int, rows: int) -> StageMeasure:
     )
 
 
-def _at_work(
-    stages: int, rows: int, schedule: PipelineSchedule, batches: int = 40
-) -> dict[str, Any]:
+def _at_work(stages: int, rows: int) -> dict[str, dict[str, Any]]:
     """Processor time of each stage's passes in a pipeline over loopback, and at either end of a
     message: all else that the processes spend. Passes take longer there than alone, since stages
-    and messages share caches. Means of the quarter of the batches that took least; and how long the
-    undisturbed step of that pipeline lasted, which says how well its stages share cores."""
+    and messages share caches. Means of the quarter of the batches that took least; and how long
+    the undisturbed step of that pipeline lasted, which says how well its stages share cores. By
+    versions of the weights; their pipelines run in turn, so that a disturbance meets both alike.
+    """
 
-    def rank(seat: Seat) -> list[list[int]]:
-        part = cut(model(), stages)[seat.stage]
-        job, data = Job(schedule, MICROBATCHES), same(rows)
-        worker = Worker(job, seat, Part(part, loss), optimizer(part), data)
-        spent = _timed(worker)
-        found: list[list[int]] = []
+    def rank(seat: Seat) -> dict[str, list[list[list[int]]]]:
+        workers = {str(v): _worker(seat, rows, schedule) for v, schedule in AT_WORK.items()}
+        spent = {v: _timed(worker) for v, worker in workers.items()}
+        found: dict[str, list[list[list[int]]]] = {v: [] for v in workers}
+        for _ in range(TURNS):
+            for v, worker in workers.items():
+                dist.barrier()
+                found[v].append(_batches(worker, spent[v]))
+        return {v: turns[1:] for v, turns in found.items()}  # the first warms up
 
-        def watch(task: Task) -> None:
-            if task.work is Work.UPDATE:
-                found.append([*spent.values(), time.process_time_ns(), time.perf_counter_ns()])
+    told = in_ranks(stages, rank)
+    return {v: _summary([one[v] for one in told]) for v in told[0]}
 
-        worker.watch = watch
-        worker.train(batches + 3)
-        return np.diff(found, axis=0)[
-            1:-1
-        ].tolist()  # the first warm up, the last is followed by none
 
-    times = np.array(in_ranks(stages, rank))  # rank, batch, kind
-    steps, times = times[0, :, -1], times[:, :, :-1]
+def _worker(seat: Seat, rows: int, schedule: PipelineSchedule) -> Worker:
+    part = cut(model(), seat.stages)[seat.stage]
+    return Worker(Job(schedule, MICROBATCHES), seat, Part(part, loss), optimizer(part), same(rows))
+
+
+def _batches(worker: Worker, spent: dict[str, int]) -> list[list[int]]:
+    """What each of some batches took: of forward, backward, update, all of the process, and time.
+    The last is left out, for it has no batch after it."""
+    found: list[list[int]] = []
+
+    def watch(task: Task) -> None:
+        if task.work is Work.UPDATE:
+            found.append([*spent.values(), time.process_time_ns(), time.perf_counter_ns()])
+
+    worker.watch = watch
+    worker.train(IN_A_ROW)
+    return np.diff(found, axis=0)[:-1].tolist()
+
+
+def _summary(told: list[list[list[list[int]]]]) -> dict[str, Any]:
+    """From what each rank tells of each turn's batches."""
+    steps = [step for turn in told[0] for step in smoothed([batch[-1] for batch in turn])]
+    times = np.array([[batch[:-1] for turn in rank for batch in turn] for rank in told])
     whole = times[:, :, -1].sum(axis=0)
-    quiet = times[:, np.argsort(whole)[: len(whole) // 4]].mean(axis=1)
-    ends = 2 * 2 * MICROBATCHES * (stages - 1)
+    quiet = times[:, np.argsort(whole)[: len(whole) // 4]].mean(axis=1)  # by rank and kind
+    ends = 2 * 2 * MICROBATCHES * (len(told) - 1)
     return {
         "stages": [
             {
@@ -100,7 +121,7 @@ def _at_work(
         ],
         "end_ns": float(quiet[:, -1].sum() - quiet[:, :-1].sum()) / ends,
         "microbatches": MICROBATCHES,
-        "step_ns": undisturbed(smoothed(steps.tolist())),
+        "step_ns": undisturbed(steps),
     }
 
 

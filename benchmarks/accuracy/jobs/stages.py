@@ -30,16 +30,15 @@ from stage_profile import profile
 from stage_ranks import in_ranks
 from stage_training import train
 
+TURN = 12
+"""Batches of one schedule in a row."""
+
 SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.FLUSH, PipelineSchedule.TWO_BUFFERED)
 
 
 def run(stages: int, microbatches: int, rows: int, batches: int) -> dict[str, list[float]]:
-    """ns between the updates of stage 0, the last left out, by schedule."""
-
-    def rank(seat: Seat) -> dict[str, list[int]]:
-        return {s.value: _updates(_worker(s, seat, microbatches, rows), batches) for s in SCHEDULES}
-
-    return in_ranks(stages, rank)[0]
+    """ns between the updates of stage 0, by schedule."""
+    return in_ranks(stages, lambda seat: _steps(seat, microbatches, rows, batches))[0]
 
 
 def memory(stages: int, microbatches: int, rows: int) -> dict[str, list[int]]:
@@ -56,7 +55,7 @@ def seat(stages: int, microbatches: int, rows: int, batches: int) -> dict[str, A
     """What `run` and `memory` tell, of this rank of a job whose launcher said where all meet."""
     dist.init_process_group("gloo")
     mine = Seat(dist.get_rank(), stages)
-    steps = {s.value: _updates(_worker(s, mine, microbatches, rows), batches) for s in SCHEDULES}
+    steps = _steps(mine, microbatches, rows, batches)
     held = {s.value: _held(s, mine, microbatches, rows) for s in SCHEDULES}
     dist.barrier()
     dist.destroy_process_group()
@@ -75,15 +74,27 @@ def _worker(
     return Worker(job, seat, Part(part, loss), optimizer(part), data, watch=watch)
 
 
+def _steps(seat: Seat, microbatches: int, rows: int, batches: int) -> dict[str, list[int]]:
+    """The schedules in turn, some batches at a time, so that a disturbance meets all alike."""
+    workers = {s.value: _worker(s, seat, microbatches, rows) for s in SCHEDULES}
+    steps: dict[str, list[int]] = {name: [] for name in workers}
+    for worker in workers.values():
+        worker.train(1)
+    for _ in range(batches // TURN):
+        for name, worker in workers.items():
+            dist.barrier()
+            steps[name] += _updates(worker, TURN)
+    return steps
+
+
 def _updates(worker: Worker, batches: int) -> list[int]:
+    """Between updates; the last is left out, for it has no batch after it."""
     ends: list[int] = []
 
     def watch(task: Task) -> None:
         if task.work is Work.UPDATE:
             ends.append(time.perf_counter_ns())
 
-    worker.train(1)
-    dist.barrier()
     worker.watch = watch
     worker.train(batches)
     return np.diff(ends)[:-1].tolist()
