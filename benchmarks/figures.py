@@ -118,6 +118,8 @@ WORK = Table(
         _at_most("its peak memory", "speed/import", "peak_mb", 600, _MB, "HTA 955 MB"),
         _at_most("16,384 GPUs, from a description to a step time", "speed/scale", "seconds", 3, _S),
         _at_most("its peak memory", "speed/scale", "peak_mb", 1000, _MB),
+        _at_most("one rank of 4,096 from its script, 12-layer transformer, FSDP2", "speed/imagine",
+                 "seconds", 1, _S),
         Row("events of flow-level simulation, rings", "speed/scale", "flow_events_per_s",
             1e6, _per_second, "csg-htsim 3.3 million/s, of packets"),
         _flows("all pairs at once"),

@@ -4,6 +4,7 @@
 `imagined(train, ...)` does the same with a function.
 """
 
+import gc
 import os
 import runpy
 import sys
@@ -33,13 +34,19 @@ def main() -> None:
     settings = msgspec.json.decode(sys.argv[1], type=Settings)
     output = Path(sys.argv[2])
     try:
-        outcome = Outcome(imagined(lambda: _run(settings.command), settings))
+        outcome = Outcome(of_script(settings))
     except ImagineError as error:
         traceback.print_exception(error)
         outcome = Outcome(error=str(error))
     write(outcome, output)
     sys.stdout.flush()
     os._exit(0)  # threads and groups of the script have nothing left to do
+
+
+def of_script(settings: Settings) -> Imagined:
+    """What the rank does in the steady steps of a script, which is run from its start."""
+    gc.freeze()  # what was imported stays: nobody need look through it again
+    return imagined(lambda: _run(settings.command), settings)
 
 
 def imagined(train: Callable[[], object], settings: Settings) -> Imagined:

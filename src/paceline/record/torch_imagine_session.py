@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import torch
 import torch.distributed as dist
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.modules import module as modules
 from torch.optim import optimizer as optimizers
 
@@ -18,6 +17,7 @@ from paceline.graph import NONE, MemoryCategory, Phase
 from paceline.record.imagined import Imagined, Members
 from paceline.record.torch_comms import COLLECTIVES
 from paceline.record.torch_facts import clean_path, group_facts, root_modules
+from paceline.record.torch_imagine_fakes import Fakes
 from paceline.record.torch_imagine_futures import Deferred
 from paceline.record.torch_imagine_watch import Watch
 from paceline.record.torch_imagine_work import size_of
@@ -55,7 +55,7 @@ class Session:
         self.settings = settings
         self.result: Imagined | None = None
         self.steps_made = 0
-        self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self._mode = Fakes()
         self._watch = Watch()
         self._world = World(settings.rank, settings.world_size, self._mode)
         self._patches = Patches()

@@ -4,6 +4,7 @@ Operators come by torch's dispatcher, below autograd and below tensor subclasses
 counts as the local tensor it is. What waits for a collective is told by waits and by who reads it.
 """
 
+import weakref
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from paceline.record.torch_imagine_work import flops_of, size_of, tensors, touch
 
 _PLAIN = torch._C._disabled_torch_dispatch_impl
 _SCALAR = torch.ops.aten._local_scalar_dense.default
+_DEVICE = torch.ops.prim.device.default
 _TALK = {"c10d", "_c10d_functional", "_c10d_functional_autograd"}
 _MESSAGES = {"send": OpKind.SEND, "recv_": OpKind.RECV, "recv_any_source_": OpKind.RECV}
 _SHARED_OUT = (Collective.GATHER, Collective.SCATTER)  # only the root holds the whole
@@ -40,14 +42,24 @@ class Watch(TorchDispatchMode):
         self.memory = Lifetimes(lambda: len(self.rows) - 1)
         self._owner_of_node: dict[int, int] = {}  # autograd number -> id of a module
         self.last = NONE  # row of the rank's own lane
-        self._writers: dict[int, int] = {}  # storage -> row of the collective that fills it
+        # storage -> row of the collective that fills it, and whether the storage is still there
+        self._writers: dict[int, tuple[int, weakref.ref[Any]]] = {}
         self._awaited: list[int] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and guarding each call against it costs time
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(t.__torch_dispatch__ is not _PLAIN and t is not FakeTensor for t in types):
             return NotImplemented
+        if func is _DEVICE and type(args[0]) is FakeTensor:
+            return args[0].fake_device
         if func is _SCALAR:
             return self._value(args[0])
+        if func.namespace == "profiler":
+            with torch._C._DisableTorchDispatch():
+                return func(*args, **(kwargs or {}))
         given = kwargs or {}
         out = func(*args, **given)
         if not self.silent:
@@ -99,7 +111,8 @@ class Watch(TorchDispatchMode):
         row.after += self._written_by_others(touched)
         for tensor in touched:
             self.memory.known(tensor)
-            self._writers[tensor.untyped_storage()._cdata] = len(self.rows) - 1
+            storage = tensor.untyped_storage()
+            self._writers[storage._cdata] = (len(self.rows) - 1, weakref.ref(storage))
 
     def _row(self, func: Any, kind: OpKind, phase: Phase, size: int, dtype: DType) -> Row:
         name = func.overloadpacket.__name__
@@ -111,7 +124,8 @@ class Watch(TorchDispatchMode):
     def _written_by_others(self, touched: list[torch.Tensor]) -> list[int]:
         """Collectives that fill what is touched now, and that nobody has waited for."""
         keys = {tensor.untyped_storage()._cdata for tensor in touched}
-        return [self._writers.pop(key) for key in keys if key in self._writers]
+        found = [self._writers.pop(key) for key in keys if key in self._writers]
+        return [row for row, storage in found if storage() is not None]
 
     def _remember_owner(self) -> None:
         if self.layers and self.phase is Phase.FORWARD:
