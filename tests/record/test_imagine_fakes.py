@@ -42,7 +42,8 @@ def updates() -> list[Any]:
 def factories() -> list[Any]:
     a = torch.arange(10)
     return [a, torch.zeros(3, dtype=torch.bfloat16), torch.empty_like(a).random_(5), a.double(),
-            torch.where(a > 3, 1.0, 2.0), a[2:5].clone(), torch.full((2,), 7)]  # fmt: skip
+            torch.where(a > 3, 1.0, 2.0), a[2:5].clone(), torch.full((2,), 7),
+            torch.tensor([1.0, 2.0]) + 1, torch.tensor([1.0, 2.0]).add_(1)]  # fmt: skip
 
 
 def facts(tensors: list[Any]) -> list[Any]:

@@ -85,17 +85,17 @@ class Fakes(FakeTensorMode):  # type: ignore[misc]
         if out is None:
             return lambda _: None
         if type(out) in (list, tuple):
-            parts = [self._remade(one, args, kwargs) for one in out]
-            kind, whole = type(out), [part for part in parts if part]
-            return (
-                (lambda given: kind(p(given) for p in whole)) if len(whole) == len(parts) else None
-            )
+            kind, parts = type(out), [self._remade(one, args, kwargs) for one in out]
+            whole = [part for part in parts if part]
+            if len(whole) < len(parts):
+                return None
+            return lambda given: kind(part(given) for part in whole)
         for index, one in enumerate(args):
             if one is out:
                 return lambda given: given[index]
-        if type(out) is not FakeTensor or not _dense(out) or out.constant or out.requires_grad:
+        if type(out) is not FakeTensor or out.constant is not None or out.requires_grad:
             return None
-        return self._made_anew(out, args, kwargs)
+        return self._made_anew(out, args, kwargs) if _dense(out) else None
 
     def _made_anew(self, out: FakeTensor, args: Any, kwargs: Any) -> _Remade | None:
         """A tensor of its own memory, or of that of an argument, if it is no more than that."""
@@ -118,7 +118,7 @@ class Fakes(FakeTensorMode):  # type: ignore[misc]
 
 
 def _repeats(func: Any) -> bool:
-    """Whether equal arguments give equal shapes in memory of its own, and change no shape."""
+    """Whether equal arguments always give equal shapes, and none of them changes its own."""
     return (
         isinstance(func, torch._ops.OpOverload)
         and func.namespace == "aten"
