@@ -14,6 +14,7 @@ from paceline.graph import (
     DepKind,
     Graph,
     GraphBuilder,
+    OpKind,
     Overlay,
     check,
     select,
@@ -86,6 +87,20 @@ def test_samples_follow_their_ops_where_most_ops_are_inserted_or_removed() -> No
     assert spread is not None
     assert spread.ptr.tolist() == [0, 1, 1]  # the second op's, and none of the inserted one
     assert spread.samples_ns.tolist() == [3]
+
+
+def test_what_is_left_of_many_instances_keeps_its_partners() -> None:
+    """Four messages of which the last stays: its number is one that two ops may have."""
+    b = GraphBuilder()
+    for _ in range(4):
+        instance = b.instance()
+        for rank, kind in ((0, OpKind.SEND), (1, OpKind.RECV)):
+            b.op("message", b.lane(rank), 1, kind=kind, instance=instance)
+    overlay = Overlay(b.build())
+    overlay.remove(range(6))
+    left = overlay.freeze()
+    assert left.ops.instance.tolist() == [0, 0]
+    assert check(left) is left
 
 
 def test_removal_hands_dependencies_on() -> None:

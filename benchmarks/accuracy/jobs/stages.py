@@ -80,10 +80,11 @@ def _steps(seat: Seat, microbatches: int, rows: int, batches: int) -> dict[str, 
     steps: dict[str, list[int]] = {name: [] for name in workers}
     for worker in workers.values():
         worker.train(1)
-    for _ in range(batches // TURN):
+    turn = min(TURN, batches)
+    for _ in range(batches // turn):
         for name, worker in workers.items():
             dist.barrier()
-            steps[name] += _updates(worker, TURN)
+            steps[name] += _updates(worker, turn)
     return steps
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.errors import GraphError
 from paceline.graph.border import COLUMN_TYPES
@@ -101,7 +102,17 @@ def _ops(graph: Graph, changes: Changes, order: Int64, new_names: list[int]) -> 
         if name == "name":
             new = new_names
         made[name] = np.concatenate([old, np.array(new, old.dtype)])[order]
+    made["instance"] = _fewer_than_ops(made["instance"])
     return OpColumns(**made)
+
+
+def _fewer_than_ops(instances: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Instances, counted anew where removals left numbers that no graph of this size has."""
+    if instances.max(initial=NONE) < len(instances):
+        return instances
+    joined, counted = instances != NONE, instances.copy()
+    counted[joined] = np.unique(instances[joined], return_inverse=True)[1]
+    return counted
 
 
 @dataclass(frozen=True)
