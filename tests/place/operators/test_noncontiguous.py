@@ -46,6 +46,13 @@ def test_it_equals_brute_force(solver: Solver, seed: int, training: bool, memory
         assert answer.lower_bound == pytest.approx(best, rel=1e-5)
 
 
+@pytest.mark.parametrize("solver", list(Solver))
+def test_a_placement_that_a_solvers_presolve_once_lost_is_found(solver: Solver) -> None:
+    """HiGHS 1.14.0 calls 33 optimal here."""
+    problem = random_problem(744, nodes=6, memory=7.0, unsupported=0.1, colours=0.2, cpus=0)
+    assert place_noncontiguous(problem, Limits(threads=1), solver).value == 31
+
+
 @settings(deadline=None, max_examples=15)
 @given(seeds)
 def test_it_is_never_worse_than_contiguous(seed: int) -> None:
