@@ -95,7 +95,7 @@ def elsewhere(graph: Graph, folder: Path, console: Console) -> None:
     for rate, guess in guesses.items():
         console.print(f"{rate:>8}: a step of {between(guess)}")
     try:
-        proof = Proof(TRAINING, network(SLOWER))
+        proof = Proof(TRAINING, network(SLOWER), overwrite=True)
         measured = prove(proof, {**QUIET, **os.environ}, folder / "lab")
     except VerifyError as error:
         console.print(f"\nNot proved here: {error}")

@@ -110,7 +110,7 @@ def random_messages(draw: st.DrawFn) -> Messages:
     weights = st.sampled_from([1.0, 1.0, 0.5, 2.0, 0.3])
     flow = st.builds(
         Flow,
-        st.one_of(st.floats(0, 1e7), st.just(1e6)),
+        st.one_of(st.floats(1e-3, 1e7), st.sampled_from([0.0, 1e6])),
         st.dictionaries(st.integers(0, links - 1), weights, max_size=links),
         st.integers(0, 5000),
     )

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from paceline.record.sidecar import JOB_NAME
+
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.live
 def test_the_demo_ranks_changes_predicts_another_network_and_leaves_its_job(tmp_path: Path) -> None:
+    for earlier in ("recording", "lab"):  # as when it was run before
+        (tmp_path / "demo" / earlier).mkdir(parents=True)
+        (tmp_path / "demo" / earlier / JOB_NAME).write_text("{}")
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "demo.py"), str(tmp_path / "demo")],
         capture_output=True,

@@ -46,6 +46,7 @@ class Proof:
     cluster: Cluster
     steps: int = 10
     timeout_s: float = 300.0
+    overwrite: bool = False  # the recording of an earlier proof
 
 
 def prove(proof: Proof, environment: Mapping[str, str], folder: Path | None = None) -> Measured:
@@ -60,7 +61,8 @@ def prove(proof: Proof, environment: Mapping[str, str], folder: Path | None = No
             *("--timeout", str(proof.timeout_s), "--", *without_placement(proof.command)),
         )
         printed = place / "output.txt"
-        done = launch(Order(command, place, proof.steps, output=printed), environment)
+        order = Order(command, place, proof.steps, overwrite=proof.overwrite, output=printed)
+        done = launch(order, environment)
         if done.exit_code:
             raise VerifyError(
                 f"the job ended with {done.exit_code} in the lab. It was: "
