@@ -49,7 +49,7 @@ def at_work(profile: dict[str, Any], schedule: PipelineSchedule, rows: int) -> A
     return _sharing(known, plan, timed["step_ns"])
 
 
-def step_ns(plan: Plan, known: AtWork) -> int:
+def _step_ns(plan: Plan, known: AtWork) -> int:
     """Of a pipeline on the machine that was profiled."""
     return price_on_cores(
         plan, known.stages, known.wires, known.cores, rested=known.rested
@@ -62,7 +62,7 @@ def _sharing(known: AtWork, plan: Plan, measured_ns: float) -> AtWork:
     least, most = LEAST_SHARE * known.cores, known.cores
     for _ in range(TRIES):
         middle = (least + most) / 2
-        if step_ns(plan, replace(known, cores=middle)) > measured_ns:
+        if _step_ns(plan, replace(known, cores=middle)) > measured_ns:
             least = middle
         else:
             most = middle

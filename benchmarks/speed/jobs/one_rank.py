@@ -6,16 +6,18 @@ one_rank.py MODEL WORLD FAKES      FAKES is `ours` or `torchs`
 import json
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import torch._dynamo  # which fake tensors import
-import torch.distributed.fsdp  # noqa: F401
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import paceline.record.torch_imagine_session as session
 from paceline.record.torch_imagine import of_script
+
+for _name in ("torch._dynamo", "torch.distributed.fsdp"):  # which fake tensors and scripts import
+    import_module(_name)
 
 TRAIN = Path(__file__).parents[3] / "examples" / "train.py"
 
