@@ -78,8 +78,8 @@ def chakra_beside(scratch: Path) -> Callable[[bytes], None]:
 
 def profiler_trace(scratch: Path) -> Callable[[bytes], None]:
     """A Chrome-format trace: what profilers export."""
-    from paceline.record.readers import chrome
-    from paceline.record.readers.source import sources
+    from paceline.trace.readers import chrome
+    from paceline.trace.readers.source import sources
 
     op = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1.5, "dur": 2}
     kernel = {**op, "cat": "kernel", "tid": 7, "args": {"stream": 7, "correlation": 3}}

@@ -17,12 +17,12 @@ from paceline.cluster import Cluster, parse, with_settings
 from paceline.cost.retarget import read_job
 from paceline.graph import Graph, Overlay, save_graph
 from paceline.record.launch import Order, launch
-from paceline.record.runs import build_run
 from paceline.replay import replay
 from paceline.report import write_perfetto
 from paceline.report.run import summarise_run
 from paceline.report.text import show_run
 from paceline.report.text.quantities import duration
+from paceline.trace.runs import build_run
 from paceline.verify import (
     Prediction,
     Proof,

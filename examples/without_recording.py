@@ -9,7 +9,7 @@ import sys
 
 from paceline.cluster.files import parse
 from paceline.cost import price
-from paceline.record.imagine import Wish, imagine
+from paceline.imagine.imagine import Wish, imagine
 from paceline.replay import replay
 
 CLUSTER = """

@@ -31,7 +31,7 @@ from paceline.cluster import Network, Transport, parse  # noqa: E402
 from paceline.cost import NCCL, Efficiency, Rates, prices  # noqa: E402
 from paceline.cost.fit import Coefficient, fit_coefficients  # noqa: E402
 from paceline.graph import Graph  # noqa: E402
-from paceline.graph.transformer import (  # noqa: E402
+from paceline.imagine.transformer import (  # noqa: E402
     Degrees,
     Described,
     Recompute,

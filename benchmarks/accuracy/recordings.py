@@ -24,7 +24,7 @@ from benchmarks.measure import RESULTS, spread
 from paceline.cluster import dump
 from paceline.cost.retarget import Job, read_job
 from paceline.lab import calibrate
-from paceline.record.runs import build_run
+from paceline.trace.runs import build_run
 from paceline.verify import Measured, SharedMachine, measured_run, tcp_share
 
 KEPT = RESULTS / "retarget-jobs.json"

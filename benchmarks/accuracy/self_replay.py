@@ -188,9 +188,9 @@ def apart(job: Job, folder: Path, options: argparse.Namespace) -> float:
 
 def recording(job: Job, folder: Path, options: argparse.Namespace) -> Recorded:
     """The figures of one recording, which is deleted."""
-    from paceline.record.plain import plain_sides
-    from paceline.record.runs import build_run, read_run
     from paceline.replay import replay
+    from paceline.trace.plain import plain_sides
+    from paceline.trace.runs import build_run, read_run
 
     place, steps = folder / "run", options.steps
     record = [sys.executable, "-m", "paceline", "record", "--overwrite", "-o", str(place)]

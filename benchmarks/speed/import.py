@@ -31,7 +31,7 @@ WORKER = """
 import json, sys, time, resource
 from pathlib import Path
 begun, cpu = time.perf_counter(), time.process_time()
-from paceline.record.importing import Import, import_graph
+from paceline.trace.importing import Import, import_graph
 from paceline.graph import save_graph
 graph = import_graph([Path(sys.argv[1])], Import())
 joined, joined_cpu = time.perf_counter() - begun, time.process_time() - cpu

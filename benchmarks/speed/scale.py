@@ -36,7 +36,7 @@ from paceline.cluster import Cluster, Network, parse  # noqa: E402
 from paceline.cost.collectives import ALGORITHMS, Call, Library  # noqa: E402
 from paceline.cost.flows import Flow, FlowTable, Messages, messages_of, simulate  # noqa: E402
 from paceline.graph import Collective  # noqa: E402
-from paceline.graph.transformer import Degrees, Training, Transformer, describe  # noqa: E402
+from paceline.imagine.transformer import Degrees, Training, Transformer, describe  # noqa: E402
 from paceline.replay import replay  # noqa: E402
 
 CLUSTER = """

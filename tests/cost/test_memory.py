@@ -18,7 +18,7 @@ from paceline.cost.memory import (
 )
 from paceline.errors import GraphError
 from paceline.graph.kinds import MemoryCategory
-from paceline.graph.transformer import (
+from paceline.imagine.transformer import (
     Degrees,
     Described,
     Recompute,
@@ -27,7 +27,7 @@ from paceline.graph.transformer import (
     Transformer,
     describe,
 )
-from paceline.graph.transformer.finish import stage_params
+from paceline.imagine.transformer.finish import stage_params
 from paceline.replay import replay
 
 GPT = Transformer(layers=8, hidden=64, heads=4, seq=32, vocab=128)

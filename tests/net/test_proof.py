@@ -10,7 +10,7 @@ import pytest
 from paceline.cluster import Cluster, Device, Host, Link, dump
 from paceline.cost.retarget import read_job
 from paceline.record.launch import Order, launch
-from paceline.record.runs import build_run
+from paceline.trace.runs import build_run
 from paceline.verify import Proof, SharedMachine, Verdict, predict, prove
 
 pytest.importorskip("torch")

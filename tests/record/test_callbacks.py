@@ -10,9 +10,9 @@ pytest.importorskip("torch")
 import torch
 
 from paceline.record import sidecar
-from paceline.record.runs import build_run
 from paceline.record.sidecar import End, Step
 from paceline.replay import replay
+from paceline.trace.runs import build_run
 
 pytestmark = pytest.mark.live
 ROWS = 64

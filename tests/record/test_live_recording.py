@@ -17,9 +17,9 @@ from paceline.errors import TraceError
 from paceline.graph import Graph, OpKind, Overlay
 from paceline.record import sidecar
 from paceline.record.launch import Order, Recording, launch
-from paceline.record.runs import build_run, read_run
 from paceline.record.sidecar import Backward, Bucket, Collective, Cost, Gradient, Step, Wait
 from paceline.replay import replay
+from paceline.trace.runs import build_run, read_run
 
 pytestmark = pytest.mark.live
 TRAIN = Path(__file__).parents[2] / "examples" / "train.py"

@@ -7,7 +7,7 @@ from paceline.cluster import Cluster, parse
 from paceline.errors import ReplayError
 from paceline.graph import Collective, Graph, GraphBuilder, LaneKind, OpKind
 from paceline.graph.kinds import UNPRICED
-from paceline.graph.transformer import Degrees, Training, Transformer, describe
+from paceline.imagine.transformer import Degrees, Training, Transformer, describe
 from paceline.replay import Engine, Network, replay
 
 STAR = parse("{hosts: 4, link: {rate: 8Gbps}}")  # 8 MB take 8 ms, and gloo itself 0.2 ms

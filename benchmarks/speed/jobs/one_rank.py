@@ -13,8 +13,8 @@ from typing import Any
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-import paceline.record.torch_imagine_session as session
-from paceline.record.torch_imagine import of_script
+import paceline.imagine.torch_session as session
+from paceline.imagine.torch_imagine import of_script
 
 for _name in ("torch._dynamo", "torch.distributed.fsdp"):  # which fake tensors and scripts import
     import_module(_name)

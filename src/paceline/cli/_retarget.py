@@ -113,7 +113,7 @@ def over_tcp(cluster: "Cluster") -> "Cluster":
 def read_recording(path: str) -> "Graph":
     """The graph of a recording's folder, or whatever graph stands there."""
     from paceline.graph.formats import read_graph
-    from paceline.record.runs import GRAPH, build_run
+    from paceline.trace.runs import GRAPH, build_run
 
     folder = Path(path)
     raw = folder.is_dir() and any(folder.glob("rank-*.facts.jsonl"))

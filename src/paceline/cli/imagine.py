@@ -33,8 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.graph import save_graph
-    from paceline.record.imagine import Wish, imagine
-    from paceline.record.runs import GRAPH
+    from paceline.imagine.imagine import Wish, imagine
+    from paceline.trace.runs import GRAPH
 
     command = tuple(options.training)
     wish = Wish(
@@ -91,7 +91,7 @@ def _priced(graph: "Graph", options: argparse.Namespace) -> "Graph":
 
 
 def _ranks(text: str | None, world_size: int) -> tuple[int, ...]:
-    from paceline.record.imagined import ImagineError
+    from paceline.imagine.imagined import ImagineError
 
     if text is None:
         return ()

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.record.importing import Import, import_traces
+    from paceline.trace.importing import Import, import_traces
 
     graph = import_traces(options.paths, options.out, Import(options.ranks, options.salvage))
     data = {

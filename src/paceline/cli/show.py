@@ -23,11 +23,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.record.runs import open_run
     from paceline.replay import replay
     from paceline.report import summarise, working
     from paceline.report.run import summarise_run
     from paceline.report.text import collectives_table, show_run, show_summary
+    from paceline.trace.runs import open_run
 
     with working(f"replaying {options.graph}"):
         timeline = replay(open_run(Path(options.graph)))

@@ -1,14 +1,14 @@
 """Peak memory of a device: of a described job, or of a recorded one with another batch or shards.
 
-The formulas of what a layer and a parameter take stand in `paceline.graph.transformer.memory`; the
-graph of a described job has them as events, whose replay gives the same peak.
+The formulas of what a layer and a parameter take stand in `paceline.imagine.transformer.memory`;
+the graph of a described job has them as events, whose replay gives the same peak.
 """
 
 from dataclasses import replace
 
 from paceline.errors import GraphError
-from paceline.graph.transformer.description import Described, Schedule
-from paceline.graph.transformer.memory import (
+from paceline.imagine.transformer.description import Described, Schedule
+from paceline.imagine.transformer.memory import (
     Peak,
     layer_activations,
     stage_states,

@@ -1,4 +1,4 @@
-"""What happened on every rank: recorder, readers, clocks, and `build`, which joins them.
+"""Live hooks in a training job: the recorder, and what it writes beside the profiler's trace.
 
 The room can be called: `with paceline.record("runs/a", steps=10): train()` records the training
 inside the block. Its names load on first use: a recorded job imports this room, and needs no more

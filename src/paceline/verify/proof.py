@@ -11,8 +11,8 @@ import msgspec
 from paceline.cluster import Cluster, dump
 from paceline.lab.launch import torchrun_words
 from paceline.record.launch import Order, launch
-from paceline.record.runs import build_run
 from paceline.record.sidecar import JOB_NAME, Job
+from paceline.trace.runs import build_run
 from paceline.verify.prediction import VerifyError
 from paceline.verify.verdict import Measured, measured_run
 

@@ -10,7 +10,7 @@ import numpy as np
 from paceline.cost.retarget import Target, emit, read_job
 from paceline.graph import Graph, OpKind, Phase
 from paceline.record import sidecar
-from paceline.record.plain import plain_steps
+from paceline.trace.plain import plain_steps
 from paceline.verify.prediction import WORK_CLASSES, Prediction, VerifyError, is_work
 
 

@@ -9,8 +9,8 @@ always mean the same. Micro-batches count from 0 over all batches of the run.
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from paceline.graph.transformer.description import Schedule
-from paceline.graph.transformer.schedules import Pass, order
+from paceline.imagine.transformer.description import Schedule
+from paceline.imagine.transformer.schedules import Pass, order
 from paceline.runtime.stages.errors import PipelineError
 
 

@@ -1,0 +1,126 @@
+"""`imagine`: a graph from a training script alone, at any number of workers, without a recording.
+
+The script runs unchanged in a process of its own on tensors that have shapes and no data, as one
+rank of a world that is not there. Durations are left unpriced: `cost.price` finds them.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from paceline.graph import Graph, OpKind
+from paceline.imagine.imagined import Imagined, ImagineError, read
+from paceline.imagine.imagined_graph import graph_of
+
+_PYTHON: Final = ("python", "python3", Path(sys.executable).name)
+_LAST_LINES: Final = 5
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to imagine. Without `ranks`, rank 0 and whomever it exchanges messages with."""
+
+    command: tuple[str, ...]
+    world_size: int
+    steps: int = 1
+    settle: int = 0  # steps to let pass first; 0: as many as optimizers and DDP need
+    ranks: tuple[int, ...] = ()
+    timeout_s: float = 600.0
+
+
+def imagine(wish: Wish) -> Graph:
+    """The graph of the imagined ranks; each stands for all that do the same."""
+    _check(wish)
+    wanted, found = list(wish.ranks or (0,)), dict[int, Imagined]()
+    while wanted:
+        rank = wanted.pop(0)
+        found[rank] = _imagined(wish, rank)
+        partners = {row.peer for row in found[rank].rows if row.kind in _MESSAGES}
+        if unknown := partners - found.keys() - set(wanted):
+            if wish.ranks:
+                raise ImagineError(
+                    f"rank {rank} exchanges messages with {sorted(unknown)}, which --ranks leaves "
+                    "out; add them, or leave --ranks away"
+                )
+            wanted += sorted(unknown)
+    return graph_of([found[rank] for rank in sorted(found)])
+
+
+_MESSAGES: Final = (OpKind.SEND, OpKind.RECV)
+
+
+def _check(wish: Wish) -> None:
+    if not _script(wish.command):
+        raise ImagineError(
+            "nothing to imagine: give the training script after --, as in "
+            "`paceline imagine --world-size 64 -- train.py --batch 32`"
+        )
+    if wish.world_size < 1 or wish.steps < 1 or wish.settle < 0:
+        raise ImagineError(f"{wish.world_size} workers, {wish.steps} steps: give 1 or more of each")
+    wrong = [rank for rank in wish.ranks if not 0 <= rank < wish.world_size]
+    if wrong:
+        raise ImagineError(f"ranks {wrong} are not in a world of {wish.world_size}: 0 to "
+                           f"{wish.world_size - 1}")  # fmt: skip
+
+
+def _script(command: Sequence[str]) -> list[str]:
+    """The script and its arguments, without the Python that would run it."""
+    given = list(command)
+    if given and Path(given[0]).name in _PYTHON:
+        given = given[1:]
+    if given and Path(given[0]).name in ("torchrun", "mpirun", "srun", "accelerate"):
+        raise ImagineError(
+            f"{given[0]} starts real workers; give the script itself, and the number of workers "
+            "with --world-size"
+        )
+    if given and given[0] != "-m" and not Path(given[0]).is_file():
+        raise ImagineError(f"{given[0]} is no file; give a Python script, or -m and a module")
+    return given
+
+
+def _imagined(wish: Wish, rank: int) -> Imagined:
+    """One rank, in a process of its own: scripts keep state in modules and in the environment."""
+    settings = {
+        "rank": rank,
+        "world_size": wish.world_size,
+        "steps": wish.steps,
+        "settle": wish.settle,
+        "command": _script(wish.command),
+    }
+    with tempfile.TemporaryDirectory(prefix="paceline-imagine-") as folder:
+        output = Path(folder) / "outcome.json"
+        said = _started(msgspec.json.encode(settings).decode(), output, wish.timeout_s)
+        if not output.exists():
+            last = "\n".join(said.strip().splitlines()[-_LAST_LINES:])
+            raise ImagineError(f"imagining rank {rank} broke off; its last words:\n{last}")
+        outcome = read(output)
+    if outcome.imagined is None:
+        raise ImagineError(f"rank {rank} cannot be imagined. {outcome.error}")
+    return outcome.imagined
+
+
+def _started(settings: str, output: Path, timeout_s: float) -> str:
+    """Run to the end; returns what the script printed."""
+    command = [sys.executable, "-m", "paceline.imagine.torch_imagine", settings, str(output)]
+    try:
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout_s,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ImagineError(
+            f"the script did not end its steps within {timeout_s:g} s; give a longer --timeout, or "
+            "let it start with less to prepare"
+        ) from error
+    return done.stdout

@@ -1,7 +1,0 @@
-"""Readers: one format a file. `read_all` tells formats by content, never by name, and brings
-together what belongs to one rank: a Kineto trace, its execution trace, its flight-recorder dump."""
-
-from paceline.record.readers.detect import Format, format_of
-from paceline.record.readers.gather import read_all
-
-__all__ = ["Format", "format_of", "read_all"]

@@ -1,0 +1,72 @@
+"""DDP's wait for all buckets at the end of backward, which no range labels: of the stretches in
+which the thread did nothing, the one that lies longest within the last transfer."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from paceline.graph import NONE
+from paceline.record.sidecar import Backward
+from paceline.record.sidecar import Collective as Issued
+from paceline.trace.trace import Int64
+from paceline.trace.view import RankView
+
+
+@dataclass(frozen=True)
+class FinalWait:
+    """The stretch, and the transfers it waited for (rows of `Events`)."""
+
+    lane: int
+    begin_ns: int
+    end_ns: int
+    transfers: tuple[int, ...]
+
+
+def final_waits(view: RankView, issued: Sequence[tuple[int, Issued]]) -> Iterator[FinalWait]:
+    """One for each backward pass that reduced gradients; `issued` are (event, record) pairs."""
+    for call in view.sidecar.of(Backward) if view.sidecar else ():
+        sent = [(event, record) for event, record in issued if _sent_in(record, call)]
+        lane = view.thread_lane(call.thread)
+        if not call.synced or not sent or lane == NONE:
+            continue
+        rows = tuple(event for event, _ in sent)
+        since = max(_issued_by(view, lane, record) for _, record in sent)
+        begin, end = _quiet_during(view, lane, max(rows, key=_end_in(view)), since, call.end_ns)
+        yield FinalWait(lane, begin, end, rows)
+
+
+def _issued_by(view: RankView, lane: int, record: Issued) -> int:
+    """When the call that issued it returned: a thread that is put aside in it waits for nobody."""
+    if record.enqueue_end_ns:
+        return record.enqueue_end_ns
+    events, at = view.trace.events, record.enqueue_ns
+    around = view.is_host & (events.lane == lane) & (events.start_ns <= at) & (events.end_ns >= at)
+    rows = np.flatnonzero(around)
+    return int(events.end_ns[rows[np.argmax(events.start_ns[rows])]]) if len(rows) else at
+
+
+def beats(view: RankView, lane: int) -> Int64:
+    """Every moment at which a range starts or ends on a host lane."""
+    events = view.trace.events
+    rows = view.is_host & (events.lane == lane)
+    return np.unique(np.concatenate([events.start_ns[rows], events.end_ns[rows]]))
+
+
+def _sent_in(record: Issued, call: Backward) -> bool:
+    return record.bucket >= 0 and call.begin_ns <= record.enqueue_ns <= call.end_ns
+
+
+def _end_in(view: RankView) -> Callable[[int], int]:
+    return lambda event: int(view.trace.events.end_ns[event])
+
+
+def _quiet_during(view: RankView, lane: int, event: int, since: int, until: int) -> tuple[int, int]:
+    """The time between two beats of the lane that overlaps the transfer longest."""
+    moments, events = beats(view, lane), view.trace.events
+    inside = moments[(moments > since) & (moments < until)]
+    edges = np.concatenate([[since], inside, [max(since, until)]])
+    begins = np.maximum(edges[:-1], events.start_ns[event])
+    ends = np.minimum(edges[1:], events.end_ns[event])
+    at = int(np.argmax(ends - begins))
+    return int(edges[at]), int(edges[at + 1])

@@ -1,0 +1,183 @@
+"""What a Kineto trace tells of collectives (kernels, annotations) and of CUDA synchronisation."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Annotated, Any, Final
+
+import msgspec
+import numpy as np
+
+from paceline.graph import NONE, Collective
+from paceline.trace.readers.laneindex import LaneIndex
+from paceline.trace.spelling import ELEMENT_BYTES, collective_of, dtype_of
+from paceline.trace.trace import (
+    Category,
+    Collectives,
+    Events,
+    SyncKind,
+    Syncs,
+    columns,
+)
+
+_KERNEL: Final = re.compile(r"nccl(?:Dev)?Kernel_([A-Za-z]+)")
+_ANNOTATION: Final = re.compile(r"(?:nccl|gloo|mpi|ucc):_?([a-z_]+)")
+_SYNCS: Final = {
+    "Event Sync": SyncKind.EVENT_SYNC,
+    "Stream Wait Event": SyncKind.STREAM_WAIT,
+    "Stream Sync": SyncKind.STREAM_SYNC,
+    "Context Sync": SyncKind.DEVICE_SYNC,
+}
+"""CUPTI's names of `cuda_sync_kind`."""
+_MOST_ELEMENTS: Final = 2**55
+"""More of them no column of bytes could count."""
+
+
+Index = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=-(2**55), le=_MOST_ELEMENTS)]
+
+
+class Detail(msgspec.Struct):
+    """The `args` of an event that tells of communication or synchronisation."""
+
+    collective: str = msgspec.field(name="Collective name", default="")
+    in_elements: Count = msgspec.field(name="In msg nelems", default=0)
+    out_elements: Count = msgspec.field(name="Out msg nelems", default=0)
+    dtype: str = ""
+    group: str = msgspec.field(name="Process Group Name", default="")
+    ranks: str = msgspec.field(name="Process Group Ranks", default="")
+    sequence: Count = msgspec.field(name="Seq", default=NONE)
+    source_rank: Index = msgspec.field(name="Src Rank", default=NONE)
+    target_rank: Index = msgspec.field(name="Dst Rank", default=NONE)
+    shapes: Any = msgspec.field(name="Input Dims", default=None)
+    types: Any = msgspec.field(name="Input type", default=None)
+    sync_kind: str = msgspec.field(name="cuda_sync_kind", default="")
+    device: Index = 0
+    stream: Index = NONE
+    source_stream: Index = msgspec.field(name="wait_on_stream", default=NONE)
+    source_record: Count = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=NONE)
+    correlation: Count = NONE
+
+
+@dataclass
+class Seen:
+    """Names and groups that the details added."""
+
+    new_names: list[str] = field(default_factory=list)
+    groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def collectives_of(
+    events: Events, names: Sequence[str], details: Sequence[tuple[int, bytes]]
+) -> tuple[Collectives, Seen]:
+    """Every communication kernel, and every transfer on a communication thread."""
+    told = {row: _detail(args) for row, args in details if row != NONE}
+    op_of_name = [_op_of(name) for name in names]
+    is_op = np.array([op is not Collective.NONE for op in op_of_name] or [False], np.bool_)
+    moves = np.isin(events.category, (Category.KERNEL, Category.COMMUNICATION))
+    rows = np.flatnonzero(moves & is_op[events.name]) if len(events) else np.zeros(0, np.intp)
+    context = _annotations_around(events, names, rows)
+    index = {name: number for number, name in enumerate(names)}
+    seen, table = Seen(), []
+    for row in rows:
+        detail = told.get(int(row)) or Detail()
+        call = context.get(int(row), NONE)
+        op = op_of_name[events.name[row if call == NONE else call]]
+        table.append(_row(int(row), op, detail, told.get(call) or detail, index, seen))
+    return columns(Collectives, table), seen
+
+
+def syncs_of(details: Sequence[bytes], lanes: LaneIndex) -> Syncs:
+    """What CUPTI's synchronisation records say."""
+    rows = []
+    for args in details:
+        detail = _detail(args)
+        if detail.sync_kind in _SYNCS:
+            lane = lanes.stream(detail.device, detail.stream)
+            source = lanes.stream(detail.device, detail.source_stream)
+            kind = _SYNCS[detail.sync_kind]
+            rows.append((kind, detail.correlation, lane, source, detail.source_record))
+    return columns(Syncs, rows)
+
+
+def _row(
+    row: int,
+    op: Collective,
+    detail: Detail,
+    around: Detail,
+    index: dict[str, int],
+    seen: Seen,
+) -> tuple[int, ...]:
+    """One row of `Collectives`; what the kernel does not say is taken from the call around it."""
+    told = detail if detail.collective else around
+    op = collective_of(told.collective) or op
+    dtype = dtype_of(told.dtype) or dtype_of(_first(told.types))
+    elements = max(told.in_elements, told.out_elements) or _elements(told.shapes)
+    group = NONE
+    if told.group:
+        group = index.setdefault(told.group, len(index))
+        if group == len(index) - 1 and told.group not in seen.new_names:
+            seen.new_names.append(told.group)
+        seen.groups.setdefault(told.group, _ranks(told.ranks))
+    size = elements * ELEMENT_BYTES[dtype] if elements <= _MOST_ELEMENTS else 0
+    sends = told.target_rank != NONE
+    peer = told.target_rank if sends else told.source_rank
+    return row, group, told.sequence, op, dtype, size, peer, sends, NONE
+
+
+def _annotations_around(events: Events, names: Sequence[str], rows: Any) -> dict[int, int]:
+    """For each collective kernel the annotation on the host in which it was launched."""
+    speaks = np.array([bool(_ANNOTATION.match(name)) for name in names] or [False], np.bool_)
+    calls = events.category == Category.ANNOTATION
+    calls = np.flatnonzero(calls & speaks[events.name]) if len(events) else np.zeros(0, np.intp)
+    if not len(calls) or not len(rows):
+        return {}
+    runtime = np.flatnonzero(events.category == Category.RUNTIME)
+    launch = dict(zip(events.correlation[runtime].tolist(), runtime.tolist()))
+    found = {}
+    for lane in np.unique(events.lane[calls]):
+        here = calls[events.lane[calls] == lane]
+        starts = events.start_ns[here]
+        for row in rows:
+            call = launch.get(int(events.correlation[row]), NONE)
+            if call == NONE or events.lane[call] != lane:
+                continue
+            at = int(np.searchsorted(starts, events.start_ns[call], "right")) - 1
+            if at >= 0 and events.end_ns[here[at]] >= events.start_ns[call]:
+                found[int(row)] = int(here[at])
+    return found
+
+
+def _op_of(name: str) -> Collective:
+    match = _KERNEL.match(name) or _ANNOTATION.match(name)
+    return collective_of(match[1]) if match else Collective.NONE
+
+
+def _detail(args: bytes) -> Detail:
+    try:
+        return _DETAIL.decode(args)
+    except msgspec.ValidationError:
+        return Detail()  # an argument of another type than any profiler writes: told nothing
+
+
+def _first(types: Any) -> str:
+    found = types[0] if isinstance(types, list) and types else ""
+    return _first(found) if isinstance(found, list) else str(found)
+
+
+def _elements(shapes: Any) -> int:
+    """Elements of all tensors in `Input Dims`: [[3, 4]] is one of 12."""
+    if not isinstance(shapes, list) or not shapes:
+        return 0
+    if all(isinstance(size, int) for size in shapes):
+        return prod(shapes)
+    return sum(_elements(shape) for shape in shapes)
+
+
+def _ranks(text: str) -> tuple[int, ...]:
+    """Members from "[0, 1]"; torch cuts long lists short with dots: unknown then."""
+    return () if "..." in text else tuple(int(number) for number in re.findall(r"\d+", text))
+
+
+_DETAIL: Final = msgspec.json.Decoder(Detail)

@@ -1,0 +1,218 @@
+"""The ranks' blocks and their joined communication -> one `Graph`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from paceline.graph import (
+    NONE,
+    Dependencies,
+    Device,
+    DeviceKind,
+    Discipline,
+    Drains,
+    Graph,
+    LaneKind,
+    Lanes,
+    MemoryCategory,
+    MemoryEvents,
+    OpColumns,
+    OpKind,
+)
+from paceline.trace.assemble import Block
+from paceline.trace.join import Joined
+from paceline.trace.trace import Int32, Int64
+
+_THREAD: Final = re.compile(r"thread -?\d+(?: \((.*)\))?")
+
+
+def stack(blocks: Sequence[Block], joined: Joined, meta: Mapping[str, Any]) -> Graph:
+    """One graph of all ranks; the ops of a rank stay together, in order of time."""
+    first_op = np.cumsum([0, *(len(block.rows) for block in blocks)])
+    devices, device_of = _devices(blocks)
+    lanes, first_lane = _lanes(blocks, device_of)
+    names, name_of = _names(blocks)
+    return Graph(
+        ops=_ops(blocks, joined, first_op, first_lane, name_of),
+        deps=dependencies(int(first_op[-1]), _shifted(blocks, first_op)),
+        lanes=lanes,
+        devices=devices,
+        groups=joined.groups,
+        names=names,
+        drains=_drains(blocks, first_op, first_lane),
+        memory=_memory(blocks, first_op, device_of),
+        meta=meta,
+    )
+
+
+def dependencies(count: int, table: Int64) -> Dependencies:
+    """CSR form of columns (op, src, kind, inferred); of equal links the first is kept."""
+    op, src, kind, inferred = table
+    order = np.lexsort((src, op))
+    op, src = op[order], src[order]
+    new = np.ones(len(op), np.bool_)
+    new[1:] = (op[1:] != op[:-1]) | (src[1:] != src[:-1])
+    order, op, src = order[new], op[new], src[new]
+    ptr = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(op, minlength=count), out=ptr[1:])
+    return Dependencies(
+        ptr,
+        src.astype(np.int32),
+        kind[order].astype(np.uint8),
+        inferred[order].astype(np.bool_),
+    )
+
+
+def _shifted(blocks: Sequence[Block], first_op: Int64) -> Int64:
+    parts = [np.zeros((4, 0), np.int64)]
+    for block, first in zip(blocks, first_op):
+        table = block.deps.copy()
+        table[:2] += first
+        parts.append(table)
+    return np.concatenate(parts, axis=1)
+
+
+def _devices(blocks: Sequence[Block]) -> tuple[tuple[Device, ...], dict[tuple[int, int], int]]:
+    """A host processor for each rank and its GPUs; and (block, device number) -> row."""
+    devices: list[Device] = []
+    row: dict[tuple[int, int], int] = {}
+    for number, block in enumerate(blocks):
+        trace = block.view.trace
+        named = trace.facts.get("devices", [])
+        memory = trace.facts.get("device_memory_bytes", [])
+        host = int(trace.facts.get("host", number))
+        row[number, NONE] = len(devices)
+        devices.append(Device(f"rank {trace.rank} host", host, DeviceKind.CPU))
+        for gpu in sorted({lane.device for lane in trace.lanes if lane.device != NONE}):
+            name = named[gpu] if 0 <= gpu < len(named) else "GPU"
+            row[number, gpu] = len(devices)
+            size = memory[gpu] if 0 <= gpu < len(memory) else 0
+            devices.append(Device(f"rank {trace.rank} {name}", host, DeviceKind.GPU, size))
+    return tuple(devices), row
+
+
+def _lanes(blocks: Sequence[Block], device_of: dict[tuple[int, int], int]) -> tuple[Lanes, Int64]:
+    flat = [
+        (n, b.view.trace.rank, lane) for n, b in enumerate(blocks) for lane in b.view.trace.lanes
+    ]
+    lanes = Lanes(
+        np.array([rank for _, rank, _ in flat], np.int32),
+        np.array([device_of[number, lane.device] for number, _, lane in flat], np.int32),
+        np.array([lane.kind for _, _, lane in flat], np.uint8),
+        np.full(len(flat), Discipline.RECORDED, np.uint8),
+        tuple(name for block in blocks for name in _lane_names(block)),
+    )
+    return lanes, np.cumsum([0, *(len(b.view.trace.lanes) for b in blocks)])
+
+
+def _lane_names(block: Block) -> list[str]:
+    """Names that are equal for what is equal on all ranks: without thread ids."""
+    main, found = block.view.main_lane, []
+    plain = _spoken(block.view.trace.lanes[main].name) if main != NONE else ""
+    for row, lane in enumerate(block.view.trace.lanes):
+        name = lane.name if lane.kind is LaneKind.STREAM else _spoken(lane.name)
+        if row == main:
+            name = "main thread"
+        elif name == plain or not name:
+            name = f"thread {row}"
+        found.append(name)
+    return found
+
+
+def _spoken(name: str) -> str:
+    """Kineto's "thread 4711 (pt_autograd_0)" is "pt_autograd_0"."""
+    given = _THREAD.fullmatch(name)
+    return (given[1] or "") if given else name
+
+
+def _names(blocks: Sequence[Block]) -> tuple[tuple[str, ...], list[Int32]]:
+    """One pool of names, and for each block where its own went."""
+    index: dict[str, int] = {}
+    moved = [
+        np.array([index.setdefault(text, len(index)) for text in block.names], np.int32)
+        for block in blocks
+    ]
+    return tuple(index), moved
+
+
+def _ops(
+    blocks: Sequence[Block],
+    joined: Joined,
+    first_op: Int64,
+    first_lane: Int64,
+    name_of: list[Int32],
+) -> OpColumns:
+    count = int(first_op[-1])
+    rows = [block.rows for block in blocks]
+    columns = {
+        "rank": np.repeat([b.view.trace.rank for b in blocks], np.diff(first_op)).astype(np.int32),
+        "lane": _put(count, [r.lane + np.int32(f) for r, f in zip(rows, first_lane)], np.int32),
+        "kind": _put(count, [r.kind for r in rows], np.uint8),
+        "phase": _put(count, [r.phase for r in rows], np.uint8),
+        "dur_ns": _put(count, [r.dur_ns for r in rows], np.int64),
+        "size_bytes": _put(count, [r.size_bytes for r in rows], np.int64),
+        "flops": np.zeros(count, np.int64),
+        "group": np.full(count, NONE, np.int32),
+        "instance": np.full(count, NONE, np.int32),
+        "collective": np.zeros(count, np.uint8),
+        "dtype": np.zeros(count, np.uint8),
+        "name": _put(count, [m[r.name] for r, m in zip(rows, name_of)], np.int32),
+        "layer": _put(
+            count,
+            [np.where(r.layer < 0, NONE, m[np.maximum(r.layer, 0)]) for r, m in zip(rows, name_of)],
+            np.int32,
+        ),
+        "tensor": np.full(count, NONE, np.int32),
+        "priority": np.zeros(count, np.int32),
+        "step": _put(count, [r.step for r in rows], np.int32),
+    }
+    _put_communication(columns, joined, first_op)
+    return OpColumns(**columns)
+
+
+def _put(count: int, parts: list[Any], dtype: Any) -> Any:
+    """The parts in one new array."""
+    whole = np.empty(count, dtype)
+    return np.concatenate(parts, out=whole, casting="unsafe") if parts else whole
+
+
+def _put_communication(columns: dict[str, Any], joined: Joined, first_op: Int64) -> None:
+    members = joined.members
+    if not len(members):
+        return
+    op = first_op[members.block] + members.op
+    columns["kind"][op] = joined.kind
+    columns["dur_ns"][op] = joined.dur_ns
+    columns["size_bytes"][op] = joined.size_bytes
+    columns["group"][op] = joined.group
+    columns["instance"][op] = np.where(joined.kind == OpKind.TRANSFER, NONE, joined.instance)
+    columns["collective"][op] = members.collective
+    columns["dtype"][op] = members.dtype
+
+
+def _drains(blocks: Sequence[Block], first_op: Int64, first_lane: Int64) -> Drains:
+    op = np.concatenate([b.drains[0] + f for b, f in zip(blocks, first_op)])
+    lane = np.concatenate([b.drains[1] + f for b, f in zip(blocks, first_lane)])
+    order = np.lexsort((lane, op))
+    return Drains(op[order].astype(np.int32), lane[order].astype(np.int32))
+
+
+def _memory(
+    blocks: Sequence[Block], first_op: Int64, device_of: dict[tuple[int, int], int]
+) -> MemoryEvents:
+    op = np.concatenate([b.memory[0] + f for b, f in zip(blocks, first_op)])
+    device = [
+        device_of.get((number, int(device)), device_of[number, NONE])
+        for number, block in enumerate(blocks)
+        for device in block.memory[1]
+    ]
+    delta = np.concatenate([b.memory[2] for b in blocks])
+    return MemoryEvents(
+        op.astype(np.int32),
+        np.array(device, np.int32),
+        delta,
+        np.full(len(op), MemoryCategory.OTHER, np.uint8),
+        np.zeros(len(op), np.bool_),
+    )

@@ -1,0 +1,98 @@
+"""What a recorder tells about a step finds its way into the graph."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paceline.graph import Graph, OpKind, Phase, check, load_graph
+from paceline.record import sidecar
+from paceline.record.sidecar import Backward, Cost, Data, End, Group, Host, Layer, Memory, Step
+from paceline.trace.runs import GRAPH, build_run, open_run
+
+US = 1000
+
+
+def recording(document: Callable[..., Any], folder: Path, *extra: sidecar.Record) -> Path:
+    """A detail step at 1000 us and a recorded one at 2000 us with the same ops: a forward product
+    with autograd's number 3, an activation, and the product's backward."""
+
+    def ops(d: Any, at: float) -> Any:
+        d.op("aten::mm", at + 10, 20, **{"Sequence number": 3})
+        d.op("aten::relu", at + 40, 5)
+        return d.op("MmBackward0", at + 60, 30, **{"Sequence number": 3, "Fwd thread id": 1})
+
+    ops(document(), 1000).save(folder / sidecar.detail_name(0))
+    ops(document(), 2000).save(folder / sidecar.trace_name(0))
+    told: list[sidecar.Record] = [
+        Host(rank=0, world_size=1, main_thread=1),
+        Group(name="0", ranks=[0]),
+        Step(index=6, begin_ns=1000 * US, end_ns=1200 * US, mode="detail"),
+        Layer(module="net.0", kind="Linear", thread=1, begin_ns=1005 * US, end_ns=1035 * US),
+        Layer(module="net", kind="Net", thread=1, begin_ns=1002 * US, end_ns=1050 * US),
+        Step(
+            index=7,
+            begin_ns=2000 * US,
+            end_ns=2200 * US,
+            mode="recorded",
+            update_begin_ns=2150 * US,
+        ),
+        Data(thread=1, begin_ns=2000 * US, end_ns=2008 * US),
+        Backward(thread=1, begin_ns=2055 * US, end_ns=2095 * US),
+        *extra,
+        End(reason="complete", at_ns=2300 * US, steps=8, recorded=1),
+    ]
+    path = folder / sidecar.facts_name(0)
+    path.write_bytes(b"".join(sidecar.encode(record) for record in told))
+    return folder
+
+
+@pytest.fixture
+def graph(document: Callable[..., Any], tmp_path: Path) -> Graph:
+    return check(build_run(recording(document, tmp_path)))
+
+
+def by_name(graph: Graph, name: str) -> Any:
+    (found,) = [op for op in graph if op.name == name]
+    return found
+
+
+def test_ops_get_the_innermost_module_of_the_same_op_in_the_detail_step(graph: Graph) -> None:
+    assert by_name(graph, "aten::mm").layer == "net.0"
+    assert by_name(graph, "aten::relu").layer == "net"
+
+
+def test_a_backward_op_gets_the_module_of_its_forward_op(graph: Graph) -> None:
+    assert by_name(graph, "MmBackward0").layer == "net.0"
+
+
+def test_phases_follow_what_was_told(graph: Graph) -> None:
+    assert by_name(graph, "aten::mm").phase is Phase.FORWARD
+    assert by_name(graph, "MmBackward0").phase is Phase.BACKWARD
+    assert sum(op.dur_ns for op in graph if op.kind is OpKind.DATA) == 8 * US
+    assert sum(op.dur_ns for op in graph if op.phase is Phase.UPDATE) == 50 * US
+
+
+def test_memory_peaks_by_category_are_kept(document: Callable[..., Any], tmp_path: Path) -> None:
+    marks = (Memory(step=6, weights=100, activations=70), Memory(step=6, peak=False, weights=999))
+    graph = build_run(recording(document, tmp_path, *marks))
+    assert graph.meta["memory_peaks"] == {"weights": 100, "activations": 70}
+
+
+def test_the_cost_of_recording_is_taken_out_of_every_op(
+    document: Callable[..., Any], tmp_path: Path, graph: Graph
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    cheaper = build_run(recording(document, other, Cost(op_ns=600)))
+    assert int(graph.ops.dur_ns.sum() - cheaper.ops.dur_ns.sum()) == pytest.approx(1800, abs=700)
+
+
+def test_a_recording_becomes_a_graph_when_it_is_first_opened(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    run = recording(document, tmp_path)
+    built = open_run(run)
+    assert load_graph(run / GRAPH).ops.dur_ns.tolist() == built.ops.dur_ns.tolist()
+    assert open_run(run).names == built.names

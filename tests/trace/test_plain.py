@@ -1,0 +1,44 @@
+"""Which steps say how long a job takes when nobody looks."""
+
+from paceline.record.sidecar import Sidecar, Step
+from paceline.trace.plain import plain_steps
+
+
+def told(*steps: tuple[int, str, int]) -> Sidecar:
+    """Steps of so many ns, observed in this way, with so many page faults."""
+    made = [
+        Step(index=i, begin_ns=0, end_ns=length, mode=mode, faults=faults)
+        for i, (length, mode, faults) in enumerate(steps)
+    ]
+    return Sidecar(records=list(made), truncated=False)
+
+
+def recorded(before_ns: int, faults_before: int, after_ns: int, faults_after: int) -> Sidecar:
+    return told(
+        (before_ns, "plain", faults_before), (99, "recorded", 0), (after_ns, "plain", faults_after)
+    )
+
+
+def test_only_steps_without_instruments_count_and_ranks_are_averaged() -> None:
+    assert plain_steps(
+        [told((10, "plain", 0), (20, "plain", 0)), told((30, "plain", 0), (40, "plain", 0))]
+    ) == [20, 30]
+    assert plain_steps([told((10, "recorded", 0))]) == []
+
+
+def test_steps_after_the_recorded_ones_count_too() -> None:
+    assert plain_steps([recorded(10, 1000, 12, 990)]) == [10, 12]
+    assert plain_steps([recorded(10, 0, 12, 5000)]) == [10, 12]
+
+
+def test_steps_that_the_recording_spared_page_faults_are_not_the_jobs_own() -> None:
+    assert plain_steps([recorded(10, 1000, 8, 2)]) == [10]
+
+
+def test_where_one_rank_was_spared_faults_no_rank_gives_its_later_steps() -> None:
+    ranks = [recorded(10, 1000, 8, 2), recorded(20, 1000, 18, 1000)]
+    assert plain_steps(ranks) == [15]
+
+
+def test_where_no_step_came_before_those_after_are_all_there_is() -> None:
+    assert plain_steps([told((99, "recorded", 0), (8, "plain", 0))]) == [8]
