@@ -245,7 +245,7 @@ def step_ms(graph: Graph, values: Values) -> float:
         replace(NCCL, call_ns=values["call_ns"]),
     )
     transport = Transport(efficiency=values["network"], fabric_efficiency=values["fabric"])
-    network = nodes(int(graph.meta["world_size"])).with_transport(transport)
+    network = nodes(graph.world_size).with_transport(transport)
     return replay(graph, prices=prices(graph, network, rates).dur_ns).step_ns / 1e6
 
 

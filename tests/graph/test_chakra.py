@@ -15,6 +15,7 @@ from paceline.errors import FileError, PacelineError
 from paceline.graph import (
     NONE,
     UNPRICED,
+    Axis,
     Collective,
     DepKind,
     DeviceKind,
@@ -60,7 +61,7 @@ def meaning(graph: Graph) -> dict[str, Any]:
 def two_ranks() -> Graph:
     """On each rank: compute, all-reduce, optimizer; rank 0 also sends to rank 1."""
     b = GraphBuilder(meta={"source": "drawn"})
-    pair = b.group("data parallel", (0, 1), axis="data")
+    pair = b.group("data parallel", (0, 1), axis=Axis.DATA)
     joined, message = b.instance(), b.instance()
     for rank in (0, 1):
         gpu = b.device(f"gpu {rank}", host=rank, kind=DeviceKind.GPU)

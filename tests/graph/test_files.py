@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from paceline.errors import FileError, PacelineError
 from paceline.graph import (
+    Axis,
     Collective,
     DepKind,
     DeviceKind,
@@ -44,7 +45,7 @@ SETTINGS = settings(
 def everything() -> Graph:
     """Two ranks, and something in every table."""
     b = GraphBuilder(meta={"source": "drawn", "world_size": 2, "steps": [1, 2], "none": None})
-    world = b.group("world", (0, 1), axis="data")
+    world = b.group("world", (0, 1), axis=Axis.DATA)
     b.group("alone", ())
     joined = b.instance()
     for rank in (0, 1):

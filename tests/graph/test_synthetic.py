@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from paceline.errors import GraphError
-from paceline.graph import Discipline, Graph, OpKind, Phase, check, select
+from paceline.graph import Axis, Discipline, Graph, OpKind, Phase, check, select
 from paceline.graph.synthetic import (
     Layered,
     Pipeline,
@@ -70,7 +70,7 @@ def test_a_transformer_reduces_activations_and_gradients() -> None:
     # 8 ranks * 2 layers a stage: 4 activations (2 forward, 2 backward) in each of 4 micro-batches
     assert len(select(graph, "tensor~activations")) == 8 * 2 * 4 * 4
     assert len(select(graph, "tensor~gradients")) == 8 * 2
-    assert {group.axis for group in graph.groups} == {"tensor", "data"}
+    assert {group.axis for group in graph.groups} == {Axis.TENSOR, Axis.DATA}
     assert (graph.ops.kind == OpKind.SEND).sum() == (graph.ops.kind == OpKind.RECV).sum() == 32
 
 

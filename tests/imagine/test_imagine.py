@@ -75,7 +75,7 @@ def test_all_members_of_a_collective_meet_when_all_are_imagined() -> None:
 
 def test_a_lone_rank_stands_for_all_and_the_graph_says_so() -> None:
     graph = graph_of([rank(0, step(), world=4096)])
-    assert graph.meta["world_size"] == 4096
+    assert graph.world_size == 4096
     assert graph.ops.instance.tolist() == [NONE] * 5
     assert graph.groups[0].ranks == tuple(range(4096))
     assert any("stands for all 4096" in note for note in graph.meta["notes"])

@@ -52,7 +52,7 @@ def test_a_slower_link_is_predicted_and_proved_to_be_slower(tmp_path: Path) -> N
     done = launch(Order((*in_lab, *command), tmp_path / "run", steps=4, plain=3), os.environ)
     assert done.exit_code == 0
     graph = build_run(tmp_path / "run")
-    assert len(graph.meta["parameters"]) == 4
+    assert len(graph.facts.parameters) == 4
 
     slow = cluster(2.5e6)
     job, machine = read_job(graph), SharedMachine(2.0)

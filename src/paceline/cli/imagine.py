@@ -70,7 +70,7 @@ def totals(graph: "Graph") -> dict[str, Any]:
         for one in np.unique(ops.collective[talks]).tolist()
     }
     return {
-        "world_size": graph.meta["world_size"],
+        "world_size": graph.world_size,
         "ranks": list(graph.ranks),
         "ops": int(mine.sum()),
         "flops": int(ops.flops[mine].sum()),

@@ -1,6 +1,6 @@
 """How long it would take: compute, collectives, memory, and what each price rests on."""
 
-from paceline.cost.basis import SPREAD, Basis, Price
+from paceline.cost.basis import SPREAD, Price
 from paceline.cost.carried import Carried, carried
 from paceline.cost.collectives import ALGORITHMS, GLOO, NCCL, Library
 from paceline.cost.compute import Efficiency
@@ -8,6 +8,7 @@ from paceline.cost.curve import Curve
 from paceline.cost.errors import CostError
 from paceline.cost.price import Prices, price, prices
 from paceline.cost.rates import Fidelity, Rates
+from paceline.graph.kinds import Basis
 
 __all__ = [
     "ALGORITHMS",

@@ -1,18 +1,8 @@
 """What a price rests on, and how far it may be off."""
 
 from dataclasses import dataclass
-from enum import IntEnum
 
-
-class Basis(IntEnum):
-    """Where a duration comes from, the most trustworthy first."""
-
-    RECORDED = 0  # seen on this very op
-    MEASURED = 1  # read from a table measured on this kind of device or network
-    FITTED = 2  # a model whose coefficients were fitted to measurements
-    SCALED = 3  # seen on this op on another device, carried over by both datasheets (Habitat)
-    DATASHEET = 4  # a model with the maker's figures and typical efficiency
-
+from paceline.graph.kinds import Basis
 
 SPREAD = {
     Basis.RECORDED: 0.03,

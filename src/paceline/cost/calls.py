@@ -6,11 +6,9 @@ import numpy as np
 
 from paceline.cluster import Cluster
 from paceline.cost.collectives import Call
-from paceline.graph import Collective, Graph, OpKind
+from paceline.graph import COMMUNICATION, Collective, Graph, OpKind
 from paceline.graph.graph import Int64
 from paceline.graph.kinds import NONE
-
-TALK = (OpKind.COLLECTIVE, OpKind.SEND, OpKind.RECV, OpKind.TRANSFER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +30,7 @@ class Calls:
 def calls_of(graph: Graph) -> Calls:
     """Point-to-point ops without a collective's name count as such."""
     ops = graph.ops
-    talks = np.isin(np.arange(len(OpKind)), TALK)[ops.kind]
+    talks = np.isin(np.arange(len(OpKind)), COMMUNICATION)[ops.kind]
     rows = np.flatnonzero(talks & (ops.group != NONE))
     how = ops.collective[rows].astype(np.int64)
     messages = np.isin(ops.kind[rows], (OpKind.SEND, OpKind.RECV, OpKind.TRANSFER))

@@ -33,7 +33,7 @@ class Carried:
 def carried(graph: Graph, cluster: Cluster, rates: Rates | None = None) -> Carried:
     """Flows for all communication of a graph. Members of an instance share one."""
     network, rates = Network(cluster), rates or Rates()
-    cluster.require(int(graph.meta.get("world_size", 0)) or max(graph.ranks, default=-1) + 1)
+    cluster.require(graph.world_size)
     calls = calls_of(graph)
     kinds = [_flow(graph, network, rates, calls, call) for call in range(len(calls.group))]
     flow_of_op = np.full(len(graph), NONE, np.int32)

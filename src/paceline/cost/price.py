@@ -1,7 +1,7 @@
 """`price`: a graph whose durations fit a cluster.
 
-Unpriced ops get a duration, communication gets a new one, recorded compute keeps its time, or is
-scaled where `Rates.recorded_on` says that it ran on another device. Rank r runs on worker r.
+Unpriced ops get a duration, communication gets a new one, recorded compute keeps its time. Rank r
+runs on worker r.
 `prices` gives the same as columns, each with an interval and what it rests on.
 """
 
@@ -12,20 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cluster import Cluster, Device, Network
-from paceline.cost.basis import SPREAD, Basis, Price
-from paceline.cost.calls import TALK, Calls, calls_of
+from paceline.cost.basis import SPREAD, Price
+from paceline.cost.calls import Calls, calls_of
 from paceline.cost.collectives import choose, closed_ns
-from paceline.cost.compute import Efficiency, roofline_ns, wave_scaled_ns
+from paceline.cost.compute import Efficiency, roofline_ns
 from paceline.cost.errors import CostError
 from paceline.cost.flows import flows_ns
 from paceline.cost.rates import Fidelity, Rates
-from paceline.graph import DType, Graph, OpKind
+from paceline.graph import COMMUNICATION, DType, Graph, OpKind
 from paceline.graph.graph import Int64, UInt8
-from paceline.graph.kinds import UNPRICED
+from paceline.graph.kinds import UNPRICED, Basis
+from paceline.graph.scaled import ppb
 
 Rows = NDArray[np.int64]
 
-_TALKS = np.isin(np.arange(len(OpKind)), TALK)
+_TALKS = np.isin(np.arange(len(OpKind)), COMMUNICATION)
 _LAUNCHES = np.isin(np.arange(len(OpKind)), (OpKind.HOST, OpKind.WAIT))
 """Tables by kind of op."""
 
@@ -52,7 +53,7 @@ class Prices:
 def price(graph: Graph, cluster: Cluster | Network, rates: Rates | None = None) -> Graph:
     """The graph with durations for this cluster. Given as a network, its routes are kept."""
     found = prices(graph, cluster, rates)
-    return replace(graph, ops=replace(graph.ops, dur_ns=found.dur_ns))
+    return replace(graph, ops=replace(graph.ops, dur_ns=found.dur_ns, basis=found.basis))
 
 
 def prices(graph: Graph, cluster: Cluster | Network, rates: Rates | None = None) -> Prices:
@@ -60,13 +61,13 @@ def prices(graph: Graph, cluster: Cluster | Network, rates: Rates | None = None)
     rates = rates or Rates()
     network = cluster if isinstance(cluster, Network) else Network(cluster)
     cluster = network.cluster
-    cluster.require(int(graph.meta.get("world_size", 0)) or max(graph.ranks, default=-1) + 1)
+    cluster.require(graph.world_size)
     dur = graph.ops.dur_ns.astype(np.float64)
-    basis = np.full(len(graph), Basis.RECORDED, np.uint8)
+    basis = graph.ops.basis.copy()
     _price_compute(graph, cluster, rates, dur, basis)
-    if rates.recorded_on is not None:
-        _scale_recorded(graph, cluster, rates.recorded_on, dur, basis)
+    later = np.isin(graph.ops.kind, COMMUNICATION) | (graph.ops.dur_ns == UNPRICED)
     _price_communication(graph, network, rates, dur, basis)
+    dur = np.where(later, dur * ppb(graph), dur)
     spread = np.array([SPREAD[b] for b in Basis])[basis]
     return Prices(_ns(dur), _ns(dur / (1 + spread)), _ns(dur * (1 + spread)), basis)
 
@@ -96,25 +97,6 @@ def _by_device(graph: Graph, cluster: Cluster, rows: Rows) -> list[tuple[Device,
     distinct = list(dict.fromkeys(devices.values()))
     on = np.array([distinct.index(devices[rank]) for rank in lanes])[graph.ops.lane[rows]]
     return [(device, rows[on == index]) for index, device in enumerate(distinct)]
-
-
-def _scale_recorded(
-    graph: Graph, cluster: Cluster, origin: Device, dur: NDArray[np.float64], basis: UInt8
-) -> None:
-    """Carry kernels over from the device that they were recorded on, by wave scaling."""
-    ops = graph.ops
-    kinds = np.array([device.kind for device in graph.devices] or [origin.kind], np.uint8)
-    alike = kinds[graph.lanes.device[ops.lane]] == origin.kind  # a GPU's kernels, not its host's
-    rows = np.flatnonzero((ops.kind == OpKind.COMPUTE) & (ops.dur_ns > 0) & alike)
-    for device, mine in _by_device(graph, cluster, rows):
-        if device == origin:
-            continue
-        for dtype in np.unique(ops.dtype[mine]):
-            k = mine[ops.dtype[mine] == dtype]
-            dur[k] = wave_scaled_ns(
-                ops.dur_ns[k], ops.flops[k], ops.size_bytes[k], DType(dtype), origin, device
-            )
-        basis[mine] = Basis.SCALED
 
 
 def _price_measured(
@@ -171,7 +153,7 @@ def _call_ns(graph: Graph, network: Network, rates: Rates, calls: Calls, index: 
     library = rates.library_of(network.cluster)
     if rates.fidelity is Fidelity.FLOWS:
         return flows_ns(choose(library, call), call, network, group.ranks, library)
-    shifts: Sequence[int] = graph.meta.get("siblings", {}).get(group.axis, (0,))
+    shifts: Sequence[int] = graph.facts.siblings.get(group.axis, (0,))
     return closed_ns(choose(library, call), call, network, group.ranks, library, shifts)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from paceline.cluster import Cluster, Device
+from paceline.cluster import Cluster
 from paceline.cost.collectives import GLOO, NCCL, Library
 from paceline.cost.compute import TYPICAL, Efficiency
 from paceline.cost.curve import Curve
@@ -25,8 +25,7 @@ class Rates:
     A kernel named in `kernels` takes its time from that table, over its operations (over its bytes
     where it has none); a collective in `calls`, by kind and members, over its bytes. Without an
     entry a device has the typical efficiency of its kind, and the library is NCCL among
-    GPUs and gloo among CPUs. `recorded_on` is the device that recorded kernels ran on: on another
-    one they are scaled by Habitat's rule; without it they keep their time.
+    GPUs and gloo among CPUs.
     """
 
     efficiency: Mapping[str, Efficiency] = field(default_factory=dict)
@@ -34,7 +33,6 @@ class Rates:
     fidelity: Fidelity = Fidelity.CLOSED
     kernels: Mapping[str, Curve] = field(default_factory=dict)
     calls: Mapping[tuple[Collective, int], Curve] = field(default_factory=dict)
-    recorded_on: Device | None = None
 
     def of(self, name: str, kind: DeviceKind) -> Efficiency:
         return self.efficiency.get(name, TYPICAL[kind])

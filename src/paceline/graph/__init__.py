@@ -2,6 +2,7 @@
 
 from paceline.graph.builder import GraphBuilder
 from paceline.graph.edits import Overlay
+from paceline.graph.facts import Facts, Parameter
 from paceline.graph.files import load_extra, load_graph, save_graph
 from paceline.graph.folding import FoldedGraph, fold
 from paceline.graph.graph import (
@@ -17,8 +18,12 @@ from paceline.graph.graph import (
     Spread,
 )
 from paceline.graph.kinds import (
+    COMMUNICATION,
     NONE,
     UNPRICED,
+    WORK,
+    Axis,
+    Basis,
     Collective,
     DepKind,
     DeviceKind,
@@ -33,8 +38,12 @@ from paceline.graph.law import check
 from paceline.graph.select import scaling, select
 
 __all__ = [
+    "COMMUNICATION",
     "NONE",
     "UNPRICED",
+    "WORK",
+    "Axis",
+    "Basis",
     "Collective",
     "DType",
     "DepKind",
@@ -43,6 +52,7 @@ __all__ = [
     "DeviceKind",
     "Discipline",
     "Drains",
+    "Facts",
     "FoldedGraph",
     "Graph",
     "GraphBuilder",
@@ -55,6 +65,7 @@ __all__ = [
     "OpColumns",
     "OpKind",
     "Overlay",
+    "Parameter",
     "Phase",
     "Spread",
     "check",

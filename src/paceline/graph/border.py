@@ -24,8 +24,14 @@ COLUMN_TYPES: dict[str, type[np.integer[Any]]] = {
     "tensor": np.int32,
     "priority": np.int32,
     "step": np.int32,
+    "basis": np.uint8,
+    "scale_ppb": np.int64,
 }
 """Storage type of each op column, in the order of `OpColumns`."""
+
+
+UNSCALED = 1_000_000_000
+"""`scale_ppb` of an op whose price stays as it is found."""
 
 
 def column_values(name: str, values: Any, count: int) -> Int64:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from paceline.graph.border import COLUMN_TYPES, whole_numbers
+from paceline.graph.border import COLUMN_TYPES, UNSCALED, whole_numbers
+from paceline.graph.facts import Facts
 from paceline.graph.graph import (
     Dependencies,
     Device,
@@ -27,6 +28,8 @@ from paceline.graph.graph import (
 )
 from paceline.graph.kinds import (
     NONE,
+    Axis,
+    Basis,
     Collective,
     DepKind,
     Discipline,
@@ -42,7 +45,7 @@ class GraphBuilder:
     """Collects ops one by one; `build()` freezes them into a `Graph`. Call `check` on the result
     (`paceline.graph.check`) when the ops come from outside."""
 
-    def __init__(self, meta: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, meta: Mapping[str, Any] | None = None, facts: Facts | None = None) -> None:
         self._columns: dict[str, list[int]] = {name: [] for name in COLUMN_TYPES}
         self._deps: list[tuple[int, int, DepKind, bool]] = []  # (op, src, kind, inferred)
         self._lanes: list[tuple[int, int, LaneKind, Discipline, str]] = []
@@ -54,6 +57,7 @@ class GraphBuilder:
         self._samples: dict[int, list[int]] = {}
         self._instances = 0
         self._meta = dict(meta or {})
+        self._facts = facts or Facts()
 
     def device(self, name: str, **settings: Any) -> int:
         self._devices.append(Device(name, **settings))
@@ -74,7 +78,7 @@ class GraphBuilder:
         self._lanes.append((rank, device, kind, discipline, name))
         return len(self._lanes) - 1
 
-    def group(self, name: str, ranks: Iterable[int], axis: str = "") -> int:
+    def group(self, name: str, ranks: Iterable[int], axis: Axis = Axis.NONE) -> int:
         self._groups.append(Group(name, tuple(ranks), axis))
         return len(self._groups) - 1
 
@@ -103,6 +107,8 @@ class GraphBuilder:
         instance: int = NONE,
         priority: int = 0,
         step: int = 0,
+        basis: Basis = Basis.RECORDED,
+        scale_ppb: int = UNSCALED,
     ) -> int:
         """A new op at the end of its lane; returns its id."""
         row = {
@@ -122,6 +128,8 @@ class GraphBuilder:
             "tensor": self.intern(tensor) if tensor else NONE,
             "priority": priority,
             "step": step,
+            "basis": basis,
+            "scale_ppb": scale_ppb,
         }
         for column, value in row.items():
             self._columns[column].append(value)
@@ -174,6 +182,7 @@ class GraphBuilder:
             drains=self._drain_columns(),
             memory=self._memory_columns(),
             spread=self._spread(count),
+            facts=self._facts,
             meta=self._meta,
         )
 

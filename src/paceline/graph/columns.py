@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from paceline.errors import FileError
+from paceline.graph.facts import Facts
 from paceline.graph.graph import (
     Dependencies,
     Device,
@@ -21,7 +22,7 @@ from paceline.graph.graph import (
     OpColumns,
     Spread,
 )
-from paceline.graph.kinds import DeviceKind
+from paceline.graph.kinds import Axis, DeviceKind
 
 Columns = Mapping[str, Any]  # name -> array, or sequence of text or of lists; equally long
 Layout = Mapping[str, str]  # name -> NumPy type, "text", or "ranks" (a list of int32)
@@ -44,6 +45,8 @@ TABLES: Mapping[str, Layout] = {
         "tensor": "int32",
         "priority": "int32",
         "step": "int32",
+        "basis": "uint8",
+        "scale_ppb": "int64",
     },
     "deps": {"src": "int32", "kind": "uint8", "inferred": "bool"},
     "deps_ptr": {"ptr": "int64"},
@@ -91,7 +94,7 @@ def to_tables(graph: Graph) -> dict[str, Columns]:
     return {name: {c: table[c] for c in TABLES[name]} for name, table in tables.items()}
 
 
-def to_graph(tables: Mapping[str, Columns], meta: Mapping[str, Any]) -> Graph:
+def to_graph(tables: Mapping[str, Columns], facts: Facts, meta: Mapping[str, Any]) -> Graph:
     """The graph of `to_tables`."""
     spread = None
     if "spread" in tables:
@@ -106,6 +109,7 @@ def to_graph(tables: Mapping[str, Columns], meta: Mapping[str, Any]) -> Graph:
         drains=Drains(**tables["drains"]),
         memory=MemoryEvents(**tables["memory"]),
         spread=spread,
+        facts=facts,
         meta=meta,
     )
 
@@ -149,7 +153,11 @@ def _check_declared_rows(metadata: Any) -> None:
 
 
 def _rows(items: tuple[Device, ...] | tuple[Group, ...], table: str) -> Columns:
-    return {name: [getattr(item, name) for item in items] for name in TABLES[table]}
+    return {name: [_plain(getattr(item, name)) for item in items] for name in TABLES[table]}
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, Axis) else value
 
 
 def _devices(table: Columns) -> tuple[Device, ...]:
@@ -162,7 +170,10 @@ def _devices(table: Columns) -> tuple[Device, ...]:
 
 def _groups(table: Columns) -> tuple[Group, ...]:
     rows = zip(table["name"], table["ranks"], table["axis"])
-    return tuple(Group(name, tuple(ranks), axis) for name, ranks, axis in rows)
+    try:
+        return tuple(Group(name, tuple(ranks), Axis(axis)) for name, ranks, axis in rows)
+    except ValueError as error:
+        raise FileError(f"a group of the graph is along no known axis: {error}") from error
 
 
 def _arrow_type(pa: ModuleType, kind: str) -> Any:

@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 from paceline.errors import FileError, GraphError
 from paceline.graph.atomic import atomic_folder, write_durably
 from paceline.graph.columns import OPTIONAL, TABLES, Layout, decode, encode, to_graph, to_tables
+from paceline.graph.first_schema import FIRST_TABLES, of_first_schema
 from paceline.graph.graph import Graph
 from paceline.graph.law import check_columns
+from paceline.graph.plain_facts import plain_facts, typed_facts
 
 FORMAT = "paceline graph"
-SCHEMA = 1
+SCHEMA = 2
 HEADER = "header.json"
 EXTRA = "extra"
 """The table of columns that are kept beside the graph's own, one value an op: a timeline's."""
@@ -46,6 +48,7 @@ class Header(msgspec.Struct, frozen=True):
     tables: dict[str, Table]
     extra: dict[str, str]  # column -> NumPy type
     meta: dict[str, Any]
+    facts: dict[str, Any] = {}
 
 
 def save_graph(
@@ -68,7 +71,7 @@ def save_graph(
             write_durably(folder / f"{name}.parquet", data)
             rows = len(next(iter(columns.values())))
             entries[name] = Table(rows, len(data), hashlib.sha256(data).hexdigest())
-        header = Header(FORMAT, SCHEMA, entries, dict(layout), meta)
+        header = Header(FORMAT, SCHEMA, entries, dict(layout), meta, plain_facts(graph.facts))
         write_durably(folder / HEADER, _header_text(header).encode())
     return path
 
@@ -77,12 +80,15 @@ def load_graph(path: str | Path) -> Graph:
     """The graph kept in `path`: a graph's folder, or a run's folder which holds `graph/`."""
     folder = find_graph(path)
     header = _read_header(folder)
+    layouts = TABLES if header.schema == SCHEMA else FIRST_TABLES
     tables = {
         name: _read_table(folder, name, header.tables[name], layout)
-        for name, layout in TABLES.items()
+        for name, layout in layouts.items()
         if name in header.tables
     }
-    return checked(to_graph(tables, header.meta), folder)
+    if header.schema != SCHEMA:
+        return checked(of_first_schema(tables, header.meta), folder)
+    return checked(to_graph(tables, typed_facts(header.facts, folder), header.meta), folder)
 
 
 def checked(graph: Graph, source: Path) -> Graph:
@@ -196,7 +202,7 @@ def _typed_header(raw: dict[str, Any], path: Path) -> Header:
     except msgspec.ValidationError as error:
         raise FileError(f"{path} is no valid header: {error}. Save it anew.") from error
     missing = set(TABLES) - OPTIONAL - set(header.tables)
-    if header.schema != SCHEMA or missing or len(OPTIONAL & set(header.tables)) == 1:
+    if not 1 <= header.schema <= SCHEMA or missing or len(OPTIONAL & set(header.tables)) == 1:
         raise FileError(
             f"{path} of schema {header.schema} lists the tables {sorted(header.tables)}; "
             f"schema {SCHEMA} needs {sorted(TABLES)}. Save it anew."

@@ -31,6 +31,8 @@ _COSTS = (
     "tensor",
     "priority",
     "step",
+    "basis",
+    "scale_ppb",
 )
 
 

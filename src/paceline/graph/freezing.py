@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.errors import GraphError
-from paceline.graph.border import COLUMN_TYPES
+from paceline.graph.border import COLUMN_TYPES, UNSCALED
 from paceline.graph.graph import (
     Bool,
     Dependencies,
@@ -20,8 +20,9 @@ from paceline.graph.graph import (
 )
 from paceline.graph.kinds import NONE, UNPRICED, DepKind
 
-DEFAULTS = {
-    name: NONE if name in {"group", "instance", "layer", "tensor"} else 0 for name in COLUMN_TYPES
+DEFAULTS = dict.fromkeys(COLUMN_TYPES, 0) | {
+    **dict.fromkeys(("group", "instance", "layer", "tensor"), NONE),
+    "scale_ppb": UNSCALED,
 }
 """What an inserted op holds in columns that were not given."""
 

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.graph.facts import Facts
 from paceline.graph.kinds import (
     NONE,
+    Axis,
+    Basis,
     Collective,
     DepKind,
     DeviceKind,
@@ -59,6 +62,8 @@ class OpColumns:
     tensor: Int32  # index into the name pool, or NONE
     priority: Int32  # lower goes first on a PRIORITY lane
     step: Int32  # training step
+    basis: UInt8  # Basis: what the duration rests on
+    scale_ppb: Int64  # by what a price that is found later is multiplied, in parts per billion
 
     def __post_init__(self) -> None:
         _freeze(self)
@@ -119,7 +124,7 @@ class Group:
 
     name: str
     ranks: tuple[int, ...]
-    axis: str = ""
+    axis: Axis = Axis.NONE
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +190,8 @@ class Graph:
     drains: Drains = field(default_factory=Drains.none)
     memory: MemoryEvents = field(default_factory=MemoryEvents.none)
     spread: Spread | None = None
-    meta: Mapping[str, Any] = field(default_factory=dict)  # JSON-able facts: source, world size
+    facts: Facts = field(default_factory=Facts)
+    meta: Mapping[str, Any] = field(default_factory=dict)  # JSON-able notes on where it came from
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "meta", MappingProxyType(dict(self.meta)))
@@ -204,6 +210,11 @@ class Graph:
     def text(self, index: int) -> str:
         """The text behind an index into the name pool; empty for NONE."""
         return "" if index == NONE else self.names[index]
+
+    @property
+    def world_size(self) -> int:
+        """Processes of the job; where that was not said, as many as the graph's ranks need."""
+        return self.facts.world_size or max(self.ranks, default=-1) + 1
 
     @cached_property
     def ranks(self) -> tuple[int, ...]:
@@ -260,6 +271,10 @@ class Op:
     @property
     def dtype(self) -> DType:
         return DType(self.graph.ops.dtype[self.id])
+
+    @property
+    def basis(self) -> Basis:
+        return Basis(self.graph.ops.basis[self.id])
 
     @property
     def deps(self) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 Every enum is stored as one byte a row. New members go at the end: the numbers are the file format.
 """
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Final
 
 UNPRICED: Final = -1
@@ -26,6 +26,13 @@ class OpKind(IntEnum):
     WAIT = 7  # the host blocks until other work has ended
     DATA = 8  # data loading and preparation
     MARKER = 9  # takes no time: step borders, joins
+
+
+COMMUNICATION: Final = (OpKind.COLLECTIVE, OpKind.SEND, OpKind.RECV, OpKind.TRANSFER)
+"""Kinds that move bytes between ranks, and whose time a cluster decides."""
+
+WORK: Final = (OpKind.COMPUTE, OpKind.HOST, OpKind.COPY, OpKind.DATA)
+"""Kinds that keep their lane busy with the rank's own work."""
 
 
 class Phase(IntEnum):
@@ -106,6 +113,29 @@ class DType(IntEnum):
     UINT8 = 10
     BOOL = 11
     COMPLEX64 = 12
+
+
+class Axis(Enum):
+    """Along which axis of a job a process group shares work; the value is the file format."""
+
+    NONE = ""  # not known
+    DATA = "data"  # replicas of one part of the model, which share gradients
+    TENSOR = "tensor"
+    SEQUENCE = "sequence"
+    EXPERT = "expert"
+    PIPELINE = "pipeline"
+    EMBEDDING = "embedding"  # first and last stage, which share its weights
+    WORLD = "world"  # all ranks, where that is more than one axis
+
+
+class Basis(IntEnum):
+    """Where a duration comes from, the most trustworthy first."""
+
+    RECORDED = 0  # seen on this very op
+    MEASURED = 1  # read from a table measured on this kind of device or network
+    FITTED = 2  # a model whose coefficients were fitted to measurements
+    SCALED = 3  # seen on this op on another device, carried over by both datasheets (Habitat)
+    DATASHEET = 4  # a model with the maker's figures and typical efficiency
 
 
 class MemoryCategory(IntEnum):

@@ -16,6 +16,7 @@ from paceline.graph.instances import check_instances
 from paceline.graph.kinds import (
     NONE,
     UNPRICED,
+    Basis,
     Collective,
     DepKind,
     Discipline,
@@ -52,6 +53,7 @@ def check_columns(graph: Graph) -> None:
         ("phase", Phase),
         ("collective", Collective),
         ("dtype", DType),
+        ("basis", Basis),
     ):
         _within(graph, column, getattr(ops, column), len(enum), "members of its enum")
     _check_ranks(graph)
@@ -170,6 +172,10 @@ def _check_durations(graph: Graph) -> None:
     if wrong.any():
         op = graph[int(np.argmax(wrong))]
         raise GraphError(f"{op} has duration {op.dur_ns} ns; it must not be negative")
+    scale = graph.ops.scale_ppb
+    if (scale < 0).any():
+        op = graph[int(np.argmax(scale < 0))]
+        raise GraphError(f"{op} has scale_ppb {scale.min()}; it must not be negative")
     if graph.spread is not None and len(graph.spread.samples_ns):
         spread = graph.spread
         at = int(np.argmin(spread.samples_ns))

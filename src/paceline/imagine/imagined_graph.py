@@ -23,6 +23,8 @@ from paceline.graph import (
     Phase,
     check,
 )
+from paceline.graph.facts import Facts
+from paceline.graph.first_schema import known_axis
 from paceline.imagine.imagined import Imagined, ImagineError, Row
 
 _Groups = dict[tuple[int, ...], int]
@@ -30,7 +32,7 @@ _Groups = dict[tuple[int, ...], int]
 
 def graph_of(ranks: Sequence[Imagined]) -> Graph:
     """The graph; `meta` holds the world's size and what was noted."""
-    builder = GraphBuilder(_meta(ranks))
+    builder = GraphBuilder(_meta(ranks), Facts(world_size=ranks[0].world_size))
     meeting = _Meeting(builder, frozenset(one.rank for one in ranks))
     for one in ranks:
         _Rank(builder, one, meeting).draw()
@@ -44,7 +46,7 @@ def _meta(ranks: Sequence[Imagined]) -> dict[str, Any]:
     if len(names) < world:
         shown = ", ".join(map(str, names[:4])) + (" ..." if len(names) > 4 else "")
         notes.append(f"rank {shown} was imagined and stands for all {world}")
-    return {"source": "imagined", "world_size": world, "ranks": names, "notes": notes}
+    return {"source": "imagined", "ranks": names, "notes": notes}
 
 
 class _Meeting:
@@ -59,7 +61,7 @@ class _Meeting:
     def group(self, members: Sequence[int], name: str, axis: str) -> int:
         key = tuple(members)
         if key not in self._groups:
-            self._groups[key] = self._builder.group(name, key, axis)
+            self._groups[key] = self._builder.group(name, key, known_axis(axis))
         return self._groups[key]
 
     def collective(self, members: Sequence[int], turn: int) -> int:

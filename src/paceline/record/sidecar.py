@@ -67,6 +67,8 @@ class Parameter(Record, tag="parameter", frozen=True):
     elements: int = 0
     size_bytes: int = 0  # local bytes: the shard's under FSDP
     dtype: str = ""
+    shards: int = 1  # parts that the data axis cuts the tensor into (FSDP)
+    owners: int = 1  # ranks of which one alone updates the tensor (ZeRO)
 
 
 class Bucket(Record, tag="bucket", frozen=True):

@@ -78,13 +78,14 @@ def model_facts(optimizer: Any) -> Model:
     names = {id(p): (name, layer) for path, m in named for name, layer, p in _named(path, m)}
     replicas = [(path, m) for path, m in named if isinstance(m, DistributedDataParallel)]
     index_of = {id(tensor): index for index, tensor in enumerate(tensors)}
+    split = _split(optimizer, [module for _, module in named])
     return Model(
         optimizer=optimizer,
         tensors=tensors,
         paths={id(module): clean_path(path) for path, module in named},
         replicas=[module for _, module in replicas],
         parameters=[
-            _parameter(index, tensor, *names.get(id(tensor), (f"parameter {index}", "")))
+            _parameter(index, tensor, names.get(id(tensor), (f"parameter {index}", "")), split)
             for index, tensor in enumerate(tensors)
         ],
         buckets=[bucket for path, m in replicas for bucket in _buckets(m, path, index_of)],
@@ -112,16 +113,43 @@ def _named(path: str, module: torch.nn.Module) -> Iterator[tuple[str, str, Any]]
         yield (f"{layer}.{name}" if layer else name), layer, tensor
 
 
-def _parameter(index: int, tensor: Any, name: str, module: str) -> Parameter:
+def _parameter(index: int, tensor: Any, named: tuple[str, str], split: "Split") -> Parameter:
     local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     return Parameter(
         index=index,
-        name=name,
-        module=module,
+        name=named[0],
+        module=named[1],
         elements=local.numel(),
         size_bytes=local.numel() * local.element_size(),
         dtype=str(tensor.dtype).removeprefix("torch."),
+        shards=_shards(tensor) if split.weights else 1,
+        owners=split.owners,
     )
+
+
+@dataclass(frozen=True)
+class Split:
+    """How the data axis divides the work of the update."""
+
+    weights: bool = False  # FSDP2: every tensor is cut
+    owners: int = 1  # ZeRO: ranks of which one alone updates a tensor
+
+
+def _split(optimizer: Any, modules: Iterable[Any]) -> Split:
+    """Found by the classes of the job's own objects; what it has not imported it does not use."""
+    cut = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
+    zero = getattr(sys.modules.get("torch.distributed.optim"), "ZeroRedundancyOptimizer", None)
+    return Split(
+        weights=cut is not None and any(isinstance(module, cut) for module in modules),
+        owners=optimizer.world_size if zero is not None and isinstance(optimizer, zero) else 1,
+    )
+
+
+def _shards(tensor: Any) -> int:
+    """Parts into which FSDP2 cut a tensor: its mesh's first dimension is the data axis."""
+    placements: Any = getattr(tensor, "placements", None)
+    cut = bool(placements) and placements[0].is_shard()
+    return int(tensor.device_mesh.size(0)) if cut else 1
 
 
 def _buckets(module: Any, path: str, index_of: dict[int, int]) -> list[Bucket]:

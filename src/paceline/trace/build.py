@@ -15,6 +15,7 @@ from paceline.graph import UNPRICED, Graph, OpKind
 from paceline.record.sidecar import Sidecar
 from paceline.trace.assemble import Block, assemble
 from paceline.trace.clocks import Aligned, Clock, clocks_of
+from paceline.trace.facts import with_facts
 from paceline.trace.gradients import label_gradients
 from paceline.trace.join import join
 from paceline.trace.ranks import check_together
@@ -52,7 +53,8 @@ def build(
     whole = stack(blocks, joined, {**_facts(views), **facts, **(meta or {})})
     timed = all(trace.facts.get("timed", True) for trace in ordered)
     alike = np.concatenate([block.alike for block in blocks])
-    return label_gradients(with_samples(whole, alike) if timed else _unpriced(whole), blocks)
+    timed_graph = with_samples(whole, alike) if timed else _unpriced(whole)
+    return with_facts(label_gradients(timed_graph, blocks), blocks)
 
 
 def _steps(views: Sequence[RankView]) -> tuple[list[Steps], list[str]]:
@@ -101,6 +103,5 @@ def _said(blocks: Sequence[Block]) -> list[str]:
 def _facts(views: Sequence[RankView]) -> dict[str, Any]:
     return {
         "source": views[0].trace.format,
-        "world_size": max([v.trace.world_size for v in views] + [len(views)]),
         "ranks": [view.trace.rank for view in views],
     }

@@ -6,15 +6,13 @@ completes the k-th gradient of the detail step. The op gets the parameter's name
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from paceline.graph import NONE, Graph
-from paceline.record.sidecar import Bucket, Gradient, Parameter, Sidecar
+from paceline.record.sidecar import Gradient, Parameter
 from paceline.trace.assemble import Block
-from paceline.trace.plain import plain_steps
 from paceline.trace.trace import Int32, Int64
 from paceline.trace.view import RankView
 
@@ -31,8 +29,7 @@ class Ready:
 
 
 def label_gradients(graph: Graph, blocks: Sequence[Block]) -> Graph:
-    """The graph with `tensor` on ops that complete gradients, and `parameters`, `buckets` and
-    `plain_step_ns` in its facts; unchanged where nothing was told."""
+    """The graph with `tensor` on ops that complete gradients; unchanged where nothing was told."""
     told = [block.view.sidecar for block in blocks if block.view.sidecar is not None]
     parameters = told[0].of(Parameter) if told else []
     if not parameters:
@@ -45,8 +42,7 @@ def label_gradients(graph: Graph, blocks: Sequence[Block]) -> Graph:
         ready = gradient_rows(block)
         ids = [pool.setdefault(names[p], len(pool)) for p in ready.parameter.tolist()]
         tensor[start + ready.row] = np.array(ids, np.int32)
-    facts = {**graph.meta, **_facts(parameters, told[0].of(Bucket)), **_plain(told)}
-    return replace(graph, ops=replace(graph.ops, tensor=tensor), names=tuple(pool), meta=facts)
+    return replace(graph, ops=replace(graph.ops, tensor=tensor), names=tuple(pool))
 
 
 def gradient_rows(block: Block) -> Ready:
@@ -88,17 +84,3 @@ def _row_before(block: Block, lane: int, at_ns: int) -> int:
     mine = np.flatnonzero(block.rows.lane == lane)
     found = int(np.searchsorted(block.rows.start_ns[mine], at_ns, "left")) - 1
     return int(mine[found]) if found >= 0 else NONE
-
-
-def _plain(told: Sequence[Sidecar]) -> dict[str, int]:
-    """How long a steady step takes without instruments: the median over the steps."""
-    lengths = plain_steps(told)
-    return {"plain_step_ns": round(median(lengths))} if lengths else {}
-
-
-def _facts(parameters: Sequence[Parameter], buckets: Sequence[Bucket]) -> dict[str, Any]:
-    names = {p.index: p.name for p in parameters}
-    return {
-        "parameters": [[p.name, p.size_bytes] for p in parameters],
-        "buckets": [[names[i] for i in bucket.parameters] for bucket in buckets],
-    }

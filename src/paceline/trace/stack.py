@@ -8,6 +8,7 @@ import numpy as np
 
 from paceline.graph import (
     NONE,
+    Basis,
     Dependencies,
     Device,
     DeviceKind,
@@ -21,6 +22,7 @@ from paceline.graph import (
     OpColumns,
     OpKind,
 )
+from paceline.graph.border import UNSCALED
 from paceline.trace.assemble import Block
 from paceline.trace.join import Joined
 from paceline.trace.trace import Int32, Int64
@@ -167,6 +169,8 @@ def _ops(
         "tensor": np.full(count, NONE, np.int32),
         "priority": np.zeros(count, np.int32),
         "step": _put(count, [r.step for r in rows], np.int32),
+        "basis": np.full(count, Basis.RECORDED, np.uint8),
+        "scale_ppb": np.full(count, UNSCALED, np.int64),
     }
     _put_communication(columns, joined, first_op)
     return OpColumns(**columns)

@@ -160,7 +160,7 @@ def predict_in_place(
         high_ns=_step_ns(high),
         by_class=by_class(middle),
         rests_on=_reasons(graph, found, Target(compute=compute)),
-        workers=int(graph.meta.get("world_size", 0)) or len(graph.ranks),
+        workers=graph.facts.world_size or len(graph.ranks),
     )
 
 

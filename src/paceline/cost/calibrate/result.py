@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from paceline.cluster import Device, Link
-from paceline.cost.basis import Basis
 from paceline.cost.collectives import GLOO
 from paceline.cost.compute import Efficiency
 from paceline.cost.errors import CostError
 from paceline.cost.fit import Line, fit_line
 from paceline.cost.rates import Rates
-from paceline.graph.kinds import DeviceKind, DType
+from paceline.graph.kinds import Basis, DeviceKind, DType
 
 VERSION = 1
 

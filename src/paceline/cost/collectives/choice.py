@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from paceline.cost.basis import Basis
 from paceline.cost.collectives.algorithm import Algorithm, Call
 from paceline.cost.collectives.all_to_all import AllToAll
 from paceline.cost.collectives.chain import Chain
@@ -22,7 +21,7 @@ from paceline.cost.collectives.point_to_point import PointToPoint
 from paceline.cost.collectives.ring import Ring
 from paceline.cost.curve import Curve
 from paceline.cost.errors import CostError
-from paceline.graph.kinds import Collective
+from paceline.graph.kinds import Basis, Collective
 
 ALGORITHMS: dict[str, Algorithm] = {
     made.name: made

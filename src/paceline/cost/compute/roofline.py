@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cluster import ClusterError, Device
-from paceline.cost.basis import Basis
-from paceline.graph.kinds import DeviceKind, DType
+from paceline.graph.kinds import Basis, DeviceKind, DType
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from paceline.graph.chakra.words import (
     Index,
     Sidecar,
 )
+from paceline.graph.first_schema import known_axis
 from paceline.graph.kinds import NONE, DeviceKind, Discipline, LaneKind, OpKind
 
 _WORLD = ("", "0")
@@ -68,7 +69,7 @@ class Recorded:
                 discipline=Discipline(lane.discipline),
             )
         for group in sidecar.groups:
-            b.group(group.name, group.ranks, group.axis)
+            b.group(group.name, group.ranks, known_axis(group.axis))
 
     def lane(self, node: Node, kind: OpKind) -> int:
         lane = node.integer("paceline.lane", NONE, low=0, high=len(self._lanes) - 1)
@@ -158,9 +159,9 @@ def read_sidecar(folder: Path) -> Sidecar | None:
         sidecar = msgspec.convert(raw, Sidecar)
     except msgspec.ValidationError as error:
         raise FileError(f"{path} does not describe traces: {error}. Write them anew.") from error
-    if sidecar.schema != SCHEMA:
+    if not 1 <= sidecar.schema <= SCHEMA:
         raise FileError(
-            f"{path} has schema {sidecar.schema}, this Paceline reads {SCHEMA}. "
+            f"{path} has schema {sidecar.schema}, this Paceline reads up to {SCHEMA}. "
             "Upgrade Paceline, or write the traces anew."
         )
     return _checked(sidecar, path)

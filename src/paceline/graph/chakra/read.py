@@ -12,14 +12,18 @@ from typing import Any
 import numpy as np
 
 from paceline.errors import FileError
+from paceline.graph.border import UNSCALED
 from paceline.graph.builder import GraphBuilder
 from paceline.graph.chakra.joins import Inferred, Recorded, Where, read_groups, read_sidecar
 from paceline.graph.chakra.node import INT32, INT64, Node, nodes_of
 from paceline.graph.chakra.schema import COMM_TYPES, NodeType
-from paceline.graph.chakra.words import COMMUNICATION, OP_KINDS
+from paceline.graph.chakra.words import COMMUNICATION, OP_KINDS, SCHEMA, Sidecar
+from paceline.graph.facts import Facts
 from paceline.graph.files import checked
+from paceline.graph.first_schema import facts_of_notes
 from paceline.graph.graph import Graph
-from paceline.graph.kinds import NONE, UNPRICED, Collective, DepKind, DType, OpKind, Phase
+from paceline.graph.kinds import NONE, UNPRICED, Basis, Collective, DepKind, DType, OpKind, Phase
+from paceline.graph.plain_facts import typed_facts
 
 _LOG = logging.getLogger(__name__)
 _FILE = re.compile(r"(?P<prefix>.*)\.(?P<rank>\d{1,7})\.et")
@@ -33,7 +37,9 @@ def read_chakra(path: str | Path) -> Graph:
     nodes = [node for rank, file in files.items() for node in nodes_of(rank, file)]
     nodes.sort(key=lambda node: (node.message.id, node.rank))
     sidecar = read_sidecar(folder)
-    b = GraphBuilder(meta=sidecar.meta if sidecar else {"source": "chakra"})
+    b = GraphBuilder({"source": "chakra"})
+    if sidecar:
+        b = GraphBuilder(sidecar.meta, facts_told(sidecar, path))
     groups = {} if sidecar else read_groups(folder)
     where = Recorded(b, sidecar) if sidecar else Inferred(b, tuple(files), groups)
     ids = Ids(nodes)
@@ -95,7 +101,16 @@ def _add_op(b: GraphBuilder, node: Node, where: Where) -> None:
         instance=where.instance(node, kind),
         priority=node.integer("paceline.priority", 0, low=-INT32 - 1),
         step=node.integer("paceline.step", 0, low=-INT32 - 1),
+        basis=node.member("paceline.basis", Basis),
+        scale_ppb=node.integer("paceline.scale_ppb", UNSCALED, high=INT64),
     )
+
+
+def facts_told(sidecar: Sidecar, path: Path) -> Facts:
+    """The job's facts; schema 1 kept them among its notes."""
+    if sidecar.schema < SCHEMA:
+        return facts_of_notes(sidecar.meta)
+    return typed_facts(sidecar.facts, path)
 
 
 def _kind(node: Node) -> OpKind:

@@ -15,7 +15,7 @@ from paceline.graph.kinds import OpKind
 GROUPS_FILE = "comm_group.json"
 GRAPH_FILE = "graph.json"
 FORMAT = "paceline chakra"
-SCHEMA = 1
+SCHEMA = 2
 
 NODE_TYPES = {
     OpKind.COMPUTE: NodeType.COMP,
@@ -83,3 +83,4 @@ class Sidecar(msgspec.Struct, frozen=True):
     devices: list[DeviceEntry]
     groups: list[GroupEntry]
     meta: dict[str, Any]
+    facts: dict[str, Any] = {}

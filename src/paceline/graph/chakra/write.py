@@ -16,6 +16,7 @@ import numpy as np
 
 from paceline.errors import FileError
 from paceline.graph.atomic import atomic_folder, write_durably
+from paceline.graph.border import UNSCALED
 from paceline.graph.chakra.schema import COMM_NUMBERS, VERSION, messages
 from paceline.graph.chakra.stream import write_messages
 from paceline.graph.chakra.words import (
@@ -33,6 +34,7 @@ from paceline.graph.chakra.words import (
 )
 from paceline.graph.graph import Graph, Op
 from paceline.graph.kinds import NONE, Collective, DepKind, DeviceKind, Discipline, OpKind
+from paceline.graph.plain_facts import plain_facts
 
 _LOG = logging.getLogger(__name__)
 _CONTROL = frozenset({DepKind.ORDER, DepKind.CONTROL})
@@ -138,7 +140,7 @@ class _Rows:
         said = op.kind in COMMUNICATION and op.collective in COMM_NUMBERS
         if op.collective is not Collective.NONE and not said:
             yield "paceline.collective", "int32", int(op.collective)
-        for name in ("phase", "dtype", "priority", "step"):
+        for name in ("phase", "dtype", "priority", "step", "basis"):
             if value := int(getattr(ops, name)[i]):
                 yield f"paceline.{name}", "int32", value
         for name in ("group", "instance"):
@@ -147,6 +149,8 @@ class _Rows:
         for name in ("flops", "size_bytes"):
             if value := int(getattr(ops, name)[i]):
                 yield f"paceline.{name}", "int64", value
+        if (scale := int(ops.scale_ppb[i])) != UNSCALED:
+            yield "paceline.scale_ppb", "int64", scale
         for name in ("layer", "tensor"):
             if int(getattr(ops, name)[i]) != NONE:
                 yield f"paceline.{name}", "string", getattr(op, name)
@@ -203,8 +207,9 @@ def _sidecar_text(graph: Graph, path: Path) -> str:
         SCHEMA,
         [LaneEntry(*row) for row in rows],
         [DeviceEntry(d.name, d.host, int(d.kind), d.memory_bytes) for d in graph.devices],
-        [GroupEntry(g.name, g.ranks, g.axis) for g in graph.groups],
+        [GroupEntry(g.name, g.ranks, g.axis.value) for g in graph.groups],
         dict(graph.meta),
+        plain_facts(graph.facts),
     )
     try:
         return json.dumps(msgspec.to_builtins(sidecar), indent=1, allow_nan=False) + "\n"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from paceline.errors import GraphError
 from paceline.graph.builder import GraphBuilder
+from paceline.graph.facts import Facts
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import Collective, DepKind, LaneKind, OpKind, Phase
 
@@ -31,7 +32,7 @@ class Pipeline:
 
 def pipeline(job: Pipeline) -> Graph:
     """The graph of one training step."""
-    b = GraphBuilder({"source": "synthetic 1F1B pipeline", "world_size": job.stages})
+    b = GraphBuilder({"source": "synthetic 1F1B pipeline"}, Facts(world_size=job.stages))
     drawing = _Drawing(b, job)
     for stage in range(job.stages):
         for phase, micro_batch in one_f_one_b(stage, job):

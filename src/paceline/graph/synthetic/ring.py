@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.errors import GraphError
+from paceline.graph.border import UNSCALED
+from paceline.graph.facts import Facts
 from paceline.graph.folding import FoldedGraph
 from paceline.graph.graph import (
     Bool,
@@ -27,6 +29,7 @@ from paceline.graph.graph import (
 )
 from paceline.graph.kinds import (
     NONE,
+    Axis,
     Collective,
     DepKind,
     Discipline,
@@ -166,9 +169,10 @@ def _graph(job: Ring, part: _Part, src: Int32, ranks: int) -> Graph:
             _LANES * ranks,
         ),
         devices=tuple(Device(f"rank {r}", host=r) for r in range(ranks)),
-        groups=(Group("ring", tuple(range(job.ranks)), "data"),),
+        groups=(Group("ring", tuple(range(job.ranks)), Axis.DATA),),
         names=_names(job),
-        meta={"source": "synthetic ring", "world_size": job.ranks},
+        facts=Facts(world_size=job.ranks),
+        meta={"source": "synthetic ring"},
     )
 
 
@@ -208,6 +212,8 @@ def _columns(job: Ring, part: _Part, ranks: int) -> OpColumns:
         tensor=np.tile(_tensor_names(job, part), ranks),
         priority=np.tile(_priorities(job, part), ranks),
         step=np.zeros(total, np.int32),
+        basis=np.zeros(total, np.uint8),
+        scale_ppb=np.full(total, UNSCALED, np.int64),
     )
 
 

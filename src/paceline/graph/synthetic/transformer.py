@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from paceline.errors import GraphError
 from paceline.graph.builder import GraphBuilder
+from paceline.graph.facts import Facts
 from paceline.graph.graph import Graph
-from paceline.graph.kinds import Collective, DepKind, DType, LaneKind, OpKind, Phase
+from paceline.graph.kinds import Axis, Collective, DepKind, DType, LaneKind, OpKind, Phase
 from paceline.graph.synthetic.pipeline import Pipeline, one_f_one_b
 
 
@@ -65,7 +66,7 @@ class _Drawing:
     def __init__(self, job: Transformer) -> None:
         self.job = job
         world = job.data * job.pipeline * job.tensor
-        self.b = GraphBuilder({"source": "synthetic transformer", "world_size": world})
+        self.b = GraphBuilder({"source": "synthetic transformer"}, Facts(world_size=world))
         self.lanes = [self._rank_lanes(rank) for rank in range(world)]
         self._groups: dict[tuple[int, ...], int] = {}
         self._links: dict[tuple[int, int, LaneKind], int] = {}
@@ -92,7 +93,7 @@ class _Drawing:
                         self.b.link(last[rank], op)
                     first.setdefault(rank, op)
                     last[rank] = op
-                reduced = self._all_reduce(ranks, f"{name} activations", layer, "tensor", last)
+                reduced = self._all_reduce(ranks, f"{name} activations", layer, Axis.TENSOR, last)
                 last.update(reduced)
         for rank in ranks:
             self._ends[rank, phase, micro_batch] = (first[rank], last[rank])
@@ -118,7 +119,7 @@ class _Drawing:
             ranks = [self.rank(r, stage, tensor) for r in range(self.job.data)]
             last = {rank: self._last[rank] for rank in ranks}
             for layer in reversed(range(stage * each, (stage + 1) * each)):
-                last.update(self._all_reduce(ranks, "gradients", layer, "data", self._last))
+                last.update(self._all_reduce(ranks, "gradients", layer, Axis.DATA, self._last))
             for rank in ranks:
                 self.b.op(
                     "update",
@@ -133,15 +134,15 @@ class _Drawing:
         return self.b.op(name, lane, dur_ns, phase=phase, layer=f"layer {layer}")
 
     def _all_reduce(
-        self, ranks: list[int], tensor: str, layer: int, axis: str, after: dict[int, int]
+        self, ranks: list[int], tensor: str, layer: int, axis: Axis, after: dict[int, int]
     ) -> dict[int, int]:
         """One collective over the ranks; nothing where there is only one."""
         if len(ranks) == 1:
             return {}
-        size = self.job.activation_bytes if axis == "tensor" else self.job.gradient_bytes
+        size = self.job.activation_bytes if axis is Axis.TENSOR else self.job.gradient_bytes
         instance, group = self.b.instance(), self._group(ranks, axis)
         lanes = [
-            self.lanes[r].collectives if axis == "tensor" else self.lanes[r].data for r in ranks
+            self.lanes[r].collectives if axis is Axis.TENSOR else self.lanes[r].data for r in ranks
         ]
         return {
             rank: self.b.op(
@@ -189,10 +190,10 @@ class _Drawing:
         streams = ("compute", "tensor collectives", "data collectives")
         return _Lanes(*(self.b.lane(rank, name, kind=LaneKind.STREAM) for name in streams))
 
-    def _group(self, ranks: list[int], axis: str) -> int:
+    def _group(self, ranks: list[int], axis: Axis) -> int:
         key = tuple(ranks)
         if key not in self._groups:
-            self._groups[key] = self.b.group(f"{axis} {ranks[0]}", ranks, axis)
+            self._groups[key] = self.b.group(f"{axis.value} {ranks[0]}", ranks, axis)
         return self._groups[key]
 
     def _link(self, rank: int, other: int, kind: LaneKind) -> int:

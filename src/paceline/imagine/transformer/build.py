@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from paceline.graph.facts import Facts
 from paceline.graph.folding import FoldedGraph
 from paceline.graph.graph import Graph
-from paceline.graph.kinds import NONE, Collective, DepKind, MemoryCategory, OpKind, Phase
+from paceline.graph.kinds import NONE, Axis, Collective, DepKind, MemoryCategory, OpKind, Phase
 from paceline.imagine.transformer.description import Degrees, Described, Training, Transformer
 from paceline.imagine.transformer.finish import finish_rows, layer_gradients, layer_weights
-from paceline.imagine.transformer.kernels import Axis, Kernel, Kernels
+from paceline.imagine.transformer.kernels import Kernel, Kernels
 from paceline.imagine.transformer.layout import Lane, Layout
 from paceline.imagine.transformer.memory import Event, layer_events, stage_states
 from paceline.imagine.transformer.rows import Row, Rows, Template
@@ -100,11 +101,10 @@ class _Assembly:
             devices=layout.devices(),
             groups=layout.groups(),
             names=self.rows.names,
+            facts=Facts(world_size=d.world, siblings=layout.siblings()),
             meta={
                 "source": "transformer described by its dimensions",
-                "world_size": d.world,
                 "folded": "one rank stands for each pipeline stage",
-                "siblings": layout.siblings(),
             },
         )
 

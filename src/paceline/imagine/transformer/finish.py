@@ -5,9 +5,9 @@ gradients to float32 (6 + 8), clip them by their norm (12), update weight and bo
 float32 (28), copy back to 16 bits (6). In float32 alone it moves 28.
 """
 
-from paceline.graph.kinds import NONE, Collective, DepKind, DType, OpKind, Phase
+from paceline.graph.kinds import NONE, Axis, Collective, DepKind, DType, OpKind, Phase
 from paceline.imagine.transformer.description import Described
-from paceline.imagine.transformer.kernels import ELEMENT_BYTES, Axis
+from paceline.imagine.transformer.kernels import ELEMENT_BYTES
 from paceline.imagine.transformer.layout import Lane, Layout
 from paceline.imagine.transformer.rows import Row
 

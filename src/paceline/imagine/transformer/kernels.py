@@ -7,9 +7,8 @@ feed-forward part, the same two in the backward pass.
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
 
-from paceline.graph.kinds import Collective, DType
+from paceline.graph.kinds import Axis, Collective, DType
 from paceline.imagine.transformer.description import Described, Recompute
 from paceline.imagine.transformer.schedules import Pass
 
@@ -20,16 +19,6 @@ ELEMENT_BYTES = {
     DType.BFLOAT16: 2,
     DType.FLOAT8: 1,
 }
-
-
-class Axis(IntEnum):
-    """Which process group a collective runs in."""
-
-    NONE = 0
-    TENSOR = 1
-    SEQUENCE = 2
-    EXPERT = 3
-    DATA = 4
 
 
 @dataclass(frozen=True)

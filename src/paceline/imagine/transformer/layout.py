@@ -10,9 +10,8 @@ from enum import IntEnum
 import numpy as np
 
 from paceline.graph.graph import Device, Group, Lanes
-from paceline.graph.kinds import DeviceKind, Discipline, LaneKind
+from paceline.graph.kinds import Axis, DeviceKind, Discipline, LaneKind
 from paceline.imagine.transformer.description import Described
-from paceline.imagine.transformer.kernels import Axis
 
 
 class Lane(IntEnum):
@@ -68,7 +67,7 @@ class Layout:
 
     def group(self, stage: int, axis: Axis) -> int:
         """Row of the group that a stage's rank belongs to along an axis."""
-        return stage * _GROUPS + axis - 1
+        return stage * _GROUPS + _AXES.index(axis)
 
     def pair(self, source: int, target: int) -> int:
         """Row of the group of two neighbouring stages, sender first."""
@@ -84,27 +83,25 @@ class Layout:
         found = []
         for stage in range(self.stages):
             found += [
-                Group(f"{axis.name.lower()} {stage}", self._members(stage, axis), axis.name.lower())
-                for axis in Axis
-                if axis is not Axis.NONE
+                Group(f"{axis.value} {stage}", self._members(stage, axis), axis) for axis in _AXES
             ]
         ring = [(s, (s + 1) % self.stages) for s in range(self.stages)]
         for a, b in ring + [(b, a) for a, b in ring]:
-            found.append(Group(f"stage {a} to {b}", (self.rank(a), self.rank(b)), "pipeline"))
+            found.append(Group(f"stage {a} to {b}", (self.rank(a), self.rank(b)), Axis.PIPELINE))
         ends = (self.rank(0), self.rank(self.stages - 1))
-        return (*found, Group("embedding", ends if self.stages > 1 else ends[:1], "embedding"))
+        return (*found, Group("embedding", ends if self.stages > 1 else ends[:1], Axis.EMBEDDING))
 
-    def siblings(self) -> dict[str, list[int]]:
+    def siblings(self) -> dict[Axis, tuple[int, ...]]:
         """By axis: by how much to shift a group's ranks to get those that communicate with it."""
         d = self.job.degrees
         inner = d.tensor * d.sequence
         return {
-            "tensor": list(range(0, self.stage_ranks, d.tensor)),
-            "sequence": list(range(d.tensor)),
-            "expert": list(range(inner)),
-            "data": list(range(d.tensor)),
-            "pipeline": list(range(self.stage_ranks)),
-            "embedding": list(range(self.stage_ranks)),
+            Axis.TENSOR: tuple(range(0, self.stage_ranks, d.tensor)),
+            Axis.SEQUENCE: tuple(range(d.tensor)),
+            Axis.EXPERT: tuple(range(inner)),
+            Axis.DATA: tuple(range(d.tensor)),
+            Axis.PIPELINE: tuple(range(self.stage_ranks)),
+            Axis.EMBEDDING: tuple(range(self.stage_ranks)),
         }
 
     def _members(self, stage: int, axis: Axis) -> tuple[int, ...]:
@@ -118,4 +115,6 @@ class Layout:
         return tuple(self.rank(stage) + stride * i for i in range(count))
 
 
-_GROUPS = len(Axis) - 1
+_AXES = (Axis.TENSOR, Axis.SEQUENCE, Axis.EXPERT, Axis.DATA)
+"""The axes of which every stage has a group, in the order of their rows."""
+_GROUPS = len(_AXES)

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.graph.border import UNSCALED
 from paceline.graph.graph import Dependencies, MemoryEvents, OpColumns
 from paceline.graph.kinds import (
     NONE,
     UNPRICED,
+    Basis,
     Collective,
     DepKind,
     DType,
@@ -142,6 +144,8 @@ class Rows:
             tensor=np.full(count, NONE, np.int32),
             priority=np.zeros(count, np.int32),
             step=np.zeros(count, np.int32),
+            basis=np.full(count, Basis.DATASHEET, np.uint8),
+            scale_ppb=np.full(count, UNSCALED, np.int64),
         )
 
     def memory(self) -> MemoryEvents:

@@ -1,0 +1,31 @@
+"""`Machine`: one machine whose cores all workers share, as in the lab.
+
+The defaults were measured on the machine of the published results (two cores, Linux 6.18, gloo
+over TCP between network namespaces); `paceline lab calibrate` measures another one.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Machine:
+    cores: float
+    cpu_ns_per_byte: float = 4.9
+    """Processor time of the whole machine for a byte that a worker sends over TCP at 1 Gbit/s and
+    below (sending, forwarding, receiving, adding up). Measured: four workers at 1 Gbit/s need 367
+    ms for 37.8 MB each where the links alone need 319, which is 2.3 cores' worth on two."""
+    turn_ns: float = 2_400_000.0
+    """What a message waits for its turn, for each thread at work on its core while work takes all
+    cores. Measured: 2.0 to 2.9 ms, about a slice of Linux's scheduler."""
+    call_ns: float = 150_000.0
+    """A collective's own time. Measured: an all-reduce of 1 to 64 KB between namespaces takes 0.3
+    to 0.4 ms with two workers."""
+    message_ns: float = 60_000.0
+    """Time of each message of a collective beside its bytes (the same measurement)."""
+
+    @property
+    def defaults(self) -> tuple[str, ...]:
+        """Constants that were not given, by name."""
+        usual = Machine(self.cores)
+        names = ("cpu_ns_per_byte", "turn_ns", "call_ns", "message_ns")
+        return tuple(name for name in names if getattr(self, name) == getattr(usual, name))

@@ -1,0 +1,29 @@
+"""`condense`: the recorded steps of a job as one typical step, again a graph, at a chosen grain.
+
+    step = condense(graph)                    # events and the stretches of work between them
+    step = condense(graph, Grain.OP)          # every op of the typical step
+
+Lengths are medians over the recorded steps that did the same. The step stands several times in a
+row, for the first begins on all ranks at once and later ones run as steps do; `replay/steps`
+reads one step's length from the others.
+"""
+
+from paceline.graph.condense.cuts import cuts_of
+from paceline.graph.condense.grain import Grain, coarser
+from paceline.graph.condense.medians import with_medians
+from paceline.graph.condense.repeat import repeated
+from paceline.graph.condense.shapes import common_shapes
+from paceline.graph.condense.waits import with_waits
+from paceline.graph.graph import Graph
+
+STEPS = 3
+
+__all__ = ["STEPS", "Grain", "coarser", "condense", "repeated"]
+
+
+def condense(graph: Graph, grain: Grain = Grain.EVENT, steps: int = STEPS) -> Graph:
+    """The typical step, `steps` times. A graph of a single step stands for itself."""
+    cuts = cuts_of(graph)
+    shapes = common_shapes(graph, cuts)
+    typical = with_waits(with_medians(graph, cuts, shapes), graph, cuts, shapes)
+    return repeated(typical.merged(grain), steps)

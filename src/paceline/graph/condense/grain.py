@@ -1,0 +1,176 @@
+"""`coarser`: ops that follow one another on a lane as one op, where nothing else can tell.
+
+Merged are runs of work of one phase (and layer) into which nothing outside leads but at their
+begin, and out of which nothing leads but at their end. All other ops then run exactly as before.
+"""
+
+from dataclasses import replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from paceline.graph.copying import copied
+from paceline.graph.graph import Bool, Graph, Int64, MemoryEvents, OpColumns, Spread
+from paceline.graph.kinds import NONE, UNPRICED, WORK, Discipline
+from paceline.graph.links import Links
+
+
+class Grain(Enum):
+    """How fine a condensed step is."""
+
+    OP = "op"  # every recorded op
+    LAYER = "layer"  # work of one phase and layer between events as one op
+    EVENT = "event"  # work of one phase between events as one op
+
+
+def coarser(graph: Graph, grain: Grain, keep: Int64 | None = None) -> tuple[Graph, Int64]:
+    """The graph at that grain, and of each old op the new one that holds it. Ops in `keep` stay
+    ops of their own."""
+    if grain is Grain.OP or not len(graph):
+        return graph, np.arange(len(graph))
+    joins = _joins(graph, grain, np.zeros(0, np.int64) if keep is None else keep)
+    heads = np.flatnonzero(~joins)
+    place = _place(graph, joins, heads)
+    return _merged(graph, heads, place), place
+
+
+def _joins(graph: Graph, grain: Grain, keep: Int64) -> Bool:
+    """Which ops go on with what the op before them on their lane began."""
+    ops = graph.ops
+    before = _before(graph)
+    links = Links.of(graph)
+    led_into = _led_into(graph, links)
+    leads_out = _leads_out(graph, links)
+    alone = np.ones(len(graph), np.bool_)
+    alone[graph.drains.op] = False
+    alone[keep] = False
+    plain = np.isin(ops.kind, WORK) & (ops.tensor == NONE) & (ops.dur_ns != UNPRICED)
+    plain &= (ops.instance == NONE) & (graph.lanes.discipline[ops.lane] == Discipline.RECORDED)
+    plain &= alone
+    ends = np.isin(ops.kind, WORK) & (ops.dur_ns != UNPRICED) & (ops.instance == NONE) & alone
+    # a run may end with an op that readies a gradient or hands a call over, and begin with one
+    # that waited; inside it nothing does either
+    may: Bool = (before != NONE) & ends & ~led_into
+    may &= plain[before] & ~leads_out[before]
+    columns: list[np.ndarray[Any, Any]] = [ops.phase, ops.step, ops.scale_ppb, ops.basis]
+    columns += [ops.layer] if grain is Grain.LAYER else []
+    for column in columns:
+        may &= column == column[before]
+    return may
+
+
+def _before(graph: Graph) -> Int64:
+    """The op before each on its lane; NONE for the first."""
+    order = np.argsort(graph.ops.lane, kind="stable")
+    lane = graph.ops.lane[order]
+    found = np.full(len(graph), NONE, np.int64)
+    same = lane[1:] == lane[:-1]
+    found[order[1:][same]] = order[:-1][same]
+    return found
+
+
+def _led_into(graph: Graph, links: Links) -> Bool:
+    """Which ops wait for more than what lies before them on their lane."""
+    lane = graph.ops.lane
+    found = np.zeros(len(graph), np.bool_)
+    found[links.op[(lane[links.src] != lane[links.op]) | (links.src > links.op)]] = True
+    return found
+
+
+def _leads_out(graph: Graph, links: Links) -> Bool:
+    """Which ops others wait for beside those behind them on their lane."""
+    lane = graph.ops.lane
+    found = np.zeros(len(graph), np.bool_)
+    found[links.src[lane[links.src] != lane[links.op]]] = True
+    return found
+
+
+def _place(graph: Graph, joins: Bool, heads: Int64) -> Int64:
+    """The new op of each old one: that of the last head on its lane."""
+    order = np.argsort(graph.ops.lane, kind="stable")
+    at = np.maximum.accumulate(np.where(~joins[order], np.arange(len(order)), 0))
+    new = np.full(len(graph), NONE, np.int64)
+    new[heads] = np.arange(len(heads))
+    place = np.empty(len(graph), np.int64)
+    place[order] = new[order[at]]
+    return place
+
+
+def _merged(graph: Graph, heads: Int64, place: Int64) -> Graph:
+    count = len(heads)
+    made = copied(graph, [heads]).graph
+    links = Links.of(graph).moved(place)
+    links = links.where(links.op != links.src)
+    return replace(
+        made,
+        ops=_ops(graph, made.ops, place, count),
+        deps=links.columns(count),
+        memory=_moved(graph.memory, place),
+        spread=_spread(graph, place, count),
+    )
+
+
+def _ops(graph: Graph, heads: OpColumns, place: Int64, count: int) -> OpColumns:
+    """Sums of the runs; each is called what its longest op is, and readies what its last does."""
+    ops = graph.ops
+    order = np.lexsort((ops.dur_ns, place))
+    longest = np.empty(count, np.int64)
+    longest[place[order]] = order
+    last = np.empty(count, np.int64)
+    last[place] = np.arange(len(graph))  # ids rise along a lane: the last one stays
+    several = np.bincount(place, minlength=count) > 1
+    dur, flops, size = (
+        np.bincount(place, column, count).astype(np.int64)
+        for column in (np.maximum(ops.dur_ns, 0), ops.flops, ops.size_bytes)
+    )
+    return replace(
+        heads,
+        kind=np.where(several, ops.kind[longest], heads.kind).astype(np.uint8),
+        dur_ns=np.where(several, dur, heads.dur_ns),
+        flops=np.where(several, flops, heads.flops),
+        size_bytes=np.where(several, size, heads.size_bytes),
+        name=np.where(several, ops.name[longest], heads.name).astype(np.int32),
+        layer=np.where(several, ops.layer[longest], heads.layer).astype(np.int32),
+        tensor=ops.tensor[last],
+    )
+
+
+def _moved(memory: MemoryEvents, place: Int64) -> MemoryEvents:
+    op = place[memory.op].astype(np.int32)
+    order = np.argsort(op, kind="stable")
+    return MemoryEvents(
+        op[order],
+        memory.device[order],
+        memory.delta_bytes[order],
+        memory.category[order],
+        memory.at_end[order],
+    )
+
+
+def _spread(graph: Graph, place: Int64, count: int) -> Spread | None:
+    """Samples of a run: the sums of its ops' samples, where all that vary have as many."""
+    if graph.spread is None:
+        return None
+    sizes = np.diff(graph.spread.ptr)
+    width = int(sizes.max(initial=0))
+    if not width or not np.isin(sizes, (0, width)).all():
+        return _of_heads(graph.spread, place, count)
+    rows = np.repeat(np.maximum(graph.ops.dur_ns, 0)[:, None], width, axis=1)
+    rows[sizes == width] = graph.spread.samples_ns.reshape(-1, width)
+    table = np.zeros((count, width), np.int64)
+    np.add.at(table, place, rows)
+    told = np.bincount(place, sizes > 0, count) > 0
+    ptr = np.concatenate([[0], np.cumsum(np.where(told, width, 0))]).astype(np.int64)
+    return Spread(ptr, table[told].reshape(-1))
+
+
+def _of_heads(spread: Spread, place: Int64, count: int) -> Spread:
+    """Samples of ops that stayed alone; runs have none."""
+    alone = np.bincount(place, minlength=count)[place] == 1
+    sizes = np.where(alone, np.diff(spread.ptr), 0)
+    kept = np.repeat(alone, np.diff(spread.ptr))
+    found = np.bincount(place, sizes, count).astype(np.int64)
+    order = np.argsort(np.repeat(place, sizes), kind="stable")
+    ptr = np.concatenate([[0], np.cumsum(found)]).astype(np.int64)
+    return Spread(ptr, spread.samples_ns[kept][order])

@@ -1,0 +1,59 @@
+"""Dependencies as rows: to add, to drop and to look up many at once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from paceline.graph.graph import Bool, Dependencies, Graph, Int64
+from paceline.graph.kinds import DepKind
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """One row a dependency: `op` waits for `src`."""
+
+    op: Int64
+    src: Int64
+    kind: Int64
+    inferred: Bool
+
+    @staticmethod
+    def of(graph: Graph) -> "Links":
+        deps = graph.deps
+        op = np.repeat(np.arange(len(graph)), np.diff(deps.ptr))
+        return Links(op, deps.src.astype(np.int64), deps.kind.astype(np.int64), deps.inferred)
+
+    @staticmethod
+    def all_of(op: Int64, src: Int64, kind: DepKind) -> "Links":
+        """Links of one kind, none inferred."""
+        return Links(op, src, np.full(len(op), kind, np.int64), np.zeros(len(op), np.bool_))
+
+    def where(self, chosen: Bool | Int64) -> "Links":
+        return Links(self.op[chosen], self.src[chosen], self.kind[chosen], self.inferred[chosen])
+
+    def joined(self, other: "Links") -> "Links":
+        return Links(
+            np.concatenate([self.op, other.op]),
+            np.concatenate([self.src, other.src]),
+            np.concatenate([self.kind, other.kind]),
+            np.concatenate([self.inferred, other.inferred]),
+        )
+
+    def moved(self, place: Int64) -> "Links":
+        """Both ends under new ids."""
+        return Links(place[self.op], place[self.src], self.kind, self.inferred)
+
+    def columns(self, count: int) -> Dependencies:
+        """CSR form for a graph of so many ops; of equal links the first is kept."""
+        order = np.lexsort((self.src, self.op))
+        op, src = self.op[order], self.src[order]
+        fresh = np.ones(len(order), np.bool_)
+        fresh[1:] = (op[1:] != op[:-1]) | (src[1:] != src[:-1])
+        order, op = order[fresh], op[fresh]
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(op, minlength=count))])
+        return Dependencies(
+            ptr.astype(np.int64),
+            src[fresh].astype(np.int32),
+            self.kind[order].astype(np.uint8),
+            self.inferred[order],
+        )

@@ -1,0 +1,63 @@
+"""Durations multiplied, whether they are known or will be found later."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from paceline.graph.border import UNSCALED
+from paceline.graph.graph import Bool, Graph, Int64, Spread
+from paceline.graph.kinds import COMMUNICATION, UNPRICED, WORK, Basis
+
+
+def scaled(graph: Graph, rows: Int64 | Bool, factor: float, basis: Basis | None = None) -> Graph:
+    """These ops take `factor` times as long: those with a duration now, and those whose price is
+    found later (communication, on whatever cluster) then too. `basis` is what they rest on now."""
+    ops = graph.ops
+    chosen = np.zeros(len(graph), np.bool_)
+    chosen[rows] = True
+    known = chosen & (ops.dur_ns != UNPRICED)
+    later = chosen & (np.isin(ops.kind, COMMUNICATION) | (ops.dur_ns == UNPRICED))
+    dur, scale = ops.dur_ns.copy(), ops.scale_ppb.copy()
+    dur[known] = np.rint(dur[known] * factor)
+    scale[later] = np.rint(scale[later] * factor)
+    rests = ops.basis if basis is None else np.where(chosen, basis, ops.basis).astype(np.uint8)
+    spread = None if graph.spread is None else _stretched(graph.spread, known, factor)
+    return replace(graph, ops=replace(ops, dur_ns=dur, scale_ppb=scale, basis=rests), spread=spread)
+
+
+def unpriced(graph: Graph, rows: Int64 | Bool) -> Graph:
+    """These ops' durations are for a cluster to find."""
+    dur = graph.ops.dur_ns.copy()
+    dur[rows] = UNPRICED
+    spread = graph.spread
+    if spread is not None:
+        gone = np.zeros(len(graph), np.bool_)
+        gone[rows] = True
+        spread = _without(spread, gone)
+    return replace(graph, ops=replace(graph.ops, dur_ns=dur), spread=spread)
+
+
+def works(graph: Graph) -> Bool:
+    """Ops that keep a thread or a stream busy with the rank's own work."""
+    return np.isin(graph.ops.kind, WORK)
+
+
+def ppb(graph: Graph) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    """By what prices that are found later are multiplied."""
+    return graph.ops.scale_ppb / UNSCALED
+
+
+def _stretched(spread: Spread, rows: Bool, factor: float) -> Spread:
+    owner = np.repeat(rows, np.diff(spread.ptr))
+    samples = np.where(owner, np.rint(spread.samples_ns * factor), spread.samples_ns)
+    return Spread(spread.ptr, samples.astype(np.int64))
+
+
+def _without(spread: Spread, gone: Bool) -> Spread:
+    sizes = np.where(gone, 0, np.diff(spread.ptr))
+    kept = ~np.repeat(gone, np.diff(spread.ptr))
+    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return Spread(ptr, spread.samples_ns[kept])
+
+
+__all__ = ["ppb", "scaled", "unpriced", "works"]

@@ -1,0 +1,71 @@
+"""`spliced`: a graph with some ops taken out and others put in, all at once.
+
+Links of what is taken out go with it: the caller says what links the new ops have. (An `Overlay`
+bridges them instead, one op at a time.)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from paceline.graph.copying import rows_of, spread_of
+from paceline.graph.graph import Bool, Graph, Int64, OpColumns, Spread
+from paceline.graph.kinds import NONE
+from paceline.graph.links import Links
+
+
+@dataclass(frozen=True, eq=False)
+class Added:
+    """New ops. Op k of them has the id `len(graph) + k` until the graph is made."""
+
+    like: Int64  # the op whose columns each has where `columns` does not say otherwise
+    behind: Int64  # the op behind which it stands in id order
+    columns: Mapping[str, Any]  # values by column, one each
+
+
+def spliced(graph: Graph, gone: Bool, added: Added, links: Links) -> Graph:
+    """`links` are all links of the new graph, in old ids and those of `Added`."""
+    count = len(graph)
+    kept = np.flatnonzero(~gone)
+    keys = np.concatenate([kept, added.behind])
+    order = np.argsort(keys, kind="stable")
+    ids = np.concatenate([kept, count + np.arange(len(added.like))])[order]
+    place = np.full(count + len(added.like), NONE, np.int64)
+    place[ids] = np.arange(len(ids))
+    source = np.concatenate([np.arange(count), added.like])[ids]
+    there = (place[links.op] != NONE) & (place[links.src] != NONE)
+    return replace(
+        graph,
+        ops=_columns(graph, added, source, place),
+        deps=links.where(there).moved(place).columns(len(ids)),
+        drains=_events(graph.drains, place),
+        memory=_events(graph.memory, place),
+        spread=None if graph.spread is None else _spread(graph.spread, source, ids < count),
+    )
+
+
+def _columns(graph: Graph, added: Added, source: Int64, place: Int64) -> OpColumns:
+    new = place[len(graph) :]
+    made = {item.name: getattr(graph.ops, item.name)[source] for item in fields(OpColumns)}
+    for name, values in added.columns.items():
+        made[name][new] = values
+    joined = made["instance"] != NONE
+    made["instance"][joined] = np.unique(made["instance"][joined], return_inverse=True)[1]
+    return OpColumns(**made)
+
+
+def _events(table: Any, place: Int64) -> Any:
+    op = place[table.op]
+    kept = np.flatnonzero(op != NONE)
+    kept = kept[np.argsort(op[kept], kind="stable")]
+    return replace(rows_of(table, kept), op=op[kept].astype(np.int32))
+
+
+def _spread(spread: Spread, source: Int64, old: Bool) -> Spread:
+    """Samples of the ops that stay; new ones have none."""
+    count = np.diff(spread.ptr)[source] * old
+    found = spread_of(spread, source[old])
+    ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    return Spread(ptr, found.samples_ns)

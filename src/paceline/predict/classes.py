@@ -1,0 +1,42 @@
+"""Where a mean worker's step goes, by class of work."""
+
+import numpy as np
+
+from paceline.graph import COMMUNICATION, LaneKind, Phase
+from paceline.graph.graph import Bool
+from paceline.graph.scaled import works
+from paceline.replay import Timeline
+
+WORK_CLASSES = ("forward", "backward", "update", "data")
+_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.DATA)
+
+
+def by_class(timeline: Timeline) -> dict[str, int]:
+    """In ns: work by phase as long as it took, communication (hidden or not) beside it, and what of
+    the step none of the work fills. Of a device's work the kernels count, not their launches."""
+    graph, count = timeline.graph, len(timeline.graph.ranks)
+    last = graph.ops.step == graph.ops.step.max()
+    took = (timeline.end_ns - timeline.start_ns) * last
+    busy = works(graph) & _on_workhorse(timeline)
+    found = {
+        phase.name.lower(): int(took[(graph.ops.phase == phase) & busy].sum()) // count
+        for phase in _PHASES
+    }
+    talks = np.isin(graph.ops.kind, COMMUNICATION)
+    found["communication"] = int(took[talks].sum()) // count
+    found["exposed"] = max(0, step_ns(timeline) - sum(found[k] for k in WORK_CLASSES))
+    return found
+
+
+def _on_workhorse(timeline: Timeline) -> Bool:
+    """Ops on devices' streams where the graph has any, else on threads."""
+    kinds = timeline.graph.lanes.kind
+    wanted = LaneKind.STREAM if (kinds == LaneKind.STREAM).any() else LaneKind.THREAD
+    return np.asarray(kinds[timeline.graph.ops.lane] == wanted)
+
+
+def step_ns(timeline: Timeline) -> int:
+    """A step of several, from border to border: the first begins with all workers at once."""
+    steps = np.unique(timeline.graph.ops.step)
+    ends = [int(timeline.end_ns[timeline.graph.ops.step == step].max()) for step in steps]
+    return ends[0] if len(ends) == 1 else (ends[-1] - ends[0]) // (len(ends) - 1)

@@ -1,0 +1,144 @@
+"""`predict`: a recorded step, changed, on a cluster: how long it takes, and what that rests on."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from paceline.cluster import Cluster
+from paceline.cost import SPREAD, Prices, Rates, prices
+from paceline.graph import NONE, UNPRICED, Basis, Graph
+from paceline.graph.condense import Grain, condense
+from paceline.graph.graph import Int64
+from paceline.graph.one_lane import on_one_lane
+from paceline.graph.scaled import works
+from paceline.predict.anchor import anchored
+from paceline.predict.classes import by_class, step_ns
+from paceline.predict.interval import Interval, interval_of
+from paceline.predict.prediction import PredictError, Prediction, Question
+from paceline.predict.reasons import reasons_of
+from paceline.predict.sharing import library_of, shared_of
+from paceline.replay import Contention, Distribution, Timeline, replay, replay_many
+from paceline.replay.cores import Cores, replay_on_cores
+from paceline.strategies import Strategy, transformed
+
+Run = Callable[[Int64], Timeline]
+
+
+def predict(
+    graph: Graph,
+    changes: Sequence[Strategy] = (),
+    cluster: Cluster | None = None,
+    question: Question | None = None,
+) -> Prediction:
+    """The step of the job after the changes, in turn. Without a cluster communication takes the
+    time that it was recorded with."""
+    question = question or Question()
+    changed = transformed(typical(graph), changes)
+    if cluster is None:
+        return _as_recorded(changed, changes, question)
+    if cluster.workers != changed.world_size:
+        cluster = cluster.with_workers(changed.world_size)
+    changed = _slowed(on_one_lane(changed), cluster)
+    rates = _rates(question)
+    found = prices(changed, cluster, rates)
+    run = _runner(changed, cluster, rates, found, question)
+    return _prediction(changed, found, run, changes, question)
+
+
+def typical(graph: Graph) -> Graph:
+    """What changes are made to: the typical recorded step as it runs without instruments. A graph
+    of one step stands for itself."""
+    if len(np.unique(graph.ops.step[graph.ops.step != NONE])) < 2:
+        return graph
+    return anchored(condense(graph, Grain.EVENT))
+
+
+def _as_recorded(graph: Graph, changes: Sequence[Strategy], question: Question) -> Prediction:
+    if question.machine is not None:
+        raise PredictError(
+            "shared cores need a cluster: give one, with the links between the workers"
+        )
+    missing = np.flatnonzero(graph.ops.dur_ns == UNPRICED)
+    if len(missing):
+        raise PredictError(
+            f"{len(missing)} ops have no recorded duration after the changes, first "
+            f"{graph[int(missing[0])]}: give a cluster (--cluster FILE), which prices them"
+        )
+    found = _recorded_prices(graph)
+    contention = _contention(graph, question)
+    return _prediction(
+        graph, found, lambda dur: replay(graph, prices=dur, contention=contention), changes,
+        question,
+    )  # fmt: skip
+
+
+def _recorded_prices(graph: Graph) -> Prices:
+    spread = np.array([SPREAD[basis] for basis in Basis])[graph.ops.basis]
+    dur = graph.ops.dur_ns
+    low, high = (
+        np.rint(each).astype(np.int64) for each in (dur / (1 + spread), dur * (1 + spread))
+    )
+    return Prices(dur, low.astype(np.int64), high.astype(np.int64), graph.ops.basis)
+
+
+def _prediction(
+    graph: Graph, found: Prices, run: Run, changes: Sequence[Strategy], question: Question
+) -> Prediction:
+    timeline = run(found.dur_ns)
+    interval: Interval = interval_of(graph, found, works(graph))
+    return Prediction(
+        step_ns=step_ns(timeline),
+        low_ns=step_ns(run(interval.low_ns)),
+        high_ns=step_ns(run(interval.high_ns)),
+        by_class=by_class(timeline),
+        rests_on=reasons_of(graph, found, changes, question),
+        workers=graph.world_size,
+        timeline=timeline,
+        drawn=_drawn(graph, found, question),
+    )
+
+
+def _drawn(graph: Graph, found: Prices, question: Question) -> Distribution | None:
+    if not question.draws:
+        return None
+    if question.machine is not None:
+        raise PredictError("draws on shared cores are not made; leave --cores or --draws out")
+    priced = replace(graph, ops=replace(graph.ops, dur_ns=found.dur_ns))
+    return replay_many(priced, question.draws, question.seed)
+
+
+def _rates(question: Question) -> Rates:
+    if question.machine is not None:
+        return library_of(question.machine)
+    return question.calibration.rates() if question.calibration else Rates()
+
+
+def _runner(graph: Graph, cluster: Cluster, rates: Rates, found: Prices, question: Question) -> Run:
+    machine = question.machine
+    if machine is None:
+        contention = _contention(graph, question)
+        return lambda dur: replay(graph, prices=dur, contention=contention)
+    shared = shared_of(graph, cluster, rates, found, machine)
+    cores = Cores.one_machine(cluster.workers, machine.cores)
+    return lambda dur: replay_on_cores(
+        graph, cores, shared.cpu_ns, prices=dur, turn_ns=shared.turn_ns
+    )
+
+
+def _contention(graph: Graph, question: Question) -> Contention | None:
+    made = question.calibration
+    if made is None or made.overlap is None:
+        return None
+    return Contention.calibrated(graph, made.overlap)
+
+
+def _slowed(graph: Graph, cluster: Cluster) -> Graph:
+    """Work of workers whose host has less than a core for each takes longer."""
+    dur = graph.ops.dur_ns.copy()
+    for rank in graph.ranks:
+        cpus = cluster.hosts[cluster.place_of(rank)[0]].cpus
+        if 0 < cpus < 1:
+            mine = (graph.ops.rank == rank) & works(graph) & (dur > 0)
+            dur[mine] = np.rint(dur[mine] / cpus)
+    return replace(graph, ops=replace(graph.ops, dur_ns=dur))

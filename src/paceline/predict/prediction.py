@@ -1,0 +1,52 @@
+"""`Question` and `Prediction`: what is asked of a job besides changes, and the answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paceline.cluster.machine import Machine
+from paceline.cost.calibrate import Calibration
+from paceline.errors import PacelineError
+from paceline.replay import Distribution, Timeline
+
+
+class PredictError(PacelineError):
+    """A prediction cannot be made of what was given."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a prediction is to take into account."""
+
+    machine: Machine | None = None  # its cores are shared by all workers, as in the lab
+    calibration: Calibration | None = None  # what was measured of device, library and overlap
+    draws: int = 0  # steps drawn from recorded durations, beside the one of their medians
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        overlaps = self.calibration is not None and self.calibration.overlap is not None
+        if self.machine is not None and overlaps:
+            raise PredictError(
+                "cores shared by all workers already slow compute and communication that overlap; "
+                "give the machine's cores or a calibrated overlap, not both"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """A step's time. From `low_ns` to `high_ns` every op errs by what is typical of its basis
+    (`paceline.cost.SPREAD`); how often that holds the truth is not known. `by_class` splits a mean
+    worker's step."""
+
+    step_ns: int
+    low_ns: int
+    high_ns: int
+    by_class: Mapping[str, int]
+    rests_on: tuple[str, ...]
+    workers: int
+    timeline: Timeline
+    drawn: Distribution | None = None
+
+    @property
+    def spread(self) -> float:
+        """Half the interval as a share of the step."""
+        return (self.high_ns - self.low_ns) / 2 / max(1, self.step_ns)

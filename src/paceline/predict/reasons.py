@@ -1,0 +1,53 @@
+"""What a prediction rests on, in words."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from paceline.cost import Prices
+from paceline.graph import COMMUNICATION, Basis, Graph
+from paceline.graph.scaled import works
+from paceline.predict.prediction import Question
+from paceline.strategies import Strategy
+
+_WORDS = {
+    Basis.RECORDED: "recorded, the median of the recorded steps",
+    Basis.MEASURED: "measured on this kind of device",
+    Basis.FITTED: "a model fitted to measurements",
+    Basis.SCALED: "recorded on another device, carried over by both datasheets",
+    Basis.DATASHEET: "the device's datasheet and typical efficiency",
+}
+_CALLS = {
+    **_WORDS,
+    Basis.RECORDED: "as recorded",
+    Basis.MEASURED: "measured on this kind of network",
+    Basis.DATASHEET: "the links' datasheet",
+}
+
+
+def reasons_of(
+    graph: Graph, found: Prices | None, changes: Sequence[Strategy], question: Question
+) -> tuple[str, ...]:
+    basis = graph.ops.basis if found is None else found.basis
+    talks = np.isin(graph.ops.kind, COMMUNICATION)
+    busy = works(graph) & (graph.ops.dur_ns != 0)
+    return (
+        *(f"work: {_WORDS[b]}" for b in _bases(basis[busy])),
+        *(f"communication: {_CALLS[b]}" for b in _bases(basis[talks])),
+        *(f"change: {change}" for change in changes),
+        *_of_machine(question),
+    )
+
+
+def _bases(basis: "np.ndarray[tuple[int], np.dtype[np.uint8]]") -> list[Basis]:
+    return [Basis(b) for b in np.unique(basis)]
+
+
+def _of_machine(question: Question) -> Iterator[str]:
+    machine = question.machine
+    if machine is None:
+        return
+    yield f"machine: {machine.cores:g} cores, shared by all workers"
+    if machine.defaults:
+        told = ", ".join(f"{name} {getattr(machine, name):g}" for name in machine.defaults)
+        yield f"not measured here, as on the machine of the published results: {told}"

@@ -1,0 +1,57 @@
+"""Workers that share the cores of one machine: what their communication needs of it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from paceline.cluster import Cluster
+from paceline.cluster.machine import Machine
+from paceline.cost import GLOO, Prices, Rates, prices
+from paceline.cost.collectives.volume import sent_share
+from paceline.graph import COMMUNICATION, Basis, Collective, Graph, OpKind
+from paceline.graph.graph import Int64
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """By op: processor time of communication, and what it waits for its turn."""
+
+    cpu_ns: Int64
+    turn_ns: Int64
+
+
+def library_of(machine: Machine) -> Rates:
+    """Gloo between namespaces of one machine."""
+    library = replace(
+        GLOO, call_ns=machine.call_ns, message_ns=machine.message_ns, basis=Basis.FITTED
+    )
+    return Rates(library=library)
+
+
+def shared_of(
+    graph: Graph, cluster: Cluster, rates: Rates, found: Prices, machine: Machine
+) -> Shared:
+    library = rates.library_of(cluster)
+    slower = replace(library, message_ns=library.message_ns + machine.turn_ns)
+    turn = prices(graph, cluster, replace(rates, library=slower)).dur_ns - found.dur_ns
+    talks = graph.ops.kind == OpKind.COLLECTIVE
+    return Shared(_cpu_ns(graph, machine), np.where(talks, np.maximum(turn, 0), 0))
+
+
+def _cpu_ns(graph: Graph, machine: Machine) -> Int64:
+    """Processor time of each communication op, by the bytes that its worker sends."""
+    ops = graph.ops
+    sent = np.zeros(len(graph))
+    talks = np.isin(ops.kind, COMMUNICATION) & (ops.group >= 0)
+    for group, collective in set(zip(ops.group[talks].tolist(), ops.collective[talks].tolist())):
+        mine = talks & (ops.group == group) & (ops.collective == collective)
+        members = len(graph.groups[group].ranks)
+        sent[mine] = ops.size_bytes[mine] * _share(Collective(collective), members)
+    sent[ops.kind == OpKind.RECV] = 0
+    return np.rint(sent * machine.cpu_ns_per_byte).astype(np.int64)
+
+
+def _share(collective: Collective, members: int) -> float:
+    """Gloo runs a reduce-scatter as a whole all-reduce."""
+    reduced = collective is Collective.REDUCE_SCATTER
+    return sent_share(Collective.ALL_REDUCE if reduced else collective, members)

@@ -1,0 +1,41 @@
+"""Another number of samples a worker and step, as a multiple of the recorded.
+
+Forward, backward and loading grow with it, and so do activations that tensor-parallel workers or
+pipeline stages send; gradients and the update stay. Wrong where small work is bound by its calls
+rather than by its samples, and where a larger batch no longer fits the caches or the device.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from paceline.graph import COMMUNICATION, Axis, Graph, Phase
+from paceline.graph.scaled import scaled, unpriced, works
+from paceline.strategies.strategy import Strategy, StrategyError
+
+_GROWS = (Phase.FORWARD, Phase.BACKWARD, Phase.DATA)
+_ACTIVATIONS = (Axis.TENSOR, Axis.SEQUENCE, Axis.EXPERT, Axis.PIPELINE)
+
+
+@dataclass(frozen=True)
+class Batch(Strategy):
+    factor: float
+
+    def __post_init__(self) -> None:
+        if not self.factor > 0:
+            raise StrategyError(f"batch x {self.factor:g} was asked for; give more than 0")
+
+    def transform(self, graph: Graph) -> Graph:
+        grows = works(graph) & np.isin(graph.ops.phase, _GROWS)
+        return _sending(scaled(graph, grows, self.factor), self.factor)
+
+
+def _sending(graph: Graph, factor: float) -> Graph:
+    """Activations between workers grow too."""
+    ops = graph.ops
+    rows = [row for row, group in enumerate(graph.groups) if group.axis in _ACTIVATIONS]
+    sent = np.isin(ops.kind, COMMUNICATION) & np.isin(ops.group, rows)
+    if factor == 1 or not sent.any():
+        return graph
+    size = np.where(sent, np.rint(ops.size_bytes * factor), ops.size_bytes).astype(np.int64)
+    return unpriced(replace(graph, ops=replace(ops, size_bytes=size)), sent)

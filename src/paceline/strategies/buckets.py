@@ -1,0 +1,52 @@
+"""Another size of DDP's gradient buckets: gradients in the order they become ready, cut where a
+limit is reached. PyTorch's `bucket_cap_mb` (Li et al., VLDB 2020).
+
+A bucket is closed by the gradient with which it reaches its limit. The first bucket's limit is
+1 MiB where a script leaves the sizes alone, so that communication starts early; else all are equal.
+
+Wrong where a bucket's size changes how fast the library moves a byte in ways that the cluster's
+prices do not know.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paceline.graph import Graph
+from paceline.graph.gradients import gradients_of, ready_order
+from paceline.graph.rebucket import rebucketed
+from paceline.strategies.strategy import Strategy, StrategyError
+
+
+@dataclass(frozen=True)
+class Buckets(Strategy):
+    size_bytes: int
+    first_size_bytes: int = 0  # 0: as large as the others
+
+    def __post_init__(self) -> None:
+        if self.size_bytes <= 0 or self.first_size_bytes < 0:
+            raise StrategyError(
+                f"buckets of {self.size_bytes} and first of {self.first_size_bytes} bytes were "
+                "asked for; give more than 0"
+            )
+
+    def transform(self, graph: Graph) -> Graph:
+        order = ready_order(graph, gradients_of(graph))
+        sizes = [parameter.size_bytes for parameter in graph.facts.parameters]
+        return rebucketed(graph, buckets_of(order, sizes, self))
+
+
+def buckets_of(
+    order: Sequence[int], sizes: Sequence[int], asked: Buckets
+) -> tuple[tuple[int, ...], ...]:
+    """Parameters of each bucket. `sizes` are by parameter."""
+    found: list[tuple[int, ...]] = []
+    mine: list[int] = []
+    held = 0
+    for parameter in order:
+        mine.append(parameter)
+        held += sizes[parameter]
+        first = asked.first_size_bytes if not found else 0
+        if held >= (first or asked.size_bytes):
+            found.append(tuple(mine))
+            mine, held = [], 0
+    return (*found, tuple(mine)) if mine else tuple(found)

@@ -1,0 +1,17 @@
+"""Gradients pushed to parameter servers on the workers' own hosts, and weights pulled, in place of
+an all-reduce. Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (2014).
+
+Wrong where servers are too slow to add up what they receive as it comes.
+"""
+
+from dataclasses import dataclass
+
+from paceline.graph import Graph
+from paceline.graph.servers import with_servers
+from paceline.strategies.strategy import Strategy
+
+
+@dataclass(frozen=True)
+class ParameterServer(Strategy):
+    def transform(self, graph: Graph) -> Graph:
+        return with_servers(graph)

@@ -1,0 +1,30 @@
+"""Chosen ops take a multiple of their time: "what if the backward pass took half?"
+
+`scale(select="phase=backward", factor=0.5)`. Communication is scaled on whatever cluster it is
+then priced for. It says what a change would bring, never how to make it.
+"""
+
+from dataclasses import dataclass
+
+from paceline.graph import Graph, select
+from paceline.graph.scaled import scaled
+from paceline.strategies.strategy import Strategy, StrategyError
+
+
+@dataclass(frozen=True)
+class Scale(Strategy):
+    select: str  # as in `kind=transfer,rank=0|2-3`
+    factor: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.factor < float("inf"):
+            raise StrategyError(f"a factor of {self.factor:g} was asked for; give 0 or more")
+
+    def transform(self, graph: Graph) -> Graph:
+        rows = select(graph, self.select)
+        if not len(rows):
+            raise StrategyError(
+                f"{self.select!r} selects none of the graph's {len(graph)} ops. "
+                "`paceline show` lists kinds, layers and ops."
+            )
+        return scaled(graph, rows, self.factor)

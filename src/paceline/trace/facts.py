@@ -1,0 +1,68 @@
+"""What a recording tells of its job beyond the ops: typed facts, and the axis of each group."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+import numpy as np
+
+from paceline.graph import NONE, Axis, DepKind, Facts, Graph, Group, OpKind, Parameter
+from paceline.graph.graph import Bool
+from paceline.record import sidecar
+from paceline.record.sidecar import Bucket, Host, Sidecar
+from paceline.trace.assemble import Block
+from paceline.trace.plain import plain_steps
+
+
+def with_facts(graph: Graph, blocks: Sequence[Block]) -> Graph:
+    """The graph with the facts that traces and recorder told, and its groups' axes."""
+    traces = [block.view.trace for block in blocks]
+    told = [block.view.sidecar for block in blocks if block.view.sidecar is not None]
+    world = max([trace.world_size for trace in traces] + [len(traces)])
+    facts = _told(told, world) if told else Facts(world_size=world)
+    return replace(graph, facts=facts, groups=_with_axes(graph, world))
+
+
+def _told(told: Sequence[Sidecar], world: int) -> Facts:
+    parameters = told[0].of(sidecar.Parameter)
+    names = {p.index: p.name for p in parameters}
+    lengths = plain_steps(told)
+    hosts = told[0].of(Host)
+    return Facts(
+        world_size=world,
+        parameters=tuple(Parameter(p.name, p.size_bytes * p.shards) for p in parameters),
+        buckets=tuple(tuple(names[i] for i in b.parameters) for b in told[0].of(Bucket)),
+        update_shards=max((p.shards * p.owners for p in parameters), default=1),
+        plain_step_ns=round(median(lengths)) if lengths else 0,
+        cores=hosts[0].cores if hosts else 0,
+    )
+
+
+def _with_axes(graph: Graph, world: int) -> tuple[Group, ...]:
+    return tuple(
+        replace(group, axis=_axis(graph, row, group, world))
+        for row, group in enumerate(graph.groups)
+    )
+
+
+def _axis(graph: Graph, row: int, group: Group, world: int) -> Axis:
+    """By what the group's communication is for: messages join stages, gradients replicas; what no
+    gradient waits for is cut within the layers."""
+    ops = graph.ops
+    mine = ops.group == row
+    if mine.any() and np.isin(ops.kind[mine], (OpKind.SEND, OpKind.RECV, OpKind.TRANSFER)).all():
+        return Axis.PIPELINE
+    if _with_gradients(graph, mine):
+        return Axis.DATA
+    if len(group.ranks) < world:
+        return Axis.TENSOR
+    if any(other.ranks != group.ranks for other in graph.groups):
+        return Axis.WORLD
+    return Axis.TENSOR if (ops.tensor != NONE).any() else Axis.NONE
+
+
+def _with_gradients(graph: Graph, mine: Bool) -> bool:
+    deps = graph.deps
+    owner = np.repeat(np.arange(len(graph)), np.diff(deps.ptr))
+    links = deps.kind == DepKind.GRADIENT
+    return bool(mine[owner[links]].any() or mine[deps.src[links]].any())
