@@ -14,8 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from paceline.cluster import Cluster, parse, with_settings
-from paceline.cost.retarget import read_job
-from paceline.graph import Graph, Overlay, save_graph
+from paceline.cluster.machine import Machine
+from paceline.cluster.tcp import over_tcp
+from paceline.graph import Graph, save_graph
+from paceline.predict import Prediction, Question, predict
 from paceline.record.launch import Order, launch
 from paceline.replay import replay
 from paceline.report import write_perfetto
@@ -23,16 +25,7 @@ from paceline.report.run import summarise_run
 from paceline.report.text import show_run
 from paceline.report.text.quantities import duration
 from paceline.trace.runs import build_run
-from paceline.verify import (
-    Prediction,
-    Proof,
-    SharedMachine,
-    Verdict,
-    VerifyError,
-    predict,
-    prove,
-    tcp_share,
-)
+from paceline.verify import Proof, Verdict, VerifyError, prove
 
 TRAINING = (
     sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
@@ -43,18 +36,17 @@ QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "OMP_NUM_THREADS": "1"}
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A change to try: which ops, and what their durations are multiplied by."""
+    """A change to try."""
 
     name: str
-    selection: str
-    factor: float
+    strategy: str
 
 
 CHANGES = (
-    WhatIf("communication twice as fast", "kind=collective", 0.5),
-    WhatIf("computation twice as fast", "kind=compute", 0.5),
-    WhatIf("backward pass 20 % faster", "phase=backward", 0.8),
-    WhatIf("rank 1 half as fast", "rank=1,kind=compute", 2.0),
+    WhatIf("communication twice as fast", "scale(select='kind=collective', factor=0.5)"),
+    WhatIf("computation twice as fast", "scale(select='kind=compute', factor=0.5)"),
+    WhatIf("backward pass 20 % faster", "scale(select='phase=backward', factor=0.8)"),
+    WhatIf("rank 1 half as fast", "scale(select='rank=1,kind=compute', factor=2.0)"),
 )
 
 
@@ -109,15 +101,13 @@ def elsewhere(graph: Graph, folder: Path, console: Console) -> None:
 
 
 def predicted(graph: Graph, rate: str) -> Prediction:
-    machine = SharedMachine(cores=float(len(os.sched_getaffinity(0))))
-    return predict(read_job(graph), network(rate), machine=machine)
+    machine = Machine(cores=float(len(os.sched_getaffinity(0))))
+    return predict(graph, (), network(rate), Question(machine=machine))
 
 
 def network(rate: str) -> Cluster:
     """Two hosts at a rate, of which TCP leaves its share to the payload."""
-    cluster = with_settings(parse(NETWORK), [f"link.rate={rate}"])
-    share = tcp_share(cluster.transport.gso_max_segs)
-    return with_settings(cluster, [f"transport.efficiency={share}"])
+    return over_tcp(with_settings(parse(NETWORK), [f"link.rate={rate}"]))
 
 
 def between(guess: Prediction) -> str:
@@ -125,22 +115,15 @@ def between(guess: Prediction) -> str:
 
 
 def ranking(graph: Graph) -> Table:
-    """Every change replayed, the best first."""
-    before = summarise_run(replay(graph)).median_step_ns
-    steps = {change: predicted_ns(graph, change) for change in CHANGES}
+    """Every change predicted, the best first."""
+    before = predict(graph).step_ns
+    steps = {change: predict(graph, [change.strategy]).step_ns for change in CHANGES}
     table = Table(box=None, pad_edge=False)
     for name in ("change", "step", "times as fast"):
         table.add_column(name, justify="left" if name == "change" else "right")
     for change, step_ns in sorted(steps.items(), key=lambda item: item[1]):
-        table.add_row(change.name, duration(round(step_ns)), f"{before / step_ns:.2f}")
+        table.add_row(change.name, duration(step_ns), f"{before / step_ns:.2f}")
     return table
-
-
-def predicted_ns(graph: Graph, change: WhatIf) -> float:
-    """The median step once the change is made."""
-    edits = Overlay(graph)
-    edits.scale(edits.select(change.selection), change.factor)
-    return summarise_run(replay(edits.freeze())).median_step_ns
 
 
 if __name__ == "__main__":

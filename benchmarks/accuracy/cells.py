@@ -27,7 +27,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.measure import RESULTS, spread
-from paceline.cluster import Cluster, Device, Host, Link, Transport
+from paceline.cluster import Cluster, Device, Host, Link
+from paceline.cluster.tcp import over_tcp
 from paceline.lab import Lab, WorkerError
 
 KEPT = RESULTS / "retarget-cells.json"
@@ -42,7 +43,6 @@ GRADIENT_BYTES = {"mlp": 25_190_400, "resnet20": 1_089_896, "transformer": 14_68
 # Other programs on the machine must wait for the workers, not the workers for them.
 FIRST = ("sh", "-c", 'echo -20 > /proc/self/autogroup; exec nice -n -20 "$@"', "sh")
 
-PAYLOAD_SHARE = 0.957  # TCP segments of 1,448 bytes in frames of 1,514
 DATE = "%Y-%m-%d %H:%M UTC"
 DEVICE = Device("one core of this machine")
 
@@ -158,9 +158,7 @@ def step_ms(kept: Sequence[dict[str, Any]]) -> dict[str, float]:
 def cluster(workers: int, mbit: int) -> Cluster:
     """So many hosts of one worker each around a switch, the same rate both ways."""
     hosts = tuple(Host(f"h{i}", DEVICE) for i in range(workers))
-    return Cluster(
-        hosts, Link.both_ways(mbit * 1e6 / 8), transport=Transport(efficiency=PAYLOAD_SHARE)
-    )
+    return over_tcp(Cluster(hosts, Link.both_ways(mbit * 1e6 / 8)))
 
 
 def load() -> dict[str, list[dict[str, Any]]]:

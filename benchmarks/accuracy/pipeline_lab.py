@@ -3,24 +3,23 @@
 Predicted from the profile that the stages were given, and from the cluster's YAML, which stands the
 lab up too. Of the machine it takes three facts that are no measurements of a pipeline: the
 processor time of a byte over TCP (`paceline.lab.calibrate`, measured before), how much of it the
-sender's thread spends, and a message's fixed delay (`paceline.verify.prediction.LAB_LIBRARY`).
+sender's thread spends, and a message's fixed delay (`paceline.cluster.machine.Machine`).
 """
 
 import json
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.accuracy import cells
 from paceline.cluster import Cluster, dump, parse
+from paceline.cluster.machine import Machine
+from paceline.cluster.tcp import over_tcp, tcp_share
 from paceline.errors import PacelineError
 from paceline.lab import Lab, calibrate
 from paceline.place.pipeline import LabMachine, LayerCost, Plan, Priced, price_in_lab
-from paceline.verify import tcp_share
-from paceline.verify.prediction import LAB_LIBRARY
 
 SEND_NS_PER_BYTE = 1.1
 """`isend` writes into the socket at once where the receiver has asked: 256 KB in 0.2 to 0.4 ms."""
@@ -62,14 +61,12 @@ def machine(tries: int) -> LabMachine:
     of some tries: others on the machine can only add to it."""
     found = [calibrate(tcp_share(4), prefix=cells.FIRST) for _ in range(tries)]
     cpu = min(one.cpu_ns_per_byte for one in found)
-    return LabMachine(1.0, cpu, round(LAB_LIBRARY.message_ns), SEND_NS_PER_BYTE)
+    return LabMachine(1.0, cpu, round(Machine(1.0).message_ns), SEND_NS_PER_BYTE)
 
 
 def predict(plan: Plan, stages: Sequence[LayerCost], mbit: int, machine: LabMachine) -> Priced:
     """From the stages' costs, the cluster and the machine."""
-    cluster = described(len(stages), mbit)
-    share = tcp_share(cluster.transport.gso_max_segs)
-    cluster = replace(cluster, transport=replace(cluster.transport, efficiency=share))
+    cluster = over_tcp(described(len(stages), mbit))
     return price_in_lab(plan, stages, cluster, machine, batches=6)
 
 

@@ -1,7 +1,7 @@
 """The recordings that predictions start from: each model once, at one setting, in the lab.
 
-Two workers, 1 Gbit/s, buckets of 25 MB. What is kept is the job as `read_job` takes it apart, with
-the un-instrumented steps of the same run, in `benchmarks/results/retarget-jobs.json`.
+Two workers, 1 Gbit/s, buckets of 25 MB. What is kept is the typical step as `condense` makes it, in
+`benchmarks/results/recordings`, and the un-instrumented steps of the same run beside it.
 """
 
 import json
@@ -15,19 +15,21 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.accuracy.cells import FIRST, Cell, cluster, job_command
 from benchmarks.measure import RESULTS, spread
 from paceline.cluster import dump
-from paceline.cost.retarget import Job, read_job
+from paceline.cluster.machine import Machine
+from paceline.cluster.tcp import tcp_share
+from paceline.graph import Graph, load_graph, save_graph
+from paceline.graph.condense import condense
 from paceline.lab import calibrate
 from paceline.trace.runs import build_run
-from paceline.verify import Measured, SharedMachine, measured_run, tcp_share
+from paceline.verify import Measured, measured_run
 
-KEPT = RESULTS / "retarget-jobs.json"
+GRAPHS = RESULTS / "recordings"
+KEPT = RESULTS / "recordings.json"
 SETTING = {"workers": 2, "mbit": 1000, "bucket_mb": 25}
 STEPS = 10  # recorded, and as many without instruments before and after them
 RUN = 3 * STEPS + 20  # of the job in all
@@ -35,18 +37,21 @@ TRIES = 4
 STEADY = 0.10  # p10 to p90 of the un-instrumented steps, as a share: a recording worth keeping
 
 
-def jobs(models: tuple[str, ...], *, fresh: bool = False) -> dict[str, tuple[Job, dict[str, Any]]]:
-    """Each model's job and facts about its recording; recorded where none is kept."""
+def graphs(
+    models: tuple[str, ...], *, fresh: bool = False
+) -> dict[str, tuple[Graph, dict[str, Any]]]:
+    """Each model's typical step and facts about its recording; recorded where none is kept."""
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     for model in models:
         if fresh or model not in kept:
-            kept[model] = record_steadily(model)
+            graph, kept[model] = record_steadily(model)
+            save_graph(graph, GRAPHS / model)
             KEPT.parent.mkdir(parents=True, exist_ok=True)
             KEPT.write_text(json.dumps(kept) + "\n")
-    return {m: (msgspec.convert(kept[m]["job"], Job), kept[m]["facts"]) for m in models}
+    return {m: (load_graph(GRAPHS / m), kept[m]) for m in models}
 
 
-def machine(*, fresh: bool = False) -> SharedMachine:
+def machine(*, fresh: bool = False) -> Machine:
     """This machine's cores and what TCP costs them: calibrated once. Of some tries the least counts
     for a byte, and the median for a message's wait."""
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
@@ -57,23 +62,23 @@ def machine(*, fresh: bool = False) -> SharedMachine:
         kept["machine"] = asdict(replace(least, turn_ns=turn_ns))
         KEPT.write_text(json.dumps(kept) + "\n")
     found = kept["machine"]
-    return SharedMachine(float(found["cores"]), found["cpu_ns_per_byte"], found["turn_ns"])
+    return Machine(float(found["cores"]), found["cpu_ns_per_byte"], found["turn_ns"])
 
 
-def record_steadily(model: str) -> dict[str, Any]:
+def record_steadily(model: str) -> tuple[Graph, dict[str, Any]]:
     """Record until a run is steady, some times at most; the steadiest is taken."""
-    best: dict[str, Any] | None = None
+    best: tuple[Graph, dict[str, Any]] | None = None
     for _ in range(TRIES):
         made = record(model)
-        if best is None or made["facts"]["unsteady"] < best["facts"]["unsteady"]:
+        if best is None or made[1]["unsteady"] < best[1]["unsteady"]:
             best = made
-        if best["facts"]["unsteady"] <= STEADY:
+        if best[1]["unsteady"] <= STEADY:
             break
     assert best is not None
     return best
 
 
-def record(model: str) -> dict[str, Any]:
+def record(model: str) -> tuple[Graph, dict[str, Any]]:
     """One recording in the lab."""
     cell = Cell(model, **SETTING)
     with tempfile.TemporaryDirectory() as scratch:
@@ -89,10 +94,7 @@ def record(model: str) -> dict[str, Any]:
         ]
         subprocess.run(line, check=True, stdout=subprocess.DEVNULL, timeout=180)
         graph = build_run(place / "run")
-        return {
-            "job": msgspec.to_builtins(read_job(graph)),
-            "facts": facts(measured_run(place / "run", graph)),
-        }
+        return condense(graph), facts(measured_run(place / "run", graph))
 
 
 def facts(measured: Measured) -> dict[str, Any]:

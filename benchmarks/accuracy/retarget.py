@@ -10,7 +10,7 @@ steps are measured in three runs each, minutes apart (`runs_ms`).
 
 import statistics
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import measure
 from benchmarks.accuracy import cells, recordings
 from benchmarks.accuracy.cells import Cell
-from paceline.cost.retarget import Job, Target
-from paceline.verify import Prediction, SharedMachine, predict, tcp_share
+from paceline.cluster.machine import Machine
+from paceline.graph import Graph
+from paceline.predict import Prediction, Question, predict
+from paceline.strategies import strategy
 
 MIB = 1024 * 1024
 QUICK = (Cell("mlp", 2, 500, 1), Cell("mlp", 2, 200, 25), Cell("mlp", 4, 1000, 25))
@@ -33,7 +35,7 @@ def main() -> None:
     options = parser.parse_args()
     chosen = QUICK if options.quick else tuple(cells.all_cells())
     models = tuple(dict.fromkeys(cell.model for cell in chosen))
-    jobs = recordings.jobs(models, fresh=options.fresh)
+    jobs = recordings.graphs(models, fresh=options.fresh)
     machine = recordings.machine(fresh=options.fresh)
     since = datetime.now(timezone.utc).strftime(cells.DATE) if options.fresh else ""
     cells.measure_missing(chosen, since)
@@ -42,9 +44,9 @@ def main() -> None:
     measure.report("accuracy/retarget", found, options, "torch")
 
 
-def row(cell: Cell, machine: SharedMachine, job: Job, facts: dict[str, Any]) -> dict[str, Any]:
+def row(cell: Cell, machine: Machine, graph: Graph, facts: dict[str, Any]) -> dict[str, Any]:
     """One cell: measured and predicted, in milliseconds."""
-    found = predicted(cell, job, machine)
+    found = predicted(cell, graph, machine)
     runs = cells.runs(cell)
     step = cells.step_ms(runs)
     guess = 1e3 * naive_s(cell, facts)
@@ -64,12 +66,13 @@ def row(cell: Cell, machine: SharedMachine, job: Job, facts: dict[str, Any]) -> 
     }
 
 
-def predicted(cell: Cell, job: Job, machine: SharedMachine) -> Prediction:
+def predicted(cell: Cell, graph: Graph, machine: Machine) -> Prediction:
+    changes = [
+        strategy("workers", count=cell.workers),
+        strategy("buckets", size_bytes=cell.bucket_mb * MIB),
+    ]
     cluster = cells.cluster(cell.workers, cell.mbit)
-    share = tcp_share(cluster.transport.gso_max_segs)
-    cluster = replace(cluster, transport=replace(cluster.transport, efficiency=share))
-    target = Target(workers=cell.workers, bucket_bytes=cell.bucket_mb * MIB)
-    return predict(job, cluster, target, machine=machine)
+    return predict(graph, changes, cluster, Question(machine=machine))
 
 
 def naive_s(cell: Cell, facts: dict[str, Any]) -> float:
@@ -77,7 +80,8 @@ def naive_s(cell: Cell, facts: dict[str, Any]) -> float:
 
     def wire(workers: int, mbit: int) -> float:
         volume = 2 * (workers - 1) / workers * cells.GRADIENT_BYTES[cell.model]
-        return volume * 8 / (mbit * 1e6 * cells.PAYLOAD_SHARE)
+        share = cells.cluster(workers, mbit).transport.efficiency
+        return volume * 8 / (mbit * 1e6 * share)
 
     setting = recordings.SETTING
     recorded: float = facts["step_s"]["median"]

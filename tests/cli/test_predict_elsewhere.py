@@ -9,13 +9,16 @@ from paceline.cli import main
 from paceline.cluster.files import device
 from paceline.cost.calibrate import Calibration, Overlap, Sweep
 from paceline.graph import (
+    Axis,
     Collective,
     DepKind,
     DeviceKind,
     DType,
+    Facts,
     GraphBuilder,
     LaneKind,
     OpKind,
+    Parameter,
     Phase,
 )
 from paceline.graph.files import save_graph
@@ -30,19 +33,21 @@ link: {rate: 100Mbps}
 @pytest.fixture
 def places(tmp_path: Path) -> tuple[str, str]:
     """A saved recording of two workers, and a cluster file."""
-    made = GraphBuilder({"parameters": [["w", 1_000_000]], "buckets": [["w"]]})
-    group, instance = made.group("0", [0, 1]), made.instance()
+    facts = Facts(world_size=2, parameters=(Parameter("w", 1_000_000),), buckets=(("w",),))
+    made = GraphBuilder(facts=facts)
+    group, instance = made.group("0", [0, 1], Axis.DATA), made.instance()
     for rank in (0, 1):
         main_lane = made.lane(rank, "main")
         gloo = made.lane(rank, "gloo", kind=LaneKind.COMM_THREAD)
         made.op("forward", main_lane, 2_000_000, phase=Phase.FORWARD)
-        made.op("backward", main_lane, 4_000_000, phase=Phase.BACKWARD, tensor="w")
+        ready = made.op("backward", main_lane, 4_000_000, phase=Phase.BACKWARD, tensor="w")
         handed = made.op("call", main_lane, kind=OpKind.HOST, phase=Phase.COMMUNICATION)
         sent = made.op(
             "all_reduce", gloo, 9_000_000, after=[handed], dep=DepKind.LAUNCH,
             kind=OpKind.COLLECTIVE, collective=Collective.ALL_REDUCE, size_bytes=1_000_000,
             dtype=DType.FLOAT32, group=group, instance=instance,
         )  # fmt: skip
+        made.link(ready, sent, DepKind.GRADIENT)
         made.op("wait", main_lane, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
         made.op("update", main_lane, 1_000_000, phase=Phase.UPDATE)
     save_graph(made.build(), tmp_path / "run")
@@ -91,6 +96,37 @@ def test_more_workers_without_a_cluster_say_what_to_give(
 ) -> None:
     assert main(["predict", places[0], "--workers", "4"]) == 1
     assert "--cluster FILE" in capsys.readouterr().err
+
+
+def test_options_that_would_be_ignored_are_refused(
+    places: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    assert main(["predict", run, "--cores", "2"]) == 1
+    assert "--cores needs --cluster" in capsys.readouterr().err
+    assert main(["predict", run, "--cluster", cluster, "--turn-ns", "5"]) == 1
+    assert "give --cores too" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("scale", ["phase=backward:0.5", "kind=collective:0.1"])
+def test_what_is_scaled_down_makes_the_step_shorter_on_a_cluster_too(
+    places: tuple[str, str], scale: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    before = shown(capsys, run, "--cluster", cluster)
+    after = shown(capsys, run, "--cluster", cluster, "--scale", scale)
+    by = {"phase=backward:0.5": 2_000_000, "kind=collective:0.1": 0.9 * 80_000_000}[scale]
+    assert before["step_ns"] - after["step_ns"] == pytest.approx(by, rel=0.02)
+
+
+def test_changes_are_written_as_strategies_too(
+    places: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    option = shown(capsys, run, "--cluster", cluster, "--workers", "4")
+    assert option == shown(capsys, run, "--cluster", cluster, "--with", "workers(count=4)")
+    assert main(["predict", run, "--with", "wrokers(count=4)"]) == 1
+    assert "did you mean workers?" in capsys.readouterr().err
 
 
 def test_what_the_lab_cannot_change_is_not_verified(
@@ -143,7 +179,7 @@ def test_kernels_ask_for_the_gpu_that_they_were_recorded_on(
     (tmp_path / "c.yaml").write_text("{hosts: 1, link: {rate: 1Gbps}}")
     wanted = [str(tmp_path / "run"), "--cluster", str(tmp_path / "c.yaml"), "--device", "h100"]
     assert main(["predict", *wanted]) == 1
-    assert "--recorded-device a100-80" in capsys.readouterr().err
+    assert "such as a100-80" in capsys.readouterr().err
     found = shown(capsys, *wanted, "--recorded-device", "a100-80")
     memory = device("a100-80").memory_bytes_per_s / device("h100").memory_bytes_per_s
     assert found["step_ns"] == pytest.approx(1_000_000 * memory, rel=1e-5)

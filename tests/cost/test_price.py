@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from paceline.cluster import ClusterError, Network, parse
-from paceline.cluster.files import device
 from paceline.cost import (
     SPREAD,
     Basis,
@@ -21,11 +20,9 @@ from paceline.cost import (
 )
 from paceline.graph import (
     Collective,
-    DeviceKind,
     DType,
     Graph,
     GraphBuilder,
-    LaneKind,
     OpKind,
 )
 from paceline.graph.kinds import UNPRICED
@@ -102,40 +99,6 @@ def test_measured_tables_win_and_say_so() -> None:
     found = prices(drawn(flops=500_000_000), PAIR, rates)
     assert found.dur_ns[[1, 3]].tolist() == [5500, 5008]
     assert [Basis(b) for b in found.basis[[1, 3]]] == [Basis.MEASURED, Basis.MEASURED]
-
-
-def recorded_kernels() -> Graph:
-    """One GPU's host work, a kernel of arithmetic alone, and one whose work is not known."""
-    b = GraphBuilder()
-    card, host = b.device("gpu", kind=DeviceKind.GPU), b.device("host")
-    stream = b.lane(0, "stream", kind=LaneKind.STREAM, device=card)
-    b.op("launch", b.lane(0, "thread", device=host), 500)
-    b.op("gemm", stream, 1000, flops=10**15, size_bytes=1, dtype=DType.FLOAT16)
-    b.op("unknown", stream, 1000)
-    return b.build()
-
-
-def test_kernels_recorded_on_another_gpu_are_scaled_by_habitats_rule() -> None:
-    one = parse("{hosts: {count: 1, device: h100}, link: {rate: 8Gbps}}")
-    a100, h100 = device("a100-80"), device("h100")
-    found = prices(recorded_kernels(), one, Rates(recorded_on=a100))
-    clock, units = a100.clock_hz / h100.clock_hz, a100.units / h100.units
-    memory = a100.memory_bytes_per_s / h100.memory_bytes_per_s
-    assert found.dur_ns.tolist() == [500, round(1000 * clock * units), round(1000 * memory)]
-    assert [Basis(b) for b in found.basis] == [Basis.RECORDED, Basis.SCALED, Basis.SCALED]
-
-
-def test_kernels_recorded_on_the_same_gpu_keep_their_time() -> None:
-    one = parse("{hosts: {count: 1, device: a100-80}, link: {rate: 8Gbps}}")
-    found = prices(recorded_kernels(), one, Rates(recorded_on=device("a100-80")))
-    assert found.dur_ns.tolist() == [500, 1000, 1000]
-    assert (found.basis == Basis.RECORDED).all()
-
-
-def test_a_gpu_without_a_clock_cannot_be_scaled_to() -> None:
-    one = parse("{hosts: {count: 1, device: b200}, link: {rate: 8Gbps}}")
-    with pytest.raises(ClusterError, match="has no clock"):
-        prices(recorded_kernels(), one, Rates(recorded_on=device("a100-80")))
 
 
 def test_a_network_with_another_share_prices_as_its_cluster_does() -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from paceline.errors import FileError, PacelineError
 from paceline.graph import (
     Axis,
+    Basis,
     Collective,
     DepKind,
     DeviceKind,
@@ -30,7 +31,9 @@ from paceline.graph import (
     MemoryCategory,
     OpColumns,
     OpKind,
+    Parameter,
     Phase,
+    check,
     load_extra,
     load_graph,
     save_graph,
@@ -111,7 +114,7 @@ def graphs(draw: st.DrawFn) -> Graph:
 
 def test_every_column_of_the_graph_has_its_place_in_the_file_format() -> None:
     assert set(TABLES["ops"]) == {f.name for f in fields(OpColumns)}
-    assert {f.name for f in fields(Graph)} - {"ops", "meta"} <= set(TABLES)
+    assert {f.name for f in fields(Graph)} - {"ops", "meta", "facts"} <= set(TABLES)
 
 
 def test_a_graph_with_everything_round_trips_exactly(tmp_path: Path) -> None:
@@ -182,7 +185,7 @@ def test_a_folder_of_other_things_is_never_overwritten(tmp_path: Path) -> None:
         (lambda g: os.truncate(g / "ops.parquet", 100), "ops.parquet has 100 bytes"),
         (lambda g: (g / "header.json").write_text("[" * 100_000), "header.json is truncated"),
         (lambda g: (g / "header.json").write_text('{"a": 1}'), "not the header of a graph"),
-        (lambda g: rewrite(g, schema=2), "schema 2, this Paceline reads up to 1. Upgrade"),
+        (lambda g: rewrite(g, schema=3), "schema 3, this Paceline reads up to 2. Upgrade"),
         (lambda g: rewrite(g, schema="x"), "is no valid header"),
         (lambda g: rewrite(g, tables={}), "lists the tables"),
         (lambda g: edit_header(g, "drawn", "faked"), "checksum is wrong"),
@@ -396,3 +399,14 @@ def test_a_table_whose_declared_rows_disagree_is_refused_before_memory_is_set_as
     for layout in TABLES.values():
         with pytest.raises(FileError, match="do not add up"):
             decode(damaged, layout, "damaged table")
+
+
+def test_a_graph_of_the_first_schema_is_read_with_its_notes_as_facts() -> None:
+    """Written by the version before facts were typed: two ranks, one all-reduce."""
+    graph = check(load_graph(Path(__file__).with_name("first_schema")))
+    assert graph.facts.parameters == (Parameter("w", 64),)
+    assert graph.facts.buckets == (("w",),)
+    assert (graph.world_size, graph.facts.plain_step_ns) == (2, 1234)
+    assert [group.axis for group in graph.groups] == [Axis.DATA, Axis.NONE]
+    assert dict(graph.meta) == {"source": "drawn"}
+    assert {int(basis) for basis in graph.ops.basis} == {Basis.RECORDED}

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link, dump
-from paceline.cost.retarget import read_job
+from paceline.cluster.machine import Machine
+from paceline.predict import Question, predict
 from paceline.record.launch import Order, launch
 from paceline.trace.runs import build_run
-from paceline.verify import Proof, SharedMachine, Verdict, predict, prove
+from paceline.verify import Proof, Verdict, prove
 
 pytest.importorskip("torch")
 pytestmark = [
@@ -55,9 +56,9 @@ def test_a_slower_link_is_predicted_and_proved_to_be_slower(tmp_path: Path) -> N
     assert len(graph.facts.parameters) == 4
 
     slow = cluster(2.5e6)
-    job, machine = read_job(graph), SharedMachine(2.0)
-    fast_guess = predict(job, cluster(12.5e6), machine=machine)
-    guess = predict(job, slow, machine=machine)
+    question = Question(machine=Machine(2.0))
+    fast_guess = predict(graph, (), cluster(12.5e6), question)
+    guess = predict(graph, (), slow, question)
     verdict = Verdict(guess, prove(Proof(command, slow, steps=4), os.environ))
     sent_ns = 4 * (2 * 256 * 256 + 2 * 256) / 2.5e6 * 1e9
     assert guess.step_ns > fast_guess.step_ns

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from paceline.graph import Collective, GraphBuilder, MemoryCategory, OpKind
+from paceline.graph import Collective, GraphBuilder, MemoryCategory, OpKind, Phase
+from paceline.predict import predict
 from paceline.replay import replay
 from paceline.report import Summary, summarise
 from paceline.report.text import headline, prediction_table, show_summary
@@ -99,10 +100,14 @@ def test_the_whole_answer_fits_eighty_columns() -> None:
 
 
 def test_a_prediction_stands_beside_what_was() -> None:
-    before = job()
-    after = replace(before, step_ns=4_500)
+    b = GraphBuilder()
+    b.op("matmul", b.lane(), 9_000, phase=Phase.FORWARD)
+    before, after = (
+        predict(b.build(), changes) for changes in ((), ["scale(select='', factor=0.5)"])
+    )
     lines = shown(prediction_table(before, after))
     assert lines[1].split() == ["step", "9.00", "us", "4.50", "us", "-50.0", "%"]
+    assert lines[2].split()[:3] == ["forward,", "mean", "rank"]
 
 
 def test_a_bar_always_fills_its_width() -> None:

@@ -2,9 +2,14 @@
 
 from dataclasses import replace
 
-from paceline.verify import Measured, Prediction, Verdict
+from paceline.graph import GraphBuilder
+from paceline.predict import Prediction
+from paceline.replay import replay
+from paceline.verify import Measured, Verdict
 from paceline.verify.proof import without_placement
 
+STEP = GraphBuilder()
+STEP.op("work", STEP.lane(), 110)
 GUESS = Prediction(
     step_ns=110,
     low_ns=100,
@@ -12,6 +17,7 @@ GUESS = Prediction(
     by_class={"forward": 30, "backward": 40, "update": 10, "exposed": 30, "communication": 50},
     rests_on=(),
     workers=2,
+    timeline=replay(STEP.build()),
 )
 SEEN = Measured(
     steps_ns=(99, 100, 101, 100, 130),

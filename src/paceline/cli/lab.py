@@ -117,7 +117,7 @@ def _list(options: argparse.Namespace) -> Shown:
 
 
 def _calibrate(options: argparse.Namespace) -> Shown:
-    from paceline.verify import tcp_share
+    from paceline.cluster.tcp import tcp_share
 
     found = calibrate(tcp_share(Transport().gso_max_segs))
     limit = "the cores" if found.limited_by_cores else "the links: it is at most this"

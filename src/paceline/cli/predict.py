@@ -1,141 +1,79 @@
 """Predict the step time after a change, such as links twice as fast: --scale kind=transfer:0.5.
 
-With --cluster the job is carried over to it: --workers 64 --set link.rate=100Gbps --device h200.
+paceline predict runs/a --with 'buckets(size_bytes=4194304)'
+paceline predict runs/a --cluster cluster.yaml --workers 64 --set link.rate=100Gbps
 
-A selection is FIELD=VALUE terms joined by commas (kind, phase, rank, layer, name~REGEX, ...); the
-factor multiplies the durations of the ops that it selects. Several changes apply in turn.
+With --cluster the job is carried over to it. Without one, communication takes the time that it was
+recorded with. A selection of --scale is FIELD=VALUE terms joined by commas (kind, phase, rank,
+layer, name~REGEX, ...); its factor multiplies the durations of the ops that it selects.
 """
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._arguments import add_graph, count
-from paceline.cli._retarget import (
-    add_target,
-    asked,
-    predicted,
-    prediction_data,
-    prediction_lines,
-    read_recording,
-    wanted,
-)
-from paceline.errors import GraphError
+from paceline.cli._arguments import add_graph
+from paceline.cli._question import Asked, add_question, asked, prediction_data
 
 if TYPE_CHECKING:
-    from paceline.graph import Graph
-    from paceline.report import Draws, Summary
-
-
-@dataclass(frozen=True)
-class Change:
-    """One `--scale`, and how many ops it touched."""
-
-    selection: str
-    factor: float
-    ops: int
+    from paceline.predict import Prediction
+    from paceline.report import Draws
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
-    parser.add_argument(
-        "--scale",
-        action="append",
-        default=[],
-        metavar="SELECTION:FACTOR",
-        help="multiply durations, as in 'kind=transfer:0.5'; may be repeated",
-    )
-    parser.add_argument(
-        "--draws", type=count, metavar="N", help="also N draws from recorded durations"
-    )
-    parser.add_argument(
-        "--one-step",
-        action="store_true",
-        help="of a recording of several steps, only the one of median length",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
-    add_target(parser)
+    add_question(parser)
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.replay import one_step, replay
-    from paceline.report import summarise, working
+    from pathlib import Path
 
-    if asked(options):
-        return _elsewhere(options)
-    with working(f"replaying {options.graph}"):
-        graph = read_recording(options.graph)
-        graph = one_step(graph) if options.one_step else graph
-        changed, changes = scaled(graph, options.scale)
-        before, after = (summarise(replay(each)) for each in (graph, changed))
-    draws = drawn((graph, changed), options) if options.draws else None
-    data = {
-        "before_ns": before.step_ns,
-        "after_ns": after.step_ns,
-        "change": after.step_ns / before.step_ns - 1 if before.step_ns else 0.0,
-        "changes": [asdict(change) for change in changes],
-        "after": asdict(after),
-        "draws": draws and dict(zip(("before", "after"), map(asdict, draws))),
-    }
-    return Shown(data, lambda console: _render(changes, (before, after), draws, console))
+    from paceline.predict import predict
+    from paceline.report import working
+    from paceline.trace.runs import open_run
+
+    with working(f"predicting {options.graph}"):
+        graph, wanted = open_run(Path(options.graph)), asked(options)
+        before = None if wanted.cluster else predict(graph, (), None, wanted.question)
+        after = predict(graph, wanted.changes, wanted.cluster, wanted.question)
+    data = {**prediction_data(after), **_compared(before, after)}
+    data["changes"] = [str(change) for change in wanted.changes]
+    data["draws"] = _draws(before, after)
+    return Shown(data, lambda console: _render(wanted, before, after, console))
 
 
-def _elsewhere(options: argparse.Namespace) -> Shown:
-    """The recording on another cluster; `--scale` applies to it first."""
-    graph, _ = scaled(read_recording(options.graph), options.scale)
-    found = predicted(wanted(options, graph))
-    lines = prediction_lines(found)
-    return Shown(
-        prediction_data(found), lambda console: console.print("\n".join(lines), markup=False)
-    )
+def _compared(before: "Prediction | None", after: "Prediction") -> dict[str, Any]:
+    if before is None:
+        return {}
+    change = after.step_ns / before.step_ns - 1 if before.step_ns else 0.0
+    return {"before_ns": before.step_ns, "after_ns": after.step_ns, "change": change}
 
 
-def scaled(graph: "Graph", texts: list[str]) -> tuple["Graph", list[Change]]:
-    """The graph after every scaling in turn; one that selects nothing is an error."""
-    from paceline.graph import Overlay, scaling
-
-    edits = Overlay(graph)
-    changes = []
-    for text in texts:
-        selection, factor = scaling(text)
-        ops = edits.select(selection)
-        if not len(ops):
-            raise GraphError(
-                f"--scale {text!r} selects none of the graph's {len(graph)} ops. "
-                "`paceline show` lists kinds, layers and ops."
-            )
-        edits.scale(ops, factor)
-        changes.append(Change(selection, factor, len(ops)))
-    return edits.freeze(), changes
+def _draws(before: "Prediction | None", after: "Prediction") -> dict[str, Any] | None:
+    if after.drawn is None:
+        return None
+    found = {"after": asdict(_drawn(after))}
+    return {"before": asdict(_drawn(before)), **found} if before else found
 
 
-def drawn(graphs: "Sequence[Graph]", options: argparse.Namespace) -> "list[Draws]":
-    """How the step time of each graph varies with its recorded durations."""
-    from paceline.replay import replay_many
-    from paceline.report import summarise_draws, working
+def _drawn(found: "Prediction") -> "Draws":
+    from paceline.report import summarise_draws
 
-    with working(f"{options.draws:,} draws"):
-        return [
-            summarise_draws(graph, replay_many(graph, options.draws, options.seed))
-            for graph in graphs
-        ]
+    assert found.drawn is not None
+    return summarise_draws(found.timeline.graph, found.drawn)
 
 
-def _render(
-    changes: list[Change],
-    summaries: "tuple[Summary, Summary]",
-    draws: "list[Draws] | None",
-    console: Any,
-) -> None:
-    from paceline.report.text import draws_table, headline, prediction_table
+def _render(wanted: Asked, before: "Prediction | None", after: "Prediction", console: Any) -> None:
+    from paceline.report.text import draws_table, prediction_lines, prediction_table
 
-    for change in changes:
-        console.print(f"{change.selection or 'all'} x {change.factor:g}: {change.ops:,} ops")
-    console.print(prediction_table(*summaries))
-    if draws:
+    if before is not None:
+        console.print(prediction_table(before, after))
+    else:
+        console.print("\n".join(prediction_lines(after)), markup=False)
+    if after.drawn is not None:
         console.print()
-        console.print(draws_table(*draws))
-    console.print()
-    console.print(headline(summaries[1]), markup=False, soft_wrap=True)
+        console.print(draws_table(_drawn(before) if before else None, _drawn(after)))
+    if before is not None:
+        console.print()
+        console.print("\n".join(f"rests on {r}" for r in after.rests_on), markup=False)

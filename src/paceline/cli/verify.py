@@ -9,20 +9,11 @@ cores, and the prediction knows it. See `paceline lab` for what the lab needs.
 import argparse
 import os
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._retarget import (
-    OptionError,
-    add_target,
-    ms,
-    predicted,
-    prediction_data,
-    read_recording,
-    wanted,
-)
+from paceline.cli._question import OptionError, add_question, asked, ms, prediction_data
 
 if TYPE_CHECKING:
     from paceline.verify import Verdict
@@ -30,7 +21,7 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("graph", metavar="RUN", help="folder of a recording")
-    add_target(parser)
+    add_question(parser)
     parser.add_argument("--steps", type=int, default=10, help="steps to record in the lab (10)")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds the job may take")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the lab's recording")
@@ -39,17 +30,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
+    from paceline.predict import predict
+    from paceline.trace.runs import open_run
     from paceline.verify import Proof, Verdict, prove, recorded_command
 
     _require_provable(options)
     options.cores = options.cores or float(len(os.sched_getaffinity(0)))
-    asked_for = wanted(options, read_recording(options.graph))
-    workers = asked_for.target.workers or len(asked_for.graph.ranks)
-    cluster = asked_for.cluster
-    if cluster.workers != workers:
-        cluster = cluster.with_workers(workers)
+    wanted = asked(options)
+    assert wanted.cluster is not None, "_require_provable asks for one"
     command = tuple(options.job) or recorded_command(Path(options.graph))
-    guess = predicted(replace(asked_for, cluster=cluster))
+    graph = open_run(Path(options.graph))
+    guess = predict(graph, wanted.changes, wanted.cluster, wanted.question)
+    cluster = wanted.cluster
+    if cluster.workers != guess.workers:
+        cluster = cluster.with_workers(guess.workers)
     proof = Proof(command, cluster, options.steps, options.timeout)
     verdict = Verdict(guess, prove(proof, os.environ, options.keep))
     return Shown(verdict_data(verdict), lambda console: _render(verdict, console))
@@ -82,12 +76,16 @@ def verdict_data(verdict: "Verdict") -> dict[str, Any]:
 
 def _require_provable(options: argparse.Namespace) -> None:
     """What the lab cannot change by itself must be in the command that it runs."""
+    if not options.cluster:
+        raise OptionError(
+            "verify needs --cluster FILE: the cluster to stand up in the lab and run the job on"
+        )
     if options.device or options.exchange != "all-reduce":
         raise OptionError(
             "the lab runs the job on this machine's cores with its own way to share gradients; "
             "--device and --exchange can be predicted (paceline predict), not verified"
         )
-    changed = options.bucket_mb is not None or options.batch != 1.0
+    changed = options.bucket_mb is not None or options.batch != 1.0 or options.strategies
     if changed and not options.job:
         raise OptionError(
             "another bucket size or batch is set in the training script: give the changed command, "

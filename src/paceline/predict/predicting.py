@@ -20,38 +20,45 @@ from paceline.predict.reasons import reasons_of
 from paceline.predict.sharing import library_of, shared_of
 from paceline.replay import Contention, Distribution, Timeline, replay, replay_many
 from paceline.replay.cores import Cores, replay_on_cores
-from paceline.strategies import Strategy, transformed
+from paceline.strategies import Strategy, parse, transformed
 
 Run = Callable[[Int64], Timeline]
 
 
 def predict(
     graph: Graph,
-    changes: Sequence[Strategy] = (),
+    changes: Sequence[Strategy | str] = (),
     cluster: Cluster | None = None,
     question: Question | None = None,
 ) -> Prediction:
     """The step of the job after the changes, in turn. Without a cluster communication takes the
     time that it was recorded with."""
     question = question or Question()
-    changed = transformed(typical(graph), changes)
+    plan = tuple(parse(each) if isinstance(each, str) else each for each in changes)
+    changed = transformed(typical(graph, finest(plan)), plan)
     if cluster is None:
-        return _as_recorded(changed, changes, question)
+        return _as_recorded(changed, plan, question)
     if cluster.workers != changed.world_size:
         cluster = cluster.with_workers(changed.world_size)
     changed = _slowed(on_one_lane(changed), cluster)
     rates = _rates(question)
     found = prices(changed, cluster, rates)
     run = _runner(changed, cluster, rates, found, question)
-    return _prediction(changed, found, run, changes, question)
+    return _prediction(changed, found, run, plan, question)
 
 
-def typical(graph: Graph) -> Graph:
+def finest(changes: Sequence[Strategy]) -> Grain:
+    """The finest grain that any of the changes needs."""
+    fine = any(change.grain is Grain.OP for change in changes)
+    return Grain.OP if fine else Grain.EVENT
+
+
+def typical(graph: Graph, grain: Grain = Grain.EVENT) -> Graph:
     """What changes are made to: the typical recorded step as it runs without instruments. A graph
     of one step stands for itself."""
     if len(np.unique(graph.ops.step[graph.ops.step != NONE])) < 2:
         return graph
-    return anchored(condense(graph, Grain.EVENT))
+    return anchored(condense(graph, grain))
 
 
 def _as_recorded(graph: Graph, changes: Sequence[Strategy], question: Question) -> Prediction:

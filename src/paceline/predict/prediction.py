@@ -46,6 +46,13 @@ class Prediction:
     timeline: Timeline
     drawn: Distribution | None = None
 
+    def __str__(self) -> str:
+        low, high = self.low_ns / 1e6, self.high_ns / 1e6
+        return (
+            f"a step of {self.step_ns / 1e6:,.1f} ms on {self.workers} workers "
+            f"(typical error: {low:,.1f} to {high:,.1f} ms)"
+        )
+
     @property
     def spread(self) -> float:
         """Half the interval as a share of the step."""

@@ -5,24 +5,21 @@ inside the block. Its names load on first use: a recorded job imports this room,
 than torch and msgspec for it.
 """
 
-import sys
 from contextlib import AbstractContextManager
 from os import PathLike
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-
-class Room(ModuleType):
-    """This module, made callable."""
-
-    def __call__(
-        self, folder: str | PathLike[str], steps: int = 10, plain: int = 5
-    ) -> AbstractContextManager[Any]:
-        """Record `steps` steady steps of the training in the block into `folder`."""
-        from paceline.record.torch_job import recording
-
-        return recording(Path(folder), steps, plain)
+from paceline.callable_room import callable_room
 
 
-sys.modules[__name__].__class__ = Room
+def record(
+    folder: str | PathLike[str], steps: int = 10, plain: int = 5
+) -> AbstractContextManager[Any]:
+    """Record `steps` steady steps of the training in the block into `folder`."""
+    from paceline.record.torch_job import recording
+
+    return recording(Path(folder), steps, plain)
+
+
+callable_room(__name__)

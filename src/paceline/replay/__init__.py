@@ -1,5 +1,6 @@
 """When each op runs: replay of a graph into a timeline."""
 
+from paceline.callable_room import callable_room
 from paceline.replay.breakdown import Breakdown
 from paceline.replay.contention import Contention, Slowdown
 from paceline.replay.draws import Distribution, Sampling, replay_many
@@ -33,3 +34,5 @@ __all__ = [
     "replay",
     "replay_many",
 ]
+
+callable_room(__name__)

@@ -27,6 +27,8 @@ class Device(Strategy):
 
     def transform(self, graph: Graph) -> Graph:
         origin, destination = preset(self.recorded), preset(self.name)
+        if origin == destination:
+            return graph
         if (graph.lanes.kind == LaneKind.STREAM).any():
             return _kernels(graph, origin, destination)
         factor = device_factor(origin, destination, DType.FLOAT32).middle

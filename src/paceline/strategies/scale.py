@@ -5,14 +5,18 @@ then priced for. It says what a change would bring, never how to make it.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from paceline.graph import Graph, select
+from paceline.graph.condense import Grain
 from paceline.graph.scaled import scaled
 from paceline.strategies.strategy import Strategy, StrategyError
 
 
 @dataclass(frozen=True)
 class Scale(Strategy):
+    grain: ClassVar[Grain] = Grain.OP  # a selection may name any op
+
     select: str  # as in `kind=transfer,rank=0|2-3`
     factor: float
 

@@ -10,10 +10,11 @@ from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from paceline.errors import PacelineError
 from paceline.graph import Graph
+from paceline.graph.condense import Grain
 
 _NOT_STRATEGIES = {"__init__", "strategy"}
 
@@ -24,6 +25,8 @@ class StrategyError(PacelineError):
 
 class Strategy(ABC):
     """A frozen dataclass whose fields are the settings."""
+
+    grain: ClassVar[Grain] = Grain.EVENT  # of the recorded step that it changes
 
     @abstractmethod
     def transform(self, graph: Graph) -> Graph:
@@ -48,7 +51,7 @@ def known() -> tuple[str, ...]:
     )
 
 
-def strategy(name: str, **settings: Any) -> Strategy:
+def strategy(name: str, /, **settings: Any) -> Strategy:
     """The strategy of that name with those settings."""
     kind = _kind(name)
     allowed = {f.name: f for f in fields(kind)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,11 @@ def build_run(folder: Path) -> Graph:
     traces, sidecars = read_run(folder)
     facts = {"run": folder.name, "memory_peaks": _memory_peaks(sidecars)}
     return build(traces, sidecars, facts)
+
+
+def load(path: str | PathLike[str]) -> Graph:
+    """The graph of a recording's folder, or of any file or folder that holds one."""
+    return open_run(Path(path))
 
 
 def open_run(path: Path) -> Graph:

@@ -13,7 +13,7 @@ from paceline.lab.launch import torchrun_words
 from paceline.record.launch import Order, launch
 from paceline.record.sidecar import JOB_NAME, Job
 from paceline.trace.runs import build_run
-from paceline.verify.prediction import VerifyError
+from paceline.verify.errors import VerifyError
 from paceline.verify.verdict import Measured, measured_run
 
 _SHOWN = 2000  # characters of a failed job's output

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from paceline.cost.retarget import Target, emit, read_job
-from paceline.graph import Graph, OpKind, Phase
+from paceline.graph import Graph
+from paceline.graph.condense import condense
+from paceline.predict import WORK_CLASSES, Prediction, by_class
 from paceline.record import sidecar
+from paceline.replay import replay
 from paceline.trace.plain import plain_steps
-from paceline.verify.prediction import WORK_CLASSES, Prediction, VerifyError, is_work
+from paceline.verify.errors import VerifyError
 
 
 @dataclass(frozen=True)
@@ -91,16 +93,5 @@ def measured_run(folder: Path, graph: Graph) -> Measured:
 
 
 def recorded_classes(graph: Graph) -> dict[str, int]:
-    """A mean worker's recorded step by class, in ns, as `prediction.by_class` has them."""
-    written = emit(read_job(graph), Target(), steps=1)
-    count = len(written.ranks)
-    work = is_work(written)
-    found = {
-        phase.name.lower(): int(written.ops.dur_ns[work & (written.ops.phase == phase)].sum())
-        // count
-        for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.DATA)
-    }
-    steps = len(np.unique(graph.ops.step))
-    talks = graph.ops.kind == OpKind.COLLECTIVE
-    found["communication"] = int(graph.ops.dur_ns[talks].sum()) // count // steps
-    return found
+    """A mean worker's recorded step by class, in ns: of the typical step, as recorded."""
+    return by_class(replay(condense(graph)))

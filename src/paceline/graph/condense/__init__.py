@@ -18,7 +18,7 @@ from paceline.graph.graph import Graph
 
 STEPS = 3
 
-__all__ = ["STEPS", "Grain", "coarser", "condense", "repeated"]
+__all__ = ["STEPS", "Grain", "coarser", "condense"]
 
 
 def condense(graph: Graph, grain: Grain = Grain.EVENT, steps: int = STEPS) -> Graph:

@@ -7,7 +7,7 @@ from paceline.report.text.headline import headline
 from paceline.report.text.lanes import lanes_table
 from paceline.report.text.memory import memory_table
 from paceline.report.text.path import path_tables
-from paceline.report.text.prediction import prediction_table
+from paceline.report.text.prediction import prediction_lines, prediction_table
 from paceline.report.text.run import collectives_table, show_run
 from paceline.report.text.step import show_summary
 
@@ -20,6 +20,7 @@ __all__ = [
     "lanes_table",
     "memory_table",
     "path_tables",
+    "prediction_lines",
     "prediction_table",
     "show_run",
     "show_summary",

@@ -1,17 +1,33 @@
-"""Before and after a change."""
+"""Predictions: alone, and before and after a change."""
 
 from typing import TYPE_CHECKING
 
-from paceline.report.summary import Summary
-from paceline.report.text.breakdown import STATES
+from paceline.predict import WORK_CLASSES, Prediction
 from paceline.report.text.quantities import duration
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+CLASSES = (*WORK_CLASSES, "exposed", "communication")
+"""Parts of a step in the order in which they are shown; the last runs beside the others."""
 
-def prediction_table(before: Summary, after: Summary) -> "Table":
-    """Step time, and where the mean rank spends it."""
+
+def prediction_lines(found: Prediction) -> list[str]:
+    """A prediction in words, with its classes and what it rests on."""
+    lines = [
+        f"step on {found.workers} workers: {duration(found.step_ns)} "
+        f"(typical error: {duration(found.low_ns)} to {duration(found.high_ns)})"
+    ]
+    lines += [
+        f"  {name:<14}{duration(found.by_class[name]):>12}"
+        for name in CLASSES
+        if found.by_class.get(name)
+    ]
+    return [*lines, *(f"rests on {reason}" for reason in found.rests_on)]
+
+
+def prediction_table(before: Prediction, after: Prediction) -> "Table":
+    """The step and its parts, of a mean worker."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -19,8 +35,8 @@ def prediction_table(before: Summary, after: Summary) -> "Table":
     for name in ("before", "after", "change"):
         table.add_column(name, justify="right")
     _add(table, "step", before.step_ns, after.step_ns)
-    for state, (name, _, _) in STATES.items():
-        old, new = _mean(before, state), _mean(after, state)
+    for name in CLASSES:
+        old, new = before.by_class.get(name, 0), after.by_class.get(name, 0)
         if old or new:
             _add(table, f"  {name}, mean rank", old, new)
     return table
@@ -29,8 +45,3 @@ def prediction_table(before: Summary, after: Summary) -> "Table":
 def _add(table: "Table", name: str, old: float, new: float) -> None:
     change = f"{100 * (new / old - 1):+.1f} %" if old else "new"
     table.add_row(name, duration(old), duration(new), "" if new == old else change)
-
-
-def _mean(summary: Summary, state: str) -> float:
-    shares = [shares[state] for shares in summary.rank_shares.values()]
-    return sum(shares) / len(shares)

@@ -1,0 +1,178 @@
+"""Options that ask for changes of a recorded job and for what it runs on. Not a command.
+
+Shared by `predict` and `verify`. Changes apply in turn: workers, buckets, batch, exchange and
+device as named by their own options, then every --with, then every --scale.
+"""
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paceline.cli._arguments import count
+from paceline.errors import PacelineError
+
+if TYPE_CHECKING:
+    from paceline.cluster import Cluster
+    from paceline.cluster.machine import Machine
+    from paceline.predict import Prediction, Question
+    from paceline.strategies import Strategy
+
+MIB = 1024 * 1024
+
+
+class OptionError(PacelineError):
+    """Options that do not go together."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the options ask for."""
+
+    changes: "tuple[Strategy, ...]"
+    cluster: "Cluster | None"
+    question: "Question"
+
+
+def add_question(parser: argparse.ArgumentParser) -> None:
+    changes = parser.add_argument_group("changes")
+    changes.add_argument("--with", action="append", default=[], dest="strategies",
+                         metavar="STRATEGY", help="such as 'buckets(size_bytes=4194304)'; may be "
+                         "repeated")  # fmt: skip
+    changes.add_argument("--scale", action="append", default=[], metavar="SELECTION:FACTOR",
+                         help="multiply durations, as in 'kind=transfer:0.5'; may be "
+                         "repeated")  # fmt: skip
+    changes.add_argument("--workers", type=count, metavar="N",
+                         help="that many data-parallel workers")  # fmt: skip
+    changes.add_argument("--bucket-mb", type=float, metavar="MB", help="DDP's bucket_cap_mb")
+    changes.add_argument("--batch", type=float, default=1.0, metavar="FACTOR",
+                         help="each worker's batch, as a multiple of the recorded")  # fmt: skip
+    changes.add_argument("--device", metavar="NAME", help="workers' device, such as h200")
+    changes.add_argument("--recorded-device", default="epyc-2c", metavar="NAME",
+                         help="the device recorded on (default epyc-2c)")  # fmt: skip
+    changes.add_argument("--exchange", choices=["all-reduce", "parameter-server"],
+                         default="all-reduce", help="how gradients are shared")  # fmt: skip
+    place = parser.add_argument_group("what it runs on")
+    place.add_argument("--cluster", metavar="FILE", help="predict for this cluster (YAML)")
+    place.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
+                       help="change the cluster, such as link.rate=100Gbps")  # fmt: skip
+    place.add_argument("--cores", type=float, default=0.0, metavar="N",
+                       help="all workers share N cores of one machine, as in the lab")  # fmt: skip
+    place.add_argument("--cpu-ns-per-byte", type=float, metavar="NS",
+                       help="processor time of a byte sent (paceline lab calibrate)")  # fmt: skip
+    place.add_argument("--turn-ns", type=float, metavar="NS",
+                       help="how late a message comes beside work (the same)")  # fmt: skip
+    place.add_argument("--calibration", type=Path, metavar="FILE",
+                       help="price by what `paceline calibrate --out FILE` measured")  # fmt: skip
+    parser.add_argument("--draws", type=count, default=0, metavar="N",
+                        help="also N steps drawn from recorded durations")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
+
+
+def asked(options: argparse.Namespace) -> Asked:
+    """What the options ask for; an error where some do not go together."""
+    from paceline.cost import calibrate
+    from paceline.predict import Question
+
+    _require_cluster(options)
+    _require_use(options)
+    calibration = calibrate.load(options.calibration) if options.calibration else None
+    return Asked(
+        changes_of(options),
+        _cluster(options),
+        Question(_machine(options), calibration, options.draws, options.seed),
+    )
+
+
+def changes_of(options: argparse.Namespace) -> "tuple[Strategy, ...]":
+    """The changes, in the order in which they apply."""
+    from paceline.graph import scaling
+    from paceline.strategies import parse, strategy
+
+    found: list[Strategy] = []
+    if options.workers:
+        found.append(strategy("workers", count=options.workers))
+    if options.bucket_mb is not None:
+        found.append(strategy("buckets", size_bytes=round(options.bucket_mb * MIB)))
+    if options.batch != 1.0:
+        found.append(strategy("batch", factor=options.batch))
+    if options.exchange == "parameter-server":
+        found.append(strategy("parameter_server"))
+    if options.device:
+        found.append(strategy("device", name=options.device, recorded=options.recorded_device))
+    found += [parse(text) for text in options.strategies]
+    for selection, factor in map(scaling, options.scale):
+        found.append(strategy("scale", select=selection, factor=factor))
+    return tuple(found)
+
+
+def prediction_data(found: "Prediction") -> dict[str, Any]:
+    """A prediction as plain data."""
+    return {
+        "workers": found.workers,
+        "step_ns": found.step_ns,
+        "low_ns": found.low_ns,
+        "high_ns": found.high_ns,
+        "by_class_ns": dict(found.by_class),
+        "rests_on": list(found.rests_on),
+    }
+
+
+def ms(value_ns: float) -> str:
+    return f"{value_ns / 1e6:,.1f} ms"
+
+
+def _require_cluster(options: argparse.Namespace) -> None:
+    """Options that say something of a cluster need one."""
+    named = {
+        "--set": options.set,
+        "--cores": options.cores,
+        "--cpu-ns-per-byte": options.cpu_ns_per_byte,
+        "--turn-ns": options.turn_ns,
+        "--calibration": options.calibration,
+    }
+    given = [name for name, value in named.items() if value]
+    if given and not options.cluster:
+        raise OptionError(
+            f"{given[0]} needs --cluster FILE, which says what the job then runs on; "
+            "see docs/how/clusters.md"
+        )
+
+
+def _require_use(options: argparse.Namespace) -> None:
+    """Options that would be ignored are refused."""
+    if not options.cores and (options.cpu_ns_per_byte is not None or options.turn_ns is not None):
+        raise OptionError(
+            "--cpu-ns-per-byte and --turn-ns are of a machine whose cores all workers share: "
+            "give --cores too"
+        )
+    if options.cores and options.calibration:
+        raise OptionError(
+            "--calibration is of workers with a machine each, --cores of workers that share one: "
+            "give one of the two"
+        )
+
+
+def _cluster(options: argparse.Namespace) -> "Cluster | None":
+    from paceline.cluster import load, with_settings
+    from paceline.cluster.files import device
+    from paceline.cluster.tcp import over_tcp
+
+    if not options.cluster:
+        return None
+    cluster = with_settings(load(options.cluster), options.set)
+    if options.device:
+        chosen = device(options.device)
+        hosts = tuple(replace(host, device=chosen) for host in cluster.hosts)
+        cluster = replace(cluster, hosts=hosts)
+    return over_tcp(cluster) if options.cores else cluster
+
+
+def _machine(options: argparse.Namespace) -> "Machine | None":
+    from paceline.cluster.machine import Machine
+
+    if not options.cores:
+        return None
+    given = {"cpu_ns_per_byte": options.cpu_ns_per_byte, "turn_ns": options.turn_ns}
+    told = {name: value for name, value in given.items() if value is not None}
+    return Machine(options.cores, **told)

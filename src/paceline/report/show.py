@@ -1,0 +1,27 @@
+"""`show`: a graph or a prediction, printed for a person."""
+
+from typing import Any
+
+from paceline.graph import Graph
+from paceline.predict import Prediction
+from paceline.replay import replay
+
+
+def show(what: Graph | Prediction, top: int = 8) -> None:
+    """Print where a graph's step goes, or how long a predicted step takes and why."""
+    console = _console()
+    if isinstance(what, Prediction):
+        from paceline.report.text import prediction_lines
+
+        console.print("\n".join(prediction_lines(what)), markup=False)
+        return
+    from paceline.report.run import summarise_run
+    from paceline.report.text import show_run
+
+    show_run(summarise_run(replay(what)), console, top=top)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False)
