@@ -285,7 +285,12 @@ class _Sink:
             return
         args = _ARGS.decode(event.args)
         at = (self._number(event.pid), self._number(event.tid), _ns(event.ts))
-        what = (_whole(args.address), _whole(args.memory), _whole(args.device_type), _whole(args.device_id))
+        what = (
+            _whole(args.address),
+            _whole(args.memory),
+            _whole(args.device_type),
+            _whole(args.device_id),
+        )
         self.memory.append(_held(*at, *what))
 
     def _meta(self, event: Event) -> None:
