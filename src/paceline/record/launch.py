@@ -6,26 +6,18 @@ The recorder travels in two environment variables: `PACELINE_RECORD` (settings) 
 
 import json
 import os
-import signal
-import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import IO
 
 import msgspec
 
-from paceline.errors import FileError, PacelineError
+from paceline.errors import FileError
+from paceline.launch import LaunchError, Process, run
 from paceline.record import sidecar
 
 INJECT = Path(__file__).parent / "inject"
-
-
-class LaunchError(PacelineError):
-    """The command to record cannot be started."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +62,8 @@ def launch(order: Order, environment: Mapping[str, str]) -> Recording:
         started_ns=time.time_ns(),
     )
     _keep(job, order.folder)
-    with _opened(order.output) as output:
-        code = _run(order.command, injected(environment, order, job.job), output)
+    given = injected(environment, order, job.job)
+    code = _exit_code(run(Process(order.command, given, log=order.output, reads=True)))
     _keep(msgspec.structs.replace(job, ended_ns=time.time_ns(), exit_code=code), order.folder)
     return Recording(order.folder, code, outcomes(order.folder))
 
@@ -134,28 +126,10 @@ def _prepare(order: Order) -> None:
     order.folder.mkdir(parents=True, exist_ok=True)
 
 
-def _opened(path: Path | None) -> AbstractContextManager[IO[bytes] | None]:
-    return nullcontext() if path is None else path.open("wb")
-
-
-def _run(command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | None) -> int:
-    """Run to the end; SIGTERM and SIGINT go on to the job. A signal's death is 128 + its number."""
-    try:
-        child = subprocess.Popen(command, env=dict(environment), stdout=output, stderr=output)
-    except OSError as error:
-        raise LaunchError(f"cannot start {command[0]!r}: {error.strerror}") from error
-
-    def forward(number: int, _: FrameType | None) -> None:
-        child.send_signal(number)
-
-    signals = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, forward) for number in signals}
-    try:
-        code = child.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    return 128 - code if code < 0 else code
+def _exit_code(ended: int | None) -> int:
+    """As a shell tells it: a signal's death is 128 + its number."""
+    assert ended is not None
+    return 128 - ended if ended < 0 else ended
 
 
 def _keep(job: sidecar.Job, folder: Path) -> None:
