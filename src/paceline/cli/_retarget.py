@@ -112,12 +112,9 @@ def over_tcp(cluster: "Cluster") -> "Cluster":
 
 def read_recording(path: str) -> "Graph":
     """The graph of a recording's folder, or whatever graph stands there."""
-    from paceline.graph.formats import read_graph
-    from paceline.trace.runs import GRAPH, build_run
+    from paceline.trace.runs import open_run
 
-    folder = Path(path)
-    raw = folder.is_dir() and any(folder.glob("rank-*.facts.jsonl"))
-    return build_run(folder) if raw and not (folder / GRAPH).exists() else read_graph(path)
+    return open_run(path)
 
 
 def predicted(asked_for: Wanted) -> "Prediction":

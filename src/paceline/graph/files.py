@@ -26,6 +26,8 @@ from paceline.graph.law import check_columns
 FORMAT = "paceline graph"
 SCHEMA = 1
 HEADER = "header.json"
+KEPT = "graph"
+"""The folder in a run's folder that keeps its graph."""
 EXTRA = "extra"
 """The table of columns that are kept beside the graph's own, one value an op: a timeline's."""
 
@@ -106,7 +108,7 @@ def load_extra(path: str | Path) -> dict[str, NDArray[Any]]:
 def find_graph(path: str | Path) -> Path:
     """The folder with the graph's header: `path` itself or `path/graph`."""
     path = Path(path)
-    for folder in (path, path / "graph"):
+    for folder in (path, path / KEPT):
         if (folder / HEADER).is_file():
             return folder
     if not path.exists():

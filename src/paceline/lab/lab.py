@@ -20,6 +20,8 @@ from paceline.lab.launch import Finished, Job, run_job, seats
 from paceline.lab.plan import plan
 from paceline.lab.teardown import access_of, tear_down
 from paceline.launch import unwinding
+from paceline.record.launch import launched_in
+from paceline.record.sidecar import InLab
 
 
 class Lab:
@@ -103,6 +105,8 @@ class Lab:
         if not command:
             raise LabError("no command was given; for example: lab run -- python train.py")
         job = Job(tuple(command), timeout_s, environment or {})
+        placed = InLab(list(command), dump(self.cluster))
+        launched_in(placed, {**os.environ, **job.environment})
         place = logs or Path(tempfile.mkdtemp(prefix=f"paceline-{self.layout.name}-"))
         place.mkdir(parents=True, exist_ok=True)
         return run_job(self._access, self.layout, job, place, self._quotas(job), watch)
