@@ -153,7 +153,8 @@ inline Step take_value(const char*& at, const char* end, Value& value) {
         return skip_value(at, end);
     }
     const Step s = skip_plain(at, end, &value.text);
-    if (s == Step::kOk && value.text == "null") value.given = false;
+    if (s == Step::kOk && (value.text == "null" || value.text == "true" || value.text == "false"))
+        value.given = false;
     return s;
 }
 
@@ -195,6 +196,12 @@ inline bool at_most(std::string_view text, uint64_t limit) {
         whole = whole * 10 + static_cast<uint64_t>(text[i] - '0');
     }
     return whole <= limit;
+}
+
+// Whether text is a whole number, as profilers write it in quotes: a sign, and up to 18 digits.
+inline bool is_whole_text(std::string_view text) {
+    if (!text.empty() && text[0] == '-') text.remove_prefix(1);
+    return !text.empty() && text.size() <= 18 && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 inline bool is_number(const Value& value) {

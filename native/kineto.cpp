@@ -10,8 +10,10 @@ namespace {
 
 using namespace json;
 
+// Text that is no whole number is the plain scan's to judge.
 bool is_moment(const Value& value) {
-    return !is_number(value) || at_most(value.text, kLatestMicroseconds);
+    if (!value.given) return true;
+    return (!value.quoted || is_whole_text(value.text)) && at_most(value.text, kLatestMicroseconds);
 }
 
 // Numbers from kTextBase down stand for text.
@@ -20,11 +22,12 @@ bool is_place(const Value& value) {
 }
 
 int64_t whole_number(const Value& value) {
-    return value.given && !value.quoted ? decimal(value.text, 0) : kAbsent;
+    if (!value.given || (value.quoted && !is_whole_text(value.text))) return kAbsent;
+    return decimal(value.text, 0);
 }
 
 int64_t nanoseconds(const Value& value) {
-    return value.given && !value.quoted ? decimal(value.text, 3) : 0;
+    return value.given ? decimal(value.text, 3) : 0;
 }
 
 struct Args {

@@ -1,5 +1,5 @@
 // Chrome-format JSON -> columns, streaming: feed chunks, take what was found. The specification is
-// `plain_scan` in src/paceline/record/readers/scan.py; damaged events are handed back as text.
+// `plain_scan` in src/paceline/trace/readers/scan.py; damaged events are handed back as text.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.cluster import Cluster, Device, Host, LeafSpine, Link, Transport
+from paceline.cluster import Cluster, Device, Host, LeafSpine, Link, Transport, dump
 from paceline.lab import Lab, LabError, WorkerError, standing, tear_down
 from paceline.lab.access import Access
 from paceline.lab.teardown import namespaces
@@ -170,6 +170,29 @@ def test_a_killed_lab_leaves_no_process_and_goes_by_name() -> None:
     assert here() == []
 
 
+def test_after_a_kill_of_lab_run_no_worker_under_torchrun_lives_on(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    alive, described = tmp_path / "alive", tmp_path / "cluster.yaml"
+    os.mkfifo(alive)
+    described.write_text(dump(cluster(Link.both_ways(125e6))))
+    script = tmp_path / "stays.py"
+    script.write_text(
+        "import signal, sys\n"
+        "file = open(sys.argv[1], 'w')\n"
+        "print('ready', file=file, flush=True)\n"
+        "signal.pause()\n"
+    )
+    command = [sys.executable, "-m", "paceline", "lab", "run", "--name", NAME]
+    command += ["--cluster", str(described), "--", sys.executable, "-m", "torch.distributed.run"]
+    process = subprocess.Popen([*command, str(script), str(alive)])
+    with alive.open() as file:
+        assert [file.readline(), file.readline()] == ["ready\n", "ready\n"]
+        process.kill()
+        assert file.read() == ""  # to its end: until neither worker holds it open
+    process.wait()
+    tear_down(NAME)
+
+
 def test_the_next_lab_of_that_name_clears_what_a_killed_one_left() -> None:
     maker = (
         "import os\n"
@@ -193,9 +216,11 @@ def test_a_refused_congestion_control_leaves_nothing_and_says_what_to_do() -> No
 
 def test_without_root_a_user_namespace_serves_or_the_message_says_what_is_missing() -> None:
     nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable]
-    reachable = subprocess.run([*nobody, "-c", "import paceline.lab"], capture_output=True)
-    if reachable.returncode:
-        pytest.skip("another user cannot read this checkout")
+    again = (
+        "import subprocess, sys, paceline.lab; subprocess.run([sys.executable, '-V'], check=True)"
+    )
+    if subprocess.run([*nobody, "-c", again], capture_output=True).returncode:
+        pytest.skip("another user cannot read this checkout, or start its Python")
     maker = (
         "from paceline.cluster import Cluster, Device, Host, Link\n"
         "from paceline.lab import Lab, LabError\n"

@@ -11,8 +11,8 @@ from paceline.cluster import Cluster, Device, Host, Link, dump
 from paceline.cluster.machine import Machine
 from paceline.predict import Question, predict
 from paceline.record.launch import Order, launch
-from paceline.trace.runs import build_run
-from paceline.verify import Proof, Verdict, prove
+from paceline.trace.runs import open_run
+from paceline.verify import Proof, Verdict, prove, recorded_command
 
 pytest.importorskip("torch")
 pytestmark = [
@@ -52,7 +52,8 @@ def test_a_slower_link_is_predicted_and_proved_to_be_slower(tmp_path: Path) -> N
               "--name", f"test-{os.getpid()}", "--cluster", str(described), "--")  # fmt: skip
     done = launch(Order((*in_lab, *command), tmp_path / "run", steps=4, plain=3), os.environ)
     assert done.exit_code == 0
-    graph = build_run(tmp_path / "run")
+    assert recorded_command(tmp_path / "run") == command
+    graph = open_run(tmp_path / "run")
     assert len(graph.facts.parameters) == 4
 
     slow = cluster(2.5e6)

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import FileError
+from paceline.graph import save_graph
+from paceline.graph.synthetic import Ring, ring
 from paceline.record import sidecar
-from paceline.record.launch import LaunchError, Order, injected, launch, outcomes
+from paceline.record.launch import LaunchError, Order, injected, launch, launched_in, outcomes
 
 
 def order(folder: Path, *command: str, **settings: bool) -> Order:
@@ -68,6 +70,24 @@ def test_an_older_recording_is_kept_unless_told_otherwise(tmp_path: Path) -> Non
         launch(first, os.environ)
     again = order(tmp_path, *first.command, overwrite=True)
     assert launch(again, os.environ).exit_code == 0
+
+
+def test_a_recording_over_an_older_one_takes_its_graph_away(tmp_path: Path) -> None:
+    graph = save_graph(ring(Ring(ranks=2, layers=1, tensors=1)), tmp_path / "run" / "graph")
+    nothing = python(tmp_path, "pass")
+    with pytest.raises(FileError, match="a recording or a graph"):
+        launch(nothing, os.environ)
+    launch(order(tmp_path, *nothing.command, overwrite=True), os.environ)
+    assert not graph.exists()
+
+
+def test_the_recording_says_whether_a_lab_ran_the_training(tmp_path: Path) -> None:
+    done = launch(python(tmp_path, "pass"), os.environ)
+    assert sidecar.job_of(done.folder).launched == sidecar.Here()
+    lab = sidecar.InLab(["train.py"], "hosts: []")
+    launched_in(lab, os.environ)  # not recorded: nothing to note it with
+    launched_in(lab, injected({}, order(tmp_path, "paceline"), "job"))
+    assert sidecar.job_of(done.folder).launched == lab
 
 
 def test_settings_of_the_user_win_over_the_recorders_defaults(tmp_path: Path) -> None:

@@ -7,9 +7,21 @@ from typing import Any
 import pytest
 
 from paceline.graph import Graph, OpKind, Phase, check, load_graph
+from paceline.graph.files import KEPT
 from paceline.record import sidecar
-from paceline.record.sidecar import Backward, Cost, Data, End, Group, Host, Layer, Memory, Step
-from paceline.trace.runs import GRAPH, build_run, open_run
+from paceline.record.sidecar import (
+    Backward,
+    Cost,
+    Data,
+    End,
+    Group,
+    Host,
+    Layer,
+    Memory,
+    Mode,
+    Step,
+)
+from paceline.trace.runs import build_run, open_run
 
 US = 1000
 
@@ -28,14 +40,14 @@ def recording(document: Callable[..., Any], folder: Path, *extra: sidecar.Record
     told: list[sidecar.Record] = [
         Host(rank=0, world_size=1, main_thread=1),
         Group(name="0", ranks=[0]),
-        Step(index=6, begin_ns=1000 * US, end_ns=1200 * US, mode="detail"),
+        Step(index=6, begin_ns=1000 * US, end_ns=1200 * US, mode=Mode.DETAIL),
         Layer(module="net.0", kind="Linear", thread=1, begin_ns=1005 * US, end_ns=1035 * US),
         Layer(module="net", kind="Net", thread=1, begin_ns=1002 * US, end_ns=1050 * US),
         Step(
             index=7,
             begin_ns=2000 * US,
             end_ns=2200 * US,
-            mode="recorded",
+            mode=Mode.RECORDED,
             update_begin_ns=2150 * US,
         ),
         Data(thread=1, begin_ns=2000 * US, end_ns=2008 * US),
@@ -94,5 +106,5 @@ def test_a_recording_becomes_a_graph_when_it_is_first_opened(
 ) -> None:
     run = recording(document, tmp_path)
     built = open_run(run)
-    assert load_graph(run / GRAPH).ops.dur_ns.tolist() == built.ops.dur_ns.tolist()
+    assert load_graph(run / KEPT).ops.dur_ns.tolist() == built.ops.dur_ns.tolist()
     assert open_run(run).names == built.names

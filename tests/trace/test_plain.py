@@ -1,13 +1,13 @@
 """Which steps say how long a job takes when nobody looks."""
 
-from paceline.record.sidecar import Sidecar, Step
+from paceline.record.sidecar import Mode, Sidecar, Step
 from paceline.trace.plain import plain_steps
 
 
 def told(*steps: tuple[int, str, int]) -> Sidecar:
     """Steps of so many ns, observed in this way, with so many page faults."""
     made = [
-        Step(index=i, begin_ns=0, end_ns=length, mode=mode, faults=faults)
+        Step(index=i, begin_ns=0, end_ns=length, mode=Mode(mode), faults=faults)
         for i, (length, mode, faults) in enumerate(steps)
     ]
     return Sidecar(records=list(made), truncated=False)

@@ -51,10 +51,39 @@ def test_the_native_scan_equals_the_plain_one_on_every_real_trace(real_traces: P
         assert told(scan(chunks)) == told(plain_scan(chunks)), source.name
 
 
+@pytest.mark.parametrize("run", [scan, plain_scan])
+def test_a_number_given_as_text_is_that_number_and_other_text_is_none(run: Any) -> None:
+    def event(value: Any) -> dict[str, Any]:
+        args = {"correlation": value, "bytes": value, "stream": value}
+        return {"ph": "X", "name": "hipMemcpy", "ts": 1, "dur": 1, "args": args}
+
+    given = ["123", "-5", "0x7f", "", "9" * 30, True, None, [7], 4, 6.75]
+    text = json.dumps({"traceEvents": [event(value) for value in given]}).encode()
+    found = run([text])
+    meant = [123, -5, -1, -1, -1, -1, -1, -1, 4, 6]
+    assert found.ranges.correlation.tolist() == meant
+    assert found.ranges.size_bytes.tolist() == found.ranges.stream.tolist() == meant
+    assert found.lost == 0
+
+
+@pytest.mark.parametrize("run", [scan, plain_scan])
+def test_a_moment_given_as_text_is_that_moment_and_other_text_loses_its_event(run: Any) -> None:
+    given = ["1500", "soon", "nan", 7]
+    events = [{"ph": "X", "name": "a", "ts": ts, "dur": "2"} for ts in given]
+    found = run([json.dumps({"traceEvents": events}).encode()])
+    assert found.ranges.start_ns.tolist() == [1_500_000, 7_000]
+    assert found.ranges.dur_ns.tolist() == [2_000, 2_000]
+    assert found.lost == 2
+
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 args = st.dictionaries(
     st.sampled_from(["correlation", "stream", "bytes", "External id", "Sequence number"]),
-    st.integers(0, 2**40),
+    st.one_of(
+        st.integers(0, 2**40),
+        st.integers(-(10**20), 10**20).map(str),
+        st.sampled_from(["", "0x1", " 7", "1.5", "-", True, None]),
+    ),
     max_size=3,
 )
 times = st.integers(0, 10**15).map(lambda ns: ns / 1000 if ns < 2**43 else ns // 1000)

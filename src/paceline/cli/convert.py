@@ -23,11 +23,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.graph.formats import read_graph
     from paceline.report import working
+    from paceline.trace.runs import open_run
 
     with working(f"reading {options.source}"):
-        graph = read_graph(options.source)
+        graph = open_run(options.source)
     chosen = options.to or _format_of(options.target)
     path = WRITERS[chosen](graph, options.target)
     data = {"written": str(path), "format": chosen, "ops": len(graph), "ranks": len(graph.ranks)}

@@ -33,8 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.graph import save_graph
+    from paceline.graph.files import KEPT
     from paceline.imagine.imagine import Wish, imagine
-    from paceline.trace.runs import GRAPH
 
     command = tuple(options.training)
     wish = Wish(
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> Shown:
     graph = imagine(wish)
     if options.cluster:
         graph = _priced(graph, options)
-    save_graph(graph, options.out / GRAPH)
+    save_graph(graph, options.out / KEPT)
     data = {"run": str(options.out), "priced": bool(options.cluster), **totals(graph)}
     return Shown(data, lambda console: _render(data, console))
 

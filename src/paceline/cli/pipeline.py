@@ -54,12 +54,12 @@ def run(options: argparse.Namespace) -> Shown:
 
 
 def _profile(options: argparse.Namespace) -> "Profile":
-    from paceline.graph import load_graph
     from paceline.place.pipeline import profile_of, read_profile
+    from paceline.trace.runs import open_run
 
     if options.profile.suffix == ".json":
         return read_profile(options.profile)
-    return profile_of(load_graph(options.profile), options.microbatch)
+    return profile_of(open_run(options.profile), options.microbatch)
 
 
 def _fleet(options: argparse.Namespace) -> "Fleet":

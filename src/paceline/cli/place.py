@@ -92,13 +92,13 @@ def _drawn(options: argparse.Namespace) -> "Drawn":
         problem = read_problem(options.input)
         problem = check(problem.with_devices(options.devices, options.cpus, options.memory))
         return Drawn(problem, {}, ())
-    from paceline.graph import load_graph
+    from paceline.trace.runs import open_run
 
     if options.devices is None:
         raise PacelineError("say how many accelerators to place RUN on: --devices N")
     memory = math.inf if options.memory is None else options.memory
     target = Target(options.devices, options.gbit * GBIT, memory, options.rank, options.step)
-    drawn = drawn_from(load_graph(options.run), target)
+    drawn = drawn_from(open_run(options.run), target)
     return replace(drawn, problem=check(drawn.problem.with_devices(cpus=options.cpus)))
 
 

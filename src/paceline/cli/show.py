@@ -5,7 +5,6 @@ GRAPH is a folder written by Paceline, a run that holds one, or Chakra traces.
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from paceline.cli import Shown
@@ -30,7 +29,7 @@ def run(options: argparse.Namespace) -> Shown:
     from paceline.trace.runs import open_run
 
     with working(f"replaying {options.graph}"):
-        timeline = replay(open_run(Path(options.graph)))
+        timeline = replay(open_run(options.graph))
         summary, run = summarise(timeline, options.top), summarise_run(timeline)
 
     def render(console: Any) -> None:

@@ -28,6 +28,8 @@ from paceline.graph.plain_facts import plain_facts, typed_facts
 FORMAT = "paceline graph"
 SCHEMA = 2
 HEADER = "header.json"
+KEPT = "graph"
+"""The folder in a run's folder that keeps its graph."""
 EXTRA = "extra"
 """The table of columns that are kept beside the graph's own, one value an op: a timeline's."""
 
@@ -112,7 +114,7 @@ def load_extra(path: str | Path) -> dict[str, NDArray[Any]]:
 def find_graph(path: str | Path) -> Path:
     """The folder with the graph's header: `path` itself or `path/graph`."""
     path = Path(path)
-    for folder in (path, path / "graph"):
+    for folder in (path, path / KEPT):
         if (folder / HEADER).is_file():
             return folder
     if not path.exists():

@@ -5,7 +5,6 @@ rank of a world that is not there. Durations are left unpriced: `cost.price` fin
 """
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ import msgspec
 from paceline.graph import Graph, OpKind
 from paceline.imagine.imagined import Imagined, ImagineError, read
 from paceline.imagine.imagined_graph import graph_of
+from paceline.launch import Process, run
 
 _PYTHON: Final = ("python", "python3", Path(sys.executable).name)
 _LAST_LINES: Final = 5
@@ -96,7 +96,7 @@ def _imagined(wish: Wish, rank: int) -> Imagined:
     }
     with tempfile.TemporaryDirectory(prefix="paceline-imagine-") as folder:
         output = Path(folder) / "outcome.json"
-        said = _started(msgspec.json.encode(settings).decode(), output, wish.timeout_s)
+        said = _run(msgspec.json.encode(settings).decode(), output, wish.timeout_s)
         if not output.exists():
             last = "\n".join(said.strip().splitlines()[-_LAST_LINES:])
             raise ImagineError(f"imagining rank {rank} broke off; its last words:\n{last}")
@@ -106,21 +106,14 @@ def _imagined(wish: Wish, rank: int) -> Imagined:
     return outcome.imagined
 
 
-def _started(settings: str, output: Path, timeout_s: float) -> str:
+def _run(settings: str, output: Path, timeout_s: float) -> str:
     """Run to the end; returns what the script printed."""
-    command = [sys.executable, "-m", "paceline.imagine.torch_imagine", settings, str(output)]
-    try:
-        done = subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout_s,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        )
-    except subprocess.TimeoutExpired as error:
+    said = output.with_suffix(".txt")
+    command = (sys.executable, "-m", "paceline.imagine.torch_imagine", settings, str(output))
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    if run(Process(command, environment, log=said), timeout_s) is None:
         raise ImagineError(
             f"the script did not end its steps within {timeout_s:g} s; give a longer --timeout, or "
             "let it start with less to prepare"
-        ) from error
-    return done.stdout
+        )
+    return said.read_text(errors="replace")

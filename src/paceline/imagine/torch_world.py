@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed import device_mesh, distributed_c10d
 from torch.nn.parallel import distributed as replicas
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -50,21 +51,29 @@ class World:
         self.reducers: list[Reducer] = []
         self._fake_mode = fake_mode
         self._patches = Patches()
+        self._before: dict[str, str | None] = {}
 
     def enter(self) -> None:
-        os.environ.update(environment(self.rank, self.world_size))
+        told = environment(self.rank, self.world_size)
+        self._before = {name: os.environ.get(name) for name in told}
+        os.environ.update(told)
         self._groups()
         self._objects()
         self._meshes()
         self._replicas()
         self._loaders()
         self._compilers()
+        self._moves()
         cut_on_demand(self._patches)
 
     def leave(self) -> None:
         self._patches.undo()
         if dist.is_initialized():
             dist.destroy_process_group()
+        for name, value in self._before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
     def _groups(self) -> None:
         """Whatever back end a script names, its groups are fake."""
@@ -141,6 +150,20 @@ class World:
         self._patches.wrap(dataloader._BaseDataLoaderIter, "__next__", faked)
         self._patches.wrap(dataloader.DataLoader, "__iter__", _for_real)
 
+    def _moves(self) -> None:
+        """A model that is moved or cast keeps its parameters, whoever refers to them weakly."""
+
+        def moving(original: Any) -> Any:
+            def swap(one: Any, other: Any) -> None:
+                if type(one.data) is FakeTensor and type(other.data) is FakeTensor:
+                    _become(one, other)
+                else:
+                    original(one, other)
+
+            return swap
+
+        self._patches.wrap(torch.utils, "swap_tensors", moving)
+
     def _compilers(self) -> None:
         """Compiled code is run as written: its ops are those before fusion."""
 
@@ -160,6 +183,16 @@ class World:
         for module in modules:
             if name in vars(module):
                 self._patches.wrap(module, name, wrapped)
+
+
+def _become(one: Any, other: Any) -> None:
+    """Give a tensor without data the shape, type and device of another; it stays the same object.
+
+    torch swaps the two objects' contents, and cannot where somebody holds a weak reference or
+    autograd has begun to watch the tensor; with real tensors it assigns to `data`, as here.
+    """
+    one.data = other.data
+    one.fake_device = other.fake_device
 
 
 def _for_real(original: Any) -> Any:

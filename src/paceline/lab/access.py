@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from paceline.lab.commands import Script
 from paceline.lab.errors import LabError
 
-TOOLS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "setpriv": "util-linux"}
+TOOLS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
 """Commands the lab needs and the Debian package of each; `nft` only to lose packets."""
 
 _HOLD = "mount -t tmpfs paceline /run && mkdir /run/netns && echo ready && exec sleep infinity"
@@ -62,14 +62,19 @@ class Access:
                 raise LabError(explain(script, said))
 
 
-def open_access() -> Access:
-    """Root where we are root, else a user namespace; a clear error where neither is allowed."""
-    require_tools(["ip", "tc", "setpriv"])
+def open_access(*, ends_with_us: bool) -> Access:
+    """Root where we are root, else a user namespace; a clear error where neither is allowed.
+
+    The namespace's holder ends with us, or stays until the lab is removed.
+    """
+    require_tools(["ip", "tc"])
     if os.geteuid() == 0:
         return Access()
-    require_tools(["unshare", "nsenter"])
+    require_tools(["unshare", "nsenter", "setpriv"])
+    until = ["setpriv", "--pdeathsig", "KILL", "--"] if ends_with_us else []
+    own = ["unshare", "--user", "--map-root-user", "--net", "--mount"]
     process = subprocess.Popen(
-        ["unshare", "--user", "--map-root-user", "--net", "--mount", "sh", "-c", _HOLD],
+        [*own, *until, "sh", "-c", _HOLD],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

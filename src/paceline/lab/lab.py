@@ -6,22 +6,22 @@ with Lab(cluster) as lab:
 
 import atexit
 import os
-import signal
 import tempfile
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType, TracebackType
 
 from paceline.cluster import Cluster, dump, parse
 from paceline.lab import commands, quota, registry
 from paceline.lab.access import Access, open_access, require_tools
 from paceline.lab.errors import LabError
-from paceline.lab.launch import Finished, Job, seats, see_through
+from paceline.lab.launch import Finished, Job, run_job, seats
 from paceline.lab.plan import plan
 from paceline.lab.teardown import access_of, tear_down
+from paceline.launch import unwinding
+from paceline.record.launch import launched_in
+from paceline.record.sidecar import InLab
 
 
 class Lab:
@@ -36,21 +36,21 @@ class Lab:
         self.layout = plan(cluster, name or f"lab-{os.getpid()}")
         self._entry = registry.Entry(self.layout.name, cluster=dump(cluster))
         self._access: Access | None = None
+        self._block = ExitStack()
 
     def __enter__(self) -> "Lab":
         self._entry = replace(self._entry, owner=registry.Process.of(os.getpid()))
-        atexit.register(self.down)
-        _end_on_signals()
-        return self.up()
+        with ExitStack() as stack:
+            stack.enter_context(unwinding())
+            atexit.register(self.down)
+            stack.callback(atexit.unregister, self.down)
+            stack.callback(self.down)
+            self.up()
+            self._block = stack.pop_all()
+        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.down()
-        atexit.unregister(self.down)
+    def __exit__(self, *_: object) -> None:
+        self._block.close()
 
     def up(self) -> "Lab":
         """Build it. Fails, leaving nothing, where the name is in use or the kernel refuses."""
@@ -59,7 +59,7 @@ class Lab:
             require_tools(["nft"])
         registry.claim(self._entry)
         try:
-            self._access = open_access()
+            self._access = open_access(ends_with_us=self._entry.owner is not None)
             if self._access.holder is not None:
                 holder = registry.Process.of(self._access.holder)
                 self._entry = replace(self._entry, holder=holder)
@@ -105,9 +105,11 @@ class Lab:
         if not command:
             raise LabError("no command was given; for example: lab run -- python train.py")
         job = Job(tuple(command), timeout_s, environment or {})
+        placed = InLab(list(command), dump(self.cluster))
+        launched_in(placed, {**os.environ, **job.environment})
         place = logs or Path(tempfile.mkdtemp(prefix=f"paceline-{self.layout.name}-"))
         place.mkdir(parents=True, exist_ok=True)
-        return see_through(self._access, self.layout, job, place, self._quotas(job), watch)
+        return run_job(self._access, self.layout, job, place, self._quotas(job), watch)
 
     def _quotas(self, job: Job) -> dict[int, Path]:
         """A control group for every seat that may not use a whole machine."""
@@ -123,16 +125,3 @@ def _clear_if_abandoned(name: str) -> None:
     with suppress(LabError):
         if registry.find(name).abandoned:
             tear_down(name)
-
-
-def _end_on_signals() -> None:
-    """Being told to end unwinds `with` blocks, where the program does not decide otherwise."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _exit)
-
-
-def _exit(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)

@@ -1,13 +1,11 @@
-"""Starting a job's processes in the lab, and seeing them through to their end.
+"""Running a job's processes in the lab to their end.
 
 A job ends well when every process ends with 0. When one fails, or time runs out, all are ended and
 the log of the guilty one is shown.
 """
 
 import os
-import selectors
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,6 +15,7 @@ from pathlib import Path
 from paceline.lab.access import Access
 from paceline.lab.errors import WorkerError
 from paceline.lab.layout import Layout
+from paceline.launch import Late, Process, start, watch
 
 LOG_TAIL_LINES = 25
 
@@ -85,26 +84,23 @@ def environment(layout: Layout, job: Job) -> dict[str, str]:
     }
 
 
-def see_through(
+def run_job(
     access: Access,
     layout: Layout,
     job: Job,
     logs: Path,
     groups: Mapping[int, Path],
-    watch: Callable[[str], None] | None = None,
+    told: Callable[[str], None] | None = None,
 ) -> Finished:
     """Start every seat and wait. `groups` are the control groups of seats that have a quota;
-    `watch` is given what the first seat writes, as it comes."""
+    `told` is given what the first seat writes, as it comes."""
     began = time.monotonic()
-    started: list[_Started] = []
-    try:
-        for number, seat in enumerate(seats(layout, job)):
-            log = logs / f"{seat.title.replace(' ', '-')}.log"
-            started.append(_start(access, layout, seat, log, groups.get(number)))
-        _wait(started, began + job.timeout_s, job.timeout_s, watch)
-    finally:
-        _end(started)
-    return Finished(time.monotonic() - began, tuple(s.log for s in started))
+    placed = [
+        _Placed(seat, _process(access, layout, seat, logs, groups.get(number)))
+        for number, seat in enumerate(seats(layout, job))
+    ]
+    _run_all(placed, job.timeout_s, told)
+    return Finished(time.monotonic() - began, tuple(one.log for one in placed))
 
 
 def _worker(layout: Layout, job: Job, rank: int) -> Seat:
@@ -138,67 +134,54 @@ def _agent(layout: Layout, job: Job, node: int) -> Seat:
 
 
 @dataclass(frozen=True)
-class _Started:
+class _Placed:
+    """A seat and the process that takes it."""
+
     seat: Seat
-    process: "subprocess.Popen[bytes]"
-    log: Path
+    process: Process
+
+    @property
+    def log(self) -> Path:
+        assert self.process.log is not None
+        return self.process.log
 
 
-def _start(access: Access, layout: Layout, seat: Seat, log: Path, group: Path | None) -> _Started:
-    # The kernel ends a worker whose launcher was killed: nothing is left running after a crash.
-    inner = ["setpriv", "--pdeathsig", "KILL", "--", *seat.command]
-    command = access.command(inner, layout.namespace(seat.node))
+def _process(access: Access, layout: Layout, seat: Seat, logs: Path, group: Path | None) -> Process:
+    command = access.command(seat.command, layout.namespace(seat.node))
     if group is not None:
         join = f'echo $$ > {group}/cgroup.procs && exec "$@"'
         command = ["sh", "-c", join, "sh", *command]
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **seat.environment},
-            start_new_session=True,
-        )
-    return _Started(seat, process, log)
+    log = logs / f"{seat.title.replace(' ', '-')}.log"
+    return Process(tuple(command), {**os.environ, **seat.environment}, log=log)
 
 
-def _wait(
-    started: list[_Started],
-    deadline: float,
-    timeout_s: float,
-    watch: Callable[[str], None] | None,
+def _run_all(
+    placed: Sequence[_Placed], timeout_s: float, told: Callable[[str], None] | None
 ) -> None:
     """Until all have ended; raises for the first that fails, or for all when time is up."""
-    with (
-        ExitStack() as stack,
-        selectors.DefaultSelector() as selector,
-        started[0].log.open(errors="replace") as first,
-    ):
-        for one in started:
-            end = os.pidfd_open(one.process.pid)
-            stack.callback(os.close, end)
-            selector.register(end, selectors.EVENT_READ, one)
-        while selector.get_map():
-            ready = selector.select(min(0.2, max(0.0, deadline - time.monotonic())))
-            if watch is not None and (text := first.read()):
-                watch(text)
-            for key, _ in ready:
-                selector.unregister(key.fileobj)
-                _require_good_end(key.data)
-            if selector.get_map() and time.monotonic() >= deadline:
-                slow = [key.data for key in selector.get_map().values()]
-                raise WorkerError(_timeout_message(slow, timeout_s))
+    with ExitStack() as stack:
+        started = [stack.enter_context(start(one.process)) for one in placed]
+        first = stack.enter_context(placed[0].log.open(errors="replace"))
+
+        def tell() -> None:
+            if told is not None and (text := first.read()):
+                told(text)
+
+        try:
+            for number, code in watch(started, timeout_s, tell):
+                _require_good_end(placed[number], code)
+        except Late as late:
+            slow = [placed[number] for number in late.left]
+            raise WorkerError(_timeout_message(slow, timeout_s)) from late
 
 
-def _require_good_end(one: _Started) -> None:
-    code = one.process.wait()
+def _require_good_end(one: _Placed, code: int) -> None:
     if code:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
         raise WorkerError(f"{one.seat.title} {how}. {tail(one.log)}")
 
 
-def _timeout_message(slow: list[_Started], timeout_s: float) -> str:
+def _timeout_message(slow: Sequence[_Placed], timeout_s: float) -> str:
     who = ", ".join(one.seat.title for one in slow)
     return (
         f"{who} did not end within {timeout_s:g} s; all were ended. Give more time with "
@@ -212,14 +195,3 @@ def tail(log: Path) -> str:
     if not lines:
         return f"Its log is empty ({log})."
     return "\n".join([f"The end of its log ({log}):", *(f"  | {line}" for line in lines)])
-
-
-def _end(started: list[_Started]) -> None:
-    """No process of the job outlives it, nor do their children."""
-    for one in started:
-        try:
-            os.killpg(one.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue  # the whole group has ended by itself
-    for one in started:
-        one.process.wait()

@@ -6,26 +6,24 @@ The recorder travels in two environment variables: `PACELINE_RECORD` (settings) 
 
 import json
 import os
-import signal
-import subprocess
+import shutil
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import IO
 
 import msgspec
 
-from paceline.errors import FileError, PacelineError
+from paceline.errors import FileError
+from paceline.graph.files import KEPT, is_graph_folder
+from paceline.launch import LaunchError, Process, run
 from paceline.record import sidecar
 
 INJECT = Path(__file__).parent / "inject"
+SETTINGS = "PACELINE_RECORD"
 
-
-class LaunchError(PacelineError):
-    """The command to record cannot be started."""
+Runner = Callable[[Process], int]
+"""Runs a process to its end; returns its exit code as a shell tells it."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,6 @@ class Order:
     steps: int = 10
     plain: int = 5
     overwrite: bool = False
-    output: Path | None = None  # file for what the job prints; without it that passes through
 
 
 @dataclass(frozen=True)
@@ -60,8 +57,8 @@ class Recording:
     ranks: tuple[Outcome, ...]
 
 
-def launch(order: Order, environment: Mapping[str, str]) -> Recording:
-    """Run the command to its end; returns what was recorded."""
+def launch(order: Order, environment: Mapping[str, str], runner: Runner | None = None) -> Recording:
+    """Run the command to its end, by the runner where one is given; returns what was recorded."""
     _prepare(order)
     job = sidecar.Job(
         job=f"{order.command[0]}-{time.time_ns()}",
@@ -69,11 +66,22 @@ def launch(order: Order, environment: Mapping[str, str]) -> Recording:
         steps=order.steps,
         started_ns=time.time_ns(),
     )
-    _keep(job, order.folder)
-    with _opened(order.output) as output:
-        code = _run(order.command, injected(environment, order, job.job), output)
-    _keep(msgspec.structs.replace(job, ended_ns=time.time_ns(), exit_code=code), order.folder)
+    sidecar.keep_job(job, order.folder)
+    given = injected(environment, order, job.job)
+    code = (runner or _here)(Process(order.command, given, reads=True))
+    told = sidecar.job_of(order.folder)  # also how it was launched
+    ended = msgspec.structs.replace(told, ended_ns=time.time_ns(), exit_code=code)
+    sidecar.keep_job(ended, order.folder)
     return Recording(order.folder, code, outcomes(order.folder))
+
+
+def launched_in(lab: sidecar.InLab, environment: Mapping[str, str]) -> None:
+    """For a lab: if its job is recorded, note with the recording that the lab runs the training."""
+    if SETTINGS not in environment:
+        return
+    folder = Path(json.loads(environment[SETTINGS])["folder"])
+    if (folder / sidecar.JOB_NAME).exists():
+        sidecar.keep_job(msgspec.structs.replace(sidecar.job_of(folder), launched=lab), folder)
 
 
 def injected(environment: Mapping[str, str], order: Order, job: str) -> dict[str, str]:
@@ -89,7 +97,7 @@ def injected(environment: Mapping[str, str], order: Order, job: str) -> dict[str
         "KINETO_LOG_LEVEL": "6",  # else every start and stop writes lines into the job's output
         "TORCH_FR_BUFFER_SIZE": "20000",  # collectives that the flight recorder keeps
         **environment,
-        "PACELINE_RECORD": json.dumps(settings),
+        SETTINGS: json.dumps(settings),
         "PACELINE_JOB": job,
         "PYTHONPATH": f"{INJECT}{os.pathsep}{path}" if path else str(INJECT),
     }
@@ -112,7 +120,7 @@ def _outcome(path: Path) -> Outcome:
         end = ends[-1]
         return Outcome(rank, end.steps, end.recorded, end.reason, end.detail)
     steps = found.of(sidecar.Step)
-    recorded = sum(step.mode == "recorded" for step in steps)
+    recorded = sum(step.mode is sidecar.Mode.RECORDED for step in steps)
     return Outcome(rank, len(steps), recorded, "killed")
 
 
@@ -124,39 +132,20 @@ def _prepare(order: Order) -> None:
             "`paceline record -o runs/a -- torchrun --nproc-per-node 2 train.py`"
         )
     old = [*order.folder.glob("rank-*.*"), *order.folder.glob(sidecar.JOB_NAME)]
-    if old and not order.overwrite:
+    graph = order.folder / KEPT
+    if (old or graph.exists()) and not order.overwrite:
         raise FileError(
-            f"{order.folder} already holds a recording; "
+            f"{order.folder} already holds a recording or a graph; "
             "give another folder with -o, or --overwrite to replace it"
         )
     for path in old:
         path.unlink()
+    if graph.exists() and is_graph_folder(graph):
+        shutil.rmtree(graph)
     order.folder.mkdir(parents=True, exist_ok=True)
 
 
-def _opened(path: Path | None) -> AbstractContextManager[IO[bytes] | None]:
-    return nullcontext() if path is None else path.open("wb")
-
-
-def _run(command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | None) -> int:
-    """Run to the end; SIGTERM and SIGINT go on to the job. A signal's death is 128 + its number."""
-    try:
-        child = subprocess.Popen(command, env=dict(environment), stdout=output, stderr=output)
-    except OSError as error:
-        raise LaunchError(f"cannot start {command[0]!r}: {error.strerror}") from error
-
-    def forward(number: int, _: FrameType | None) -> None:
-        child.send_signal(number)
-
-    signals = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, forward) for number in signals}
-    try:
-        code = child.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    return 128 - code if code < 0 else code
-
-
-def _keep(job: sidecar.Job, folder: Path) -> None:
-    (folder / sidecar.JOB_NAME).write_bytes(msgspec.json.encode(job))
+def _here(process: Process) -> int:
+    ended = run(process)
+    assert ended is not None
+    return 128 - ended if ended < 0 else ended

@@ -13,6 +13,7 @@ Threads are the system's thread ids, the trace's `tid`. Every duration is in nan
 """
 
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +21,18 @@ import msgspec
 
 FORMAT = 1
 R = TypeVar("R", bound="Record")
+
+
+class Mode(str, Enum):
+    """How a step is observed."""
+
+    WARMUP = "warmup"
+    PLAIN = "plain"  # steady, not instrumented
+    DETAIL = "detail"
+    SETTLE = "settle"  # instruments are on, but their first step pays for starting them
+    RECORDED = "recorded"
+    DRAIN = "drain"  # events that were open at the last border close; then the trace is written
+    DONE = "done"
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="is"):
@@ -87,7 +100,7 @@ class Step(Record, tag="step", frozen=True):
     index: int  # counts from 0 at the job's first optimizer step
     begin_ns: int
     end_ns: int
-    mode: str  # "plain" (steady, not instrumented) | "detail" | "recorded" | others: ignore
+    mode: Mode
     cpu_ns: int = 0  # this process's CPU time, all threads
     faults: int = 0  # its page faults that needed no disk
     own_ns: int = 0  # time in the step that the recorder itself used, inside `own` intervals
@@ -235,6 +248,17 @@ AnyRecord = (
 )
 
 
+class Here(msgspec.Struct, tag="here", tag_field="is", frozen=True):
+    """The recorder started the command, and that is the training."""
+
+
+class InLab(msgspec.Struct, tag="lab", tag_field="is", frozen=True):
+    """A lab ran the training on its workers."""
+
+    command: list[str]  # as it was given to the lab
+    cluster: str  # YAML of what the lab stands for
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`job.json`: the command that was wrapped and how it ended (written by the launcher)."""
 
@@ -245,6 +269,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_ns: int
     ended_ns: int = 0  # 0 while it runs
     exit_code: int | None = None
+    launched: Here | InLab = Here()
 
 
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
@@ -270,6 +295,15 @@ def facts_name(rank: int) -> str:
 
 
 JOB_NAME = "job.json"
+
+
+def job_of(folder: Path) -> Job:
+    """What the launcher wrote of the whole job."""
+    return msgspec.json.decode((folder / JOB_NAME).read_bytes(), type=Job)
+
+
+def keep_job(job: Job, folder: Path) -> None:
+    (folder / JOB_NAME).write_bytes(msgspec.json.encode(job))
 
 
 def encode(record: Record) -> bytes:

@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch.optim import optimizer as torch_optimizer
 
 from paceline.record import sidecar
+from paceline.record.sidecar import Mode
 from paceline.record.torch_comms import CommunicationWatch
 from paceline.record.torch_detail import DetailWatch
 from paceline.record.torch_facts import Model, group_facts, host_facts, model_facts
@@ -29,7 +30,7 @@ from paceline.record.torch_issued import issued
 from paceline.record.torch_memory import memory_of
 from paceline.record.torch_patch import Patches
 from paceline.record.torch_profile import Session, Times, cost_of, events_in, page_faults
-from paceline.record.torch_schedule import Mode, Schedule, agreed_start
+from paceline.record.torch_schedule import Schedule, agreed_start
 
 log = logging.getLogger(__name__)
 _numbers = itertools.count()  # of this process's recordings: all ranks count alike
@@ -180,7 +181,7 @@ class Recorder:
                 index=self._index,
                 begin_ns=self._begin,
                 end_ns=now,
-                mode=self._mode.value,
+                mode=self._mode,
                 cpu_ns=times.cpu_ns,
                 faults=times.faults,
                 micro_batches=micro_batches,

@@ -1,26 +1,15 @@
 """Which step is observed how, and how the ranks agree on the first one."""
 
 from dataclasses import dataclass, replace
-from enum import Enum
 
 import torch.distributed as dist
+
+from paceline.record.sidecar import Mode
 
 LEAST_WARMUP = 3
 MOST_WARMUP = 10
 SETTLED = 0.15  # the last two step times differ by less than this
 LEAD = 3  # steps from the decision to the start: no rank is further ahead of rank 0 by then
-
-
-class Mode(Enum):
-    """How a step is observed; the values are those of `sidecar.Step.mode`."""
-
-    WARMUP = "warmup"
-    PLAIN = "plain"
-    DETAIL = "detail"
-    SETTLE = "settle"  # instruments are on, but their first step pays for starting them
-    RECORDED = "recorded"
-    DRAIN = "drain"  # events that were open at the last border close; then the trace is written
-    DONE = "done"
 
 
 @dataclass(frozen=True)

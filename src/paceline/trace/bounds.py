@@ -79,14 +79,15 @@ class Bounds:
             if low.min() > high.max():
                 return left._loosened(slack + 1)
             value = _least_broken(low, high)
-            left = left._keeping(low <= value, high >= value)
+            left = left.keeping(low <= value, high >= value)
         return left
 
     def _loosened(self, slack: float) -> "Bounds":
         low, high = self.low - slack, self.high + slack
         return Bounds(self.low_at, low, self.high_at, high, self.end_at, self.end_gap)
 
-    def _keeping(self, low: Bool, high: Bool) -> "Bounds":
+    def keeping(self, low: Bool, high: Bool) -> "Bounds":
+        """The chosen bounds of each side."""
         lows = (self.low_at[low], self.low[low])
         return Bounds(*lows, self.high_at[high], self.high[high], self.end_at, self.end_gap)
 

@@ -8,7 +8,8 @@ before its sending began. Each such pair bounds one rank's clock against another
 The offset is a line in t (clocks drift), so all bounds together leave a convex set of lines. Its
 lowest and highest value at both ends of the recording are the reported interval, and the middle
 line is taken; if the zero line is among them, it is: ranks of one host share a clock. Where bounds
-contradict each other, some stamps are wrong: the fewest that leave the rest in agreement go.
+contradict each other, some stamps are wrong: the fewest that leave the rest in agreement go. The
+interval also holds what any one wrong stamp that nothing contradicts may hide (see `strays`).
 
 Members of a collective that devices run also end at nearly the same moment. A robust line through
 the differences of their ends, give or take three median deviations, narrows the set where it agrees
@@ -23,6 +24,7 @@ import numpy as np
 
 from paceline.errors import TraceError
 from paceline.trace.bounds import Bounds, Line, Reach, bounds_between, meetings_of, reach_of
+from paceline.trace.strays import farthest, one_less
 from paceline.trace.trace import Int64, Trace
 
 STEEPEST: Final = 200e-6
@@ -132,24 +134,36 @@ def _clock(trace: Trace, reference: Trace, bounds: Bounds, since: int, until: in
     broken = at.broken_by(Line(0.0, 0.0))
     if _together(trace, reference) and 0 < (broken > 0.5).mean() <= STRAYS:
         return Clock(trace.rank, 0.0, 0.0, since, float(broken.max()))
-    reach = reach_of(at, span, STEEPEST)
-    if reach is None:
-        slack, all_of_them = at.contradiction(STEEPEST), len(at.low) + len(at.high)
-        at = at.agreeing(STEEPEST)
-        lost = 1 - (len(at.low) + len(at.high)) / all_of_them
-        if slack > APART_NS and not 0 < lost <= STRAYS:
-            raise TraceError(
-                f"{trace} and {reference} cannot be ranks of one job: their collectives contradict "
-                f"each other by {slack / 1e6:.1f} ms on any clock. Import traces of one run"
-            )
-        reach = reach_of(at, span, STEEPEST)
-        assert reach is not None
-    narrowed = reach_of(at.with_ends(span, STEEPEST), span, STEEPEST) or reach
-    first = narrowed if _apart(trace, reference) else reach
-    if first.bounds.allow(Line(0.0, 0.0)):
-        edges = (first.low_first, first.high_first, first.low_last, first.high_last)
-        return Clock(trace.rank, 0.0, 0.0, since, max(abs(edge) for edge in edges))
-    return _middle(trace.rank, narrowed, since, span)
+    at, reach = _agreeing(at, span, f"{trace} and {reference}")
+    narrowed = reach_of(at.with_ends(span, STEEPEST), span, STEEPEST)
+    first = narrowed if narrowed and _apart(trace, reference) else reach
+    unmoved = first.bounds.allow(Line(0.0, 0.0))
+    line = Line(0.0, 0.0) if unmoved else _middle(narrowed or reach, span)
+    chosen = first if unmoved else narrowed or reach
+    doubts = [_possible(some, span, chosen is narrowed) for some in one_less(at)]
+    return Clock(trace.rank, line.first, line.slope, since, farthest([chosen, *doubts], line, span))
+
+
+def _agreeing(at: Bounds, span: float, who: str) -> tuple[Bounds, Reach]:
+    """Bounds without those that contradict many others, and what they leave possible."""
+    if (reach := reach_of(at, span, STEEPEST)) is not None:
+        return at, reach
+    slack, left = at.contradiction(STEEPEST), at.agreeing(STEEPEST)
+    lost = 1 - (len(left.low) + len(left.high)) / (len(at.low) + len(at.high))
+    if slack > APART_NS and not 0 < lost <= STRAYS:
+        raise TraceError(
+            f"{who} cannot be ranks of one job: their collectives contradict "
+            f"each other by {slack / 1e6:.1f} ms on any clock. Import traces of one run"
+        )
+    reach = reach_of(left, span, STEEPEST)
+    assert reach is not None
+    return left, reach
+
+
+def _possible(bounds: Bounds, span: float, with_ends: bool) -> Reach | None:
+    """What the bounds leave possible, narrowed by the differences of ends where those agree."""
+    chosen = bounds.with_ends(span, STEEPEST) if with_ends else bounds
+    return reach_of(chosen, span, STEEPEST)
 
 
 def _together(trace: Trace, reference: Trace) -> bool:
@@ -164,12 +178,11 @@ def _apart(trace: Trace, reference: Trace) -> bool:
     return None not in hosts and len(hosts) == 2
 
 
-def _middle(rank: int, reach: Reach, since: int, span: float) -> Clock:
+def _middle(reach: Reach, span: float) -> Line:
     """The line through the middle of what is possible."""
-    widest = max(reach.high_first - reach.low_first, reach.high_last - reach.low_last)
     first = (reach.low_first + reach.high_first) / 2
     last = (reach.low_last + reach.high_last) / 2
-    return Clock(rank, first, (last - first) / span, since, widest / 2)
+    return Line(first, (last - first) / span)
 
 
 def _chained(clock: Clock, through: Clock) -> Clock:

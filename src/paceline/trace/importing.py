@@ -11,10 +11,10 @@ from typing import Final
 from paceline.errors import FileError, TraceError
 from paceline.graph import Graph, save_graph
 from paceline.graph.chakra import read_chakra
+from paceline.graph.files import KEPT
 from paceline.trace.build import build
 from paceline.trace.readers import Format, format_of, read_all
 from paceline.trace.readers.source import Source, sources
-from paceline.trace.runs import GRAPH
 
 RAW: Final = "raw"
 
@@ -31,7 +31,7 @@ def import_traces(paths: Sequence[Path], out: Path, how: Import | None = None) -
     """Keep the files under `out`/raw, and the graph of all of them in `out`/graph."""
     _keep(paths, out / RAW)
     graph = import_graph(paths, how or Import())
-    save_graph(graph, out / GRAPH)
+    save_graph(graph, out / KEPT)
     return graph
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from paceline.graph import NONE
-from paceline.record.sidecar import Layer, Sidecar, Step
+from paceline.record.sidecar import Layer, Mode, Sidecar, Step
 from paceline.trace.trace import Category, Int32, Int64, Trace
 from paceline.trace.view import RankView
 
@@ -20,9 +20,9 @@ def with_layers(trace: Trace, sidecar: Sidecar, detail: Trace) -> Trace:
     """The trace with a module on every op that has one; unchanged where the steps differ."""
     seen = RankView(detail, sidecar)
     steps = {step.mode: step for step in sidecar.of(Step)}
-    if "detail" not in steps or seen.main_lane == NONE:
+    if Mode.DETAIL not in steps or seen.main_lane == NONE:
         return trace
-    described = _ops_of(seen, steps["detail"])
+    described = _ops_of(seen, steps[Mode.DETAIL])
     layers, names = _layers_of(seen, described, sidecar.of(Layer))
     view = RankView(trace, sidecar)
     column = np.full(len(trace.events), NONE, np.int32)

@@ -8,7 +8,7 @@ for fresh pages at every step is spared them from then on (a ResNet-20 then runs
 from collections.abc import Sequence
 from statistics import mean, median
 
-from paceline.record.sidecar import Sidecar, Step
+from paceline.record.sidecar import Mode, Sidecar, Step
 
 FEW_FAULTS = 64  # fewer by so many, or by this share, are as many: 64 take 50 microseconds
 FEW_SHARE = 0.1
@@ -31,8 +31,8 @@ def plain_sides(told: Sequence[Sidecar]) -> tuple[list[int], list[int]]:
 def _sides(told: Sidecar) -> tuple[list[Step], list[Step]]:
     """A rank's plain steps before those with instruments, and after them."""
     steps = told.of(Step)
-    plain = [step for step in steps if step.mode == "plain"]
-    first = min((s.index for s in steps if s.mode in ("detail", "recorded")), default=None)
+    plain = [step for step in steps if step.mode is Mode.PLAIN]
+    first = min((s.index for s in steps if s.mode in (Mode.DETAIL, Mode.RECORDED)), default=None)
     if first is None:
         return plain, []
     return [s for s in plain if s.index < first], [s for s in plain if s.index > first]

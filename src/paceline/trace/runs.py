@@ -2,23 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
 from pathlib import Path
 from typing import Final
 
 from paceline.errors import TraceError
-from paceline.graph import Graph, save_graph
+from paceline.graph import Graph, load_graph, save_graph
+from paceline.graph.files import KEPT
 from paceline.graph.formats import read_graph
 from paceline.record import sidecar
 from paceline.record.sidecar import Sidecar
 from paceline.trace.build import build
 from paceline.trace.enrich import enrich
+from paceline.trace.identity import identity_of, keep_identity, kept_identity
 from paceline.trace.readers import chrome
 from paceline.trace.readers.source import Source
 from paceline.trace.trace import Trace
 
-GRAPH: Final = "graph"
 _FACTS: Final = "rank-*.facts.jsonl"
+_TRACES: Final = "rank-*.trace.json"
 _CATEGORIES: Final = ("weights", "gradients", "optimizer", "activations", "temporary")
 
 
@@ -29,18 +30,21 @@ def build_run(folder: Path) -> Graph:
     return build(traces, sidecars, facts)
 
 
-def load(path: str | PathLike[str]) -> Graph:
-    """The graph of a recording's folder, or of any file or folder that holds one."""
-    return open_run(Path(path))
+def open_run(path: str | Path) -> Graph:
+    """The graph of anything that holds one: a graph's folder, a run, Chakra traces.
 
-
-def open_run(path: Path) -> Graph:
-    """The graph of anything that holds one; a recording's is built, and kept, when first asked."""
-    recorded = path.is_dir() and any(path.glob(_FACTS))
-    if not recorded or (path / GRAPH).exists():
+    A recording's is built when first asked for, kept, and built anew when the recording, or the
+    code that builds graphs, is no longer what the kept one was made of.
+    """
+    path = Path(path)
+    if not _is_recording(path):
         return read_graph(path)
+    wanted = identity_of(path)
+    if wanted == kept_identity(path):
+        return load_graph(path)
     graph = build_run(path)
-    save_graph(graph, path / GRAPH)
+    save_graph(graph, path / KEPT)
+    keep_identity(wanted, path)
     return graph
 
 
@@ -61,6 +65,12 @@ def read_run(folder: Path) -> tuple[Sequence[Trace], dict[int, Sidecar]]:
     if lost:
         traces[0] = traces[0].noting(f"left out, without a trace: {_fates(told, lost)}")
     return traces, told
+
+
+def _is_recording(path: Path) -> bool:
+    """Whether a graph can be built here; one whose traces were removed is what its graph says."""
+    told = path.is_dir() and any(path.glob(_FACTS))
+    return told and (any(path.glob(_TRACES)) or not (path / KEPT).exists())
 
 
 def _trace(folder: Path, rank: int) -> Trace:
@@ -98,6 +108,6 @@ def _fates(told: Mapping[int, Sidecar], ranks: Sequence[int]) -> str:
 def _fate(facts: Sidecar) -> str:
     """How a rank without a trace ended."""
     ends, steps = facts.of(sidecar.End), facts.of(sidecar.Step)
-    recorded = sum(step.mode == "recorded" for step in steps)
+    recorded = sum(step.mode is sidecar.Mode.RECORDED for step in steps)
     how = f"ended with {ends[-1].reason!r}" if ends else "was killed"
     return f"{how} after {len(steps)} steps, {recorded} of them recorded"

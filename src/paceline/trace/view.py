@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.graph import NONE, LaneKind
-from paceline.record.sidecar import Host, Sidecar, Step
+from paceline.record.sidecar import Host, Mode, Sidecar, Step
 from paceline.trace.trace import Bool, Category, Int32, Int64, Trace
 
 DEVICE_WORK: Final = (Category.KERNEL, Category.MEMCPY, Category.MEMSET)
@@ -104,7 +104,7 @@ class RankView:
     @cached_property
     def recorded_steps(self) -> list[Step]:
         steps = self.sidecar.of(Step) if self.sidecar else []
-        return [step for step in steps if step.mode == "recorded"]
+        return [step for step in steps if step.mode is Mode.RECORDED]
 
     @cached_property
     def calls(self) -> "Calls":

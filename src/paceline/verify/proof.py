@@ -1,22 +1,21 @@
 """`prove`: run a job in the lab on the predicted cluster, and measure it there."""
 
-import sys
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from paceline.cluster import Cluster, dump
+from paceline.cluster import Cluster
+from paceline.lab import Lab, LabError
 from paceline.lab.launch import torchrun_words
-from paceline.record.launch import Order, launch
-from paceline.record.sidecar import JOB_NAME, Job
-from paceline.trace.runs import build_run
+from paceline.launch import Process
+from paceline.record.launch import Order, Runner, launch
+from paceline.record.sidecar import JOB_NAME, InLab, job_of
+from paceline.trace.runs import open_run
 from paceline.verify.errors import VerifyError
 from paceline.verify.verdict import Measured, measured_run
 
-_SHOWN = 2000  # characters of a failed job's output
 _PLACEMENT = {
     "--nproc-per-node": True,
     "--nproc_per_node": True,
@@ -53,34 +52,36 @@ def prove(proof: Proof, environment: Mapping[str, str], folder: Path | None = No
     """Record the job in a lab of the cluster; what it printed is kept with the recording."""
     with tempfile.TemporaryDirectory(prefix="paceline-proof-") as scratch:
         place = folder or Path(scratch) / "run"
-        described = Path(scratch) / "cluster.yaml"
-        described.write_text(dump(proof.cluster))
-        command = (
-            *(sys.executable, "-m", "paceline", "lab", "run", "--json"),
-            *("--name", f"verify-{Path(scratch).name[-8:]}", "--cluster", str(described)),
-            *("--timeout", str(proof.timeout_s), "--", *without_placement(proof.command)),
-        )
-        printed = place / "output.txt"
-        order = Order(command, place, proof.steps, overwrite=proof.overwrite, output=printed)
-        done = launch(order, environment)
-        if done.exit_code:
+        order = Order(proof.command, place, proof.steps, overwrite=proof.overwrite)
+        try:
+            launch(order, environment, _in_lab(proof, place / "logs"))
+        except LabError as error:
             raise VerifyError(
-                f"the job ended with {done.exit_code} in the lab. It was: "
-                f"{' '.join(proof.command)}; it printed last:\n"
-                f"{printed.read_text(errors='replace')[-_SHOWN:]}"
-            )
-        return measured_run(place, build_run(place))
+                f"{' '.join(proof.command)} was not measured in the lab. {error}"
+            ) from error
+        return measured_run(place, open_run(place))
+
+
+def _in_lab(proof: Proof, logs: Path) -> Runner:
+    """Runs the job on every worker of a lab that stands as long as the job."""
+
+    def run(process: Process) -> int:
+        given = process.environment or {}
+        own = {name: value for name, value in given.items() if os.environ.get(name) != value}
+        command = without_placement(process.command)
+        with Lab(proof.cluster, f"verify-{os.getpid()}") as lab:
+            lab.run(command, timeout_s=proof.timeout_s, environment=own, logs=logs)
+        return 0
+
+    return run
 
 
 def recorded_command(run: Path) -> tuple[str, ...]:
     """The training command of a recording."""
-    path = run / JOB_NAME
-    if not path.exists():
+    if not (run / JOB_NAME).exists():
         raise VerifyError(f"{run} does not say which command it was; give it after --")
-    command = list(msgspec.json.decode(path.read_bytes(), type=Job).command)
-    if "lab" in command[:4] and "--" in command:
-        command = command[command.index("--") + 1 :]
-    return tuple(command)
+    job = job_of(run)
+    return tuple(job.launched.command if isinstance(job.launched, InLab) else job.command)
 
 
 def without_placement(command: Sequence[str]) -> list[str]:

@@ -2,51 +2,49 @@
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from paceline.cost.calibrate.result import Overlap, Sweep
 from paceline.cost.errors import CostError
+from paceline.launch import Process, Running, start
 
 LIMIT_S = 120
 
 
 def all_reduce(workers: int, repeats: int) -> tuple[Sweep, Overlap]:
     """Times of gloo's all-reduce among workers of this machine, and how overlap slows both."""
-    with tempfile.TemporaryDirectory(prefix="paceline-calibrate-") as folder:
-        started = [_start(Path(folder), rank, workers, repeats) for rank in range(workers)]
-        try:
-            answer = _answer(started)
-        finally:
-            for process in started:
-                process.kill()
-                process.wait()
-    found = json.loads(answer)
+    with tempfile.TemporaryDirectory(prefix="paceline-calibrate-") as folder, ExitStack() as stack:
+        started = [
+            stack.enter_context(start(_worker(Path(folder), rank, workers, repeats)))
+            for rank in range(workers)
+        ]
+        found = json.loads(_answer(started[0]))
     sweep = Sweep(tuple(found["sizes"]), tuple(found["times_ns"]))
     return sweep, Overlap(**found["overlap"])
 
 
-def _start(folder: Path, rank: int, workers: int, repeats: int) -> "subprocess.Popen[str]":
-    numbers = [str(rank), str(workers), str(repeats)]
-    return subprocess.Popen(
-        [sys.executable, "-m", "paceline.cost.calibrate.worker", str(folder / "store"), *numbers],
-        env=os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL,
-        stderr=subprocess.PIPE if rank == 0 else subprocess.DEVNULL,
-        text=True,
+def _worker(folder: Path, rank: int, workers: int, repeats: int) -> Process:
+    module = "paceline.cost.calibrate.worker"
+    numbers = (str(rank), str(workers), str(repeats))
+    return Process(
+        (sys.executable, "-m", module, str(folder / "store"), *numbers),
+        {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
+        log=folder / f"worker-{rank}.txt",
+        errors=folder / f"worker-{rank}.errors.txt",
     )
 
 
-def _answer(started: "list[subprocess.Popen[str]]") -> str:
-    try:
-        out, problem = started[0].communicate(timeout=LIMIT_S)
-    except subprocess.TimeoutExpired as late:
+def _answer(first: Running) -> str:
+    """What the first worker prints."""
+    if first.wait(LIMIT_S) is None:
         raise CostError(
             f"the all-reduce sweep did not end in {LIMIT_S} s; is the machine loaded, or the "
             "loopback interface down? Try --workers 1 to leave it out."
-        ) from late
-    if not out.strip():  # with an answer it does not matter that gloo may abort in its shutdown
+        )
+    answer, problem = first.printed()
+    if not answer.strip():  # with an answer it does not matter that gloo may abort in its shutdown
         raise CostError(f"a calibration worker failed: {problem.strip().splitlines()[-1:]}")
-    return out
+    return answer

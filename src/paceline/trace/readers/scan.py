@@ -37,21 +37,25 @@ DETAILED: Final = ("nccl:", "gloo:", "mpi:", "ucc:", "record_param_comms", "c10d
 
 
 class Args(msgspec.Struct):
-    """What is read of an event's `args`; everything else is skipped."""
+    """What is read of an event's `args`; everything else is skipped.
 
-    correlation: int | None = None
-    external: int | None = msgspec.field(name="External id", default=None)
-    sequence: int | None = msgspec.field(name="Sequence number", default=None)
-    fwd_thread: int | None = msgspec.field(name="Fwd thread id", default=None)
-    record: int | None = msgspec.field(name="Record function id", default=None)
-    size: int | None = msgspec.field(name="bytes", default=None)
-    memory: int | None = msgspec.field(name="Bytes", default=None)
-    address: int | None = msgspec.field(name="Addr", default=None)
-    device_type: int | None = msgspec.field(name="Device Type", default=None)
-    device_id: int | None = msgspec.field(name="Device Id", default=None)
-    stream: int | str | None = None
-    sync_kind: str | None = msgspec.field(name="cuda_sync_kind", default=None)
-    collective: str | None = msgspec.field(name="Collective name", default=None)
+    Profilers of AMD devices write numbers as text ("bytes": "1"): a value of any type is decoded,
+    and `_whole` says what it means.
+    """
+
+    correlation: Any = None
+    external: Any = msgspec.field(name="External id", default=None)
+    sequence: Any = msgspec.field(name="Sequence number", default=None)
+    fwd_thread: Any = msgspec.field(name="Fwd thread id", default=None)
+    record: Any = msgspec.field(name="Record function id", default=None)
+    size: Any = msgspec.field(name="bytes", default=None)
+    memory: Any = msgspec.field(name="Bytes", default=None)
+    address: Any = msgspec.field(name="Addr", default=None)
+    device_type: Any = msgspec.field(name="Device Type", default=None)
+    device_id: Any = msgspec.field(name="Device Id", default=None)
+    stream: Any = None
+    sync_kind: Any = msgspec.field(name="cuda_sync_kind", default=None)
+    collective: Any = msgspec.field(name="Collective name", default=None)
 
 
 class Event(msgspec.Struct):
@@ -258,15 +262,16 @@ class _Sink:
             self._number(event.tid),
             _ns(event.ts),
             _ns(event.dur),
-            _or(args.correlation),
-            _or(args.external),
-            _or(args.sequence),
-            _or(args.fwd_thread),
-            _or(args.record),
-            _or(args.size),
+            _whole(args.correlation),
+            _whole(args.external),
+            _whole(args.sequence),
+            _whole(args.fwd_thread),
+            _whole(args.record),
+            _whole(args.size),
             _whole(args.stream),
         )
-        if args.sync_kind or args.collective or event.name.startswith(DETAILED):
+        told = _is_told(args.sync_kind) or _is_told(args.collective)
+        if told or event.name.startswith(DETAILED):
             self.details.append((self._first_row + len(self.ranges), bytes(event.args)))
         self.ranges.append(row)
 
@@ -280,7 +285,12 @@ class _Sink:
             return
         args = _ARGS.decode(event.args)
         at = (self._number(event.pid), self._number(event.tid), _ns(event.ts))
-        what = (_or(args.address), _or(args.memory), _or(args.device_type), _or(args.device_id))
+        what = (
+            _whole(args.address),
+            _whole(args.memory),
+            _whole(args.device_type),
+            _whole(args.device_id),
+        )
         self.memory.append(_held(*at, *what))
 
     def _meta(self, event: Event) -> None:
@@ -305,7 +315,7 @@ _TAKERS: Final = {
 def _ns(microseconds: Decimal | None) -> int:
     if microseconds is None:
         return 0
-    if abs(microseconds) >= LATEST_MICROSECONDS + 1:
+    if not microseconds.is_finite() or abs(microseconds) >= LATEST_MICROSECONDS + 1:
         raise OverflowError(f"{microseconds} us is no moment")
     return int(microseconds * 1000)
 
@@ -317,12 +327,20 @@ def _held(*row: int) -> tuple[int, ...]:
     return row
 
 
-def _or(value: int | None) -> int:
-    return ABSENT if value is None else value
+def _whole(value: Any) -> int:
+    """A number, also one given as text; anything else counts as absent."""
+    if isinstance(value, str):
+        return int(value) if _WHOLE_TEXT.fullmatch(value) else ABSENT
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ABSENT
+    return int(value)
 
 
-def _whole(value: int | str | None) -> int:
-    return value if isinstance(value, int) else ABSENT
+_WHOLE_TEXT: Final = re.compile(r"-?[0-9]{1,18}")
+
+
+def _is_told(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
 
 
 def _table(rows: list[tuple[int, ...]], width: int) -> list[Any]:

@@ -1,0 +1,57 @@
+"""What a kept graph was made of, so that one older than its recording is noticed."""
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from paceline.graph.atomic import atomic_file
+from paceline.graph.files import HEADER, KEPT
+
+MADE_OF: Final = "graph-made-of.json"
+_RECORDED: Final = ("rank-*.json", "rank-*.jsonl", "job.json")
+_CODE: Final = Path(__file__).parent
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Digests of a recording's files and of the code that builds graphs from them."""
+
+    recording: str
+    code: str
+
+
+def identity_of(run: Path) -> Identity:
+    """What a graph built now would be made of."""
+    return Identity(_recording(run), _code())
+
+
+def kept_identity(run: Path) -> Identity | None:
+    """What the graph in the folder was made of; None where there is none, or it is unknown."""
+    if not (run / KEPT / HEADER).is_file():
+        return None
+    try:
+        return msgspec.json.decode((run / MADE_OF).read_bytes(), type=Identity)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def keep_identity(identity: Identity, run: Path) -> None:
+    with atomic_file(run / MADE_OF) as hidden:
+        hidden.write_bytes(msgspec.json.encode(identity))
+
+
+def _recording(run: Path) -> str:
+    """Names, sizes and times of change: reading gigabytes of traces would take too long."""
+    files = sorted(file for pattern in _RECORDED for file in run.glob(pattern))
+    told = [(file.name, (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
+    return hashlib.sha256(repr(told).encode()).hexdigest()
+
+
+@cache
+def _code() -> str:
+    digest = hashlib.sha256()
+    for file in sorted(_CODE.rglob("*.py")):
+        digest.update(f"{file.relative_to(_CODE)}\n".encode() + file.read_bytes())
+    return digest.hexdigest()
