@@ -13,8 +13,7 @@ from paceline.cost.retarget import Beat, BeatKind, Job, Target, emit
 from paceline.errors import PacelineError
 from paceline.graph import UNPRICED, Collective, Graph, OpKind, Phase
 from paceline.graph.graph import Bool, Int64
-from paceline.replay import Contention, Timeline, replay
-from paceline.replay.cores import Cores, replay_on_cores
+from paceline.replay import Contention, SharedHosts, Timeline, replay
 
 LAB_LIBRARY = replace(GLOO, call_ns=150_000.0, message_ns=60_000.0, basis=Basis.FITTED)
 """Gloo between namespaces of one machine: an all-reduce of 1 to 64 KB takes 0.3 to 0.4 ms between
@@ -200,13 +199,13 @@ def _on_cores(
     library = rates.library_of(cluster)
     library = replace(library, message_ns=library.message_ns + machine.turn_ns)
     turn_ns = prices(graph, cluster, replace(rates, library=library)).dur_ns - found.dur_ns
-    return partial(
-        replay_on_cores,
-        graph,
-        Cores.one_machine(workers, machine.cores),
-        _cpu_ns(graph, workers, machine),
+    hosts = SharedHosts.one_machine(
+        workers,
+        machine.cores,
+        cpu_ns=_cpu_ns(graph, workers, machine),
         turn_ns=np.where(graph.ops.kind == OpKind.COLLECTIVE, turn_ns, 0),
     )
+    return partial(replay, graph, hosts=hosts)
 
 
 def _cpu_ns(graph: Graph, workers: int, machine: SharedMachine) -> Int64:
