@@ -13,6 +13,16 @@ Time end_of(double left, double rate, Time since) {
     return since + (left > kNothing ? static_cast<Time>(std::ceil(left / rate)) : 0);
 }
 
+// From one settling to the next the order hardly changes, so each moves a few places at most.
+void sort_again(std::vector<std::pair<double, Op>>& wants) {
+    for (std::size_t i = 1; i < wants.size(); ++i) {
+        const auto moved = wants[i];
+        std::size_t at = i;
+        for (; at > 0 && moved < wants[at - 1]; --at) wants[at] = wants[at - 1];
+        wants[at] = moved;
+    }
+}
+
 }  // namespace
 
 CoreRates::CoreRates(const Program& p, const Sharing* sharing, Agenda& agenda)
@@ -35,10 +45,9 @@ void CoreRates::begin(Op op, Time now, Time dur) {
     const double want = hosts_.works[op] ? 1.0 : static_cast<double>(hosts_.cpu[op]) / length;
     const double wait = static_cast<double>(hosts_.turn[op]) / length;
     const double left = static_cast<double>(dur);
-    job(op) = {left, 1.0, want, wait, 1.0, now};
+    job(op) = {left, 1.0, want, wait, 1.0, 1.0, now};
     agenda_.set(p_.lane_of[op], end_of(left, 1.0, now));
-    auto& running = machine(op).running;
-    running.insert(std::lower_bound(running.begin(), running.end(), op), op);
+    machine(op).running.emplace_back(want, op);
     const Op on = hosts_.machine[p_.lane_of[op]];
     threads_[on] += hosts_.works[op];
     if (!runs_.empty()) runs_[op] = 1;
@@ -48,7 +57,8 @@ void CoreRates::begin(Op op, Time now, Time dur) {
 void CoreRates::take_ended(Time now, std::vector<Op>& ended) {
     for (const Op op : ended) {
         auto& running = machine(op).running;
-        running.erase(std::lower_bound(running.begin(), running.end(), op));
+        running.erase(std::find_if(running.begin(), running.end(),
+                                   [&](const auto& entry) { return entry.second == op; }));
         const Op on = hosts_.machine[p_.lane_of[op]];
         threads_[on] -= hosts_.works[op];
         touch(on);
@@ -86,25 +96,24 @@ void CoreRates::share(Machine& m, std::int32_t at_work) {
     const double threads = static_cast<double>(at_work) / m.cores;  // on each core
     const double busy = threads >= 1 ? 1.0 : 0.0;
     const double left = 1 - std::min(m.load / m.cores, kMostLoad);
-    wants_.clear();
-    paces_.clear();
-    for (const Op op : m.running) {
-        const double pace = 1 / (1 + job(op).wait * threads * busy);
-        wants_.emplace_back(job(op).want * pace, static_cast<Op>(paces_.size()));
-        paces_.push_back(pace);
+    for (auto& [want, op] : m.running) {
+        Job& at = job(op);
+        at.pace = 1 / (1 + at.wait * threads * busy);
+        want = at.want * at.pace;
     }
-    std::sort(wants_.begin(), wants_.end());
+    sort_again(m.running);
     double whole = m.cores;
-    for (std::size_t served = 0; served < wants_.size(); ++served) {
-        const auto [want, row] = wants_[served];
-        const double got = std::min(want, whole / static_cast<double>(wants_.size() - served));
+    auto to_serve = static_cast<double>(m.running.size());
+    for (const auto& [want, op] : m.running) {
+        const double got = std::min(want, whole / to_serve--);
         whole -= got;
-        job(m.running[row]).own = want != 0 ? left * paces_[row] * got / want : paces_[row];
+        Job& at = job(op);
+        at.own = want != 0 ? left * at.pace * got / want : at.pace;
     }
 }
 
 void CoreRates::set_rates(const Machine& m, Time now) {
-    for (const Op op : m.running) {
+    for (const auto& [want, op] : m.running) {
         const Op joined = instance(op);
         if (joined == kNone) {
             change(op, job(op).own, now);

@@ -1,5 +1,6 @@
 // Rates of ops on machines whose cores they share. Twin: SharedCores in paceline/replay/cores.py,
-// equal bit for bit: a machine's ops are looked at by id, and one whose rate stays is not touched.
+// equal bit for bit: of ops that want the same the lower id is served first, and one whose rate
+// stays is not touched.
 // Machines on which nothing came, went or changed its load keep their rates and are left alone.
 #pragma once
 
@@ -27,13 +28,13 @@ class CoreRates {
   private:
     struct Job {  // the op that a lane runs: ns of work left at `since`, and how fast it passes
         double left = 0, rate = 0, want = 0, wait = 0;
-        double own = 0;  // its rate, were it alone in its instance
+        double pace = 1, own = 0;  // of its turns; its rate, were it alone in its instance
         Time since = 0;
     };
     struct Machine {
         double cores = 0, load = 0;  // cores that transfers take
         bool touched = false;
-        std::vector<Op> running;  // ascending
+        std::vector<std::pair<double, Op>> running;  // by what they want, then by id
     };
 
     Job& job(Op op) { return jobs_[p_.lane_of[op]]; }
@@ -58,8 +59,6 @@ class CoreRates {
     std::vector<std::uint8_t> runs_;     // one an op of an instance
     std::vector<Time> seen_;             // instance -> the settling that set its rates last
     Time settlings_ = 0;
-    std::vector<std::pair<double, Op>> wants_;  // of the machine at hand, with its row
-    std::vector<double> paces_;
 };
 
 }  // namespace paceline
