@@ -149,7 +149,9 @@ class Worker {
             return step;
         }
         columns_.view.drained.clear();
-        if (run_events(p_, dur_.data(), in_.priority.data(), columns_.view) < p_.ops) return -1;
+        const Time* dur = dur_.data();
+        if (run_events(p_, dur, in_.priority.data(), columns_.view, in_.sharing) < p_.ops)
+            return -1;
         walk_events(p_, in_, columns_, count);
         return *std::max_element(columns_.end.begin(), columns_.end.end());
     }

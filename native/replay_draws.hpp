@@ -21,6 +21,7 @@ struct DrawInput {
     Samples samples;
     std::uint64_t seed;
     int threads;
+    const Sharing* sharing = nullptr;  // without flows, which know one replay at a time
 };
 
 struct Draws {

@@ -1,12 +1,13 @@
 // Graphs with PRIORITY lanes, drains or shared rates, replayed once from the beginning.
+#include "replay_cores.hpp"
 #include "replay_rounds.hpp"
 
 namespace paceline {
 namespace {
 
-template <bool kShared>
-class Once : private Rounds<Once<kShared>, Program, kShared> {
-    using Base = Rounds<Once<kShared>, Program, kShared>;
+template <class R>
+class Once : private Rounds<Once<R>, Program, R> {
+    using Base = Rounds<Once<R>, Program, R>;
     friend Base;
 
   public:
@@ -50,8 +51,9 @@ class Once : private Rounds<Once<kShared>, Program, kShared> {
 
 Op run_events(const Program& p, const Time* dur, const std::int32_t* priority, Timeline& out,
               const Sharing* sharing) {
-    if (sharing) return Once<true>(p, dur, priority, sharing, out).run();
-    return Once<false>(p, dur, priority, nullptr, out).run();
+    if (!sharing) return Once<FixedRates<Program>>(p, dur, priority, nullptr, out).run();
+    if (sharing->hosts) return Once<CoreRates>(p, dur, priority, sharing, out).run();
+    return Once<Rates<Program>>(p, dur, priority, sharing, out).run();
 }
 
 }  // namespace paceline

@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "replay.hpp"
@@ -28,6 +29,11 @@ class Flows {
     virtual void settle(Time now) = 0;        // all that starts at this instant has begun
     virtual Time next_end() = 0;              // kNever where nothing runs
     virtual void take_ended(Time now, std::vector<Op>& ended) = 0;  // appends, ascending
+
+    // For transfers that take processor time: how many threads are at work on each machine, told
+    // before every settling, and how many cores the transfers take there, asked after it.
+    virtual void see(std::span<const std::int32_t> /*threads*/) {}
+    virtual std::span<const double> loads() const { return {}; }
 
     // For replays that go back in time, between rounds; null where a class cannot.
     virtual std::unique_ptr<SavedFlows> save(Time /*now*/) const { return nullptr; }

@@ -1,6 +1,7 @@
 #include "replay_rerun.hpp"
 
 #include <iterator>
+#include <type_traits>
 
 #include "replay_rounds.hpp"
 
@@ -8,8 +9,11 @@ namespace paceline {
 namespace {
 
 template <bool kShared>
-class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, kShared> {
-    using Base = Rounds<Again<kShared>, Editable, kShared>;
+using RatesOf = std::conditional_t<kShared, Rates<Editable>, FixedRates<Editable>>;
+
+template <bool kShared>
+class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, RatesOf<kShared>> {
+    using Base = Rounds<Again<kShared>, Editable, RatesOf<kShared>>;
     friend Base;
     using Base::absent_, Base::agenda_, Base::draining_, Base::ended_, Base::finished_,
         Base::given_, Base::held_, Base::holds_, Base::lanes_, Base::missing_, Base::p_,

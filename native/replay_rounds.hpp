@@ -42,7 +42,23 @@ struct Lane {
     WaitingOps waiting;                  // PRIORITY
 };
 
-template <class Self, class P, bool kShared>
+template <class P>
+class FixedRates {  // every op takes its own time
+  public:
+    FixedRates(const P& p, const Sharing*, Agenda& agenda) : p_(p), agenda_(agenda) {}
+
+    void begin(Op op, Time now, Time dur) { agenda_.set(p_.lane_of[op], now + dur); }
+    void settle(Time) {}
+    Time next_carried() const { return kNever; }
+    void take_ended(Time, std::vector<Op>&) {}
+
+  private:
+    const P& p_;
+    Agenda& agenda_;
+};
+
+// `R` says how long ops take once begun: FixedRates, Rates or CoreRates.
+template <class Self, class P, class R>
 class Rounds {
   protected:
     Rounds(const P& p, const Sharing* sharing)
@@ -85,10 +101,7 @@ class Rounds {
 
     void begin(Op op, Time now) {
         self().started(op, now);
-        if constexpr (kShared)
-            rates_.begin(op, now, self().dur(op));
-        else
-            agenda_.set(p_.lane_of[op], now + self().dur(op));
+        rates_.begin(op, now, self().dur(op));
     }
 
     Op instance(Op op) const { return p_.instance_of.empty() ? kNone : p_.instance_of[op]; }
@@ -104,14 +117,13 @@ class Rounds {
     std::vector<Op> unlaunched_, held_;
     std::vector<std::vector<Op>> given_, holds_;
     std::vector<std::uint8_t> ended_;
-    Rates<P> rates_;
+    R rates_;
 
   private:
     Self& self() { return static_cast<Self&>(*this); }
 
     Time next_end() {
-        if constexpr (kShared) return std::min(agenda_.next(), rates_.next_carried());
-        return agenda_.next();
+        return std::min(agenda_.next(), rates_.next_carried());
     }
 
     void take_ended(Time now) {
@@ -121,7 +133,7 @@ class Rounds {
             batch_.push_back(lanes_[lane].running);
             agenda_.set(lane, kNever);
         }
-        if constexpr (kShared) rates_.take_ended(now, batch_);
+        rates_.take_ended(now, batch_);
         if (batch_.size() > 1)
             std::sort(batch_.begin(), batch_.end(),
                       [&](Op a, Op b) { return self().key(a) < self().key(b); });
@@ -170,7 +182,7 @@ class Rounds {
         if (draining_)  // after all have arrived: what a lane has been given is then settled
             for (const Op op : arrived_)
                 if (drains(op)) drain(op, now);
-        if constexpr (kShared) rates_.settle(now);
+        rates_.settle(now);
     }
 
     Op take(Op id, Time now) {

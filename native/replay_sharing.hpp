@@ -13,12 +13,21 @@
 
 namespace paceline {
 
+struct Hosts {  // machines whose cores are shared; twin: HostColumns in paceline/replay/hosts.py
+    std::span<const Op> machine;         // of each lane
+    std::span<const double> cores;       // of each machine
+    std::span<const std::uint8_t> works; // of each op: it takes a whole core
+    std::span<const Time> cpu, turn;     // of each op: processor time, and what it waits for
+    bool loaded = false;                 // flows take processor time as well
+};
+
 struct Sharing {
     std::span<const std::uint8_t> sort;   // of each op: neither, computes, communicates
     std::span<const Op> device;           // of each lane
     std::span<const std::int64_t> slowed; // units a ns: (compute, communication) of each device
     std::span<const std::uint8_t> carried;  // of each op; empty without flows
     Flows* flows = nullptr;
+    const Hosts* hosts = nullptr;
 };
 
 struct SavedRates {  // what runs at an instant and how fast; times are relative to it

@@ -1,9 +1,10 @@
-"""How fast graphs are replayed: whole, after an edit, drawn many times, folded.
+"""How fast graphs are replayed: whole, on shared cores, after an edit, drawn many times, folded.
 
 All on dPRO's shape of training over rings (`paceline.graph.synthetic.ring`), durations
 with 5 % jitter. A replay is `replay(graph)`: from a graph in memory to a timeline's columns. Its
 program is compiled beforehand, as it is for the second replay of any graph; what compiling costs
-once is a field of its own.
+once is a field of its own. Beside it runs a plain replay around one heap
+(`benchmarks/plain_replay.py`), in turn; its lists are made beforehand too.
 """
 
 import gc
@@ -22,11 +23,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from benchmarks.plain_replay import Plain
+
 from benchmarks import measure
 from paceline.engine import native
-from paceline.graph import Discipline, Graph, Spread, select
+from paceline.graph import Discipline, Graph, OpKind, Spread, select
 from paceline.graph.synthetic import Ring, folded_ring, ring
-from paceline.replay import Engine, Live, Timeline, replay, replay_many
+from paceline.replay import Engine, Live, SharedHosts, Timeline, replay, replay_many
 from paceline.replay.program import program
 
 JOB = Ring(ranks=32, jitter=0.05)  # 211,200 ops
@@ -44,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         "ops": len(fixed),
         **compiling(fixed, priority),
         **whole(fixed, priority, rounds=7 if options.quick else 31),
+        **beside_plain({"fixed": fixed, "priority": priority}, rounds=3 if options.quick else 15),
+        **cores(fixed, rounds=1 if options.quick else 3),
         **memory(fixed, priority),
         **resident(ranks=100 if options.quick else LARGE.ranks),
         **edits(fixed, count=100 if options.quick else 400),
@@ -69,13 +74,64 @@ def whole(fixed: Graph, priority: Graph, rounds: int) -> dict[str, Any]:
     times = measure.interleave(runs, rounds)
     slow = {"reference": lambda: replay(fixed, engine=Engine.REFERENCE)}
     times |= measure.interleave(slow, max(3, rounds // 6))
+    return speeds(times, len(fixed))
+
+
+def speeds(times: dict[str, dict[str, list[float]]], ops: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, samples in times.items():
         wall = measure.spread(samples["wall"])
-        found[f"{name}_ops_per_s"] = len(fixed) / wall["median"]
-        found[f"{name}_ops_per_cpu_s"] = len(fixed) / statistics.median(samples["cpu"])
+        found[f"{name}_ops_per_s"] = ops / wall["median"]
+        found[f"{name}_ops_per_cpu_s"] = ops / statistics.median(samples["cpu"])
         found[f"{name}_s"] = wall
     return found
+
+
+def beside_plain(graphs: dict[str, Graph], rounds: int) -> dict[str, Any]:
+    """How many times as fast as the plain replay, by wall and by CPU time."""
+    plain = {name: Plain.of(graph) for name, graph in graphs.items()}
+    found: dict[str, Any] = {}
+    for name, graph in graphs.items():
+        if plain[name].step_ns() != replay(graph).step_ns:
+            raise SystemExit("the plain replay's step differs")
+        runs = {"ours": partial(replay, graph), "plain": plain[name].step_ns}
+        times = measure.interleave(runs, rounds)
+        ours, theirs = (times[who] for who in runs)
+        found |= {
+            f"{name}_vs_plain": faster(ours["wall"], theirs["wall"]),
+            f"{name}_vs_plain_cpu": faster(ours["cpu"], theirs["cpu"]),
+            f"{name}_plain_ops_per_s": len(graph) / statistics.median(theirs["wall"]),
+            f"{name}_plain_s": measure.spread(theirs["wall"]),
+        }
+    return found
+
+
+def cores(graph: Graph, rounds: int) -> dict[str, Any]:
+    """All ranks on one machine with a core for every two, beside the same in plain Python; and on
+    machines of four ranks and two cores, as in a lab. A send takes a quarter of a core, and waits a
+    tenth of its length for its turn."""
+    sends, dur_ns = graph.ops.kind == OpKind.TRANSFER, graph.ops.dur_ns
+    takes = {"cpu_ns": np.where(sends, dur_ns // 4, 0), "turn_ns": np.where(sends, dur_ns // 10, 0)}
+    one = SharedHosts.one_machine(JOB.ranks, JOB.ranks / 2, **takes)
+    labs = SharedHosts(tuple(np.arange(JOB.ranks) // 4), (2.0,) * (JOB.ranks // 4), **takes)
+    ours, twin = (replay(graph, hosts=one, engine=engine) for engine in Engine)
+    if not np.array_equal(ours.end_ns, twin.end_ns):
+        raise SystemExit("native differs from its twin on shared cores")
+    runs = {
+        "cores": partial(replay, graph, hosts=one),
+        "cores_apart": partial(replay, graph, hosts=labs),
+        "cores_reference": partial(replay, graph, hosts=one, engine=Engine.REFERENCE),
+    }
+    times = measure.interleave(runs, rounds, warmup=0)
+    found: dict[str, Any] = {
+        "cores_vs_reference": faster(times["cores"]["wall"], times["cores_reference"]["wall"]),
+        "cores_vs_reference_cpu": faster(times["cores"]["cpu"], times["cores_reference"]["cpu"]),
+    }
+    return found | speeds(times, len(graph))
+
+
+def faster(ours: list[float], theirs: list[float]) -> float:
+    return statistics.median(theirs) / statistics.median(ours)
 
 
 def memory(fixed: Graph, priority: Graph) -> dict[str, float]:

@@ -5,6 +5,7 @@ namespace nb = nanobind;
 
 void bind_record(nb::module_& m);
 void bind_replay(nb::module_& m);
+void bind_sharing(nb::module_& m);
 void bind_place(nb::module_& m);
 void bind_flows(nb::module_& m);
 
@@ -12,7 +13,8 @@ NB_MODULE(_core, m) {
     m.doc() = "Paceline's native core: flat arrays in, flat arrays out.";
     m.attr("compiler") = __VERSION__;
     bind_record(m);
-    bind_replay(m);
+    bind_sharing(m);
+    bind_replay(m);  // after bind_sharing, whose Shared it takes
     bind_place(m);
-    bind_flows(m);  // after bind_replay, whose Flows it derives from
+    bind_flows(m);  // after bind_sharing, whose Flows it derives from
 }

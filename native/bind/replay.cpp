@@ -11,20 +11,12 @@
 #include "replay_draws.hpp"
 #include "replay_live.hpp"
 #include "replay_live_events.hpp"
-#include "replay_sharing.hpp"
+#include "sharing.hpp"
 
 namespace nb = nanobind;
 using namespace paceline;
 
 namespace {
-
-template <class T>
-using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-std::span<const T> view(const Column<T>& column) {
-    return {column.data(), column.size()};
-}
 
 template <class T>
 struct Owned {  // uninitialised memory that NumPy will own
@@ -59,57 +51,6 @@ nb::tuple replay_pull(const Program& p, Column<Time> dur) {
     }
     return nb::make_tuple(ready.give(), start.give(), end.give());
 }
-
-class PythonFlows final : public Flows {  // a `Pace` written in Python
-  public:
-    explicit PythonFlows(nb::object pace) : pace_(std::move(pace)) {}
-
-    void begin(Op op, Time now) override {
-        nb::gil_scoped_acquire locked;
-        pace_.attr("begin")(op, now);
-    }
-    void settle(Time now) override {
-        nb::gil_scoped_acquire locked;
-        pace_.attr("settle")(now);
-    }
-    Time next_end() override {
-        nb::gil_scoped_acquire locked;
-        const nb::object end = pace_.attr("next_end")();
-        return end.is_none() ? kNever : nb::cast<Time>(end);
-    }
-    void take_ended(Time now, std::vector<Op>& ended) override {
-        nb::gil_scoped_acquire locked;
-        for (const nb::handle op : pace_.attr("take_ended")(now)) ended.push_back(nb::cast<Op>(op));
-    }
-
-  private:
-    nb::object pace_;
-};
-
-struct Shared {  // keeps what a Sharing looks at
-    Column<std::uint8_t> sort;
-    Column<Op> device;
-    Column<std::int64_t> slowed;
-    Column<std::uint8_t> carried;
-    nb::object pace;
-    std::unique_ptr<PythonFlows> python;
-    Sharing sharing;
-
-    Shared(Column<std::uint8_t> s, Column<Op> d, Column<std::int64_t> r, Column<std::uint8_t> c,
-           nb::object p)
-        : sort(s), device(d), slowed(r), carried(c), pace(std::move(p)) {
-        Flows* flows = nullptr;
-        if (nb::isinstance<Flows>(pace)) {
-            flows = nb::cast<Flows*>(pace);
-        } else if (!pace.is_none()) {
-            python = std::make_unique<PythonFlows>(pace);
-            flows = python.get();
-        }
-        sharing = {view(sort), view(device), view(slowed), view(carried), flows};
-    }
-
-    bool goes_back() const { return !sharing.flows || sharing.flows->save(0); }
-};
 
 nb::object pairs_of_ops(std::vector<std::pair<Op, Op>> pairs) {  // sorted, flat
     std::sort(pairs.begin(), pairs.end());
@@ -169,13 +110,14 @@ nb::tuple live_times(const Live& live) {
 nb::tuple replay_draws(const Program& p, Column<Time> dur, Column<std::int32_t> priority,
                        Column<std::int64_t> dep_ptr, Column<Op> dep_src,
                        Column<std::int64_t> sample_ptr, Column<Time> samples, bool interpolate,
-                       std::uint64_t seed, std::size_t count, int threads) {
+                       std::uint64_t seed, std::size_t count, int threads, Shared* shared) {
     Draws found;
     {
         nb::gil_scoped_release unlocked;
         found = draw_many(p,
                           {view(dur), view(priority), view(dep_ptr), view(dep_src),
-                           {view(sample_ptr), view(samples), interpolate}, seed, threads},
+                           {view(sample_ptr), view(samples), interpolate}, seed, threads,
+                           shared ? &shared->sharing : nullptr},
                           count);
     }
     Owned<Time> step(count);
@@ -240,24 +182,6 @@ void bind_replay(nb::module_& m) {
         .def("step", &replay_step, nb::arg("dur_ns"))
         .def("events", &replay_events, nb::arg("dur_ns"), nb::arg("priority"),
              nb::arg("shared") = nb::none());
-    nb::class_<Shared>(m, "Shared")
-        .def(nb::init<Column<std::uint8_t>, Column<Op>, Column<std::int64_t>,
-                      Column<std::uint8_t>, nb::object>(),
-             nb::arg("sort"), nb::arg("device"), nb::arg("slowed"), nb::arg("carried"),
-             nb::arg("pace").none())
-        .def_prop_ro("goes_back", &Shared::goes_back);
-    nb::class_<Flows>(m, "Flows")
-        .def("begin", &Flows::begin, nb::arg("op"), nb::arg("now_ns"))
-        .def("settle", &Flows::settle, nb::arg("now_ns"))
-        .def("next_end", [](Flows& flows) -> nb::object {
-            const Time end = flows.next_end();
-            return end == kNever ? nb::none() : nb::cast(end);
-        })
-        .def("take_ended", [](Flows& flows, Time now) {
-            std::vector<Op> ended;
-            flows.take_ended(now, ended);
-            return ended;
-        }, nb::arg("now_ns"));
     nb::class_<Live>(m, "Live")
         .def("__init__", [](Live* self, std::shared_ptr<const Program> p,
                             Column<Time> dur) { new (self) Live(std::move(p), view(dur)); })
@@ -273,7 +197,10 @@ void bind_replay(nb::module_& m) {
         .def_prop_ro("step", &Live::step)
         .def_prop_ro("bytes", &Live::bytes);
     bind_live_events(m);
-    m.def("draws", &replay_draws);
+    m.def("draws", &replay_draws, nb::arg("program"), nb::arg("dur_ns"), nb::arg("priority"),
+          nb::arg("dep_ptr"), nb::arg("dep_src"), nb::arg("sample_ptr"), nb::arg("samples_ns"),
+          nb::arg("interpolate"), nb::arg("seed"), nb::arg("count"), nb::arg("threads"),
+          nb::arg("shared") = nb::none());
     m.def("compile", &compile_graph);
     m.def("slack", &replay_slack);
 }

@@ -32,9 +32,6 @@ _HOME = {
 }
 
 _CALLED = {"load": "open_run", "load_cluster": "load"}  # in the room it comes from
-    "load": "open_run",
-    "load_cluster": "load",
-}  # what a name is called in the room that it comes from
 _ROOMS = {"predict", "record", "replay"}  # rooms whose name is also their verb
 
 __all__ = ["__version__", *sorted({*_HOME, *_ROOMS})]

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paceline.engine import native
 from paceline.errors import ReplayError
 from paceline.graph import Collective, DepKind, Graph, GraphBuilder, LaneKind, OpKind
-from paceline.replay import replay
-from paceline.replay.cores import Cores, fair_shares, replay_on_cores
+from paceline.replay import Contention, Engine, SharedHosts, Timeline, replay
+from paceline.replay.cores import fair_shares
 
 
 def workers(count: int, work_ns: int, talk_ns: int = 0) -> Graph:
@@ -40,44 +41,53 @@ def beside() -> Graph:
     return made.build()
 
 
+def on(graph: Graph, hosts: SharedHosts) -> Timeline:
+    """The timeline, which all engines agree on."""
+    reference = replay(graph, hosts=hosts, engine=Engine.REFERENCE)
+    if native():
+        found = replay(graph, hosts=hosts, engine=Engine.NATIVE)
+        assert found.end_ns.tolist() == reference.end_ns.tolist()
+    return reference
+
+
 def test_as_many_workers_as_cores_are_as_fast_as_alone() -> None:
     graph = workers(2, 1000)
-    assert replay_on_cores(graph, Cores.one_machine(2, 2)).step_ns == 1000
+    assert on(graph, SharedHosts.one_machine(2, 2)).step_ns == 1000
 
 
 def test_twice_as_many_workers_as_cores_take_twice_as_long() -> None:
-    assert replay_on_cores(workers(4, 1000), Cores.one_machine(4, 2)).step_ns == 2000
+    assert on(workers(4, 1000), SharedHosts.one_machine(4, 2)).step_ns == 2000
 
 
 def test_machines_do_not_disturb_each_other() -> None:
     graph = workers(4, 1000)
-    assert replay_on_cores(graph, Cores((0, 0, 1, 1), (2, 1))).step_ns == 2000
-    assert replay_on_cores(graph, Cores((0, 1, 2, 3), (1, 1, 1, 1))).step_ns == 1000
+    assert on(graph, SharedHosts((0, 0, 1, 1), (2, 1))).step_ns == 2000
+    assert on(graph, SharedHosts((0, 1, 2, 3), (1, 1, 1, 1))).step_ns == 1000
 
 
 def test_communication_that_needs_more_than_the_cores_is_slowed_to_what_they_give() -> None:
     graph = workers(4, 0, talk_ns=1000)
     needs = np.where(graph.ops.kind == OpKind.COLLECTIVE, 750, 0)  # 3 cores' worth on 2
-    assert replay_on_cores(graph, Cores.one_machine(4, 2), needs).step_ns == 1500
+    assert on(graph, SharedHosts.one_machine(4, 2, needs)).step_ns == 1500
 
 
 def test_communication_takes_from_the_work_it_overlaps() -> None:
-    line = replay_on_cores(beside(), Cores.one_machine(1, 1), np.array([0, 250]))
+    line = on(beside(), SharedHosts.one_machine(1, 1, np.array([0, 250])))
     # Three quarters of the core for the work while 1,000 ns of talk last, then all of it.
     assert line.end_ns.tolist() == [1250, 1000]
 
 
 def test_while_work_takes_all_cores_communication_waits_for_its_turn() -> None:
     graph, turns = beside(), np.array([0, 1000])
-    taken = replay_on_cores(graph, Cores.one_machine(1, 1), turn_ns=turns)
+    taken = on(graph, SharedHosts.one_machine(1, 1, turn_ns=turns))
     assert taken.end_ns.tolist() == [1000, 1500]  # at half its pace until the work is done
-    free = replay_on_cores(graph, Cores.one_machine(1, 2), turn_ns=turns)
+    free = on(graph, SharedHosts.one_machine(1, 2, turn_ns=turns))
     assert free.end_ns.tolist() == [1000, 1000]
 
 
 def test_waits_are_one_for_each_op() -> None:
     with pytest.raises(ReplayError, match="one of zero or more each"):
-        replay_on_cores(workers(2, 10), Cores.one_machine(2, 2), turn_ns=np.array([1]))
+        on(workers(2, 10), SharedHosts.one_machine(2, 2, turn_ns=np.array([1])))
 
 
 @settings(deadline=None, max_examples=40)
@@ -89,7 +99,7 @@ def test_cores_are_never_oversold_and_never_idle(durations: list[int], cores: fl
     made = GraphBuilder()
     for rank, dur in enumerate(durations):
         made.op("work", made.lane(rank, "main"), dur)
-    line = replay_on_cores(made.build(), Cores.one_machine(len(durations), cores))
+    line = on(made.build(), SharedHosts.one_machine(len(durations), cores))
     least = max(max(durations), sum(durations) / cores)
     most = max(durations) * max(1.0, len(durations) / cores)
     assert least - 1 <= line.step_ns <= most + len(durations) + 1
@@ -99,7 +109,7 @@ def test_cores_are_never_oversold_and_never_idle(durations: list[int], cores: fl
 @given(work=st.integers(1, 1000), talk=st.integers(1, 1000), count=st.integers(1, 5))
 def test_enough_cores_change_nothing(work: int, talk: int, count: int) -> None:
     graph = workers(count, work, talk)
-    shared = replay_on_cores(graph, Cores.one_machine(count, 2 * count))
+    shared = on(graph, SharedHosts.one_machine(count, 2 * count))
     assert shared.end_ns.tolist() == replay(graph).end_ns.tolist()
 
 
@@ -110,8 +120,25 @@ def test_shares_are_fair_to_those_that_want_little() -> None:
 
 def test_a_rank_without_a_machine_is_refused() -> None:
     with pytest.raises(ReplayError, match="rank 1"):
-        replay_on_cores(workers(2, 10), Cores((0,), (1,)))
+        on(workers(2, 10), SharedHosts((0,), (1,)))
     with pytest.raises(ReplayError, match="machines"):
-        Cores((0, 3), (1.0,))
+        SharedHosts((0, 3), (1.0,))
     with pytest.raises(ReplayError, match="more than zero"):
-        Cores((0,), (0.0,))
+        SharedHosts((0,), (0.0,))
+
+
+def test_processor_time_is_for_communication() -> None:
+    hosts = SharedHosts.one_machine(1, 1, np.array([250, 250]))
+    with pytest.raises(ReplayError, match="takes a whole core"):
+        replay(beside(), hosts=hosts)
+
+
+def test_cores_and_contention_are_not_counted_twice() -> None:
+    slower = Contention.everywhere(beside(), compute=2, communication=2)
+    with pytest.raises(ReplayError, match="not both"):
+        replay(beside(), hosts=SharedHosts.one_machine(1, 1), contention=slower)
+
+
+def test_work_that_so_few_cores_would_take_too_long_for_is_refused() -> None:
+    with pytest.raises(ReplayError, match="must stay below"):
+        replay(workers(2, 2**40), hosts=SharedHosts.one_machine(2, 1e-7))

@@ -1,6 +1,6 @@
 """Messages over shaped links between workers that share cores: by hand."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.cluster.network import Network
+from paceline.engine import native
 from paceline.errors import ReplayError
 from paceline.graph import Collective, Graph, GraphBuilder, LaneKind, OpKind
-from paceline.replay.shaped import SharedHost, max_min, replay_shaped
+from paceline.replay import Engine, Shaping, SharedHosts, Timeline, replay, shaped_links
+from paceline.replay.shaped_pace import max_min
 
 RATE = 1e9
 """Bytes a second: a byte a nanosecond."""
@@ -40,22 +42,49 @@ def message(b: GraphBuilder, source: int, target: int, size: int) -> None:
              size_bytes=size, collective=Collective.POINT_TO_POINT)  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Lab:
+    """A machine with all workers and links on it."""
+
+    shaping: Shaping
+    cores: float
+
+
 def host(
     workers: int, *, burst: float = 0.0, cores: float = 2.0, cpu: float = 1e-3, message_ns: int = 0
-) -> SharedHost:
+) -> Lab:
     bursts = (burst,) * len(Network(star(workers)).links)
-    return SharedHost(cores, cpu, bursts, message_ns)
+    return Lab(Shaping(cpu, bursts, message_ns), cores)
+
+
+def line(graph: Graph, workers: int, lab: Lab) -> Timeline:
+    """The timeline, which all engines agree on."""
+    hosts = SharedHosts.one_machine(workers, lab.cores)
+    found = [
+        replay(
+            graph,
+            transfers=shaped_links(graph, star(workers), lab.shaping, reference=reference),
+            hosts=hosts,
+            engine=engine,
+        )
+        for engine in Engine
+        for reference in (False, True)
+        if engine is Engine.REFERENCE or native()
+    ]
+    assert all(one.end_ns.tolist() == found[0].end_ns.tolist() for one in found)
+    return found[0]
 
 
 def ends_ns(graph: Graph, workers: int, window: float) -> list[int]:
     """When each message is there, of senders that queue so many bytes of each."""
-    on = replace(host(workers), window_bytes=window)
-    ends = replay_shaped(graph, star(workers), on).end_ns
+    lab = host(workers)
+    lab = replace(lab, shaping=replace(lab.shaping, window_bytes=window))
+    ends = line(graph, workers, lab).end_ns
     return [int(ends[op]) for op in np.flatnonzero(graph.ops.kind == OpKind.RECV)]
 
 
-def step_ns(graph: Graph, workers: int, on: SharedHost) -> int:
-    return replay_shaped(graph, star(workers), on).step_ns
+def step_ns(graph: Graph, workers: int, on: Lab) -> int:
+    return line(graph, workers, on).step_ns
 
 
 def test_a_message_takes_its_bytes_over_the_rate_after_its_delay() -> None:
@@ -147,8 +176,8 @@ def test_a_message_comes_late_where_all_cores_work(workers: int, late: int) -> N
         b.op("message", b.lane(rank, "wire", kind=LaneKind.LINK_OUT), 0, kind=kind,
              instance=instance, size_bytes=1_000_000)  # fmt: skip
     bursts = (0.0,) * len(Network(star(2)).links)
-    on = SharedHost(2.0, 1e-3, bursts, message_ns=0, late_ns=500)
-    assert step_ns(b.build(), 2, on) == 1_000_000 + late
+    lab = Lab(Shaping(1e-3, bursts, late_ns=500), cores=2.0)
+    assert step_ns(b.build(), 2, lab) == 1_000_000 + late
 
 
 @settings(deadline=None, max_examples=50)
@@ -171,11 +200,43 @@ def test_max_min_fills_links_and_no_flow_can_gain(
 
 def test_bursts_must_be_given_for_every_link() -> None:
     with pytest.raises(ReplayError, match=r"1 bursts were given for \d+ links"):
-        replay_shaped(messages((0, 1)), star(2), SharedHost(2.0, 1.0, (0.0,)))
+        shaped_links(messages((0, 1)), star(2), Shaping(1.0, (0.0,)))
 
 
-@pytest.mark.parametrize("wrong", [(0.0, 1.0, 0), (1.0, 0.0, 0), (1.0, 1.0, -1)])
-def test_a_machine_of_nothing_is_refused(wrong: tuple[float, float, int]) -> None:
-    cores, cpu, message_ns = wrong
-    with pytest.raises(ReplayError):
-        SharedHost(cores, cpu, (), message_ns)
+def test_without_hosts_messages_and_work_take_nothing_from_each_other() -> None:
+    """On one core of 4 ns a byte the message would take 4.2 ms; half of it at either end: 2 ms."""
+    b = GraphBuilder()
+    b.op("work", b.lane(0, "main"), 1_200_000)
+    message(b, 0, 1, 1_000_000)
+    graph, lab = b.build(), host(2, cpu=4.0, cores=1.0)
+    alone = replay(graph, transfers=shaped_links(graph, star(2), lab.shaping))
+    assert alone.end_ns.tolist() == [1_200_000, 2_000_000, 2_000_000]
+
+
+def test_a_message_takes_processor_time_at_both_of_its_ends() -> None:
+    """Of a core each, 4 ns a byte: the core of either machine moves half a byte a ns, or 0.95 of
+    that where it must leave the rest for work; a third machine's work is not slowed."""
+    b = GraphBuilder()
+    works = [b.op("work", b.lane(rank, "main"), 1_000_000) for rank in range(3)]
+    message(b, 0, 1, 1_000_000)
+    graph, lab = b.build(), host(3, cpu=4.0)
+    found = replay(
+        graph,
+        transfers=shaped_links(graph, star(3), lab.shaping),
+        hosts=SharedHosts((0, 1, 2), (1.0, 1.0, 1.0)),
+    )
+    took = 1_000_000 * 2 / 0.95
+    slowed = took + 1_000_000 - 0.05 * took
+    assert found.end_ns[works].tolist() == pytest.approx([slowed, slowed, 1_000_000], abs=2)
+
+
+def test_messages_too_long_for_a_timeline_are_refused() -> None:
+    with pytest.raises(ReplayError, match="Check sizes, links and cores"):
+        step_ns(messages((0, 1), size=2**62), 2, host(2))
+
+
+@pytest.mark.parametrize("wrong", [(0.0, 0), (-1.0, 0), (1.0, -1)])
+def test_messages_of_negative_cost_are_refused(wrong: tuple[float, int]) -> None:
+    cpu, message_ns = wrong
+    with pytest.raises(ReplayError, match="above zero"):
+        Shaping(cpu, (), message_ns)

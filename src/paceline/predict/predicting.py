@@ -19,7 +19,7 @@ from paceline.predict.prediction import PredictError, Prediction, Question
 from paceline.predict.reasons import reasons_of
 from paceline.predict.sharing import library_of, shared_of
 from paceline.replay import Contention, Distribution, Timeline, replay, replay_many
-from paceline.replay.cores import Cores, replay_on_cores
+from paceline.replay.hosts import SharedHosts
 from paceline.strategies import Strategy, parse, transformed
 
 Run = Callable[[Int64], Timeline]
@@ -127,10 +127,8 @@ def _runner(graph: Graph, cluster: Cluster, rates: Rates, found: Prices, questio
         contention = _contention(graph, question)
         return lambda dur: replay(graph, prices=dur, contention=contention)
     shared = shared_of(graph, cluster, rates, found, machine)
-    cores = Cores.one_machine(cluster.workers, machine.cores)
-    return lambda dur: replay_on_cores(
-        graph, cores, shared.cpu_ns, prices=dur, turn_ns=shared.turn_ns
-    )
+    hosts = SharedHosts.one_machine(cluster.workers, machine.cores, shared.cpu_ns, shared.turn_ns)
+    return lambda dur: replay(graph, prices=dur, hosts=hosts)
 
 
 def _contention(graph: Graph, question: Question) -> Contention | None:

@@ -6,11 +6,14 @@ from paceline.replay.contention import Contention, Slowdown
 from paceline.replay.draws import Distribution, Sampling, replay_many
 from paceline.replay.engine import Engine, Network, replay
 from paceline.replay.flows import flows
+from paceline.replay.hosts import SharedHosts
 from paceline.replay.live import Live
 from paceline.replay.memory import MemoryCurve
+from paceline.replay.messages import Shaping
 from paceline.replay.one_step import one_step
 from paceline.replay.pace import Pace, Transfers
 from paceline.replay.paths import CriticalPath, Reason
+from paceline.replay.shaped import shaped_links
 from paceline.replay.timeline import Occupancy, Timeline
 
 __all__ = [
@@ -26,6 +29,8 @@ __all__ = [
     "Pace",
     "Reason",
     "Sampling",
+    "Shaping",
+    "SharedHosts",
     "Slowdown",
     "Timeline",
     "Transfers",
@@ -33,6 +38,7 @@ __all__ = [
     "one_step",
     "replay",
     "replay_many",
+    "shaped_links",
 ]
 
 callable_room(__name__)

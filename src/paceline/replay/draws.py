@@ -16,8 +16,10 @@ from paceline.engine import native
 from paceline.errors import ReplayError
 from paceline.graph import Graph, Spread
 from paceline.graph.graph import Int64
-from paceline.replay.draws_reference import draws_reference
-from paceline.replay.engine import Engine, checked_durations, chosen_engine
+from paceline.replay.draws_reference import Draws, draws_reference
+from paceline.replay.engine import Engine, chosen_engine, shared_of
+from paceline.replay.hosts import SharedHosts
+from paceline.replay.job import Job, Shares
 from paceline.replay.program import program
 
 
@@ -58,39 +60,32 @@ def replay_many(
     seed: int = 0,
     *,
     sampling: Sampling = Sampling.PICK,
+    hosts: SharedHosts | None = None,
     threads: int | None = None,
     engine: Engine | None = None,
 ) -> Distribution:
-    """Replay `draws` times; without `threads` on every core that this process may use."""
+    """Replay `draws` times; without `threads` on every core that this process may use. `hosts` are
+    those of `replay`."""
     if draws < 1 or not 0 <= seed < 2**64 or (threads is not None and threads < 1):
         raise ReplayError(
             f"draws and threads must be at least 1 and the seed 0 to 2^64-1; given are "
             f"{draws} draws, {threads} threads, seed {seed}"
         )
-    dur_ns = checked_durations(graph, graph.ops.dur_ns)
-    spread = _checked_spread(graph, sampling)
+    job = Job.of(graph, graph.ops.dur_ns, Shares(hosts=hosts))
+    wanted = Draws(_checked_spread(job, sampling), draws, seed, sampling is Sampling.QUANTILES)
     if chosen_engine(engine) is Engine.REFERENCE:
-        steps, critical = draws_reference(
-            graph, spread, draws, seed, interpolate=sampling is Sampling.QUANTILES
-        )
+        steps, critical = draws_reference(graph, wanted, hosts)
     else:
-        steps, critical = _native(graph, dur_ns, spread, draws, seed, sampling, threads)
+        steps, critical = _native(job, wanted, threads or len(os.sched_getaffinity(0)))
     return Distribution(steps, critical / draws)
 
 
-def _native(
-    graph: Graph,
-    dur_ns: Int64,
-    spread: Spread,
-    draws: int,
-    seed: int,
-    sampling: Sampling,
-    threads: int | None,
-) -> tuple[Int64, NDArray[np.uint32]]:
+def _native(job: Job, wanted: Draws, threads: int) -> tuple[Int64, NDArray[np.uint32]]:
     core = native()
     assert core is not None, "chosen_engine names NATIVE only where it was built"
+    graph, spread, shared = job.graph, wanted.spread, shared_of(job)
     columns = (
-        dur_ns,
+        job.dur_ns,
         graph.ops.priority,
         graph.deps.ptr,
         graph.deps.src,
@@ -98,20 +93,21 @@ def _native(
         spread.samples_ns,
     )
     steps, critical = core.draws(
-        program(graph),
+        program(graph, events=shared is not None),
         *map(np.ascontiguousarray, columns),
-        sampling is Sampling.QUANTILES,
-        seed,
-        draws,
-        min(draws, threads or len(os.sched_getaffinity(0))),
+        wanted.interpolate,
+        wanted.seed,
+        wanted.count,
+        min(wanted.count, threads),
+        shared,
     )
     if (steps < 0).any():
         raise ReplayError(f"draw {int(np.argmin(steps))} is stuck; replay the graph to see where")
     return steps, critical
 
 
-def _checked_spread(graph: Graph, sampling: Sampling) -> Spread:
-    spread = graph.spread
+def _checked_spread(job: Job, sampling: Sampling) -> Spread:
+    graph, spread = job.graph, job.graph.spread
     if spread is None or not len(spread.samples_ns):
         raise ReplayError(
             "no op has samples of its duration, so every draw would be the same; record several "
@@ -123,7 +119,7 @@ def _checked_spread(graph: Graph, sampling: Sampling) -> Spread:
         raise ReplayError(f"{op} has a sample of {spread.samples_ns.min()} ns, which is negative")
     longest = graph.ops.dur_ns.copy()
     np.maximum.at(longest, owner, spread.samples_ns)
-    checked_durations(graph, longest)
+    Job.of(graph, longest, job.shares)
     if sampling is Sampling.PICK:
         return spread
     order = np.lexsort((spread.samples_ns, owner))

@@ -1,41 +1,52 @@
 """Draws in plain Python: the definition of `replay_many`."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from paceline.graph import Graph, Spread
 from paceline.graph.graph import Int64
 from paceline.replay.engine import Engine, replay
+from paceline.replay.hosts import SharedHosts
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 
 
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """What is drawn, and how often."""
+
+    spread: Spread
+    count: int
+    seed: int
+    interpolate: bool  # linearly between samples, instead of picking one
+
+
 def draws_reference(
-    graph: Graph, spread: Spread, draws: int, seed: int, *, interpolate: bool
+    graph: Graph, wanted: Draws, hosts: SharedHosts | None = None
 ) -> tuple[Int64, NDArray[np.uint32]]:
     """Step time of each draw, and for each op in how many draws it was critical."""
-    steps = np.zeros(draws, np.int64)
+    steps = np.zeros(wanted.count, np.int64)
     critical = np.zeros(len(graph), np.uint32)
-    for draw in range(draws):
-        dur_ns = drawn_durations(graph, spread, draw, seed, interpolate=interpolate)
-        timeline = replay(graph, prices=dur_ns, engine=Engine.REFERENCE)
+    for draw in range(wanted.count):
+        dur_ns = drawn_durations(graph, wanted, draw)
+        timeline = replay(graph, prices=dur_ns, hosts=hosts, engine=Engine.REFERENCE)
         steps[draw] = timeline.step_ns
         critical[timeline.critical_path.ops] += 1
     return steps, critical
 
 
-def drawn_durations(
-    graph: Graph, spread: Spread, draw: int, seed: int, *, interpolate: bool
-) -> Int64:
+def drawn_durations(graph: Graph, wanted: Draws, draw: int) -> Int64:
     """The durations of one draw: 32 random bits an op say which of its samples it takes."""
     dur_ns = graph.ops.dur_ns.copy()
-    key = _mix(seed + _GOLDEN * (draw + 1))
+    spread, key = wanted.spread, _mix(wanted.seed + _GOLDEN * (draw + 1))
     for op in range(len(graph)):
         samples = spread.samples_ns[spread.ptr[op] : spread.ptr[op + 1]].tolist()
         if samples:
             bits = _mix(key + _GOLDEN * op) >> 32
-            dur_ns[op] = _between(samples, bits) if interpolate else _pick(samples, bits)
+            dur_ns[op] = _between(samples, bits) if wanted.interpolate else _pick(samples, bits)
     return dur_ns
 
 

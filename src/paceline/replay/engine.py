@@ -1,6 +1,5 @@
 """`replay`: a graph in, a timeline out, by the native engine or by the plain-Python reference."""
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -10,26 +9,20 @@ from paceline import cost
 from paceline.cluster import Cluster
 from paceline.engine import native
 from paceline.errors import ReplayError
-from paceline.graph import NONE, UNPRICED, FoldedGraph, Graph
+from paceline.graph import NONE, FoldedGraph, Graph
 from paceline.graph.graph import Int64
 from paceline.graph.law import check_columns
 from paceline.replay.columns import Columns
-from paceline.replay.contention import (
-    ContendedPace,
-    Contention,
-    Slowdown,
-    check_contention,
-    sorts,
-)
+from paceline.replay.contention import ContendedPace, Contention, Slowdown, sorts
+from paceline.replay.cores import CoupledPace, SharedCores
 from paceline.replay.flows import flows
-from paceline.replay.pace import FixedPace, OwnPace, SplitPace, Transfers
+from paceline.replay.hosts import SharedHosts
+from paceline.replay.job import Job, Shares
+from paceline.replay.pace import FixedPace, OwnPace, Pace, SplitPace, Transfers
 from paceline.replay.program import program
 from paceline.replay.reference import replay_reference
 from paceline.replay.stuck import stuck
 from paceline.replay.timeline import Timeline
-
-LONGEST_NS = 2**62
-"""Durations may sum to this much (146 years): no time on a timeline can then overflow int64."""
 
 
 class Engine(Enum):
@@ -54,6 +47,7 @@ def replay(
     network: Network = Network.CLOSED,
     contention: Contention | None = None,
     transfers: Transfers | None = None,
+    hosts: SharedHosts | None = None,
     engine: Engine | None = None,
 ) -> Timeline:
     """When every op runs.
@@ -61,7 +55,8 @@ def replay(
     Durations are the graph's own; or, with `cluster`, what `paceline.cost` prices them at; or
     `prices`, in ns, one an op. `contention` slows compute and communication that overlap on a
     device. `transfers` hands ops over to a simulator of shared links; `network=FLOWS` does so with
-    the links of the cluster. Without `engine` the native one is used where it was built, else the
+    the links of the cluster. `hosts` lets ranks share the cores of machines, and slows those that
+    are more than their cores. Without `engine` the native one is used where it was built, else the
     reference. The timeline of a folded graph says so.
     """
     folded = graph if isinstance(graph, FoldedGraph) else None
@@ -69,39 +64,11 @@ def replay(
     chosen = chosen_engine(engine)
     if network is Network.FLOWS:
         transfers = shared_links(graph, cluster, transfers, chosen)
-    if transfers is not None:
+    if transfers is not None or hosts is not None:
         _refuse_folded(folded)
-    job = Job.of(graph, durations(graph, cluster, prices), contention, transfers)
+    job = Job.of(graph, durations(graph, cluster, prices), Shares(contention, transfers, hosts))
     run = _native if chosen is Engine.NATIVE else _reference
     return Timeline(graph, job.dur_ns, run(job), folded)
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One replay to be made."""
-
-    graph: Graph
-    dur_ns: Int64  # 0 for carried ops
-    contention: Contention | None
-    transfers: Transfers | None
-
-    @classmethod
-    def of(
-        cls,
-        graph: Graph,
-        dur_ns: Int64,
-        contention: Contention | None,
-        transfers: Transfers | None,
-    ) -> "Job":
-        """Checked; durations of ops that `transfers` carries do not matter."""
-        if transfers is not None:
-            if transfers.carried.shape != (len(graph),):
-                raise ReplayError("transfers.carried needs one row for each op of the graph")
-            dur_ns = np.where(transfers.carried, 0, dur_ns)
-        dur_ns = checked_durations(graph, dur_ns)
-        if contention is not None:
-            check_contention(graph, contention, dur_ns)
-        return cls(graph, dur_ns, contention, transfers)
 
 
 def shared_links(
@@ -117,8 +84,8 @@ def _refuse_folded(folded: FoldedGraph | None) -> None:
     if folded is not None and folded.ranks > len(folded.representatives):
         raise ReplayError(
             f"a folded graph stands for {folded.ranks} ranks but draws "
-            f"{len(folded.representatives)}: links cannot be shared with ranks that are not there; "
-            "replay the whole graph instead"
+            f"{len(folded.representatives)}: neither links nor cores can be shared with ranks that "
+            "are not there; replay the whole graph instead"
         )
 
 
@@ -141,38 +108,24 @@ def chosen_engine(engine: Engine | None) -> Engine:
     return engine or (Engine.NATIVE if native() else Engine.REFERENCE)
 
 
-def checked_durations(graph: Graph, dur_ns: Int64) -> Int64:
-    """The durations, when they can be replayed; else an error that names an op."""
-    if dur_ns.shape != (len(graph),) or dur_ns.dtype != np.int64:
-        raise ReplayError(
-            f"prices have shape {dur_ns.shape} and type {dur_ns.dtype}; "
-            f"needed is int64 with one row for each of {len(graph)} ops"
-        )
-    if not len(graph):
-        raise ReplayError("an empty graph cannot be replayed: it has no ops. Record or build one.")
-    if dur_ns.min() < 0:
-        op = int(np.argmax(dur_ns < 0))
-        if dur_ns[op] == UNPRICED:
-            raise ReplayError(
-                f"{int((dur_ns == UNPRICED).sum())} ops are unpriced, first {graph[op]}: "
-                "pass a cluster, or durations from paceline.cost as `prices`"
-            )
-        raise ReplayError(f"{graph[op]} has duration {dur_ns[op]} ns; it must not be negative")
-    if np.sum(dur_ns, dtype=np.float64) >= LONGEST_NS:
-        op = int(np.argmax(dur_ns))
-        raise ReplayError(
-            f"durations sum to 2^62 ns or more and would overflow; the longest is {graph[op]} "
-            f"with {dur_ns[op]} ns. Check its unit."
-        )
-    return np.ascontiguousarray(dur_ns)
-
-
 def _reference(job: Job) -> Columns:
     check_columns(job.graph)
-    own: OwnPace = FixedPace(job.dur_ns)
-    if job.contention is not None:
-        own = ContendedPace(job.graph, job.contention, job.dur_ns)
-    return replay_reference(job.graph, SplitPace(job.transfers, own) if job.transfers else own)
+    return replay_reference(job.graph, _pace(job))
+
+
+def _pace(job: Job) -> Pace:
+    """Who says when ops end, in plain Python but for transfers that bring their own."""
+    transfers, hosts = job.shares.transfers, job.shares.hosts
+    if job.on_hosts is not None and hosts is not None:
+        cores = SharedCores(job.graph, job.on_hosts, job.dur_ns)
+        if transfers is not None and transfers.start_on is not None:
+            return CoupledPace(transfers.carried, transfers.start_on(hosts), cores)
+        own: OwnPace = cores
+    elif job.shares.contention is not None:
+        own = ContendedPace(job.graph, job.shares.contention, job.dur_ns)
+    else:
+        own = FixedPace(job.dur_ns)
+    return SplitPace(transfers.carried, transfers.start(), own) if transfers else own
 
 
 def _native(job: Job) -> Columns:
@@ -192,17 +145,44 @@ def _native(job: Job) -> Columns:
 
 def shared_of(job: Job) -> Any:
     """What ops share, for the native engine; None where every op takes its own time."""
-    if job.contention is None and job.transfers is None:
+    shares, transfers = job.shares, job.shares.transfers
+    if not shares.any:
         return None
     core = native()
     assert core is not None, "chosen_engine names NATIVE only where it was built"
     devices = (Slowdown(),) * len(job.graph.devices)
-    contention = job.contention or Contention(devices)
-    carried = job.transfers.carried if job.transfers else np.zeros(len(job.graph), np.bool_)
+    contention = shares.contention or Contention(devices)
+    carried = transfers.carried if transfers else np.zeros(len(job.graph), np.bool_)
     return core.Shared(
         sort=sorts(job.graph),
         device=np.ascontiguousarray(job.graph.lanes.device),
         slowed=contention.speeds().ravel(),
         carried=carried.astype(np.uint8),
-        pace=job.transfers.start() if job.transfers else None,
+        pace=_carrier(shares),
+        hosts=native_hosts(job),
+    )
+
+
+def _carrier(shares: Shares) -> Pace | None:
+    """The pace of what transfers carry."""
+    transfers, hosts = shares.transfers, shares.hosts
+    if transfers is None:
+        return None
+    if hosts is not None and transfers.start_on is not None:
+        return transfers.start_on(hosts)
+    return transfers.start()
+
+
+def native_hosts(job: Job) -> Any:
+    """Cores that ranks share, for the native engine; None where they do not."""
+    core, found, transfers = native(), job.on_hosts, job.shares.transfers
+    if core is None or found is None:
+        return None
+    return core.Hosts(
+        machine=found.machine,
+        cores=np.array(found.hosts.cores, np.float64),
+        works=found.works.astype(np.uint8),
+        cpu_ns=found.cpu_ns,
+        turn_ns=found.turn_ns,
+        loaded=transfers is not None and transfers.start_on is not None,
     )

@@ -13,8 +13,9 @@ and the replay goes on from there, until all that runs and waits is as it was be
 all of it later by one difference.
 
 Replayed whole after each edit are: everything without the native core; graphs whose transfers are
-carried by a pace written in Python; and, while such an edit is in force, graphs with drains of
-which an edit changed what is launched (links of kind LAUNCH, ops that launch or are launched).
+carried by a pace that cannot go back (written in Python, or over shaped links); graphs whose ranks
+share cores; and, while such an edit is in force, graphs with drains of which an edit changed what
+is launched (links of kind LAUNCH, ops that launch or are launched).
 """
 
 from collections.abc import Callable, Iterable
@@ -31,8 +32,6 @@ from paceline.replay.columns import Columns
 from paceline.replay.contention import LONGEST_NS as LONGEST_CONTENDED_NS
 from paceline.replay.contention import Contention
 from paceline.replay.engine import (
-    LONGEST_NS,
-    Job,
     Network,
     chosen_engine,
     durations,
@@ -40,6 +39,8 @@ from paceline.replay.engine import (
     shared_links,
     shared_of,
 )
+from paceline.replay.hosts import SharedHosts
+from paceline.replay.job import LONGEST_NS, Job, Shares
 from paceline.replay.live_follower import Follower, NewOp
 from paceline.replay.live_links import LiveLinks
 from paceline.replay.live_queues import LiveQueues
@@ -53,8 +54,9 @@ Ops = Int64 | Int32 | list[int]
 class Live:
     """A graph's timeline under change. Every edit returns the new step time in ns.
 
-    `cluster`, `prices`, `network`, `contention` and `transfers` are those of `replay`. Transfers
-    stay those of the first graph: an edit makes no new ones, and what it removes does not begin.
+    `cluster`, `prices`, `network`, `contention`, `transfers` and `hosts` are those of `replay`.
+    Transfers stay those of the first graph: an edit makes no new ones, and what it removes does not
+    begin. So do processor times and waits of `hosts`: what an edit inserts has none.
     """
 
     def __init__(
@@ -66,10 +68,12 @@ class Live:
         network: Network = Network.CLOSED,
         contention: Contention | None = None,
         transfers: Transfers | None = None,
+        hosts: SharedHosts | None = None,
     ) -> None:
         if network is Network.FLOWS:
             transfers = shared_links(graph, cluster, transfers, chosen_engine(None))
-        self._job = Job.of(graph, durations(graph, cluster, prices), contention, transfers)
+        shares = Shares(contention, transfers, hosts)
+        self._job = Job.of(graph, durations(graph, cluster, prices), shares)
         self.graph = graph
         self._dur_ns, self._priority = self._job.dur_ns.copy(), graph.ops.priority.copy()
         self._overlay = Overlay(replace(graph, ops=replace(graph.ops, dur_ns=self._job.dur_ns)))
@@ -227,11 +231,16 @@ class Live:
     def _replayed(self) -> Timeline:
         """The full replay of `freeze()`."""
         if self._whole is None:
-            frozen, transfers = self.freeze(), self._job.transfers
-            if transfers is not None and self._beyond:
+            shares = self._job.shares
+            if self._beyond:
                 ids = self.ids()
-                transfers = transfers.renumbered(np.where(ids < len(self.graph), ids, NONE))
-            self._whole = replay(frozen, contention=self._job.contention, transfers=transfers)
+                shares = shares.renumbered(np.where(ids < len(self.graph), ids, NONE))
+            self._whole = replay(
+                self.freeze(),
+                contention=shares.contention,
+                transfers=shares.transfers,
+                hosts=shares.hosts,
+            )
         return self._whole
 
     def _resize(self, ids: Int32, dur_ns: Int64) -> None:
@@ -317,9 +326,10 @@ class Live:
         inside = ids < len(self.graph)
         changed = self._dur_ns[: len(self.graph)].copy()
         changed[ids[inside]] = dur_ns[inside]
-        Job.of(self.graph, changed, self._job.contention, None)
-        if self._job.transfers is not None:
-            self._refuse_carried(ids[inside][self._job.transfers.carried[ids[inside]]])
+        shares = self._job.shares
+        Job.of(self.graph, changed, replace(shares, transfers=None))
+        if shares.transfers is not None:
+            self._refuse_carried(ids[inside][shares.transfers.carried[ids[inside]]])
 
     def _refuse_carried(self, ids: Int32) -> None:
         if len(ids):
@@ -335,7 +345,7 @@ class Live:
             raise ReplayError(f"op {ids.max()} or {ids.min()} is not among {len(self._dur_ns)} ops")
 
     def _check_inserted(self, name: str, dur_ns: int) -> None:
-        longest = LONGEST_NS if self._job.contention is None else LONGEST_CONTENDED_NS
+        longest = LONGEST_NS if self._job.shares.contention is None else LONGEST_CONTENDED_NS
         if not 0 <= dur_ns < longest or self._dur_ns.sum(dtype=np.float64) >= LONGEST_NS:
             raise ReplayError(
                 f"inserted op {name!r} lasts {dur_ns} ns; needed is 0 to {longest}, "

@@ -1,11 +1,12 @@
 """`Pace`: how long ops run once started. The seam between replay and what slows work down.
 
 Replay decides when an op starts, a pace when it ends. `FixedPace` lets every op take its duration;
-`paceline.replay.contention` has one for compute and communication that slow each other; a
-simulator of shared links is another, brought in by `Transfers`.
+`paceline.replay.contention` has one for compute and communication that slow each other,
+`paceline.replay.cores` one for ranks that share processor cores; a simulator of shared links is
+another, brought in by `Transfers`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Protocol
@@ -14,6 +15,7 @@ import numpy as np
 
 from paceline.graph import NONE
 from paceline.graph.graph import Bool, Int64
+from paceline.replay.hosts import SharedHosts
 
 
 class Pace(Protocol):
@@ -32,23 +34,40 @@ class Pace(Protocol):
         """The ops that end now, ascending; they run no longer."""
 
 
+class HostPace(Pace, Protocol):
+    """A pace of transfers that take processor time of the machines at their ends."""
+
+    def see(self, threads: Sequence[int]) -> None:
+        """How many threads are at work on each machine; told before every `settle`."""
+
+    def loads(self) -> Sequence[float]:
+        """How many cores the transfers take on each machine; asked after every `settle`."""
+
+
 @dataclass(frozen=True, eq=False)
 class Transfers:
     """Ops whose time depends on what else is under way, and who knows it.
 
     `start` makes a fresh `Pace` for one replay: a Python object, or one of the native core's
-    classes derived from `Flows` (native/replay_flows.hpp), which both engines can use.
+    classes derived from `Flows` (native/replay_flows.hpp), which both engines can use. Where the
+    transfers take processor time, `start_on` makes one for a replay whose ranks share cores.
     """
 
     carried: Bool  # one an op: whether the pace decides when it ends
     start: Callable[[], Pace]
+    start_on: Callable[[SharedHosts], HostPace] | None = None
 
     def renumbered(self, old_ids: Int64) -> "Transfers":
         """The same for a graph in which op i was `old_ids[i]`, or NONE where it was not there."""
         known = old_ids != NONE
         carried = np.zeros(len(old_ids), np.bool_)
         carried[known] = self.carried[old_ids[known]]
-        return Transfers(carried, lambda: _RenumberedPace(self.start(), old_ids))
+        start_on = self.start_on
+        return Transfers(
+            carried,
+            lambda: _RenumberedPace(self.start(), old_ids),
+            start_on and (lambda hosts: _RenumberedHostPace(start_on(hosts), old_ids)),
+        )
 
 
 class _RenumberedPace:
@@ -69,6 +88,14 @@ class _RenumberedPace:
 
     def take_ended(self, now_ns: int) -> list[int]:
         return sorted(self._new[op] for op in self._pace.take_ended(now_ns))
+
+
+class _RenumberedHostPace(_RenumberedPace):
+    """The same for transfers that take processor time."""
+
+    def __init__(self, pace: HostPace, old_ids: Int64) -> None:
+        super().__init__(pace, old_ids)
+        self.see, self.loads = pace.see, pace.loads
 
 
 class OwnPace(Pace, Protocol):
@@ -111,10 +138,8 @@ class FixedPace:
 class SplitPace:
     """Carried ops by one pace, all others by another that is told of them."""
 
-    def __init__(self, transfers: Transfers, others: OwnPace) -> None:
-        self._carried = transfers.carried.tolist()
-        self._flows = transfers.start()
-        self._others = others
+    def __init__(self, carried: Bool, flows: Pace, others: OwnPace) -> None:
+        self._carried, self._flows, self._others = carried.tolist(), flows, others
 
     def begin(self, op: int, now_ns: int) -> None:
         if self._carried[op]:

@@ -19,9 +19,7 @@ from paceline.lab.plan import plan as lay_out
 from paceline.place.pipeline.draw import draw
 from paceline.place.pipeline.formulas import Plan, Wires, memory_bytes, step_ns
 from paceline.place.pipeline.profile import LayerCost
-from paceline.replay import Timeline, replay
-from paceline.replay.cores import Cores, replay_on_cores
-from paceline.replay.shaped import SharedHost, replay_shaped
+from paceline.replay import Shaping, SharedHosts, Timeline, replay, shaped_links
 
 BATCHES = 4
 """Replayed: 2BW never flushes, so its step is the time between updates once the pipe is full."""
@@ -68,8 +66,8 @@ def price_on_cores(
     """The same where all stages are processes that share the cores of one machine. Work that begins
     after a rest of `REST_NS` takes `rested` times as long."""
     graph = draw(plan, stages, wires, batches, lane=LaneKind.THREAD)
-    shared = Cores.one_machine(len(stages), cores)
-    timeline = _with_rests(graph, rested, lambda graph: replay_on_cores(graph, shared))
+    hosts = SharedHosts.one_machine(len(stages), cores)
+    timeline = _with_rests(graph, rested, lambda graph: replay(graph, hosts=hosts))
     return _priced(plan, stages, wires, timeline)
 
 
@@ -102,8 +100,7 @@ def price_in_lab(
     share = cluster.transport.efficiency
     bursts = [share * burst_bytes(8 * x.bytes_per_s / share, segments) for x in network.links]
     rate = min(link.bytes_per_s for link in network.links)
-    host = SharedHost(
-        machine.cores,
+    shaping = Shaping(
         machine.cpu_ns_per_byte - machine.send_ns_per_byte,
         tuple(bursts),
         machine.message_ns,
@@ -118,7 +115,11 @@ def price_in_lab(
         send_ns_per_byte=machine.send_ns_per_byte,
     )
     graph = draw(plan, stages, wires, batches, lane=LaneKind.THREAD)
-    timeline = _with_rests(graph, machine.rested, lambda g: replay_shaped(g, cluster, host))
+    hosts = SharedHosts.one_machine(len(stages), machine.cores)
+    transfers = shaped_links(graph, cluster, shaping)
+    timeline = _with_rests(
+        graph, machine.rested, lambda graph: replay(graph, transfers=transfers, hosts=hosts)
+    )
     return _priced(plan, stages, wires, timeline)
 
 

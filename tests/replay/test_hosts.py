@@ -1,0 +1,198 @@
+"""Shared cores and shaped links on random graphs: engines agree, and so do edits and draws."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.cluster import Cluster, Device, Host, Link
+from paceline.cluster.network import Network
+from paceline.engine import native
+from paceline.errors import ReplayError
+from paceline.graph import Graph, OpKind, Spread
+from paceline.graph.synthetic import jumble
+from paceline.replay import (
+    Engine,
+    Live,
+    Shaping,
+    SharedHosts,
+    Timeline,
+    Transfers,
+    replay,
+    replay_many,
+    shaped_links,
+)
+from paceline.replay.hosts import HostColumns
+
+needs_native = pytest.mark.skipif(native() is None, reason="the native core is not built")
+MESSAGES = (OpKind.SEND, OpKind.RECV)
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a random graph runs on."""
+
+    seed: int
+    turns: bool
+    shaped: bool
+    hosts: bool = True
+
+    def graph(self) -> Graph:
+        """Durations of 0 to 5 ns become odd ones of up to 5 ms, sizes up to 20 MB."""
+        graph, random = jumble(self.seed, longest=60), np.random.default_rng(self.seed)
+        stretch = 10 ** int(random.integers(7))
+        dur_ns = graph.ops.dur_ns % 2**33 * stretch + random.integers(stretch, size=len(graph))
+        size_bytes = graph.ops.size_bytes * 10 ** int(random.integers(6))
+        return replace(graph, ops=replace(graph.ops, dur_ns=dur_ns, size_bytes=size_bytes))
+
+    def machines(self, graph: Graph) -> SharedHosts | None:
+        """Up to three machines, of too few cores or enough."""
+        if not self.hosts:
+            return None
+        random = np.random.default_rng(self.seed)
+        count, ranks = 1 + int(random.integers(3)), max(graph.ranks) + 1
+        machine = tuple(random.integers(count, size=ranks).tolist())
+        bare = SharedHosts(machine, tuple(random.choice([0.5, 1, 1.7, 4], count).tolist()))
+        takes = ~HostColumns.of(graph, bare).works & (random.random(len(graph)) < 0.7)
+        if self.shaped:
+            takes &= ~np.isin(graph.ops.kind, MESSAGES)
+        cpu_ns, turn_ns = (
+            np.where(takes, graph.ops.dur_ns * random.random(len(graph)) * most, 0).astype(np.int64)
+            for most in (1.5, 3.0 * self.turns)
+        )
+        return replace(bare, cpu_ns=cpu_ns, turn_ns=turn_ns)
+
+    def transfers(self, graph: Graph, *, reference: bool) -> Transfers | None:
+        """Messages over a star of shaped links."""
+        if not self.shaped:
+            return None
+        random = np.random.default_rng(self.seed)
+        cluster = star(max(graph.ranks) + 1)
+        shaping = Shaping(
+            cpu_ns_per_byte=10 ** random.uniform(-3, 1),
+            burst_bytes=tuple((10 ** random.uniform(0, 6, len(Network(cluster).links))).tolist()),
+            message_ns=int(random.integers(50)),
+            late_ns=int(random.integers(500)),
+            window_bytes=float(random.choice([0, 1000, 1e5])),
+        )
+        return shaped_links(graph, cluster, shaping, reference=reference)
+
+
+def star(workers: int) -> Cluster:
+    hosts = tuple(Host(f"h{i}", Device("core")) for i in range(max(2, workers)))
+    return Cluster(hosts, Link.both_ways(1e9))
+
+
+def by(engine: Engine, on: Conditions, *, reference: bool) -> Timeline | str:
+    """The timeline, or why there is none."""
+    graph = on.graph()
+    transfers = on.transfers(graph, reference=reference)
+    try:
+        return replay(graph, hosts=on.machines(graph), transfers=transfers, engine=engine)
+    except ReplayError as error:
+        return str(error)
+
+
+def assert_equal(one: Timeline | str, other: Timeline | str) -> None:
+    if isinstance(one, str) or isinstance(other, str):
+        assert one == other
+        return
+    for column in ("ready_ns", "start_ns", "end_ns", "previous"):
+        assert getattr(one, column).tolist() == getattr(other, column).tolist(), column
+
+
+conditions = st.builds(Conditions, st.integers(0, 2**32), st.booleans(), st.booleans())
+
+
+@needs_native
+@settings(deadline=None, max_examples=400)
+@given(conditions)
+def test_native_equals_reference_on_shared_cores_and_shaped_links(on: Conditions) -> None:
+    exact = by(Engine.REFERENCE, on, reference=True)
+    assert_equal(by(Engine.NATIVE, on, reference=False), exact)
+
+
+@needs_native
+@settings(deadline=None, max_examples=100)
+@given(st.builds(Conditions, st.integers(0, 2**32), st.just(False), st.just(True), st.just(False)))
+def test_native_equals_reference_on_shaped_links_alone(on: Conditions) -> None:
+    exact = by(Engine.REFERENCE, on, reference=True)
+    assert_equal(by(Engine.NATIVE, on, reference=False), exact)
+
+
+@needs_native
+@settings(deadline=None, max_examples=100)
+@given(conditions)
+def test_either_engine_takes_the_other_ones_links(on: Conditions) -> None:
+    exact = by(Engine.REFERENCE, on, reference=True)
+    assert_equal(by(Engine.NATIVE, on, reference=True), exact)
+    assert_equal(by(Engine.REFERENCE, on, reference=False), exact)
+
+
+def first_that_runs(*, shaped: bool) -> tuple[Graph, SharedHosts, Transfers | None]:
+    """A graph of many ops that is not stuck, and what it runs on."""
+    for seed in range(1000):
+        on = Conditions(seed, turns=True, shaped=shaped)
+        graph = on.graph()
+        hosts, transfers = on.machines(graph), on.transfers(graph, reference=False)
+        stuck = isinstance(by(Engine.REFERENCE, on, reference=True), str)
+        messages = bool(np.isin(graph.ops.kind, MESSAGES).any())
+        if hosts is not None and len(graph) > 30 and messages >= shaped and not stuck:
+            return graph, hosts, transfers
+    raise AssertionError("no such graph among the first thousand")
+
+
+@pytest.mark.parametrize("shaped", [False, True])
+def test_edits_and_undo_are_replayed_on_the_same_hosts(shaped: bool) -> None:
+    graph, hosts, transfers = first_that_runs(shaped=shaped)
+    live = Live(graph, transfers=transfers, hosts=hosts)
+    before = live.step_ns
+    works = np.flatnonzero((graph.ops.kind == OpKind.COMPUTE) & (graph.ops.dur_ns > 0))
+    live.scale(works, 3.0)
+    assert live.step_ns == replay(live.freeze(), transfers=transfers, hosts=hosts).step_ns > before
+    live.remove([int(works[0])])
+    ids = live.ids()
+    assert len(ids) == len(graph) - 1
+    left = replay(
+        live.freeze(),
+        transfers=transfers and transfers.renumbered(ids),
+        hosts=hosts.renumbered(ids),
+    )
+    assert live.timeline().end_ns.tolist() == left.end_ns.tolist()
+    live.undo()
+    live.undo()
+    assert live.step_ns == before
+
+
+@needs_native
+def test_draws_on_shared_hosts_agree_between_engines_and_threads() -> None:
+    graph, hosts, _ = first_that_runs(shaped=False)
+    drawn = [
+        replay_many(graph, 12, seed=5, hosts=hosts, engine=engine, threads=threads)
+        for engine, threads in ((Engine.REFERENCE, 1), (Engine.NATIVE, 1), (Engine.NATIVE, 3))
+    ]
+    for one in drawn[1:]:
+        assert one.steps_ns.tolist() == drawn[0].steps_ns.tolist()
+        assert one.critical_probability.tolist() == drawn[0].critical_probability.tolist()
+    unshared = replay_many(graph, 12, seed=5)
+    assert (drawn[0].steps_ns >= unshared.steps_ns).all()
+
+
+@pytest.mark.parametrize(
+    "engine", [Engine.REFERENCE, pytest.param(Engine.NATIVE, marks=needs_native)]
+)
+def test_draws_of_one_sample_each_are_the_replay_itself(engine: Engine) -> None:
+    graph, hosts, _ = first_that_runs(shaped=False)
+    count = len(graph)
+    spread = Spread(np.arange(count + 1, dtype=np.int64), graph.ops.dur_ns)
+    drawn = replay_many(replace(graph, spread=spread), 2, hosts=hosts, engine=engine)
+    assert drawn.steps_ns.tolist() == [replay(graph, hosts=hosts).step_ns] * 2
+
+
+def test_processor_time_of_a_carried_op_is_refused() -> None:
+    graph, hosts, transfers = first_that_runs(shaped=True)
+    cpu_ns = np.isin(graph.ops.kind, MESSAGES).astype(np.int64)
+    with pytest.raises(ReplayError, match="carried by transfers"):
+        replay(graph, transfers=transfers, hosts=replace(hosts, cpu_ns=cpu_ns, turn_ns=None))
