@@ -8,6 +8,7 @@ steps are measured in three runs each, minutes apart (`runs_ms`).
 `naive` is the line that needs no graph: the recorded step, with its bytes at another rate.
 """
 
+import argparse
 import statistics
 import sys
 from dataclasses import asdict
@@ -18,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
-from benchmarks.accuracy import cells, recordings
+from benchmarks.accuracy import cells, elsewhere, recordings
 from benchmarks.accuracy.cells import Cell
 from paceline.cluster.machine import Machine
 from paceline.graph import Graph
@@ -31,8 +32,23 @@ QUICK = (Cell("mlp", 2, 500, 1), Cell("mlp", 2, 200, 25), Cell("mlp", 4, 1000, 2
 
 def main() -> None:
     parser = measure.parser(__doc__ or "")
+    parser.add_argument(
+        "--rows", choices=("cells", "any", "parallel", "all"), default="all", help="which to run"
+    )
     parser.add_argument("--fresh", action="store_true", help="record and measure everything anew")
     options = parser.parse_args()
+    found: dict[str, Any] = {}
+    if options.rows in ("cells", "all"):
+        found |= cell_figures(options)
+    if options.rows in ("any", "all") and not options.quick:
+        found |= elsewhere.any_rows(fresh=options.fresh)
+    if options.rows in ("parallel", "all") and not options.quick:
+        found |= elsewhere.parallel_rows(fresh=options.fresh)
+    measure.report("accuracy/retarget", found, options, "torch")
+
+
+def cell_figures(options: argparse.Namespace) -> dict[str, Any]:
+    """The sixty cells of DDP."""
     chosen = QUICK if options.quick else tuple(cells.all_cells())
     models = tuple(dict.fromkeys(cell.model for cell in chosen))
     jobs = recordings.graphs(models, fresh=options.fresh)
@@ -40,8 +56,7 @@ def main() -> None:
     since = datetime.now(timezone.utc).strftime(cells.DATE) if options.fresh else ""
     cells.measure_missing(chosen, since)
     rows = [row(cell, machine, *jobs[cell.model]) for cell in chosen]
-    found = {"machine_cost": asdict(machine), **figures(rows, jobs)}
-    measure.report("accuracy/retarget", found, options, "torch")
+    return {"machine_cost": asdict(machine), **figures(rows, jobs)}
 
 
 def row(cell: Cell, machine: Machine, graph: Graph, facts: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Three small models whose steps are spent in different ways, each with its data and its loss.
+"""Five small models whose steps are spent in different ways, each with its data and its loss.
 
 mlp: 25 MB of gradients in six large layers, little compute. resnet20: 1 MB of gradients in 65
-tensors, much compute, buffers broadcast every step. transformer: 14 MB in 52 tensors.
+tensors, much compute, buffers broadcast every step. transformer: 14 MB in 52 tensors. lstm: a
+language model, half of whose 15 MB are one embedding. wide: few wide convolutions, 9 MB.
 """
 
 from collections.abc import Callable
@@ -50,6 +51,41 @@ def transformer(batch: int = 8, length: int = 32, words: int = 1000) -> Task:
     )
 
 
+def lstm(batch: int = 16, length: int = 24, words: int = 8000) -> Task:
+    return Task(
+        Recurrent(words),
+        torch.randint(words, (batch, length)),
+        torch.randint(words, (batch * length,)),
+        lambda out, want: functional.cross_entropy(out.flatten(0, 1), want),
+    )
+
+
+def wide(batch: int = 8, width: int = 256) -> Task:
+    shapes = [(3, width), (width, width), (width, width), (width, width)]
+    parts = [
+        part
+        for inner, outer in shapes
+        for part in (nn.Conv2d(inner, outer, 3, 2, 1), nn.BatchNorm2d(outer), nn.ReLU())
+    ]
+    model = nn.Sequential(*parts, nn.Flatten(), nn.Linear(4 * width, 100))
+    targets = torch.randint(100, (batch,))
+    return Task(model, torch.randn(batch, 3, 32, 32), targets, functional.cross_entropy)
+
+
+class Recurrent(nn.Module):
+    """Two LSTM layers between a large embedding and a projection."""
+
+    def __init__(self, words: int, width: int = 192) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(words, width)
+        self.layers = nn.LSTM(width, width, 2, batch_first=True)
+        self.out = nn.Linear(width, words)
+
+    def forward(self, x: Tensor) -> Tensor:
+        shown: Tensor = self.out(self.layers(self.embed(x))[0])
+        return shown
+
+
 class Block(nn.Module):
     """Two convolutions and a way around them (He et al. 2016, CIFAR)."""
 
@@ -89,4 +125,6 @@ MODELS: dict[str, Callable[[], Task]] = {
     "mlp": mlp,
     "resnet20": resnet20,
     "transformer": transformer,
+    "lstm": lstm,
+    "wide": wide,
 }

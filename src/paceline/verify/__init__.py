@@ -1,7 +1,7 @@
 """Predicted against measured."""
 
 from paceline.verify.errors import VerifyError
-from paceline.verify.proof import Proof, prove, recorded_command
+from paceline.verify.proof import Proof, prove, recorded_command, recorded_in_lab
 from paceline.verify.verdict import Difference, Measured, Verdict, measured_run
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "measured_run",
     "prove",
     "recorded_command",
+    "recorded_in_lab",
 ]

@@ -54,7 +54,7 @@ def prove(proof: Proof, environment: Mapping[str, str], folder: Path | None = No
         place = folder or Path(scratch) / "run"
         order = Order(proof.command, place, proof.steps, overwrite=proof.overwrite)
         try:
-            launch(order, environment, _in_lab(proof, place / "logs"))
+            launch(order, environment, recorded_in_lab(proof, place / "logs"))
         except LabError as error:
             raise VerifyError(
                 f"{' '.join(proof.command)} was not measured in the lab. {error}"
@@ -62,7 +62,7 @@ def prove(proof: Proof, environment: Mapping[str, str], folder: Path | None = No
         return measured_run(place, open_run(place))
 
 
-def _in_lab(proof: Proof, logs: Path) -> Runner:
+def recorded_in_lab(proof: Proof, logs: Path) -> Runner:
     """Runs the job on every worker of a lab that stands as long as the job."""
 
     def run(process: Process) -> int:

@@ -1,0 +1,96 @@
+"""Recorded at one setting, predicted at another: the `any` and the `parallel` rows of retarget.
+
+any: DDP jobs of four models at eight settings, predicted from each of the other seven; an LSTM
+language model with a large embedding and a wide convolutional net were not used to build the model.
+parallel: FSDP2, ZeRO, tensor x data and pipeline x data.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.accuracy import recordings
+from benchmarks.accuracy.cells import cluster
+from benchmarks.accuracy.settings import Setting, summary
+from benchmarks.accuracy.settings import recordings as recorded
+from paceline.cluster.machine import Machine
+from paceline.graph import Graph
+from paceline.graph.replicas import replicas_of
+from paceline.predict import Question, predict
+from paceline.strategies import strategy
+
+ANY_MODELS = ("mlp", "transformer", "lstm", "wide")
+ANY = tuple((workers, mbit) for workers in (2, 4) for mbit in (50, 200, 500, 1000))
+PARALLEL = {
+    "fsdp2": ((2, 1000), (2, 200), (4, 1000), (3, 500), (4, 200)),
+    "zero": ((2, 1000), (2, 200), (4, 1000), (3, 500), (4, 200)),
+    "tensor_data": ((4, 1000), (4, 300), (2, 1000), (2, 300)),
+    "pipeline_data": ((4, 1000), (4, 100), (2, 1000), (2, 100)),
+}
+
+Recorded = tuple[Setting, Graph, dict[str, Any]]
+
+
+def any_rows(*, fresh: bool = False, models: Sequence[str] = ANY_MODELS) -> dict[str, Any]:
+    """Every setting of a model predicted from every other."""
+    found: list[dict[str, Any]] = []
+    for model in models:
+        wanted = [Setting(model, "ddp", *place) for place in ANY]
+        found += rows(list(recorded(wanted, fresh=fresh)))
+    return summary(found, "any")
+
+
+def parallel_rows(*, fresh: bool = False, kinds: Sequence[str] = tuple(PARALLEL)) -> dict[str, Any]:
+    found: list[dict[str, Any]] = []
+    for kind in kinds:
+        wanted = [Setting("mlp", kind, *place) for place in PARALLEL[kind]]
+        found += rows(list(recorded(wanted, fresh=fresh)))
+    return summary(found, "parallel")
+
+
+def rows(given: Sequence[Recorded]) -> list[dict[str, Any]]:
+    machine = recordings.machine()
+    return [
+        row(start, goal, machine)
+        for start in given
+        for goal in given
+        if start[0] != goal[0] and _reachable(start[0], goal[0])
+    ]
+
+
+def row(start: Recorded, goal: Recorded, machine: Machine) -> dict[str, Any]:
+    """One prediction beside what was measured, in milliseconds."""
+    setting, graph, facts = start
+    there, _, truth = goal
+    measured = 1e3 * truth["step_s"]["median"]
+    changes = list(_changes(graph, setting, there))
+    found = predict(graph, changes, cluster(there.workers, there.mbit), Question(machine=machine))
+    made = {
+        "recorded": setting.key,
+        "predicted": there.key,
+        "measured_ms": round(measured, 2),
+        "measured_spread": round(
+            (truth["step_s"]["p90"] - truth["step_s"]["p10"]) / truth["step_s"]["median"], 3
+        ),
+        "predicted_ms": round(found.step_ns / 1e6, 2),
+        "error": round(found.step_ns / 1e6 / measured - 1, 4),
+        "loads": [facts["load"], truth["load"]],
+    }
+    print(f"{setting.key} -> {there.key}: {made['predicted_ms']} beside {made['measured_ms']} ms, "
+          f"{made['error']:+.1%}", file=sys.stderr, flush=True)  # fmt: skip
+    return made
+
+
+def _changes(graph: Graph, setting: Setting, there: Setting) -> Iterator[Any]:
+    if there.workers != setting.workers:
+        replicas = replicas_of(graph) * there.workers
+        yield strategy("workers", count=replicas // setting.workers)
+
+
+def _reachable(setting: Setting, there: Setting) -> bool:
+    """A job of one replica does not show what joins replicas: it is a goal, never a start."""
+    halves = 2 if setting.parallel in ("tensor_data", "pipeline_data") else 1
+    return setting.workers > halves
