@@ -6,6 +6,7 @@ skips a test with a plain reason where the machine lacks one of them. The head o
 that is lacking, and what is skipped for it.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -16,8 +17,16 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from paceline.record.launch import Recording
+
+TRAIN = Path(__file__).parents[1] / "examples" / "train.py"
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+DDP_TRAINING = (str(TRAIN), *"--model small --parallel ddp --steps 34 --bucket-mb 0.3".split())
 
 
 @dataclass(frozen=True)
@@ -120,6 +129,24 @@ def _skip_without(item: pytest.Item, names: tuple[str, ...]) -> None:
         )
     if lacking := [NEEDS[name].what for name in names if not has(name)]:
         item.add_marker(pytest.mark.skip(reason=f"this machine lacks {', '.join(lacking)}"))
+
+
+@pytest.fixture(scope="session")
+def ddp_recording(tmp_path_factory: pytest.TempPathFactory) -> "Recording":
+    """The example's DDP training of two workers, recorded once however many processes test."""
+    from paceline.record.launch import Order, Recording, launch, outcomes
+    from paceline.record.sidecar import job_of
+
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    order = Order((*TORCHRUN, *DDP_TRAINING), shared / "ddp-recording", steps=4, plain=2)
+    with (shared / "ddp-recording.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not order.folder.exists():
+            return launch(order, os.environ)
+    code = job_of(order.folder).exit_code
+    assert code is not None, "another test process was stopped while it recorded"
+    return Recording(order.folder, code, outcomes(order.folder))
 
 
 @pytest.fixture
