@@ -1,11 +1,11 @@
-# make demo · make test · make bench · make check: the only words, on a laptop and in CI.
+# make demo · make test · make test-all · make bench · make check: the same words on a laptop and in CI.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := torch,chakra,place,demo,test,check
 
-.PHONY: demo test bench check clean
+.PHONY: demo test test-slow test-all bench check clean
 
 $(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*.cpp native/*.hpp native/bind/*.cpp native/bind/*.hpp)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -16,7 +16,12 @@ demo: $(READY)
 	$(BIN)/python examples/demo.py
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+test-all: test test-slow
 
 # The fuzzer is guided by coverage where atheris can be installed, else it mutates at random.
 bench: $(READY)

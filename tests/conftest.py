@@ -1,10 +1,152 @@
-"""What tests of several rooms share."""
+"""What tests of several rooms share: what the machine must have, and a folder in memory.
 
+    @pytest.mark.needs("root", "nft")
+
+skips a test with a plain reason where the machine lacks one of them. The head of a run names all
+that is lacking, and what is skipped for it.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from paceline.record.launch import Recording
+
+TRAIN = Path(__file__).parents[1] / "examples" / "train.py"
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+DDP_TRAINING = (str(TRAIN), *"--model small --parallel ddp --steps 34 --bucket-mb 0.3".split())
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something that not every machine has."""
+
+    present: Callable[[], bool]
+    what: str  # what it is, and where it comes from
+    tested: str  # what is not tested without it
+
+
+def program(*names: str) -> bool:
+    return all(shutil.which(name) is not None for name in names)
+
+
+def module(name: str) -> bool:
+    return find_spec(name) is not None
+
+
+def compiler() -> bool:
+    return shutil.which(os.environ.get("CXX", "g++")) is not None
+
+
+def built() -> bool:
+    from paceline.engine import native
+
+    return native() is not None
+
+
+def namespaces() -> bool:
+    """Whether this user may make network and mount namespaces here; containers often forbid it."""
+    made = ["unshare", "--net", "--mount", "true"]
+    return program("unshare") and subprocess.run(made, capture_output=True).returncode == 0
+
+
+def quotas() -> bool:
+    """Whether CPU quotas can be set here: a writable controller of control groups."""
+    from paceline.lab import LabError, quota
+
+    try:
+        quota.controller()
+    except LabError:
+        return False
+    return True
+
+
+LAB = "the lab: labs that really stand, proofs in them"
+NEEDS = {
+    "linux": Need(lambda: sys.platform == "linux", "Linux", "supervised processes, the lab"),
+    "root": Need(lambda: os.geteuid() == 0, "root", LAB),
+    "namespaces": Need(namespaces, "network and mount namespaces (Linux, not forbidden)", LAB),
+    "iproute2": Need(partial(program, "ip", "tc"), "ip and tc (iproute2)", LAB),
+    "nft": Need(partial(program, "nft"), "nft (nftables)", "random loss in the lab"),
+    "quotas": Need(quotas, "CPU quotas (control groups)", "slower hosts in the lab"),
+    "g++": Need(compiler, "a C++ compiler (g++, or CXX)", "weave's compiled kernels"),
+    "native": Need(built, "the native core", "that it equals its Python twins"),
+    "torch": Need(partial(module, "torch"), "torch", "recording, imagining, runtimes"),
+    "lightning": Need(partial(module, "lightning"), "lightning", "its callback"),
+    "transformers": Need(
+        lambda: module("transformers") and module("accelerate"),
+        "transformers and accelerate",
+        "the Hugging Face Trainer, recorded and imagined",
+    ),
+    "triton": Need(partial(module, "triton"), "triton", "weave's GPU kernels"),
+    "node": Need(partial(program, "node"), "Node.js", "scripts of the live page"),
+    "chromium": Need(
+        lambda: program("chromium") or program("chromium-browser") or program("google-chrome"),
+        "Chromium",
+        "the live page in a browser",
+    ),
+}
+
+
+@cache
+def has(name: str) -> bool:
+    return NEEDS[name].present()
+
+
+def pytest_report_header() -> list[str]:
+    """Said once, before the first test."""
+    lacking = [need for name, need in NEEDS.items() if not has(name)]
+    if not lacking:
+        return ["this machine has all that the tests need"]
+    lines = [f"  {need.what}: {need.tested}" for need in lacking]
+    return ["this machine lacks, and tests skip for it:", *lines]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for mark in item.iter_markers("needs"):
+            _skip_without(item, mark.args)
+
+
+def _skip_without(item: pytest.Item, names: tuple[str, ...]) -> None:
+    unknown = [name for name in names if name not in NEEDS]
+    if unknown:
+        raise pytest.UsageError(
+            f"{item.nodeid} needs {unknown}, which tests/conftest.py does not know; "
+            f"known are {', '.join(NEEDS)}"
+        )
+    if lacking := [NEEDS[name].what for name in names if not has(name)]:
+        item.add_marker(pytest.mark.skip(reason=f"this machine lacks {', '.join(lacking)}"))
+
+
+@pytest.fixture(scope="session")
+def ddp_recording(tmp_path_factory: pytest.TempPathFactory) -> "Recording":
+    """The example's DDP training of two workers, recorded once however many processes test."""
+    from paceline.record.launch import Order, Recording, launch, outcomes
+    from paceline.record.sidecar import job_of
+
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    order = Order((*TORCHRUN, *DDP_TRAINING), shared / "ddp-recording", steps=4, plain=2)
+    with (shared / "ddp-recording.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not order.folder.exists():
+            return launch(order, os.environ)
+    code = job_of(order.folder).exit_code
+    assert code is not None, "another test process was stopped while it recorded"
+    return Recording(order.folder, code, outcomes(order.folder))
 
 
 @pytest.fixture

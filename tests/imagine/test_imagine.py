@@ -1,7 +1,6 @@
 """Imagined ranks become one graph; scripts run without data say what a recording says."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from paceline.graph import NONE, UNPRICED, Collective, DType, Graph, MemoryCateg
 from paceline.imagine.imagine import Wish, imagine
 from paceline.imagine.imagined import Imagined, ImagineError, Members, Memory, Row
 from paceline.imagine.imagined_graph import graph_of
-from paceline.record.launch import Order, launch
+from paceline.record.launch import Recording
 from paceline.replay import replay
 from paceline.trace.runs import build_run
 
@@ -161,12 +160,10 @@ def issued(graph: Graph, step: int) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.live
-def test_an_imagined_step_communicates_what_a_recorded_one_does(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+@pytest.mark.needs("torch")
+def test_an_imagined_step_communicates_what_a_recorded_one_does(ddp_recording: Recording) -> None:
     script = (TRAIN, "--model", "small", "--bucket-mb", "0.3", "--steps", "34")
-    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
-    launch(Order((*torchrun, *script), tmp_path / "run", steps=2, plain=1), os.environ)
-    recorded = build_run(tmp_path / "run")
+    recorded = build_run(ddp_recording.folder)
     graph = imagine(Wish(script, 2, ranks=(0, 1)))
     calls = issued(graph, 0)
     assert len(calls) > 1

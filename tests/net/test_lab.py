@@ -1,7 +1,6 @@
 """Labs that really stand: rates, loss, quotas, names in use, workers that die or hang."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,8 +17,7 @@ from paceline.lab.teardown import namespaces
 
 pytestmark = [
     pytest.mark.net,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(shutil.which("tc") is None, reason="needs iproute2"),
+    pytest.mark.needs("root", "namespaces", "iproute2"),
 ]
 
 NAME = f"test-{os.getpid()}"
@@ -79,6 +77,7 @@ def test_the_slower_direction_sets_the_rate(up: float, down: float, tmp_path: Pa
     assert 0.6 * 2.5e6 < reached < 1.1 * 2.5e6
 
 
+@pytest.mark.needs("nft")
 def test_random_loss_drops_packets_and_tcp_still_delivers(tmp_path: Path) -> None:
     with Lab(cluster(Link(12.5e6, 12.5e6, loss=0.05)), NAME) as lab:
         assert rate(lab, 1_000_000, tmp_path) > 0
@@ -99,6 +98,7 @@ def test_traffic_crosses_a_leaf_spine(tmp_path: Path) -> None:
         assert rate(lab, 1_000_000, tmp_path) > 0
 
 
+@pytest.mark.needs("quotas")
 def test_a_quota_slows_its_worker(tmp_path: Path) -> None:
     work = "import time; sum(range(4_000_000)); print(time.process_time(), time.perf_counter())"
     script = f"import time; began = time.perf_counter(); {work}; print(began)"

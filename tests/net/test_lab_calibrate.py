@@ -1,8 +1,6 @@
 """The lab measures what communication costs the machine that it stands on."""
 
 import json
-import os
-import shutil
 
 import pytest
 
@@ -12,8 +10,7 @@ from paceline.cli import main
 
 pytestmark = [
     pytest.mark.net,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(shutil.which("tc") is None, reason="needs iproute2"),
+    pytest.mark.needs("root", "namespaces", "iproute2"),
 ]
 
 

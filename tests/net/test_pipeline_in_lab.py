@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +14,7 @@ from paceline.lab import Lab
 pytest.importorskip("torch", reason="pipelines run on torch; install paceline[torch]")
 pytestmark = [
     pytest.mark.net,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(shutil.which("tc") is None, reason="needs iproute2"),
+    pytest.mark.needs("root", "namespaces", "iproute2"),
 ]
 
 STAGES = Path(__file__).parents[2] / "benchmarks" / "accuracy" / "jobs" / "stages.py"

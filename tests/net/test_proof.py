@@ -1,7 +1,6 @@
 """From a recording in the lab to a prediction and its proof there."""
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -18,8 +17,7 @@ pytest.importorskip("torch")
 pytestmark = [
     pytest.mark.net,
     pytest.mark.live,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(shutil.which("tc") is None, reason="needs iproute2"),
+    pytest.mark.needs("root", "namespaces", "iproute2"),
 ]
 
 JOB = """

@@ -60,8 +60,9 @@ def slower_network(graph: Graph) -> float:
 
 
 @pytest.fixture(scope="module")
-def ddp(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    return record(tmp_path_factory.mktemp("ddp"), "ddp", "--bucket-mb", "0.3")
+def ddp(ddp_recording: Recording) -> Recorded:
+    facts = ddp_recording.folder / sidecar.facts_name(0)
+    return Recorded(ddp_recording, sidecar.read(facts), ddp_recording.folder)
 
 
 def test_every_rank_records_the_steps_it_was_asked_for(ddp: Recorded) -> None:
