@@ -12,7 +12,7 @@ from paceline.cluster.network import Network
 from paceline.engine import native
 from paceline.errors import ReplayError
 from paceline.graph import Graph, OpKind, Spread
-from paceline.graph.synthetic import jumble
+from paceline.graph.synthetic import Ring, folded_ring, jumble
 from paceline.replay import (
     Engine,
     Live,
@@ -41,7 +41,8 @@ class Conditions:
 
     def graph(self) -> Graph:
         """Durations of 0 to 5 ns become odd ones of up to 5 ms, sizes up to 20 MB."""
-        graph, random = jumble(self.seed, longest=60), np.random.default_rng(self.seed)
+        graph = jumble(self.seed, longest=150, recorded=self.seed % 4 > 0)
+        random = np.random.default_rng(self.seed)
         stretch = 10 ** int(random.integers(7))
         dur_ns = graph.ops.dur_ns % 2**33 * stretch + random.integers(stretch, size=len(graph))
         size_bytes = graph.ops.size_bytes * 10 ** int(random.integers(6))
@@ -196,3 +197,8 @@ def test_processor_time_of_a_carried_op_is_refused() -> None:
     cpu_ns = np.isin(graph.ops.kind, MESSAGES).astype(np.int64)
     with pytest.raises(ReplayError, match="carried by transfers"):
         replay(graph, transfers=transfers, hosts=replace(hosts, cpu_ns=cpu_ns, turn_ns=None))
+
+
+def test_a_folded_graph_does_not_share_cores_with_ranks_that_are_not_there() -> None:
+    with pytest.raises(ReplayError, match="neither links nor cores"):
+        replay(folded_ring(Ring(ranks=8)), hosts=SharedHosts.one_machine(8, 4))

@@ -146,7 +146,7 @@ def _native(job: Job) -> Columns:
 def shared_of(job: Job) -> Any:
     """What ops share, for the native engine; None where every op takes its own time."""
     shares, transfers = job.shares, job.shares.transfers
-    if not shares.any:
+    if shares.nothing:
         return None
     core = native()
     assert core is not None, "chosen_engine names NATIVE only where it was built"
@@ -159,7 +159,7 @@ def shared_of(job: Job) -> Any:
         slowed=contention.speeds().ravel(),
         carried=carried.astype(np.uint8),
         pace=_carrier(shares),
-        hosts=native_hosts(job),
+        hosts=_native_hosts(core, job),
     )
 
 
@@ -173,10 +173,10 @@ def _carrier(shares: Shares) -> Pace | None:
     return transfers.start()
 
 
-def native_hosts(job: Job) -> Any:
-    """Cores that ranks share, for the native engine; None where they do not."""
-    core, found, transfers = native(), job.on_hosts, job.shares.transfers
-    if core is None or found is None:
+def _native_hosts(core: Any, job: Job) -> Any:
+    """Cores that ranks share; None where they do not."""
+    found, transfers = job.on_hosts, job.shares.transfers
+    if found is None:
         return None
     return core.Hosts(
         machine=found.machine,

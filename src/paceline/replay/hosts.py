@@ -111,9 +111,10 @@ def check_hosts(graph: Graph, found: HostColumns, dur_ns: Int64, carried: Bool |
 
 
 def _check_ranks(graph: Graph, hosts: SharedHosts) -> None:
-    if len(hosts.machine) <= max(graph.ranks, default=-1):
+    highest = int(graph.lanes.rank.max(initial=-1))
+    if len(hosts.machine) <= highest:
         raise ReplayError(
-            f"the graph has rank {max(graph.ranks)}; machines are given for {len(hosts.machine)}"
+            f"the graph has rank {highest}; machines are given for {len(hosts.machine)}"
         )
 
 

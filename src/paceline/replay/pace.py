@@ -90,11 +90,13 @@ class _RenumberedPace:
         return sorted(self._new[op] for op in self._pace.take_ended(now_ns))
 
 
-class _RenumberedHostPace(_RenumberedPace):
+class _RenumberedHostPace:
     """The same for transfers that take processor time."""
 
     def __init__(self, pace: HostPace, old_ids: Int64) -> None:
-        super().__init__(pace, old_ids)
+        other = _RenumberedPace(pace, old_ids)
+        self.begin, self.settle = other.begin, other.settle
+        self.next_end, self.take_ended = other.next_end, other.take_ended
         self.see, self.loads = pace.see, pace.loads
 
 
