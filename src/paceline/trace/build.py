@@ -15,6 +15,8 @@ from paceline.graph import UNPRICED, Graph, OpKind
 from paceline.record.sidecar import Sidecar
 from paceline.trace.assemble import Block, assemble
 from paceline.trace.clocks import Aligned, Clock, clocks_of
+from paceline.trace.core_waits import core_waits, with_core_waits
+from paceline.trace.counts import count_facts
 from paceline.trace.gradients import label_gradients
 from paceline.trace.join import join
 from paceline.trace.ranks import check_together
@@ -50,9 +52,12 @@ def build(
         _LOG.info("%s", note)
     facts = {"clocks": Aligned(tuple(ordered), tuple(clocks)).facts(), "notes": said}
     whole = stack(blocks, joined, {**_facts(views), **facts, **(meta or {})})
-    timed = all(trace.facts.get("timed", True) for trace in ordered)
+    if not all(trace.facts.get("timed", True) for trace in ordered):
+        return label_gradients(_unpriced(whole), blocks)
+    waits = core_waits(blocks, whole.ops.dur_ns)
+    worked = replace(whole, ops=replace(whole.ops, dur_ns=whole.ops.dur_ns - waits))
     alike = np.concatenate([block.alike for block in blocks])
-    return label_gradients(with_samples(whole, alike) if timed else _unpriced(whole), blocks)
+    return with_core_waits(label_gradients(with_samples(worked, alike), blocks), waits)
 
 
 def _steps(views: Sequence[RankView]) -> tuple[list[Steps], list[str]]:
@@ -103,4 +108,5 @@ def _facts(views: Sequence[RankView]) -> dict[str, Any]:
         "source": views[0].trace.format,
         "world_size": max([v.trace.world_size for v in views] + [len(views)]),
         "ranks": [view.trace.rank for view in views],
+        **count_facts([view.sidecar for view in views if view.sidecar is not None]),
     }

@@ -13,7 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cost.errors import CostError
-from paceline.graph import NONE, Collective, DepKind, DType, Graph, LaneKind, OpKind, Phase
+from paceline.graph import (
+    NONE,
+    Collective,
+    DepKind,
+    DType,
+    Graph,
+    LaneKind,
+    OpKind,
+    Phase,
+    without_core_waits,
+)
 from paceline.graph.graph import Int64
 
 
@@ -64,8 +74,10 @@ class Job:
 
 
 def read_job(graph: Graph) -> Job:
-    """Take a recorded graph apart; says why where it is no plain data-parallel job."""
+    """Take a recorded graph apart; says why where it is no plain data-parallel job. What threads
+    waited for a core stays behind."""
     _require_data_parallel(graph)
+    graph = without_core_waits(graph)
     threads = [_Thread(graph, rank) for rank in graph.ranks]
     shape = _common_shape(threads)
     calls = _calls(graph, threads[0], shape)
