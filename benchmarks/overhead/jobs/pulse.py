@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "examples"))
 from paceline.machine import PulseTaker  # noqa: E402
 from paceline.machine.pulse import SHARE  # noqa: E402
 from paceline.record.counters import Counters, Told  # noqa: E402
-from paceline.record.sidecar import Record, encode  # noqa: E402
+from paceline.record.sidecar import Record, Step, encode  # noqa: E402
 from paceline.record.torch_patch import Patches  # noqa: E402
 from train import prepare  # noqa: E402
 
@@ -52,14 +52,10 @@ def main() -> None:
 
 def measured(step: Any, steps: int, rank: int, file: Any) -> list[list[int]]:
     """Of each two steps one is watched and the other is not."""
-
-    def write(record: Record) -> None:
-        file.write(encode(record))
-
     pulses = PulseTaker(SHARE / 2) if rank == 0 else None  # half of the time is theirs
-    counters = Counters(write, pulses=pulses)
+    counters = Counters(pulses=pulses)
     counters.find_threads()
-    choose, watched = random.Random(7), timed(step, counters)
+    choose, watched = random.Random(7), timed(step, counters, file)
     rows = []
     for on in (on for _ in range(steps // 2) for on in choose.sample((True, False), 2)):
         cpu, wall = time.process_time_ns(), time.perf_counter_ns()
@@ -74,12 +70,12 @@ def bare(step: Any) -> int:
     return 0
 
 
-def timed(step: Any, counters: Counters) -> Any:
+def timed(step: Any, counters: Counters, file: Any) -> Any:
     """A step between its borders, with marks around its backward pass; what they took in ns."""
 
     def watched() -> int:
         begin = time.perf_counter_ns()
-        counters.begin()
+        write(file, counters.begin(Told.PHASES))
         spent = time.perf_counter_ns() - begin
         patches = Patches()
         patches.wrap(torch.autograd, "backward", lambda original: marked(original, counters))
@@ -87,10 +83,16 @@ def timed(step: Any, counters: Counters) -> Any:
         patches.undo()
         begin = time.perf_counter_ns()
         counters.mark()
-        counters.end(Told.PHASES)
+        ended = counters.end()
+        write(file, *ended.times, Step(0, begin, begin, "plain", counts=ended.counts))
         return spent + time.perf_counter_ns() - begin
 
     return watched
+
+
+def write(file: Any, *records: Record | None) -> None:
+    if told := [encode(record) for record in records if record is not None]:
+        file.write(b"".join(told))
 
 
 def marked(original: Any, counters: Counters) -> Any:

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 JUMP_NS: Final = 1_000_000
 """Least jump that counts."""
@@ -10,8 +10,7 @@ JUMP_SHARE: Final = 0.001
 """Time servers may bend the clock by 500 ppm: twice that is no bending."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clocks:
+class Clocks(NamedTuple):
     """All at one moment."""
 
     wall_ns: int  # may be set

@@ -15,7 +15,7 @@ from typing import Final
 
 from paceline.machine.rhythm import Rhythm
 
-SHARE: Final = 0.002
+SHARE: Final = 0.001
 """Of the time that pulses may take; what they displace from the caches comes on top."""
 ARITHMETIC_BYTES: Final = 96 * 1024  # hashed 2 KiB at a time: some 100 microseconds
 MEMORY_BYTES: Final = 2 << 20  # more than a core's own caches hold

@@ -2,17 +2,16 @@
 
 Run time and waiting for a core of the training thread, at the borders of steps and phases, and of
 the communication threads; what was stolen, throttled and interrupted; the pulse. A reading of a
-thread takes about a microsecond; what costs more is read only as often as a small share of the
+thread takes some three microseconds; what costs more is read only as often as a small share of the
 time allows, and then stands for all steps since.
 """
 
 import resource
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 from paceline.machine import (
     PulseTaker,
@@ -26,7 +25,7 @@ from paceline.machine import (
     thread_clock,
     thread_names,
 )
-from paceline.record.sidecar import CoreTime, Counts, Pulsed, Record
+from paceline.record.sidecar import CoreTime, Counts, Pulsed
 
 STRAIN_SHARE: Final = 0.0005
 """Of the time that reading `/proc/stat` and the control groups may take."""
@@ -42,25 +41,32 @@ class Told(IntEnum):
     PHASES = 2  # what the training thread got between the borders of phases
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """A thread's counters at a moment; None where the kernel keeps none."""
 
     at_ns: int
     got: ThreadTime | None
 
 
+class Ended(NamedTuple):
+    """What a step got."""
+
+    counts: Counts
+    times: list[CoreTime]  # of its threads and phases, as far as they are told
+
+
 class Counters:
     """One rank's readings; `begin` and `end` stand around each step, on the training thread."""
 
-    def __init__(self, write: Callable[[Record], None], *, pulses: PulseTaker | None) -> None:
+    def __init__(self, *, pulses: PulseTaker | None) -> None:
         """`pulses`: None on all but one rank of a host, whose pulse is the host's."""
-        self._write, self._pulses = write, pulses
+        self._pulses = pulses
         self._thread = threading.get_native_id()
         self._clock = thread_clock(self._thread)
         self._others: dict[int, ThreadClock] = {}
         self._marks: list[Reading] = []
         self._begun: dict[int, Reading] = {}
+        self._told = Told.STEP
         self._clocks, self._switches = clocks_now(), 0
         self._strain = Rhythm(STRAIN_SHARE)
         self._stolen_ns, self._throttled_ns = _strain()
@@ -73,24 +79,32 @@ class Counters:
                 if clock is not None:
                     self._others[thread] = clock
 
-    def begin(self) -> None:
-        """A step begins."""
-        if self._pulses is not None and (pulse := self._pulses.take()):
-            self._write(Pulsed(pulse))
+    def begin(self, told: Told) -> Pulsed | None:
+        """A step begins, of which so much is to be told; the pulse, if one was due."""
+        pulse = self._pulses.take() if self._pulses is not None else None
+        self._told = told
         self._clocks, self._switches = clocks_now(), _switches()
-        self._begun = {thread: _reading(clock) for thread, clock in self._others.items()}
+        others = self._others if told >= Told.THREADS else {}
+        self._begun = {thread: _reading(clock) for thread, clock in others.items()}
         self._marks = [_reading(self._clock)]
+        return Pulsed(pulse) if pulse is not None else None
 
     def mark(self) -> None:
         """One phase of the step ends and the next begins."""
-        if threading.get_native_id() == self._thread:
+        if self._marks and threading.get_native_id() == self._thread:
             self._marks.append(_reading(self._clock))
 
-    def end(self, told: Told) -> Counts:
-        """The step ended at the last mark: its counts; what else is told of it is written."""
-        for kind, write in ((Told.THREADS, self._write_others), (Told.PHASES, self._write_phases)):
-            if told >= kind:
-                write()
+    def end(self) -> Ended:
+        """The step ended at the last mark."""
+        times = [
+            _time(thread, begin, _reading(self._others[thread]))
+            for thread, begin in self._begun.items()
+        ]
+        if self._told >= Told.PHASES:
+            times += [_time(self._thread, *pair) for pair in pairwise(self._marks)]
+        return Ended(self._counts(), [time for time in times if time is not None])
+
+    def _counts(self) -> Counts:
         strain = self._strain.run(_strain) or (self._stolen_ns, self._throttled_ns)
         stolen, throttled = strain[0] - self._stolen_ns, strain[1] - self._throttled_ns
         self._stolen_ns, self._throttled_ns = strain
@@ -113,27 +127,19 @@ class Counters:
         self._clock = None
         self._others.clear()
 
-    def _write_others(self) -> None:
-        for thread, begin in self._begun.items():
-            self._write_time(thread, begin, _reading(self._others[thread]))
 
-    def _write_phases(self) -> None:
-        for begin, end in zip(self._marks, self._marks[1:]):
-            self._write_time(self._thread, begin, end)
-
-    def _write_time(self, thread: int, begin: Reading, end: Reading) -> None:
-        got = _between(begin, end)
-        if got is not None:
-            self._write(
-                CoreTime(
-                    thread=thread,
-                    begin_ns=begin.at_ns,
-                    end_ns=end.at_ns,
-                    run_ns=got.run_ns,
-                    delay_ns=got.delay_ns,
-                    turns=got.turns,
-                )
-            )
+def _time(thread: int, begin: Reading, end: Reading) -> CoreTime | None:
+    got = _between(begin, end)
+    if got is None:
+        return None
+    return CoreTime(
+        thread=thread,
+        begin_ns=begin.at_ns,
+        end_ns=end.at_ns,
+        run_ns=got.run_ns,
+        delay_ns=got.delay_ns,
+        turns=got.turns,
+    )
 
 
 def _reading(clock: ThreadClock | None) -> Reading:

@@ -167,7 +167,9 @@ class Recorder:
             self._mode = upcoming
         self._update = 0
         if self._mode is not Mode.DONE:
-            self._counters.begin()
+            pulse = self._counters.begin(_TOLD.get(self._mode, Told.STEP))
+            if pulse is not None:
+                self._write(pulse)
         self._cpu, self._faults = time.process_time_ns(), page_faults()
         self._begin = time.time_ns()
         if self._mode is Mode.DONE:
@@ -181,11 +183,11 @@ class Recorder:
         path = self.settings.folder / sidecar.facts_name(self.rank)
         self._file = path.open("wb", buffering=0)
         self._write(host)
-        return Counters(self._write, pulses=None if host.local_rank else PulseTaker())
+        return Counters(pulses=None if host.local_rank else PulseTaker())
 
     def _note_step(self, now: int, counters: Counters) -> None:
         cpu_ns, faults = time.process_time_ns() - self._cpu, page_faults() - self._faults
-        counts = counters.end(_TOLD.get(self._mode, Told.STEP))
+        ended = counters.end()
         times = Times(now - self._begin, cpu_ns, faults)
         self._times[self._mode].append(times)
         if self._mode is Mode.RECORDED:
@@ -193,6 +195,7 @@ class Recorder:
             self._write(sidecar.Own(thread=thread, begin_ns=self._ended, end_ns=self._begin))
         micro_batches = self._comms.flush()
         self._write(
+            *ended.times,
             sidecar.Step(
                 index=self._index,
                 begin_ns=self._begin,
@@ -202,8 +205,8 @@ class Recorder:
                 faults=times.faults,
                 micro_batches=micro_batches,
                 update_begin_ns=self._update,
-                counts=counts,
-            )
+                counts=ended.counts,
+            ),
         )
 
     def _next_mode(self) -> Mode:
@@ -280,6 +283,6 @@ class Recorder:
         watched = len(recorded) + len(self._times[Mode.SETTLE])
         return cost_of(plain, recorded, events_in(trace) / max(1, watched))
 
-    def _write(self, record: sidecar.Record) -> None:
+    def _write(self, *records: sidecar.Record) -> None:
         with self._writing:
-            self._file.write(sidecar.encode(record))
+            self._file.write(b"".join(map(sidecar.encode, records)))
