@@ -62,6 +62,7 @@ def measured(step: Any, steps: int, rank: int, file: Any) -> list[list[int]]:
         spent = watched() if on else bare(step)
         wall, cpu = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
         rows.append([on, cpu, wall, spent])
+    write(file, *counters.times())
     return rows
 
 
@@ -83,8 +84,7 @@ def timed(step: Any, counters: Counters, file: Any) -> Any:
         patches.undo()
         begin = time.perf_counter_ns()
         counters.mark()
-        ended = counters.end()
-        write(file, *ended.times, Step(0, begin, begin, "plain", counts=ended.counts))
+        write(file, Step(0, begin, begin, "plain", counts=counters.end()))
         return spent + time.perf_counter_ns() - begin
 
     return watched

@@ -48,15 +48,12 @@ class Reading(NamedTuple):
     got: ThreadTime | None
 
 
-class Ended(NamedTuple):
-    """What a step got."""
-
-    counts: Counts
-    times: list[CoreTime]  # of its threads and phases, as far as they are told
-
-
 class Counters:
-    """One rank's readings; `begin` and `end` stand around each step, on the training thread."""
+    """One rank's readings; `begin` and `end` stand around each step, on the training thread.
+
+    What is read at one border stands for the next step's begin too, but for the training thread,
+    which works between steps.
+    """
 
     def __init__(self, *, pulses: PulseTaker | None) -> None:
         """`pulses`: None on all but one rank of a host, whose pulse is the host's."""
@@ -64,10 +61,11 @@ class Counters:
         self._thread = threading.get_native_id()
         self._clock = thread_clock(self._thread)
         self._others: dict[int, ThreadClock] = {}
+        self._at_border: dict[int, Reading] = {}
         self._marks: list[Reading] = []
-        self._begun: dict[int, Reading] = {}
+        self._stretches: list[tuple[int, Reading, Reading]] = []  # thread, begin, end
         self._told = Told.STEP
-        self._clocks, self._switches = clocks_now(), 0
+        self._clocks, self._switches = clocks_now(), _switches()
         self._strain = Rhythm(STRAIN_SHARE)
         self._stolen_ns, self._throttled_ns = _strain()
 
@@ -78,14 +76,12 @@ class Counters:
                 clock = thread_clock(thread)
                 if clock is not None:
                     self._others[thread] = clock
+                    self._at_border[thread] = _reading(clock)
 
     def begin(self, told: Told) -> Pulsed | None:
         """A step begins, of which so much is to be told; the pulse, if one was due."""
         pulse = self._pulses.take() if self._pulses is not None else None
         self._told = told
-        self._clocks, self._switches = clocks_now(), _switches()
-        others = self._others if told >= Told.THREADS else {}
-        self._begun = {thread: _reading(clock) for thread, clock in others.items()}
         self._marks = [_reading(self._clock)]
         return Pulsed(pulse) if pulse is not None else None
 
@@ -94,26 +90,35 @@ class Counters:
         if self._marks and threading.get_native_id() == self._thread:
             self._marks.append(_reading(self._clock))
 
-    def end(self) -> Ended:
+    def end(self) -> Counts:
         """The step ended at the last mark."""
-        times = [
-            _time(thread, begin, _reading(self._others[thread]))
-            for thread, begin in self._begun.items()
-        ]
+        before, self._at_border = self._at_border, self._read_others()
+        if self._told >= Told.THREADS:
+            self._stretches += [(t, before[t], end) for t, end in self._at_border.items()]
         if self._told >= Told.PHASES:
-            times += [_time(self._thread, *pair) for pair in pairwise(self._marks)]
-        return Ended(self._counts(), [time for time in times if time is not None])
+            self._stretches += [(self._thread, *pair) for pair in pairwise(self._marks)]
+        return self._counts()
+
+    def times(self) -> list[CoreTime]:
+        """What threads got in the steps since the last call, as far as it is told."""
+        stretches, self._stretches = self._stretches, []
+        return [time for stretch in stretches if (time := _time(*stretch)) is not None]
+
+    def _read_others(self) -> dict[int, Reading]:
+        return {thread: _reading(clock) for thread, clock in self._others.items()}
 
     def _counts(self) -> Counts:
+        got = _between(self._marks[0], self._marks[-1])
+        clocks, switches = (self._clocks, clocks_now()), (self._switches, _switches())
+        self._clocks, self._switches = clocks[1], switches[1]
         strain = self._strain.run(_strain) or (self._stolen_ns, self._throttled_ns)
         stolen, throttled = strain[0] - self._stolen_ns, strain[1] - self._throttled_ns
         self._stolen_ns, self._throttled_ns = strain
-        got = _between(self._marks[0], self._marks[-1])
-        change = moved(self._clocks, clocks_now())
+        change = moved(*clocks)
         return Counts(
             run_ns=got.run_ns if got else None,
             delay_ns=got.delay_ns if got else None,
-            switches=_switches() - self._switches,
+            switches=switches[1] - switches[0],
             stolen_ns=stolen,
             throttled_ns=throttled,
             jumped_ns=change.jumped_ns,

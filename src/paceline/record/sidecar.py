@@ -116,7 +116,7 @@ class Step(Record, tag="step", frozen=True):
 
 class CoreTime(Record, tag="core_time", frozen=True):
     """What a thread got between two moments: a phase of the training thread, in recorded steps;
-    a whole step of a communication thread."""
+    a whole step of a communication thread. Written where one kind of steps ends."""
 
     thread: int
     begin_ns: int

@@ -97,6 +97,9 @@ class Recorder:
             return  # no optimizer ever stepped here: a launcher, a data worker
         self._pause_session()
         self._close_session()
+        if self._counters is not None:
+            self._write(*self._counters.times())
+            self._counters.close()
         recorded = len(self._times[Mode.RECORDED])
         self._write(
             sidecar.End(
@@ -109,8 +112,6 @@ class Recorder:
             )
         )
         self._file.close()
-        if self._counters is not None:
-            self._counters.close()
         self._model = Model()  # a process group that is held until exit makes torch abort there
 
     def _before_update(self, optimizer: Any, *_: Any) -> None:
@@ -187,7 +188,7 @@ class Recorder:
 
     def _note_step(self, now: int, counters: Counters) -> None:
         cpu_ns, faults = time.process_time_ns() - self._cpu, page_faults() - self._faults
-        ended = counters.end()
+        counts = counters.end()
         times = Times(now - self._begin, cpu_ns, faults)
         self._times[self._mode].append(times)
         if self._mode is Mode.RECORDED:
@@ -195,7 +196,6 @@ class Recorder:
             self._write(sidecar.Own(thread=thread, begin_ns=self._ended, end_ns=self._begin))
         micro_batches = self._comms.flush()
         self._write(
-            *ended.times,
             sidecar.Step(
                 index=self._index,
                 begin_ns=self._begin,
@@ -205,7 +205,7 @@ class Recorder:
                 faults=times.faults,
                 micro_batches=micro_batches,
                 update_begin_ns=self._update,
-                counts=ended.counts,
+                counts=counts,
             ),
         )
 
@@ -219,6 +219,7 @@ class Recorder:
     def _change(self, upcoming: Mode, optimizer: Any) -> None:
         """Set up and tear down instruments between two modes."""
         if self._counters is not None:
+            self._write(*self._counters.times())
             self._counters.find_threads()
         if self._mode is Mode.DRAIN:
             self._close_session()
