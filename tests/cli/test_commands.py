@@ -182,6 +182,25 @@ def test_doctor_says_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert data["engine"] in capsys.readouterr().out
 
 
+def test_doctor_says_how_steady_the_machine_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--noise", "--seconds", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["steps_for_gain"] >= 5
+    assert all(row["measurable"] == (row["floor"] <= row["asked"] / 2) for row in found["trust"])
+    assert main(["doctor", "--noise", "--seconds", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "varies at 10 s by     watch for 20 s or longer" in shown
+    assert "two plans need" in shown
+
+
+def test_doctor_refuses_a_length_of_watching_that_tells_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["doctor", "--noise", "--seconds", "soon"])
+    assert "'soon' is not a number of seconds from 1 to 3600" in capsys.readouterr().err
+
+
 def test_no_color_and_no_terminal_mean_plain_text(job: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "paceline", "show", str(job)],

@@ -51,6 +51,13 @@ def drawn(**work: int) -> Graph:
     return b.build()
 
 
+def test_waiting_for_a_core_has_no_price_elsewhere() -> None:
+    b = GraphBuilder()
+    lane = b.lane(rank=0)
+    b.op("waiting", lane, UNPRICED, kind=OpKind.CORE_WAIT)
+    assert price(b.build(), PAIR, BARE).ops.dur_ns.tolist() == [0]
+
+
 def test_each_kind_of_op_gets_its_price() -> None:
     found = price(drawn(flops=312_000_000), PAIR, BARE)
     assert found.ops.dur_ns.tolist()[:5] == [700, 1000, 1234, 8_000_000, 0]

@@ -5,8 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from paceline.machine import Pulse
 from paceline.record import sidecar
-from paceline.record.sidecar import Collective, Host, Step
+from paceline.record.sidecar import Collective, CoreTime, Counts, Host, Pulsed, Step
 
 HOST = Host(rank=1, world_size=2, links={"eth0": 10_000_000_000})
 STEP = Step(index=3, begin_ns=10, end_ns=30, mode="recorded")
@@ -43,3 +44,23 @@ def test_records_are_found_by_their_type(tmp_path: Path) -> None:
 def test_a_line_that_is_no_record_is_refused(tmp_path: Path) -> None:
     with pytest.raises(msgspec.ValidationError):
         sidecar.read(written(tmp_path, b'{"is":"unheard of"}\n'))
+
+
+def test_what_the_machine_counted_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    counted = Step(index=1, begin_ns=0, end_ns=9, mode="plain", counts=Counts(run_ns=8, delay_ns=1))
+    got = CoreTime(thread=7, begin_ns=0, end_ns=9, run_ns=8, delay_ns=1, turns=2)
+    pulse = Pulsed(Pulse(5, 100, 200, 50))
+    path = written(tmp_path, *map(sidecar.encode, (counted, got, pulse)))
+    assert sidecar.read(path).records == [counted, got, pulse]
+
+
+def test_a_step_of_an_earlier_version_has_no_counts_and_counts_as_steady(tmp_path: Path) -> None:
+    line = b'{"is":"step","index":3,"begin_ns":10,"end_ns":30,"mode":"recorded"}\n'
+    (found,) = sidecar.read(written(tmp_path, line)).of(Step)
+    assert found.counts is None
+    assert found.steady
+
+
+def test_a_step_in_which_the_clock_was_set_or_the_machine_slept_is_not_steady() -> None:
+    for counts in (Counts(jumped_ns=-5), Counts(slept_ns=5)):
+        assert not Step(index=0, begin_ns=0, end_ns=1, mode="plain", counts=counts).steady

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from paceline.graph import Collective, GraphBuilder, MemoryCategory, OpKind, Phase
+from paceline.graph import Collective, GraphBuilder, LaneKind, MemoryCategory, OpKind, Phase
 from paceline.predict import predict
 from paceline.replay import replay
 from paceline.report import Summary, summarise
@@ -70,6 +70,19 @@ def test_the_memory_peak_names_its_holders() -> None:
     (peak,) = job().memory
     assert (peak.device, peak.peak_bytes, peak.peak_ns) == ("rank 0", 3_000, 0)
     assert peak.largest == (("matmul", 3_000),)
+
+
+def test_the_headline_says_how_long_threads_waited_for_a_core() -> None:
+    b = GraphBuilder()
+    for rank, waited_ns in ((0, 10), (1, 8)):
+        lane = b.lane(rank)
+        work = b.op("matmul", lane, 100 - waited_ns)
+        b.op("waiting for a core", lane, waited_ns, kind=OpKind.CORE_WAIT, after=[work])
+        b.op("other", b.lane(rank, kind=LaneKind.COMM_THREAD), 50, kind=OpKind.CORE_WAIT)
+    summary = summarise(replay(b.build()))
+    assert summary.core_wait_ns == 9
+    assert "9 % waiting for a core." in headline(summary)
+    assert "waiting for a core" not in headline(job())
 
 
 def test_the_headline_says_on_what_the_step_hangs_and_who_is_waited_for() -> None:

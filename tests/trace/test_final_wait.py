@@ -44,3 +44,30 @@ def test_a_thread_put_aside_while_it_issues_does_not_wait_yet(
 ) -> None:
     """The stretch in the issuing call, 20.5 to 110, is longer than the wait that follows it."""
     assert waited(document, tmp_path, issue_us=90) == (110, 150)
+
+
+def test_a_bucket_that_is_late_is_waited_for_before_the_last_one(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Two transfers end at 400 and 700; DDP copies each bucket away as it comes, 402 and 702.
+
+    The first copy lies between two waits: without the first of them 380 us of it count as work.
+    """
+    d = document().op("aten::mm", 0, 10).op("c10d::allreduce_", 10, 5)
+    d.op("c10d::allreduce_", 15, 5).op("copy_one", 402, 5).op("copy_two", 702, 5)
+    d.event("user_annotation", "gloo:all_reduce", 12, 388, tid=2)
+    d.event("user_annotation", "gloo:all_reduce", 18, 682, tid=3)
+    trace = read(Source(d.save(tmp_path / "rank0.json")))
+    sent = [
+        Collective(
+            order=i, group="dp", sequence=i, op="all_reduce", bucket=i, thread=1, enqueue_ns=at
+        )
+        for i, at in ((0, 10_500), (1, 15_500))
+    ]
+    passing = Backward(thread=1, begin_ns=0, end_ns=710 * US, synced=True)
+    view = RankView(trace, Sidecar(records=[*sent, passing], truncated=False))
+    names = [trace.names[n] for n in trace.events.name.tolist()]
+    first, second = (row for row, name in enumerate(names) if name == "gloo:all_reduce")
+    found = list(final_waits(view, [(first, sent[0]), (second, sent[1])]))
+    assert [(f.begin_ns // US, f.end_ns // US) for f in found] == [(20, 402), (407, 702)]
+    assert [f.transfers for f in found] == [(first,), (first, second)]

@@ -1,7 +1,7 @@
 """Which steps say how long a job takes when nobody looks."""
 
-from paceline.record.sidecar import Mode, Sidecar, Step
-from paceline.trace.plain import plain_steps
+from paceline.record.sidecar import Counts, Mode, Sidecar, Step
+from paceline.trace.plain import plain_runs, plain_steps
 
 
 def told(*steps: tuple[int, str, int]) -> Sidecar:
@@ -42,3 +42,21 @@ def test_where_one_rank_was_spared_faults_no_rank_gives_its_later_steps() -> Non
 
 def test_where_no_step_came_before_those_after_are_all_there_is() -> None:
     assert plain_steps([told((99, "recorded", 0), (8, "plain", 0))]) == [8]
+
+
+def test_steps_in_which_the_machine_slept_are_not_the_jobs_own() -> None:
+    slept = Step(index=1, begin_ns=0, end_ns=900, mode="plain", counts=Counts(slept_ns=800))
+    steps = [Step(index=0, begin_ns=0, end_ns=10, mode="plain"), slept]
+    assert plain_steps([Sidecar(records=steps, truncated=False)]) == [10]
+
+
+def test_what_plain_steps_ran_is_known_only_where_every_rank_counted() -> None:
+    counted, uncounted = (
+        Sidecar(
+            records=[Step(index=0, begin_ns=0, end_ns=10, mode="plain", counts=counts)],
+            truncated=False,
+        )
+        for counts in (Counts(run_ns=6, delay_ns=4), None)
+    )
+    assert plain_runs([counted, counted]) == [6]
+    assert plain_runs([counted, uncounted]) == []

@@ -1,6 +1,7 @@
 """Print all that a bug report needs: versions, engine, compiler, machine, what the lab can do.
 
-Nothing private: no user name, no path, no environment beyond Paceline's own variables.
+Nothing private: no user name, no path, no environment beyond Paceline's own variables. With
+`--noise`: how steady this machine is, and which figures can be trusted on it.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib import metadata
 from typing import Any
 
@@ -30,10 +32,15 @@ _LAB_TOOLS = ("ip", "tc", "nft")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """`doctor` takes no arguments of its own."""
+    parser.add_argument("--noise", action="store_true", help="watch how steady the machine is")
+    parser.add_argument(
+        "--seconds", type=_seconds, default=20.0, metavar="N", help="how long to watch (20)"
+    )
 
 
 def run(options: argparse.Namespace) -> Shown:
+    if options.noise:
+        return _noise(options.seconds)
     facts = diagnosis()
     return Shown(facts, lambda console: _render(facts, console))
 
@@ -54,6 +61,32 @@ def diagnosis() -> dict[str, Any]:
         "lab": _lab(),
         "variables": {k: v for k, v in os.environ.items() if k.startswith("PACELINE_")},
     }
+
+
+def _noise(seconds: float) -> Shown:
+    from paceline.machine import cores_here, observe, quota_here, steadiness
+    from paceline.report.text import show_noise
+
+    cores, quota = cores_here(), quota_here()
+    found = steadiness(observe(seconds), cores.count)
+    data = {
+        **asdict(found),
+        "trust": [{**asdict(row), "measurable": row.measurable} for row in found.trust],
+        "cores": asdict(cores),
+        "quota": quota and asdict(quota),
+    }
+    return Shown(data, lambda console: show_noise(found, cores, quota, console))
+
+
+def _seconds(text: str) -> float:
+    """A length of watching that fills at least a few windows of 100 ms."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 1 to 3600")
+    return seconds
 
 
 def _version(library: str) -> str | None:

@@ -28,7 +28,8 @@ Rows = NDArray[np.int64]
 
 _TALKS = np.isin(np.arange(len(OpKind)), COMMUNICATION)
 _LAUNCHES = np.isin(np.arange(len(OpKind)), (OpKind.HOST, OpKind.WAIT))
-"""Tables by kind of op."""
+_FREE = np.isin(np.arange(len(OpKind)), (OpKind.MARKER, OpKind.CORE_WAIT))
+"""Tables by kind of op. What a thread waits for a core is no work: a model of cores adds it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +82,9 @@ def _price_compute(
     for device, mine in _by_device(graph, cluster, rows):
         known = rates.of(device.name, device.kind)
         kind = ops.kind[mine]
-        dur[mine[kind == OpKind.MARKER]] = 0
+        dur[mine[_FREE[kind]]] = 0
         dur[mine[_LAUNCHES[kind]]] = known.launch_ns
-        _price_work(graph, device, known, mine[~_LAUNCHES[kind] & (kind != OpKind.MARKER)], dur)
+        _price_work(graph, device, known, mine[~_LAUNCHES[kind] & ~_FREE[kind]], dur)
         basis[mine] = known.basis
     _price_measured(graph, rates, rows, dur, basis)
 

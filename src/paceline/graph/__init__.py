@@ -1,6 +1,7 @@
 """What depends on what: the graph of all ranks, its words, its builder."""
 
 from paceline.graph.builder import GraphBuilder
+from paceline.graph.core_waits import without_core_waits
 from paceline.graph.edits import Overlay
 from paceline.graph.facts import Facts, Parameter
 from paceline.graph.files import load_extra, load_graph, save_graph
@@ -75,4 +76,5 @@ __all__ = [
     "save_graph",
     "scaling",
     "select",
+    "without_core_waits",
 ]

@@ -26,6 +26,7 @@ class OpKind(IntEnum):
     WAIT = 7  # the host blocks until other work has ended
     DATA = 8  # data loading and preparation
     MARKER = 9  # takes no time: step borders, joins
+    CORE_WAIT = 10  # the thread is ready and has no core: others run on it
 
 
 COMMUNICATION: Final = (OpKind.COLLECTIVE, OpKind.SEND, OpKind.RECV, OpKind.TRANSFER)

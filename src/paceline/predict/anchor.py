@@ -1,14 +1,17 @@
-"""`anchored`: recorded work brought to the steps that ran without instruments.
+"""Recorded work brought to the steps that ran without instruments.
 
 What recording adds to small ops is not fully known op by op. It is taken off once, from the
-recording, before any change.
+recording, before any change. Work is either what the training threads ran in plain steps, which no
+wait for a core, a network or another rank is part of; or, where that was not counted, and where
+the step is to stay among the same machines, such that the unchanged step takes as long as a plain
+one.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
-from paceline.graph import Graph
+from paceline.graph import Graph, LaneKind
 from paceline.graph.graph import Int64
 from paceline.graph.scaled import scaled, works
 from paceline.predict.classes import step_ns
@@ -18,16 +21,23 @@ LEAST, MOST = 0.6, 1.2
 """Recorded work is scaled by no more than this."""
 
 
-def anchored(graph: Graph) -> Graph:
-    """The typical step with its work scaled so that, unchanged, it takes as long as plain steps."""
-    plain = graph.facts.plain_step_ns
+def anchored(graph: Graph, *, elsewhere: bool) -> Graph:
+    """The typical step with its work scaled to plain steps; `elsewhere`: to be carried to other
+    machines or another network."""
     whole = _work_of_a_step(graph)
-    if not plain or not whole:
+    if not whole or not graph.facts.plain_step_ns:
         return graph
-    surplus = step_ns(replay(graph)) - plain
-    factor = min(MOST, max(LEAST, 1 - surplus / whole))
-    facts = replace(graph.facts, plain_step_ns=0)
-    return replace(scaled(graph, works(graph), factor), facts=facts)
+    counted = bool(graph.facts.plain_run_ns) and not _has_streams(graph)
+    if elsewhere and counted:
+        factor = graph.facts.plain_run_ns / whole
+    else:
+        factor = 1 - (step_ns(replay(graph)) - graph.facts.plain_step_ns) / whole
+    facts = replace(graph.facts, plain_step_ns=0, plain_run_ns=0)
+    return replace(scaled(graph, works(graph), min(MOST, max(LEAST, factor))), facts=facts)
+
+
+def _has_streams(graph: Graph) -> bool:
+    return bool((graph.lanes.kind == LaneKind.STREAM).any())
 
 
 def _work_of_a_step(graph: Graph) -> int:

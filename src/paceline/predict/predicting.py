@@ -35,7 +35,7 @@ def predict(
     time that it was recorded with."""
     question = question or Question()
     plan = tuple(parse(each) if isinstance(each, str) else each for each in changes)
-    changed = transformed(typical(graph, finest(plan)), plan)
+    changed = transformed(typical(graph, finest(plan), elsewhere=cluster is not None), plan)
     if cluster is None:
         return _as_recorded(changed, plan, question)
     if cluster.workers != changed.world_size:
@@ -53,12 +53,12 @@ def finest(changes: Sequence[Strategy]) -> Grain:
     return Grain.OP if fine else Grain.EVENT
 
 
-def typical(graph: Graph, grain: Grain = Grain.EVENT) -> Graph:
+def typical(graph: Graph, grain: Grain = Grain.EVENT, *, elsewhere: bool = False) -> Graph:
     """What changes are made to: the typical recorded step as it runs without instruments. A graph
     of one step stands for itself."""
     if len(np.unique(graph.ops.step[graph.ops.step != NONE])) < 2:
         return graph
-    return anchored(condense(graph, grain))
+    return anchored(condense(graph, grain), elsewhere=elsewhere)
 
 
 def _as_recorded(graph: Graph, changes: Sequence[Strategy], question: Question) -> Prediction:

@@ -19,6 +19,8 @@ from typing import TypeVar
 
 import msgspec
 
+from paceline.machine import Pulse
+
 FORMAT = 1
 R = TypeVar("R", bound="Record")
 
@@ -94,6 +96,19 @@ class Bucket(Record, tag="bucket", frozen=True):
     hook: str = ""  # DDP communication hook; "" for the plain all-reduce
 
 
+class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the machine counted in one step. What is read more seldom than that, stolen and
+    throttled time, counts for all steps since the last that tells it."""
+
+    run_ns: int | None = None  # of the training thread; None: this kernel keeps no count
+    delay_ns: int | None = None  # it was ready and had no core
+    switches: int = 0  # of this process's threads, against their will
+    stolen_ns: int = 0  # by the host, over all cores
+    throttled_ns: int = 0  # by the container's quota
+    jumped_ns: int = 0  # by which the wall clock was set
+    slept_ns: int = 0  # the machine was suspended
+
+
 class Step(Record, tag="step", frozen=True):
     """One optimizer step, from border to border. A border is the end of `optimizer.step()`."""
 
@@ -106,6 +121,30 @@ class Step(Record, tag="step", frozen=True):
     own_ns: int = 0  # time in the step that the recorder itself used, inside `own` intervals
     micro_batches: int = 1  # forward passes of the step
     update_begin_ns: int = 0  # first optimizer.step() entered; 0 if not seen
+    counts: Counts | None = None  # None in recordings of versions that kept none
+
+    @property
+    def steady(self) -> bool:
+        """Its length can be trusted: no clock was set in it, and the machine was awake."""
+        return self.counts is None or not (self.counts.jumped_ns or self.counts.slept_ns)
+
+
+class CoreTime(Record, tag="core_time", frozen=True):
+    """What a thread got between two moments: a phase of the training thread, in recorded steps;
+    a whole step of a communication thread. Written where one kind of steps ends."""
+
+    thread: int
+    begin_ns: int
+    end_ns: int
+    run_ns: int
+    delay_ns: int  # ready to run, without a core
+    turns: int = 0  # on a core
+
+
+class Pulsed(Record, tag="pulse", frozen=True):
+    """The machine's pulse, taken between two steps by one rank of each host."""
+
+    pulse: Pulse
 
 
 class Own(Record, tag="own", frozen=True):
@@ -235,6 +274,8 @@ AnyRecord = (
     | Parameter
     | Bucket
     | Step
+    | CoreTime
+    | Pulsed
     | Own
     | Collective
     | Wait

@@ -103,11 +103,14 @@ class Seen:
 class CommunicationWatch:
     """Wrappers that are in place between `install` and `remove`."""
 
-    def __init__(self, write: Callable[[Record], None]) -> None:
+    def __init__(
+        self, write: Callable[[Record], None], mark: Callable[[], None] = _nothing
+    ) -> None:
+        """`mark` is called where a phase of the step begins or ends."""
         self.seen = Seen()
         self.works = Works()
         self.since_ns = 0
-        self._write = write
+        self._write, self._mark = write, mark
         self._patches = Patches()
         self._written = [0, 0]
         self._replicas: list[Any] = []
@@ -188,9 +191,11 @@ class CommunicationWatch:
 
         def backward(*args: Any, **kwargs: Any) -> Any:
             synced = any(replica.require_backward_grad_sync for replica in self._replicas)
+            self._mark()
             begin = time.time_ns()
             result = original(*args, **kwargs)
             end = time.time_ns()
+            self._mark()
             note(
                 Backward(
                     thread=threading.get_native_id(), begin_ns=begin, end_ns=end, synced=synced
@@ -204,9 +209,11 @@ class CommunicationWatch:
         note = self.seen.batches.append
 
         def following(batches: Any) -> Any:
+            self._mark()
             begin = time.time_ns()
             batch = original(batches)
             end = time.time_ns()
+            self._mark()
             note(Data(thread=threading.get_native_id(), begin_ns=begin, end_ns=end))
             return batch
 

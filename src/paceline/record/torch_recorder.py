@@ -20,7 +20,9 @@ from typing import Any
 import torch.distributed as dist
 from torch.optim import optimizer as torch_optimizer
 
+from paceline.machine import PulseTaker
 from paceline.record import sidecar
+from paceline.record.counters import Counters, Told
 from paceline.record.sidecar import Mode
 from paceline.record.torch_comms import CommunicationWatch
 from paceline.record.torch_detail import DetailWatch
@@ -34,6 +36,7 @@ from paceline.record.torch_schedule import Schedule, agreed_start
 
 log = logging.getLogger(__name__)
 _numbers = itertools.count()  # of this process's recordings: all ranks count alike
+_TOLD = {Mode.PLAIN: Told.THREADS, Mode.RECORDED: Told.PHASES}
 _LONGEST = 500  # characters of an error's text: torch puts whole tensors into some
 
 
@@ -65,7 +68,8 @@ class Recorder:
         self._begin = self._cpu = self._faults = self._update = self._ended = 0
         self._times: dict[Mode, list[Times]] = {mode: [] for mode in Mode}
         self._session: Session | None = None
-        self._comms = CommunicationWatch(self._write)
+        self._counters: Counters | None = None
+        self._comms = CommunicationWatch(self._write, self._mark)
         self._detail: DetailWatch | None = None
         self._events = 0  # of the detail step
         self._model = Model()
@@ -94,6 +98,9 @@ class Recorder:
             return  # no optimizer ever stepped here: a launcher, a data worker
         self._pause_session()
         self._close_session()
+        if self._counters is not None:
+            self._write(*self._counters.times())
+            self._counters.close()
         recorded = len(self._times[Mode.RECORDED])
         self._write(
             sidecar.End(
@@ -111,6 +118,7 @@ class Recorder:
     def _before_update(self, optimizer: Any, *_: Any) -> None:
         self._depth += 1
         if not self._update:
+            self._mark()
             self._update = time.time_ns()
 
     def _after_update(self, optimizer: Any, *_: Any) -> None:
@@ -121,6 +129,7 @@ class Recorder:
             self._lead = id(optimizer)
         if id(optimizer) == self._lead and not self._finished:
             now = time.time_ns()
+            self._mark()
             self._safely(lambda: self._border(now, optimizer))
 
     def _before_shutdown(self, original: Any) -> Any:
@@ -141,12 +150,17 @@ class Recorder:
             log.exception("recording of rank %d stopped; the job goes on", self.rank)
             self.finish("recorder failed", f"{type(error).__name__}: {error}")
 
+    def _mark(self) -> None:
+        """A phase of the step begins or ends."""
+        if self._counters is not None:
+            self._counters.mark()
+
     def _border(self, now: int, optimizer: Any) -> None:
         """A step has ended: note it, prepare the next."""
-        if self._file is None:
-            self._open()
+        if self._counters is None:
+            self._counters = self._open()
         else:
-            self._note_step(now)
+            self._note_step(now, self._counters)
         self._ended = now
         self._index += 1
         upcoming = self._next_mode()
@@ -154,12 +168,16 @@ class Recorder:
             self._change(upcoming, optimizer)
             self._mode = upcoming
         self._update = 0
+        if self._mode is not Mode.DONE:
+            pulse = self._counters.begin(_TOLD.get(self._mode, Told.STEP))
+            if pulse is not None:
+                self._write(pulse)
         self._cpu, self._faults = time.process_time_ns(), page_faults()
         self._begin = time.time_ns()
         if self._mode is Mode.DONE:
             self.finish("complete")
 
-    def _open(self) -> None:
+    def _open(self) -> Counters:
         """The first border: now the process group and the model exist."""
         host = host_facts(self.settings.command)
         self.rank = host.rank
@@ -167,9 +185,11 @@ class Recorder:
         path = self.settings.folder / sidecar.facts_name(self.rank)
         self._file = path.open("wb", buffering=0)
         self._write(host)
+        return Counters(pulses=None if host.local_rank else PulseTaker())
 
-    def _note_step(self, now: int) -> None:
+    def _note_step(self, now: int, counters: Counters) -> None:
         cpu_ns, faults = time.process_time_ns() - self._cpu, page_faults() - self._faults
+        counts = counters.end()
         times = Times(now - self._begin, cpu_ns, faults)
         self._times[self._mode].append(times)
         if self._mode is Mode.RECORDED:
@@ -186,7 +206,8 @@ class Recorder:
                 faults=times.faults,
                 micro_batches=micro_batches,
                 update_begin_ns=self._update,
-            )
+                counts=counts,
+            ),
         )
 
     def _next_mode(self) -> Mode:
@@ -198,6 +219,9 @@ class Recorder:
 
     def _change(self, upcoming: Mode, optimizer: Any) -> None:
         """Set up and tear down instruments between two modes."""
+        if self._counters is not None:
+            self._write(*self._counters.times())
+            self._counters.find_threads()
         if self._mode is Mode.DRAIN:
             self._close_session()
         if upcoming is Mode.DETAIL:
@@ -261,6 +285,6 @@ class Recorder:
         watched = len(recorded) + len(self._times[Mode.SETTLE])
         return cost_of(plain, recorded, events_in(trace) / max(1, watched))
 
-    def _write(self, record: sidecar.Record) -> None:
+    def _write(self, *records: sidecar.Record) -> None:
         with self._writing:
-            self._file.write(sidecar.encode(record))
+            self._file.write(b"".join(map(sidecar.encode, records)))

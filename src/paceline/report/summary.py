@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.graph import OpKind
+from paceline.graph import LaneKind, OpKind
 from paceline.graph.graph import Graph, Int64
 from paceline.replay import Breakdown, Distribution, Timeline
 
@@ -61,6 +61,7 @@ class Summary:
     lanes: tuple[LaneUse, ...]  # busiest first
     memory: tuple[MemoryPeak, ...]  # fullest first
     steps: int = 1  # that the timeline holds; `step_ns` and all shares are of all of them
+    core_wait_ns: int = 0  # that a rank's threads were ready and had no core, mean over the ranks
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ def summarise(timeline: Timeline, top: int = 8) -> Summary:
         lanes=_lane_uses(timeline),
         memory=_memory_peaks(timeline, top),
         steps=len(np.unique(timeline.graph.ops.step)),
+        core_wait_ns=_core_wait_ns(timeline.graph),
     )
 
 
@@ -104,6 +106,13 @@ def summarise_draws(graph: Graph, found: Distribution, top: int = 8) -> Draws:
         found.p95_ns,
         tuple((str(graph[int(op)]), float(chance[op])) for op in uncertain if 0 < chance[op] < 1),
     )
+
+
+def _core_wait_ns(graph: Graph) -> int:
+    """Of the threads that compute; those that communicate wait beside them."""
+    computes = graph.lanes.kind[graph.ops.lane] == LaneKind.THREAD
+    waits = (graph.ops.kind == OpKind.CORE_WAIT) & computes
+    return int(graph.ops.dur_ns[waits].sum()) // max(1, len(graph.ranks))
 
 
 def _rank_shares(breakdown: Breakdown) -> dict[int, dict[str, int]]:

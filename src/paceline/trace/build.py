@@ -15,6 +15,8 @@ from paceline.graph import UNPRICED, Graph, OpKind
 from paceline.record.sidecar import Sidecar
 from paceline.trace.assemble import Block, assemble
 from paceline.trace.clocks import Aligned, Clock, clocks_of
+from paceline.trace.core_waits import core_waits, with_core_waits
+from paceline.trace.counts import count_facts
 from paceline.trace.facts import with_facts
 from paceline.trace.gradients import label_gradients
 from paceline.trace.join import join
@@ -51,10 +53,13 @@ def build(
         _LOG.info("%s", note)
     facts = {"clocks": Aligned(tuple(ordered), tuple(clocks)).facts(), "notes": said}
     whole = stack(blocks, joined, {**_facts(views), **facts, **(meta or {})})
-    timed = all(trace.facts.get("timed", True) for trace in ordered)
+    if not all(trace.facts.get("timed", True) for trace in ordered):
+        return with_facts(label_gradients(_unpriced(whole), blocks), blocks)
+    waits = core_waits(blocks, whole.ops.dur_ns)
+    worked = replace(whole, ops=replace(whole.ops, dur_ns=whole.ops.dur_ns - waits))
     alike = np.concatenate([block.alike for block in blocks])
-    timed_graph = with_samples(whole, alike) if timed else _unpriced(whole)
-    return with_facts(label_gradients(timed_graph, blocks), blocks)
+    labelled = with_facts(label_gradients(with_samples(worked, alike), blocks), blocks)
+    return with_core_waits(labelled, waits)
 
 
 def _steps(views: Sequence[RankView]) -> tuple[list[Steps], list[str]]:
@@ -104,4 +109,5 @@ def _facts(views: Sequence[RankView]) -> dict[str, Any]:
     return {
         "source": views[0].trace.format,
         "ranks": [view.trace.rank for view in views],
+        **count_facts([view.sidecar for view in views if view.sidecar is not None]),
     }

@@ -13,6 +13,7 @@ import numpy as np
 from paceline.graph import NONE, Collective, LaneKind
 from paceline.record.sidecar import Collective as Issued
 from paceline.record.sidecar import Group, Host, Sidecar, Wait
+from paceline.trace.counts import count_notes
 from paceline.trace.final_wait import final_waits
 from paceline.trace.findings import stacked
 from paceline.trace.layers import with_layers
@@ -211,4 +212,4 @@ def _notes(sidecar: Sidecar, lost: int) -> list[str]:
         notes.append("the recorder's file ends in the middle of a line; the rest is left out")
     if lost:
         notes.append(f"{lost} collectives were issued whose transfer the trace does not show")
-    return notes
+    return [*notes, *count_notes(sidecar)]

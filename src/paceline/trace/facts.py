@@ -11,7 +11,7 @@ from paceline.graph.graph import Bool
 from paceline.record import sidecar
 from paceline.record.sidecar import Bucket, Host, Sidecar
 from paceline.trace.assemble import Block
-from paceline.trace.plain import plain_steps
+from paceline.trace.plain import plain_runs, plain_steps
 
 
 def with_facts(graph: Graph, blocks: Sequence[Block]) -> Graph:
@@ -26,7 +26,7 @@ def with_facts(graph: Graph, blocks: Sequence[Block]) -> Graph:
 def _told(told: Sequence[Sidecar], world: int) -> Facts:
     parameters = told[0].of(sidecar.Parameter)
     names = {p.index: p.name for p in parameters}
-    lengths = plain_steps(told)
+    lengths, runs = plain_steps(told), plain_runs(told)
     hosts = told[0].of(Host)
     return Facts(
         world_size=world,
@@ -34,6 +34,7 @@ def _told(told: Sequence[Sidecar], world: int) -> Facts:
         buckets=tuple(tuple(names[i] for i in b.parameters) for b in told[0].of(Bucket)),
         update_shards=max((p.shards * p.owners for p in parameters), default=1),
         plain_step_ns=round(median(lengths)) if lengths else 0,
+        plain_run_ns=round(median(runs)) if runs else 0,
         cores=hosts[0].cores if hosts else 0,
     )
 

@@ -1,8 +1,13 @@
-"""DDP's wait for all buckets at the end of backward, which no range labels: of the stretches in
-which the thread did nothing, the one that lies longest within the last transfer."""
+"""DDP's waits for its buckets at the end of backward, which no range labels.
+
+DDP waits for one bucket after the other and copies each away. Of the stretches in which the
+thread did nothing, the wait for a transfer is the one that lies longest within it. The last
+transfer always has one; the others where they were late enough to be waited for.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +16,9 @@ from paceline.record.sidecar import Backward
 from paceline.record.sidecar import Collective as Issued
 from paceline.trace.trace import Int64
 from paceline.trace.view import RankView
+
+LEAST_WAIT_NS: Final = 50_000
+"""A shorter pause between two copies is the reducer's own."""
 
 
 @dataclass(frozen=True)
@@ -24,16 +32,30 @@ class FinalWait:
 
 
 def final_waits(view: RankView, issued: Sequence[tuple[int, Issued]]) -> Iterator[FinalWait]:
-    """One for each backward pass that reduced gradients; `issued` are (event, record) pairs."""
+    """Of each backward pass that reduced gradients, in order of time; `issued` are (event, record)
+    pairs."""
     for call in view.sidecar.of(Backward) if view.sidecar else ():
         sent = [(event, record) for event, record in issued if _sent_in(record, call)]
         lane = view.thread_lane(call.thread)
         if not call.synced or not sent or lane == NONE:
             continue
-        rows = tuple(event for event, _ in sent)
         since = max(_issued_by(view, lane, record) for _, record in sent)
-        begin, end = _quiet_during(view, lane, max(rows, key=_end_in(view)), since, call.end_ns)
-        yield FinalWait(lane, begin, end, rows)
+        sent = sorted(sent, key=lambda pair: pair[1].order)
+        yield from _waits(view, lane, tuple(event for event, _ in sent), (since, call.end_ns))
+
+
+def _waits(
+    view: RankView, lane: int, rows: tuple[int, ...], within: tuple[int, int]
+) -> Iterator[FinalWait]:
+    """For transfers in the order in which they are waited for."""
+    last, (since, until) = max(rows, key=_end_in(view)), within
+    for row in rows[: rows.index(last)]:
+        begin, end = _quiet_during(view, lane, row, since, until)
+        if min(end, _end_in(view)(row)) - begin >= LEAST_WAIT_NS:
+            yield FinalWait(lane, begin, end, (row,))
+            since = end
+    begin, end = _quiet_during(view, lane, last, since, until)
+    yield FinalWait(lane, begin, end, rows)
 
 
 def _issued_by(view: RankView, lane: int, record: Issued) -> int:

@@ -5,7 +5,7 @@ profiler frees teaches the C library to give less of it back to the system, and 
 for fresh pages at every step is spared them from then on (a ResNet-20 then runs 14 % faster).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import mean, median
 
 from paceline.record.sidecar import Mode, Sidecar, Step
@@ -20,18 +20,32 @@ def plain_steps(told: Sequence[Sidecar]) -> list[int]:
     return [*before, *after]
 
 
+def plain_runs(told: Sequence[Sidecar]) -> list[int]:
+    """What the training thread ran in them; none where a rank's kernel did not count."""
+    before, after = _chosen(told)
+    if any(_run_ns(step) is None for rank in (*before, *after) for step in rank):
+        return []
+    return [*_mean(before, _run_ns), *_mean(after, _run_ns)]
+
+
 def plain_sides(told: Sequence[Sidecar]) -> tuple[list[int], list[int]]:
-    """The same, before the recorded steps and after them; none after where a rank was spared page
-    faults in them."""
+    """Lengths before the recorded steps and after them."""
+    before, after = _chosen(told)
+    return _mean(before, _wall_ns), _mean(after, _wall_ns)
+
+
+def _chosen(told: Sequence[Sidecar]) -> tuple[list[list[Step]], list[list[Step]]]:
+    """Each rank's steps before the recorded ones and after them; none after where a rank was spared
+    page faults in them."""
     sides = [_sides(one) for one in told]
     spared = any(before and after and _spared(before, after) for before, after in sides)
-    return _mean([before for before, _ in sides]), [] if spared else _mean([a for _, a in sides])
+    return [before for before, _ in sides], [] if spared else [after for _, after in sides]
 
 
 def _sides(told: Sidecar) -> tuple[list[Step], list[Step]]:
     """A rank's plain steps before those with instruments, and after them."""
     steps = told.of(Step)
-    plain = [step for step in steps if step.mode is Mode.PLAIN]
+    plain = [step for step in steps if step.mode is Mode.PLAIN and step.steady]
     first = min((s.index for s in steps if s.mode in (Mode.DETAIL, Mode.RECORDED)), default=None)
     if first is None:
         return plain, []
@@ -43,10 +57,18 @@ def _spared(before: Sequence[Step], after: Sequence[Step]) -> bool:
     return usual - later > max(FEW_FAULTS, usual * FEW_SHARE)
 
 
-def _mean(ranks: Sequence[Sequence[Step]]) -> list[int]:
+def _mean(ranks: Sequence[Sequence[Step]], of: Callable[[Step], int | None]) -> list[int]:
     """Over the ranks, of each step."""
     by_index: dict[int, list[int]] = {}
     for steps in ranks:
         for step in steps:
-            by_index.setdefault(step.index, []).append(step.end_ns - step.begin_ns)
+            by_index.setdefault(step.index, []).append(of(step) or 0)
     return [round(mean(lengths)) for _, lengths in sorted(by_index.items())]
+
+
+def _wall_ns(step: Step) -> int:
+    return step.end_ns - step.begin_ns
+
+
+def _run_ns(step: Step) -> int | None:
+    return step.counts.run_ns if step.counts is not None else None

@@ -1,7 +1,11 @@
 """Which part of a recording is which training step."""
 
+from collections.abc import Sequence
+from itertools import takewhile
+
 import numpy as np
 
+from paceline.record.sidecar import Step
 from paceline.trace.trace import Int64, Steps, select
 from paceline.trace.view import RankView
 
@@ -9,7 +13,7 @@ from paceline.trace.view import RankView
 def steps_of(view: RankView) -> tuple[Steps, tuple[str, ...]]:
     """Steps as the recorder told them, as the profiler marked them, as the optimizer ended them, or
     the whole trace as one; and a note for anything but the first two."""
-    told = view.recorded_steps
+    told = usable(view.recorded_steps)
     if told:
         table = np.array([(s.index, s.begin_ns, s.end_ns) for s in told], np.int64).T
         return Steps(*table), ()
@@ -23,6 +27,12 @@ def steps_of(view: RankView) -> tuple[Steps, tuple[str, ...]]:
     whole = np.array([view.origin_ns]), np.array([view.last_ns])
     note = "no step marks and no optimizer calls: the whole trace is taken as one step"
     return Steps(np.zeros(1, np.int64), *whole, inferred=True), (note,)
+
+
+def usable(recorded: Sequence[Step]) -> list[Step]:
+    """Those before a clock was set or the machine slept: later stamps of the recorder and of the
+    profiler lie apart. All, where that happened in the first."""
+    return list(takewhile(lambda step: step.steady, recorded)) or list(recorded)
 
 
 def common_steps(steps: list[Steps]) -> tuple[list[Steps], tuple[str, ...]]:

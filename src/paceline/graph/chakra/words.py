@@ -28,6 +28,7 @@ NODE_TYPES = {
     OpKind.WAIT: NodeType.COMP,
     OpKind.DATA: NodeType.COMP,
     OpKind.MARKER: NodeType.METADATA,
+    OpKind.CORE_WAIT: NodeType.COMP,
 }
 
 OP_KINDS = {

@@ -3,7 +3,7 @@
     step = condense(graph)                    # events and the stretches of work between them
     step = condense(graph, Grain.OP)          # every op of the typical step
 
-Lengths are medians over the recorded steps that did the same. The step stands several times in a
+Lengths are medians over the recorded steps that did the same; waiting for a core is left out. The step stands several times in a
 row, for the first begins on all ranks at once and later ones run as steps do; `replay/steps`
 reads one step's length from the others.
 """
@@ -14,6 +14,7 @@ from paceline.graph.condense.medians import with_medians
 from paceline.graph.condense.repeat import repeated
 from paceline.graph.condense.shapes import common_shapes
 from paceline.graph.condense.waits import with_waits
+from paceline.graph.core_waits import without_core_waits
 from paceline.graph.graph import Graph
 
 STEPS = 3
@@ -23,6 +24,7 @@ __all__ = ["STEPS", "Grain", "coarser", "condense"]
 
 def condense(graph: Graph, grain: Grain = Grain.EVENT, steps: int = STEPS) -> Graph:
     """The typical step, `steps` times. A graph of a single step stands for itself."""
+    graph = without_core_waits(graph)
     cuts = cuts_of(graph)
     shapes = common_shapes(graph, cuts)
     typical = with_waits(with_medians(graph, cuts, shapes), graph, cuts, shapes)

@@ -6,6 +6,7 @@ from paceline.report.text.facts import facts_table
 from paceline.report.text.headline import headline
 from paceline.report.text.lanes import lanes_table
 from paceline.report.text.memory import memory_table
+from paceline.report.text.noise import show_noise
 from paceline.report.text.path import path_tables
 from paceline.report.text.prediction import prediction_lines, prediction_table
 from paceline.report.text.run import collectives_table, show_run
@@ -22,6 +23,7 @@ __all__ = [
     "path_tables",
     "prediction_lines",
     "prediction_table",
+    "show_noise",
     "show_run",
     "show_summary",
 ]

@@ -4,6 +4,7 @@ from paceline.report.summary import Summary
 from paceline.report.text.quantities import duration, share
 
 _NOTICED = 0.05
+_TOLD = 0.01
 
 
 def headline(summary: Summary) -> str:
@@ -16,7 +17,14 @@ def headline(summary: Summary) -> str:
         if ns > _NOTICED * step
     ]
     hangs = f" It hangs on {', '.join(kinds)}." if kinds else ""
-    return f"{_lasts(summary)} on {ranks}, {summary.ops:,} ops.{hangs}{_straggler(summary)}"
+    found = f"{hangs}{_core_wait(summary)}{_straggler(summary)}"
+    return f"{_lasts(summary)} on {ranks}, {summary.ops:,} ops.{found}"
+
+
+def _core_wait(summary: Summary) -> str:
+    """Where threads had to share cores."""
+    waited = summary.core_wait_ns / max(1, summary.step_ns)
+    return f" {100 * waited:.0f} % waiting for a core." if waited >= _TOLD else ""
 
 
 def _lasts(summary: Summary) -> str:

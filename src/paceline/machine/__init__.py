@@ -1,0 +1,41 @@
+"""What the machine tells about itself: who had a core, what was stolen, how fast it is just then.
+
+Small readers of what the kernel counts, and a pulse that measures the rest. A recorded job imports
+this room: it needs nothing but Python.
+"""
+
+from paceline.machine.clocks import Clocks, Moved, clocks_now, moved
+from paceline.machine.cores import Cores, cores_here
+from paceline.machine.pulse import Brought, Pulse, PulseTaker, at_pulse, take_pulse, typical_pulse
+from paceline.machine.quota import Quota, quota_here
+from paceline.machine.rhythm import Rhythm
+from paceline.machine.steadiness import Steadiness, Trust, observe, steadiness
+from paceline.machine.stolen import stolen_here
+from paceline.machine.threads import ThreadClock, ThreadTime, thread_clock, thread_names
+
+__all__ = [
+    "Brought",
+    "Clocks",
+    "Cores",
+    "Moved",
+    "Pulse",
+    "PulseTaker",
+    "Quota",
+    "Rhythm",
+    "Steadiness",
+    "ThreadClock",
+    "ThreadTime",
+    "Trust",
+    "at_pulse",
+    "clocks_now",
+    "cores_here",
+    "moved",
+    "observe",
+    "quota_here",
+    "steadiness",
+    "stolen_here",
+    "take_pulse",
+    "thread_clock",
+    "thread_names",
+    "typical_pulse",
+]

@@ -1,0 +1,44 @@
+"""Clocks that jump and machines that sleep: three clocks that should move alike."""
+
+import time
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+JUMP_NS: Final = 1_000_000
+"""Least jump that counts."""
+JUMP_SHARE: Final = 0.001
+"""Time servers may bend the clock by 500 ppm: twice that is no bending."""
+
+
+class Clocks(NamedTuple):
+    """All at one moment."""
+
+    wall_ns: int  # may be set
+    awake_ns: int  # stands still while the machine sleeps
+    elapsed_ns: int  # goes on while the machine sleeps
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What happened between two readings; zero for nothing."""
+
+    jumped_ns: int  # by which the wall clock was set: forward, or backward if negative
+    slept_ns: int
+
+    @property
+    def steady(self) -> bool:
+        return not (self.jumped_ns or self.slept_ns)
+
+
+def clocks_now() -> Clocks:
+    boot = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return Clocks(time.time_ns(), time.monotonic_ns(), time.clock_gettime_ns(boot))
+
+
+def moved(before: Clocks, after: Clocks) -> Moved:
+    """How far the clocks came apart; small differences are the readings' own."""
+    elapsed = after.elapsed_ns - before.elapsed_ns
+    least = max(JUMP_NS, round(JUMP_SHARE * elapsed))
+    jumped = (after.wall_ns - before.wall_ns) - elapsed
+    slept = elapsed - (after.awake_ns - before.awake_ns)
+    return Moved(jumped if abs(jumped) > least else 0, slept if slept > least else 0)

@@ -1,0 +1,46 @@
+"""The cores of this machine, and whether some are slower than others."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+CPUS: Final = Path("/sys/devices/system/cpu")
+ALIKE: Final = 1.1
+"""Cores whose speeds differ by less are alike: boost bins of one kind of core differ by 5 %."""
+
+_SPEEDS: Final = ("cpu_capacity", "cpufreq/cpuinfo_max_freq")
+
+
+@dataclass(frozen=True)
+class Cores:
+    """How many, and of which relative speeds: each kind of core once, the fastest is 1."""
+
+    count: int
+    speeds: tuple[float, ...]  # fastest first; empty where the machine does not say
+
+    @property
+    def hybrid(self) -> bool:
+        return len(self.speeds) > 1
+
+
+def cores_here(cpus: Path = CPUS) -> Cores:
+    return Cores(os.cpu_count() or 1, kinds(raw_speeds(cpus)))
+
+
+def raw_speeds(cpus: Path) -> tuple[int, ...]:
+    """What each core says of its speed, in any unit; empty where one does not."""
+    folders = sorted(path for path in cpus.glob("cpu[0-9]*") if path.is_dir())
+    for name in _SPEEDS:
+        if folders and all((folder / name).is_file() for folder in folders):
+            return tuple(int((folder / name).read_text()) for folder in folders)
+    return ()
+
+
+def kinds(speeds: tuple[int, ...]) -> tuple[float, ...]:
+    """Each kind of core once, relative to the fastest."""
+    found: list[int] = []
+    for speed in sorted(speeds, reverse=True):
+        if not found or found[-1] > ALIKE * speed:
+            found.append(speed)
+    return tuple(speed / found[0] for speed in found)

@@ -1,0 +1,143 @@
+"""What the kernel counts, from files drawn by hand and from this very process."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from paceline.machine import Clocks, Moved, moved, quota_here, stolen_here, thread_clock
+from paceline.machine.cores import kinds, raw_speeds
+from paceline.machine.quota import Quota, quota_in, throttled_ns
+from paceline.machine.stolen import stolen_ns
+from paceline.machine.threads import ThreadTime, parsed, thread_names
+
+MS = 1_000_000
+
+
+def drawn(folder: Path, **files: str) -> Path:
+    """A folder of small files; `__` in a name is a dot."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+    return folder
+
+
+def test_a_schedstat_file_tells_run_time_delay_and_turns() -> None:
+    assert parsed(b"1014209078 136481 28\n") == ThreadTime(1_014_209_078, 136_481, 28)
+
+
+@pytest.mark.parametrize("text", [b"", b"0 0 0\n", b"1 2\n", b"a b c\n"])
+def test_a_kernel_that_does_not_count_gives_no_thread_time(text: bytes) -> None:
+    assert parsed(text) is None
+
+
+def test_a_machine_without_schedstat_has_no_clock_for_its_threads(tmp_path: Path) -> None:
+    assert thread_clock(1, drawn(tmp_path / "1").parent) is None
+    drawn(tmp_path / "2", schedstat="0 0 0\n")
+    assert thread_clock(2, tmp_path) is None
+
+
+def test_a_thread_that_computes_runs_or_waits_for_a_core_all_the_time() -> None:
+    clock = thread_clock(threading.get_native_id())
+    if clock is None:
+        pytest.skip("this kernel keeps no schedstat")
+    begin, before = time.monotonic_ns(), clock.read()
+    while time.monotonic_ns() < begin + 50 * MS:
+        pass
+    wall, after = time.monotonic_ns() - begin, clock.read()
+    clock.close()
+    assert before is not None
+    assert after is not None
+    got = after.since(before)
+    stolen = stolen_here()
+    assert got.run_ns > 0
+    assert got.run_ns + got.delay_ns <= 1.05 * wall
+    assert stolen is None or stolen >= 0
+
+
+def test_a_thread_that_has_ended_tells_nothing_more() -> None:
+    found: list[object] = []
+    thread = threading.Thread(target=lambda: found.append(thread_clock(threading.get_native_id())))
+    thread.start()
+    thread.join()
+    if found[0] is None:
+        pytest.skip("this kernel keeps no schedstat")
+    while str(thread.native_id) in os.listdir("/proc/self/task"):
+        pass
+    assert found[0].read() is None  # type: ignore[attr-defined]
+
+
+def test_this_process_has_a_main_thread_with_a_name() -> None:
+    assert thread_names()[os.getpid()]
+
+
+def test_stolen_time_is_the_eighth_number_of_all_cores_together() -> None:
+    text = "cpu  37050 0 3798 94144 469 0 58 38 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
+    assert stolen_ns(text, 100) == 380 * MS
+
+
+def test_a_machine_without_a_steal_column_says_nothing_of_it(tmp_path: Path) -> None:
+    assert stolen_ns("cpu 1 2 3\n", 100) is None
+    assert stolen_here(tmp_path / "stat") is None
+
+
+def test_a_throttled_container_of_either_version_is_read(tmp_path: Path) -> None:
+    newer = drawn(
+        tmp_path / "two", cpu__max="150000 100000\n", cpu__stat="usage_usec 9\nthrottled_usec 70\n"
+    )
+    older = drawn(
+        tmp_path / "one",
+        cpu__cfs_quota_us="50000\n",
+        cpu__cfs_period_us="100000\n",
+        cpu__stat="nr_periods 3\nnr_throttled 1\nthrottled_time 70000\n",
+    )
+    assert quota_in(newer) == Quota(1.5, 70_000)
+    assert quota_in(older) == Quota(0.5, 70_000)
+
+
+def test_a_group_without_a_limit_allows_all_cores_and_throttles_nothing(tmp_path: Path) -> None:
+    free = drawn(tmp_path / "free", cpu__max="max 100000\n", cpu__stat="usage_usec 9\n")
+    assert quota_in(free) == Quota(None, 0)
+    assert throttled_ns("usage_usec 1\n") == 0
+    assert quota_in(tmp_path) is None
+
+
+def test_the_tightest_group_around_the_process_limits_it(tmp_path: Path) -> None:
+    drawn(tmp_path / "pod", cpu__max="100000 100000\n", cpu__stat="throttled_usec 5\n")
+    drawn(tmp_path / "pod" / "job", cpu__max="max 100000\n", cpu__stat="throttled_usec 0\n")
+    member = drawn(tmp_path / "proc", cgroup="0::/pod/job\n") / "cgroup"
+    assert quota_here(tmp_path, member) == Quota(1.0, 5_000)
+    assert quota_here(tmp_path / "nowhere", member) is None
+    assert quota_here(tmp_path, tmp_path / "absent") is None
+
+
+def test_a_process_of_the_older_groups_is_found_below_its_controller(tmp_path: Path) -> None:
+    drawn(
+        tmp_path / "cpu" / "pod",
+        cpu__cfs_quota_us="20000\n",
+        cpu__cfs_period_us="10000\n",
+        cpu__stat="throttled_time 7\n",
+    )
+    member = drawn(tmp_path / "proc", cgroup="3:cpuset:/x\n1:cpu:/pod\n0::/\n") / "cgroup"
+    assert quota_here(tmp_path, member) == Quota(2.0, 7)
+
+
+def test_a_clock_that_is_set_back_is_a_jump_and_a_suspend_is_sleep() -> None:
+    before = Clocks(1_000 * MS, 0, 0)
+    assert moved(before, Clocks(1_400 * MS, 500 * MS, 500 * MS)) == Moved(-100 * MS, 0)
+    assert moved(before, Clocks(4_500 * MS, 500 * MS, 3_500 * MS)) == Moved(0, 3_000 * MS)
+
+
+def test_a_clock_that_a_time_server_bends_has_not_jumped() -> None:
+    bent = Clocks(10_000 * MS + 5 * MS, 10_000 * MS, 10_000 * MS)
+    assert moved(Clocks(0, 0, 0), bent).steady
+
+
+def test_cores_of_two_speeds_are_told_from_cores_that_boost_a_little(tmp_path: Path) -> None:
+    for core, speed in enumerate((5_200_000, 5_000_000, 3_800_000, 3_800_000)):
+        drawn(tmp_path / f"cpu{core}" / "cpufreq", cpuinfo_max_freq=f"{speed}\n")
+    assert kinds(raw_speeds(tmp_path)) == (1.0, 3.8 / 5.2)
+    assert kinds((1024, 1024)) == (1.0,)
+    assert kinds(raw_speeds(tmp_path / "nowhere")) == ()
