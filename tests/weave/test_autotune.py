@@ -15,7 +15,7 @@ from paceline.weave.schedules import schedule, schedules
 from paceline.weave.significance import p_faster
 from paceline.weave.traffic import Rates, predicted_s, total_traffic
 from paceline.weave.transforms import Refusal
-from paceline.weave.tuning import Candidate, Outcome, Row, Tuned
+from paceline.weave.tuning import Candidate, CandidateOutcome, Row, Tuned
 
 TWO = Group.world(2)
 N = 1000
@@ -90,15 +90,22 @@ def test_no_difference_is_hardly_ever_called_faster() -> None:
 def test_the_winner_must_be_certain() -> None:
     from paceline.weave.tuner import decide
 
-    rows = [Row(Candidate(name, "plain"), Outcome.SLOWER) for name in ("written", "near", "fast")]
+    rows = [
+        Row(Candidate(name, "plain"), CandidateOutcome.SLOWER)
+        for name in ("written", "near", "fast")
+    ]
     steady, near = (
         [10.0 + i / 10 for i in range(8)],
         [10.0, 9.9, 10.1, 10.4, 10.2, 10.6, 10.7, 10.5],
     )
     outcomes = [r.outcome for r in decide(rows, [steady, near, [5.0 + i for i in range(8)]], 0.05)]
-    assert outcomes == [Outcome.INCUMBENT, Outcome.SLOWER, Outcome.CHOSEN]
+    assert outcomes == [
+        CandidateOutcome.INCUMBENT,
+        CandidateOutcome.SLOWER,
+        CandidateOutcome.CHOSEN,
+    ]
     outcomes = [r.outcome for r in decide(rows[:2], [steady, near], 0.05)]
-    assert outcomes == [Outcome.CHOSEN, Outcome.NOT_CERTAIN]
+    assert outcomes == [CandidateOutcome.CHOSEN, CandidateOutcome.NOT_CERTAIN]
 
 
 def test_the_cache_key_follows_the_program_not_its_lines() -> None:
@@ -123,8 +130,8 @@ def test_a_cache_that_cannot_be_written_or_read_is_said_and_survived(tmp_path, c
 
 def test_a_result_survives_the_cache() -> None:
     rows = (
-        Row(Candidate("AR-C", "plain"), Outcome.CHOSEN, 1e-3, 2e-3, 0.01),
-        Row(Candidate("R-B-C", "any"), Outcome.REFUSED, reason="no reason"),
+        Row(Candidate("AR-C", "plain"), CandidateOutcome.CHOSEN, 1e-3, 2e-3, 0.01),
+        Row(Candidate("R-B-C", "any"), CandidateOutcome.REFUSED, reason="no reason"),
     )
     tuned = Tuned(rows[0].candidate, rows)
     back = Tuned.from_document(json.loads(json.dumps(tuned.document())))

@@ -143,7 +143,7 @@ def _handed(program: Program) -> Made:
 
 
 def overlap_product(program: Program) -> Made:
-    """The product's rows travel while the next are computed."""
+    """The product's rows are summed while the next are computed."""
     product = _product(program)
     readers = program.readers(product)
     if len(readers) != 1:

@@ -9,7 +9,7 @@ from typing import Any
 from paceline.weave.backend import Tunables
 
 
-class Outcome(Enum):
+class CandidateOutcome(Enum):
     """What became of a candidate."""
 
     CHOSEN = "chosen"
@@ -40,7 +40,7 @@ class Row:
     incumbent it met."""
 
     candidate: Candidate
-    outcome: Outcome
+    outcome: CandidateOutcome
     predicted_s: float | None = None
     measured_s: float | None = None
     p: float | None = None
@@ -67,7 +67,7 @@ class Tuned:
                 **{
                     **row,
                     "candidate": Candidate(**row["candidate"]),
-                    "outcome": Outcome(row["outcome"]),
+                    "outcome": CandidateOutcome(row["outcome"]),
                 }
             )
             for row in document["rows"]
@@ -78,10 +78,10 @@ class Tuned:
         """Every candidate, fastest first, the refused ones last with their reasons; pruned
         settings of one schedule on one back end share a line."""
         rows = sorted(self.rows, key=lambda r: (_ORDER.index(r.outcome), r.measured_s or 0.0))
-        pruned = Counter(_kind(r) for r in rows if r.outcome is Outcome.PRUNED)
+        pruned = Counter(_kind(r) for r in rows if r.outcome is CandidateOutcome.PRUNED)
         lines = [_line("schedule", "back end", "predicted", "measured", "p", "outcome")]
         for row in rows:
-            if row.outcome is not Outcome.PRUNED:
+            if row.outcome is not CandidateOutcome.PRUNED:
                 lines.append(_shown(row, _settings(row)))
             elif count := pruned.pop(_kind(row), 0):
                 lines.append(_shown(row, f"({count} settings)" if count > 1 else _settings(row)))
@@ -108,13 +108,13 @@ def _shown(row: Row, settings: str) -> str:
 
 
 _ORDER = (
-    Outcome.CHOSEN,
-    Outcome.INCUMBENT,
-    Outcome.NOT_CERTAIN,
-    Outcome.SLOWER,
-    Outcome.WRONG,
-    Outcome.PRUNED,
-    Outcome.REFUSED,
+    CandidateOutcome.CHOSEN,
+    CandidateOutcome.INCUMBENT,
+    CandidateOutcome.NOT_CERTAIN,
+    CandidateOutcome.SLOWER,
+    CandidateOutcome.WRONG,
+    CandidateOutcome.PRUNED,
+    CandidateOutcome.REFUSED,
 )
 
 

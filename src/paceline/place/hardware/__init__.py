@@ -1,9 +1,9 @@
 """Hardware and placement together: accelerator templates, estimates, schedules, plans, search."""
 
-from paceline.place.hardware.baselines import DESIGNS, Baseline, baselines
+from paceline.place.hardware.baselines import DESIGNS, DesignBaseline, baselines
 from paceline.place.hardware.models import BERT_LARGE, GPT2_54, Model
-from paceline.place.hardware.plan import Fleet, Plan, Stage
-from paceline.place.hardware.search import Design, Search, Settings, search
+from paceline.place.hardware.plan import AcceleratorFleet, ModelPlan, StagePlan
+from paceline.place.hardware.search import Design, SearchResult, SearchSettings, search
 from paceline.place.hardware.template import AREA_LIMIT_UM2, Template, templates
 
 __all__ = [
@@ -11,14 +11,14 @@ __all__ = [
     "BERT_LARGE",
     "DESIGNS",
     "GPT2_54",
-    "Baseline",
+    "AcceleratorFleet",
     "Design",
-    "Fleet",
+    "DesignBaseline",
     "Model",
-    "Plan",
-    "Search",
-    "Settings",
-    "Stage",
+    "ModelPlan",
+    "SearchResult",
+    "SearchSettings",
+    "StagePlan",
     "Template",
     "baselines",
     "search",

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from paceline.graph import DType
 from paceline.weave.backend import Backend, Buffers, Executable, Peers, Tunables
 from paceline.weave.cpu import compile as compiling
-from paceline.weave.cpu.emit import Kernel, emit, library_source
-from paceline.weave.cpu.emit import Tunables as Settings
+from paceline.weave.cpu.emit import GeneratedKernel, LoopSettings, emit, library_source
 from paceline.weave.cpu.phases import Phases
 from paceline.weave.cpu.slots import Slot, launch_programs, place
 from paceline.weave.cpu.team import Control, Membership, NativeTeam, Team
@@ -71,7 +70,7 @@ class CpuBackend(Backend):
 
     def tunables(self, program: Program) -> tuple[Tunables, ...]:
         """The default, then one loop-level change at a time; evolution combines them."""
-        default = asdict(Settings())
+        default = asdict(LoopSettings())
         return (default, *({**default, name: value} for name, value in _EDITS))
 
     def compile(
@@ -94,7 +93,7 @@ class CpuBackend(Backend):
         """Several programs over one set of tensors: those of one name are one, and `same` names
         results that overwrite an input."""
         member = _membership(programs[0], peers, self._timeout_s)
-        return CpuExecutable(programs, member, Settings.of(tunables), same or {})
+        return CpuExecutable(programs, member, LoopSettings.of(tunables), same or {})
 
 
 class CpuExecutable(Executable):
@@ -105,7 +104,7 @@ class CpuExecutable(Executable):
         self,
         programs: tuple[Program, ...],
         member: Membership,
-        tunables: Settings,
+        tunables: LoopSettings,
         same: Mapping[str, str],
     ) -> None:
         parts = tuple(part for program in programs for part in launch_programs(program))
@@ -198,7 +197,7 @@ class _Launch:
     """One generated function with its table of chunks."""
 
     function: Any
-    kernel: Kernel
+    kernel: GeneratedKernel
     table: NDArray[np.int64]
     index: int
 
