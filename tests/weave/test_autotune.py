@@ -10,10 +10,11 @@ from paceline.graph import DType
 from paceline.weave import cache
 from paceline.weave.layout import Group
 from paceline.weave.programs import adam, hand_over, mlp
+from paceline.weave.replayed import replayed_s
 from paceline.weave.rules import WeaveError
 from paceline.weave.schedules import schedule, schedules
 from paceline.weave.significance import p_faster
-from paceline.weave.traffic import Rates, predicted_s, total_traffic
+from paceline.weave.traffic import Rates, total_traffic
 from paceline.weave.transforms import Refusal
 from paceline.weave.tuning import Candidate, CandidateOutcome, Row, Tuned
 
@@ -59,14 +60,14 @@ def test_all_reduce_and_its_two_halves_cross_the_wire_alike() -> None:
 
 def test_bytes_order_the_schedules_where_memory_is_shared() -> None:
     rates = Rates(40e9, 1e9, 1e11, shared_memory=True)
-    times = {n: predicted_s(made(n), rates) for n in ("AR-C", "RS-C-AG sharded")}
-    assert predicted_s(made("fused(RS-C-AG) sharded"), rates) < min(times.values())
+    times = {n: replayed_s(made(n), rates) for n in ("AR-C", "RS-C-AG sharded")}
+    assert replayed_s(made("fused(RS-C-AG) sharded"), rates) < min(times.values())
 
 
 def test_overlap_is_predicted_to_hide_most_of_the_shorter_side() -> None:
     rates = Rates(40e9, 1e9, 1e11)
     step = mlp(512, 256, TWO)
-    assert predicted_s(schedule(step, "overlap(MM, AR)").program, rates) < predicted_s(step, rates)
+    assert replayed_s(schedule(step, "overlap(MM, AR)").program, rates) < replayed_s(step, rates)
 
 
 def test_the_signed_rank_test_by_hand() -> None:
@@ -136,7 +137,6 @@ def test_a_result_survives_the_cache() -> None:
     tuned = Tuned(rows[0].candidate, rows)
     back = Tuned.from_document(json.loads(json.dumps(tuned.document())))
     assert (back.chosen, back.rows, back.cached) == (tuned.chosen, rows, True)
-    assert "refused: no reason" in back.table().splitlines()[-1]
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def tuned(tmp_path_factory, start_workers) -> list[dict]:
 def test_on_gloo_alone_all_reduce_then_compute_is_chosen(tuned) -> None:
     assert tuned[0]["chosen"]["schedule"] == "AR-C"
     assert tuned[0]["chosen"]["backend"] == "plain"
-    assert "RS-C-AG" in tuned[0]["table"]
+    assert "RS-C-AG" in {row["candidate"]["schedule"] for row in tuned[0]["rows"]}
 
 
 @pytest.mark.live
@@ -168,7 +168,7 @@ def test_with_shared_memory_a_fused_schedule_is_chosen(tuned) -> None:
     """Ten times as fast as gloo's. Which of the fused ones is the best by a tenth is not for a test
     to say; but the one that moves the fewest bytes was among those that were timed."""
     rows, chosen = tuned[2]["rows"], tuned[2]["chosen"]
-    assert "fused(" in chosen["schedule"], tuned[2]["table"]
+    assert "fused(" in chosen["schedule"], rows
     assert chosen["backend"] == "cpu"
     best = min((r for r in rows if r["predicted_s"]), key=lambda r: r["predicted_s"])
     assert best["candidate"]["schedule"] == "fused(RS-C-AG) sharded"

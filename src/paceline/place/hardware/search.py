@@ -30,6 +30,25 @@ from paceline.place.hardware.template import AREA_LIMIT_UM2, CLOCK_HZ, Template,
 
 
 @dataclass(frozen=True)
+class SearchProgress:
+    """How far the walk is."""
+
+    area_um2: float
+    considered: int
+    samples_per_s: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.considered:,} designs down to {self.area_um2 / 1e6:.0f} mm2, "
+            f"best {self.samples_per_s:,.0f} samples/s"
+        )
+
+
+def unwatched(progress: SearchProgress) -> None:
+    """Nobody is told."""
+
+
+@dataclass(frozen=True)
 class SearchSettings:
     """How far to look."""
 
@@ -42,6 +61,7 @@ class SearchSettings:
     finalists: int = 100  # scheduled at the micro-batches of their greedy plans
     winners: int = 8  # of these, at every micro-batch
     effort: float = 0.05  # of CP-SAT, a layer and direction, in its deterministic seconds
+    watch: Callable[[SearchProgress], None] = unwatched  # told after each bucket
 
 
 @dataclass(frozen=True)
@@ -101,6 +121,7 @@ def search(
             best = max(best, found[-1].score(fleet))
         buckets += 1
         history.append((area, best))
+        settings.watch(SearchProgress(area, considered, best))
         idle = 0 if best > before else idle + 1
         if idle >= settings.patience:
             stopped = f"{idle} buckets without improvement"
