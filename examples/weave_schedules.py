@@ -9,7 +9,9 @@ import sys
 import time
 
 import torch.distributed as dist
+from rich.console import Console
 
+from paceline.report.text import schedules_table
 from paceline.weave import (
     AllReduce,
     Group,
@@ -48,7 +50,7 @@ def main() -> None:
     elements = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000
     tuned = autotune(adam(elements, group), Peers(dist.get_rank(), {group: None}))
     if dist.get_rank() == 0:
-        print(tuned.table())
+        Console().print(schedules_table(tuned.rows))
     dist.destroy_process_group()
     time.sleep(0.2)  # else the interpreter may be gone before gloo's threads let go of its objects
 

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import measure
 from paceline.weave import Group
 from paceline.weave.backends import backend
-from paceline.weave.evolve import Evolved, LiveJudge, Settings, Task, evolve
+from paceline.weave.evolve import EvolutionSettings, EvolutionTask, Evolved, LiveJudge, evolve
 from paceline.weave.evolve.edits import Genome, Rewrite, RewriteKind
 from paceline.weave.programs import adam
 
@@ -35,9 +35,13 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     size = 2**18 if options.quick else 2**22
-    settings = Settings(population=3, generations=1) if options.quick else Settings(generations=3)
+    settings = (
+        EvolutionSettings(population=3, generations=1)
+        if options.quick
+        else EvolutionSettings(generations=3)
+    )
     group, runner = Group.world(WORKERS), backend("cpu")
-    task = Task(adam(size, group), (adam(1001, group),), runner, (FUSED,))
+    task = EvolutionTask(adam(size, group), (adam(1001, group),), runner, (FUSED,))
     with LiveJudge("cpu", WORKERS, timeout_s=60) as judge:
         found = evolve(task, judge, random.Random(options.seed), settings)
     print(found.table(), file=sys.stderr)

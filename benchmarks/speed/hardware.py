@@ -20,9 +20,9 @@ from paceline.place.hardware import (
     BERT_LARGE,
     DESIGNS,
     GPT2_54,
-    Fleet,
+    AcceleratorFleet,
     Model,
-    Settings,
+    SearchSettings,
     baselines,
     search,
 )
@@ -30,22 +30,24 @@ from paceline.place.hardware import (
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = measure.parser(__doc__ or "").parse_args(arguments)
-    settings = Settings(seconds=15.0, finalists=4, winners=1) if options.quick else Settings()
+    settings = (
+        SearchSettings(seconds=15.0, finalists=4, winners=1) if options.quick else SearchSettings()
+    )
     began = perf_counter()
     with ProcessPoolExecutor(2) as pool:
         rows = list(pool.map(compare, (BERT_LARGE, GPT2_54), (settings, settings)))
     figures = {
         "seconds": perf_counter() - began,
         "vs_best_baseline": min(row["vs_best_baseline"] for row in rows),
-        "devices": Fleet().devices,
+        "devices": AcceleratorFleet().devices,
         "models": rows,
     }
     return measure.report("speed/hardware", figures, options, "ortools")
 
 
-def compare(model: Model, settings: Settings) -> dict[str, Any]:
+def compare(model: Model, settings: SearchSettings) -> dict[str, Any]:
     """The search's answer for one model beside the baselines."""
-    fleet = Fleet()
+    fleet = AcceleratorFleet()
     found = search((model,), fleet, settings, DESIGNS.values())
     others = {b.name: b.plan.samples_per_s(fleet) for b in baselines(model, fleet, settings)}
     best = found.best.score(fleet)

@@ -11,7 +11,7 @@ import pytest
 from paceline.weave import ops
 from paceline.weave.cpu import compile as compiling
 from paceline.weave.cpu.backend import CpuBackend, chunk_table
-from paceline.weave.cpu.emit import Tunables
+from paceline.weave.cpu.emit import LoopSettings
 from paceline.weave.cpu.phases import Phases
 from paceline.weave.cpu.segment import SharedMemoryError, plan
 from paceline.weave.language import MatMul, ReduceAll, program, tensor
@@ -87,7 +87,7 @@ def test_reductions_along_a_dim_are_refused() -> None:
 
 
 def test_settings_of_other_back_ends_are_left_aside() -> None:
-    assert Tunables.of({"chunk": 512.0, "blocks": 3}) == Tunables(chunk=512)
+    assert LoopSettings.of({"chunk": 512.0, "blocks": 3}) == LoopSettings(chunk=512)
 
 
 @pytest.mark.parametrize("step", [adam(64, TWO), lamb((32, 32), TWO)], ids=lambda s: s.name)

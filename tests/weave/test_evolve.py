@@ -9,7 +9,7 @@ import pytest
 
 from paceline.weave.backend import Backend, Buffers, Executable, Peers, Tunables
 from paceline.weave.backends import backend
-from paceline.weave.evolve import LiveJudge, Settings, Task, Variant, evolve
+from paceline.weave.evolve import EvolutionSettings, EvolutionTask, LiveJudge, Variant, evolve
 from paceline.weave.evolve.edits import Rewrite, RewriteKind, Setting, pool, variant
 from paceline.weave.evolve.judge import Case, Judge
 from paceline.weave.interpreter import interpret, split
@@ -84,8 +84,8 @@ class PaperJudge(Judge):
         ]
 
 
-def task() -> Task:
-    return Task(sgd(100_000, TWO, momentum=0.9), (sgd(5, TWO, momentum=0.9),), Paper())
+def task() -> EvolutionTask:
+    return EvolutionTask(sgd(100_000, TWO, momentum=0.9), (sgd(5, TWO, momentum=0.9),), Paper())
 
 
 def test_edits_make_a_variant_in_order_and_refusals_stop_it() -> None:
@@ -112,7 +112,9 @@ def test_the_pool_holds_every_rewrite_and_every_value_of_every_setting() -> None
 
 def test_evolution_finds_the_fused_unrolled_kernel_and_drops_idle_edits() -> None:
     judge = PaperJudge()
-    found = evolve(task(), judge, random.Random(0), Settings(population=12, generations=8, p=0.005))
+    found = evolve(
+        task(), judge, random.Random(0), EvolutionSettings(population=12, generations=8, p=0.005)
+    )
     best = found["evolved"]
     made = variant(task().written, best.genome, Paper())
     assert isinstance(made, Variant)
@@ -127,8 +129,10 @@ def test_evolution_finds_the_fused_unrolled_kernel_and_drops_idle_edits() -> Non
 
 
 def test_both_searches_begin_with_the_seeds() -> None:
-    seeded = Task(task().written, task().held_out, Paper(), (FUSED,))
-    found = evolve(seeded, PaperJudge(), random.Random(0), Settings(population=2, generations=1))
+    seeded = EvolutionTask(task().written, task().held_out, Paper(), (FUSED,))
+    found = evolve(
+        seeded, PaperJudge(), random.Random(0), EvolutionSettings(population=2, generations=1)
+    )
     assert found["seed 0"].genome == FUSED
     for name in ("evolved", "random search"):
         assert found[name].seconds <= 1.02 * found["seed 0"].seconds
@@ -141,7 +145,9 @@ def test_a_wrong_variant_never_wins() -> None:
         def wrong(self, cases: Sequence[Case]) -> str | None:
             return "fused" if any(c.variant.program.kernels for c in cases) else None
 
-    found = evolve(task(), Suspicious(), random.Random(0), Settings(population=8, generations=4))
+    found = evolve(
+        task(), Suspicious(), random.Random(0), EvolutionSettings(population=8, generations=4)
+    )
     assert set(found.wrong) <= {"fused"}
     assert Rewrite(RewriteKind.FUSE) not in found["evolved"].genome
 
@@ -173,8 +179,8 @@ def test_sandboxed_workers_judge_right_crashed_and_timed_variants() -> None:
 def test_a_search_goes_through_all_gates_on_real_workers() -> None:
     """Small, and with one schedule to find: what is right, counted and typed is what matters."""
     pytest.importorskip("torch", reason="sandboxed workers run torch")
-    live = Task(sgd(20_000, TWO), (sgd(7, TWO),), backend("cpu"))
-    settings = Settings(population=2, generations=2, rounds=3, final_rounds=5)
+    live = EvolutionTask(sgd(20_000, TWO), (sgd(7, TWO),), backend("cpu"))
+    settings = EvolutionSettings(population=2, generations=2, rounds=3, final_rounds=5)
     with LiveJudge("cpu", 2, timeout_s=60) as judge:
         found = evolve(live, judge, random.Random(3), settings)
     assert found.wrong == ()

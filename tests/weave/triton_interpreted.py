@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from paceline.graph import DType
-from paceline.weave.backends.flight import JOIN
+from paceline.weave.backends.async_collectives import JOIN
 from paceline.weave.backends.torch_compute import TORCH
 from paceline.weave.gpu.between import follow, joins, totals
 from paceline.weave.gpu.generate import generate, phases_of

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from paceline.graph import DType
 from paceline.weave.backend import Peers
 from paceline.weave.backends import backend
-from paceline.weave.backends.cable import lay
+from paceline.weave.backends.peer_link import connect
 from paceline.weave.backends.torch_compute import TORCH
 from paceline.weave.interpreter import distribute, interpret
 from paceline.weave.language import (
@@ -175,10 +175,10 @@ def compare_linear(rank: int, ranks: int) -> None:
     torch.testing.assert_close(part_down, grad_down[:, mine])
 
 
-def compare_without_a_cable(rank: int) -> None:
-    """Where the ranks find no way to each other, gloo carries the chunks."""
+def compare_without_a_link(rank: int) -> None:
+    """Where the ranks cannot reach each other, gloo carries the chunks."""
     os.environ["GLOO_SOCKET_IFNAME"] = "none0"  # gloo itself has met already
-    assert lay(None) is None
+    assert connect(None) is None
     compare(next(overlapped(2)), "gloo", rank)
 
 
@@ -200,10 +200,10 @@ def main(rank: int, ranks: int, meeting: str) -> None:
         compare(step, "plain", rank)
     for step in overlapped(ranks):
         compare(step, "gloo", rank)
-        compare(step, "gloo", rank, cable=False)
+        compare(step, "gloo", rank, link=False)
     compare_linear(rank, ranks)
     if ranks == 2:
-        compare_without_a_cable(rank)
+        compare_without_a_link(rank)
     dist.barrier()
     dist.destroy_process_group()
 

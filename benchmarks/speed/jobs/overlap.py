@@ -18,33 +18,36 @@ import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from paceline.weave.backends.cable import Cable, lay
-from paceline.weave.backends.travel import Chunking, Way, overlapped_product
+from paceline.weave.backends.chunked_product import Chunking, ChunkTransport, overlapped_product
+from paceline.weave.backends.peer_link import PeerLink, connect
 
 Run = Callable[[], object]
 
-CABLE = ((8, 0.75), (12, 0.85), (16, 0.9))
+LINK = ((8, 0.75), (12, 0.85), (16, 0.9))
 GLOO = ((4, 0.75), (8, 1.0))
-"""Chunks and taper of what is tried over each way."""
+"""Chunks and taper of what is tried over each transport."""
 
 
-def variants(rows: int, inner: int, hidden: int, cable: Cable | None) -> dict[str, Run]:
+def variants(rows: int, inner: int, hidden: int, link: PeerLink | None) -> dict[str, Run]:
     """What is timed; all on one left and one right operand, and one buffer to reduce."""
     left, right = torch.randn(rows, inner), torch.randn(inner, hidden)
     out = torch.zeros(rows, hidden)
 
-    def overlapped(way: Way, cut: Chunking) -> Run:
-        return lambda: overlapped_product(left, right, way, cut, out=out)
+    def overlapped(transport: ChunkTransport, cut: Chunking) -> Run:
+        return lambda: overlapped_product(left, right, transport, cut, out=out)
 
     found: dict[str, Run] = {
         "compute": lambda: torch.matmul(left, right, out=out),
         "communicate": lambda: dist.all_reduce(out.zero_()),
         "serial": lambda: dist.all_reduce(torch.matmul(left, right, out=out)),
     }
-    for word, way, cuts in (("cable", Way(cable=cable), CABLE), ("gloo", Way(), GLOO)):
+    for word, transport, cuts in (
+        ("link", ChunkTransport(link=link), LINK),
+        ("gloo", ChunkTransport(), GLOO),
+    ):
         for chunks, taper in cuts:
             name = f"overlapped by {word}, {chunks} chunks, taper {taper}"
-            found[name] = overlapped(way, Chunking(chunks, taper))
+            found[name] = overlapped(transport, Chunking(chunks, taper))
     return found
 
 
@@ -71,8 +74,8 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(rank)
     dist.init_process_group("gloo")
-    cable = lay(None)
-    runs = variants(*options.shape, cable)
+    link = connect(None)
+    runs = variants(*options.shape, link)
     gc.disable()  # a collection takes longer than a round
     times: dict[str, list[list[float]]] = {name: [] for name in runs}
     for turn in range(options.rounds + 2):

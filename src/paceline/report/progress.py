@@ -4,7 +4,7 @@ NO_COLOR is respected, as rich does.
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -23,12 +23,12 @@ def tracked(items: Iterable[Item], what: str, total: int | None = None) -> Itera
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """A sign of life for work whose length is unknown."""
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """A sign of life for work whose length is unknown; call it to say how far the work is."""
     if not sys.stderr.isatty():
-        yield
+        yield lambda text: None
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(what):
-        yield
+    with Console(stderr=True).status(what) as status:
+        yield lambda text: status.update(f"{what}: {text}")

@@ -42,7 +42,7 @@ from paceline.weave.ops import ReduceKind, Role, UnaryKind
 from paceline.weave.program import FusedGroup, Kernel, Overlap, Program, Statement
 from paceline.weave.rules import WeaveError
 from paceline.weave.schedules import Schedule, schedule, schedules
-from paceline.weave.traffic import Rates, Traffic, predicted_s, total_traffic
+from paceline.weave.traffic import Rates, Traffic, total_traffic
 
 _LAZY = {
     "Budget": "paceline.weave.tuner",
@@ -114,7 +114,6 @@ __all__ = [
     "distribute",
     "emit",
     "interpret",
-    "predicted_s",
     "program",
     "scalar",
     "schedule",

@@ -2,21 +2,23 @@
 
 Each parameter is a segment of the flat vector, padded to whole vectors; the padding holds zeros,
 which every shipped optimizer leaves zero. Gradients are moved in as autograd finishes them, while
-they are still in the cache.
+they are still in the cache; until they are averaged, by a step or by request, `.grad` is a
+`PartialGradient`. Clipping leaves a factor behind that the step, the average or the next
+accumulation applies.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 
 from paceline.errors import PacelineError
 from paceline.weave.backend import Peers
 from paceline.weave.cpu.backend import CpuBackend, CpuExecutable
-from paceline.weave.program import Program
+from paceline.weave.programs import gradient_mean, gradient_norm
 from paceline.weave.recipes import UnsupportedOptimizer, recipe_for
 from paceline.weave.schedules import fully_fused
+from paceline.weave.torch_gradient import PartialGradient
 
 _ALIGN = 16  # elements: a vector
 
@@ -38,16 +40,18 @@ class ParameterArena:
         for p in self._parameters:
             _require_plain(p)
         segments = tuple(_padded(p.numel()) for p in self._parameters)
-        self.program: Program = fully_fused(
-            self._recipe.program(segments, next(iter(peers.process_groups)), self._fixed)
-        )
-        self._rank = peers.rank
-        self._executable: CpuExecutable = backend.compile(
-            self.program, peers, backend.tunables(self.program)[0]
+        group, size = next(iter(peers.process_groups)), sum(segments)
+        step = fully_fused(self._recipe.program(segments, group, self._fixed))
+        norm, mean = (fully_fused(make(size, group)) for make in (gradient_norm, gradient_mean))
+        self._rank, self._norm, self._mean = peers.rank, norm, mean
+        self._executable: CpuExecutable = backend.compile_all(
+            (step, norm, mean), peers, backend.tunables(step)[0], {mean.returns[0]: "g"}
         )
         starts = [sum(segments[:i]) for i in range(len(segments))]
         self._weights = self._views("w", starts)
         self._gradients = self._views("g", starts)
+        self._partial = [view.as_subclass(PartialGradient) for view in self._gradients]
+        self._factor = 1.0  # of every partial gradient: what clipping has found
         self._state = {
             key: self._views(name, starts)
             for name, key in self._recipe.state(self._settings).items()
@@ -59,18 +63,24 @@ class ParameterArena:
         for p, view in zip(self._parameters, self._weights):
             view.copy_(p.data)
             p.data = view
-        for p, view in zip(self._parameters, self._gradients):
-            if p.grad is not None:
-                p.grad = view.copy_(p.grad)
+        for at, p in enumerate(self._parameters):
+            if p.grad is not None:  # averaged already, by the DDP step that made it
+                p.grad = self._gradients[at].copy_(p.grad)
         self.take_state()
         hooks = [
-            p.register_post_accumulate_grad_hook(_move_into(view))
-            for p, view in zip(self._parameters, self._gradients)
+            hook
+            for at, p in enumerate(self._parameters)
+            for hook in (
+                p.register_hook(lambda _: self._apply_factor()),
+                p.register_post_accumulate_grad_hook(self._move_in(at)),
+            )
         ]
         try:
             yield
+            self.average()
         except BaseException:
             self._executable.abandon()
+            self._drop_partial()
             raise
         finally:
             for hook in hooks:
@@ -94,10 +104,49 @@ class ParameterArena:
     def step(self) -> None:
         """One fused step, by all ranks together."""
         self._check()
-        scalars = {"lr": float(self._settings["lr"])}
+        self._collect()
+        scalars = {"lr": float(self._settings["lr"]), "scale": self._factor}
         if self._recipe.counts:
             scalars["t"] = float(self._count())
         self._executable.run(scalars)
+
+    def count(self, parameters: Iterable[torch.Tensor]) -> int:
+        """How many of these parameters are in this arena."""
+        mine = {id(p) for p in self._parameters}
+        return sum(id(p) in mine for p in parameters)
+
+    def pending(self) -> int:
+        """How many parameters have a gradient that is still this worker's part."""
+        return sum(p.grad is mine for p, mine in zip(self._parameters, self._partial))
+
+    def norm(self) -> float:
+        """Of the averaged gradient, by all ranks together."""
+        self._collect()
+        numbers = self._executable.launch(self._norm.name, {})
+        return self._factor * numbers[self._norm.returns[0]]
+
+    def scale(self, factor: float) -> None:
+        """Multiply the gradient: nothing moves until it is used."""
+        self._factor *= factor
+
+    def average(self) -> None:
+        """Give every rank the averaged gradients, by all ranks together; those that are averaged
+        already stay."""
+        if not self.pending():
+            return
+        self._executable.launch(self._mean.name, {"scale": self._factor})
+        self._factor = 1.0
+        for p, mine, view in zip(self._parameters, self._partial, self._gradients):
+            p.grad = view if p.grad is mine else p.grad
+
+    def _apply_factor(self) -> None:
+        """To this rank's part, before it changes in another way."""
+        if self._factor == 1.0:
+            return
+        for p, mine, view in zip(self._parameters, self._partial, self._gradients):
+            if p.grad is mine:
+                view.mul_(self._factor)
+        self._factor = 1.0
 
     def _count(self) -> float:
         """Advance the parameters' step counts, which must agree: one number serves them all."""
@@ -126,13 +175,37 @@ class ParameterArena:
                     f"parameter {at} of shape {tuple(p.shape)} was rebound inside fused_step; "
                     "change values in place (p.data.copy_), or rebind outside the context"
                 )
+
+    def _collect(self) -> None:
+        """Every gradient in the arena, also one that somebody has put in its place."""
+        for at, p in enumerate(self._parameters):
             if p.grad is None:
                 raise ArenaError(
                     f"parameter {at} of shape {tuple(p.shape)} has no gradient on rank "
                     f"{self._rank}; every trained parameter must take part in every step"
                 )
-            if p.grad.data_ptr() != self._gradients[at].data_ptr():
-                p.grad = self._gradients[at].copy_(p.grad)
+            if p.grad is not self._partial[at] and p.grad is not self._gradients[at]:
+                self._apply_factor()
+                self._gradients[at].copy_(p.grad)
+                p.grad = self._partial[at]
+
+    def _move_in(self, at: int) -> Callable[[torch.Tensor], None]:
+        """Put a fresh gradient into the arena; one that accumulates there already stays."""
+        view, mine = self._gradients[at], self._partial[at]
+
+        def hook(p: torch.Tensor) -> None:
+            if p.grad is None or p.grad is mine:
+                return
+            if p.grad is not view:
+                view.copy_(p.grad)
+            p.grad = mine
+
+        return hook
+
+    def _drop_partial(self) -> None:
+        """After a failure nobody can average any more."""
+        for p, mine in zip(self._parameters, self._partial):
+            p.grad = None if p.grad is mine else p.grad
 
     def _give_back(self) -> None:
         """Ordinary tensors again, with the last values."""
@@ -152,16 +225,6 @@ class ParameterArena:
             torch.as_strided(flat, p.size(), p.stride(), start)
             for p, start in zip(self._parameters, starts)
         ]
-
-
-def _move_into(view: torch.Tensor) -> Any:
-    """Put a fresh gradient into the arena; one that accumulates there already stays."""
-
-    def hook(p: torch.Tensor) -> None:
-        if p.grad is not None and p.grad.data_ptr() != view.data_ptr():
-            p.grad = view.copy_(p.grad)
-
-    return hook
 
 
 def _padded(count: int) -> int:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from paceline.graph import (
-    NONE,
     UNPRICED,
     Collective,
     Graph,
@@ -150,7 +149,7 @@ class _Emitter:
             found[rank] = self._builder.op(
                 statement.name,
                 self._site.lanes[rank].communicate,
-                self._wire_ns(statement, share),
+                self._wire_ns(launch, statement, share),
                 after=self._waits(launch, rank, ends),
                 kind=OpKind.COLLECTIVE,
                 collective=_COLLECTIVES[type(statement.op)],
@@ -171,29 +170,32 @@ class _Emitter:
         found = dict(ends)
         for sender, receiver in zip(here.ranks, statement.op.to.ranks):
             instance = self._builder.instance()
+            pair = self._builder.group(f"{sender} to {receiver}", (sender, receiver))
             for rank, kind in ((sender, OpKind.SEND), (receiver, OpKind.RECV)):
                 found[rank] = self._builder.op(
                     statement.name,
                     self._site.lanes[rank].communicate,
-                    self._wire_ns(statement, 1),
+                    self._wire_ns(launch, statement, 1),
                     after=self._waits(launch, rank, ends) if kind is OpKind.SEND else (),
                     kind=kind,
                     collective=Collective.POINT_TO_POINT,
                     phase=Phase.COMMUNICATION,
                     dtype=statement.type.dtype,
                     size_bytes=local_bytes(statement.type),
-                    group=NONE,
+                    group=pair,
                     instance=instance,
                     step=self._site.step,
                 )
         return found
 
-    def _wire_ns(self, statement: Statement, share: int) -> int:
+    def _wire_ns(self, launch: FusedGroup, statement: Statement, share: int) -> int:
+        """In shared memory a kernel's own loads and stores are its collectives' bytes."""
         rates = self._site.rates
         if rates is None:
             return UNPRICED
         moved = traffic(FusedGroup(self._program, statement.name, (statement.name,)))
-        part = Traffic(0, moved.wire_bytes // share, 0, moved.messages)
+        wire_bytes = 0 if rates.shared_memory and launch.is_fused else moved.wire_bytes
+        part = Traffic(0, wire_bytes // share, 0, moved.messages)
         return round(1e9 * rates.wire_seconds(part))
 
     def _waits(self, launch: FusedGroup, rank: int, ends: dict[int, int]) -> list[int]:

@@ -1,9 +1,9 @@
-"""`overlapped_linear`: a tensor-parallel linear layer whose all-reduce travels while it computes.
+"""`overlapped_linear`: a tensor-parallel linear layer whose all-reduce runs while it computes.
 
     with overlapped_linear(block.down, Cut.INNER, chunks=8):
         train()
 
-The program behind it is MatMul then AllReduce under `overlap`, run by chunks of rows: over a cable
+The program behind it is MatMul then AllReduce under `overlap`, run by chunks of rows: over a link
 between two ranks, else over the group's own transport. All ranks of the group enter the context
 together; leaving it restores the layer.
 """
@@ -16,8 +16,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from paceline.weave.backends.cable import lay
-from paceline.weave.backends.travel import Chunking, Way, overlapped_product
+from paceline.weave.backends.chunked_product import Chunking, ChunkTransport, overlapped_product
+from paceline.weave.backends.peer_link import connect
 from paceline.weave.rules import WeaveError
 
 
@@ -42,21 +42,21 @@ def overlapped_linear(layer: Any, cut: Cut, *, group: Any = None, chunks: int = 
     if not dist.is_initialized():
         raise WeaveError("torch.distributed is not initialised; call init_process_group first")
     before = layer.__dict__.get("forward")
-    cable = lay(group) if dist.get_world_size(group) == 2 else None
-    way = Way(group, cable=cable)
-    layer.forward = lambda x: _apply(layer, x, cut, (way, Chunking(chunks)))
+    link = connect(group) if dist.get_world_size(group) == 2 else None
+    transport = ChunkTransport(group, link=link)
+    layer.forward = lambda x: _apply(layer, x, cut, (transport, Chunking(chunks)))
     try:
         yield layer
     finally:
-        if cable is not None:
-            cable.close()
+        if link is not None:
+            link.close()
         if before is None:
             del layer.forward
         else:
             layer.forward = before
 
 
-def _apply(layer: Any, x: Any, cut: Cut, wire: tuple[Way, Chunking]) -> Any:
+def _apply(layer: Any, x: Any, cut: Cut, wire: tuple[ChunkTransport, Chunking]) -> Any:
     rows = x.reshape(-1, x.shape[-1])
     if cut is Cut.INNER:
         out = _Inner.apply(rows, layer.weight, *wire)
@@ -70,9 +70,9 @@ class _Inner(torch.autograd.Function):
     """all_reduce(x @ weight.T): the sum is every rank's, so gradients stay local."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any, weight: Any, way: Way, cut: Chunking) -> Any:
+    def forward(ctx: Any, x: Any, weight: Any, transport: ChunkTransport, cut: Chunking) -> Any:
         ctx.save_for_backward(x, weight)
-        return overlapped_product(x, weight.t(), way, cut)
+        return overlapped_product(x, weight.t(), transport, cut)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -84,14 +84,16 @@ class _Outer(torch.autograd.Function):
     """x @ weight.T of this rank's rows of the weight; the input's gradient is summed."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any, weight: Any, bias: Any, way: Way, cut: Chunking) -> Any:
+    def forward(
+        ctx: Any, x: Any, weight: Any, bias: Any, transport: ChunkTransport, cut: Chunking
+    ) -> Any:
         ctx.save_for_backward(x, weight)
-        ctx.wire, ctx.biased = (way, cut), bias is not None
+        ctx.wire, ctx.biased = (transport, cut), bias is not None
         return torch.nn.functional.linear(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """The weight's gradient is computed while the last chunks of the input's travel."""
+        """The weight's gradient is computed while the last chunks of the input's are summed."""
         (grad,), (x, weight) = grads, ctx.saved_tensors
         grad_weight: list[Any] = []
         grad_x = overlapped_product(

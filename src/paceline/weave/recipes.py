@@ -1,6 +1,7 @@
 """From a torch optimizer to programs: which one, with which settings, state and numbers.
 
-A recipe refuses what its program does not do; nothing is approximated. Settings that the program
+A recipe refuses what its program does not do; nothing is approximated. Every program takes the
+number `scale`, by which the averaged gradient is multiplied: clipping. Settings that the program
 holds fixed (betas, decay, ...) must stay as they are while it is in use; the learning rate is
 passed at each step, so schedulers work.
 """
@@ -13,6 +14,7 @@ from paceline.errors import PacelineError
 from paceline.weave.layout import Group
 from paceline.weave.program import Program
 from paceline.weave.programs import adam, lamb, sgd
+from paceline.weave.programs.clip import Clipping
 
 Settings = Mapping[str, Any]
 """A torch parameter group's settings."""
@@ -66,17 +68,32 @@ def _momentum(settings: Settings) -> Mapping[str, str]:
 
 def _adam(segments: tuple[int, ...], group: Group, given: Settings) -> Program:
     betas, eps, decay = _floats(given["betas"]), float(given["eps"]), float(given["weight_decay"])
-    return adam(sum(segments), group, betas=betas, eps=eps, decay=decay)
+    return adam(
+        sum(segments),
+        group,
+        betas=betas,
+        eps=eps,
+        decay=decay,
+        max_norm=Clipping.BY_FACTOR,
+    )
 
 
 def _adamw(segments: tuple[int, ...], group: Group, given: Settings) -> Program:
     betas, eps, decay = _floats(given["betas"]), float(given["eps"]), float(given["weight_decay"])
-    return adam(sum(segments), group, betas=betas, eps=eps, decay=decay, decoupled=True)
+    return adam(
+        sum(segments),
+        group,
+        betas=betas,
+        eps=eps,
+        decay=decay,
+        decoupled=True,
+        max_norm=Clipping.BY_FACTOR,
+    )
 
 
 def _lamb(segments: tuple[int, ...], group: Group, given: Settings) -> Program:
     betas, eps, decay = _floats(given["betas"]), float(given["eps"]), float(given["weight_decay"])
-    return lamb(segments, group, betas=betas, eps=eps, decay=decay)
+    return lamb(segments, group, betas=betas, eps=eps, decay=decay, max_norm=Clipping.BY_FACTOR)
 
 
 def _sgd(segments: tuple[int, ...], group: Group, given: Settings) -> Program:
@@ -86,6 +103,7 @@ def _sgd(segments: tuple[int, ...], group: Group, given: Settings) -> Program:
         momentum=float(given["momentum"]),
         decay=float(given["weight_decay"]),
         nesterov=bool(given["nesterov"]),
+        max_norm=Clipping.BY_FACTOR,
     )
 
 

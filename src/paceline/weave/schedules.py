@@ -129,9 +129,10 @@ def _sharded(program: Program) -> Made:
 
 def slice_all(program: Program) -> Made:
     """All state in slices."""
-    return slice_state(
-        program, *(s.name for s in program.inputs if s.op == ops.Input(ops.Role.STATE))
-    )
+    state = [s.name for s in program.inputs if s.op == ops.Input(ops.Role.STATE)]
+    if not state:
+        raise WeaveError(f"{program.name} has no state to keep in slices")
+    return slice_state(program, *state)
 
 
 def _handed(program: Program) -> Made:
@@ -143,7 +144,7 @@ def _handed(program: Program) -> Made:
 
 
 def overlap_product(program: Program) -> Made:
-    """The product's rows travel while the next are computed."""
+    """The product's rows are summed while the next are computed."""
     product = _product(program)
     readers = program.readers(product)
     if len(readers) != 1:

@@ -51,23 +51,6 @@ class Rates:
         return moved.wire_bytes / rate + moved.messages * self.message_s
 
 
-def predicted_s(program: Program, rates: Rates) -> float:
-    """Seconds of one run by bytes alone: launches one after the other, overlapped pairs beside."""
-    seconds = {launch.name: _launch_s(launch, rates) for launch in program.launches()}
-    total = sum(seconds.values())
-    for pair in program.overlaps:
-        shorter = min(seconds[pair.producer], seconds[pair.collective])
-        total -= shorter * (1 - 1 / pair.chunks)
-    return total
-
-
-def _launch_s(launch: FusedGroup, rates: Rates) -> float:
-    moved = traffic(launch)
-    if rates.shared_memory and launch.is_fused:
-        moved = Traffic(moved.memory_bytes, 0, moved.flops, moved.messages)
-    return rates.seconds(moved)
-
-
 def total_traffic(program: Program) -> Traffic:
     return sum((traffic(launch) for launch in program.launches()), Traffic())
 

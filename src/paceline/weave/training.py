@@ -8,13 +8,14 @@ one fused ReduceScatter, update and AllGather in place of all-reduce plus optimi
             optimizer.zero_grad()
 
 Inside the context parameters, gradients and state are views into shared memory; leaving it gives
-every one back as an ordinary tensor with its last value. The optimizer's state lies there once a
-host instead of once a rank. Where the ranks share no memory, or there is no compiler, the model is
-left as it is, and the log and `step.schedule` say so.
+every one back as an ordinary tensor with its last value. Gradients are averaged in the step;
+`torch.nn.utils.clip_grad_norm_` is part of it, and other readers call `average_gradients` first.
+The optimizer's state lies there once a host instead of once a rank. Where the ranks share no
+memory, or there is no compiler, the model is left as it is, and the log and `step.schedule` say so.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 from paceline.errors import PacelineError
 from paceline.weave.arena import ParameterArena
 from paceline.weave.backend import Peers
+from paceline.weave.clipping import clipping_of_averages
 from paceline.weave.cpu.backend import CpuBackend
 from paceline.weave.cpu.compile import CompileError
 from paceline.weave.cpu.segment import SharedMemoryError
@@ -48,6 +50,13 @@ class FusedStep:
 
     schedule: str
     reason: str = ""
+    arenas: Sequence[ParameterArena] = ()
+
+    def average_gradients(self) -> None:
+        """Make every `.grad` the average over all workers, as after a DDP backward pass, to be
+        read or changed before the step. All workers must call it."""
+        for arena in self.arenas:
+            arena.average()
 
 
 @contextmanager
@@ -63,6 +72,7 @@ def fused_step(
         raise FusedStepError(
             f"fused_step needs a DistributedDataParallel model, got {type(model).__name__}"
         )
+    _refuse_communication_hook(model)
     recipe = recipe_for(optimizer)
     for group in optimizer.param_groups:
         recipe.check(group)
@@ -77,7 +87,17 @@ def fused_step(
             stack.enter_context(arena.in_use())
         stack.enter_context(_without_gradient_sync(model))
         stack.enter_context(_stepping(optimizer, arenas))
-        yield FusedStep(FUSED)
+        stack.enter_context(clipping_of_averages(arenas))
+        yield FusedStep(FUSED, arenas=arenas)
+
+
+def _refuse_communication_hook(model: DistributedDataParallel) -> None:
+    """A hook of DDP's all-reduce, which does not run inside the context."""
+    if name := model._get_ddp_logging_data().get("comm_hook"):
+        raise FusedStepError(
+            f"the model has the communication hook {name}, and fused_step replaces the all-reduce "
+            "that it changes; use a model without a hook, or plain DDP"
+        )
 
 
 def _arenas(
@@ -121,6 +141,8 @@ def _without_gradient_sync(model: DistributedDataParallel) -> Iterator[None]:
 
 
 def _sync_buffers(model: DistributedDataParallel, inputs: Any) -> None:
+    if model._comm_hooks:
+        _refuse_communication_hook(model)
     if model.training and model.broadcast_buffers and torch.is_grad_enabled():
         model.require_forward_param_sync = True
         if model.will_sync_module_buffers():

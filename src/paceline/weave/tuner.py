@@ -1,13 +1,14 @@
 """autotune: the schedule, back end and settings that are fastest on these workers.
 
     tuned = autotune(adam(n, group), peers)
-    print(tuned.table())
+    print(tuned.chosen)
 
 Every worker calls it with the same arguments. Schedules times back ends times settings are
 enumerated; what cannot be made or run is refused with its reason; the rest is ordered by predicted
-time (bytes over rates, or replay where a `predict` is given) and all but the best few pruned. Those
-are checked against the incumbent's results, timed in turn with it, and one replaces it only where
-a paired test says that it is faster. The winner's other settings meet it in a final. All ranks
+time (replay of the program's graph at measured rates, unless a `predict` is given) and all but the
+best few pruned. Those are checked against the incumbent's results, timed in turn with it, and one
+replaces it only where a paired test says that it is faster. The winner's other settings meet it in
+a final. All ranks
 decide by the slowest rank's times.
 """
 
@@ -15,7 +16,7 @@ import logging
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,12 +31,13 @@ from paceline.weave.backends.probe import measured_rates, settle
 from paceline.weave.backends.torch_collectives import device
 from paceline.weave.backends.trial import agrees, filled, numbers
 from paceline.weave.program import Program
+from paceline.weave.replayed import replayed_s
 from paceline.weave.rules import WeaveError
 from paceline.weave.schedules import Schedule, schedules
 from paceline.weave.significance import p_faster
-from paceline.weave.traffic import Rates, predicted_s
+from paceline.weave.traffic import Rates
 from paceline.weave.transforms import Refusal
-from paceline.weave.tuning import Candidate, Outcome, Row, Tuned
+from paceline.weave.tuning import Candidate, CandidateOutcome, Row, Tuned
 
 log = logging.getLogger("paceline.weave")
 
@@ -69,7 +71,7 @@ def autotune(
     if kept := _shared(cache.load(place, key) if peers.rank == min(written.world) else None):
         return Tuned.from_document(kept)
     search = _Search(written, peers, budget or Budget(), {n: backend(n) for n in wanted})
-    tuned = search.run(predict or _by_bytes(measured_rates()))
+    tuned = search.run(predict or by_rates(measured_rates()))
     if peers.rank == min(written.world):
         cache.keep(place, key, tuned.document())
     return tuned
@@ -87,11 +89,43 @@ def _shared(document: Any) -> Any:
     return box[0]
 
 
-def _by_bytes(rates: Rates) -> Predict:
+def by_rates(rates: Rates) -> Predict:
+    """By replay at these rates; where a back end shares memory, no wire is crossed."""
+
     def predict(program: Program, runner: Backend) -> float:
-        return predicted_s(program, replace(rates, shared_memory=runner.shares_memory))
+        return replayed_s(program, replace(rates, shared_memory=runner.shares_memory))
 
     return predict
+
+
+def candidates(
+    made: Iterable[Schedule], runners: Mapping[str, Backend], predict: Predict
+) -> list[Row]:
+    """A row for each schedule on each back end with each setting: predicted, or refused."""
+    said = {name: runner.capabilities() for name, runner in runners.items()}
+    able = {name: runner for name, runner in runners.items() if said[name] is None}
+    rows = [row for schedule in made for row in _rows(schedule, able, predict)]
+    unable = [(name, reason) for name, reason in said.items() if reason is not None]
+    return rows + [_refused("any", name, reason) for name, reason in unable]
+
+
+def _rows(schedule: Schedule, runners: Mapping[str, Backend], predict: Predict) -> list[Row]:
+    if isinstance(schedule.made, Refusal):
+        return [_refused(schedule.name, "any", schedule.made.reason)]
+    rows = []
+    for name, runner in runners.items():
+        if (why := _refusal(runner, schedule.made)) is not None:
+            rows.append(_refused(schedule.name, name, why))
+            continue
+        seconds = predict(schedule.made, runner)
+        for settings in runner.tunables(schedule.made):
+            candidate = Candidate(schedule.name, name, dict(settings))
+            rows.append(Row(candidate, CandidateOutcome.PREDICTED, predicted_s=seconds))
+    return rows
+
+
+def _refused(schedule: str, runner: str, reason: str) -> Row:
+    return Row(Candidate(schedule, runner), CandidateOutcome.REFUSED, reason=reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,24 +143,21 @@ class _Search:
         self, written: Program, peers: Peers, budget: Budget, runners: Mapping[str, Backend]
     ) -> None:
         self._written, self._peers, self._budget = written, peers, budget
-        said = {name: runner.capabilities() for name, runner in runners.items()}
-        self._unable = [(name, reason) for name, reason in said.items() if reason is not None]
-        self._runners = {n: r for n, r in runners.items() if said[n] is None}
+        self._runners = runners
         self._programs = {s.name: s for s in schedules(written)}
         self._numbers = numbers(written)
-        self._reference: trial.Outcome | None = None  # the first to run: the incumbent
+        self._reference: trial.TrialResult | None = None  # the first to run: the incumbent
 
     def run(self, predict: Predict) -> Tuned:
-        rows = [row for s in self._programs.values() for row in self._candidates(s, predict)]
-        rows += [Row(Candidate("any", n), Outcome.REFUSED, reason=r) for n, r in self._unable]
-        able = [r for r in rows if r.outcome is Outcome.SLOWER]
+        rows = candidates(self._programs.values(), self._runners, predict)
+        able = [r for r in rows if r.outcome is CandidateOutcome.PREDICTED]
         if not able:
             shown = "; ".join(f"{r.candidate}: {r.reason}" for r in rows)
             raise WeaveError(f"nothing can run {self._written.name}: {shown}")
         first = self._incumbent(able)
         ordered = sorted((r for r in able if r is not first), key=lambda r: r.predicted_s or 0.0)
         timed, pruned = _diverse(ordered, self._budget.keep)
-        refused = [r for r in rows if r.outcome is not Outcome.SLOWER]
+        refused = [r for r in rows if r.outcome is CandidateOutcome.REFUSED]
         heat = self._race([first, *timed])
         settings = [r for r in pruned if _kind(r) == _kind(_winner(heat))][: self._budget.keep]
         final = self._final(_winner(heat), settings) if settings else [_winner(heat)]
@@ -137,25 +168,9 @@ class _Search:
     def _final(self, winner: Row, settings: list[Row]) -> list[Row]:
         """The winner's other settings against it; it may lose to one of them."""
         best, *others = self._race([winner, *settings])
-        if best.outcome is Outcome.INCUMBENT:
-            best = replace(best, outcome=Outcome.SLOWER, p=None)
+        if best.outcome is CandidateOutcome.INCUMBENT:
+            best = replace(best, outcome=CandidateOutcome.SLOWER, p=None)
         return [best, *others]
-
-    def _candidates(self, made: Schedule, predict: Predict) -> list[Row]:
-        """A row for each back end and setting; SLOWER stands for `still in the race`."""
-        if isinstance(made.made, Refusal):
-            reason = made.made.reason
-            return [Row(Candidate(made.name, "any"), Outcome.REFUSED, reason=reason)]
-        rows = []
-        for name, runner in self._runners.items():
-            if (why := _refusal(runner, made.made)) is not None:
-                rows.append(Row(Candidate(made.name, name), Outcome.REFUSED, reason=why))
-                continue
-            seconds = predict(made.made, runner)
-            for settings in runner.tunables(made.made):
-                candidate = Candidate(made.name, name, dict(settings))
-                rows.append(Row(candidate, Outcome.SLOWER, predicted_s=seconds))
-        return rows
 
     def _incumbent(self, able: list[Row]) -> Row:
         """What runs without tuning: the program as written, plainly where that is allowed."""
@@ -180,7 +195,7 @@ class _Search:
             made = self._programs[row.candidate.schedule].program
             executable, reason = self._compile(row, made)
             if executable is None:
-                failed.append(replace(row, outcome=Outcome.REFUSED, reason=reason))
+                failed.append(replace(row, outcome=CandidateOutcome.REFUSED, reason=reason))
                 continue
             result = self._one_run(executable, made)
             self._reference = self._reference or result
@@ -189,7 +204,7 @@ class _Search:
             else:
                 executable.close()
                 reason = "differs from the program as written"
-                failed.append(replace(row, outcome=Outcome.WRONG, reason=reason))
+                failed.append(replace(row, outcome=CandidateOutcome.WRONG, reason=reason))
         return ready, failed
 
     def _compile(self, row: Row, made: Program) -> tuple[Executable | None, str]:
@@ -206,11 +221,11 @@ class _Search:
             return None, reason
         return executable, ""
 
-    def _one_run(self, executable: Executable, made: Program) -> trial.Outcome:
+    def _one_run(self, executable: Executable, made: Program) -> trial.TrialResult:
         filled(executable, made, self._peers)
         returned = executable.run(self._numbers)
         held = {**executable.buffers, **returned}
-        return trial.Outcome(made, {k: v.clone() for k, v in held.items()})
+        return trial.TrialResult(made, {k: v.clone() for k, v in held.items()})
 
     def _times(self, ready: list[_Ready]) -> list[list[float]]:
         """Seconds of each candidate in each round: the slowest rank's."""
@@ -245,21 +260,23 @@ def decide(rows: list[Row], times: list[list[float]], certainty: float) -> list[
         p = p_faster(times[place], times[best])
         faster = medians[place] < medians[best]
         if faster and p < certainty:
-            best, outcome = place, Outcome.CHOSEN
+            best, outcome = place, CandidateOutcome.CHOSEN
         else:
-            outcome = Outcome.NOT_CERTAIN if faster else Outcome.SLOWER
+            outcome = CandidateOutcome.NOT_CERTAIN if faster else CandidateOutcome.SLOWER
         found[place] = replace(found[place], p=p, outcome=outcome)
-    found[0] = replace(found[0], outcome=Outcome.INCUMBENT)
+    found[0] = replace(found[0], outcome=CandidateOutcome.INCUMBENT)
     found = [
-        replace(r, outcome=Outcome.SLOWER) if r.outcome is Outcome.CHOSEN and i != best else r
+        replace(r, outcome=CandidateOutcome.SLOWER)
+        if r.outcome is CandidateOutcome.CHOSEN and i != best
+        else r
         for i, r in enumerate(found)
     ]
-    found[best] = replace(found[best], outcome=Outcome.CHOSEN)
+    found[best] = replace(found[best], outcome=CandidateOutcome.CHOSEN)
     return found
 
 
 def _winner(rows: list[Row]) -> Row:
-    return next(r for r in rows if r.outcome is Outcome.CHOSEN)
+    return next(r for r in rows if r.outcome is CandidateOutcome.CHOSEN)
 
 
 def _kind(row: Row) -> tuple[str, str]:
@@ -281,7 +298,7 @@ def _diverse(ordered: list[Row], keep: int) -> tuple[list[Row], list[Row]]:
 def _pruned(row: Row, timed: list[Row]) -> Row:
     slowest = max((r.predicted_s or 0.0 for r in timed), default=0.0)
     reason = f"predicted no better than the {len(timed)} timed (up to {1e3 * slowest:.3f} ms)"
-    return replace(row, outcome=Outcome.PRUNED, reason=reason)
+    return replace(row, outcome=CandidateOutcome.PRUNED, reason=reason)
 
 
 def _everyone(yes: bool) -> bool:

@@ -1,6 +1,5 @@
 """What the autotuner says: candidates, rows of its table, and the choice. Values only."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
@@ -9,7 +8,7 @@ from typing import Any
 from paceline.weave.backend import Tunables
 
 
-class Outcome(Enum):
+class CandidateOutcome(Enum):
     """What became of a candidate."""
 
     CHOSEN = "chosen"
@@ -17,6 +16,7 @@ class Outcome(Enum):
     SLOWER = "slower"
     NOT_CERTAIN = "not certainly faster"
     PRUNED = "pruned"
+    PREDICTED = "predicted"
     REFUSED = "refused"
     WRONG = "wrong result"
 
@@ -40,11 +40,21 @@ class Row:
     incumbent it met."""
 
     candidate: Candidate
-    outcome: Outcome
+    outcome: CandidateOutcome
     predicted_s: float | None = None
     measured_s: float | None = None
     p: float | None = None
     reason: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {**asdict(self), "outcome": self.outcome.value}
+
+    @staticmethod
+    def from_document(document: Mapping[str, Any]) -> "Row":
+        candidate = Candidate(**document["candidate"])
+        outcome = CandidateOutcome(document["outcome"])
+        return Row(**{**document, "candidate": candidate, "outcome": outcome})
 
 
 @dataclass(frozen=True)
@@ -57,71 +67,9 @@ class Tuned:
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
-        rows = [{**asdict(row), "outcome": row.outcome.value} for row in self.rows]
-        return {"chosen": asdict(self.chosen), "rows": rows}
+        return {"chosen": asdict(self.chosen), "rows": [row.document() for row in self.rows]}
 
     @staticmethod
     def from_document(document: Mapping[str, Any]) -> "Tuned":
-        rows = tuple(
-            Row(
-                **{
-                    **row,
-                    "candidate": Candidate(**row["candidate"]),
-                    "outcome": Outcome(row["outcome"]),
-                }
-            )
-            for row in document["rows"]
-        )
+        rows = tuple(Row.from_document(row) for row in document["rows"])
         return Tuned(Candidate(**document["chosen"]), rows, cached=True)
-
-    def table(self) -> str:
-        """Every candidate, fastest first, the refused ones last with their reasons; pruned
-        settings of one schedule on one back end share a line."""
-        rows = sorted(self.rows, key=lambda r: (_ORDER.index(r.outcome), r.measured_s or 0.0))
-        pruned = Counter(_kind(r) for r in rows if r.outcome is Outcome.PRUNED)
-        lines = [_line("schedule", "back end", "predicted", "measured", "p", "outcome")]
-        for row in rows:
-            if row.outcome is not Outcome.PRUNED:
-                lines.append(_shown(row, _settings(row)))
-            elif count := pruned.pop(_kind(row), 0):
-                lines.append(_shown(row, f"({count} settings)" if count > 1 else _settings(row)))
-        return "\n".join(lines)
-
-
-def _kind(row: Row) -> tuple[str, str]:
-    return row.candidate.schedule, row.candidate.backend
-
-
-def _settings(row: Row) -> str:
-    return " ".join(f"{k}={v}" for k, v in row.candidate.tunables.items())
-
-
-def _shown(row: Row, settings: str) -> str:
-    return _line(
-        row.candidate.schedule,
-        f"{row.candidate.backend} {settings}".strip(),
-        _ms(row.predicted_s),
-        _ms(row.measured_s),
-        "" if row.p is None else f"{row.p:.3f}",
-        row.outcome.value + (f": {row.reason}" if row.reason else ""),
-    )
-
-
-_ORDER = (
-    Outcome.CHOSEN,
-    Outcome.INCUMBENT,
-    Outcome.NOT_CERTAIN,
-    Outcome.SLOWER,
-    Outcome.WRONG,
-    Outcome.PRUNED,
-    Outcome.REFUSED,
-)
-
-
-def _line(*cells: str) -> str:
-    widths = (27, 46, 10, 10, 5, 0)
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
-
-
-def _ms(seconds: float | None) -> str:
-    return "" if seconds is None else f"{1e3 * seconds:.3f} ms"

@@ -15,9 +15,9 @@ from paceline.engine import native
 from paceline.place.hardware import (
     AREA_LIMIT_UM2,
     DESIGNS,
-    Fleet,
+    AcceleratorFleet,
     Model,
-    Settings,
+    SearchSettings,
     Template,
     baselines,
     search,
@@ -35,7 +35,7 @@ from paceline.place.hardware.plan import (
     stage_of,
 )
 from paceline.place.hardware.schedule import (
-    Task,
+    OperatorTask,
     Workload,
     greedy,
     integer_program,
@@ -109,7 +109,7 @@ def workloads(draw: Any) -> Workload:
         one = draw(st.integers(2, 20))
         before = draw(st.sets(st.integers(0, i - 1), max_size=2)) if i else set()
         unit = draw(st.sampled_from(list(Unit)))
-        tasks.append(Task(unit, one, draw(st.integers(1, one)), tuple(sorted(before))))
+        tasks.append(OperatorTask(unit, one, draw(st.integers(1, one)), tuple(sorted(before))))
     return Workload(tuple(tasks), {Unit.TENSOR: 2, Unit.VECTOR: draw(st.integers(1, 2))})
 
 
@@ -192,8 +192,8 @@ def test_stages_cover_all_layers_and_keep_memory() -> None:
 
 @needs_native
 def test_the_search_is_at_least_as_good_as_every_baseline() -> None:
-    fleet = Fleet(devices=16, global_batch=64, micro_batches=(2,), most_width=2)
-    limits = Settings(
+    fleet = AcceleratorFleet(devices=16, global_batch=64, micro_batches=(2,), most_width=2)
+    limits = SearchSettings(
         bucket_um2=AREA_LIMIT_UM2 / 5000,
         patience=3,
         seconds=2.0,
@@ -218,7 +218,7 @@ def test_native_makespans_equal_their_definition(
     tensor: int, vector: int, width: int, depth: int, buffer: int
 ) -> None:
     template = Template(tensor, vector, width, depth, buffer)
-    fleet = Fleet(micro_batches=(1, 4), most_width=4)
+    fleet = AcceleratorFleet(micro_batches=(1, 4), most_width=4)
     table = LayerTable((BERT_LARGE, TINY), fleet).times(template)
     for times, makespan in zip(table, (lower_bound, greedy)):
         defined = layer_times(template, makespan)
@@ -236,7 +236,7 @@ def test_native_makespans_equal_their_definition(
 def test_no_plan_beats_its_bound(
     tensor: int, vector: int, side: int, devices: int, samples: int, rate: float
 ) -> None:
-    fleet = Fleet(devices, rate, samples, micro_batches=(1, 4), most_width=4)
+    fleet = AcceleratorFleet(devices, rate, samples, micro_batches=(1, 4), most_width=4)
     times = LayerTable((TINY,), fleet).times(Template(tensor, vector, side, side, 8))[1]
     for batch in fleet.micro_batches:
         plan = best_plan(layers_of(TINY, batch, fleet, 1e9, times), batch)

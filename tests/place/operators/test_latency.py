@@ -13,7 +13,7 @@ from paceline.place.operators import Limits, Outcome, Problem, place_latency, re
 from paceline.place.operators.exhaustive import least_latency
 from paceline.place.operators.latency import starts
 from paceline.place.operators.latency_bound import piece_bound
-from paceline.place.operators.schedule import Schedule, of_split
+from paceline.place.operators.schedule import PieceSchedule, of_split
 from paceline.place.operators.synthetic import random_problem
 
 SHARED = Path(os.environ.get("PACELINE_SHARED", Path(__file__).parents[4] / "shared"))
@@ -36,7 +36,7 @@ def pair() -> Problem:
 
 def pieces(problem: Problem, *own: list[list[int]]) -> float:
     held = tuple(tuple(np.array(rows) for rows in piece) for piece in own)
-    return Schedule(problem, held).latency
+    return PieceSchedule(problem, held).latency
 
 
 def test_a_schedule_is_priced_as_by_hand() -> None:

@@ -3,9 +3,9 @@
     step = condense(graph)                    # events and the stretches of work between them
     step = condense(graph, Grain.OP)          # every op of the typical step
 
-Lengths are medians over the recorded steps that did the same; waiting for a core is left out. The step stands several times in a
-row, for the first begins on all ranks at once and later ones run as steps do; `replay/steps`
-reads one step's length from the others.
+Lengths are medians over the recorded steps that did the same; waiting for a core is left out. The
+step stands several times in a row, for the first begins on all ranks at once and later ones run as
+steps do; `replay/steps` reads one step's length from the others.
 """
 
 from paceline.graph.condense.cuts import cuts_of

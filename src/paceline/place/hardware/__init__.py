@@ -1,9 +1,15 @@
 """Hardware and placement together: accelerator templates, estimates, schedules, plans, search."""
 
-from paceline.place.hardware.baselines import DESIGNS, Baseline, baselines
-from paceline.place.hardware.models import BERT_LARGE, GPT2_54, Model
-from paceline.place.hardware.plan import Fleet, Plan, Stage
-from paceline.place.hardware.search import Design, Search, Settings, search
+from paceline.place.hardware.baselines import DESIGNS, DesignBaseline, baselines
+from paceline.place.hardware.models import BERT_LARGE, GPT2_54, MODELS, Model
+from paceline.place.hardware.plan import AcceleratorFleet, ModelPlan, StagePlan
+from paceline.place.hardware.search import (
+    Design,
+    SearchProgress,
+    SearchResult,
+    SearchSettings,
+    search,
+)
 from paceline.place.hardware.template import AREA_LIMIT_UM2, Template, templates
 
 __all__ = [
@@ -11,14 +17,16 @@ __all__ = [
     "BERT_LARGE",
     "DESIGNS",
     "GPT2_54",
-    "Baseline",
+    "MODELS",
+    "AcceleratorFleet",
     "Design",
-    "Fleet",
+    "DesignBaseline",
     "Model",
-    "Plan",
-    "Search",
-    "Settings",
-    "Stage",
+    "ModelPlan",
+    "SearchProgress",
+    "SearchResult",
+    "SearchSettings",
+    "StagePlan",
     "Template",
     "baselines",
     "search",

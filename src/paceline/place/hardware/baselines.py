@@ -12,14 +12,14 @@ from paceline.place.hardware.models import Model
 from paceline.place.hardware.plan import (
     GIB,
     NOTHING_FITS,
-    Fleet,
-    Plan,
+    AcceleratorFleet,
+    ModelPlan,
     best_plan,
     fixed_plan,
     layers_of,
 )
 from paceline.place.hardware.schedule import optimal
-from paceline.place.hardware.search import Settings, layer_times
+from paceline.place.hardware.search import SearchSettings, layer_times
 from paceline.place.hardware.template import Template
 
 DESIGNS = {
@@ -30,14 +30,16 @@ SPLITS = ((1, 1), (1, 8), (2, 4), (4, 4), (8, 1), (8, 4), (8, 8))
 
 
 @dataclass(frozen=True)
-class Baseline:
+class DesignBaseline:
     """One design with one way to split, for one model."""
 
     name: str
-    plan: Plan
+    plan: ModelPlan
 
 
-def baselines(model: Model, fleet: Fleet, settings: Settings) -> list[Baseline]:
+def baselines(
+    model: Model, fleet: AcceleratorFleet, settings: SearchSettings
+) -> list[DesignBaseline]:
     """Every design with its best plan and with every fixed split."""
     found = []
     for name, template in DESIGNS.items():
@@ -47,13 +49,13 @@ def baselines(model: Model, fleet: Fleet, settings: Settings) -> list[Baseline]:
             for batch in fleet.micro_batches
         }
         planned = [best_plan(layers, batch) for batch, layers in priced.items()]
-        found.append(Baseline(f"{name}, planned", _fastest(planned)))
+        found.append(DesignBaseline(f"{name}, planned", _fastest(planned)))
         for stages, width in SPLITS:
             fixed = [fixed_plan(layers, b, stages, width) for b, layers in priced.items()]
             label = f"{name}, {stages} stages, width {width}"
-            found.append(Baseline(label, _fastest(fixed)))
+            found.append(DesignBaseline(label, _fastest(fixed)))
     return [baseline for baseline in found if baseline.plan.seconds < inf]
 
 
-def _fastest(plans: list[Plan]) -> Plan:
+def _fastest(plans: list[ModelPlan]) -> ModelPlan:
     return min(plans, key=lambda plan: plan.seconds, default=NOTHING_FITS)

@@ -20,14 +20,14 @@ from math import ceil
 import numpy as np
 
 from paceline.place.hardware.models import Layer, Model, chain
-from paceline.place.hardware.plan import Fleet, LayerTimes
+from paceline.place.hardware.plan import AcceleratorFleet, LayerTimes
 from paceline.place.operators.problem import Floats
 
 WEIGHTS = ((0.0, 1.0), (1.0, 0.0), (0.5, 1.0), (1.0, 1.0), (2.0, 1.0), (4.0, 1.0))
 """Pairs (a, b): devices alone, stages alone, and mixtures."""
 
 
-def least_seconds(model: Model, batch: int, fleet: Fleet, times: LayerTimes) -> float:
+def least_seconds(model: Model, batch: int, fleet: AcceleratorFleet, times: LayerTimes) -> float:
     """No plan with micro-batches of this size trains one global batch faster."""
     facts = _facts(model, batch, fleet)
     pairs = np.array([[times(layer) for layer in row] for row in facts.layers])
@@ -68,7 +68,7 @@ class _Facts:
 
 
 @cache
-def _facts(model: Model, batch: int, fleet: Fleet) -> _Facts:
+def _facts(model: Model, batch: int, fleet: AcceleratorFleet) -> _Facts:
     widths = model.widths(fleet.most_width)
     chains = [chain(model, batch, width) for width in widths]
     kinds = [tuple(dict.fromkeys(layers)) for layers in chains]

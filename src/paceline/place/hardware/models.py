@@ -29,6 +29,9 @@ class Model:
 BERT_LARGE = Model("BERT-large", 24, 1024, 16, 512, 30522)
 GPT2_54 = Model("GPT-2 of 54 layers", 54, 1920, 20, 1024, 50257)
 
+MODELS = {"bert-large": BERT_LARGE, "gpt2-54": GPT2_54}
+"""By their names on the command line."""
+
 
 @dataclass(frozen=True, eq=False)
 class Layer:

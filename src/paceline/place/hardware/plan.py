@@ -24,7 +24,7 @@ STATE_COPIES = 2.0  # parameters and gradients; SGD keeps nothing else
 
 
 @dataclass(frozen=True)
-class Fleet:
+class AcceleratorFleet:
     """How many accelerators, how they are joined, and the batch they share."""
 
     devices: int = 1024
@@ -36,7 +36,7 @@ class Fleet:
 
 
 @dataclass(frozen=True)
-class Stage:
+class StagePlan:
     """Layers [first, last) on `width` devices."""
 
     first: int
@@ -48,19 +48,19 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ModelPlan:
     """How one model runs; `seconds` is one global batch, infinite where nothing fits."""
 
     seconds: float
     micro_batch: int
     replicas: int
-    stages: tuple[Stage, ...]
+    stages: tuple[StagePlan, ...]
 
-    def samples_per_s(self, fleet: Fleet) -> float:
+    def samples_per_s(self, fleet: AcceleratorFleet) -> float:
         return fleet.global_batch / self.seconds  # 0 where nothing fits
 
 
-NOTHING_FITS = Plan(inf, 0, 0, ())
+NOTHING_FITS = ModelPlan(inf, 0, 0, ())
 
 LayerTimes = Callable[[Layer], tuple[float, float]]
 """Forward and backward compute seconds of one layer on one device."""
@@ -86,7 +86,7 @@ class Layers:
 
 
 def layers_of(
-    model: Model, batch: int, fleet: Fleet, hbm_bytes: float, times: LayerTimes
+    model: Model, batch: int, fleet: AcceleratorFleet, hbm_bytes: float, times: LayerTimes
 ) -> Layers:
     """Price every layer at every width; equal layers are priced once."""
     widths = model.widths(fleet.most_width)
@@ -119,7 +119,7 @@ def layers_of(
     )
 
 
-def best_plan(layers: Layers, micro_batch: int) -> Plan:
+def best_plan(layers: Layers, micro_batch: int) -> ModelPlan:
     """The fastest plan of one micro-batch size, if it takes less than `layers.beat_s`."""
     core = native()
     if core is None:
@@ -131,10 +131,10 @@ def best_plan(layers: Layers, micro_batch: int) -> Plan:
     if found is None:
         return NOTHING_FITS
     seconds, replicas, stages = found
-    return Plan(seconds, micro_batch, replicas, tuple(Stage(*stage) for stage in stages))
+    return ModelPlan(seconds, micro_batch, replicas, tuple(StagePlan(*stage) for stage in stages))
 
 
-def fixed_plan(layers: Layers, micro_batch: int, stages: int, width: int) -> Plan:
+def fixed_plan(layers: Layers, micro_batch: int, stages: int, width: int) -> ModelPlan:
     """The plan of a fixed split: equal runs of layers, one width, copies on all devices."""
     count = len(layers.input_bytes)
     replicas = min(layers.devices // (stages * width), layers.micro_batches)
@@ -149,10 +149,10 @@ def fixed_plan(layers: Layers, micro_batch: int, stages: int, width: int) -> Pla
     if any(stage is None for stage in made):
         return NOTHING_FITS
     kept = tuple(stage for stage in made if stage is not None)
-    return Plan(batch_seconds(layers, w, kept, replicas), micro_batch, replicas, kept)
+    return ModelPlan(batch_seconds(layers, w, kept, replicas), micro_batch, replicas, kept)
 
 
-def batch_seconds(layers: Layers, w: int, stages: tuple[Stage, ...], replicas: int) -> float:
+def batch_seconds(layers: Layers, w: int, stages: tuple[StagePlan, ...], replicas: int) -> float:
     """One global batch: the pipeline's rounds, and averaging the first stage's parameters."""
     count = len(layers.input_bytes)
     own = layers.parameter_bytes.reshape(-1, count)[w, : stages[0].last]
@@ -161,7 +161,7 @@ def batch_seconds(layers: Layers, w: int, stages: tuple[Stage, ...], replicas: i
     return max(stage.load_s for stage in stages) * rounds + sync
 
 
-def stage_of(layers: Layers, w: int, first: int, last: int, to_end: int) -> Stage | None:
+def stage_of(layers: Layers, w: int, first: int, last: int, to_end: int) -> StagePlan | None:
     """Layers [first, last) with `to_end` stages from here on; None where memory forbids."""
     count = len(layers.input_bytes)
     here = slice(w * count + first, w * count + last)
@@ -177,5 +177,5 @@ def stage_of(layers: Layers, w: int, first: int, last: int, to_end: int) -> Stag
             forward = float(layers.forward_s[here].sum()) * (2 if recomputes else 1)
             load = forward + float(layers.backward_s[here].sum()) + ends / layers.bytes_per_s
             width = int(layers.widths[w])
-            return Stage(first, last, width, recomputes, float(load), memory)
+            return StagePlan(first, last, width, recomputes, float(load), memory)
     return None

@@ -15,7 +15,7 @@ from paceline.place.hardware.template import Template
 
 
 @dataclass(frozen=True)
-class Task:
+class OperatorTask:
     """An operator with its durations in cycles."""
 
     unit: Unit
@@ -28,16 +28,16 @@ class Task:
 class Workload:
     """A layer's tasks, in topological order, and the cores they share."""
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[OperatorTask, ...]
     cores: dict[Unit, int]
 
 
 def workload(operators: tuple[Operator, ...], template: Template) -> Workload:
     """Operators with their estimated durations."""
 
-    def task(op: Operator) -> Task:
+    def task(op: Operator) -> OperatorTask:
         found: Durations = durations(op, template)
-        return Task(op.unit, found.one, found.all, op.after)
+        return OperatorTask(op.unit, found.one, found.all, op.after)
 
     return Workload(tuple(map(task, operators)), {unit: cores_of(unit, template) for unit in Unit})
 

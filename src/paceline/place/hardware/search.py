@@ -18,9 +18,9 @@ from paceline.place.hardware.models import Layer, Model
 from paceline.place.hardware.plan import (
     GIB,
     NOTHING_FITS,
-    Fleet,
+    AcceleratorFleet,
     LayerTimes,
-    Plan,
+    ModelPlan,
     best_plan,
     layers_of,
 )
@@ -30,7 +30,26 @@ from paceline.place.hardware.template import AREA_LIMIT_UM2, CLOCK_HZ, Template,
 
 
 @dataclass(frozen=True)
-class Settings:
+class SearchProgress:
+    """How far the walk is."""
+
+    area_um2: float
+    considered: int
+    samples_per_s: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.considered:,} designs down to {self.area_um2 / 1e6:.0f} mm2, "
+            f"best {self.samples_per_s:,.0f} samples/s"
+        )
+
+
+def unwatched(progress: SearchProgress) -> None:
+    """Nobody is told."""
+
+
+@dataclass(frozen=True)
+class SearchSettings:
     """How far to look."""
 
     area_limit_um2: float = AREA_LIMIT_UM2
@@ -42,6 +61,7 @@ class Settings:
     finalists: int = 100  # scheduled at the micro-batches of their greedy plans
     winners: int = 8  # of these, at every micro-batch
     effort: float = 0.05  # of CP-SAT, a layer and direction, in its deterministic seconds
+    watch: Callable[[SearchProgress], None] = unwatched  # told after each bucket
 
 
 @dataclass(frozen=True)
@@ -49,15 +69,15 @@ class Design:
     """A template with one plan a model."""
 
     template: Template
-    plans: tuple[Plan, ...]
+    plans: tuple[ModelPlan, ...]
 
-    def score(self, fleet: Fleet) -> float:
+    def score(self, fleet: AcceleratorFleet) -> float:
         """Geometric mean of samples per second; 0 where a model does not fit."""
         return _mean([plan.samples_per_s(fleet) for plan in self.plans])
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchResult:
     """What was found, and how much was looked at."""
 
     best: Design
@@ -72,12 +92,16 @@ class Search:
 
 def search(
     models: tuple[Model, ...],
-    fleet: Fleet | None = None,
-    settings: Settings | None = None,
+    fleet: AcceleratorFleet | None = None,
+    settings: SearchSettings | None = None,
     start: Iterable[Template] = (),
-) -> Search:
+) -> SearchResult:
     """The best design found; never worse than the `start` templates with their best plans."""
-    fleet, settings, began = fleet or Fleet(), settings or Settings(), time.perf_counter()
+    fleet, settings, began = (
+        fleet or AcceleratorFleet(),
+        settings or SearchSettings(),
+        time.perf_counter(),
+    )
     table = LayerTable(models, fleet)
     found = [design(models, template, fleet, table.times(template)[1]) for template in start]
     best = max((made.score(fleet) for made in found), default=0.0)
@@ -97,6 +121,7 @@ def search(
             best = max(best, found[-1].score(fleet))
         buckets += 1
         history.append((area, best))
+        settings.watch(SearchProgress(area, considered, best))
         idle = 0 if best > before else idle + 1
         if idle >= settings.patience:
             stopped = f"{idle} buckets without improvement"
@@ -107,13 +132,15 @@ def search(
     final, refined = _refined(models, fleet, settings, found, started)
     seconds = time.perf_counter() - began
     planned = len(found) - started
-    return Search(final, considered, planned, refined, buckets, stopped, seconds, tuple(history))
+    return SearchResult(
+        final, considered, planned, refined, buckets, stopped, seconds, tuple(history)
+    )
 
 
 def design(
     models: tuple[Model, ...],
     template: Template,
-    fleet: Fleet,
+    fleet: AcceleratorFleet,
     times: LayerTimes,
     beat: float = 0.0,
 ) -> Design:
@@ -150,16 +177,20 @@ def layer_times(template: Template, makespan: Callable[[Workload], int]) -> Laye
 
 
 def _refined(
-    models: tuple[Model, ...], fleet: Fleet, settings: Settings, found: list[Design], started: int
+    models: tuple[Model, ...],
+    fleet: AcceleratorFleet,
+    settings: SearchSettings,
+    found: list[Design],
+    started: int,
 ) -> tuple[Design, int]:
     """The best once CP-SAT has scheduled layers, and for how many templates it did: the start
     templates, and the finalists, each at the micro-batches of its plans, the best at all."""
 
-    def exact(made: Design, within: Fleet) -> Design:
+    def exact(made: Design, within: AcceleratorFleet) -> Design:
         times = layer_times(made.template, lambda work: optimal(work, settings.effort))
         return design(models, made.template, within, times)
 
-    def own(made: Design) -> Fleet:
+    def own(made: Design) -> AcceleratorFleet:
         return replace(fleet, micro_batches=tuple(sorted({p.micro_batch for p in made.plans})))
 
     def score(made: Design) -> float:
@@ -172,7 +203,10 @@ def _refined(
 
 
 def _best(
-    models: tuple[Model, ...], fleet: Fleet, settings: Settings, found: list[Design]
+    models: tuple[Model, ...],
+    fleet: AcceleratorFleet,
+    settings: SearchSettings,
+    found: list[Design],
 ) -> list[Design]:
     """The designs near the best, highest score first; of equal ones first those that could gain the
     most, by lower bounds of all schedules."""
@@ -186,7 +220,7 @@ def _best(
     return sorted(near, key=hope)[: settings.finalists]
 
 
-def _buckets(settings: Settings) -> Iterator[tuple[float, list[Template]]]:
+def _buckets(settings: SearchSettings) -> Iterator[tuple[float, list[Template]]]:
     """Templates by area, largest first."""
 
     def bucket(template: Template) -> int:
@@ -198,7 +232,7 @@ def _buckets(settings: Settings) -> Iterator[tuple[float, list[Template]]]:
 
 
 def _promising(
-    models: tuple[Model, ...], bucket: list[Template], fleet: Fleet, table: LayerTable
+    models: tuple[Model, ...], bucket: list[Template], fleet: AcceleratorFleet, table: LayerTable
 ) -> Iterator[tuple[float, Template, LayerTimes]]:
     """The templates of a bucket with the score that none of their plans exceeds, and the times of
     their layers; the highest score first."""
@@ -209,7 +243,7 @@ def _promising(
     yield from sorted(rows, key=lambda row: -row[0])
 
 
-def _ceiling(models: tuple[Model, ...], fleet: Fleet, times: LayerTimes) -> float:
+def _ceiling(models: tuple[Model, ...], fleet: AcceleratorFleet, times: LayerTimes) -> float:
     """No design with these times of layers scores higher."""
     least = [
         min(least_seconds(model, batch, fleet, times) for batch in fleet.micro_batches)

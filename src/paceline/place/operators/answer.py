@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from paceline.place.operators.schedule import Schedule
+from paceline.place.operators.schedule import PieceSchedule
 from paceline.place.operators.split import Split
 
 
@@ -37,7 +37,7 @@ class Answer:
     notes: tuple[str, ...] = ()
     ideals: int = 0
     pairs: int = 0
-    schedule: Schedule | None = None  # the pieces behind a latency
+    schedule: PieceSchedule | None = None  # the pieces behind a latency
 
     @property
     def gap(self) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 
 from paceline.place.operators.contiguous import is_contiguous
 from paceline.place.operators.problem import PlacementError, Problem
-from paceline.place.operators.schedule import Schedule
+from paceline.place.operators.schedule import PieceSchedule
 from paceline.place.operators.split import Part, Split, confirm
 
 
@@ -41,7 +41,7 @@ def least_latency(problem: Problem, pieces: int) -> float | None:
     best = None
     for at in product(range(-1, slots), repeat=len(problem)):
         piece = np.array(at)
-        schedule = Schedule(
+        schedule = PieceSchedule(
             problem,
             tuple(
                 tuple(

@@ -1,7 +1,7 @@
 """From a recorded graph to a placement problem: one rank's forward and backward ops of one step.
 
 Times are the recorded durations in milliseconds, alike on every accelerator; an op's result costs
-its bytes over the link's rate, and what is not known of them is said (`place.handed_on`); ops of
+its bytes over the link's rate, and what is not known of them is said (`place.output_sizes`); ops of
 one layer share a colour, so that a layer's backward part stays with its forward part. Where an op
 has no recorded input, the op before it on its lane is taken for it.
 """
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.graph import Graph, MemoryCategory, OpKind, Phase
-from paceline.place.handed_on import HandedOn, handed_on
 from paceline.place.operators.problem import Bools, Floats, Ints, PlacementError, Problem, check
+from paceline.place.output_sizes import OutputSizes, output_sizes
 
 NS_PER_MS = 1e6
 HELD = (MemoryCategory.WEIGHTS, MemoryCategory.GRADIENTS, MemoryCategory.OPTIMIZER,
@@ -49,13 +49,13 @@ def drawn_from(graph: Graph, target: Target) -> Drawn:
     """The same with what is not known of it."""
     if target.bytes_per_s <= 0:
         raise PlacementError(f"a link of {target.bytes_per_s} bytes/s; it must be above 0")
-    kept, results = _chosen(graph, target), handed_on(graph)
+    kept, results = _chosen(graph, target), output_sizes(graph)
     problem = _problem(graph, target, kept, results)
     read = kept[np.unique(problem.source)]
     return Drawn(problem, results.counts(read), results.notes(read, "ops that others read"))
 
 
-def _problem(graph: Graph, target: Target, kept: Ints, results: HandedOn) -> Problem:
+def _problem(graph: Graph, target: Target, kept: Ints, results: OutputSizes) -> Problem:
     row = np.full(len(graph), -1, np.int64)
     row[kept] = np.arange(len(kept))
     ops = graph.ops

@@ -20,7 +20,7 @@ from paceline.place.operators.ideals import Limits
 from paceline.place.operators.latency_bound import piece_bound
 from paceline.place.operators.mixed_integer import Solver, missing
 from paceline.place.operators.problem import PlacementError, Problem
-from paceline.place.operators.schedule import Schedule, critical_path, of_split
+from paceline.place.operators.schedule import PieceSchedule, critical_path, of_split
 from paceline.place.operators.split import Part, Split, confirm
 
 CHOICES = 60_000
@@ -81,7 +81,7 @@ def all_on_cpus(problem: Problem) -> Split:
 
 
 def _answer(
-    best: Schedule, method: str, lower: float, began: float, notes: tuple[str, ...]
+    best: PieceSchedule, method: str, lower: float, began: float, notes: tuple[str, ...]
 ) -> Answer:
     confirm(best.problem, best.split)
     closed = best.latency <= lower * (1 + 1e-5)

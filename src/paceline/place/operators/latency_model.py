@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from paceline.place.operators.problem import Problem
-from paceline.place.operators.schedule import Schedule
+from paceline.place.operators.schedule import PieceSchedule
 from paceline.place.operators.split import TOLERANCE
 
 UNITS = 1e7
@@ -24,13 +24,13 @@ UNITS = 1e7
 class Found:
     """The best schedule of a run, if any, and the latency that nothing undercuts."""
 
-    schedule: Schedule | None
+    schedule: PieceSchedule | None
     lower_bound: float
     infeasible: bool
 
 
 def solve(
-    problem: Problem, pieces: int, hint: Schedule, lower: float, seconds: float, threads: int
+    problem: Problem, pieces: int, hint: PieceSchedule, lower: float, seconds: float, threads: int
 ) -> Found:
     """Look for a schedule better than `hint`, with up to `pieces` pieces an accelerator."""
     from ortools.sat.python import cp_model
@@ -58,7 +58,7 @@ def solve(
         for a in range(problem.accelerators)
     ]
     kept = tuple(tuple(rows for rows in own if len(rows)) for own in held)
-    return Found(Schedule(problem, kept), bound, False)
+    return Found(PieceSchedule(problem, kept), bound, False)
 
 
 class _Program:
@@ -156,7 +156,7 @@ class _Program:
         for u, v in self.edges:
             model.add(end[v] >= end[u] + times[v]).only_enforce_if(x[v, -1])
 
-    def give_hint(self, model: Any, x: Any, hint: Schedule) -> None:
+    def give_hint(self, model: Any, x: Any, hint: PieceSchedule) -> None:
         piece = np.full(len(self.problem), -1)
         for a, own in enumerate(hint.pieces):
             for q, rows in enumerate(own):

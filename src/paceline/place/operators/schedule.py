@@ -1,4 +1,4 @@
-"""`Schedule`: pieces of accelerators and CPU nodes, and when one sample is through.
+"""`PieceSchedule`: pieces of accelerators and CPU nodes, and when one sample is through.
 
 A CPU node starts when its inputs are there; CPUs are plenty. A piece starts when all its inputs
 are there and the accelerator's earlier pieces have ended; it lasts its accelerator times, plus
@@ -15,7 +15,7 @@ from paceline.place.operators.split import TOLERANCE, Part, Split
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
+class PieceSchedule:
     """`pieces[a]` are the node rows of accelerator a's pieces, in the order they run; all other
     nodes are on CPUs."""
 
@@ -36,12 +36,12 @@ class Schedule:
         return _finish(self)
 
 
-def of_split(problem: Problem, split: Split) -> Schedule:
+def of_split(problem: Problem, split: Split) -> PieceSchedule:
     """A split as a schedule: every accelerator's set is one piece."""
-    return Schedule(problem, tuple((part.rows,) for part in split.parts if not part.on_cpu))
+    return PieceSchedule(problem, tuple((part.rows,) for part in split.parts if not part.on_cpu))
 
 
-def _finish(schedule: Schedule) -> float:
+def _finish(schedule: PieceSchedule) -> float:
     """Longest path through a graph of events: CPU nodes and pieces are its vertices."""
     problem, count = schedule.problem, len(schedule.problem)
     vertex = np.arange(count)

@@ -1,8 +1,8 @@
 """What each layer costs, from a recorded or imagined graph: the planners' input.
 
 Of one rank and its first step with a backward part. A layer's output is what its last forward op
-hands on (`place.handed_on`), and the next one's input. Weights and activations are those that the
-graph has memory events of; what it does not tell of is said in the profile's notes.
+passes on (`place.output_sizes`), and the next one's input. Weights and activations are those that
+the graph has memory events of; what it does not tell of is said in the profile's notes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 
 from paceline.graph import Graph, MemoryCategory, Phase
 from paceline.graph.graph import Bool, Int64
-from paceline.place.handed_on import HandedOn, handed_on
+from paceline.place.output_sizes import OutputSizes, output_sizes
 from paceline.place.pipeline.errors import PlanError
 from paceline.place.pipeline.profile import LayerCost, Profile
 
@@ -26,7 +26,7 @@ def profile_of(graph: Graph, size: int) -> Profile:
         raise PlanError(
             "the graph has no forward ops with a layer; record with layers, or give a JSON profile"
         )
-    results = handed_on(graph)
+    results = output_sizes(graph)
     rows = [np.flatnonzero(forward & (graph.ops.layer == layer)) for layer in order]
     last = np.array([_last_known(mine, results) for mine in rows], np.int64)
     outputs = results.size_bytes[last].tolist()
@@ -46,7 +46,7 @@ def _step(graph: Graph, rank: Bool) -> int:
     return int(steps[0]) if len(steps) else 0
 
 
-def _last_known(rows: Int64, results: HandedOn) -> int:
+def _last_known(rows: Int64, results: OutputSizes) -> int:
     """The last op of those whose results are known best: one that works in place allocates none."""
     return int(rows[results.basis[rows] == results.basis[rows].max()][-1])
 

@@ -3,6 +3,7 @@
 from paceline.report.text.breakdown import breakdown_table
 from paceline.report.text.draws import draws_table
 from paceline.report.text.facts import facts_table
+from paceline.report.text.hardware import hardware_tables
 from paceline.report.text.headline import headline
 from paceline.report.text.lanes import lanes_table
 from paceline.report.text.memory import memory_table
@@ -11,18 +12,21 @@ from paceline.report.text.path import path_tables
 from paceline.report.text.prediction import prediction_lines, prediction_table
 from paceline.report.text.run import collectives_table, show_run
 from paceline.report.text.step import show_summary
+from paceline.report.text.weave import schedules_table
 
 __all__ = [
     "breakdown_table",
     "collectives_table",
     "draws_table",
     "facts_table",
+    "hardware_tables",
     "headline",
     "lanes_table",
     "memory_table",
     "path_tables",
     "prediction_lines",
     "prediction_table",
+    "schedules_table",
     "show_noise",
     "show_run",
     "show_summary",

@@ -1,4 +1,4 @@
-"""Across hosts: chunks of a product travel over gloo while the next chunk is computed.
+"""Across hosts: chunks of a product are summed over gloo while the next chunk is computed.
 
 An overlapped pair (producer, collective) runs as: compute chunk i, start its asynchronous
 collective, go on with chunk i + 1, and wait only for the last ones. Where the collective stands in
@@ -13,10 +13,10 @@ import torch.distributed as dist
 from paceline.weave import ops
 from paceline.weave.backend import Backend, Buffers, Executable, Peers, Tunables
 from paceline.weave.backends import rows
-from paceline.weave.backends.cable import lay
-from paceline.weave.backends.mail import Mail
+from paceline.weave.backends.chunked_product import Chunking, ChunkTransport, overlapped_product
+from paceline.weave.backends.message_queue import MessageQueue
+from paceline.weave.backends.peer_link import connect
 from paceline.weave.backends.plain import PlainExecutable
-from paceline.weave.backends.travel import Chunking, Way, overlapped_product
 from paceline.weave.program import FusedGroup, Program, Statement
 from paceline.weave.rules import WeaveError
 
@@ -39,14 +39,14 @@ class Chunked(Backend):
             if reason := _unfit(launches[pair.producer], launches[pair.collective]):
                 return reason
             if pair.dim != 0:
-                return f"{pair.producer} is cut along dim {pair.dim}; only rows (dim 0) travel"
+                return f"{pair.producer} is cut along dim {pair.dim}; only rows (dim 0) are chunked"
         paired = {pair.collective for pair in program.overlaps}
         alone = [name for name, x in launches.items() if x.is_fused and name not in paired]
         return f"{alone[0]} is a kernel that no product overlaps" if alone else None
 
     def tunables(self, program: Program) -> tuple[Tunables, ...]:
         return tuple(
-            {"chunks": n, "taper": t, "cable": True} for t in (0.75, 1.0) for n in (8, 4, 12)
+            {"chunks": n, "taper": t, "link": True} for t in (0.75, 1.0) for n in (8, 4, 12)
         )
 
     def compile(
@@ -82,22 +82,24 @@ class ChunkedExecutable(PlainExecutable):
         self._pairs = {o.producer: (o.chunks, launches[o.collective]) for o in program.overlaps}
         self._second = {m for o in program.overlaps for m in launches[o.collective].members}
         self._tunables = tunables
-        self._ways = {n: self._way(second) for n, (_, second) in self._pairs.items()}
+        self._transports = {n: self._transport(second) for n, (_, second) in self._pairs.items()}
 
     def close(self) -> None:
         super().close()
-        for way in self._ways.values():
-            if way.cable is not None:
-                way.cable.close()
+        for transport in self._transports.values():
+            if transport.link is not None:
+                transport.link.close()
 
-    def _way(self, second: FusedGroup) -> Way:
-        """Two ranks get a cable of their own, unless it is turned off; a lone AllReduce only where
+    def _transport(self, second: FusedGroup) -> ChunkTransport:
+        """Two ranks get a link of their own, unless it is turned off; a lone AllReduce only where
         it adds."""
         wire = self.wire(second.collectives[0], 0)
         reduction = dist.ReduceOp.SUM if second.is_fused else wire.reduction
         pair = self.peers.index(wire.group) is not None and wire.group.size == 2
-        wanted = pair and reduction == dist.ReduceOp.SUM and self._tunables.get("cable", True)
-        return Way(wire.process_group, reduction, lay(wire.process_group) if wanted else None)
+        wanted = pair and reduction == dist.ReduceOp.SUM and self._tunables.get("link", True)
+        return ChunkTransport(
+            wire.process_group, reduction, connect(wire.process_group) if wanted else None
+        )
 
     def run_statements(self) -> None:
         for statement in self.program:
@@ -113,21 +115,21 @@ class ChunkedExecutable(PlainExecutable):
         chunks = int(self._tunables.get("chunks", chunks))
         cut = Chunking(chunks, float(self._tunables.get("taper", 1.0)))
         left, right = (self.value(a) for a in product.args)
-        way = self._ways[product.name]
+        transport = self._transports[product.name]
         if second.is_fused:
             self._beside_kernel(product, second, (left, right), cut)
         else:
-            self.put(second.name, overlapped_product(left, right, way, cut))
+            self.put(second.name, overlapped_product(left, right, transport, cut))
 
     def _beside_kernel(
         self, product: Statement, second: FusedGroup, operands: tuple[Any, Any], cut: Chunking
     ) -> None:
-        way, index = self._ways[product.name], self.index(product)
+        transport, index = self._transports[product.name], self.index(product)
         assert index is not None
-        mail = None if way.cable is None else Mail(way.cable)
-        kernel = rows.RowKernel(product, second, rows.Place(index, way.group, mail))
+        queue = None if transport.link is None else MessageQueue(transport.link)
+        kernel = rows.RowKernel(product, second, rows.RowWorker(index, transport.group, queue))
         borders = cut.borders(operands[0].shape[0])
-        with way.cable or nullcontext():
+        with transport.link or nullcontext():
             for name, value in kernel.run(operands, self._given(second), borders).items():
                 self.put(name, value)
 

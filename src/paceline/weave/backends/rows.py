@@ -1,8 +1,8 @@
-"""A kernel by chunks of rows: its collectives travel while the next rows are multiplied.
+"""A kernel by chunks of rows: its collectives run while the next rows are multiplied.
 
 A chunk is a generator: it multiplies its rows, walks the kernel's body, and stops wherever it
 would have to wait for a collective. Whenever a new chunk has been multiplied, each earlier one goes
-on to its next stop, so every collective has the time of one product to arrive. All ranks take the
+on to its next stop, so every collective has the time of one product to finish. All ranks take the
 same steps in the same order.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from paceline.weave import ops
-from paceline.weave.backends.flight import depart
-from paceline.weave.backends.mail import Mail
+from paceline.weave.backends.async_collectives import start_collective
+from paceline.weave.backends.message_queue import MessageQueue
 from paceline.weave.backends.torch_collectives import Wire
 from paceline.weave.backends.torch_compute import TORCH, local
 from paceline.weave.compute import Step
@@ -33,19 +33,19 @@ def refusal(kernel: FusedGroup) -> str | None:
 
 
 @dataclass(frozen=True)
-class Place:
+class RowWorker:
     """Where a kernel runs: this worker's index, and what carries its collectives."""
 
     index: int
     process_group: Any
-    mail: Mail | None = None
+    queue: MessageQueue | None = None
 
 
 class RowKernel:
     """One product and the kernel that reads it."""
 
-    def __init__(self, product: Statement, kernel: FusedGroup, place: Place) -> None:
-        self._product, self._kernel, self._place = product, kernel, place
+    def __init__(self, product: Statement, kernel: FusedGroup, worker: RowWorker) -> None:
+        self._product, self._kernel, self._worker = product, kernel, worker
         self._rank = len(product.type.shape)
 
     def run(
@@ -55,25 +55,25 @@ class RowKernel:
         first."""
         left, right = operands
         rows = (0, *borders, left.shape[0])
-        left_behind = {n: self._room(self._kernel.program[n]) for n in self._kernel.outputs}
+        results = {n: self._room(self._kernel.program[n]) for n in self._kernel.outputs}
         running: list[Iterator[None]] = []
         for start, end in pairwise(rows):
             product = torch.matmul(left[start:end], right)
             chunk = _Chunk(start, end, self._rank, {self._product.name: product})
-            running.append(self._chunk(chunk, given, left_behind))
-            running = [flow for flow in reversed(running) if _went_on(flow)][::-1]
+            running.append(self._chunk(chunk, given, results))
+            running = [chunk for chunk in reversed(running) if _advanced(chunk)][::-1]
         while running:
-            running = [flow for flow in running if _went_on(flow)]
-        if self._place.mail is not None:
-            self._place.mail.flush()
-        return left_behind
+            running = [chunk for chunk in running if _advanced(chunk)]
+        if self._worker.queue is not None:
+            self._worker.queue.flush()
+        return results
 
     def _room(self, statement: Statement) -> Any:
-        shape = statement.type.local_shape(self._place.index)
+        shape = statement.type.local_shape(self._worker.index)
         return torch.empty(shape, dtype=TORCH[statement.type.dtype])
 
     def _chunk(
-        self, chunk: "_Chunk", given: Mapping[str, Any], left_behind: Mapping[str, Any]
+        self, chunk: "_Chunk", given: Mapping[str, Any], results: Mapping[str, Any]
     ) -> Iterator[None]:
         program = self._kernel.program
         for statement in self._kernel.body:
@@ -81,14 +81,14 @@ class RowKernel:
             kinds = tuple(chunk.type(program[a].type) for a in statement.args)
             kind = chunk.type(statement.type)
             if isinstance(statement.op, ops.CollectiveOp):
-                wire = Wire(kinds[0], kind, self._place.process_group, self._place.index)
-                arrive = depart(statement.op, wire, args[0], self._place.mail)
+                wire = Wire(kinds[0], kind, self._worker.process_group, self._worker.index)
+                wait = start_collective(statement.op, wire, args[0], self._worker.queue)
                 yield
-                chunk.values[statement.name] = arrive()
+                chunk.values[statement.name] = wait()
             else:
-                step = Step(kind, kinds, self._place.index, chunk.first(statement.type.shape))
+                step = Step(kind, kinds, self._worker.index, chunk.first(statement.type.shape))
                 chunk.values[statement.name] = local(statement.op, step, *args)
-        for name, room in left_behind.items():
+        for name, room in results.items():
             room[chunk.start : chunk.end] = chunk.values[name]
 
 
@@ -123,9 +123,9 @@ class _Chunk:
         return len(shape) == self.rank
 
 
-def _went_on(flow: Iterator[None]) -> bool:
-    """To its next stop; False at the end."""
-    return next(flow, _END) is not _END
+def _advanced(chunk: Iterator[None]) -> bool:
+    """Resume a chunk to its next stop; False at its end."""
+    return next(chunk, _END) is not _END
 
 
 _END = object()

@@ -1,6 +1,6 @@
 """Collectives of the language on torch.distributed process groups, uneven slices included.
 
-Slices travel padded to the largest one; the padding is cut off on arrival.
+Slices are sent padded to the largest one; the padding is cut off on arrival.
 """
 
 from collections.abc import Callable

@@ -34,14 +34,14 @@ def filled(executable: Executable, program: Program, peers: Peers) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class TrialResult:
     """What this worker holds after a program's trial run, by name."""
 
     program: Program
     values: Mapping[str, Any]
 
 
-def agrees(one: Outcome, other: Outcome, peers: Peers) -> bool:
+def agrees(one: TrialResult, other: TrialResult, peers: Peers) -> bool:
     """Is every input after the run the same under both programs? Schedules slice what was
     Replicated, and change no other layout: where they differ, the slices are compared."""
     for source in one.program.inputs:

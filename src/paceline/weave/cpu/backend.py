@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from ctypes import CDLL, CFUNCTYPE, POINTER, c_double, c_float, c_int32, c_int64
 from ctypes import cast as as_pointer
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,7 @@ from numpy.typing import NDArray
 from paceline.graph import DType
 from paceline.weave.backend import Backend, Buffers, Executable, Peers, Tunables
 from paceline.weave.cpu import compile as compiling
-from paceline.weave.cpu.emit import Kernel, emit, library_source
-from paceline.weave.cpu.emit import Tunables as Settings
+from paceline.weave.cpu.emit import GeneratedKernel, LoopSettings, emit, library_source
 from paceline.weave.cpu.phases import Phases
 from paceline.weave.cpu.slots import Slot, launch_programs, place
 from paceline.weave.cpu.team import Control, Membership, NativeTeam, Team
@@ -70,7 +70,7 @@ class CpuBackend(Backend):
 
     def tunables(self, program: Program) -> tuple[Tunables, ...]:
         """The default, then one loop-level change at a time; evolution combines them."""
-        default = asdict(Settings())
+        default = asdict(LoopSettings())
         return (default, *({**default, name: value} for name, value in _EDITS))
 
     def compile(
@@ -81,19 +81,36 @@ class CpuBackend(Backend):
                 "the cpu back end keeps tensors in shared memory of its own; "
                 "fill the buffers it returns instead of passing some"
             )
-        return CpuExecutable(
-            program, _membership(program, peers, self._timeout_s), Settings.of(tunables)
-        )
+        return self.compile_all((program,), peers, tunables)
+
+    def compile_all(
+        self,
+        programs: tuple[Program, ...],
+        peers: Peers,
+        tunables: Tunables,
+        same: Mapping[str, str] | None = None,
+    ) -> "CpuExecutable":
+        """Several programs over one set of tensors: those of one name are one, and `same` names
+        results that overwrite an input."""
+        member = _membership(programs[0], peers, self._timeout_s)
+        return CpuExecutable(programs, member, LoopSettings.of(tunables), same or {})
 
 
 class CpuExecutable(Executable):
-    """A program's generated functions and the shared memory that they work on."""
+    """Generated functions and the shared memory that they work on. `run` runs the first program,
+    `launch` any of them."""
 
-    def __init__(self, program: Program, member: Membership, tunables: Settings) -> None:
-        parts = launch_programs(program)
+    def __init__(
+        self,
+        programs: tuple[Program, ...],
+        member: Membership,
+        tunables: LoopSettings,
+        same: Mapping[str, str],
+    ) -> None:
+        parts = tuple(part for program in programs for part in launch_programs(program))
         forms = tuple(Phases.of(part) for part in parts)
-        self._program, self._member = program, member
-        self._slots = place(parts, member.size)
+        self._program, self._member = programs[0], member
+        self._slots = place(parts, member.size, same)
         kernels = [emit(f, self._slots, tunables, f"launch_{k}") for k, f in enumerate(forms)]
         library = _library(library_source(kernels), member)
         tables = [chunk_table(form.segments, tunables.chunk) for form in forms]
@@ -105,23 +122,30 @@ class CpuExecutable(Executable):
             Control(tuple(len(t) for t in tables), tuple(k.phases for k in kernels)),
         )
         self._pointers = self._all_pointers()
-        self._launches = [
+        launches = iter(
             _Launch(_SIGNATURE((kernel.name, library)), kernel, table, index)
             for index, (kernel, table) in enumerate(zip(kernels, tables))
-        ]
+        )
+        self._launches = {p.name: tuple(islice(launches, len(p.launches()))) for p in programs}
 
     @property
     def buffers(self) -> Buffers:
         return {s.name: self._own(s.name) for s in self._program.inputs if s.name in self._slots}
 
     def run(self, scalars: Mapping[str, float]) -> Buffers:
-        numbers = dict(scalars)
-        for launch in self._launches:
-            numbers |= launch.run(self._team, self._pointers, numbers)
+        numbers = self.launch(self._program.name, scalars)
         return {
             name: self._own(name) if name in self._slots else self._number(name, numbers)
             for name in self._program.returns
         }
+
+    def launch(self, program: str, scalars: Mapping[str, float]) -> dict[str, float]:
+        """One execution of the program of that name, with every peer; the numbers it computed
+        beside those that it was given."""
+        numbers = dict(scalars)
+        for launch in self._launches[program]:
+            numbers |= launch.run(self._team, self._pointers, numbers)
+        return numbers
 
     def _number(self, name: str, numbers: Mapping[str, float]) -> "torch.Tensor":
         import torch
@@ -173,7 +197,7 @@ class _Launch:
     """One generated function with its table of chunks."""
 
     function: Any
-    kernel: Kernel
+    kernel: GeneratedKernel
     table: NDArray[np.int64]
     index: int
 

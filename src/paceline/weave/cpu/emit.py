@@ -22,7 +22,7 @@ _RUNTIME = Path(__file__).with_name("kernel_runtime.hpp")
 
 
 @dataclass(frozen=True)
-class Tunables:
+class LoopSettings:
     """What may be tuned without changing what is computed; only sums fold by `chunk`."""
 
     chunk: int = 16384  # elements a rank takes at a time; its streams should fit the L2 cache
@@ -33,15 +33,15 @@ class Tunables:
     unroll: int = 1
 
     @staticmethod
-    def of(settings: Mapping[str, int | float | str | bool]) -> "Tunables":
+    def of(settings: Mapping[str, int | float | str | bool]) -> "LoopSettings":
         """From settings by name; those of other back ends are left aside."""
-        default = Tunables()
-        names = {f.name for f in fields(Tunables)} & set(settings)
+        default = LoopSettings()
+        names = {f.name for f in fields(LoopSettings)} & set(settings)
         return replace(default, **{n: type(getattr(default, n))(settings[n]) for n in names})
 
 
 @dataclass(frozen=True)
-class Kernel:
+class GeneratedKernel:
     """One generated function and how to call it."""
 
     name: str
@@ -52,10 +52,12 @@ class Kernel:
     phases: int
 
 
-def emit(form: Phases, slots: Mapping[str, Slot], tunables: Tunables, name: str) -> Kernel:
+def emit(
+    form: Phases, slots: Mapping[str, Slot], tunables: LoopSettings, name: str
+) -> GeneratedKernel:
     """The kernel of a program whose tensors lie in `slots`."""
     writer = _Writer(form, slots, tunables)
-    return Kernel(
+    return GeneratedKernel(
         name=name,
         source="\n".join(writer.text(name)),
         scalars=writer.scalars,
@@ -65,7 +67,7 @@ def emit(form: Phases, slots: Mapping[str, Slot], tunables: Tunables, name: str)
     )
 
 
-def library_source(kernels: Sequence[Kernel]) -> str:
+def library_source(kernels: Sequence[GeneratedKernel]) -> str:
     """All functions of a program as one text for the compiler."""
     return "\n".join(
         [_RUNTIME.read_text(), "using namespace paceline;", *(k.source for k in kernels)]
@@ -93,7 +95,7 @@ def _joined(parts: list[str], layout: Layout) -> str:
 class _Writer:
     """Holds the names while the text is written; nothing else."""
 
-    def __init__(self, form: Phases, slots: Mapping[str, Slot], tunables: Tunables) -> None:
+    def __init__(self, form: Phases, slots: Mapping[str, Slot], tunables: LoopSettings) -> None:
         self.form, self.slots, self.tunables = form, slots, tunables
         self.program = form.program
         self.size = form.program.groups[0].size

@@ -32,20 +32,20 @@ class SharedMemoryError(PacelineError):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a region lies within the segment."""
+class Region:
+    """Where named bytes lie within the segment."""
 
     offset: int
     size_bytes: int
 
 
-def plan(regions: Mapping[str, int]) -> tuple[dict[str, Place], int]:
+def plan(regions: Mapping[str, int]) -> tuple[dict[str, Region], int]:
     """Page-aligned places for regions of the given sizes, and the size of it all."""
-    places, offset = {}, 0
+    placed, offset = {}, 0
     for name, size in regions.items():
-        places[name] = Place(offset, size)
+        placed[name] = Region(offset, size)
         offset += -(-size // _ALIGN) * _ALIGN
-    return places, offset
+    return placed, offset
 
 
 class Segment:
@@ -53,7 +53,7 @@ class Segment:
 
     def __init__(self, rank: int, size: int, gather: Gather, regions: Mapping[str, int]) -> None:
         self.rank, self.size = rank, size
-        self.places, self.size_bytes = plan(regions)
+        self.regions, self.size_bytes = plan(regions)
         self.fd = _open_together(rank, gather, self.size_bytes)
         self._map = mmap.mmap(self.fd, self.size_bytes)
         fcntl.lockf(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, rank)
@@ -61,9 +61,9 @@ class Segment:
 
     def array(self, name: str, dtype: DTypeLike) -> NDArray[Any]:
         """A region as an array; it keeps the mapping alive."""
-        place = self.places[name]
-        count = place.size_bytes // np.dtype(dtype).itemsize
-        return np.frombuffer(self._map, dtype, count, place.offset)
+        region = self.regions[name]
+        count = region.size_bytes // np.dtype(dtype).itemsize
+        return np.frombuffer(self._map, dtype, count, region.offset)
 
     def close(self) -> None:
         """Drop the file handle and with it the sign of life; arrays still in use stay valid."""

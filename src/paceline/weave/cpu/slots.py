@@ -1,5 +1,6 @@
 """What a launch sees: a program of its own, and where tensors lie in shared memory."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from paceline.weave import ops
@@ -46,15 +47,21 @@ def _role(kind: TensorType) -> ops.Role:
     return ops.Role.SCALAR if kind.is_scalar else ops.Role.DATA
 
 
-def place(programs: tuple[Program, ...], ranks: int) -> dict[str, Slot]:
+def place(
+    programs: tuple[Program, ...], ranks: int, same: Mapping[str, str] | None = None
+) -> dict[str, Slot]:
     """A slot for every tensor that a launch reads from memory or leaves there.
 
-    The result of an Update is its target: both names are the same memory.
+    The result of an Update is its target: both names are the same memory. So are a result and the
+    input that `same` names for it.
     """
     slots: dict[str, Slot] = {}
     for program in programs:
         for statement in (*program.inputs, *(program[n] for n in program.returns)):
             if statement.type.is_scalar or statement.name in slots:
+                continue
+            if same and statement.name in same:
+                slots[statement.name] = slots[same[statement.name]]
                 continue
             slots[statement.name] = _slot(statement, slots, ranks)
         for update in program.updates:

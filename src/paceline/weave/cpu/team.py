@@ -115,8 +115,8 @@ class Team:
         if outcome == _TIMED_OUT:
             return (
                 f"rank {rank} waited {self.member.timeout_s:g} s in fused step {step} for a peer "
-                "that is alive but did not come; see whether all ranks call optimizer.step() "
-                "equally often, or raise timeout_s"
+                "that is alive but did not come; see whether all ranks call optimizer.step(), "
+                "clip_grad_norm_ and average_gradients equally often, or raise timeout_s"
             )
         if outcome == _STOPPED:
             other = int(self.segment.array("stop", np.uint32)[0]) - 1

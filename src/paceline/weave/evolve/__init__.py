@@ -7,10 +7,12 @@ instead of on LLVM's intermediate code.
 from paceline.weave.evolve.edits import Edit, Genome, Rewrite, Setting, Variant, variant
 from paceline.weave.evolve.judge import Judge, Judged, LiveJudge
 from paceline.weave.evolve.report import Evolved
-from paceline.weave.evolve.search import Settings, Task, evolve
+from paceline.weave.evolve.search import EvolutionSettings, EvolutionTask, evolve
 
 __all__ = [
     "Edit",
+    "EvolutionSettings",
+    "EvolutionTask",
     "Evolved",
     "Genome",
     "Judge",
@@ -18,8 +20,6 @@ __all__ = [
     "LiveJudge",
     "Rewrite",
     "Setting",
-    "Settings",
-    "Task",
     "Variant",
     "evolve",
     "variant",

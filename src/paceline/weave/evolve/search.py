@@ -21,7 +21,7 @@ from paceline.weave.transforms import Refusal
 
 
 @dataclass(frozen=True)
-class Settings:
+class EvolutionSettings:
     """How long and how wide to search."""
 
     population: int = 8
@@ -35,7 +35,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Task:
+class EvolutionTask:
     """What is evolved: the program, the same at held-out shapes, the back end, and genomes known to
     be good (schedules that `autotune` enumerates, say), which both searches have."""
 
@@ -46,10 +46,13 @@ class Task:
 
 
 def evolve(
-    task: Task, judge: Judge, draw: random.Random, settings: Settings | None = None
+    task: EvolutionTask,
+    judge: Judge,
+    draw: random.Random,
+    settings: EvolutionSettings | None = None,
 ) -> Evolved:
     """The best genome found, what random search finds with as many trials, and what is needed."""
-    settings = settings or Settings()
+    settings = settings or EvolutionSettings()
     trials, others = _Trials(task, judge, settings), _Trials(task, judge, settings)
     trials.judge(_first(trials, draw, settings))
     for _ in range(settings.generations - 1):
@@ -67,9 +70,9 @@ def evolve(
 class _Trials:
     """Genomes judged so far; the first gate is free, the others count."""
 
-    task: Task
+    task: EvolutionTask
     judge_of: Judge
-    settings: Settings
+    settings: EvolutionSettings
     judged: dict[Genome, Judged] = field(default_factory=dict)
     untyped: int = 0
 
@@ -125,7 +128,7 @@ class _Trials:
         return self.judge_of.wrong(cases)
 
 
-def _first(trials: _Trials, draw: random.Random, settings: Settings) -> list[Genome]:
+def _first(trials: _Trials, draw: random.Random, settings: EvolutionSettings) -> list[Genome]:
     """The program as written, the seeds, and a few mutations of one of these each."""
     known = ((), *trials.task.seeds)
     starts = [draw.choice(known) for _ in range(settings.population)]
@@ -133,7 +136,7 @@ def _first(trials: _Trials, draw: random.Random, settings: Settings) -> list[Gen
     return [*known, *(g for g in grown if g is not None)]
 
 
-def _bred(trials: _Trials, draw: random.Random, settings: Settings) -> list[Genome]:
+def _bred(trials: _Trials, draw: random.Random, settings: EvolutionSettings) -> list[Genome]:
     """The next population: the best stays, the others are bred from tournament winners."""
     found = [trials.best()]
     while len(found) < settings.population:

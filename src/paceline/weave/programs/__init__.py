@@ -1,7 +1,7 @@
 """Programs that ship: one idea a file."""
 
 from paceline.weave.programs.adam import adam, adamw
-from paceline.weave.programs.clip import clipped
+from paceline.weave.programs.clip import clipped, gradient_mean, gradient_norm
 from paceline.weave.programs.lamb import lamb
 from paceline.weave.programs.megatron import mlp, self_attention
 from paceline.weave.programs.pipeline import hand_over, sliced_hand_over
@@ -11,6 +11,8 @@ __all__ = [
     "adam",
     "adamw",
     "clipped",
+    "gradient_mean",
+    "gradient_norm",
     "hand_over",
     "lamb",
     "mlp",

@@ -19,7 +19,7 @@ from paceline.weave.language import (
 from paceline.weave.layout import Group, Partial, Replicated
 from paceline.weave.ops import Role
 from paceline.weave.program import Program
-from paceline.weave.programs.clip import clipped
+from paceline.weave.programs.clip import MaxNorm, clipped
 
 
 def adam(
@@ -31,7 +31,7 @@ def adam(
     eps: float = 1e-8,
     decay: float = 0.0,
     decoupled: bool = False,
-    max_norm: float | None = None,
+    max_norm: MaxNorm = None,
 ) -> Program:
     """One step. Inputs: g, w, m, v, and the numbers lr and t (the step, from 1).
     With `max_norm` the averaged gradient is clipped by its global norm first."""

@@ -22,6 +22,7 @@ from paceline.weave.language import (
 from paceline.weave.layout import Group, Partial, Replicated
 from paceline.weave.ops import Role
 from paceline.weave.program import Program
+from paceline.weave.programs.clip import MaxNorm, clipped
 
 
 def lamb(
@@ -32,6 +33,7 @@ def lamb(
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-6,
     decay: float = 0.01,
+    max_norm: MaxNorm = None,
 ) -> Program:
     """One step. Inputs: g, w, m, v, and the numbers lr and t (the step, from 1)."""
     (beta1, beta2), shape = betas, (sum(segments),)
@@ -41,7 +43,7 @@ def lamb(
     v = tensor("v", shape, Replicated(), group, dtype=dtype, role=Role.STATE)
     lr, t = scalar("lr", group), scalar("t", group)
 
-    gradient = AllReduce(g, name="sum_g") / group.size
+    gradient = clipped(AllReduce(g, name="sum_g") / group.size, max_norm)
     m1 = Update(m, MulAdd(1 - beta1, gradient, beta1 * m), name="m1")
     v1 = Update(v, MulAdd((1 - beta2) * gradient, gradient, beta2 * v), name="v1")
     adam = (m1 / (1 - beta1**t)) / (Sqrt(v1 / (1 - beta2**t)) + eps)

@@ -6,7 +6,7 @@ from paceline.weave.language import AllReduce, MulAdd, Tensor, Update, program, 
 from paceline.weave.layout import Group, Partial, Replicated
 from paceline.weave.ops import Role
 from paceline.weave.program import Program
-from paceline.weave.programs.clip import clipped
+from paceline.weave.programs.clip import MaxNorm, clipped
 
 
 def sgd(
@@ -17,7 +17,7 @@ def sgd(
     momentum: float = 0.0,
     decay: float = 0.0,
     nesterov: bool = False,
-    max_norm: float | None = None,
+    max_norm: MaxNorm = None,
 ) -> Program:
     """One step. Inputs: g, w, the number lr, and with momentum its buffer m (zero at first)."""
     g = tensor("g", (size,), Partial(), group, dtype=dtype, role=Role.GRADIENT)

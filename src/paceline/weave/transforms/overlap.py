@@ -1,7 +1,7 @@
 """overlap: a producer and the collective that reads it run chunk by chunk, side by side.
 
-While chunk i travels, chunk i + 1 is computed. Both must be cut along one dim without changing
-what they give: rows of a MatMul's left operand, elements of pointwise work; any dim of an
+While chunk i is communicated, chunk i + 1 is computed. Both must be cut along one dim without
+changing what they give: rows of a MatMul's left operand, elements of pointwise work; any dim of an
 AllReduce, any dim of a ReduceScatter or AllGather but the scattered one.
 """
 

@@ -1,4 +1,4 @@
-"""How rows are cut into chunks that travel, and what two ranks add over a cable of their own."""
+"""How rows are cut into chunks that are summed, and what two ranks add over a link of their own."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("torch", reason="chunks travel through torch.distributed")
+pytest.importorskip("torch", reason="chunks are summed through torch.distributed")
 
 import torch
 
-from paceline.weave.backends.cable import Cable
-from paceline.weave.backends.mail import Mail
-from paceline.weave.backends.travel import Cabled, Chunking
+from paceline.weave.backends.chunked_product import Chunking, LinkTransfer
+from paceline.weave.backends.message_queue import MessageQueue
+from paceline.weave.backends.peer_link import PeerLink
 from paceline.weave.rules import WeaveError
 
 
@@ -32,25 +32,25 @@ def test_every_row_is_in_one_chunk_and_no_chunk_is_empty(chunks, taper, rows) ->
     assert len(borders) == min(chunks, rows) + 1
 
 
-def cables(buffer_bytes: int, timeout_s: float = 20.0) -> tuple[Cable, Cable]:
+def links(buffer_bytes: int, timeout_s: float = 20.0) -> tuple[PeerLink, PeerLink]:
     """Two ends, with kernel buffers so small that nothing passes in one go."""
     ends = socket.socketpair()
     for end in ends:
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             end.setsockopt(socket.SOL_SOCKET, option, buffer_bytes)
-    return Cable(ends[0], 1, timeout_s), Cable(ends[1], 0, timeout_s)
+    return PeerLink(ends[0], 1, timeout_s), PeerLink(ends[1], 0, timeout_s)
 
 
-def summed(cable: Cable, own: torch.Tensor, borders: list[int]) -> torch.Tensor:
+def summed(link: PeerLink, own: torch.Tensor, borders: list[int]) -> torch.Tensor:
     """One rank's side: its rows come ready chunk by chunk."""
     whole = torch.full_like(own, 7.0)  # poison: a row that is not computed yet must not be read
-    travel = Cabled(cable, whole)
+    transfer = LinkTransfer(link, whole)
     for number, (rows, made) in enumerate(
         zip(whole.tensor_split(borders), own.tensor_split(borders))
     ):
         rows.copy_(made)
-        travel.start(number, rows)
-    travel.finish(())
+        transfer.start(number, rows)
+    transfer.finish(())
     return whole
 
 
@@ -61,10 +61,10 @@ def summed(cable: Cable, own: torch.Tensor, borders: list[int]) -> torch.Tensor:
     st.integers(1, 6),
     st.sampled_from((torch.float32, torch.float64, torch.bfloat16)),
 )
-def test_two_ranks_add_every_row_over_a_cable(rows, columns, chunks, dtype) -> None:
+def test_two_ranks_add_every_row_over_a_link(rows, columns, chunks, dtype) -> None:
     parts = [torch.randn(rows, columns).to(dtype) for _ in range(2)]
     borders = Chunking(chunks, 0.7).borders(rows)
-    ends = cables(8192)
+    ends = links(8192)
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(summed, ends, parts, [borders] * 2))
     for end in ends:
@@ -73,12 +73,12 @@ def test_two_ranks_add_every_row_over_a_cable(rows, columns, chunks, dtype) -> N
     assert torch.equal(found[0], parts[0] + parts[1])
 
 
-def exchanged(cable: Cable, going: list[torch.Tensor], sizes: list[int]) -> list[torch.Tensor]:
-    mail, coming = Mail(cable), [torch.full((n,), 7.0) for n in sizes]
-    numbers = [mail.post(*pair) for pair in zip(going, coming)]
+def exchanged(link: PeerLink, going: list[torch.Tensor], sizes: list[int]) -> list[torch.Tensor]:
+    queue, coming = MessageQueue(link), [torch.full((n,), 7.0) for n in sizes]
+    numbers = [queue.post(*pair) for pair in zip(going, coming)]
     for number in reversed(numbers):
-        mail.wait(number)
-    mail.flush()
+        queue.wait(number)
+    queue.flush()
     return coming
 
 
@@ -86,7 +86,7 @@ def exchanged(cable: Cable, going: list[torch.Tensor], sizes: list[int]) -> list
 @given(st.lists(st.tuples(st.integers(0, 9000), st.integers(0, 9000)), max_size=6))
 def test_mail_arrives_in_order_whatever_its_sizes(sizes) -> None:
     going = [[torch.randn(pair[side]) for pair in sizes] for side in range(2)]
-    ends = cables(8192)
+    ends = links(8192)
     with ThreadPoolExecutor(2) as pool:
         wanted = [[len(t) for t in going[1 - side]] for side in range(2)]
         found = list(pool.map(exchanged, ends, going, wanted))
@@ -97,7 +97,7 @@ def test_mail_arrives_in_order_whatever_its_sizes(sizes) -> None:
 
 
 def test_a_peer_that_closes_or_is_silent_ends_the_product_with_an_error_that_names_it() -> None:
-    near, far = cables(8192, timeout_s=0.05)
+    near, far = links(8192, timeout_s=0.05)
     with pytest.raises(WeaveError, match="rank 1 is lost in the middle of a chunk: nothing moved"):
         summed(near, torch.ones(4, 4), [2])
     far.close()
@@ -106,8 +106,8 @@ def test_a_peer_that_closes_or_is_silent_ends_the_product_with_an_error_that_nam
     near.close()
 
 
-def test_an_exchange_left_with_an_error_closes_its_cable_so_that_none_adds_wrong_rows() -> None:
-    near, far = cables(8192)
+def test_an_exchange_left_with_an_error_closes_its_link_so_that_none_adds_wrong_rows() -> None:
+    near, far = links(8192)
 
     def exchange() -> None:
         with near:

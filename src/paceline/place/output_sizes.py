@@ -1,7 +1,7 @@
-"""What each op hands on to its readers, in bytes, and how that is known.
+"""The size of what each op passes to its readers, and how that is known.
 
 Best known where memory events tell what an op allocates: its result is the largest piece. Else the
-bytes that a compute op touches stand for it, which is more than it hands on. A message's size is
+bytes that a compute op touches stand for it, which is more than it passes on. A message's size is
 its own. Of other ops nothing is known, and whoever counts on them says so.
 """
 
@@ -27,7 +27,7 @@ class Basis(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class HandedOn:
+class OutputSizes:
     """One row an op."""
 
     size_bytes: Int64
@@ -43,18 +43,18 @@ class HandedOn:
         if counts["unknown"]:
             found.append(
                 f"of {counts['unknown']} of {len(rows)} {what} the graph does not tell how many "
-                "bytes they hand on: their messages count as free. Import a trace with memory "
+                "bytes they pass on: their messages count as free. Import a trace with memory "
                 "events, or imagine the run, to know."
             )
         if counts["touched"]:
             found.append(
                 f"of {counts['touched']} of {len(rows)} {what} only the bytes touched are known, "
-                "which is more than they hand on: their messages are priced too high"
+                "which is more than they pass on: their messages are priced too high"
             )
         return tuple(found)
 
 
-def handed_on(graph: Graph) -> HandedOn:
+def output_sizes(graph: Graph) -> OutputSizes:
     """Of every op of a graph."""
     ops = graph.ops
     made = _largest_allocation(graph)
@@ -62,7 +62,7 @@ def handed_on(graph: Graph) -> HandedOn:
     basis = np.where(ops.size_bytes > 0, Basis.TOUCHED, Basis.UNKNOWN)
     basis[(made > 0) | message] = Basis.ALLOCATED
     size = np.where((made > 0) & ~message, made, np.maximum(ops.size_bytes, 0))
-    return HandedOn(size.astype(np.int64), basis.astype(np.uint8))
+    return OutputSizes(size.astype(np.int64), basis.astype(np.uint8))
 
 
 def _largest_allocation(graph: Graph) -> Int64:

@@ -1,9 +1,9 @@
-"""A TCP connection of our own between two ranks, moved on by the thread that computes.
+"""`PeerLink`: a TCP connection between two ranks, served by the thread that computes.
 
 gloo's own threads wake for every piece that arrives or fits, and where each worker has one core
-they take it from the product. Here what is on its way lies in the kernel's socket buffers, which
-are made large enough for it; the computing thread hands over a chunk when it is done and adds what
-has come, and nobody else wakes up.
+they take it from the product. Here bytes in flight lie in the kernel's socket buffers, which are
+made large enough for them; the computing thread sends a chunk when it is done and adds what was
+received, and no other thread wakes up.
 """
 
 import fcntl
@@ -23,19 +23,19 @@ from paceline.weave.rules import WeaveError
 log = logging.getLogger("paceline.weave")
 
 BUFFER_BYTES = 8 << 20
-"""Of the kernel, each way: a few chunks."""
+"""Of the kernel, each direction: a few chunks."""
 
 _ADDRESS_OF = 0x8915  # SIOCGIFADDR
 _TOKEN_BYTES = 16
-_MEETING_S = 5.0
-_STRANGERS = 16
+_CONNECT_S = 5.0
+_MOST_ATTEMPTS = 16
 
 
-class Cable:
+class PeerLink:
     """This rank's end. Both ranks of the group make theirs together.
 
-    `with cable:` around one exchange closes it where the exchange is left with an error: its bytes
-    no longer stand where the other rank believes, and a later exchange would add wrong ones.
+    `with link:` around one exchange closes it where the exchange is left with an error: its bytes
+    are no longer where the other rank expects them, and a later exchange would add wrong ones.
     """
 
     def __init__(self, socket_: socket.socket, peer: int, timeout_s: float) -> None:
@@ -43,7 +43,7 @@ class Cable:
         self._socket.setblocking(False)
         self._poll = select.poll()
 
-    def __enter__(self) -> "Cable":
+    def __enter__(self) -> "PeerLink":
         return self
 
     def __exit__(
@@ -73,10 +73,10 @@ class Cable:
             raise self._lost("it has closed the connection")
         return count
 
-    def wait(self, *, to_send: bool, to_come: bool) -> None:
-        """Until bytes can go, or have come, where either is wished for."""
-        wish = (select.POLLOUT if to_send else 0) | (select.POLLIN if to_come else 0)
-        self._poll.register(self._socket, wish)
+    def wait(self, *, to_send: bool, to_receive: bool) -> None:
+        """Until bytes can be sent, or are there to be received, whichever is asked for."""
+        events = (select.POLLOUT if to_send else 0) | (select.POLLIN if to_receive else 0)
+        self._poll.register(self._socket, events)
         if not self._poll.poll(1e3 * self._timeout_s):
             raise self._lost(f"nothing moved for {self._timeout_s:g} s")
 
@@ -87,24 +87,24 @@ class Cable:
         return WeaveError(f"rank {self._peer} is lost in the middle of a chunk: {reason}")
 
 
-def lay(group: Any, *, timeout_s: float = 60.0) -> Cable | None:
-    """A cable between the two ranks of a group, or None on both where they cannot reach each
+def connect(group: Any, *, timeout_s: float = 60.0) -> PeerLink | None:
+    """A link between the two ranks of a group, or None on both where they cannot reach each
     other directly (the log says why), or where what they send does not lie in host memory."""
     if dist.get_backend(group) != "gloo":
         return None
     ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
     here = dist.get_rank(group)
-    listening, where = _listen() if here == 0 else (None, None)
-    box: list[Any] = [where]
+    listening, endpoint = _listen() if here == 0 else (None, None)
+    box: list[Any] = [endpoint]
     dist.broadcast_object_list(box, src=ranks[0], group=group)
     end, reason = _connected(box[0]) if here == 1 else (None, "")
     if not (problem := _problem(reason, group)) and listening is not None:
-        end, reason = _accepted(listening, box[0])  # it waits in the queue already
+        end, reason = _accepted(listening, box[0])  # the connection waits in the queue already
     problem = problem or _problem(reason, group)
     if listening is not None:
         listening.close()
     if end is not None and not problem:
-        return Cable(_ready(end), ranks[1 - here], timeout_s)
+        return PeerLink(_ready(end), ranks[1 - here], timeout_s)
     if end is not None:
         end.close()
     log.warning("chunks go through gloo: %s", problem)
@@ -119,15 +119,15 @@ def _problem(reason: str, group: Any) -> str:
 
 
 @dataclass(frozen=True)
-class _Where:
-    """Where rank 0 listens, and the word by which it knows the other; or why it does not."""
+class _Endpoint:
+    """Where rank 0 listens, and the token by which it knows the other; or why it does not."""
 
     address: tuple[str, int] = ("", 0)
     token: bytes = b""
     reason: str = ""
 
 
-def _listen() -> tuple[socket.socket | None, _Where]:
+def _listen() -> tuple[socket.socket | None, _Endpoint]:
     listening = socket.socket()
     _widen(listening)
     try:
@@ -135,42 +135,42 @@ def _listen() -> tuple[socket.socket | None, _Where]:
         listening.listen(4)
     except OSError as error:
         listening.close()
-        return None, _Where(reason=f"rank 0 of the group cannot listen: {error}")
-    return listening, _Where(listening.getsockname(), secrets.token_bytes(_TOKEN_BYTES))
+        return None, _Endpoint(reason=f"rank 0 of the group cannot listen: {error}")
+    return listening, _Endpoint(listening.getsockname(), secrets.token_bytes(_TOKEN_BYTES))
 
 
-_End = tuple[socket.socket | None, str]
+_Connection = tuple[socket.socket | None, str]
 """A connected socket, or why there is none."""
 
 
-def _connected(where: _Where) -> _End:
-    if where.reason:
-        return None, where.reason
+def _connected(endpoint: _Endpoint) -> _Connection:
+    if endpoint.reason:
+        return None, endpoint.reason
     end = socket.socket()
     _widen(end)
-    end.settimeout(_MEETING_S)
+    end.settimeout(_CONNECT_S)
     try:
-        end.connect(where.address)
-        end.sendall(where.token)
+        end.connect(endpoint.address)
+        end.sendall(endpoint.token)
     except OSError as error:
         end.close()
-        return None, f"{where.address[0]} cannot be reached: {error}"
+        return None, f"{endpoint.address[0]} cannot be reached: {error}"
     return end, ""
 
 
-def _accepted(listening: socket.socket, where: _Where) -> _End:
-    """The one who knows the token; strangers are turned away."""
-    listening.settimeout(_MEETING_S)
-    for _ in range(_STRANGERS):
+def _accepted(listening: socket.socket, endpoint: _Endpoint) -> _Connection:
+    """A connection that sends the token; others are closed."""
+    listening.settimeout(_CONNECT_S)
+    for _ in range(_MOST_ATTEMPTS):
         try:
             end, _address = listening.accept()
-            end.settimeout(_MEETING_S)
-            if secrets.compare_digest(end.recv(_TOKEN_BYTES, socket.MSG_WAITALL), where.token):
+            end.settimeout(_CONNECT_S)
+            if secrets.compare_digest(end.recv(_TOKEN_BYTES, socket.MSG_WAITALL), endpoint.token):
                 return end, ""
         except OSError as error:
-            return None, f"nobody came to {where.address[0]}: {error}"
+            return None, f"no rank connected to {endpoint.address[0]}: {error}"
         end.close()
-    return None, f"only strangers came to {where.address[0]}"
+    return None, f"only unknown processes connected to {endpoint.address[0]}"
 
 
 def _ready(end: socket.socket) -> socket.socket:
@@ -189,12 +189,12 @@ def _widen(end: socket.socket) -> None:
 
 
 def own_address() -> str:
-    """Where the other rank reaches this one: gloo's interface, else the way to the master, else
+    """Where the other rank reaches this one: gloo's interface, else the route to the master, else
     this host's name."""
     if name := os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-            wish = struct.pack("256s", name.encode()[:15])
-            return socket.inet_ntoa(fcntl.ioctl(any_socket, _ADDRESS_OF, wish)[20:24])
+            request = struct.pack("256s", name.encode()[:15])
+            return socket.inet_ntoa(fcntl.ioctl(any_socket, _ADDRESS_OF, request)[20:24])
     if master := os.environ.get("MASTER_ADDR"):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
             any_socket.connect((master, int(os.environ.get("MASTER_PORT", "1"))))

@@ -1,4 +1,4 @@
-"""Messages over a cable: posted in one order by both ranks, sent and received as the kernel allows.
+"""Messages over a link: posted in one order by both ranks, sent and received as the kernel allows.
 
 Nothing runs beside the caller: bytes move when something is posted or waited for.
 """
@@ -9,46 +9,46 @@ from typing import Any
 
 import torch
 
-from paceline.weave.backends.cable import Cable
+from paceline.weave.backends.peer_link import PeerLink
 
 
-class Mail:
+class MessageQueue:
     """This rank's end of the exchange."""
 
-    def __init__(self, cable: Cable) -> None:
-        self._cable = cable
+    def __init__(self, link: PeerLink) -> None:
+        self._link = link
         self._out = deque[memoryview]()  # what is still to be sent, message by message
-        self._in = deque[memoryview]()  # and what is still to come
+        self._in = deque[memoryview]()  # and what is still to be received
         self._posted = 0
 
-    def post(self, going: Any, coming: Any) -> int:
+    def post(self, sent: Any, received: Any) -> int:
         """Send one tensor and expect another (contiguous, both untouched until they are through).
         Returns the number to wait for."""
-        self._out.append(_bytes(going))
-        self._in.append(_bytes(coming))
+        self._out.append(_bytes(sent))
+        self._in.append(_bytes(received))
         self._posted += 1
         self._move()
         return self._posted
 
     def wait(self, number: int) -> None:
-        """Until what message `number` expects has come."""
+        """Until what message `number` expects was received."""
         while self._posted - len(self._in) < number:
-            self._cable.wait(to_send=bool(self._out), to_come=True)
+            self._link.wait(to_send=bool(self._out), to_receive=True)
             self._move()
 
     def flush(self) -> None:
         """Until the kernel holds all that was posted."""
         while self._out:
-            self._cable.wait(to_send=True, to_come=bool(self._in))
+            self._link.wait(to_send=True, to_receive=bool(self._in))
             self._move()
 
     def _move(self) -> None:
-        while _moved(self._out, self._cable.send) or _moved(self._in, self._cable.receive):
+        while _moved(self._out, self._link.send) or _moved(self._in, self._link.receive):
             pass
 
 
 def _moved(queue: deque[memoryview], step: Callable[[memoryview], int]) -> bool:
-    """Whether any of the first message has gone its way; an empty one always has."""
+    """Whether any of the first message was moved; an empty one always is."""
     if not queue:
         return False
     count = step(queue[0]) if queue[0] else 0

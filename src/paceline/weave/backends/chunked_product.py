@@ -1,9 +1,9 @@
 """Products whose rows are summed over the ranks while later rows are still being computed.
 
-Between two ranks a chunk crosses once, directly, and each adds the other's: one hop, over a cable
+Between two ranks a chunk crosses once, directly, and each adds the other's: one hop, over a link
 of their own where there is one, else over gloo. Among more, each chunk is one asynchronous
 all-reduce. `taper` makes every chunk that much smaller than the one before: where the product takes
-longer than the wire, the last chunk's way, which nothing hides, gets short.
+longer than the wire, the last chunk's transfer, which nothing hides, gets short.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
-from paceline.weave.backends.cable import Cable
+from paceline.weave.backends.peer_link import PeerLink
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,19 @@ class Chunking:
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class ChunkTransport:
     """How chunks reach the other ranks: the process group (None: the default one), what they are
-    combined with, and a cable that the group's two ranks may share."""
+    combined with, and a link that the group's two ranks may share."""
 
     group: Any = None
     reduction: Any = dist.ReduceOp.SUM
-    cable: Cable | None = None
+    link: PeerLink | None = None
 
 
 def overlapped_product(
     left: Any,
     right: Any,
-    way: Way,
+    transport: ChunkTransport,
     cut: Chunking,
     *,
     out: Any = None,
@@ -57,43 +57,43 @@ def overlapped_product(
     whole = torch.empty(shape, dtype=left.dtype, device=left.device) if out is None else out
     borders = cut.borders(left.shape[0])
     parts, outs = left.tensor_split(borders), whole.tensor_split(borders)
-    travel = _travel(way, whole, borders)
-    with way.cable or nullcontext():
+    transfer = _transfer_of(transport, whole, borders)
+    with transport.link or nullcontext():
         for number, (part, rows) in enumerate(zip(parts, outs)):
             torch.matmul(part, right, out=rows)
-            travel.start(number, rows)
+            transfer.start(number, rows)
         meanwhile()
-        travel.finish(outs)
+        transfer.finish(outs)
     return whole
 
 
-class _Travel(Protocol):
-    """One product's chunks on their way."""
+class _Transfer(Protocol):
+    """The summing of one product's chunks."""
 
     def start(self, number: int, out: Any) -> None:
-        """Chunk `number` has been computed."""
+        """Chunk `number` has been computed: send it."""
 
     def finish(self, outs: Any) -> None:
-        """Until all have arrived and been added."""
+        """Until all chunks were received and added."""
 
 
-def _travel(way: Way, whole: Any, borders: list[int]) -> _Travel:
-    if way.reduction != dist.ReduceOp.SUM or dist.get_world_size(way.group) != 2:
-        return _Collectives(way.group, way.reduction)
-    if way.cable is None or not (whole.is_cpu and whole.is_contiguous()):
-        return _Exchange(way.group, whole, borders)
-    return Cabled(way.cable, whole)
+def _transfer_of(transport: ChunkTransport, whole: Any, borders: list[int]) -> _Transfer:
+    if transport.reduction != dist.ReduceOp.SUM or dist.get_world_size(transport.group) != 2:
+        return _AllReduces(transport.group, transport.reduction)
+    if transport.link is None or not (whole.is_cpu and whole.is_contiguous()):
+        return _SendReceive(transport.group, whole, borders)
+    return LinkTransfer(transport.link, whole)
 
 
-class Cabled:
+class LinkTransfer:
     """Hand over what is computed, add what has come: whenever a chunk is done, and at the end.
 
     What comes is added as soon as this rank's own rows have been handed to the kernel, a cacheful
     at a time.
     """
 
-    def __init__(self, cable: Cable, whole: Any) -> None:
-        self._cable, self._flat = cable, whole.view(-1)
+    def __init__(self, link: PeerLink, whole: Any) -> None:
+        self._link, self._flat = link, whole.view(-1)
         self._bytes = _bytes(self._flat)
         self._scratch = torch.empty(_SCRATCH // whole.itemsize, dtype=whole.dtype)
         self._room = _bytes(self._scratch)
@@ -105,9 +105,9 @@ class Cabled:
 
     def finish(self, outs: Any) -> None:
         while self._added < len(self._bytes):
-            self._cable.wait(
+            self._link.wait(
                 to_send=self._sent < self._computed,
-                to_come=self._added + self._held < self._sent,
+                to_receive=self._added + self._held < self._sent,
             )
             self._move()
 
@@ -117,14 +117,14 @@ class Cabled:
 
     def _send(self) -> int:
         ready = self._bytes[self._sent : self._computed]
-        count = self._cable.send(ready) if ready else 0
+        count = self._link.send(ready) if ready else 0
         self._sent += count
         return count
 
     def _receive(self) -> int:
         """Into the scratch; whole numbers are added and leave it."""
         free = min(len(self._room) - self._held, self._sent - self._added - self._held)
-        count = self._cable.receive(self._room[self._held : self._held + free]) if free else 0
+        count = self._link.receive(self._room[self._held : self._held + free]) if free else 0
         self._held += count
         size, first = self._flat.itemsize, self._added // self._flat.itemsize
         numbers = self._held // size
@@ -144,7 +144,7 @@ def _bytes(tensor: Any) -> memoryview:
     return memoryview(tensor.view(torch.uint8).numpy())
 
 
-class _Collectives:
+class _AllReduces:
     """One asynchronous all-reduce a chunk."""
 
     def __init__(self, group: Any, reduction: Any) -> None:
@@ -159,25 +159,27 @@ class _Collectives:
             handle.wait()
 
 
-class _Exchange:
+class _SendReceive:
     """Both ranks send what they have and add what comes."""
 
     def __init__(self, group: Any, whole: Any, borders: list[int]) -> None:
         ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
         self._group, self._peer = group, ranks[1 - dist.get_rank(group)]
-        self._arriving = torch.empty_like(whole).tensor_split(borders)
-        self._coming = [
+        self._received = torch.empty_like(whole).tensor_split(borders)
+        self._receiving = [
             dist.irecv(part, self._peer, group=group, tag=number)
-            for number, part in enumerate(self._arriving)
+            for number, part in enumerate(self._received)
         ]
-        self._going: list[Any] = []
+        self._sending: list[Any] = []
 
     def start(self, number: int, out: Any) -> None:
-        self._going.append(dist.isend(out, self._peer, group=self._group, tag=number))
+        self._sending.append(dist.isend(out, self._peer, group=self._group, tag=number))
 
     def finish(self, outs: Any) -> None:
         """Added only once sent: the chunk is its own send buffer."""
-        for coming, going, part, out in zip(self._coming, self._going, self._arriving, outs):
-            coming.wait()
-            going.wait()
+        for receiving, sending, part, out in zip(
+            self._receiving, self._sending, self._received, outs
+        ):
+            receiving.wait()
+            sending.wait()
             out.add_(part)
