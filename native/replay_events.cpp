@@ -30,6 +30,10 @@ class Once : private Rounds<Once<R>, Program, R> {
     std::uint32_t key(Op op) const { return static_cast<std::uint32_t>(op); }
     Op by_key(std::uint32_t key) const { return static_cast<Op>(key); }
     void became_ready(Op, Time) {}
+    void foresee(Op op) const {
+        __builtin_prefetch(&dur_[op]);
+        __builtin_prefetch(&priority_[op]);
+    }
     void arrived(Op op, Time now, Op previous) {
         out_.ready[op] = now;
         out_.previous[op] = previous;

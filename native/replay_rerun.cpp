@@ -58,6 +58,11 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, Ra
     std::uint32_t key(Op op) const { return p_.key_of(op); }
     Op by_key(std::uint32_t key) const { return p_.op_of(key); }
 
+    void foresee(Op op) const {
+        __builtin_prefetch(&past_.dur[op]);
+        __builtin_prefetch(&past_.priority[op]);
+    }
+
     void became_ready(Op op, Time now) {
         past_.moved[op] = now - past_.since[op];
         past_.since[op] = now;

@@ -4,6 +4,7 @@
 // `P` is a Program, or an Editable, which has the same names. `Self` derives from Rounds and gives
 //   Time dur(Op), int32_t priority(Op)
 //   uint32_t key(Op), Op by_key(uint32_t)   the place of an op in id order, for ties
+//   void foresee(Op)                        it may be ready once an op that has begun ends
 //   void became_ready(Op, Time)
 //   void arrived(Op, Time, Op previous)     on its lane, where `previous` was the one before
 //   void started(Op, Time), ended(Op, Time), held(Op, Op other)
@@ -102,6 +103,11 @@ class Rounds {
     void begin(Op op, Time now) {
         self().started(op, now);
         rates_.begin(op, now, self().dur(op));
+        for (const Op next : p_.succs.row(op)) {  // fetch early what its end looks at
+            __builtin_prefetch(&missing_[next], 1);
+            __builtin_prefetch(&p_.lane_of[next]);
+            self().foresee(next);
+        }
     }
 
     Op instance(Op op) const { return p_.instance_of.empty() ? kNone : p_.instance_of[op]; }

@@ -39,7 +39,8 @@ class MaxMin {
                double most, std::vector<double>& rates);
 
   private:
-    void rise(const std::vector<std::span<const Op>>& paths, double most, std::vector<double>& rates);
+    void rise(const std::vector<std::span<const Op>>& paths, double most,
+              std::vector<double>& rates);
 
     std::vector<double> left_;
     std::vector<Op> users_;              // of each link, among those that grow

@@ -68,9 +68,10 @@ void make_shared(Shared* self, Column<std::uint8_t> sort, Column<Op> device,
         self->python = std::make_unique<PythonFlows>(self->pace);
         flows = self->python.get();
     }
-    const Hosts* shared = self->hosts.is_none() ? nullptr : &nb::cast<HostColumns*>(self->hosts)->hosts;
-    self->sharing = {view(self->sort),    view(self->device), view(self->slowed),
-                     view(self->carried), flows,              shared};
+    self->sharing = {view(self->sort), view(self->device), view(self->slowed),
+                     view(self->carried), flows};
+    if (!self->hosts.is_none())
+        self->sharing.hosts = &nb::cast<HostColumns*>(self->hosts)->hosts;
 }
 
 template <class T>
