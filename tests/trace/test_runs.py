@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from paceline.cli import main
+from paceline.errors import TraceError
 from paceline.graph import save_graph
 from paceline.graph.chakra import write_chakra
 from paceline.graph.files import KEPT
@@ -93,6 +94,13 @@ def test_a_graph_outlives_the_traces_it_was_built_from(
     built = open_run(run)
     (run / sidecar.trace_name(0)).unlink()
     assert open_run(run).names == built.names
+
+
+def test_a_recording_in_which_no_optimizer_stepped_says_so(tmp_path: Path) -> None:
+    job = sidecar.Job(job="a", command=["true"], steps=3, started_ns=0)
+    sidecar.keep_job(job, tmp_path)
+    with pytest.raises(TraceError, match="holds no recording"):
+        open_run(tmp_path)
 
 
 def test_folders_of_graphs_and_chakra_traces_are_opened_too(tmp_path: Path) -> None:
