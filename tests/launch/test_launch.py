@@ -17,7 +17,7 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"],
                  start_new_session=True, pass_fds=[alive.fileno()])
 print("ready", file=alive, flush=True)
 """
-"""Leaves an orphan in a session of its own that keeps the file open as long as it lives."""
+"""Leaves an orphan, cut loose by setsid, that keeps the file open as long as it lives."""
 
 
 def python(code: str, *arguments: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A real torchrun whose recorder is killed: its workers, in sessions of their own, end too."""
+"""A real torchrun whose recorder is killed: its workers, cut loose by setsid, end too."""
 
 import os
 import subprocess

@@ -122,6 +122,14 @@ def test_workers_find_each_other_over_gloo(tmp_path: Path) -> None:
     assert [finished.text(r).split()[-1] for r in range(2)] == ["2", "2"]
 
 
+def test_what_signals_did_before_they_do_after_the_lab() -> None:
+    told = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in told]
+    with Lab(cluster(Link.both_ways(1e6)), NAME):
+        assert [signal.getsignal(number) for number in told] != before
+    assert [signal.getsignal(number) for number in told] == before
+
+
 def test_a_name_in_use_is_refused_and_the_standing_lab_stays() -> None:
     with Lab(cluster(Link.both_ways(1e6)), NAME):
         with pytest.raises(LabError, match="in use"):

@@ -11,7 +11,7 @@ from paceline.cluster.machine import Machine
 from paceline.predict import Question, predict
 from paceline.record.launch import Order, launch
 from paceline.trace.runs import open_run
-from paceline.verify import Proof, Verdict, prove, recorded_command
+from paceline.verify import Proof, Verdict, VerifyError, prove, recorded_command
 
 pytest.importorskip("torch")
 pytestmark = [
@@ -39,6 +39,13 @@ os._exit(0)  # an orderly end now and then meets an abort in gloo's own threads
 
 def cluster(rate: float) -> Cluster:
     return Cluster(tuple(Host(f"h{i}", Device("core")) for i in range(2)), Link.both_ways(rate))
+
+
+def test_a_job_that_fails_in_the_lab_is_said_with_the_end_of_its_log(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", "raise SystemExit('no data here')")
+    with pytest.raises(VerifyError, match=r"was not measured in the lab(.|\n)*no data here"):
+        prove(Proof(command, cluster(12.5e6)), os.environ, tmp_path / "run")
+    assert recorded_command(tmp_path / "run") == command
 
 
 def test_a_slower_link_is_predicted_and_proved_to_be_slower(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_a_stamp_that_contradicts_many_others_does_not_move_a_clock(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=800)
+@settings(deadline=None, max_examples=400)
 @given(st.integers(0, 1), st.integers(0, 11), st.booleans(), errors_ns, shifts)
 def test_no_wrong_stamp_of_either_side_moves_a_clock_beyond_its_interval(
     four: list[Trace], rank: int, which: int, ends: bool, wrong_ns: int, shift: float

@@ -8,13 +8,14 @@ import msgspec
 import pytest
 
 from paceline.cli import main
+from paceline.errors import TraceError
 from paceline.graph import save_graph
 from paceline.graph.chakra import write_chakra
 from paceline.graph.files import KEPT
 from paceline.graph.synthetic import Ring, ring
 from paceline.record import sidecar
 from paceline.record.sidecar import Backward, End, Group, Host, Mode, Step
-from paceline.trace.identity import MADE_OF, Identity
+from paceline.trace.identity import MADE_OF, identity_of, keep_identity
 from paceline.trace.runs import open_run
 
 US = 1000
@@ -61,12 +62,29 @@ def test_a_graph_that_other_code_built_is_built_anew(
 ) -> None:
     run = record(document, tmp_path / "run", "aten::mm")
     open_run(run)
-    made_of = msgspec.json.decode((run / MADE_OF).read_bytes(), type=Identity)
-    other = msgspec.structs.replace(made_of, code="another version")
-    (run / MADE_OF).write_bytes(msgspec.json.encode(other))
+    made_of = (run / MADE_OF).read_bytes()
+    keep_identity(msgspec.structs.replace(identity_of(run), code="another version"), run)
+    kept = (run / KEPT).stat().st_ino
+    open_run(run)
+    assert (run / KEPT).stat().st_ino != kept
+    assert (run / MADE_OF).read_bytes() == made_of
+
+
+def test_a_graph_that_was_put_in_the_place_of_the_recordings_is_not_taken_for_it(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    run = record(document, tmp_path / "run", "aten::mm")
+    open_run(run)
     save_graph(ring(Ring(ranks=2, layers=1, tensors=1)), run / KEPT)
     assert "aten::mm" in open_run(run).names
-    assert msgspec.json.decode((run / MADE_OF).read_bytes(), type=Identity) == made_of
+
+
+def test_nothing_is_imagined_into_the_folder_of_a_recording(
+    document: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = record(document, tmp_path / "run", "aten::mm")
+    assert main(["imagine", "-o", str(run), "--world-size", "2", "--", "train.py"]) == 1
+    assert "holds a recording; give another folder" in capsys.readouterr().err
 
 
 def test_a_graph_outlives_the_traces_it_was_built_from(
@@ -76,6 +94,13 @@ def test_a_graph_outlives_the_traces_it_was_built_from(
     built = open_run(run)
     (run / sidecar.trace_name(0)).unlink()
     assert open_run(run).names == built.names
+
+
+def test_a_recording_in_which_no_optimizer_stepped_says_so(tmp_path: Path) -> None:
+    job = sidecar.Job(job="a", command=["true"], steps=3, started_ns=0)
+    sidecar.keep_job(job, tmp_path)
+    with pytest.raises(TraceError, match="holds no recording"):
+        open_run(tmp_path)
 
 
 def test_folders_of_graphs_and_chakra_traces_are_opened_too(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def run(options: argparse.Namespace) -> Shown:
     from paceline.graph import save_graph
     from paceline.graph.files import KEPT
     from paceline.imagine.imagine import Wish, imagine
+    from paceline.imagine.imagined import ImagineError
 
     command = tuple(options.training)
     wish = Wish(
@@ -45,6 +46,8 @@ def run(options: argparse.Namespace) -> Shown:
         ranks=_ranks(options.ranks, options.world_size),
         timeout_s=options.timeout,
     )
+    if any(options.out.glob("rank-*.facts.jsonl")):
+        raise ImagineError(f"{options.out} holds a recording; give another folder with -o")
     graph = imagine(wish)
     if options.cluster:
         graph = _priced(graph, options)

@@ -3,7 +3,7 @@
 python supervisor.py PIPE COMMAND ...
 
 A process of its own, for a starter that was killed cannot clean up. Orphans below it become its
-children (on Linux), also those that went into a session of their own, as torchrun's workers do. It
+children (on Linux), also those that called `setsid`, as torchrun's workers do. It
 ends as the command ends, with its exit code or signal; what the command left behind is ended too.
 It stands on the standard library alone and starts without site packages, in a few milliseconds.
 """

@@ -123,23 +123,38 @@ class Bounds:
                 right = b
         return (left + right) / 2
 
-    def with_ends(self, span: float, steepest: float) -> "Bounds":
-        """Narrowed by the differences of the members' ends, if there are enough of them."""
+    def strip(self, span: float, steepest: float) -> "Strip | None":
+        """Where the differences of the members' ends lie, if there are enough of them."""
         if len(self.end_gap) < _FEW:
-            return self
+            return None
         line = _robust_line(self.end_at, self.end_gap, steepest)
         off = np.abs(self.end_gap - line.first - line.slope * self.end_at)
         slack = 3 * float(np.median(off)) + 1
         edges = np.array([0.0, span])
         middle = line.first + line.slope * edges
+        return Strip(edges, middle - slack, middle + slack)
+
+    def within(self, strip: "Strip | None") -> "Bounds":
+        """Narrowed to the strip."""
+        if strip is None:
+            return self
         return Bounds(
-            np.append(self.low_at, edges),
-            np.append(self.low, middle - slack),
-            np.append(self.high_at, edges),
-            np.append(self.high, middle + slack),
+            np.append(self.low_at, strip.at),
+            np.append(self.low, strip.low),
+            np.append(self.high_at, strip.at),
+            np.append(self.high, strip.high),
             self.end_at,
             self.end_gap,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Strip:
+    """Bounds at the first and the last moment, about a line."""
+
+    at: Float
+    low: Float
+    high: Float
 
 
 def meetings_of(traces: Sequence[Trace]) -> Meetings:

@@ -135,12 +135,14 @@ def _clock(trace: Trace, reference: Trace, bounds: Bounds, since: int, until: in
     if _together(trace, reference) and 0 < (broken > 0.5).mean() <= STRAYS:
         return Clock(trace.rank, 0.0, 0.0, since, float(broken.max()))
     at, reach = _agreeing(at, span, f"{trace} and {reference}")
-    narrowed = reach_of(at.with_ends(span, STEEPEST), span, STEEPEST)
+    strip = at.strip(span, STEEPEST)
+    narrowed = reach_of(at.within(strip), span, STEEPEST)
     first = narrowed if narrowed and _apart(trace, reference) else reach
     unmoved = first.bounds.allow(Line(0.0, 0.0))
     line = Line(0.0, 0.0) if unmoved else _middle(narrowed or reach, span)
     chosen = first if unmoved else narrowed or reach
-    doubts = [_possible(some, span, chosen is narrowed) for some in one_less(at)]
+    edges = strip if chosen is narrowed else None
+    doubts = [reach_of(some.within(edges), span, STEEPEST) for some in one_less(at)]
     return Clock(trace.rank, line.first, line.slope, since, farthest([chosen, *doubts], line, span))
 
 
@@ -158,12 +160,6 @@ def _agreeing(at: Bounds, span: float, who: str) -> tuple[Bounds, Reach]:
     reach = reach_of(left, span, STEEPEST)
     assert reach is not None
     return left, reach
-
-
-def _possible(bounds: Bounds, span: float, with_ends: bool) -> Reach | None:
-    """What the bounds leave possible, narrowed by the differences of ends where those agree."""
-    chosen = bounds.with_ends(span, STEEPEST) if with_ends else bounds
-    return reach_of(chosen, span, STEEPEST)
 
 
 def _together(trace: Trace, reference: Trace) -> bool:

@@ -22,6 +22,13 @@ class Identity(msgspec.Struct, frozen=True):
     code: str
 
 
+class MadeOf(msgspec.Struct, frozen=True):
+    """What a graph was made of, and which graph: another may have been put in its place."""
+
+    identity: Identity
+    graph: str
+
+
 def identity_of(run: Path) -> Identity:
     """What a graph built now would be made of."""
     return Identity(_recording(run), _code())
@@ -29,17 +36,21 @@ def identity_of(run: Path) -> Identity:
 
 def kept_identity(run: Path) -> Identity | None:
     """What the graph in the folder was made of; None where there is none, or it is unknown."""
-    if not (run / KEPT / HEADER).is_file():
-        return None
     try:
-        return msgspec.json.decode((run / MADE_OF).read_bytes(), type=Identity)
+        made_of = msgspec.json.decode((run / MADE_OF).read_bytes(), type=MadeOf)
+        return made_of.identity if made_of.graph == _graph(run) else None
     except (FileNotFoundError, msgspec.DecodeError):
         return None
 
 
 def keep_identity(identity: Identity, run: Path) -> None:
     with atomic_file(run / MADE_OF) as hidden:
-        hidden.write_bytes(msgspec.json.encode(identity))
+        hidden.write_bytes(msgspec.json.encode(MadeOf(identity, _graph(run))))
+
+
+def _graph(run: Path) -> str:
+    """A graph's header holds the digests of its tables."""
+    return hashlib.sha256((run / KEPT / HEADER).read_bytes()).hexdigest()
 
 
 def _recording(run: Path) -> str:

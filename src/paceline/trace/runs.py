@@ -69,7 +69,7 @@ def read_run(folder: Path) -> tuple[Sequence[Trace], dict[int, Sidecar]]:
 
 def _is_recording(path: Path) -> bool:
     """Whether a graph can be built here; one whose traces were removed is what its graph says."""
-    told = path.is_dir() and any(path.glob(_FACTS))
+    told = any(path.glob(_FACTS)) or (path / sidecar.JOB_NAME).is_file()
     return told and (any(path.glob(_TRACES)) or not (path / KEPT).exists())
 
 
