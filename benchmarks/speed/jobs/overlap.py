@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from paceline.weave.backends.chunked_product import Chunking, ChunkTransport, overlapped_product
 from paceline.weave.backends.peer_link import PeerLink, connect
+from paceline.weave.host import HostSettings
 
 Run = Callable[[], object]
 
@@ -74,7 +75,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(rank)
     dist.init_process_group("gloo")
-    link = connect(None)
+    link = connect(None, HostSettings.here())
     runs = variants(*options.shape, link)
     gc.disable()  # a collection takes longer than a round
     times: dict[str, list[list[float]]] = {name: [] for name in runs}
