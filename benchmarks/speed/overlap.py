@@ -10,6 +10,11 @@ took no CPU. Medians of interleaved rounds, of the slowest rank; the chunk count
 shares of single rounds, in which a machine's drift cancels.
 Each worker is pinned to a core, as two hosts of one core would be, and one cable joins the two.
 `gloo_hidden_share` is what the same chunks hide when gloo's threads carry them.
+
+`physical_bound_s` is what this work takes on these cores and this wire whatever its order, and
+`physical_bound_share` how near the best schedule comes; `spent_beside_the_parts_s` says where the
+rest of its time went, a core, by the scheduler's figures (/proc/self/task/*/schedstat).
+Where a machine is shared, waiting for a core is most of what is not hidden.
 """
 
 import json
@@ -45,27 +50,39 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         "hidden_share_of_fastest": min(r["hidden_share_of_fastest"] for r in rows.values()),
         "hidden_share_by_round": min(r["hidden_share_by_round"] for r in rows.values()),
         "hidden_share_of_shorter": min(r["hidden_share_of_shorter"] for r in rows.values()),
+        "physical_bound_share": min(r["physical_bound_share"] for r in rows.values()),
         "must_reach": REACH,
         "rows": rows,
     }
     return measure.report("speed/overlap", figures, options, "torch")
 
 
+Times = dict[str, list[dict[str, float]]]
+"""Of each variant, a row a round: `wall_s` and the parts of `CoreTime`, all cores together."""
+
+
 def row(shape: tuple[int, int, int], rounds: int) -> dict[str, Any]:
     """One shape: rows, inner width of each rank, hidden width."""
     times = run(shape, rounds)
-    wall = {name: measure.spread([w for w, _ in samples]) for name, samples in times.items()}
-    cpu = {name: measure.spread([c for _, c in samples]) for name, samples in times.items()}
+    wall = {name: measure.spread([one["wall_s"] for one in rows]) for name, rows in times.items()}
+    cpu = {name: measure.spread([_processor(one) for one in rows]) for name, rows in times.items()}
     median = hidden(wall, cpu, "median")
+    wire_s = 4 * shape[0] * shape[2] * 8 / BITS_PER_S
     return {
         "shape": shape,
         **median,
         "hidden_share_of_fastest": hidden(wall, cpu, "min")["hidden_share"],
         "hidden_share_by_round": by_round(times, median["best"]),
-        "wire_bound_s": 4 * shape[0] * shape[2] * 8 / BITS_PER_S,
+        "wire_bound_s": wire_s,
+        **physical(times, wire_s, median["best"]),
         "wall_s": wall,
         "cpu_s": {name: figures["median"] for name, figures in cpu.items()},
     }
+
+
+def _processor(one: dict[str, float]) -> float:
+    """The workers' own processor seconds, and those of the kernel on their cores."""
+    return one["running_s"] + one["kernel_s"]
 
 
 def hidden(
@@ -88,23 +105,45 @@ def hidden(
     }
 
 
-def by_round(times: dict[str, list[list[float]]], best: str) -> float:
+def physical(times: Times, wire_s: float, best: str) -> dict[str, Any]:
+    """What no order of this work could beat here: the wire's time, or the processor time of both
+    parts on each core. And where the best schedule's time went beside the parts."""
+    mean = {
+        name: {part: statistics.mean(one[part] for one in rows) / WORKERS for part in rows[0]}
+        for name, rows in times.items()
+    }
+    parts = _processor(mean["compute"]) + _processor(mean["communicate"])
+    bound, found = max(wire_s, parts), mean[best]
+    wall = statistics.mean(one["wall_s"] for one in times[best])
+    return {
+        "physical_bound_s": bound,
+        "physical_bound_share": round(bound / wall, 4),
+        "spent_beside_the_parts_s": {
+            "more processor time than the parts": _processor(found) - parts,
+            "ready, while something else had the core": found["waiting_s"],
+            "taken by the hypervisor": found["stolen_s"],
+            "nothing to do until bytes came": found["idle_s"],
+        },
+    }
+
+
+def by_round(times: Times, best: str) -> float:
     """The median over rounds of the share that each hid, by its own parts."""
     shares = []
     for parts in zip(*(times[n] for n in ("compute", "communicate", "serial", best))):
-        compute, communicate, serial, overlapped = (wall for wall, _ in parts)
-        busy = (parts[0][1] + parts[1][1]) / WORKERS
+        compute, communicate, serial, overlapped = (one["wall_s"] for one in parts)
+        busy = (_processor(parts[0]) + _processor(parts[1])) / WORKERS
         shares.append((serial - overlapped) / (serial - max(compute, communicate, busy)))
     return round(statistics.median(shares), 4)
 
 
-def run(shape: tuple[int, int, int], rounds: int) -> dict[str, list[list[float]]]:
+def run(shape: tuple[int, int, int], rounds: int) -> Times:
     with tempfile.TemporaryDirectory() as folder, Lab(cluster()) as lab:
         out = Path(folder) / "times.json"
         command = ["sh", "-c", FIRST, "sh", sys.executable, str(JOB)]
         command += ["--shape", *map(str, shape), "--rounds", str(rounds), "--out", str(out)]
         lab.run(command, timeout_s=120, logs=Path(folder))
-        found: dict[str, list[list[float]]] = json.loads(out.read_text())
+        found: Times = json.loads(out.read_text())
         return found
 
 

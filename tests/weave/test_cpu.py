@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from paceline.weave import ops
@@ -13,7 +12,8 @@ from paceline.weave.cpu import compile as compiling
 from paceline.weave.cpu.backend import CpuBackend, chunk_table
 from paceline.weave.cpu.emit import LoopSettings
 from paceline.weave.cpu.phases import Phases
-from paceline.weave.cpu.segment import SharedMemoryError, plan
+from paceline.weave.cpu.segment import Segment, SharedMemoryError, plan
+from paceline.weave.host import HostSettings
 from paceline.weave.language import MatMul, ReduceAll, program, tensor
 from paceline.weave.layout import Group, Replicated
 from paceline.weave.programs import adam, lamb, self_attention
@@ -22,7 +22,8 @@ from paceline.weave.schedules import fully_fused, in_three
 pytest.importorskip("torch", reason="the CPU back end hands out torch tensors")
 WORKER = Path(__file__).parent / "cpu_worker.py"
 TWO = Group.world(2)
-needs_compiler = pytest.mark.skipif(compiling.compiler() is None, reason="no C++ compiler here")
+HERE = HostSettings.here()
+needs_compiler = pytest.mark.skipif(compiling.compiler(HERE) is None, reason="no C++ compiler here")
 
 
 def run_workers(case: str, ranks: int, folder: Path, **environment: str) -> list[str]:
@@ -76,14 +77,14 @@ def test_regions_start_on_pages_of_their_own() -> None:
     ],
 )
 def test_what_cannot_be_generated_is_refused_with_its_reason(reason: str, step) -> None:
-    assert reason in str(CpuBackend().refusal(step))
+    assert reason in str(CpuBackend(HERE).refusal(step))
 
 
 def test_reductions_along_a_dim_are_refused() -> None:
     x = tensor("x", (4, 4), Replicated(), TWO)
     step = program("rows", ReduceAll(x, dim=0))
-    assert "along a dim" in str(CpuBackend().refusal(step))
-    assert "matmul" in str(CpuBackend().refusal(program("product", MatMul(x, x))))
+    assert "along a dim" in str(CpuBackend(HERE).refusal(step))
+    assert "matmul" in str(CpuBackend(HERE).refusal(program("product", MatMul(x, x))))
 
 
 def test_settings_of_other_back_ends_are_left_aside() -> None:
@@ -102,20 +103,14 @@ def test_the_three_kernel_schedule_keeps_collectives_apart(step) -> None:
 @needs_compiler
 def test_a_kernel_that_does_not_compile_says_what_the_compiler_said() -> None:
     with pytest.raises(compiling.CompileError, match="nonsense"):
-        compiling.load("nonsense;")
+        compiling.load("nonsense;", HERE)
 
 
 @needs_compiler
-def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_one(
-    tmp_path, monkeypatch, caplog
-) -> None:
+def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_one(tmp_path, caplog) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path / "file"))
-    compiling._cache_folder.cache_clear()
-    try:
-        compiling.load('extern "C" int answer() { return 42; }')
-    finally:
-        compiling._cache_folder.cache_clear()
+    here = HostSettings(cache=tmp_path / "file")
+    assert compiling.load('extern "C" int answer() { return 42; }', here).answer() == 42
     assert "kernel cache" in caplog.text
 
 
@@ -170,12 +165,18 @@ def test_too_little_shared_memory_falls_back_and_says_how_much_is_missing(tmp_pa
         subprocess.run(["umount", str(small)], check=True)
 
 
-def test_a_missing_shared_memory_folder_is_an_error_that_names_it(monkeypatch) -> None:
-    from paceline.weave.cpu.segment import Segment
-
-    monkeypatch.setenv("PACELINE_SHM", "/nonexistent")
+def test_a_missing_shared_memory_folder_is_an_error_that_names_it() -> None:
     with pytest.raises(SharedMemoryError, match="/nonexistent"):
-        Segment(0, 1, lambda value: [value], {"x": np.dtype(np.float32).itemsize})
+        Segment(0, lambda value: [value], {"x": 4}, Path("/nonexistent"))
+
+
+def test_the_environment_says_where_things_are() -> None:
+    given = {"PACELINE_SHM": "/a", "CXX": "clang++", "XDG_CACHE_HOME": "/b", "MASTER_ADDR": "c"}
+    found = HostSettings.of({**given, "GLOO_SOCKET_IFNAME": "eth0,eth1"})
+    assert (found.shared_memory, found.compiler) == (Path("/a"), "clang++")
+    assert (found.cache, found.interface) == (Path("/b/paceline"), "eth0")
+    assert found.master == ("c", 1)
+    assert HostSettings.of({"PACELINE_CACHE": "/d"}).cache == Path("/d")
 
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fused_adam.py"

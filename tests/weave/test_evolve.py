@@ -16,7 +16,8 @@ from paceline.weave.interpreter import interpret, split
 from paceline.weave.layout import Group
 from paceline.weave.program import Program
 from paceline.weave.programs import adam, sgd
-from paceline.weave.traffic import Rates, predicted_s
+from paceline.weave.replayed import replayed_s
+from paceline.weave.traffic import Rates
 from paceline.weave.transforms import Refusal
 
 TWO = Group.world(2)
@@ -75,7 +76,7 @@ class PaperJudge(Judge):
         rates = Rates(10e9, 1e9, 1e11, shared_memory=True)
         return [
             [
-                predicted_s(v.program, rates)
+                replayed_s(v.program, rates)
                 * (0.9 if v.tunables["unroll"] == 8 else 1.0)
                 * self.draw.uniform(1.0, 1.01)
                 for _ in range(rounds)

@@ -8,10 +8,13 @@ import pytest
 pytest.importorskip("torch", reason="the fused step trains torch models")
 
 from paceline.weave.cpu import compile as compiling
+from paceline.weave.host import HostSettings
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(compiling.compiler() is None, reason="no C++ compiler here"),
+    pytest.mark.skipif(
+        compiling.compiler(HostSettings.here()) is None, reason="no C++ compiler here"
+    ),
 ]
 
 

@@ -7,17 +7,18 @@ import pytest
 pytest.importorskip("torch", reason="ranks find each other by torch.distributed")
 
 from paceline.weave.backends import peer_link
+from paceline.weave.host import HostSettings
 
 
 @pytest.fixture
-def here(monkeypatch) -> None:
+def here(monkeypatch) -> HostSettings:
     """On loopback, and impatient."""
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     monkeypatch.setattr(peer_link, "_CONNECT_S", 0.2)
+    return HostSettings(interface="lo")
 
 
 def test_only_a_process_that_knows_the_token_is_let_in(here) -> None:
-    listening, endpoint = peer_link._listen()
+    listening, endpoint = peer_link._listen(here)
     assert listening is not None
     with listening, socket.create_connection(endpoint.address) as stranger:
         stranger.sendall(b"x" * len(endpoint.token))
@@ -33,7 +34,7 @@ def test_only_a_process_that_knows_the_token_is_let_in(here) -> None:
 
 
 def test_without_a_route_the_reason_names_the_address(here) -> None:
-    listening, endpoint = peer_link._listen()
+    listening, endpoint = peer_link._listen(here)
     assert listening is not None
     with listening:
         assert "no rank connected to 127.0.0.1" in peer_link._accepted(listening, endpoint)[1]
@@ -41,11 +42,8 @@ def test_without_a_route_the_reason_names_the_address(here) -> None:
     assert peer_link._connected(peer_link._Endpoint(reason="no interface"))[1] == "no interface"
 
 
-def test_the_address_is_that_of_gloos_interface_or_of_the_way_to_the_master(monkeypatch) -> None:
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
-    assert peer_link.own_address() == "127.0.0.1"
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "none0")
-    assert "cannot listen" in peer_link._listen()[1].reason
-    monkeypatch.delenv("GLOO_SOCKET_IFNAME")
-    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
-    assert peer_link.own_address() == "127.0.0.1"
+def test_the_address_is_that_of_gloos_interface_or_of_the_route_to_the_master() -> None:
+    nowhere, by_master = HostSettings(interface="none0"), HostSettings(master=("127.0.0.1", 1))
+    assert peer_link.own_address(HostSettings(interface="lo")) == "127.0.0.1"
+    assert peer_link.own_address(by_master) == "127.0.0.1"
+    assert "cannot listen" in peer_link._listen(nowhere)[1].reason

@@ -1,7 +1,6 @@
 """One worker of a live test: runs every sample program on plain torch and chunked gloo, and
 compares its parts with the interpreter's. `python worker.py RANK RANKS FILE` (they meet there)."""
 
-import os
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,6 +14,7 @@ from paceline.weave.backend import Peers
 from paceline.weave.backends import backend
 from paceline.weave.backends.peer_link import connect
 from paceline.weave.backends.torch_compute import TORCH
+from paceline.weave.host import HostSettings
 from paceline.weave.interpreter import distribute, interpret
 from paceline.weave.language import (
     AllGather,
@@ -113,9 +113,11 @@ def values(step: Program) -> dict[str, object]:
     return found
 
 
-def compare(step: Program, name: str, rank: int, **settings: bool) -> None:
+def compare(
+    step: Program, name: str, rank: int, host: HostSettings | None = None, **settings: bool
+) -> None:
     """Two runs in a row, so that leftovers of the first would show in the second."""
-    runner = backend(name)
+    runner = backend(name, host)
     assert runner.refusal(step) is None, runner.refusal(step)
     peers = Peers(rank, {g: process_group(g) for g in step.groups})
     executable = runner.compile(step, peers, {**runner.tunables(step)[0], **settings})
@@ -177,9 +179,9 @@ def compare_linear(rank: int, ranks: int) -> None:
 
 def compare_without_a_link(rank: int) -> None:
     """Where the ranks cannot reach each other, gloo carries the chunks."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "none0"  # gloo itself has met already
-    assert connect(None) is None
-    compare(next(overlapped(2)), "gloo", rank)
+    nowhere = HostSettings(interface="none0")
+    assert connect(None, nowhere) is None
+    compare(next(overlapped(2)), "gloo", rank, host=nowhere)
 
 
 def process_group(group: Group) -> object:

@@ -1,7 +1,7 @@
 """One worker of the overlap benchmark: product, all-reduce, one after the other, and overlapped.
 
-Rank 0 writes, for every variant and round, the slowest rank's wall seconds and the CPU seconds of
-all ranks, as JSON to the path given.
+Rank 0 writes, for every variant and round, the slowest rank's wall seconds, and where the time of
+all ranks' cores went, as JSON to the path given.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, astuple
 from pathlib import Path
 
 import torch
@@ -18,8 +19,11 @@ import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
+from benchmarks.speed.jobs.core_time import CoreTime, core_time
+
 from paceline.weave.backends.chunked_product import Chunking, ChunkTransport, overlapped_product
 from paceline.weave.backends.peer_link import PeerLink, connect
+from paceline.weave.host import HostSettings
 
 Run = Callable[[], object]
 
@@ -51,16 +55,17 @@ def variants(rows: int, inner: int, hidden: int, link: PeerLink | None) -> dict[
     return found
 
 
-def timed(run: Callable[[], object]) -> list[float]:
-    """The slowest rank's seconds, and the CPU seconds of all."""
+def timed(run: Callable[[], object], core: int) -> dict[str, float]:
+    """The slowest rank's seconds, and the core times of all ranks together."""
     dist.barrier()
-    wall, cpu = time.perf_counter(), time.process_time()
+    before, begin = core_time(core), time.perf_counter()
     run()
-    own = torch.tensor([time.perf_counter() - wall, time.process_time() - cpu], dtype=torch.float64)
-    worst, total = own[:1].clone(), own[1:].clone()
+    wall, spent = time.perf_counter() - begin, core_time(core) - before
+    worst = torch.tensor([wall], dtype=torch.float64)
+    total = torch.tensor(astuple(spent), dtype=torch.float64)
     dist.all_reduce(worst, dist.ReduceOp.MAX)
     dist.all_reduce(total)
-    return [float(worst), float(total)]
+    return {"wall_s": float(worst), **asdict(CoreTime(*total.tolist()))}
 
 
 def main() -> None:
@@ -70,17 +75,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     rank = int(os.environ["RANK"])
-    os.sched_setaffinity(0, {rank % os.cpu_count()})  # a core a host: none borrows the other's
+    core = rank % (os.cpu_count() or 1)
+    os.sched_setaffinity(0, {core})  # a core a host: none borrows the other's
     torch.set_num_threads(1)
     torch.manual_seed(rank)
     dist.init_process_group("gloo")
-    link = connect(None)
+    link = connect(None, HostSettings.here())
     runs = variants(*options.shape, link)
     gc.disable()  # a collection takes longer than a round
-    times: dict[str, list[list[float]]] = {name: [] for name in runs}
+    times: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
     for turn in range(options.rounds + 2):
         for name, run in runs.items():
-            row = timed(run)
+            row = timed(run, core)
             if turn >= 2:
                 times[name].append(row)
     if dist.get_rank() == 0:

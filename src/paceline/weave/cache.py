@@ -1,7 +1,6 @@
 """Results of tuning and compiling, kept on disk by content: program, machine, versions.
 
-The folder is `$PACELINE_CACHE`, else `$XDG_CACHE_HOME/paceline`, else `~/.cache/paceline`. A
-folder that cannot be written costs time, not correctness: that is logged, and the work goes on.
+A folder that cannot be written costs time, not correctness: that is logged, and the work goes on.
 """
 
 import hashlib
@@ -9,7 +8,6 @@ import json
 import logging
 import os
 import platform
-from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,14 +15,6 @@ from typing import Any
 from paceline.weave.program import Program
 
 log = logging.getLogger("paceline.weave")
-
-
-def folder(environment: Mapping[str, str]) -> Path:
-    """Where results are kept."""
-    if given := environment.get("PACELINE_CACHE"):
-        return Path(given)
-    base = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "paceline"
 
 
 def key(program: Program, *settings: object) -> str:

@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from paceline.weave.backends.chunked_product import Chunking, ChunkTransport, overlapped_product
 from paceline.weave.backends.peer_link import connect
+from paceline.weave.host import HostSettings
 from paceline.weave.rules import WeaveError
 
 
@@ -42,7 +43,7 @@ def overlapped_linear(layer: Any, cut: Cut, *, group: Any = None, chunks: int = 
     if not dist.is_initialized():
         raise WeaveError("torch.distributed is not initialised; call init_process_group first")
     before = layer.__dict__.get("forward")
-    link = connect(group) if dist.get_world_size(group) == 2 else None
+    link = connect(group, HostSettings.here()) if dist.get_world_size(group) == 2 else None
     transport = ChunkTransport(group, link=link)
     layer.forward = lambda x: _apply(layer, x, cut, (transport, Chunking(chunks)))
     try:

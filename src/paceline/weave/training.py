@@ -31,6 +31,7 @@ from paceline.weave.clipping import clipping_of_averages
 from paceline.weave.cpu.backend import CpuBackend
 from paceline.weave.cpu.compile import CompileError
 from paceline.weave.cpu.segment import SharedMemoryError
+from paceline.weave.host import HostSettings
 from paceline.weave.layout import Group
 from paceline.weave.recipes import recipe_for
 
@@ -108,7 +109,7 @@ def _arenas(
     size = dist.get_world_size(process_group)
     group = Group.world(size)
     peers = Peers(dist.get_rank(process_group), {group: process_group})
-    backend = CpuBackend(timeout_s)
+    backend = CpuBackend(HostSettings.here(), timeout_s)
     _require_everywhere(backend, process_group)
     return [
         ParameterArena(optimizer, index, backend, peers)

@@ -13,7 +13,6 @@ decide by the slowest rank's times.
 """
 
 import logging
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -30,6 +29,7 @@ from paceline.weave.backends import backend, names, trial
 from paceline.weave.backends.probe import measured_rates, settle
 from paceline.weave.backends.torch_collectives import device
 from paceline.weave.backends.trial import agrees, filled, numbers
+from paceline.weave.host import HostSettings
 from paceline.weave.program import Program
 from paceline.weave.replayed import replayed_s
 from paceline.weave.rules import WeaveError
@@ -66,11 +66,12 @@ def autotune(
     """The best candidate; the program as written on the first able back end is the incumbent.
     `place` is the folder of the cache; None is the user's."""
     wanted = names() if backends is None else backends
-    place = cache.folder(os.environ) if place is None else place
+    host = HostSettings.here()
+    place = host.cache if place is None else place
     key = cache.key(written, wanted, budget)
     if kept := _shared(cache.load(place, key) if peers.rank == min(written.world) else None):
         return Tuned.from_document(kept)
-    search = _Search(written, peers, budget or Budget(), {n: backend(n) for n in wanted})
+    search = _Search(written, peers, budget or Budget(), {n: backend(n, host) for n in wanted})
     tuned = search.run(predict or by_rates(measured_rates()))
     if peers.rank == min(written.world):
         cache.keep(place, key, tuned.document())

@@ -38,7 +38,6 @@ from paceline.place.hardware.schedule import (
     OperatorTask,
     Workload,
     greedy,
-    integer_program,
     list_schedule,
     lower_bound,
     optimal,
@@ -259,3 +258,44 @@ def test_a_chain_has_an_embedding_and_a_head() -> None:
     layers = chain(TINY, 2, 2)
     assert len(layers) == TINY.layers + 2
     assert layers[1] is layers[2]
+
+
+def integer_program(work: Workload) -> int:
+    """The paper's formulation without time indices: order x[i, j], mode y[i], core z[i, c]."""
+    import highspy
+
+    model = highspy.Highs()
+    model.setOptionValue("output_flag", False)
+    model.setOptionValue("mip_rel_gap", 1e-9)
+    tasks, count = work.tasks, len(work.tasks)
+    scale = float(sum(t.one for t in tasks)) or 1.0
+    start = [model.addVariable(lb=0.0, ub=1.0) for _ in tasks]
+    makespan = model.addVariable(lb=0.0, ub=1.0, obj=1.0)
+    whole = [model.addBinary() for _ in tasks]
+    lasts = [
+        whole[i] * (t.all / scale) + (1 - whole[i]) * (t.one / scale) for i, t in enumerate(tasks)
+    ]
+    for i in range(count):
+        model.addConstr(start[i] + lasts[i] <= makespan)
+        for before in tasks[i].after:
+            model.addConstr(start[before] + lasts[before] <= start[i])
+    core = {
+        (i, c): model.addBinary() for i, t in enumerate(tasks) for c in range(work.cores[t.unit])
+    }
+    for i, t in enumerate(tasks):
+        own = [core[i, c] for c in range(work.cores[t.unit])]
+        model.addConstr(sum(own) + whole[i] == 1)
+    for i in range(count):
+        for j in range(i):
+            if tasks[i].unit is not tasks[j].unit:
+                continue
+            first, second = model.addBinary(), model.addBinary()
+            model.addConstr(first + second <= 1)
+            model.addConstr(start[i] + lasts[i] - (1 - first) <= start[j])
+            model.addConstr(start[j] + lasts[j] - (1 - second) <= start[i])
+            model.addConstr(first + second >= whole[i])
+            model.addConstr(first + second >= whole[j])
+            for c in range(work.cores[tasks[i].unit]):
+                model.addConstr(first + second >= core[i, c] + core[j, c] - 1)
+    model.run()
+    return round(float(model.getInfo().objective_function_value) * scale)

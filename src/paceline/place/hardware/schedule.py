@@ -1,8 +1,8 @@
 """The operators of one layer on the cores of one accelerator: least makespan.
 
 Every operator runs on one core of its unit, or on all of them at once. Three ways, by price: a
-lower bound, a list schedule (optimal where it meets the bound), and CP-SAT. The paper's integer
-program, with its order variables and core assignments, is the reference for small layers.
+lower bound, a list schedule (optimal where it meets the bound), and CP-SAT. The tests hold them
+against the paper's integer program on small layers.
 """
 
 import heapq
@@ -204,44 +204,3 @@ def _cp_sat(work: Workload, bound: int, upper: int, effort: float) -> int:
     status = solver.solve(model)
     found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
     return int(solver.objective_value) if found else upper
-
-
-def integer_program(work: Workload) -> int:
-    """The paper's formulation without time indices: order x[i, j], mode y[i], core z[i, c]."""
-    import highspy
-
-    model = highspy.Highs()
-    model.setOptionValue("output_flag", False)
-    model.setOptionValue("mip_rel_gap", 1e-9)
-    tasks, count = work.tasks, len(work.tasks)
-    scale = float(sum(t.one for t in tasks)) or 1.0
-    start = [model.addVariable(lb=0.0, ub=1.0) for _ in tasks]
-    makespan = model.addVariable(lb=0.0, ub=1.0, obj=1.0)
-    whole = [model.addBinary() for _ in tasks]
-    lasts = [
-        whole[i] * (t.all / scale) + (1 - whole[i]) * (t.one / scale) for i, t in enumerate(tasks)
-    ]
-    for i in range(count):
-        model.addConstr(start[i] + lasts[i] <= makespan)
-        for before in tasks[i].after:
-            model.addConstr(start[before] + lasts[before] <= start[i])
-    core = {
-        (i, c): model.addBinary() for i, t in enumerate(tasks) for c in range(work.cores[t.unit])
-    }
-    for i, t in enumerate(tasks):
-        own = [core[i, c] for c in range(work.cores[t.unit])]
-        model.addConstr(sum(own) + whole[i] == 1)
-    for i in range(count):
-        for j in range(i):
-            if tasks[i].unit is not tasks[j].unit:
-                continue
-            first, second = model.addBinary(), model.addBinary()
-            model.addConstr(first + second <= 1)
-            model.addConstr(start[i] + lasts[i] - (1 - first) <= start[j])
-            model.addConstr(start[j] + lasts[j] - (1 - second) <= start[i])
-            model.addConstr(first + second >= whole[i])
-            model.addConstr(first + second >= whole[j])
-            for c in range(work.cores[tasks[i].unit]):
-                model.addConstr(first + second >= core[i, c] + core[j, c] - 1)
-    model.run()
-    return round(float(model.getInfo().objective_function_value) * scale)

@@ -48,7 +48,7 @@ def schedules_table(rows: Sequence[Row]) -> "Table":
     table = Table(box=None, pad_edge=False)
     for at in used:
         name, is_number = COLUMNS[at]
-        table.add_column(name, justify="right" if is_number else "left")
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
     for line in lines:
         table.add_row(*(line[at] for at in used))
     return table

@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from paceline.weave.backend import Backend
+from paceline.weave.host import HostSettings
 from paceline.weave.rules import WeaveError
 
 _PLACES = {
@@ -18,10 +19,11 @@ def names() -> tuple[str, ...]:
     return tuple(_PLACES)
 
 
-def backend(name: str) -> Backend:
-    """The back end of that name; whether it can run here, its `capabilities` tell."""
+def backend(name: str, host: HostSettings | None = None) -> Backend:
+    """The back end of that name; whether it can run here, its `capabilities` tell. `host`: what
+    the environment says, read here where it is not given."""
     if name not in _PLACES:
         raise WeaveError(f"no back end {name!r}; there are {', '.join(_PLACES)}")
     module, _, kind = _PLACES[name].partition(":")
-    made: Backend = getattr(import_module(module), kind)()
+    made: Backend = getattr(import_module(module), kind)(host or HostSettings.here())
     return made

@@ -6,6 +6,7 @@ a kernel, the kernel's arithmetic runs by the same chunks. The rest runs plainly
 """
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch.distributed as dist
@@ -17,6 +18,7 @@ from paceline.weave.backends.chunked_product import Chunking, ChunkTransport, ov
 from paceline.weave.backends.message_queue import MessageQueue
 from paceline.weave.backends.peer_link import connect
 from paceline.weave.backends.plain import PlainExecutable
+from paceline.weave.host import HostSettings
 from paceline.weave.program import FusedGroup, Program, Statement
 from paceline.weave.rules import WeaveError
 
@@ -27,6 +29,9 @@ class Chunked(Backend):
     name = "gloo"
     fuses = True  # kernels that are half of an overlap; others it refuses
     overlaps = True
+
+    def __init__(self, host: HostSettings) -> None:
+        self._host = host
 
     def capabilities(self) -> str | None:
         return None if dist.is_gloo_available() else "this torch was built without gloo"
@@ -54,7 +59,7 @@ class Chunked(Backend):
     ) -> Executable:
         if reason := self.refusal(program):
             raise WeaveError(f"the gloo back end cannot run {program.name}: {reason}")
-        return ChunkedExecutable(program, peers, buffers, tunables)
+        return ChunkedExecutable(program, peers, buffers, ChunkSettings(tunables, self._host))
 
 
 def _unfit(first: FusedGroup, second: FusedGroup) -> str | None:
@@ -71,17 +76,25 @@ def _unfit(first: FusedGroup, second: FusedGroup) -> str | None:
     return None
 
 
+@dataclass(frozen=True)
+class ChunkSettings:
+    """How chunks are cut, and the host that they leave from."""
+
+    tunables: Tunables
+    host: HostSettings
+
+
 class ChunkedExecutable(PlainExecutable):
     """Overlapped pairs by chunks, everything else as written. One run at a time."""
 
     def __init__(
-        self, program: Program, peers: Peers, buffers: Buffers | None, tunables: Tunables
+        self, program: Program, peers: Peers, buffers: Buffers | None, settings: ChunkSettings
     ) -> None:
         super().__init__(program, peers, buffers)
         launches = {launch.name: launch for launch in program.launches()}
         self._pairs = {o.producer: (o.chunks, launches[o.collective]) for o in program.overlaps}
         self._second = {m for o in program.overlaps for m in launches[o.collective].members}
-        self._tunables = tunables
+        self._tunables, self._host = settings.tunables, settings.host
         self._transports = {n: self._transport(second) for n, (_, second) in self._pairs.items()}
 
     def close(self) -> None:
@@ -98,7 +111,9 @@ class ChunkedExecutable(PlainExecutable):
         pair = self.peers.index(wire.group) is not None and wire.group.size == 2
         wanted = pair and reduction == dist.ReduceOp.SUM and self._tunables.get("link", True)
         return ChunkTransport(
-            wire.process_group, reduction, connect(wire.process_group) if wanted else None
+            wire.process_group,
+            reduction,
+            connect(wire.process_group, self._host) if wanted else None,
         )
 
     def run_statements(self) -> None:

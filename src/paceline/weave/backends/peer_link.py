@@ -8,7 +8,6 @@ received, and no other thread wakes up.
 
 import fcntl
 import logging
-import os
 import secrets
 import select
 import socket
@@ -18,6 +17,7 @@ from typing import Any
 
 import torch.distributed as dist
 
+from paceline.weave.host import HostSettings
 from paceline.weave.rules import WeaveError
 
 log = logging.getLogger("paceline.weave")
@@ -87,14 +87,14 @@ class PeerLink:
         return WeaveError(f"rank {self._peer} is lost in the middle of a chunk: {reason}")
 
 
-def connect(group: Any, *, timeout_s: float = 60.0) -> PeerLink | None:
+def connect(group: Any, host: HostSettings, *, timeout_s: float = 60.0) -> PeerLink | None:
     """A link between the two ranks of a group, or None on both where they cannot reach each
     other directly (the log says why), or where what they send does not lie in host memory."""
     if dist.get_backend(group) != "gloo":
         return None
     ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
     here = dist.get_rank(group)
-    listening, endpoint = _listen() if here == 0 else (None, None)
+    listening, endpoint = _listen(host) if here == 0 else (None, None)
     box: list[Any] = [endpoint]
     dist.broadcast_object_list(box, src=ranks[0], group=group)
     end, reason = _connected(box[0]) if here == 1 else (None, "")
@@ -127,11 +127,11 @@ class _Endpoint:
     reason: str = ""
 
 
-def _listen() -> tuple[socket.socket | None, _Endpoint]:
+def _listen(host: HostSettings) -> tuple[socket.socket | None, _Endpoint]:
     listening = socket.socket()
     _widen(listening)
     try:
-        listening.bind((own_address(), 0))
+        listening.bind((own_address(host), 0))
         listening.listen(4)
     except OSError as error:
         listening.close()
@@ -188,16 +188,16 @@ def _widen(end: socket.socket) -> None:
             end.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
 
 
-def own_address() -> str:
+def own_address(host: HostSettings) -> str:
     """Where the other rank reaches this one: gloo's interface, else the route to the master, else
     this host's name."""
-    if name := os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]:
+    if host.interface:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-            request = struct.pack("256s", name.encode()[:15])
+            request = struct.pack("256s", host.interface.encode()[:15])
             return socket.inet_ntoa(fcntl.ioctl(any_socket, _ADDRESS_OF, request)[20:24])
-    if master := os.environ.get("MASTER_ADDR"):
+    if host.master is not None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-            any_socket.connect((master, int(os.environ.get("MASTER_PORT", "1"))))
+            any_socket.connect(host.master)
             address: str = any_socket.getsockname()[0]
             return address
     return socket.gethostbyname(socket.gethostname())

@@ -15,6 +15,7 @@ from paceline.weave.backend import Backend, Buffers, Executable, Peers, Tunables
 from paceline.weave.backends.torch_collectives import Wire, communicate, device
 from paceline.weave.backends.torch_compute import TORCH, local
 from paceline.weave.compute import Step
+from paceline.weave.host import HostSettings
 from paceline.weave.program import Program, Statement
 from paceline.weave.rules import WeaveError
 
@@ -25,6 +26,9 @@ class Plain(Backend):
     """Every op of the language, one torch call each."""
 
     name = "plain"
+
+    def __init__(self, host: HostSettings) -> None:
+        """It needs nothing of the host."""
 
     def capabilities(self) -> str | None:
         return None

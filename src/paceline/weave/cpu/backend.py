@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from ctypes import CDLL, CFUNCTYPE, POINTER, c_double, c_float, c_int32, c_int64
 from ctypes import cast as as_pointer
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from paceline.weave.cpu.emit import GeneratedKernel, LoopSettings, emit, library
 from paceline.weave.cpu.phases import Phases
 from paceline.weave.cpu.slots import Slot, launch_programs, place
 from paceline.weave.cpu.team import Control, Membership, NativeTeam, Team
+from paceline.weave.host import HostSettings
 from paceline.weave.layout import Sliced, slice_bounds
 from paceline.weave.program import Program
 from paceline.weave.rules import WeaveError
@@ -52,11 +53,11 @@ class CpuBackend(Backend):
     shares_memory = True
     fuses = True
 
-    def __init__(self, timeout_s: float = 60.0) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self, host: HostSettings, timeout_s: float = 60.0) -> None:
+        self._host, self._timeout_s = host, timeout_s
 
     def capabilities(self) -> str | None:
-        if compiling.compiler() is None:
+        if compiling.compiler(self._host) is None:
             return "no C++ compiler: install g++ or name one in CXX"
         return None
 
@@ -92,7 +93,9 @@ class CpuBackend(Backend):
     ) -> "CpuExecutable":
         """Several programs over one set of tensors: those of one name are one, and `same` names
         results that overwrite an input."""
-        member = _membership(programs[0], peers, self._timeout_s)
+        member = replace(
+            _membership(programs[0], peers), timeout_s=self._timeout_s, host=self._host
+        )
         return CpuExecutable(programs, member, LoopSettings.of(tunables), same or {})
 
 
@@ -232,7 +235,7 @@ def _library(source: str, member: Membership) -> CDLL:
     for turn in (member.rank == 0, member.rank != 0):
         if turn:
             try:
-                library = compiling.load(source)
+                library = compiling.load(source, member.host)
             except compiling.CompileError as error:
                 problem = str(error)
         problems = [text for text in member.gather(problem) if text]
@@ -241,7 +244,7 @@ def _library(source: str, member: Membership) -> CDLL:
     return library
 
 
-def _membership(program: Program, peers: Peers, timeout_s: float) -> Membership:
+def _membership(program: Program, peers: Peers) -> Membership:
     """This worker within the program's only group."""
     import torch.distributed as dist
 
@@ -256,4 +259,4 @@ def _membership(program: Program, peers: Peers, timeout_s: float) -> Membership:
         dist.all_gather_object(found, value, group=process_group)
         return found
 
-    return Membership(index, group.size, gather, timeout_s)
+    return Membership(index, group.size, gather)

@@ -2,6 +2,7 @@
 
 The cache key holds the source, the compiler's version and this processor's flags, so a cache shared
 between machines is safe. Where the cache folder cannot be written, a temporary one is used.
+Compiler and folder are those of the `HostSettings`.
 """
 
 import ctypes
@@ -15,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from paceline.errors import PacelineError
+from paceline.weave.host import HostSettings
 
 log = logging.getLogger(__name__)
 
@@ -34,24 +36,23 @@ class CompileError(PacelineError):
     """There is no compiler, or it refused a generated kernel."""
 
 
-def load(source: str) -> ctypes.CDLL:
+def load(source: str, host: HostSettings) -> ctypes.CDLL:
     """The library of a generated source, compiled if it is not in the cache yet."""
-    folder = _cache_folder()
-    library = folder / f"{_key(source)}.so"
+    found = compiler(host)
+    library = _cache_folder(host.cache) / f"{_key(source, found)}.so"
     if not library.exists():
-        _compile(source, library)
+        _compile(source, library, found)
     return ctypes.CDLL(str(library))
 
 
-@cache
-def compiler() -> str | None:
+def compiler(host: HostSettings) -> str | None:
     """The C++ compiler that would be used, or None."""
-    return shutil.which(os.environ.get("CXX", "g++"))
+    return shutil.which(host.compiler)
 
 
-def _compile(source: str, library: Path) -> None:
+def _compile(source: str, library: Path, compiler: str | None) -> None:
     """Compile beside the final name and rename, so that ranks may race without harm."""
-    if compiler() is None:
+    if compiler is None:
         raise CompileError(
             "no C++ compiler: install g++ or name one in CXX; without it the plain "
             "torch.distributed schedule is used"
@@ -59,19 +60,18 @@ def _compile(source: str, library: Path) -> None:
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         text, built = Path(folder, "kernel.cpp"), Path(folder, "kernel.so")
         text.write_text(source)
-        command = [str(compiler()), *_FLAGS, str(text), "-o", str(built)]
+        command = [compiler, *_FLAGS, str(text), "-o", str(built)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             first = "\n".join(done.stderr.splitlines()[:8])
-            raise CompileError(f"{compiler()} refused a generated kernel:\n{first}")
+            raise CompileError(f"{compiler} refused a generated kernel:\n{first}")
         built.replace(library)
 
 
 @cache
-def _cache_folder() -> Path:
-    """Where libraries are kept: PACELINE_CACHE, else the user's cache; else a temporary folder."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    wanted = Path(os.environ.get("PACELINE_CACHE", Path(home) / "paceline")) / "kernels"
+def _cache_folder(kept: Path) -> Path:
+    """Where libraries are kept: below the cache's folder, else a temporary one."""
+    wanted = kept / "kernels"
     try:
         wanted.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=wanted):
@@ -82,18 +82,16 @@ def _cache_folder() -> Path:
         return fallback
 
 
-def _key(source: str) -> str:
-    facts = "\0".join((source, *_FLAGS, _compiler_version(), _processor()))
+def _key(source: str, compiler: str | None) -> str:
+    facts = "\0".join((source, *_FLAGS, _compiler_version(compiler), _processor()))
     return hashlib.sha256(facts.encode()).hexdigest()[:32]
 
 
 @cache
-def _compiler_version() -> str:
-    if compiler() is None:
+def _compiler_version(compiler: str | None) -> str:
+    if compiler is None:
         return "none"
-    shown = subprocess.run(
-        [str(compiler()), "--version"], capture_output=True, text=True, check=False
-    )
+    shown = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
     return shown.stdout
 
 

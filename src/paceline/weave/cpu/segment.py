@@ -49,12 +49,11 @@ def plan(regions: Mapping[str, int]) -> tuple[dict[str, Region], int]:
 
 
 class Segment:
-    """Named regions in memory shared by `size` ranks; this process is `rank`."""
+    """Named regions of memory, a file in `folder`, that all ranks share; this process is `rank`."""
 
-    def __init__(self, rank: int, size: int, gather: Gather, regions: Mapping[str, int]) -> None:
-        self.rank, self.size = rank, size
+    def __init__(self, rank: int, gather: Gather, regions: Mapping[str, int], folder: Path) -> None:
         self.regions, self.size_bytes = plan(regions)
-        self.fd = _open_together(rank, gather, self.size_bytes)
+        self.fd = _open_together(rank, gather, self.size_bytes, folder)
         self._map = mmap.mmap(self.fd, self.size_bytes)
         fcntl.lockf(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, rank)
         gather(None)  # every lock is held before anybody looks for a missing one
@@ -72,12 +71,12 @@ class Segment:
             self.fd = -1
 
 
-def _open_together(rank: int, gather: Gather, size_bytes: int) -> int:
+def _open_together(rank: int, gather: Gather, size_bytes: int, folder: Path) -> int:
     """One unlinked file, open in every rank; either all ranks get it or all raise."""
     problem, path, fd = "", "", -1
     if rank == 0:
         try:
-            path, fd = _create(size_bytes)
+            path, fd = _create(size_bytes, folder)
         except SharedMemoryError as error:
             problem = str(error)
     try:
@@ -100,9 +99,8 @@ def _open_together(rank: int, gather: Gather, size_bytes: int) -> int:
     return fd
 
 
-def _create(size_bytes: int) -> tuple[str, int]:
+def _create(size_bytes: int, folder: Path) -> tuple[str, int]:
     """A new file with all its memory set aside, so that no later write can fail."""
-    folder = Path(os.environ.get("PACELINE_SHM", "/dev/shm"))
     path = folder / f"paceline-{os.getpid()}-{os.urandom(6).hex()}"
     try:
         fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)

@@ -6,12 +6,13 @@ that names the rank. `kernel_runtime.hpp` is the native side of the same structu
 
 import ctypes
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from paceline.errors import PacelineError
 from paceline.weave.cpu.segment import Gather, Segment
+from paceline.weave.host import HostSettings
 
 _TIMED_OUT, _STOPPED = -1000, -2000
 _CURSOR_STRIDE = 8  # uint64s: one cache line a cursor
@@ -40,12 +41,13 @@ class NativeTeam(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Membership:
-    """Who this process is, how it reaches the others, and how long it waits for them."""
+    """Who this process is, how it reaches the others, how long it waits for them, and its host."""
 
     rank: int
     size: int
     gather: Gather
     timeout_s: float = 60.0
+    host: HostSettings = field(default_factory=HostSettings)
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Team:
     def __init__(self, member: Membership, regions: Mapping[str, int], control: Control) -> None:
         self.member = member
         places = {**control.regions(member.size), **regions}
-        self.segment = Segment(member.rank, member.size, member.gather, places)
+        self.segment = Segment(member.rank, member.gather, places, member.host.shared_memory)
         self._native = [self._team_of(k, chunks) for k, chunks in enumerate(control.chunks)]
 
     def _team_of(self, launch: int, chunks: int) -> NativeTeam:

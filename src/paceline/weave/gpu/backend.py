@@ -7,6 +7,7 @@ ranks are on several hosts, it says so and NCCL (the plain back end) is the base
 
 from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from paceline.weave.cpu.phases import Phases
 from paceline.weave.gpu.between import follow, joins, totals
 from paceline.weave.gpu.generate import generate, phases_of
 from paceline.weave.gpu.launch import Launcher, Share, loaded, on_host
+from paceline.weave.host import HostSettings
 from paceline.weave.layout import Sliced
 from paceline.weave.program import Program
 from paceline.weave.rules import WeaveError
@@ -31,6 +33,9 @@ class TritonBackend(Backend):
     name = "triton"
     shares_memory = True
     fuses = True
+
+    def __init__(self, host: HostSettings) -> None:
+        self._host = host
 
     def capabilities(self) -> str | None:
         if not torch.cuda.is_available():
@@ -58,20 +63,21 @@ class TritonBackend(Backend):
             raise WeaveError(f"the triton back end cannot run {program.name}: {reason}")
         if buffers is not None:
             raise WeaveError("the triton back end holds inputs in symmetric memory; fill its own")
-        return TritonExecutable(program, peers, int(tunables.get("block", 1024)))
+        block = int(tunables.get("block", 1024))
+        return TritonExecutable(program, peers, block, self._host.cache)
 
 
 class TritonExecutable(Executable):
     """The kernel on this rank's device, and its buffers."""
 
-    def __init__(self, program: Program, peers: Peers, block: int) -> None:
+    def __init__(self, program: Program, peers: Peers, block: int, cache: Path) -> None:
         import torch.distributed._symmetric_memory as symmetric
 
         (group,) = program.groups
         process_group = peers.process_groups.get(group) or dist.group.WORLD
         self._group = next(x for x in program.launches() if x.is_fused)
         self._sources, self._form = generate(self._group), phases_of(self._group)
-        self._kernels = [loaded(source) for source in self._sources]
+        self._kernels = [loaded(source, cache) for source in self._sources]
         self._numbers = on_host(program)
         index = peers.index(group) or 0
         size = max(s.type.size for s in self._group.body)

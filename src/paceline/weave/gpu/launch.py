@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from paceline.weave import cache, ops
+from paceline.weave import ops
 from paceline.weave.backends.torch_compute import TORCH, local
 from paceline.weave.compute import Step
 from paceline.weave.gpu.generate import host_numbers
@@ -21,9 +21,9 @@ from paceline.weave.program import Program
 BLOCK = 1024
 
 
-def loaded(source: Source, folder: Path | None = None) -> Any:
+def loaded(source: Source, folder: Path) -> Any:
     """The compiled kernel; Triton reads functions from files, so the text is kept in one."""
-    place = (cache.folder(os.environ) if folder is None else folder) / "triton"
+    place = folder / "triton"
     place.mkdir(parents=True, exist_ok=True)
     name = f"kernel_{hashlib.sha256(source.text.encode()).hexdigest()[:24]}"
     path = place / f"{name}.py"
