@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from paceline.record.sidecar import Mode
+
 pytest.importorskip("torch")
 
 import torch
@@ -21,7 +23,7 @@ ROWS = 64
 def recorded_steps(run: Path) -> int:
     told = sidecar.read(run / sidecar.facts_name(0))
     assert told.of(End)[-1].reason == "complete"
-    return sum(step.mode == "recorded" for step in told.of(Step))
+    return sum(step.mode is Mode.RECORDED for step in told.of(Step))
 
 
 def rows() -> list[dict[str, torch.Tensor]]:

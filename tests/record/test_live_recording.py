@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from paceline.record.sidecar import Mode
+
 pytest.importorskip("torch")
 
 from paceline.errors import TraceError
@@ -112,7 +114,7 @@ def test_the_ranks_become_one_graph_whose_collectives_span_them(ddp: Recorded) -
 
 def test_the_replay_lasts_as_long_as_the_recorded_steps_less_the_recorder(ddp: Recorded) -> None:
     told = [sidecar.read(ddp.folder / sidecar.facts_name(rank)).of(Step) for rank in (0, 1)]
-    steps = [step for steps in told for step in steps if step.mode == "recorded"]
+    steps = [step for steps in told for step in steps if step.mode is Mode.RECORDED]
     recorded = max(step.end_ns for step in steps) - min(step.begin_ns for step in steps)
     assert 0.5 * recorded < replay(ddp.graph()).step_ns < 1.05 * recorded
 
@@ -201,7 +203,7 @@ def test_a_job_can_be_recorded_more_than_once(tmp_path: Path) -> None:
     for folder in folders:
         _, told = read_run(folder)
         recorded = [
-            [step.index for step in facts.of(Step) if step.mode == "recorded"]
+            [step.index for step in facts.of(Step) if step.mode is Mode.RECORDED]
             for facts in told.values()
         ]
         assert len(recorded) == 2

@@ -7,10 +7,10 @@ import pytest
 
 from paceline.machine import Pulse
 from paceline.record import sidecar
-from paceline.record.sidecar import Collective, CoreTime, Counts, Host, Pulsed, Step
+from paceline.record.sidecar import Collective, CoreTime, Counts, Host, Mode, Pulsed, Step
 
 HOST = Host(rank=1, world_size=2, links={"eth0": 10_000_000_000})
-STEP = Step(index=3, begin_ns=10, end_ns=30, mode="recorded")
+STEP = Step(index=3, begin_ns=10, end_ns=30, mode=Mode.RECORDED)
 SENT = Collective(order=0, group="0", sequence=7, op="send", peer=0, size_bytes=64)
 
 
@@ -47,7 +47,9 @@ def test_a_line_that_is_no_record_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_the_machine_counted_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    counted = Step(index=1, begin_ns=0, end_ns=9, mode="plain", counts=Counts(run_ns=8, delay_ns=1))
+    counted = Step(
+        index=1, begin_ns=0, end_ns=9, mode=Mode.PLAIN, counts=Counts(run_ns=8, delay_ns=1)
+    )
     got = CoreTime(thread=7, begin_ns=0, end_ns=9, run_ns=8, delay_ns=1, turns=2)
     pulse = Pulsed(Pulse(5, 100, 200, 50))
     path = written(tmp_path, *map(sidecar.encode, (counted, got, pulse)))
@@ -63,4 +65,4 @@ def test_a_step_of_an_earlier_version_has_no_counts_and_counts_as_steady(tmp_pat
 
 def test_a_step_in_which_the_clock_was_set_or_the_machine_slept_is_not_steady() -> None:
     for counts in (Counts(jumped_ns=-5), Counts(slept_ns=5)):
-        assert not Step(index=0, begin_ns=0, end_ns=1, mode="plain", counts=counts).steady
+        assert not Step(index=0, begin_ns=0, end_ns=1, mode=Mode.PLAIN, counts=counts).steady

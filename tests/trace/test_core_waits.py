@@ -15,6 +15,7 @@ from paceline.record.sidecar import (
     CoreTime,
     Counts,
     Host,
+    Mode,
     Pulsed,
     Sidecar,
     Step,
@@ -66,7 +67,7 @@ def three_steps(document: Callable[..., Any], tmp_path: Path) -> Callable[..., G
 
     def built(*told: AnyRecord, counts: Sequence[Counts | None] = (None,) * 3) -> Graph:
         steps = [
-            Step(index=i, begin_ns=a * US, end_ns=b * US, mode="recorded", counts=counts[i])
+            Step(index=i, begin_ns=a * US, end_ns=b * US, mode=Mode.RECORDED, counts=counts[i])
             for i, (a, b) in enumerate(borders)
         ]
         facts = Sidecar(records=[HOST, *steps, *told], truncated=False)
@@ -131,7 +132,7 @@ def test_a_transfer_whose_thread_had_no_core_is_followed_by_its_wait(
 ) -> None:
     d = document().op("aten::mm", 0, 10).op("c10d::allreduce_", 10, 2).op("aten::add", 60, 5)
     d.event("user_annotation", "gloo:all_reduce", 12, 40, tid=2)
-    step = Step(index=0, begin_ns=0, end_ns=70 * US, mode="recorded")
+    step = Step(index=0, begin_ns=0, end_ns=70 * US, mode=Mode.RECORDED)
     sent = Collective(order=0, group="dp", sequence=0, op="all_reduce", thread=1, enqueue_ns=10_500)
     waited = CoreTime(thread=2, begin_ns=0, end_ns=70 * US, run_ns=0, delay_ns=15 * US, turns=1)
     facts = Sidecar(records=[HOST, step, sent, waited], truncated=False)
@@ -160,13 +161,15 @@ def test_the_graph_holds_the_run_time_of_plain_steps_and_the_median_pulse(
     three_steps: Callable[..., Graph],
 ) -> None:
     plain = [
-        Step(index=i, begin_ns=0, end_ns=90, mode="plain", counts=Counts(run_ns=run, delay_ns=90))
+        Step(
+            index=i, begin_ns=0, end_ns=90, mode=Mode.PLAIN, counts=Counts(run_ns=run, delay_ns=90)
+        )
         for i, run in ((3, 10), (4, 30), (5, 20))
     ]
     pulses = [Pulsed(Pulse(i, arithmetic, 200, 50)) for i, arithmetic in enumerate((90, 100, 300))]
-    meta = three_steps(*plain, *pulses).meta
-    assert meta["plain_run_ns"] == 20
-    assert meta["pulse"] == {
+    graph = three_steps(*plain, *pulses)
+    assert graph.facts.plain_run_ns == 20
+    assert graph.meta["pulse"] == {
         "moment_ns": 1, "arithmetic_ns": 100, "memory_ns": 200, "wakeup_ns": 50
     }  # fmt: skip
 
@@ -204,7 +207,7 @@ def test_a_machine_that_slept_in_the_first_step_leaves_doubtful_times(
 
 def test_throttled_and_stolen_time_are_said_as_shares_of_the_steps() -> None:
     counts = Counts(run_ns=1, throttled_ns=120, stolen_ns=100)
-    step = Step(index=0, begin_ns=0, end_ns=1000, mode="recorded", counts=counts)
+    step = Step(index=0, begin_ns=0, end_ns=1000, mode=Mode.RECORDED, counts=counts)
     throttled, stolen = count_notes(Sidecar(records=[HOST, step], truncated=False))
     assert throttled == "the container's quota throttled 12 % of the steps"
     assert stolen == "the host stole 5 % of the recorded steps"

@@ -45,15 +45,15 @@ def test_where_no_step_came_before_those_after_are_all_there_is() -> None:
 
 
 def test_steps_in_which_the_machine_slept_are_not_the_jobs_own() -> None:
-    slept = Step(index=1, begin_ns=0, end_ns=900, mode="plain", counts=Counts(slept_ns=800))
-    steps = [Step(index=0, begin_ns=0, end_ns=10, mode="plain"), slept]
+    slept = Step(index=1, begin_ns=0, end_ns=900, mode=Mode.PLAIN, counts=Counts(slept_ns=800))
+    steps = [Step(index=0, begin_ns=0, end_ns=10, mode=Mode.PLAIN), slept]
     assert plain_steps([Sidecar(records=steps, truncated=False)]) == [10]
 
 
 def test_what_plain_steps_ran_is_known_only_where_every_rank_counted() -> None:
     counted, uncounted = (
         Sidecar(
-            records=[Step(index=0, begin_ns=0, end_ns=10, mode="plain", counts=counts)],
+            records=[Step(index=0, begin_ns=0, end_ns=10, mode=Mode.PLAIN, counts=counts)],
             truncated=False,
         )
         for counts in (Counts(run_ns=6, delay_ns=4), None)
