@@ -20,7 +20,7 @@ ARITHMETIC_BYTES: Final = 96 * 1024  # hashed 2 KiB at a time: some 100 microsec
 MEMORY_BYTES: Final = 2 << 20  # more than a core's own caches hold
 MEMORY_SHARE: Final = 0.05
 """Training of an MLP on a CPU ran 12 to 20 % longer while a neighbour made the copy ten times as
-long, which is a share of 0.01 to 0.02; convolutions on large images move more."""
+long, which is a share of 0.01 to 0.02; it is not known for other models."""
 _BLOCK: Final = 2047  # hashlib lets other threads in from 2,048 bytes on
 
 
