@@ -43,11 +43,17 @@ def test_a_duration_brought_to_its_own_pulse_stays_what_it_is() -> None:
     assert (found.least_ns, found.ns, found.most_ns) == (1000, 1000, 1000)
 
 
-def test_a_slower_machine_takes_longer_by_between_what_its_parts_are_slower() -> None:
-    slower = Pulse(9, arithmetic_ns=200, memory_ns=200, wakeup_ns=50)
+def test_slower_arithmetic_is_slower_work() -> None:
+    slower = Pulse(9, arithmetic_ns=200, memory_ns=400, wakeup_ns=50)
     found = at_pulse(1000, PULSE, slower)
-    assert (found.least_ns, found.most_ns) == (1000, 2000)
-    assert found.ns == pytest.approx(1414.2, abs=0.1)
+    assert (found.least_ns, found.ns, found.most_ns) == (2000, 2000, 2000)
+
+
+def test_slower_memory_makes_work_longer_by_its_share_and_less_certain() -> None:
+    found = at_pulse(1000, PULSE, Pulse(9, 100, 1200, 50), memory_share=0.1)
+    assert (found.least_ns, found.ns, found.most_ns) == (1000, 1500, 3000)
+    faster = at_pulse(1000, PULSE, Pulse(9, 100, 100, 50), memory_share=0.5)
+    assert (faster.least_ns, faster.ns, faster.most_ns) == (500, 750, 1000)
 
 
 def test_a_pulse_that_tells_nothing_changes_nothing() -> None:

@@ -16,10 +16,20 @@ from paceline.record.sidecar import Mode
 pytest.importorskip("torch")
 
 from paceline.errors import TraceError
-from paceline.graph import Graph, OpKind, Overlay
+from paceline.graph import Graph, OpKind, Overlay, without_core_waits
 from paceline.record import sidecar
 from paceline.record.launch import Order, Recording, launch
-from paceline.record.sidecar import Backward, Bucket, Collective, Cost, Gradient, Step, Wait
+from paceline.record.sidecar import (
+    Backward,
+    Bucket,
+    Collective,
+    CoreTime,
+    Cost,
+    Gradient,
+    Pulsed,
+    Step,
+    Wait,
+)
 from paceline.replay import replay
 from paceline.trace.runs import build_run, read_run
 
@@ -117,6 +127,30 @@ def test_the_replay_lasts_as_long_as_the_recorded_steps_less_the_recorder(ddp: R
     steps = [step for steps in told for step in steps if step.mode is Mode.RECORDED]
     recorded = max(step.end_ns for step in steps) - min(step.begin_ns for step in steps)
     assert 0.5 * recorded < replay(ddp.graph()).step_ns < 1.05 * recorded
+
+
+def test_steps_tell_what_the_training_thread_ran_and_waited_for_a_core(ddp: Recorded) -> None:
+    steps = [*ddp.steps("plain"), *ddp.steps("recorded")]
+    counts = [step.counts for step in steps if step.counts is not None]
+    assert len(counts) == len(steps)
+    if counts[0].run_ns is None:
+        pytest.skip("this kernel keeps no schedstat")
+    assert all(one.run_ns and one.delay_ns is not None for one in counts)
+    got = sum((one.run_ns or 0) + (one.delay_ns or 0) for one in counts)
+    assert got < 1.2 * sum(step.end_ns - step.begin_ns for step in steps)
+    assert len({one.thread for one in ddp.told.of(CoreTime)}) > 1
+    assert len(ddp.told.of(Pulsed)) >= 1
+
+
+def test_the_graph_knows_what_plain_steps_ran_and_keeps_waiting_apart(ddp: Recorded) -> None:
+    graph = ddp.graph()
+    if "plain_run_ns" not in graph.meta:
+        pytest.skip("this kernel keeps no schedstat")
+    assert 0 < graph.meta["plain_run_ns"] < graph.meta["plain_step_ns"]
+    worked = without_core_waits(graph)
+    waited = int(graph.ops.dur_ns[graph.ops.kind == OpKind.CORE_WAIT].sum())
+    assert int(worked.ops.dur_ns.sum()) == int(graph.ops.dur_ns.sum()) - waited
+    assert replay(worked).step_ns <= replay(graph).step_ns
 
 
 def test_sharded_training_shows_what_gloo_really_runs(tmp_path: Path) -> None:

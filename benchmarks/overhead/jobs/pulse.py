@@ -74,14 +74,16 @@ def bare(step: Any) -> int:
 def timed(step: Any, counters: Counters, file: Any) -> Any:
     """A step between its borders, with marks around its backward pass; what they took in ns."""
 
+    watching: set[bool] = set()
+    Patches().wrap(torch.autograd, "backward", lambda given: marked(given, counters, watching))
+
     def watched() -> int:
         begin = time.perf_counter_ns()
         write(file, counters.begin(Told.PHASES))
         spent = time.perf_counter_ns() - begin
-        patches = Patches()
-        patches.wrap(torch.autograd, "backward", lambda original: marked(original, counters))
+        watching.add(True)
         step()
-        patches.undo()
+        watching.clear()
         begin = time.perf_counter_ns()
         counters.mark()
         write(file, Step(0, begin, begin, "plain", counts=counters.end()))
@@ -95,11 +97,13 @@ def write(file: Any, *records: Record | None) -> None:
         file.write(b"".join(told))
 
 
-def marked(original: Any, counters: Counters) -> Any:
+def marked(original: Any, counters: Counters, watching: set[bool]) -> Any:
     def call(*args: Any, **given: Any) -> Any:
-        counters.mark()
+        if watching:
+            counters.mark()
         result = original(*args, **given)
-        counters.mark()
+        if watching:
+            counters.mark()
         return result
 
     return call

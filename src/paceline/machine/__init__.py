@@ -11,7 +11,7 @@ from paceline.machine.quota import Quota, quota_here
 from paceline.machine.rhythm import Rhythm
 from paceline.machine.steadiness import Steadiness, Trust, observe, steadiness
 from paceline.machine.stolen import stolen_here
-from paceline.machine.threads import ThreadClock, ThreadTime, thread_clock, thread_names
+from paceline.machine.threads import Raw, ThreadClock, ThreadTime, thread_clock, thread_names
 
 __all__ = [
     "Brought",
@@ -21,6 +21,7 @@ __all__ = [
     "Pulse",
     "PulseTaker",
     "Quota",
+    "Raw",
     "Rhythm",
     "Steadiness",
     "ThreadClock",

@@ -5,7 +5,6 @@ thread gets a core. Durations measured at one pulse can be brought to another.
 """
 
 import hashlib
-import math
 import threading
 import time
 from collections.abc import Sequence
@@ -19,6 +18,9 @@ SHARE: Final = 0.001
 """Of the time that pulses may take; what they displace from the caches comes on top."""
 ARITHMETIC_BYTES: Final = 96 * 1024  # hashed 2 KiB at a time: some 100 microseconds
 MEMORY_BYTES: Final = 2 << 20  # more than a core's own caches hold
+MEMORY_SHARE: Final = 0.05
+"""Training of an MLP on a CPU ran 12 to 20 % longer while a neighbour made the copy ten times as
+long, which is a share of 0.01 to 0.02; it is not known for other models."""
 _BLOCK: Final = 2047  # hashlib lets other threads in from 2,048 bytes on
 
 
@@ -77,21 +79,19 @@ def typical_pulse(pulses: Sequence[Pulse]) -> Pulse | None:
     return Pulse(*(round(median(getattr(p, item.name) for p in pulses)) for item in fields(Pulse)))
 
 
-def at_pulse(duration_ns: float, measured_at: Pulse, wanted: Pulse) -> Brought:
+def at_pulse(
+    duration_ns: float, measured_at: Pulse, wanted: Pulse, memory_share: float = MEMORY_SHARE
+) -> Brought:
     """A duration that was measured at one pulse, as it would be at another.
 
-    How much of the work is arithmetic and how much is memory is not known: the answer lies midway
-    on a logarithmic scale, and its bounds are those of work that is all the one or all the other.
+    `memory_share` of it is taken to move as the pulse's copy does, the rest as its arithmetic. The
+    share is not known well: the bounds are those of no memory at all and of four times as much.
     """
-    ratios = [
-        _ratio(wanted.arithmetic_ns, measured_at.arithmetic_ns),
-        _ratio(wanted.memory_ns, measured_at.memory_ns),
-    ]
-    return Brought(
-        duration_ns * math.sqrt(math.prod(ratios)),
-        duration_ns * min(ratios),
-        duration_ns * max(ratios),
-    )
+    arithmetic = _ratio(wanted.arithmetic_ns, measured_at.arithmetic_ns)
+    memory = _ratio(wanted.memory_ns, measured_at.memory_ns)
+    shares = (0.0, memory_share, min(1.0, 4 * memory_share))
+    none, middle, most = (duration_ns * (arithmetic + s * (memory - arithmetic)) for s in shares)
+    return Brought(middle, min(none, most), max(none, most))
 
 
 def _ratio(wanted: int, given: int) -> float:

@@ -31,6 +31,18 @@ class ThreadTime(NamedTuple):
         )
 
 
+class Raw(NamedTuple):
+    """A reading as it came: a live job has better to do than to take it apart."""
+
+    schedstat: bytes
+    run_ns: int  # of the thread's CPU clock; -1: that of schedstat counts
+
+    @property
+    def time(self) -> ThreadTime | None:
+        found = parsed(self.schedstat)
+        return found if found is None or self.run_ns < 0 else found._replace(run_ns=self.run_ns)
+
+
 def parsed(text: bytes) -> ThreadTime | None:
     """The three numbers of a schedstat file; None where the kernel does not count."""
     try:
@@ -46,16 +58,18 @@ class ThreadClock:
     def __init__(self, file: int, clock: int | None) -> None:
         self._file, self._clock = file, clock
 
-    def read(self) -> ThreadTime | None:
+    def raw(self) -> Raw | None:
         """None where the thread has ended."""
         try:
-            found = parsed(os.pread(self._file, _MOST_BYTES, 0))
-            if found is None or self._clock is None:
-                return found
-            run = time.clock_gettime_ns(self._clock)
+            text = os.pread(self._file, _MOST_BYTES, 0)
+            return Raw(text, -1 if self._clock is None else time.clock_gettime_ns(self._clock))
         except OSError:
             return None
-        return ThreadTime(run, found.delay_ns, found.turns)
+
+    def read(self) -> ThreadTime | None:
+        """None where the thread has ended, or the kernel does not count."""
+        found = self.raw()
+        return found and found.time
 
     def close(self) -> None:
         os.close(self._file)

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from paceline.machine import (
     PulseTaker,
+    Raw,
     Rhythm,
     ThreadClock,
     ThreadTime,
@@ -45,7 +46,11 @@ class Reading(NamedTuple):
     """A thread's counters at a moment; None where the kernel keeps none."""
 
     at_ns: int
-    got: ThreadTime | None
+    raw: Raw | None
+
+    @property
+    def got(self) -> ThreadTime | None:
+        return self.raw.time if self.raw is not None else None
 
 
 class Counters:
@@ -148,11 +153,12 @@ def _time(thread: int, begin: Reading, end: Reading) -> CoreTime | None:
 
 
 def _reading(clock: ThreadClock | None) -> Reading:
-    return Reading(time.time_ns(), clock.read() if clock is not None else None)
+    return Reading(time.time_ns(), clock.raw() if clock is not None else None)
 
 
 def _between(begin: Reading, end: Reading) -> ThreadTime | None:
-    return end.got.since(begin.got) if begin.got and end.got else None
+    before, after = begin.got, end.got
+    return after.since(before) if before and after else None
 
 
 def _switches() -> int:
