@@ -1,0 +1,48 @@
+"""`copy_back`: what a rank does between its wait for reduced gradients and the update.
+
+DDP copies each reduced bucket back into the gradients there. Another bucket size shares that time
+out anew; another batch leaves it as it is.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from paceline.graph.graph import Graph, Int64
+from paceline.graph.kinds import COMMUNICATION, NONE, WORK, LaneKind, OpKind, Phase
+from paceline.graph.links import Links
+
+
+@dataclass(frozen=True, eq=False)
+class CopyBack:
+    """Of one rank's step."""
+
+    first: int  # the first op that waits; NONE where none does
+    update: int  # the first op of the update behind it, or NONE
+    work: Int64  # waits and work from the first up to the update
+
+    def removable(self, graph: Graph, links: Links, reduced: Int64) -> Int64:
+        """The work that waits for no other lane, and that none waits for."""
+        lane = graph.ops.lane
+        across = lane[links.src] != lane[links.op]
+        led = np.isin(self.work, links.op[across & ~np.isin(links.src, reduced)])
+        leads = np.isin(self.work, links.src[across])
+        return self.work[~led & ~leads]
+
+
+def copy_back(graph: Graph, links: Links, reduced: Int64) -> CopyBack:
+    """`reduced` is the communication that brings one rank its gradients in one step."""
+    ops = graph.ops
+    waiting = np.isin(links.src, reduced) & ~np.isin(ops.kind[links.op], COMMUNICATION)
+    waiting &= graph.lanes.kind[ops.lane[links.op]] != LaneKind.COMM_THREAD
+    waits = links.op[waiting]
+    if not len(waits):
+        return CopyBack(NONE, NONE, waits)
+    lane = np.bincount(ops.lane[waits]).argmax()
+    first = int(waits[ops.lane[waits] == lane].min())
+    rows = np.flatnonzero((ops.lane == lane) & (ops.step == ops.step[reduced[0]]))
+    rows = rows[rows >= first]
+    updates = rows[ops.phase[rows] == Phase.UPDATE]
+    rows = rows[rows < updates[0]] if len(updates) else rows
+    kinds = np.isin(ops.kind[rows], (*WORK, OpKind.WAIT)) & (ops.tensor[rows] == NONE)
+    return CopyBack(first, int(updates[0]) if len(updates) else NONE, rows[kinds])
