@@ -7,7 +7,6 @@ from paceline.replay.engine import Engine, Network, replay
 from paceline.replay.flows import flows
 from paceline.replay.live import Live
 from paceline.replay.memory import MemoryCurve
-from paceline.replay.one_step import one_step
 from paceline.replay.pace import Pace, Transfers
 from paceline.replay.paths import CriticalPath, Reason
 from paceline.replay.timeline import Occupancy, Timeline
@@ -29,7 +28,6 @@ __all__ = [
     "Timeline",
     "Transfers",
     "flows",
-    "one_step",
     "replay",
     "replay_many",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 
 from paceline.graph.copying import copied
 from paceline.graph.graph import Bool, Graph, Int64, MemoryEvents, OpColumns, Spread
-from paceline.graph.kinds import NONE, UNPRICED, WORK, Discipline
+from paceline.graph.kinds import NONE, UNPRICED, WORK, DepKind, Discipline
 from paceline.graph.links import Links
 
 
@@ -52,7 +52,7 @@ def _joins(graph: Graph, grain: Grain, keep: Int64) -> Bool:
     # a run may end with an op that readies a gradient or hands a call over, and begin with one
     # that waited; inside it nothing does either
     may: Bool = (before != NONE) & ends & ~led_into
-    may &= plain[before] & ~leads_out[before]
+    may &= plain[before] & ~leads_out[before] & ~_given_to_drained(graph, links)[before]
     columns: list[np.ndarray[Any, Any]] = [ops.phase, ops.step, ops.scale_ppb, ops.basis]
     columns += [ops.layer] if grain is Grain.LAYER else []
     for column in columns:
@@ -84,6 +84,14 @@ def _leads_out(graph: Graph, links: Links) -> Bool:
     found = np.zeros(len(graph), np.bool_)
     found[links.src[lane[links.src] != lane[links.op]]] = True
     return found
+
+
+def _given_to_drained(graph: Graph, links: Links) -> Bool:
+    """Ops that a drain may wait for: on a drained lane, handed over by a launch. What only stands
+    behind one is none."""
+    found = np.zeros(len(graph), np.bool_)
+    found[links.op[links.kind == DepKind.LAUNCH]] = True
+    return found & np.isin(graph.ops.lane, graph.drains.lane)
 
 
 def _place(graph: Graph, joins: Bool, heads: Int64) -> Int64:
