@@ -5,12 +5,12 @@
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from paceline.errors import PacelineError
 from paceline.graph import Graph
@@ -48,7 +48,7 @@ def known() -> tuple[str, ...]:
     )
 
 
-def strategy(name: str, **settings: Any) -> Strategy:
+def strategy(name: str, /, **settings: Any) -> Strategy:
     """The strategy of that name with those settings."""
     kind = _kind(name)
     allowed = {f.name: f for f in fields(kind)}
@@ -64,9 +64,18 @@ def strategy(name: str, **settings: Any) -> Strategy:
     ]
     if missing:
         raise StrategyError(f"{name} needs {', '.join(missing)}, as in {name}({missing[0]}=...)")
+    _check_types(name, kind, settings)
     made = kind(**settings)
     assert isinstance(made, Strategy)
     return made
+
+
+def _check_types(name: str, kind: type, settings: Mapping[str, Any]) -> None:
+    for setting, wanted in get_type_hints(kind).items():
+        value = settings.get(setting)
+        fits = isinstance(value, (int, float) if wanted is float else wanted)
+        if setting in settings and (not fits or isinstance(value, bool)):
+            raise StrategyError(f"{name}: {setting} must be {wanted.__name__}, not {value!r}")
 
 
 def parse(text: str) -> Strategy:
