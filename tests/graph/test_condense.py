@@ -22,7 +22,7 @@ from paceline.graph import (
     Phase,
     check,
 )
-from paceline.graph.condense import STEPS, Grain, coarser, condense
+from paceline.graph.condense import STEPS, Grain, coarser, condense, first_step
 from paceline.graph.synthetic import Machine, Parallel, TrainingJob, jumble, training
 from paceline.predict.classes import step_ns
 from paceline.replay import replay, replay_many
@@ -176,6 +176,17 @@ def test_draws_of_the_typical_step_are_of_recorded_steps() -> None:
     drawn = replay_many(condense(recording((30, 33, 60)), steps=1), 300, seed=1)
     assert drawn.steps_ns.min() == 30 + BACKWARD + TALK + UPDATE
     assert drawn.steps_ns.max() == 60 + BACKWARD + TALK + UPDATE
+
+
+@OFTEN
+@given(SHAPES, st.sampled_from(Machine))
+def test_the_first_of_several_steps_stands_alone(job: TrainingJob, machine: Machine) -> None:
+    several = training(replace(job, machine=machine, steps=3))
+    ops = several.ops
+    late = replace(several, ops=replace(ops, step=(ops.step + 7).astype(np.int32)))
+    alone = check(first_step(late))
+    assert replay(alone).step_ns == replay(training(replace(job, machine=machine))).step_ns
+    assert first_step(alone) is alone
 
 
 @pytest.mark.parametrize("waits", [(True, True, False), (False, False, True), (False,) * 3])
