@@ -17,7 +17,7 @@ from paceline.graph.links import Links
 class CopyBack:
     """Of one rank's step."""
 
-    first: int  # the first op that waits; NONE where none does
+    first: int  # the first op that waits for all; NONE where none does
     update: int  # the first op of the update behind it, or NONE
     work: Int64  # waits and work from the first up to the update
 
@@ -39,10 +39,13 @@ def copy_back(graph: Graph, links: Links, reduced: Int64) -> CopyBack:
     if not len(waits):
         return CopyBack(NONE, NONE, waits)
     lane = np.bincount(ops.lane[waits]).argmax()
-    first = int(waits[ops.lane[waits] == lane].min())
     rows = np.flatnonzero((ops.lane == lane) & (ops.step == ops.step[reduced[0]]))
-    rows = rows[rows >= first]
+    gradients = rows[ops.tensor[rows] != NONE]
+    rows = rows[rows >= waits[ops.lane[waits] == lane].min()]
+    rows = rows[rows > gradients.max(initial=NONE)]  # one that was waited for earlier is there
+    if not len(rows):
+        return CopyBack(NONE, NONE, rows)
     updates = rows[ops.phase[rows] == Phase.UPDATE]
-    rows = rows[rows < updates[0]] if len(updates) else rows
-    kinds = np.isin(ops.kind[rows], (*WORK, OpKind.WAIT)) & (ops.tensor[rows] == NONE)
-    return CopyBack(first, int(updates[0]) if len(updates) else NONE, rows[kinds])
+    first, update = int(rows[0]), int(updates[0]) if len(updates) else NONE
+    rows = rows[rows < update] if len(updates) else rows
+    return CopyBack(first, update, rows[np.isin(ops.kind[rows], (*WORK, OpKind.WAIT))])

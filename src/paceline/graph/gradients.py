@@ -64,5 +64,19 @@ def not_told() -> GraphError:
 
 
 def _among_replicas(graph: Graph) -> Bool:
+    """Communication of replicas that hold whole weights. Those that gather them hold parts, and
+    their gradients travel as the library asks (FSDP2), not in buckets."""
     data = [row for row, group in enumerate(graph.groups) if group.axis is Axis.DATA]
-    return np.isin(graph.ops.group, data)
+    whole = [row for row in data if not _gathers_weights(graph, row)]
+    return np.isin(graph.ops.group, whole)
+
+
+def _gathers_weights(graph: Graph, group: int) -> bool:
+    """Whether a rank of the group gathers half the gradients' bytes in a step, or more."""
+    ops = graph.ops
+    mine = (ops.group == group) & (ops.collective == Collective.ALL_GATHER)
+    if not mine.any():
+        return False
+    first = np.argmax(mine)
+    mine &= (ops.rank == ops.rank[first]) & (ops.step == ops.step[first])
+    return 2 * int(ops.size_bytes[mine].sum()) >= sum(graph.facts.gradient_bytes().values())

@@ -146,7 +146,7 @@ class _Rank:
                 self.work("mm", self.job.backward_ns // 2, Phase.BACKWARD, layer, name)
                 self.ready(name, last=last)
             self.sum_activations()
-            self.scatter()
+            self.scatter(layer)
         self.send(Phase.BACKWARD, self.stage - 1, micro_batch)
 
     def layers(self) -> range:
@@ -202,12 +202,15 @@ class _Rank:
             call = self.pen.call(Talk(Collective.ALL_GATHER, size, *self.replicas()))
             self.pen.wait([call], Phase.FORWARD)
 
-    def scatter(self) -> None:
-        """FSDP2: a layer's gradients to those who hold a part; the update waits for them."""
+    def scatter(self, layer: int) -> None:
+        """FSDP2: a layer's gradients to those who hold a part; the update waits for them. Gloo
+        runs it as an all-reduce."""
         if self.job.parallel is Parallel.FSDP2:
             size = self.job.weight_bytes + self.job.bias_bytes
-            talk = Talk(Collective.REDUCE_SCATTER, size, *self.replicas())
-            self.reducing.append((0, self.pen.call(talk)))
+            gloo = self.job.machine is Machine.CPU
+            kind = Collective.ALL_REDUCE if gloo else Collective.REDUCE_SCATTER
+            talk = Talk(kind, size, *self.replicas())
+            self.reducing.append((0, self.pen.call(talk, _names(layer))))
 
     def sum_activations(self) -> None:
         if self.job.tensor > 1:
