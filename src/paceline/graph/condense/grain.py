@@ -12,7 +12,7 @@ import numpy as np
 
 from paceline.graph.copying import copied
 from paceline.graph.graph import Bool, Graph, Int64, MemoryEvents, OpColumns, Spread
-from paceline.graph.kinds import NONE, UNPRICED, WORK, DepKind, Discipline
+from paceline.graph.kinds import NONE, UNPRICED, WORK, Discipline
 from paceline.graph.links import Links
 
 
@@ -44,6 +44,7 @@ def _joins(graph: Graph, grain: Grain, keep: Int64) -> Bool:
     leads_out = _leads_out(graph, links)
     alone = np.ones(len(graph), np.bool_)
     alone[graph.drains.op] = False
+    alone &= ~np.isin(ops.lane, graph.drains.lane)  # a drain waits for those its lane was given
     alone[keep] = False
     plain = np.isin(ops.kind, WORK) & (ops.tensor == NONE) & (ops.dur_ns != UNPRICED)
     plain &= (ops.instance == NONE) & (graph.lanes.discipline[ops.lane] == Discipline.RECORDED)
@@ -52,7 +53,7 @@ def _joins(graph: Graph, grain: Grain, keep: Int64) -> Bool:
     # a run may end with an op that readies a gradient or hands a call over, and begin with one
     # that waited; inside it nothing does either
     may: Bool = (before != NONE) & ends & ~led_into
-    may &= plain[before] & ~leads_out[before] & ~_given_to_drained(graph, links)[before]
+    may &= plain[before] & ~leads_out[before]
     columns: list[np.ndarray[Any, Any]] = [ops.phase, ops.step, ops.scale_ppb, ops.basis]
     columns += [ops.layer] if grain is Grain.LAYER else []
     for column in columns:
@@ -84,14 +85,6 @@ def _leads_out(graph: Graph, links: Links) -> Bool:
     found = np.zeros(len(graph), np.bool_)
     found[links.src[lane[links.src] != lane[links.op]]] = True
     return found
-
-
-def _given_to_drained(graph: Graph, links: Links) -> Bool:
-    """Ops that a drain may wait for: on a drained lane, handed over by a launch. What only stands
-    behind one is none."""
-    found = np.zeros(len(graph), np.bool_)
-    found[links.op[links.kind == DepKind.LAUNCH]] = True
-    return found & np.isin(graph.ops.lane, graph.drains.lane)
 
 
 def _place(graph: Graph, joins: Bool, heads: Int64) -> Int64:
