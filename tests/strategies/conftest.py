@@ -52,9 +52,10 @@ def drawn() -> Drawn:
 
 @pytest.fixture
 def recording(drawn: Drawn) -> Recording:
-    def draw(ranks: int = 2, *, told: bool = True) -> Graph:
+    def draw(ranks: int = 2, *, told: bool = True, unseen: int = 0) -> Graph:
         """Forward, backward of w2 and of w1, one bucket of both, its wait, copying back, update.
-        Without `told` nothing is known of gradients."""
+        Without `told` nothing is known of gradients. For `unseen` ns the thread copies before it
+        waits."""
         b = GraphBuilder(facts=drawn.facts(ranks) if told else Facts(world_size=ranks))
         group, instance = b.group("0", range(ranks), Axis.DATA), b.instance()
         for rank in range(ranks):
@@ -74,6 +75,8 @@ def recording(drawn: Drawn) -> Recording:
             )  # fmt: skip
             for op in ready if told else ():
                 b.link(op, sent, DepKind.GRADIENT)
+            if unseen:
+                b.op("between ops", main, unseen, kind=OpKind.HOST, phase=Phase.BACKWARD)
             b.op("wait", main, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
             b.op("copy", main, drawn.copy, phase=Phase.BACKWARD)
             b.op("sgd", main, drawn.update, phase=Phase.UPDATE)

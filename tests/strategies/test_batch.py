@@ -29,6 +29,10 @@ def test_forward_and_backward_grow_but_not_copies_of_gradients_nor_the_update(
     assert found == {"addmm": 2.5, "mm": 2.5, "copy": 1.0, "sgd": 1.0}
 
 
+def test_copies_before_the_first_wait_that_shows_do_not_grow_either(recording: Recording) -> None:
+    assert factors(recording(unseen=70), "batch(factor=2)")["between ops"] == 1.0
+
+
 def test_the_recorded_batch_changes_nothing(recording: Recording) -> None:
     assert set(factors(recording(), "batch(factor=1)").values()) == {1.0}
 

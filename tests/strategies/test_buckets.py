@@ -47,6 +47,14 @@ def test_copying_back_is_shared_out_among_buckets_by_their_bytes(
     assert made.ops.dur_ns[waits + 1].tolist() == shares
 
 
+def test_copying_back_before_the_first_wait_that_shows_is_shared_out_too(
+    recording: Recording, drawn: "Drawn"
+) -> None:
+    made = check(parse("buckets(size_bytes=1000)").transform(recording(unseen=70)))
+    wait, copy, update = [op for op in made if op.rank == 0][-3:]
+    assert (wait.kind, copy.dur_ns, update.name) == (OpKind.WAIT, drawn.copy + 70, "sgd")
+
+
 def test_the_recorded_buckets_asked_for_again_change_nothing_but_what_a_cluster_prices(
     recording: Recording, drawn: "Drawn"
 ) -> None:

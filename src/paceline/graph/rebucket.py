@@ -205,7 +205,7 @@ class _Work:
         self.gone[copies] = True
         whole = int(np.maximum(ops.dur_ns[copies], 0).sum())
         like, behind = back.first, int(copies[-1]) if len(copies) else back.first - 1
-        lane, phase = int(ops.lane[like]), Phase(ops.phase[like])
+        lane, phase = int(ops.lane[like]), Phase.BACKWARD
         sizes = [self.new[call - len(self.source.graph)].size_bytes for call in calls]
         for call, size in zip(calls, sizes):
             wait = self._add(_Op(like, behind, OpKind.WAIT, 0, lane, phase=phase))
