@@ -8,7 +8,7 @@ import numpy as np
 from paceline.cluster import Cluster
 from paceline.cost import SPREAD, Prices, Rates, prices
 from paceline.graph import NONE, UNPRICED, Basis, Graph
-from paceline.graph.condense import Grain, condense
+from paceline.graph.condense import Grain, condense, first_step
 from paceline.graph.graph import Int64
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.scaled import works
@@ -112,7 +112,7 @@ def _drawn(graph: Graph, found: Prices, question: Question) -> Distribution | No
     if question.machine is not None:
         raise PredictError("draws on shared cores are not made; leave --cores or --draws out")
     priced = replace(graph, ops=replace(graph.ops, dur_ns=found.dur_ns))
-    return replay_many(priced, question.draws, question.seed)
+    return replay_many(first_step(priced), question.draws, question.seed)
 
 
 def _rates(question: Question) -> Rates:

@@ -1,4 +1,4 @@
-"""A step several times in a row, on the same lanes."""
+"""A step several times in a row on the same lanes, and one of several alone."""
 
 from dataclasses import replace
 
@@ -9,6 +9,7 @@ from paceline.graph.copying import copied
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import NONE
 from paceline.graph.links import Links
+from paceline.graph.splice import Added, spliced
 
 
 def repeated(step: Step, times: int) -> Graph:
@@ -29,6 +30,14 @@ def repeated(step: Step, times: int) -> Graph:
         across = Links(made.of(op, later), made.of(src, later - 1), kind, told)
         deps = Links.of(made.graph).joined(across).columns(len(made.graph))
     return replace(made.graph, ops=ops, deps=deps)
+
+
+def first_step(graph: Graph) -> Graph:
+    """The first of the graph's steps alone; links to others go."""
+    steps, none = np.unique(graph.ops.step), np.zeros(0, np.int64)
+    if len(steps) < 2:
+        return graph
+    return spliced(graph, graph.ops.step != steps[0], Added(none, none, {}), Links.of(graph))
 
 
 def _apart(instance: np.ndarray, copy: Int64) -> np.ndarray:
