@@ -16,6 +16,7 @@ from paceline.strategies.strategy import Strategy, StrategyError
 @dataclass(frozen=True)
 class Scale(Strategy):
     grain: ClassVar[Grain] = Grain.OP  # a selection may name any op
+    how: ClassVar[str] = "It asks what a change would bring, and does not say which change."
 
     select: str  # as in `kind=transfer,rank=0|2-3`
     factor: float
