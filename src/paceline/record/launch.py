@@ -68,7 +68,7 @@ def launch(order: Order, environment: Mapping[str, str], runner: Runner | None =
     )
     sidecar.keep_job(job, order.folder)
     given = injected(environment, order, job.job)
-    code = (runner or _here)(Process(order.command, given, reads=True))
+    code = (runner or here)(Process(order.command, given, reads=True))
     told = sidecar.job_of(order.folder)  # also how it was launched
     ended = msgspec.structs.replace(told, ended_ns=time.time_ns(), exit_code=code)
     sidecar.keep_job(ended, order.folder)
@@ -92,15 +92,19 @@ def injected(environment: Mapping[str, str], order: Order, job: str) -> dict[str
         "plain": order.plain,
         "command": list(order.command),
     }
-    path = environment.get("PYTHONPATH", "")
     return {
         "KINETO_LOG_LEVEL": "6",  # else every start and stop writes lines into the job's output
         "TORCH_FR_BUFFER_SIZE": "20000",  # collectives that the flight recorder keeps
-        **environment,
+        **hooked(environment),
         SETTINGS: json.dumps(settings),
         "PACELINE_JOB": job,
-        "PYTHONPATH": f"{INJECT}{os.pathsep}{path}" if path else str(INJECT),
     }
+
+
+def hooked(environment: Mapping[str, str]) -> dict[str, str]:
+    """With the folder whose `sitecustomize` starts what the environment asks for."""
+    path = environment.get("PYTHONPATH", "")
+    return {**environment, "PYTHONPATH": f"{INJECT}{os.pathsep}{path}" if path else str(INJECT)}
 
 
 def outcomes(folder: Path) -> tuple[Outcome, ...]:
@@ -145,7 +149,8 @@ def _prepare(order: Order) -> None:
     order.folder.mkdir(parents=True, exist_ok=True)
 
 
-def _here(process: Process) -> int:
+def here(process: Process) -> int:
+    """Run on this machine."""
     ended = run(process)
     assert ended is not None
     return 128 - ended if ended < 0 else ended

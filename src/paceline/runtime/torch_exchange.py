@@ -32,6 +32,8 @@ def installed(run: Run) -> Iterator[Sent]:
         )
     for replica in run.replicas:
         _require_free(replica)
+        if asked.codec is not None:
+            _require_float32(replica)
     with ExitStack() as stack:
         for replica in run.replicas:
             hook = Hook(asked.codec or plain(), replica.process_group, sent)
@@ -101,6 +103,15 @@ def _require_free(replica: Any) -> None:
         raise ExchangeError(
             f"the job has {found[0]}, and a plan cannot change the exchange beside it; "
             "take it out of the training script first"
+        )
+
+
+def _require_float32(replica: Any) -> None:
+    found = {p.dtype for p in replica.parameters() if p.requires_grad} - {torch.float32}
+    if found:
+        names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in found))
+        raise ExchangeError(
+            f"codecs pack float32 gradients, and this job has {names}; leave it out"
         )
 
 

@@ -2,6 +2,7 @@
 
 `scale(select="phase=backward", factor=0.5)`. Communication is scaled on whatever cluster it is
 then priced for. It says what a change would bring, never how to make it.
+Wrong where what shortens one op lengthens another.
 """
 
 from dataclasses import dataclass

@@ -24,10 +24,10 @@ from paceline.record.torch_patch import Patches
 from paceline.runtime.exchange import Sent
 from paceline.runtime.run import Run
 from paceline.runtime.torch_exchange import installed
+from paceline.strategies.applying import PLAN, REPORT
 from paceline.strategies.named import parse
 from paceline.strategies.plan import MadeFor, Plan, digest, load_plan, require_fit
 
-PLAN, REPORT = "PACELINE_PLAN", "PACELINE_PLAN_REPORT"
 Given = Plan | str | Path | Sequence[str]
 """A plan, its file, or strategies as text."""
 

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
+from math import ceil
 from typing import Any
 
 Tensor = Any  # torch's: this file needs no torch
@@ -46,3 +47,8 @@ class Codec:
     compressor: Compressor
     sharing: Sharing
     feedback: bool = False  # what a step leaves out is added to the next step's gradient
+
+
+def kept(count: int, ratio: float) -> int:
+    """How many of so many gradients a sparse codec sends: at least one."""
+    return min(count, max(1, ceil(ratio * count)))

@@ -39,7 +39,8 @@ def _summed(payload: torch.Tensor, group: Any) -> Under:
 def _gathered(payload: torch.Tensor, group: Any) -> Under:
     members = dist.get_world_size(group)
     whole = payload.new_empty(members * payload.numel())
-    work = dist.all_gather_into_tensor(whole, payload, group=group, async_op=True)
+    gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # before 2.13
+    work = gather(whole, payload, group=group, async_op=True)
     size = whole.numel() * whole.element_size()
     parts = tuple(whole.chunk(members))
     return Under(work.get_future(), parts, size, _sent(Collective.ALL_GATHER, size, group))
