@@ -69,6 +69,7 @@ class Entering:
         self._stack, self._patches = ExitStack(), Patches()
         self._sent: Sent | None = None
         self._rank = 0
+        self._entered = False
 
     def listen(self) -> None:
         self._hook = torch_optimizer.register_optimizer_step_post_hook(self._enter)
@@ -87,7 +88,9 @@ class Entering:
             (self._report / f"rank-{self._rank}.json").write_text(json.dumps(told))
 
     def _enter(self, optimizer: Any, *_: Any) -> None:
-        self._hook.remove()
+        if self._entered:
+            return  # torch goes over its hooks now, so this one stays until the plan is left
+        self._entered = True
         self._rank = dist.get_rank() if dist.is_initialized() else 0
         tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
         roots = root_modules(tensors)
