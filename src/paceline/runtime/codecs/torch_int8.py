@@ -22,8 +22,8 @@ class Int8(Compressor):
     def add(
         self, total: torch.Tensor, payload: torch.Tensor, turn: Turn, times: float = 1.0
     ) -> None:
-        unit = payload[:_HEAD_BYTES].clone().view(torch.float32)
-        total.add_(payload[_HEAD_BYTES:].view(torch.int8) * unit, alpha=times)
+        unit = float(payload[:_HEAD_BYTES].clone().view(torch.float32))
+        total.add_(payload[_HEAD_BYTES:].view(torch.int8), alpha=times * unit)
 
 
 def int8() -> Codec:

@@ -16,20 +16,28 @@ class Threshold(Sparse):
 
     def __init__(self, ratio: float, every: int) -> None:
         self.ratio, self.every = ratio, every
-        self._bounds: dict[tuple[int, int], torch.Tensor] = {}  # by bucket and its length
+        self._bounds: dict[tuple[int, int], float] = {}  # by bucket and its length
+        self._sizes: dict[int, torch.Tensor] = {}  # by length: memory for magnitudes, used anew
 
     def compress(self, values: torch.Tensor, turn: Turn) -> torch.Tensor:
         many, key = kept(values.numel(), self.ratio), (turn.bucket, values.numel())
         if turn.step % self.every == 0 or key not in self._bounds:
             largest, places = values.abs().topk(many, sorted=False)
-            self._bounds[key] = largest.min()
+            self._bounds[key] = float(largest.min())
             return payload_of(values, places)
-        places = (values.abs() >= self._bounds[key]).nonzero().flatten()
+        places = (self._magnitudes(values) >= self._bounds[key]).nonzero().flatten()
         if len(places) >= many:
             return payload_of(values, places.roll(-turn.step * many)[:many])
         payload = payload_of(values, torch.nn.functional.pad(places, (0, many - len(places))))
         payload[many + len(places) :] = 0
         return payload
+
+    def _magnitudes(self, values: torch.Tensor) -> torch.Tensor:
+        """Fresh memory would take most of the time."""
+        sizes = self._sizes.get(values.numel())
+        if sizes is None:
+            sizes = self._sizes[values.numel()] = torch.empty_like(values)
+        return torch.abs(values, out=sizes)
 
 
 def threshold(ratio: float, every: int) -> Codec:
