@@ -54,6 +54,16 @@ def test_with_feedback_every_gradient_arrives_in_the_end(name: str) -> None:
     assert left.norm() < 0.5 * drawn(50).norm()
 
 
+@pytest.mark.parametrize("count", [*COUNTS, 4096])
+def test_the_places_above_a_bound_are_found_in_order(count: int) -> None:
+    from paceline.runtime.codecs.torch_threshold import Above
+
+    for seed, bound in ((1, 0.0), (2, 1.0), (3, 9.0)):
+        values = drawn(count, seed)
+        expected = (values.abs() >= bound).nonzero().flatten()
+        assert torch.equal(Above(values).places(values, bound), expected)
+
+
 def test_one_bit_keeps_signs_and_the_mean_of_each() -> None:
     values, found = torch.tensor([1.0, -2.0, 3.0, -4.0, 0.0]), torch.zeros(5)
     how = coded("onebit").codec().compressor
