@@ -1,7 +1,7 @@
 """`predict`: a recorded step, changed, on a cluster: how long it takes, and what that rests on."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,13 +38,27 @@ def predict(
     changed = transformed(typical(graph, finest(plan), elsewhere=cluster is not None), plan)
     if cluster is None:
         return _as_recorded(changed, plan, question)
-    if cluster.workers != changed.world_size:
-        cluster = cluster.with_workers(changed.world_size)
-    changed = _slowed(on_one_lane(changed), cluster)
+    at = placed(changed, cluster, question)
+    return _prediction(at.graph, at.prices, at.run, plan, question)
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A job on a cluster: what its ops take there, and how it is replayed."""
+
+    graph: Graph
+    prices: Prices
+    run: Run
+
+
+def placed(graph: Graph, cluster: Cluster, question: Question) -> Placed:
+    """The job on the cluster; hosts are added where it has too few."""
+    if cluster.workers != graph.world_size:
+        cluster = cluster.with_workers(graph.world_size)
+    graph = _slowed(on_one_lane(graph), cluster)
     rates = _rates(question)
-    found = prices(changed, cluster, rates)
-    run = _runner(changed, cluster, rates, found, question)
-    return _prediction(changed, found, run, plan, question)
+    found = prices(graph, cluster, rates)
+    return Placed(graph, found, _runner(graph, cluster, rates, found, question))
 
 
 def finest(changes: Sequence[Strategy]) -> Grain:

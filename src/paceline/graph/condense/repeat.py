@@ -32,6 +32,19 @@ def repeated(step: Step, times: int) -> Graph:
     return replace(made.graph, ops=ops, deps=deps)
 
 
+def repeated_alone(graph: Graph, times: int) -> Graph:
+    """A graph of one step several times, which needs nothing of the step before but its lanes."""
+    none = np.zeros(0, np.int64)
+    links = Links(none, none, none, np.zeros(0, np.bool_))
+    return repeated(Step(graph, links), times)
+
+
+def alike_steps(graph: Graph) -> bool:
+    """Whether no op waits for one of another step."""
+    links, step = Links.of(graph), graph.ops.step
+    return bool((step[links.op] == step[links.src]).all())
+
+
 def first_step(graph: Graph) -> Graph:
     """The first of the graph's steps alone; links to others go."""
     steps, none = np.unique(graph.ops.step), np.zeros(0, np.int64)
