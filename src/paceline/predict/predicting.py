@@ -58,7 +58,7 @@ def placed(graph: Graph, cluster: Cluster, question: Question) -> Placed:
     graph = _slowed(on_one_lane(graph), cluster)
     rates = _rates(question)
     found = prices(graph, cluster, rates)
-    return Placed(graph, found, _runner(graph, cluster, rates, found, question))
+    return Placed(graph, found, _runner(graph, cluster, rates, question))
 
 
 def finest(changes: Sequence[Strategy]) -> Grain:
@@ -135,12 +135,12 @@ def _rates(question: Question) -> Rates:
     return question.calibration.rates() if question.calibration else Rates()
 
 
-def _runner(graph: Graph, cluster: Cluster, rates: Rates, found: Prices, question: Question) -> Run:
+def _runner(graph: Graph, cluster: Cluster, rates: Rates, question: Question) -> Run:
     machine = question.machine
     if machine is None:
         contention = _contention(graph, question)
         return lambda dur: replay(graph, prices=dur, contention=contention)
-    shared = shared_of(graph, cluster, rates, found, machine)
+    shared = shared_of(graph, cluster, rates, machine)
     hosts = SharedHosts.one_machine(cluster.workers, machine.cores, shared.cpu_ns, shared.turn_ns)
     return lambda dur: replay(graph, prices=dur, hosts=hosts)
 
