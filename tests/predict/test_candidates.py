@@ -32,3 +32,13 @@ def test_a_candidate_takes_as_long_as_its_prediction(
     changes = [parse(text) for text in plan]
     found = Candidates(job, cluster(), question).step_ns(changes)
     assert found == predict(job, changes, cluster(), question).step_ns
+
+
+def test_draws_on_shared_cores_vary_around_the_step() -> None:
+    job = training(TrainingJob(Parallel.DDP, workers=2, steps=6, jitter=0.2))
+    found = predict(job, [], cluster(), Question(machine=Machine(1.0), draws=60))
+    assert found.drawn is not None
+    assert found.drawn.p5_ns < found.drawn.p95_ns
+    alone = predict(job, [], cluster(), Question(draws=60))
+    assert alone.drawn is not None
+    assert found.drawn.median_ns > alone.drawn.median_ns

@@ -1,6 +1,6 @@
 """`predict`: a recorded step, changed, on a cluster: how long it takes, and what that rests on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +22,17 @@ from paceline.replay import Contention, Distribution, Timeline, replay, replay_m
 from paceline.replay.hosts import SharedHosts
 from paceline.strategies import Strategy, parse, transformed
 
-Run = Callable[[Int64], Timeline]
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A replay that has yet to be told how long each op takes."""
+
+    graph: Graph
+    contention: Contention | None = None
+    hosts: SharedHosts | None = None
+
+    def __call__(self, dur_ns: Int64) -> Timeline:
+        return replay(self.graph, prices=dur_ns, contention=self.contention, hosts=self.hosts)
 
 
 def predict(
@@ -87,11 +97,8 @@ def _as_recorded(graph: Graph, changes: Sequence[Strategy], question: Question) 
             f"{graph[int(missing[0])]}: give a cluster (--cluster FILE), which prices them"
         )
     found = _recorded_prices(graph)
-    contention = _contention(graph, question)
-    return _prediction(
-        graph, found, lambda dur: replay(graph, prices=dur, contention=contention), changes,
-        question,
-    )  # fmt: skip
+    run = Run(graph, contention=_contention(graph, question))
+    return _prediction(graph, found, run, changes, question)
 
 
 def _recorded_prices(graph: Graph) -> Prices:
@@ -116,17 +123,23 @@ def _prediction(
         rests_on=reasons_of(graph, found, changes, question),
         workers=graph.world_size,
         timeline=timeline,
-        drawn=_drawn(graph, found, question),
+        drawn=_drawn(graph, found, run, question),
     )
 
 
-def _drawn(graph: Graph, found: Prices, question: Question) -> Distribution | None:
+def _drawn(graph: Graph, found: Prices, run: Run, question: Question) -> Distribution | None:
+    """The first step alone, drawn from its ops' samples."""
     if not question.draws:
         return None
-    if question.machine is not None:
-        raise PredictError("draws on shared cores are not made; leave --cores or --draws out")
+    if run.contention is not None:
+        raise PredictError(
+            "draws do not know how compute and communication that overlap slow each other; leave "
+            "--draws or --calibration out"
+        )
     priced = replace(graph, ops=replace(graph.ops, dur_ns=found.dur_ns))
-    return replay_many(first_step(priced), question.draws, question.seed)
+    first = np.flatnonzero(graph.ops.step == graph.ops.step.min())
+    hosts = run.hosts.renumbered(first) if run.hosts else None
+    return replay_many(first_step(priced), question.draws, question.seed, hosts=hosts)
 
 
 def _rates(question: Question) -> Rates:
@@ -138,11 +151,10 @@ def _rates(question: Question) -> Rates:
 def _runner(graph: Graph, cluster: Cluster, rates: Rates, question: Question) -> Run:
     machine = question.machine
     if machine is None:
-        contention = _contention(graph, question)
-        return lambda dur: replay(graph, prices=dur, contention=contention)
+        return Run(graph, contention=_contention(graph, question))
     shared = shared_of(graph, cluster, rates, machine)
     hosts = SharedHosts.one_machine(cluster.workers, machine.cores, shared.cpu_ns, shared.turn_ns)
-    return lambda dur: replay(graph, prices=dur, hosts=hosts)
+    return Run(graph, hosts=hosts)
 
 
 def _contention(graph: Graph, question: Question) -> Contention | None:
