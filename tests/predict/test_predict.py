@@ -174,17 +174,6 @@ def test_shared_cores_and_calibrated_overlap_are_not_counted_twice() -> None:
         Question(Machine(2.0), calibration(Overlap(compute=1.2, communication=1.0)))
 
 
-def test_draws_on_shared_cores_are_refused(job: Job) -> None:
-    with pytest.raises(PredictError, match="leave --cores or --draws out"):
-        predict(job(), cluster=cluster(), question=Question(Machine(2.0), draws=3))
-
-
-@pytest.mark.parametrize("text", ["workers(count=4)", "parameter_server"])
-def test_a_change_whose_communication_only_a_cluster_prices_needs_one(job: Job, text: str) -> None:
-    with pytest.raises(PredictError, match=r"have no recorded duration.*give a cluster"):
-        predict(job(), [parse(text)])
-
-
 def test_shared_cores_need_a_cluster(job: Job) -> None:
     with pytest.raises(PredictError, match="shared cores need a cluster"):
         predict(job(), question=Question(Machine(2.0)))
