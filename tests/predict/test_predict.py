@@ -185,3 +185,18 @@ def test_imagined_work_is_priced_by_the_cluster(job: Job) -> None:
     unpriced = replace(graph, ops=replace(graph.ops, dur_ns=dur))
     priced, recorded = (predict(g, cluster=cluster()) for g in (unpriced, graph))
     assert priced.step_ns == recorded.step_ns
+
+
+def test_communication_with_ranks_that_were_not_imported_is_not_priced_as_nothing(job: Job) -> None:
+    graph = job()
+    part = replace(graph, facts=replace(graph.facts, world_size=4))
+    groups = tuple(replace(group, ranks=group.ranks[:1]) for group in graph.groups)
+    with pytest.raises(PredictError, match="Import the traces of all ranks"):
+        predict(replace(part, groups=groups), cluster=cluster(4))
+
+
+def test_bytes_that_are_not_known_are_said(job: Job) -> None:
+    graph = job()
+    silent = replace(graph, ops=replace(graph.ops, size_bytes=np.zeros(len(graph), np.int64)))
+    found = predict(silent, cluster=cluster())
+    assert any(reason.startswith("not known: the bytes of") for reason in found.rests_on)

@@ -7,7 +7,7 @@ import numpy as np
 
 from paceline.cluster import Cluster
 from paceline.cost import SPREAD, Prices, Rates, prices
-from paceline.graph import NONE, UNPRICED, Basis, Graph
+from paceline.graph import COMMUNICATION, NONE, UNPRICED, Basis, Graph
 from paceline.graph.condense import Grain, condense, first_step
 from paceline.graph.graph import Int64
 from paceline.graph.one_lane import on_one_lane
@@ -63,12 +63,27 @@ class Placed:
 
 def placed(graph: Graph, cluster: Cluster, question: Question) -> Placed:
     """The job on the cluster; hosts are added where it has too few."""
+    _require_partners(graph)
     if cluster.workers != graph.world_size:
         cluster = cluster.with_workers(graph.world_size)
     graph = _slowed(on_one_lane(graph), cluster)
     rates = _rates(question)
     found = prices(graph, cluster, rates)
     return Placed(graph, found, _runner(graph, cluster, rates, question))
+
+
+def _require_partners(graph: Graph) -> None:
+    """Communication with ranks that nobody imported has no price."""
+    if len(graph.ranks) == graph.world_size:
+        return
+    used = np.unique(graph.ops.group[np.isin(graph.ops.kind, COMMUNICATION)])
+    alone = [graph.groups[g] for g in used.tolist() if g != NONE and len(graph.groups[g].ranks) < 2]
+    if alone:
+        raise PredictError(
+            f"the graph holds {len(graph.ranks)} of the job's {graph.world_size} ranks, and of "
+            f"group {alone[0].name!r} only rank {alone[0].ranks[0]}, so its communication cannot "
+            "be priced for a cluster. Import the traces of all ranks."
+        )
 
 
 def finest(changes: Sequence[Strategy]) -> Grain:

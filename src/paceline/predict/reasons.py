@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from paceline.cost import Prices
-from paceline.graph import COMMUNICATION, Basis, Graph
+from paceline.graph import COMMUNICATION, Basis, Collective, Graph
 from paceline.graph.scaled import works
 from paceline.predict.prediction import Question
 from paceline.strategies import Strategy
@@ -34,9 +34,17 @@ def reasons_of(
     return (
         *(f"work: {_WORDS[b]}" for b in _bases(basis[busy])),
         *(f"communication: {_CALLS[b]}" for b in _bases(basis[talks])),
+        *_unknown_sizes(graph),
         *(f"change: {change}" for change in changes),
         *_of_machine(question),
     )
+
+
+def _unknown_sizes(graph: Graph) -> Iterator[str]:
+    talks = np.isin(graph.ops.kind, COMMUNICATION) & (graph.ops.collective != Collective.BARRIER)
+    unknown = int((talks & (graph.ops.size_bytes == 0)).sum())
+    if unknown:
+        yield f"not known: the bytes of {unknown} collectives and messages, counted as none"
 
 
 def _bases(basis: "np.ndarray[tuple[int], np.dtype[np.uint8]]") -> list[Basis]:
