@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from paceline.graph import Graph, LaneKind
+from paceline.graph import Basis, Graph, LaneKind
 from paceline.graph.graph import Int64
 from paceline.graph.scaled import scaled, works
 from paceline.predict.classes import step_ns
@@ -32,7 +32,10 @@ def anchored(graph: Graph, *, elsewhere: bool) -> Graph:
     facts = replace(graph.facts, plain_step_ns=0, plain_run_ns=0)
     if elsewhere and counted:
         return replace(_scaled(graph, graph.facts.plain_run_ns / whole), facts=facts)
-    return replace(_met(graph, whole, rounds=1 if elsewhere else ROUNDS), facts=facts)
+    met = _met(graph, whole, rounds=1 if elsewhere else ROUNDS)
+    if elsewhere and not _has_streams(graph):
+        met = scaled(met, works(met), 1.0, Basis.WALL)
+    return replace(met, facts=facts)
 
 
 def _met(graph: Graph, whole: int, rounds: int) -> Graph:

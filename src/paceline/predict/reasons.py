@@ -16,6 +16,7 @@ _WORDS = {
     Basis.FITTED: "a model fitted to measurements",
     Basis.SCALED: "recorded on another device, carried over by both datasheets",
     Basis.DATASHEET: "the device's datasheet and typical efficiency",
+    Basis.WALL: "recorded by the wall clock alone, for the run time of threads is not known",
 }
 _CALLS = {
     **_WORDS,
