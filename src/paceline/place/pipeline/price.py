@@ -12,10 +12,8 @@ import numpy as np
 
 from paceline.cluster import Cluster
 from paceline.cluster.network import Network
+from paceline.cluster.tcp import burst_bytes, least_queue_bytes
 from paceline.graph import Graph, LaneKind, OpKind, Phase
-from paceline.lab.commands import burst_bytes
-from paceline.lab.layout import Layout
-from paceline.lab.plan import plan as lay_out
 from paceline.place.pipeline.draw import draw
 from paceline.place.pipeline.formulas import Plan, Wires, memory_bytes, step_ns
 from paceline.place.pipeline.profile import LayerCost
@@ -105,7 +103,7 @@ def price_in_lab(
         tuple(bursts),
         machine.message_ns,
         machine.late_ns,
-        _window_bytes(rate, lay_out(cluster, "lab")),
+        _window_bytes(rate, least_queue_bytes(cluster)),
     )
     wires = Wires(
         rate,
@@ -123,12 +121,11 @@ def price_in_lab(
     return _priced(plan, stages, wires, timeline)
 
 
-def _window_bytes(bytes_per_s: float, layout: Layout) -> float:
+def _window_bytes(bytes_per_s: float, queue_bytes: int) -> float:
     """What TCP keeps of a message in its link's queue: as much as its pace sends in a millisecond
     (the kernel's small queues), at a pace of 1.2 windows a round trip, with a window of what the
     queue holds and a round trip that is the time in the queue. Seen at 200 Mbit/s: 60 to 130 KB."""
-    window = min(end.queue_bytes for wire in layout.wires for end in (wire.a, wire.b))
-    return math.sqrt(1.2 * window * bytes_per_s / 1024)
+    return math.sqrt(1.2 * queue_bytes * bytes_per_s / 1024)
 
 
 def _with_rests(graph: Graph, rested: float, run: Callable[[Graph], Timeline]) -> Timeline:
