@@ -3,7 +3,8 @@
 import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link, Ring, Star, Topology
-from paceline.place.pipeline import LabMachine, LayerCost, Plan, price_in_lab
+from paceline.cluster.machine import Machine
+from paceline.place.pipeline import LayerCost, Plan, price_in_lab
 from paceline.runtime.stages import PipelineSchedule, Shape
 
 S = PipelineSchedule
@@ -11,7 +12,7 @@ STAGES = [
     LayerCost(f"stage {i}", 3_000_000, 6_000_000, 400_000, 1000, 60, 250_000, 250_000)
     for i in range(3)
 ]
-MACHINE = LabMachine(
+MACHINE = Machine(
     cores=2.0,
     cpu_ns_per_byte=4.9,
     message_ns=60_000,
