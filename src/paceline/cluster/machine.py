@@ -1,7 +1,7 @@
 """`Machine`: one machine whose cores all workers share, as in the lab.
 
 The defaults were measured on the machine of the published results (two cores, Linux 6.18, gloo
-over TCP between network namespaces); `paceline lab calibrate` measures another one.
+over TCP between network namespaces); `paceline measure --lab` measures another one.
 """
 
 from dataclasses import dataclass

@@ -7,7 +7,7 @@ import numpy as np
 
 from paceline.cluster import Cluster
 from paceline.cost import SPREAD, Prices, Rates, prices
-from paceline.graph import NONE, UNPRICED, Basis, Graph
+from paceline.graph import NONE, UNPRICED, Basis, DeviceKind, Graph
 from paceline.graph.condense import Grain, condense
 from paceline.graph.graph import Int64
 from paceline.graph.one_lane import on_one_lane
@@ -16,7 +16,7 @@ from paceline.predict.anchor import anchored
 from paceline.predict.classes import by_class, step_ns
 from paceline.predict.interval import Interval, interval_of
 from paceline.predict.prediction import PredictError, Prediction, Question
-from paceline.predict.reasons import reasons_of
+from paceline.predict.reasons import estimates_of, reasons_of
 from paceline.predict.sharing import library_of, shared_of
 from paceline.replay import Contention, Distribution, Timeline, replay, replay_many
 from paceline.replay.hosts import SharedHosts
@@ -41,10 +41,12 @@ def predict(
     if cluster.workers != changed.world_size:
         cluster = cluster.with_workers(changed.world_size)
     changed = _slowed(on_one_lane(changed), cluster)
-    rates = _rates(question)
+    rates = _rates(question, cluster)
     found = prices(changed, cluster, rates)
     run = _runner(changed, cluster, rates, found, question)
-    return _prediction(changed, found, run, plan, question)
+    made = _prediction(changed, found, run, plan, question)
+    estimates = estimates_of(changed, rates.library_of(cluster))
+    return replace(made, rests_on=(*made.rests_on, *estimates))
 
 
 def finest(changes: Sequence[Strategy]) -> Grain:
@@ -115,10 +117,15 @@ def _drawn(graph: Graph, found: Prices, question: Question) -> Distribution | No
     return replay_many(priced, question.draws, question.seed)
 
 
-def _rates(question: Question) -> Rates:
+def _rates(question: Question, cluster: Cluster) -> Rates:
+    """A calibration's library is gloo's: among GPUs alone it tells nothing of theirs."""
     if question.machine is not None:
         return library_of(question.machine)
-    return question.calibration.rates() if question.calibration else Rates()
+    if question.calibration is None:
+        return Rates()
+    rates = question.calibration.rates()
+    only_gpus = all(host.device.kind is DeviceKind.GPU for host in cluster.hosts)
+    return replace(rates, library=None) if only_gpus else rates
 
 
 def _runner(graph: Graph, cluster: Cluster, rates: Rates, found: Prices, question: Question) -> Run:
