@@ -8,9 +8,8 @@ import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.cluster.machine import Machine
-from paceline.cost.calibrate import Calibration, Overlap
-from paceline.cost.calibrate.result import Sweep
 from paceline.graph import UNPRICED, Graph, GraphBuilder, OpKind, Phase
+from paceline.measure import Calibration, Overlap, Sweep
 from paceline.predict import PredictError, Question, predict
 from paceline.strategies import parse
 
@@ -169,9 +168,11 @@ def test_draws_lie_around_the_step_that_is_predicted(job: Job) -> None:
     assert np.median(found.drawn.steps_ns) == pytest.approx(found.step_ns, rel=0.05)
 
 
-def test_shared_cores_and_calibrated_overlap_are_not_counted_twice() -> None:
-    with pytest.raises(PredictError, match="not both"):
-        Question(Machine(2.0), calibration(Overlap(compute=1.2, communication=1.0)))
+def test_shared_cores_and_calibrated_overlap_are_not_counted_twice(job: Job) -> None:
+    question = Question(Machine(2.0))
+    overlapping = calibration(Overlap(compute=1.5, communication=1.5))
+    both = predict(job(), cluster=cluster(), question=replace(question, calibration=overlapping))
+    assert both.step_ns == predict(job(), cluster=cluster(), question=question).step_ns
 
 
 def test_shared_cores_need_a_cluster(job: Job) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.cluster import Cluster
-from paceline.cost import SPREAD, Prices, Rates, prices
-from paceline.graph import COMMUNICATION, NONE, UNPRICED, Basis, Graph
+from paceline.cost import SPREAD, Library, Prices, Rates, prices
+from paceline.graph import COMMUNICATION, NONE, UNPRICED, Basis, DeviceKind, Graph
 from paceline.graph.condense import Grain, condense, first_step
 from paceline.graph.graph import Int64
 from paceline.graph.one_lane import on_one_lane
@@ -16,7 +16,7 @@ from paceline.predict.anchor import anchored
 from paceline.predict.classes import by_class, step_ns
 from paceline.predict.interval import Interval, interval_of
 from paceline.predict.prediction import PredictError, Prediction, Question
-from paceline.predict.reasons import reasons_of
+from paceline.predict.reasons import estimates_of, reasons_of
 from paceline.predict.sharing import library_of, shared_of
 from paceline.replay import Contention, Distribution, Timeline, replay, replay_many
 from paceline.replay.hosts import SharedHosts
@@ -49,7 +49,8 @@ def predict(
     if cluster is None:
         return _as_recorded(changed, plan, question)
     at = placed(changed, cluster, question)
-    return _prediction(at.graph, at.prices, at.run, plan, question)
+    made = _prediction(at.graph, at.prices, at.run, plan, question)
+    return replace(made, rests_on=(*made.rests_on, *estimates_of(at.graph, at.library)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,7 @@ class Placed:
     graph: Graph
     prices: Prices
     run: Run
+    library: Library
 
 
 def placed(graph: Graph, cluster: Cluster, question: Question) -> Placed:
@@ -67,9 +69,10 @@ def placed(graph: Graph, cluster: Cluster, question: Question) -> Placed:
     if cluster.workers != graph.world_size:
         cluster = cluster.with_workers(graph.world_size)
     graph = _slowed(on_one_lane(graph), cluster)
-    rates = _rates(question)
+    rates = _rates(question, cluster)
     found = prices(graph, cluster, rates)
-    return Placed(graph, found, _runner(graph, cluster, rates, question))
+    run = _runner(graph, cluster, rates, question)
+    return Placed(graph, found, run, rates.library_of(cluster))
 
 
 def _require_partners(graph: Graph) -> None:
@@ -157,10 +160,15 @@ def _drawn(graph: Graph, found: Prices, run: Run, question: Question) -> Distrib
     return replay_many(first_step(priced), question.draws, question.seed, hosts=hosts)
 
 
-def _rates(question: Question) -> Rates:
+def _rates(question: Question, cluster: Cluster) -> Rates:
+    """A calibration's library is gloo's: among GPUs alone it tells nothing of theirs."""
     if question.machine is not None:
         return library_of(question.machine)
-    return question.calibration.rates() if question.calibration else Rates()
+    if question.calibration is None:
+        return Rates()
+    rates = question.calibration.rates()
+    only_gpus = all(host.device.kind is DeviceKind.GPU for host in cluster.hosts)
+    return replace(rates, library=None) if only_gpus else rates
 
 
 def _runner(graph: Graph, cluster: Cluster, rates: Rates, question: Question) -> Run:
