@@ -22,7 +22,7 @@ from benchmarks.accuracy.cells import DATE, FIRST, cluster
 from benchmarks.measure import RESULTS, spread
 from paceline.graph import Graph, load_graph, save_graph
 from paceline.graph.condense import condense
-from paceline.record.launch import Order, launch
+from paceline.record.launch import RecordRequest, launch
 from paceline.trace.runs import open_run
 from paceline.verify import Proof, measured_run, recorded_in_lab
 
@@ -83,7 +83,7 @@ def record(setting: Setting) -> tuple[Graph, dict[str, Any]]:
         place = Path(scratch) / "run"
         proof = Proof(setting.command, cluster(setting.workers, setting.mbit), STEPS, 400.0)
         launch(
-            Order(setting.command, place, STEPS, setting.plain),
+            RecordRequest(setting.command, place, STEPS, setting.plain),
             os.environ,
             recorded_in_lab(proof, Path(scratch) / "logs"),
         )

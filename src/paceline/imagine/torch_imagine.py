@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from paceline.imagine.imagined import Imagined, ImagineError, Outcome, write
-from paceline.imagine.torch_session import Enough, Session, Settings
+from paceline.imagine.torch_session import Session, Settings, StepsCollected
 
 _NEEDS_VALUES = (
     DataDependentOutputException,
@@ -55,7 +55,7 @@ def imagined(train: Callable[[], object], settings: Settings) -> Imagined:
     try:
         with session:
             train()
-    except Enough:
+    except StepsCollected:
         pass
     except ImagineError:
         raise

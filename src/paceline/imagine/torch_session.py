@@ -44,7 +44,7 @@ class _Issued:
     tensors: Any
 
 
-class Enough(BaseException):
+class StepsCollected(BaseException):
     """All steps were seen; no part of the script should catch it."""
 
 
@@ -118,7 +118,7 @@ class Session:
             self._begin()
         elif self.steps_made == self.warmup + self.settings.steps:
             self._end()
-            raise Enough
+            raise StepsCollected
         else:
             self._watch.step += self._watch.recording
 

@@ -56,14 +56,14 @@ def read_run(folder: Path) -> tuple[Sequence[Trace], dict[int, Sidecar]]:
     told = {rank: sidecar.read(path) for rank, path in sorted(_facts_files(folder).items())}
     lost = [rank for rank in told if not (folder / sidecar.trace_name(rank)).exists()]
     if len(lost) == len(told):
-        raise TraceError(f"no rank has a trace in {folder}: {_fates(told, lost)}. Record again")
+        raise TraceError(f"no rank has a trace in {folder}: {_endings(told, lost)}. Record again")
     traces = [
         enrich(_trace(folder, rank), facts, _detail(folder, rank))
         for rank, facts in told.items()
         if rank not in lost
     ]
     if lost:
-        traces[0] = traces[0].noting(f"left out, without a trace: {_fates(told, lost)}")
+        traces[0] = traces[0].noting(f"left out, without a trace: {_endings(told, lost)}")
     return traces, told
 
 
@@ -101,11 +101,11 @@ def _facts_files(folder: Path) -> dict[int, Path]:
     return found
 
 
-def _fates(told: Mapping[int, Sidecar], ranks: Sequence[int]) -> str:
-    return "; ".join(f"rank {rank} {_fate(told[rank])}" for rank in ranks)
+def _endings(told: Mapping[int, Sidecar], ranks: Sequence[int]) -> str:
+    return "; ".join(f"rank {rank} {_ending(told[rank])}" for rank in ranks)
 
 
-def _fate(facts: Sidecar) -> str:
+def _ending(facts: Sidecar) -> str:
     """How a rank without a trace ended."""
     ends, steps = facts.of(sidecar.End), facts.of(sidecar.Step)
     recorded = sum(step.mode is sidecar.Mode.RECORDED for step in steps)

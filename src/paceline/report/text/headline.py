@@ -8,7 +8,7 @@ _TOLD = 0.01
 
 
 def headline(summary: Summary) -> str:
-    """`Step 12.3 ms on 4 ranks, 8,800 ops. It hangs on compute 62.1 %, collective 30.4 %.`"""
+    """`Step 12.3 ms on 4 ranks, 8,800 ops. Critical path: compute 62.1 %, collective 30.4 %.`"""
     step = summary.step_ns
     ranks = f"{summary.ranks:,} rank{'s' * (summary.ranks != 1)}"
     kinds = [
@@ -16,8 +16,8 @@ def headline(summary: Summary) -> str:
         for kind, ns in summary.path_by_kind.items()
         if ns > _NOTICED * step
     ]
-    hangs = f" It hangs on {', '.join(kinds)}." if kinds else ""
-    found = f"{hangs}{_core_wait(summary)}{_straggler(summary)}"
+    path = f" Critical path: {', '.join(kinds)}." if kinds else ""
+    found = f"{path}{_core_wait(summary)}{_straggler(summary)}"
     return f"{_lasts(summary)} on {ranks}, {summary.ops:,} ops.{found}"
 
 
