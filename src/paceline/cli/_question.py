@@ -174,5 +174,5 @@ def _machine(options: argparse.Namespace) -> "Machine | None":
     if not options.cores:
         return None
     given = {"cpu_ns_per_byte": options.cpu_ns_per_byte, "turn_ns": options.turn_ns}
-    told = {name: value for name, value in given.items() if value is not None}
-    return Machine(options.cores, **told)
+    settings = {name: value for name, value in given.items() if value is not None}
+    return Machine(options.cores, **settings)
