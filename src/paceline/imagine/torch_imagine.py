@@ -100,7 +100,7 @@ def _why(error: BaseException) -> str:
 
 def _hint(error: BaseException) -> str:
     if "CUDA" in str(error) and not torch.cuda.is_available():
-        return ". There is no GPU here: a script that insists on one must be told to use the CPU"
+        return ". There is no GPU here: let a script that insists on one use the CPU"
     if type(error).__module__.startswith("torch.distributed.pipelining"):
         return ". Stages ask each other for shapes: give PipelineStage input_args and output_args"
     return ""

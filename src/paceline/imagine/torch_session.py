@@ -154,7 +154,7 @@ class Session:
 
     def _notes(self) -> list[str]:
         read = self._watch.values_read
-        said = f"the script read {read} values of tensors; it was told 1 each time"
+        said = f"the script read {read} values of tensors; each reading gave 1"
         return sorted({*self._world.notes, *([said] if read else [])})
 
     def _enter_module(self, module: Any, _: Any) -> None:

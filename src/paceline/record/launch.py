@@ -71,8 +71,8 @@ def launch(
     sidecar.keep_job(job, request.folder)
     given = injected(environment, request, job.job)
     code = (runner or _here)(Process(request.command, given, reads=True))
-    told = sidecar.job_of(request.folder)  # also how it was launched
-    ended = msgspec.structs.replace(told, ended_ns=time.time_ns(), exit_code=code)
+    kept = sidecar.job_of(request.folder)  # also how it was launched
+    ended = msgspec.structs.replace(kept, ended_ns=time.time_ns(), exit_code=code)
     sidecar.keep_job(ended, request.folder)
     return Recording(request.folder, code, outcomes(request.folder))
 

@@ -26,8 +26,8 @@ def repeated(step: Step, times: int) -> Graph:
         later = np.repeat(np.arange(1, times), len(step.before.op))
         op, src = np.tile(step.before.op, times - 1), np.tile(step.before.src, times - 1)
         kind = np.tile(step.before.kind, times - 1)
-        told = np.tile(step.before.inferred, times - 1)
-        across = Links(made.of(op, later), made.of(src, later - 1), kind, told)
+        inferred = np.tile(step.before.inferred, times - 1)
+        across = Links(made.of(op, later), made.of(src, later - 1), kind, inferred)
         deps = Links.of(made.graph).joined(across).columns(len(made.graph))
     return replace(made.graph, ops=ops, deps=deps)
 

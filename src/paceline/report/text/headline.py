@@ -4,7 +4,7 @@ from paceline.report.summary import Summary
 from paceline.report.text.quantities import duration, share
 
 _NOTICED = 0.05
-_TOLD = 0.01
+_WORTH_SAYING = 0.01
 
 
 def headline(summary: Summary) -> str:
@@ -24,7 +24,7 @@ def headline(summary: Summary) -> str:
 def _core_wait(summary: Summary) -> str:
     """Where threads had to share cores."""
     waited = summary.core_wait_ns / max(1, summary.step_ns)
-    return f" {100 * waited:.0f} % waiting for a core." if waited >= _TOLD else ""
+    return f" {100 * waited:.0f} % waiting for a core." if waited >= _WORTH_SAYING else ""
 
 
 def _lasts(summary: Summary) -> str:
