@@ -89,11 +89,11 @@ def _lines(file: str, source: str) -> Iterator[_Line]:
 def _mutations(source: str) -> Iterator[_Mutation]:
     from cosmic_ray.ast import ast_nodes, get_ast
 
-    nodes, spared = list(ast_nodes(get_ast(source))), list(_annotations(source))
+    nodes, spared = list(ast_nodes(get_ast(source))), _annotated(source)
     for name, operator in _operators():
         starts = (begin for node in nodes for begin, _ in operator.mutation_positions(node))
         for occurrence, place in enumerate(starts):
-            if not any(begin <= place < end for begin, end in spared):
+            if not any(begin <= place < end for begin, end in spared.get(place[0], ())):
                 yield _Mutation(place[0], name, occurrence)
 
 
@@ -123,6 +123,15 @@ def _parsed(text: str) -> str | None:
         return ast.dump(compile(text, "mutant", "exec", ast.PyCF_ONLY_AST))
     except SyntaxError:
         return None
+
+
+def _annotated(source: str) -> dict[int, list[tuple[Place, Place]]]:
+    """Where annotations begin and end, by each of their lines."""
+    found = defaultdict(list)
+    for begin, end in _annotations(source):
+        for line in range(begin[0], end[0] + 1):
+            found[line].append((begin, end))
+    return found
 
 
 def _annotations(source: str) -> Iterator[tuple[Place, Place]]:

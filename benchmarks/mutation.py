@@ -10,8 +10,8 @@ as survived. Faults of the native core are not made.
     python benchmarks/mutation.py --json   # goes on where it stopped; --budget MINUTES stops it
 
 Rows are kept in benchmarks/results/mutation-rows.json, each as long as its file stays as it is.
-`--again` runs the survivors anew, after tests were added. What a person found about a survivor
-stands in benchmarks/mutation_judged.json and is printed with it.
+`--again` runs survivors anew, after tests were added; those that are judged stay as they are. What
+a person found about a survivor stands in benchmarks/mutation_judged.json and is printed with it.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -47,7 +47,7 @@ TESTS = (
 ).split()
 MARKS = "not net and not live"
 ROWS = measure.RESULTS / "mutation-rows.json"
-REACH = HERE / "build" / "mutation-reach"
+KEPT = HERE / "build" / "mutation-reach"
 JUDGED = Path(__file__).parent / "mutation_judged.json"
 CAUGHT = {Outcome.CAUGHT.value, Outcome.HUNG.value}
 
@@ -62,6 +62,10 @@ class Row:
     outcome: str
     by: str
     seconds: float
+
+    @property
+    def told(self) -> str:
+        return f"{self.file}: {self.change}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -90,7 +94,7 @@ def sources() -> dict[str, str]:
 
 def summary(rows: list[Row]) -> dict[str, Any]:
     """Counts and shares, and every survivor with what was found about it."""
-    judged: Mapping[str, str] = json.loads(JUDGED.read_text())
+    judged = _judgements()
     survivors = [row for row in rows if row.outcome not in CAUGHT]
     caught = len(rows) - len(survivors)
     return {
@@ -101,8 +105,7 @@ def summary(rows: list[Row]) -> dict[str, Any]:
         "caught_share": round(caught / len(rows), 4) if rows else None,
         "by_room": _by_room(rows),
         "survivors": [
-            {**asdict(row), "judged": judged.get(f"{row.file}: {row.change}", "not judged yet")}
-            for row in survivors
+            {**asdict(row), "judged": judged.get(row.told, "not judged yet")} for row in survivors
         ],
     }
 
@@ -118,7 +121,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--sample", type=int, metavar="N", help=f"faults; {SAMPLE}")
     parser.add_argument("--budget", type=float, default=120, metavar="MINUTES", help="120")
-    parser.add_argument("--again", action="store_true", help="run the survivors anew")
+    parser.add_argument("--again", action="store_true", help="run unjudged survivors anew")
     options = parser.parse_args(arguments)
     options.sample = options.sample or (QUICK_SAMPLE if options.quick else SAMPLE)
     return options
@@ -147,25 +150,50 @@ def _judged(fault: Fault, copy: Copy, reach: Reach) -> Row:
 
 
 def _reach(copy: Copy) -> Reach:
-    """Which test reaches what; kept below build/ as long as sources and tests are the same."""
-    digest = hashlib.sha256()
-    for file in sorted([*HERE.glob("src/**/*.py"), *HERE.glob("tests/**/*.py")]):
-        digest.update(file.read_bytes())
-    kept = REACH / f"{digest.hexdigest()[:16]}.json"
-    if not kept.exists():
-        present = [test for test in TESTS if (HERE / test).exists()]
-        reach = copy.reach(present, MARKS)
+    """Which test reaches what; kept below build/, so that only changed test files run traced."""
+    kept, now = KEPT / f"{_digest(HERE.glob('src/**/*.py'))}.json", _test_files()
+    known: Mapping[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"files": {}}
+    changed = sorted(file for file, digest in now.items() if known["files"].get(file) != digest)
+    gone = {*changed, *(known["files"].keys() - now.keys())}
+    reach = Reach(**known["reach"]) if known["files"] else Reach({}, {})
+    if gone:
+        fresh = copy.reach(changed, MARKS) if changed else Reach({}, {})
+        reach = reach.without(gone).joined(fresh)
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(asdict(reach)))
-        print(f"{len(reach.seconds)} tests pass in {sum(reach.seconds.values()):.0f} s, traced")
-    return Reach(**json.loads(kept.read_text()))
+        kept.write_text(json.dumps({"files": now, "reach": asdict(reach)}))
+        print(f"{len(fresh.seconds)} tests pass in {sum(fresh.seconds.values()):.0f} s, traced")
+    return reach
+
+
+def _test_files() -> dict[str, str]:
+    """Every test file that may judge, with a digest of its text."""
+    places = [HERE / test for test in TESTS]
+    single = {place for place in places if place.is_file()}
+    files = single.union(*(place.rglob("test_*.py") for place in places))
+    return {str(file.relative_to(HERE)): _digest([file]) for file in sorted(files)}
+
+
+def _digest(files: Iterable[Path]) -> str:
+    texts = (file.read_bytes() for file in sorted(files))
+    return hashlib.sha256(b"\n".join(texts)).hexdigest()[:16]
 
 
 def _kept(sample: list[Fault], again: bool) -> dict[str, Row]:
     """Rows of earlier runs; those of faults that no sample holds any more are dropped."""
     known = json.loads(ROWS.read_text()) if ROWS.exists() else {}
     rows = {fault.key: Row(**known[fault.key]) for fault in sample if fault.key in known}
-    return {key: row for key, row in rows.items() if row.outcome in CAUGHT or not again}
+    settled = {*_judgements()}
+    return {
+        key: row
+        for key, row in rows.items()
+        if not again or row.outcome in CAUGHT or row.told in settled
+    }
+
+
+def _judgements() -> dict[str, str]:
+    """What was found about survivors, by file and change."""
+    found: dict[str, str] = json.loads(JUDGED.read_text())
+    return found
 
 
 def _keep(rows: Mapping[str, Row]) -> None:

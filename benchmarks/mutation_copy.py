@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -22,7 +22,7 @@ from benchmarks.mutants import Fault
 from benchmarks.mutation_plugin import REACH_FILE
 
 HERE = Path(__file__).parents[1]
-COPIED = ("src", "tests", "examples", "docs", "pyproject.toml", "README.md")
+COPIED = ("src", "tests", "examples", "benchmarks", "docs", "pyproject.toml", "README.md")
 NO_HOOKS = """import sys
 sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__module__]
 """
@@ -58,14 +58,37 @@ class Reach:
     lines: dict[str, dict[str, list[str]]]
 
     def of(self, file: str, line: int, source: str) -> list[str]:
-        """Tests that reach a line, fastest first; what runs at import, all that use the file do."""
+        """Tests that reach a line, fastest first. What runs at import all tests reach that run any
+        of the file, and a file of constants all that there are."""
         reached = self.lines.get(file, {})
         span = _statement(source, line)
         names = {name for at in span for name in reached.get(str(at), ())} - {"import", ""}
         at_import = any("import" in reached.get(str(at), ()) for at in span)
         if not span or (at_import and not names):
-            names = {name for found in reached.values() for name in found} - {"import", ""}
+            inside = {str(at) for at in _in_functions(source)}
+            names = {name for at in inside & reached.keys() for name in reached[at]}
+            names = (names - {"import", ""}) or set(self.seconds)
         return sorted(self._tests(names), key=lambda test: self.seconds[test])
+
+    def without(self, files: Collection[str]) -> "Reach":
+        """Less what the tests of these files reach."""
+        lines = {
+            file: {line: _outside(tests, files) for line, tests in reached.items()}
+            for file, reached in self.lines.items()
+        }
+        return Reach({test: self.seconds[test] for test in _outside(self.seconds, files)}, lines)
+
+    def joined(self, other: "Reach") -> "Reach":
+        """What the tests of both reach."""
+        lines = {
+            file: {line: [*self._at(file, line), *other._at(file, line)] for line in known}
+            for file in self.lines.keys() | other.lines.keys()
+            if (known := self.lines.get(file, {}).keys() | other.lines.get(file, {}).keys())
+        }
+        return Reach({**self.seconds, **other.seconds}, lines)
+
+    def _at(self, file: str, line: str) -> list[str]:
+        return self.lines.get(file, {}).get(line, [])
 
     def _tests(self, names: Iterable[str]) -> set[str]:
         whole = tuple(f"{name}::" for name in names if name.endswith(".py"))
@@ -138,6 +161,10 @@ class Copy:
         return _judgement(done)
 
 
+def _outside(tests: Iterable[str], files: Collection[str]) -> list[str]:
+    return [test for test in tests if test.split("::")[0] not in files]
+
+
 def copied(root: Path) -> Copy:
     """The checkout with its native core, in an empty folder."""
     for name in COPIED:
@@ -175,9 +202,18 @@ def _write(path: Path, text: str) -> None:
 
 def _statement(source: str, line: int) -> range:
     """Lines of the innermost statement of a function that holds the line; none at module level."""
-    spans = [_lines(node) for function in _functions(source) for node in _statements(function)]
-    holding = [span for span in spans if line in span]
+    holding = [span for span in _spans(source) if line in span]
     return min(holding, key=len, default=range(0))
+
+
+def _in_functions(source: str) -> set[int]:
+    return {line for span in _spans(source) for line in span}
+
+
+def _spans(source: str) -> Iterator[range]:
+    """Lines of each statement of a function."""
+    for function in _functions(source):
+        yield from map(_lines, _statements(function))
 
 
 def _functions(source: str) -> Iterator[ast.AST]:

@@ -7,7 +7,7 @@ import pytest
 
 from paceline.errors import GraphError
 from paceline.graph import Collective, DepKind, Graph, GraphBuilder, LaneKind, OpKind, check, select
-from paceline.graph.condense import Grain, condense
+from paceline.graph.condense import Grain, coarser, condense
 from paceline.graph.links import Links
 from paceline.replay import replay
 
@@ -114,3 +114,25 @@ def test_a_gradients_collective_that_no_step_waits_for_is_waited_for_at_the_end(
 def test_a_single_step_keeps_its_lengths() -> None:
     graph = job([(10, 20)])
     assert steps_ns(condense(graph, Grain.OP, 1)) == steps_ns(graph)
+
+
+def test_memory_of_the_typical_step_is_allocated_in_each_copy() -> None:
+    b = GraphBuilder()
+    lane = b.lane()
+    for step, took in enumerate((10, 20, 30)):
+        op = b.op("mm", lane, took, step=step)
+        b.allocate(op, 100 * (step + 1))
+    found = condense(b.build(), Grain.OP, 2)
+    assert found.memory.op.tolist() == [0, 1]
+    assert found.memory.delta_bytes.tolist() == [200, 200]  # as in the step of median work
+
+
+def test_work_that_another_lane_waits_for_is_not_merged_with_what_follows() -> None:
+    b = GraphBuilder()
+    one, other = b.lane(), b.lane(name="other")
+    first = b.op("first", one, 10)
+    b.op("second", one, 30)
+    b.op("waits", other, 5, after=[first])
+    found, place = coarser(b.build(), Grain.EVENT)
+    assert place.tolist() == [0, 1, 2]
+    assert replay(found).end_ns.tolist() == [10, 40, 15]

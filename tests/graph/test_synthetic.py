@@ -74,6 +74,19 @@ def test_a_transformer_reduces_activations_and_gradients() -> None:
     assert (graph.ops.kind == OpKind.SEND).sum() == (graph.ops.kind == OpKind.RECV).sum() == 32
 
 
+def test_a_layered_job_has_every_layer_in_full() -> None:
+    graph = layered(Layered(layers=3, width=5, ranks=2))
+    assert len(graph) == 15
+    assert [len(select(graph, f"layer=layer {layer}")) for layer in range(3)] == [5, 5, 5]
+    assert len(graph.lanes) == 2 * 4
+
+
+def test_the_lanes_of_a_pipeline_say_where_they_lead() -> None:
+    graph = pipeline(Pipeline(stages=2))
+    names = {(int(rank), name) for rank, name in zip(graph.lanes.rank, graph.lanes.name)}
+    assert names >= {(0, "to stage 1"), (1, "from stage 0"), (1, "to stage 0"), (0, "from stage 1")}
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -1,12 +1,17 @@
 """A prediction from a recording: the typical step as it runs without instruments, and changed."""
 
+from dataclasses import replace
+
 import pytest
 
+from paceline.cluster.machine import Machine
 from paceline.cost import SPREAD
+from paceline.cost.calibrate.result import Calibration, Overlap, Sweep
 from paceline.graph import Basis, DepKind, Graph, GraphBuilder, LaneKind, OpKind, Phase
 from paceline.graph.facts import Facts
 from paceline.graph.synthetic import Ring, ring
 from paceline.predict import predict
+from paceline.predict.prediction import PredictError, Question
 
 
 def recording(plain_step_ns: int = 0, plain_run_ns: int = 0, forward_ns: int = 100) -> Graph:
@@ -59,3 +64,16 @@ def test_a_recorded_step_errs_by_what_recordings_do() -> None:
 def test_halving_forward_takes_half_of_it_off_the_step() -> None:
     changed = predict(recording(), ["scale(select='phase=forward', factor=0.5)"])
     assert changed.step_ns == 130
+
+
+OVERLAPPING = Calibration(
+    "here", 1, 1, *(Sweep((1, 2, 3), (1, 2, 3)),) * 3, None, Overlap(1.2, 1.1)
+)  # fmt: skip
+
+
+def test_shared_cores_and_a_calibrated_overlap_exclude_each_other() -> None:
+    with pytest.raises(PredictError, match="not both"):
+        Question(machine=Machine(2), calibration=OVERLAPPING)
+    apart = replace(OVERLAPPING, overlap=None)
+    assert Question(machine=Machine(2), calibration=apart).calibration is apart
+    assert Question(calibration=OVERLAPPING).machine is None
