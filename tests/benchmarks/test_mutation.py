@@ -15,6 +15,7 @@ def unused() -> int:
 """
 TEST = "from paceline.sizes import larger\ndef test_larger():\n    assert larger(1, 3) == 3\n"
 LARGER = "tests/test_sizes.py::test_larger"
+UNUSED = "tests/test_more.py::test_unused"
 REACH = Reach({LARGER: 0.1}, {"sizes.py": {"1": ["import"], "2": [LARGER], "3": [LARGER]}})
 
 
@@ -54,6 +55,18 @@ def test_a_fault_that_fails_at_import_is_caught_by_tests_of_that_file(copy: Copy
 def test_the_file_is_sound_again_after_each_fault(copy: Copy) -> None:
     copy.judge(put(2, "a < b", "a > b"), REACH)
     assert (copy.package / "sizes.py").read_text() == SOUND
+
+
+def test_a_test_file_that_ran_anew_replaces_what_it_reached() -> None:
+    fresh = Reach({"tests/test_more.py::test_unused": 0.2}, {"sizes.py": {"6": [UNUSED]}})
+    both = REACH.joined(fresh)
+    assert (both.of("sizes.py", 2, SOUND), both.of("sizes.py", 6, SOUND)) == ([LARGER], [UNUSED])
+    left = both.without({"tests/test_sizes.py"})
+    assert (left.of("sizes.py", 2, SOUND), left.of("sizes.py", 6, SOUND)) == ([], [UNUSED])
+
+
+def test_a_file_of_constants_is_judged_by_every_test() -> None:
+    assert REACH.of("constants.py", 1, "LARGEST = 3\n") == [LARGER]
 
 
 @pytest.mark.needs("cosmic-ray")
