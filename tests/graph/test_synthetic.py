@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from paceline.errors import GraphError
-from paceline.graph import Axis, Discipline, Graph, OpKind, Phase, check, select
+from paceline.graph import Axis, Discipline, Graph, LaneKind, OpKind, Phase, check, select
 from paceline.graph.synthetic import (
     Layered,
     Pipeline,
@@ -82,9 +82,12 @@ def test_a_layered_job_has_every_layer_in_full() -> None:
 
 
 def test_the_lanes_of_a_pipeline_say_where_they_lead() -> None:
-    graph = pipeline(Pipeline(stages=2))
-    names = {(int(rank), name) for rank, name in zip(graph.lanes.rank, graph.lanes.name)}
-    assert names >= {(0, "to stage 1"), (1, "from stage 0"), (1, "to stage 0"), (0, "from stage 1")}
+    lanes = pipeline(Pipeline(stages=2)).lanes
+    told = {(LaneKind(kind), name) for kind, name in zip(lanes.kind, lanes.name)}
+    ends = {"to": LaneKind.LINK_OUT, "from": LaneKind.LINK_IN}
+    expected = {(kind, f"{way} stage {other}") for way, kind in ends.items() for other in (0, 1)}
+    assert told >= expected
+    assert not {(ends["to"], "from stage 0"), (ends["from"], "to stage 0")} & told
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from paceline.graph import Basis, DepKind, Graph, GraphBuilder, LaneKind, OpKind
 from paceline.graph.facts import Facts
 from paceline.graph.synthetic import Ring, ring
 from paceline.predict import predict
+from paceline.predict.anchor import anchored
 from paceline.predict.prediction import PredictError, Question
 
 
@@ -77,3 +78,10 @@ def test_shared_cores_and_a_calibrated_overlap_exclude_each_other() -> None:
     apart = replace(OVERLAPPING, overlap=None)
     assert Question(machine=Machine(2), calibration=apart).calibration is apart
     assert Question(calibration=OVERLAPPING).machine is None
+
+
+def test_carried_elsewhere_work_takes_what_the_threads_ran_in_plain_steps() -> None:
+    graph = recording(plain_step_ns=150, plain_run_ns=135)  # of 150 ns recorded
+    away, here = (anchored(graph, elsewhere=away) for away in (True, False))
+    assert away.ops.dur_ns[:4].tolist() == [90, 50, 18, 27]
+    assert here.ops.dur_ns[:4].tolist() == [80, 50, 16, 24]

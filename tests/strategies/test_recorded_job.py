@@ -50,6 +50,7 @@ def test_the_recorded_step_is_the_one_drawn_by_hand(graph: Graph) -> None:
 def test_a_bucket_is_closed_by_the_gradient_that_reaches_the_limit() -> None:
     assert buckets_of(ORDER, SIZES, Buckets(300)) == ((2,), (1, 0))
     assert buckets_of(ORDER, SIZES, Buckets(301)) == ((2, 1), (0,))
+    assert buckets_of(ORDER, SIZES, Buckets(200)) == ((2,), (1,), (0,))
     assert buckets_of(ORDER, SIZES, Buckets(100)) == ((2,), (1,), (0,))
 
 
@@ -155,3 +156,9 @@ def test_more_workers_are_copies_that_reduce_together(graph: Graph) -> None:
 def test_fewer_workers_reduce_the_same_gradients(graph: Graph) -> None:
     assert reduces(changed(graph, "workers(count=3)")) == reduces(graph)
     assert changed(graph, "workers(count=3)").facts.world_size == 3
+
+
+def test_a_setting_that_is_needed_is_asked_for() -> None:
+    with pytest.raises(StrategyError, match=r"workers needs count, as in workers\(count=\.\.\.\)"):
+        parse("workers")
+    assert parse("buckets(size_bytes=5)") == Buckets(5, 0)
