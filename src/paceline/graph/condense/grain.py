@@ -44,6 +44,7 @@ def _joins(graph: Graph, grain: Grain, keep: Int64) -> Bool:
     leads_out = _leads_out(graph, links)
     alone = np.ones(len(graph), np.bool_)
     alone[graph.drains.op] = False
+    alone &= ~np.isin(ops.lane, graph.drains.lane)  # a drain waits for those its lane was given
     alone[keep] = False
     plain = np.isin(ops.kind, WORK) & (ops.tensor == NONE) & (ops.dur_ns != UNPRICED)
     plain &= (ops.instance == NONE) & (graph.lanes.discipline[ops.lane] == Discipline.RECORDED)
