@@ -77,12 +77,12 @@ def test_a_hugging_face_trainer_is_imagined_without_a_change(tmp_path: Path) -> 
 def test_variables_of_the_imagined_rank_are_put_back() -> None:
     told = (
         "import os\n"
-        "from paceline.imagine.torch_session import Session, Settings\n"
+        "from paceline.imagine.torch_session import Session, ImagineSettings\n"
         "from paceline.imagine.torch_world import environment\n"
         "os.environ['RANK'] = '7'\n"
         "names = environment(3, 4)\n"
         "before = [os.environ.get(name) for name in names]\n"
-        "with Session(Settings(rank=3, world_size=4)):\n"
+        "with Session(ImagineSettings(rank=3, world_size=4)):\n"
         "    assert os.environ['RANK'] == '3'\n"
         "assert [os.environ.get(name) for name in names] == before\n"
     )

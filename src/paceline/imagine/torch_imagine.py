@@ -20,8 +20,8 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
 )
 
-from paceline.imagine.imagined import Imagined, ImagineError, Outcome, write
-from paceline.imagine.torch_session import Session, Settings, StepsCollected
+from paceline.imagine.imagined import Imagined, ImagineError, ImagineResult, write
+from paceline.imagine.torch_session import ImagineSettings, Session, StepsCollected
 
 _NEEDS_VALUES = (
     DataDependentOutputException,
@@ -31,25 +31,25 @@ _NEEDS_VALUES = (
 
 
 def main() -> None:
-    settings = msgspec.json.decode(sys.argv[1], type=Settings)
+    settings = msgspec.json.decode(sys.argv[1], type=ImagineSettings)
     output = Path(sys.argv[2])
     try:
-        outcome = Outcome(of_script(settings))
+        result = ImagineResult(of_script(settings))
     except ImagineError as error:
         traceback.print_exception(error)
-        outcome = Outcome(error=str(error))
-    write(outcome, output)
+        result = ImagineResult(error=str(error))
+    write(result, output)
     sys.stdout.flush()
     os._exit(0)  # threads and groups of the script have nothing left to do
 
 
-def of_script(settings: Settings) -> Imagined:
+def of_script(settings: ImagineSettings) -> Imagined:
     """What the rank does in the steady steps of a script, which is run from its start."""
     gc.freeze()  # what was imported stays: nobody need look through it again
     return imagined(lambda: _run(settings.command), settings)
 
 
-def imagined(train: Callable[[], object], settings: Settings) -> Imagined:
+def imagined(train: Callable[[], object], settings: ImagineSettings) -> Imagined:
     """What the rank does in its steady steps; `train` is left as soon as they are known."""
     session = Session(settings)
     try:

@@ -25,7 +25,7 @@ from paceline.record.torch_facts import clean_path, group_facts, root_modules
 from paceline.record.torch_patch import Patches
 
 
-class Settings(msgspec.Struct):
+class ImagineSettings(msgspec.Struct):
     """Which rank to be, and for how long."""
 
     rank: int = 0
@@ -51,7 +51,7 @@ class StepsCollected(BaseException):
 class Session:
     """While entered, all tensors are without data and all that is done is watched."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ImagineSettings) -> None:
         self.settings = settings
         self.result: Imagined | None = None
         self.steps_made = 0

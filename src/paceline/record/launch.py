@@ -38,7 +38,7 @@ class RecordRequest:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RankRecording:
     """How a rank's recording ended."""
 
     rank: int
@@ -54,7 +54,7 @@ class Recording:
 
     folder: Path
     exit_code: int
-    ranks: tuple[Outcome, ...]
+    ranks: tuple[RankRecording, ...]
 
 
 def launch(
@@ -62,7 +62,7 @@ def launch(
 ) -> Recording:
     """Run the command to its end, by the runner where one is given; returns what was recorded."""
     _prepare(request)
-    job = sidecar.Job(
+    job = sidecar.RecordedJob(
         job=f"{request.command[0]}-{time.time_ns()}",
         command=list(request.command),
         steps=request.steps,
@@ -105,7 +105,7 @@ def injected(environment: Mapping[str, str], request: RecordRequest, job: str) -
     }
 
 
-def outcomes(folder: Path) -> tuple[Outcome, ...]:
+def outcomes(folder: Path) -> tuple[RankRecording, ...]:
     """How each rank's recording ended, also that of a worker that was killed."""
     files = sorted(
         folder.glob("rank-*.facts.jsonl"),
@@ -114,16 +114,16 @@ def outcomes(folder: Path) -> tuple[Outcome, ...]:
     return tuple(_outcome(path) for path in files)
 
 
-def _outcome(path: Path) -> Outcome:
+def _outcome(path: Path) -> RankRecording:
     found = sidecar.read(path)
     rank = found.of(sidecar.Host)[0].rank if found.of(sidecar.Host) else -1
     ends = found.of(sidecar.End)
     if ends:
         end = ends[-1]
-        return Outcome(rank, end.steps, end.recorded, end.reason, end.detail)
+        return RankRecording(rank, end.steps, end.recorded, end.reason, end.detail)
     steps = found.of(sidecar.Step)
     recorded = sum(step.mode is sidecar.Mode.RECORDED for step in steps)
-    return Outcome(rank, len(steps), recorded, "killed")
+    return RankRecording(rank, len(steps), recorded, "killed")
 
 
 def _prepare(request: RecordRequest) -> None:

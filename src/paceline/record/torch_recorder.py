@@ -32,7 +32,7 @@ from paceline.record.torch_issued import issued
 from paceline.record.torch_memory import memory_of
 from paceline.record.torch_patch import Patches
 from paceline.record.torch_profile import Session, Times, cost_of, events_in, page_faults
-from paceline.record.torch_schedule import Schedule, agreed_start
+from paceline.record.torch_schedule import RecordSchedule, agreed_start
 
 log = logging.getLogger(__name__)
 _numbers = itertools.count()  # of this process's recordings: all ranks count alike
@@ -41,7 +41,7 @@ _LONGEST = 500  # characters of an error's text: torch puts whole tensors into s
 
 
 @dataclass(frozen=True)
-class Settings:
+class RecorderSettings:
     """What to record and where to."""
 
     folder: Path
@@ -53,9 +53,9 @@ class Settings:
 class Recorder:
     """One rank's recording, from `install` to `finish`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: RecorderSettings) -> None:
         self.settings = settings
-        self.schedule = Schedule(settings.steps, settings.plain)
+        self.schedule = RecordSchedule(settings.steps, settings.plain)
         self._number = next(_numbers)
         self._lead: int | None = None  # id of the optimizer whose steps are the job's steps
         self._depth = 0
