@@ -1,4 +1,6 @@
-"""What the cables of a cluster are shaped to: ports, queues, bursts."""
+"""TCP on shaped links: its share of a rate, ports, queues and bursts."""
+
+import pytest
 
 from paceline.cluster import Cluster, Device, Host, LeafSpine, Link, Ring
 from paceline.cluster.tcp import (
@@ -6,7 +8,9 @@ from paceline.cluster.tcp import (
     FRAME_BYTES,
     burst_bytes,
     least_queue_bytes,
+    over_tcp,
     queue_bytes,
+    tcp_share,
 )
 
 SHORT, LONG = Link(1e8, 1e8, buffer_bytes=9_000), Link(1e8, 1e8, buffer_bytes=900_000)
@@ -38,3 +42,15 @@ def test_the_shortest_queue_is_that_of_any_host() -> None:
 def test_a_burst_is_a_millisecond_and_at_least_two_units_of_segments() -> None:
     assert burst_bytes(8e9, 4) == 1_000_000
     assert burst_bytes(8e3, 4) == 2 * 4 * FRAME_BYTES
+
+
+def test_tcps_share_is_payload_over_frames_and_acknowledgements() -> None:
+    assert tcp_share(4) == pytest.approx(1448 / 1530.5)
+    assert tcp_share(1) < tcp_share(4) < 1448 / 1514
+
+
+def test_a_cluster_that_gives_no_efficiency_gets_tcps_and_keeps_what_it_gives() -> None:
+    hosts = tuple(Host(f"h{i}", Device("core")) for i in range(2))
+    found = over_tcp(Cluster(hosts, Link.both_ways(1e9)))
+    assert found.transport.efficiency == tcp_share(found.transport.gso_max_segs)
+    assert over_tcp(found) is found

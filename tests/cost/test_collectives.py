@@ -17,6 +17,7 @@ from paceline.cost.collectives import (
     closed_ns,
     link_bytes,
 )
+from paceline.cost.collectives.gloo import Gloo
 from paceline.graph import Collective
 
 BARE = Library("bare")
@@ -172,3 +173,15 @@ def symbolic_all_reduce(name: str, n: int) -> np.ndarray:
 @pytest.mark.parametrize("n", [2, 3, 4, 7, 8, 13])
 def test_after_an_all_reduce_everyone_has_heard_from_everyone(name: str, n: int) -> None:
     assert symbolic_all_reduce(name, n).all()
+
+
+def test_between_two_members_gloos_all_gather_takes_half_a_chunk_longer() -> None:
+    """One connection carries both directions: a half waits behind the other side's first half."""
+    two, three = (
+        sum(step.repeat * step.size_bytes[0] for step in Gloo().rounds(call))
+        for call in (
+            Call(Collective.ALL_GATHER, 4_000, (0, 1)),
+            Call(Collective.ALL_GATHER, 6_000, (0, 1, 2)),
+        )
+    )
+    assert (two, three) == (1.5 * 2_000, 2 * 2_000)

@@ -8,12 +8,15 @@ from paceline.errors import GraphError
 from paceline.graph import Axis, Discipline, Graph, OpKind, Phase, check, select
 from paceline.graph.synthetic import (
     Layered,
+    Machine,
     Pipeline,
     Ring,
+    TrainingJob,
     Transformer,
     layered,
     pipeline,
     ring,
+    training,
     transformer,
 )
 from paceline.graph.synthetic.pipeline import one_f_one_b
@@ -74,6 +77,27 @@ def test_a_transformer_reduces_activations_and_gradients() -> None:
     assert (graph.ops.kind == OpKind.SEND).sum() == (graph.ops.kind == OpKind.RECV).sum() == 32
 
 
+@pytest.mark.parametrize("machine", Machine)
+def test_a_training_job_reduces_its_gradients_in_buckets_and_says_what_it_is(
+    machine: Machine,
+) -> None:
+    job = TrainingJob(machine=machine, workers=3, layers=4, bucket_bytes=8 << 20, steps=2)
+    graph = check(training(job))
+    assert len(select(graph, "kind=collective,rank=0,step=1")) == 2  # 4 layers of 4 MiB
+    assert graph.world_size == 3
+    assert sum(graph.facts.gradient_bytes().values()) == 4 * (4 << 20)
+    assert [group.axis for group in graph.groups] == [Axis.DATA]
+
+
+def test_a_training_jobs_steps_are_equal_unless_they_are_to_differ() -> None:
+    def work(jitter: float) -> set[tuple[int, ...]]:
+        ops = training(TrainingJob(steps=3, jitter=jitter, seed=7)).ops
+        return {tuple(ops.dur_ns[ops.step == step].tolist()) for step in range(3)}
+
+    assert len(work(0.0)) == 1
+    assert len(work(0.1)) == 3
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -82,6 +106,9 @@ def test_a_transformer_reduces_activations_and_gradients() -> None:
         lambda: Pipeline(stages=0),
         lambda: Transformer(layers=5, pipeline=2),
         lambda: Layered(width=0),
+        lambda: TrainingJob(bucket_bytes=0),
+        lambda: TrainingJob(tensor=2),
+        lambda: TrainingJob(stages=2),
     ],
 )
 def test_impossible_jobs_are_refused(make: Callable[[], object]) -> None:

@@ -1,11 +1,12 @@
-"""Gradients in a graph: the ops that ready them, and the collectives that reduce them."""
+"""Gradients in a graph: the ops that ready them, and the communication that reduces them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from paceline.errors import GraphError
-from paceline.graph.graph import Graph, Int64
+from paceline.graph.graph import Bool, Graph, Int64
 from paceline.graph.kinds import NONE, Axis, Collective, DepKind, OpKind
 from paceline.graph.links import Links
 
@@ -29,24 +30,53 @@ def gradients_of(graph: Graph) -> Gradients:
 def reducing(graph: Graph, links: Links) -> Int64:
     """All-reduces of gradient buckets: gradients lead into them, and replicas take part."""
     ops = graph.ops
-    data = [row for row, group in enumerate(graph.groups) if group.axis is Axis.DATA]
     fed = np.zeros(len(graph), np.bool_)
     fed[links.op[links.kind == DepKind.GRADIENT]] = True
     reduces = (ops.kind == OpKind.COLLECTIVE) & (ops.collective == Collective.ALL_REDUCE)
-    return np.flatnonzero(reduces & fed & np.isin(ops.group, data))
+    return np.flatnonzero(reduces & fed & _among_replicas(graph))
 
 
-def ready_order(graph: Graph, found: Gradients) -> tuple[int, ...]:
-    """Parameters as their gradients become ready in the first step of the first rank that has
-    any; an error where the graph does not say it of every parameter."""
-    if len(found.op):
-        ops = graph.ops
-        first = found.op[0]
-        mine = (ops.rank[found.op] == ops.rank[first]) & (ops.step[found.op] == ops.step[first])
-        order = tuple(dict.fromkeys(found.parameter[mine].tolist()))
-        if len(order) == len(graph.facts.parameters):
-            return order
-    raise GraphError(
+def reduced(graph: Graph, links: Links) -> Int64:
+    """What brings ranks their reduced gradients: all-reduces, or pulls from parameter servers."""
+    pulls = (graph.ops.collective == Collective.PULL) & _among_replicas(graph)
+    return np.union1d(reducing(graph, links), np.flatnonzero(pulls))
+
+
+def ready_orders(graph: Graph, found: Gradients) -> Mapping[int, tuple[int, ...]]:
+    """By rank, its parameters in the order in which their gradients are ready in its first step;
+    an error where the graph does not say it of every parameter of the job."""
+    ops, orders = graph.ops, dict[int, tuple[int, ...]]()
+    for rank in np.unique(ops.rank[found.op]).tolist():
+        mine = ops.rank[found.op] == rank
+        mine &= ops.step[found.op] == ops.step[found.op[mine]].min()
+        orders[rank] = tuple(dict.fromkeys(found.parameter[mine].tolist()))
+    told = {parameter for order in orders.values() for parameter in order}
+    if not told or len(told) < len(graph.facts.parameters):
+        raise not_told()
+    return orders
+
+
+def not_told() -> GraphError:
+    return GraphError(
         "the recording does not say when each gradient is ready, so its buckets cannot be "
         "changed. Record a job under DDP with `paceline record`."
     )
+
+
+def _among_replicas(graph: Graph) -> Bool:
+    """Communication of replicas that hold whole weights. Those that gather them hold parts, and
+    their gradients travel as the library asks (FSDP2), not in buckets."""
+    data = [row for row, group in enumerate(graph.groups) if group.axis is Axis.DATA]
+    whole = [row for row in data if not _gathers_weights(graph, row)]
+    return np.isin(graph.ops.group, whole)
+
+
+def _gathers_weights(graph: Graph, group: int) -> bool:
+    """Whether a rank of the group gathers half the gradients' bytes in a step, or more."""
+    ops = graph.ops
+    mine = (ops.group == group) & (ops.collective == Collective.ALL_GATHER)
+    if not mine.any():
+        return False
+    first = np.argmax(mine)
+    mine &= (ops.rank == ops.rank[first]) & (ops.step == ops.step[first])
+    return 2 * int(ops.size_bytes[mine].sum()) >= sum(graph.facts.gradient_bytes().values())

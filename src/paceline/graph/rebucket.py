@@ -1,207 +1,226 @@
 """`rebucketed`: gradients put together into other buckets, as DDP would.
 
-A bucket's all-reduce is handed over with its last gradient. At the end of backward the thread
+A bucket's all-reduce is handed over behind its last gradient. At the end of backward the thread
 waits for the buckets in turn and copies each one back; the copies share the time that they took
 in the recording by their bytes. On a device the work behind the wait stays in one piece.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from paceline.errors import GraphError
-from paceline.graph.gradients import Gradients, gradients_of, reducing
+from paceline.graph.copy_back import CopyBack, copy_back
+from paceline.graph.gradients import Gradients, gradients_of, not_told, ready_orders, reducing
 from paceline.graph.graph import Bool, Graph, Int64
-from paceline.graph.kinds import NONE, UNPRICED, WORK, DepKind, LaneKind, OpKind, Phase
+from paceline.graph.kinds import NONE, UNPRICED, DepKind, LaneKind, OpKind, Phase
 from paceline.graph.links import Links
+from paceline.graph.membership import among
 from paceline.graph.splice import Added, spliced
 
 Buckets = Sequence[Sequence[int]]  # parameters of each, in the order in which they are ready
 
 
-def rebucketed(graph: Graph, buckets: Buckets) -> Graph:
-    """The graph with these buckets on every rank, in every step."""
+def rebucketed(graph: Graph, cut: Callable[[Sequence[int]], Buckets]) -> Graph:
+    """The graph with other buckets on every rank, in every step. `cut` puts parameters, given in
+    the order in which they are ready, into buckets."""
     links = Links.of(graph)
     old = reducing(graph, links)
     if not len(old):
         raise GraphError(
             "the recording does not say which collectives reduce gradients, so its buckets cannot "
-            "be changed. Record a job under DDP with `paceline record`."
+            "be changed. Record a job under DDP with `paceline record`, and change buckets before "
+            "the exchange."
         )
-    work = _Work(graph, links, buckets, gradients_of(graph), old)
+    found = gradients_of(graph)
+    buckets = _buckets(graph, old, found, cut)
+    work = _Work(_Source(graph, links, found, old), buckets)
     for rank in np.unique(graph.ops.rank[old]).tolist():
         for step in np.unique(graph.ops.step[old]).tolist():
             work.change(rank, step)
     return work.graph()
 
 
+def _buckets(
+    graph: Graph, old: Int64, found: Gradients, cut: Callable[[Sequence[int]], Buckets]
+) -> dict[int, Buckets]:
+    """By group of replicas: cut as on its first rank, for all must agree."""
+    orders = ready_orders(graph, found)
+    made: dict[int, Buckets] = {}
+    groups: dict[int, int] = {}  # by rank
+    for rank, group in zip(graph.ops.rank[old].tolist(), graph.ops.group[old].tolist()):
+        if groups.setdefault(rank, group) != group:
+            raise GraphError(
+                f"rank {rank} reduces gradients in two groups, and the recording does not say "
+                "which parameter belongs to which, so its buckets cannot be changed"
+            )
+        if rank not in orders:
+            raise not_told()
+        if group not in made:
+            made[group] = cut(orders[rank])
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """What is changed."""
+
+    graph: Graph
+    links: Links
+    found: Gradients
+    old: Int64  # the all-reduces of buckets
+
+    @cached_property
+    def fed(self) -> Bool:
+        """Ops into which gradients lead."""
+        leads = self.links.kind == DepKind.GRADIENT
+        return among(len(self.graph), self.links.op[leads])
+
+
+class _Op(NamedTuple):
+    """A new op."""
+
+    like: int  # the op that it takes its other columns from
+    behind: int
+    kind: int  # OpKind
+    dur_ns: int
+    lane: int
+    size_bytes: int = 0
+    instance: int = NONE
+    phase: int = int(Phase.COMMUNICATION)
+    tensor: int = NONE
+
+
 @dataclass
-class _New:
-    """New ops as they are collected."""
-
-    like: list[int] = field(default_factory=list)
-    behind: list[int] = field(default_factory=list)
-    kind: list[int] = field(default_factory=list)
-    dur_ns: list[int] = field(default_factory=list)
-    size_bytes: list[int] = field(default_factory=list)
-    lane: list[int] = field(default_factory=list)
-    instance: list[int] = field(default_factory=list)
-
-
 class _Work:
     """Goes over the ranks and steps, and collects what is gone and what is new."""
 
-    def __init__(
-        self, graph: Graph, links: Links, buckets: Buckets, found: Gradients, old: Int64
-    ) -> None:
-        self.source, self.links, self.buckets, self.found, self.old = (
-            graph, links, buckets, found, old
-        )  # fmt: skip
-        sizes = [p.size_bytes for p in graph.facts.parameters]
-        self.sizes = [sum(sizes[p] for p in bucket) for bucket in buckets]
-        self.gone = np.zeros(len(graph), np.bool_)
-        self.new, self.rows = _New(), list[tuple[int, int, DepKind]]()
-        self.instances = int(graph.ops.instance.max(initial=NONE)) + 1
-        self.step_of = {int(s): i for i, s in enumerate(np.unique(graph.ops.step[old]))}
+    source: _Source
+    buckets: dict[int, Buckets]  # by group
+    new: list[_Op] = field(default_factory=list)
+    rows: list[tuple[int, int, DepKind]] = field(default_factory=list)
+    instances: dict[tuple[int, int, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        graph = self.source.graph
+        self.gone: Bool = np.zeros(len(graph), np.bool_)
+        self.sizes = [parameter.size_bytes for parameter in graph.facts.parameters]
 
     def graph(self) -> Graph:
-        new = self.new
-        count = len(new.like)
-        columns = {
-            "kind": np.array(new.kind),
-            "dur_ns": np.array(new.dur_ns),
-            "size_bytes": np.array(new.size_bytes),
-            "lane": np.array(new.lane),
-            "instance": np.array(new.instance),
-            "tensor": np.full(count, NONE),
-        }
-        added = Added(np.array(new.like, np.int64), np.array(new.behind, np.int64), columns)
-        links = self.links
+        graph, new, links = self.source.graph, self.new, self.source.links
+        columns = dict(zip(_Op._fields, np.array(new, np.int64).reshape(-1, len(_Op._fields)).T))
+        like, behind = columns.pop("like"), columns.pop("behind")
         for kind in sorted({kind for _, _, kind in self.rows}):
             part = np.array([(o, s) for o, s, k in self.rows if k is kind], np.int64)
             links = links.joined(Links.all_of(part[:, 0], part[:, 1], kind))
-        return spliced(self.source, self.gone, added, links)
+        return spliced(graph, self.gone, Added(like, behind, columns), links)
 
     def change(self, rank: int, step: int) -> None:
-        ops, links = self.source.ops, self.links
-        old = self.old[(ops.rank[self.old] == rank) & (ops.step[self.old] == step)]
-        if not len(old):
+        graph, old = self.source.graph, self.source.old
+        mine = old[(graph.ops.rank[old] == rank) & (graph.ops.step[old] == step)]
+        if not len(mine):
             return
-        ready = self._ready(rank, step)
-        waiting = np.isin(links.src, old) & ~np.isin(links.op, old)
-        waits = links.op[waiting & (ops.kind[links.op] != OpKind.COLLECTIVE)]
-        self._drop(old)
-        calls = self._calls(step, old, ready)
-        lane = int(np.bincount(ops.lane[waits]).argmax()) if len(waits) else NONE
-        update = self._behind_update(waits, lane)
-        region = self._region(waits, lane, update, old)
-        if self.source.lanes.kind[lane] == LaneKind.THREAD:
-            self._copy_back(calls, region, lane, update)
+        launches = self._launches(mine)
+        dropped = np.flatnonzero(self._goes(mine))
+        self.gone[dropped] = True
+        self.gone[launches] = True
+        calls = self._calls(mine, launches, self._ready(rank, step))
+        back = copy_back(graph, self.source.links, dropped)
+        if back.first == NONE:
+            return
+        if graph.lanes.kind[graph.ops.lane[back.first]] == LaneKind.THREAD:
+            self._copy_back(calls, back, back.removable(graph, self.source.links, dropped))
         else:
-            first = int(region[0]) if len(region) else update
-            self.rows += [(first, call, DepKind.WAIT) for call in calls]
-        if update != NONE:
-            self.rows += [(update, call, DepKind.GRADIENT) for call in calls]
+            self.rows += [(back.first, call, DepKind.WAIT) for call in calls]
+        if back.update != NONE:
+            self.rows += [(back.update, call, DepKind.GRADIENT) for call in calls]
 
     def _ready(self, rank: int, step: int) -> dict[int, int]:
         """The op that readies each parameter's gradient; the last where several add to it."""
-        ops, found = self.source.ops, self.found
+        ops, found = self.source.graph.ops, self.source.found
         mine = (ops.rank[found.op] == rank) & (ops.step[found.op] == step)
         return dict(zip(found.parameter[mine].tolist(), found.op[mine].tolist()))
 
-    def _drop(self, old: Int64) -> None:
-        """Take out the old all-reduces, and what delays each on its lane of communication."""
-        ops, links = self.source.ops, self.links
-        self.gone[old] = True
-        lanes = np.unique(ops.lane[old])
-        mine = np.isin(ops.lane, lanes) & (ops.kind == OpKind.HOST)
-        mine &= self.source.lanes.kind[ops.lane] == LaneKind.COMM_THREAD
-        fed = np.isin(np.arange(len(ops)), links.op[links.kind == DepKind.GRADIENT])
-        self.gone |= mine & fed & (ops.step == ops.step[old[0]])
+    def _launches(self, old: Int64) -> Int64:
+        """The host's calls that hand over these all-reduces and nothing else."""
+        ops, links = self.source.graph.ops, self.source.links
+        launching = links.kind == DepKind.LAUNCH
+        count, goes = len(self.source.graph), self._goes(old)
+        rows = np.flatnonzero(among(count, links.src[launching & among(count, old)[links.op]]))
+        across = ops.lane[links.src] != ops.lane[links.op]
+        others = among(count, links.src[across & ~goes[links.op]])
+        calls = (ops.kind[rows] == OpKind.HOST) & (ops.phase[rows] == Phase.COMMUNICATION)
+        found: Int64 = rows[calls & (ops.tensor[rows] == NONE) & ~others[rows]]
+        return found
 
-    def _calls(self, step: int, old: Int64, ready: dict[int, int]) -> list[int]:
-        lanes = list(dict.fromkeys(self.source.ops.lane[old].tolist()))
+    def _goes(self, old: Int64) -> Bool:
+        """The all-reduces, and what delays them on their library's thread."""
+        ops, lanes = self.source.graph.ops, self.source.graph.lanes
+        theirs = among(len(lanes), ops.lane[old]) & (lanes.kind == LaneKind.COMM_THREAD)
+        delays: Bool = self.source.fed & (ops.kind == OpKind.HOST) & theirs[ops.lane]
+        delays &= ops.step == ops.step[old[0]]
+        delays[old] = True
+        return delays
+
+    def _calls(self, old: Int64, launches: Int64, ready: dict[int, int]) -> list[int]:
+        ops = self.source.graph.ops
+        lanes = list(dict.fromkeys(ops.lane[old].tolist()))
+        group, step = int(ops.group[old[0]]), int(ops.step[old[0]])
         calls = []
-        for i, bucket in enumerate(self.buckets):
+        for i, bucket in enumerate(self.buckets[group]):
+            if not ready.keys() >= set(bucket):
+                raise not_told()
             last = max(ready[p] for p in bucket)
-            number = self.instances + self.step_of[step] * len(self.buckets) + i
-            call = self._add(int(old[0]), last, OpKind.COLLECTIVE, UNPRICED, self.sizes[i],
-                             lanes[i % len(lanes)], number)  # fmt: skip
+            handed = self._hand_over(launches, last)
+            size = sum(self.sizes[p] for p in bucket)
+            number = self.instances.setdefault((group, step, i), self._next_instance())
+            lane = lanes[i % len(lanes)]
+            call = self._add(
+                _Op(int(old[0]), last, OpKind.COLLECTIVE, UNPRICED, lane, size, number)
+            )
             self.rows += [(call, ready[p], DepKind.GRADIENT) for p in bucket]
-            self.rows.append((call, self._launcher(last), DepKind.LAUNCH))
+            self.rows.append((call, handed, DepKind.LAUNCH))
             calls.append(call)
         return calls
 
+    def _next_instance(self) -> int:
+        highest = int(self.source.graph.ops.instance.max(initial=NONE))
+        return highest + 1 + len(self.instances)
+
+    def _hand_over(self, launches: Int64, last: int) -> int:
+        """The host's op that hands over what must follow a gradient."""
+        behind, ops = self._launcher(last), self.source.graph.ops
+        if not len(launches):
+            return behind
+        mean = round(float(ops.dur_ns[launches].mean()))
+        lane = int(ops.lane[behind])
+        return self._add(_Op(int(launches[0]), behind, OpKind.HOST, mean, lane))
+
     def _launcher(self, op: int) -> int:
-        """The host's op that hands over what must follow a gradient: itself, or of a kernel its
-        launch."""
-        if self.source.lanes.kind[self.source.ops.lane[op]] != LaneKind.STREAM:
+        """The op itself, or of a kernel its launch."""
+        graph, links = self.source.graph, self.source.links
+        if graph.lanes.kind[graph.ops.lane[op]] != LaneKind.STREAM:
             return op
-        mine = (self.links.op == op) & (self.links.kind == DepKind.LAUNCH)
-        launch = self.links.src[mine]
+        launch = links.src[(links.op == op) & (links.kind == DepKind.LAUNCH)]
         return int(launch[0]) if len(launch) else op
 
-    def _behind_update(self, waits: Int64, lane: int) -> int:
-        """The first op of the update behind the waits."""
-        ops = self.source.ops
-        if not len(waits):
-            return NONE
-        after = (ops.lane == lane) & (ops.phase == Phase.UPDATE) & (ops.step == ops.step[waits[0]])
-        rows = np.flatnonzero(after)
-        rows = rows[rows >= waits.min()]
-        return int(rows[0]) if len(rows) else NONE
-
-    def _region(self, waits: Int64, lane: int, update: int, old: Int64) -> Int64:
-        """Work between the first wait for a bucket and the update: the copying back."""
-        ops = self.source.ops
-        if not len(waits):
-            return waits
-        end = update if update != NONE else len(ops)
-        rows = np.flatnonzero((ops.lane == lane) & (ops.step == ops.step[waits[0]]))
-        rows = rows[(rows >= waits[ops.lane[waits] == lane].min()) & (rows < end)]
-        found: Int64 = rows[self._plain(rows, old)]
-        return found
-
-    def _plain(self, rows: Int64, old: Int64) -> Bool:
-        """Work and waits that have to do with nothing but the old buckets."""
-        ops, links = self.source.ops, self.links
-        kinds = np.isin(ops.kind[rows], (*WORK, OpKind.WAIT)) & (ops.tensor[rows] == NONE)
-        across = ops.lane[links.src] != ops.lane[links.op]
-        led = np.isin(rows, links.op[across & ~np.isin(links.src, old) & ~self.gone[links.src]])
-        leads = np.isin(rows, links.src[across])
-        return np.asarray(kinds & ~led & ~leads)
-
-    def _copy_back(self, calls: list[int], region: Int64, lane: int, update: int) -> None:
-        ops = self.source.ops
-        self.gone[region] = True
-        whole = int(np.maximum(ops.dur_ns[region], 0).sum())
-        like = int(region[0]) if len(region) else update
-        behind = max(int(region[-1]) if len(region) else NONE, update - 1 if update != NONE else 0)
-        total = max(1, sum(self.sizes))
-        for call, size in zip(calls, self.sizes):
-            wait = self._add(like, behind, OpKind.WAIT, 0, 0, lane, NONE)
+    def _copy_back(self, calls: list[int], back: CopyBack, copies: Int64) -> None:
+        ops = self.source.graph.ops
+        self.gone[copies] = True
+        whole = int(np.maximum(ops.dur_ns[copies], 0).sum())
+        like, behind = back.first, int(copies[-1]) if len(copies) else back.first - 1
+        lane, phase = int(ops.lane[like]), Phase.BACKWARD
+        sizes = [self.new[call - len(self.source.graph)].size_bytes for call in calls]
+        for call, size in zip(calls, sizes):
+            wait = self._add(_Op(like, behind, OpKind.WAIT, 0, lane, phase=phase))
             self.rows.append((wait, call, DepKind.WAIT))
             if whole:
-                share = round(whole * size / total)
-                self._add(like, behind, OpKind.COMPUTE, share, 0, lane, NONE)
+                share = round(whole * size / max(1, sum(sizes)))
+                self._add(_Op(like, behind, OpKind.COMPUTE, share, lane, phase=phase))
 
-    def _add(
-        self,
-        like: int,
-        behind: int,
-        kind: OpKind,
-        dur_ns: int,
-        size_bytes: int,
-        lane: int,
-        instance: int,
-    ) -> int:
-        new = self.new
-        new.like.append(like)
-        new.behind.append(behind)
-        new.kind.append(kind)
-        new.dur_ns.append(dur_ns)
-        new.size_bytes.append(size_bytes)
-        new.lane.append(lane)
-        new.instance.append(instance)
-        return len(self.source) + len(new.like) - 1
+    def _add(self, op: _Op) -> int:
+        self.new.append(op)
+        return len(self.source.graph) + len(self.new) - 1

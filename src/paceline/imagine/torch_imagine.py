@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from paceline.imagine.imagined import Imagined, ImagineError, Outcome, write
-from paceline.imagine.torch_session import Enough, Session, Settings
+from paceline.imagine.torch_session import Session, Settings, StepsCollected
 
 _NEEDS_VALUES = (
     DataDependentOutputException,
@@ -55,7 +55,7 @@ def imagined(train: Callable[[], object], settings: Settings) -> Imagined:
     try:
         with session:
             train()
-    except Enough:
+    except StepsCollected:
         pass
     except ImagineError:
         raise
@@ -100,7 +100,7 @@ def _why(error: BaseException) -> str:
 
 def _hint(error: BaseException) -> str:
     if "CUDA" in str(error) and not torch.cuda.is_available():
-        return ". There is no GPU here: a script that insists on one must be told to use the CPU"
+        return ". There is no GPU here: let a script that insists on one use the CPU"
     if type(error).__module__.startswith("torch.distributed.pipelining"):
         return ". Stages ask each other for shapes: give PipelineStage input_args and output_args"
     return ""

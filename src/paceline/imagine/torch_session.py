@@ -44,7 +44,7 @@ class _Issued:
     tensors: Any
 
 
-class Enough(BaseException):
+class StepsCollected(BaseException):
     """All steps were seen; no part of the script should catch it."""
 
 
@@ -118,7 +118,7 @@ class Session:
             self._begin()
         elif self.steps_made == self.warmup + self.settings.steps:
             self._end()
-            raise Enough
+            raise StepsCollected
         else:
             self._watch.step += self._watch.recording
 
@@ -154,7 +154,7 @@ class Session:
 
     def _notes(self) -> list[str]:
         read = self._watch.values_read
-        said = f"the script read {read} values of tensors; it was told 1 each time"
+        said = f"the script read {read} values of tensors; each reading gave 1"
         return sorted({*self._world.notes, *([said] if read else [])})
 
     def _enter_module(self, module: Any, _: Any) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from paceline.cost import Prices
 from paceline.cost.collectives import Library
-from paceline.graph import COMMUNICATION, Basis, Graph
+from paceline.graph import COMMUNICATION, Basis, Collective, Graph
 from paceline.graph.scaled import works
 from paceline.predict.prediction import Question
 from paceline.strategies import Strategy
@@ -17,6 +17,7 @@ _WORDS = {
     Basis.FITTED: "a model fitted to measurements",
     Basis.SCALED: "recorded on another device, carried over by both datasheets",
     Basis.DATASHEET: "the device's datasheet and typical efficiency",
+    Basis.WALL: "recorded by the wall clock alone, for the run time of threads is not known",
 }
 _CALLS = {
     **_WORDS,
@@ -35,10 +36,18 @@ def reasons_of(
     return (
         *(f"work: {_WORDS[b]}" for b in _bases(basis[busy])),
         *(f"communication: {_CALLS[b]}" for b in _bases(basis[talks])),
+        *_unknown_sizes(graph),
         *(f"change: {change}" for change in changes),
         *_of_calibration(question),
         *_of_machine(question),
     )
+
+
+def _unknown_sizes(graph: Graph) -> Iterator[str]:
+    talks = np.isin(graph.ops.kind, COMMUNICATION) & (graph.ops.collective != Collective.BARRIER)
+    unknown = int((talks & (graph.ops.size_bytes == 0)).sum())
+    if unknown:
+        yield f"not known: the bytes of {unknown} collectives and messages, counted as none"
 
 
 def _bases(basis: "np.ndarray[tuple[int], np.dtype[np.uint8]]") -> list[Basis]:

@@ -22,7 +22,7 @@ from torch.optim import optimizer as torch_optimizer
 
 from paceline.machine import PulseTaker
 from paceline.record import sidecar
-from paceline.record.counters import Counters, Told
+from paceline.record.counters import CountDetail, Counters
 from paceline.record.sidecar import Mode
 from paceline.record.torch_comms import CommunicationWatch
 from paceline.record.torch_detail import DetailWatch
@@ -36,7 +36,7 @@ from paceline.record.torch_schedule import Schedule, agreed_start
 
 log = logging.getLogger(__name__)
 _numbers = itertools.count()  # of this process's recordings: all ranks count alike
-_TOLD = {Mode.PLAIN: Told.THREADS, Mode.RECORDED: Told.PHASES}
+_WORTH_SAYING = {Mode.PLAIN: CountDetail.THREADS, Mode.RECORDED: CountDetail.PHASES}
 _LONGEST = 500  # characters of an error's text: torch puts whole tensors into some
 
 
@@ -169,7 +169,7 @@ class Recorder:
             self._mode = upcoming
         self._update = 0
         if self._mode is not Mode.DONE:
-            pulse = self._counters.begin(_TOLD.get(self._mode, Told.STEP))
+            pulse = self._counters.begin(_WORTH_SAYING.get(self._mode, CountDetail.STEP))
             if pulse is not None:
                 self._write(pulse)
         self._cpu, self._faults = time.process_time_ns(), page_faults()

@@ -10,7 +10,6 @@ from paceline.replay.hosts import SharedHosts
 from paceline.replay.live import Live
 from paceline.replay.memory import MemoryCurve
 from paceline.replay.messages import Shaping
-from paceline.replay.one_step import one_step
 from paceline.replay.pace import Pace, Transfers
 from paceline.replay.paths import CriticalPath, Reason
 from paceline.replay.shaped import shaped_links
@@ -35,7 +34,6 @@ __all__ = [
     "Timeline",
     "Transfers",
     "flows",
-    "one_step",
     "replay",
     "replay_many",
     "shaped_links",

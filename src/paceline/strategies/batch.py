@@ -1,15 +1,20 @@
 """Another number of samples a worker and step, as a multiple of the recorded.
 
 Forward, backward and loading grow with it, and so do activations that tensor-parallel workers or
-pipeline stages send; gradients and the update stay. Wrong where small work is bound by its calls
-rather than by its samples, and where a larger batch no longer fits the caches or the device.
+pipeline stages send; gradients, their copies, the update and a host's launches stay. Wrong where
+small work is bound by its calls rather than by its samples, and where a larger batch no longer fits
+the caches or the device.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.graph import COMMUNICATION, Axis, Graph, Phase
+from paceline.graph import COMMUNICATION, Axis, Graph, LaneKind, Phase
+from paceline.graph.copy_back import copy_back
+from paceline.graph.gradients import reduced
+from paceline.graph.graph import Bool
+from paceline.graph.links import Links
 from paceline.graph.scaled import scaled, unpriced, works
 from paceline.strategies.strategy import Strategy, StrategyError
 
@@ -26,8 +31,22 @@ class Batch(Strategy):
             raise StrategyError(f"batch x {self.factor:g} was asked for; give more than 0")
 
     def transform(self, graph: Graph) -> Graph:
-        grows = works(graph) & np.isin(graph.ops.phase, _GROWS)
+        grows = works(graph) & np.isin(graph.ops.phase, _GROWS) & ~_fixed(graph)
         return _sending(scaled(graph, grows, self.factor), self.factor)
+
+
+def _fixed(graph: Graph) -> Bool:
+    """Gradients copied back, and calls that hand kernels to a device, take what they take."""
+    ops, links = graph.ops, Links.of(graph)
+    streams = graph.lanes.kind == LaneKind.STREAM
+    found = np.zeros(len(graph), np.bool_)
+    if streams.any():
+        found |= ~streams[ops.lane] & (ops.phase != Phase.DATA)
+    given = reduced(graph, links)
+    for rank, step in set(zip(ops.rank[given].tolist(), ops.step[given].tolist())):
+        mine = given[(ops.rank[given] == rank) & (ops.step[given] == step)]
+        found[copy_back(graph, links, mine).work] = True
+    return found
 
 
 def _sending(graph: Graph, factor: float) -> Graph:

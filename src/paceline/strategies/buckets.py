@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paceline.graph import Graph
-from paceline.graph.gradients import gradients_of, ready_order
 from paceline.graph.rebucket import rebucketed
 from paceline.strategies.strategy import Strategy, StrategyError
 
@@ -30,9 +29,8 @@ class Buckets(Strategy):
             )
 
     def transform(self, graph: Graph) -> Graph:
-        order = ready_order(graph, gradients_of(graph))
         sizes = [parameter.size_bytes for parameter in graph.facts.parameters]
-        return rebucketed(graph, buckets_of(order, sizes, self))
+        return rebucketed(graph, lambda order: buckets_of(order, sizes, self))
 
 
 def buckets_of(

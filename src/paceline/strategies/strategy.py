@@ -5,12 +5,12 @@
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 from paceline.errors import PacelineError
 from paceline.graph import Graph
@@ -67,9 +67,19 @@ def strategy(name: str, /, **settings: Any) -> Strategy:
     ]
     if missing:
         raise StrategyError(f"{name} needs {', '.join(missing)}, as in {name}({missing[0]}=...)")
+    _check_types(name, kind, settings)
     made = kind(**settings)
     assert isinstance(made, Strategy)
     return made
+
+
+def _check_types(name: str, kind: type, settings: Mapping[str, Any]) -> None:
+    types = get_type_hints(kind)
+    for setting, value in settings.items():
+        wanted = types[setting]
+        fits = isinstance(value, (int, float) if wanted is float else wanted)
+        if not fits or (isinstance(value, bool) and wanted is not bool):
+            raise StrategyError(f"{name}: {setting} must be {wanted.__name__}, not {value!r}")
 
 
 def parse(text: str) -> Strategy:

@@ -44,6 +44,7 @@ def _joins(graph: Graph, grain: Grain, keep: Int64) -> Bool:
     leads_out = _leads_out(graph, links)
     alone = np.ones(len(graph), np.bool_)
     alone[graph.drains.op] = False
+    alone &= ~np.isin(ops.lane, graph.drains.lane)  # a drain waits for those its lane was given
     alone[keep] = False
     plain = np.isin(ops.kind, WORK) & (ops.tensor == NONE) & (ops.dur_ns != UNPRICED)
     plain &= (ops.instance == NONE) & (graph.lanes.discipline[ops.lane] == Discipline.RECORDED)
@@ -160,9 +161,9 @@ def _spread(graph: Graph, place: Int64, count: int) -> Spread | None:
     rows[sizes == width] = graph.spread.samples_ns.reshape(-1, width)
     table = np.zeros((count, width), np.int64)
     np.add.at(table, place, rows)
-    told = np.bincount(place, sizes > 0, count) > 0
-    ptr = np.concatenate([[0], np.cumsum(np.where(told, width, 0))]).astype(np.int64)
-    return Spread(ptr, table[told].reshape(-1))
+    sampled = np.bincount(place, sizes > 0, count) > 0
+    ptr = np.concatenate([[0], np.cumsum(np.where(sampled, width, 0))]).astype(np.int64)
+    return Spread(ptr, table[sampled].reshape(-1))
 
 
 def _of_heads(spread: Spread, place: Int64, count: int) -> Spread:

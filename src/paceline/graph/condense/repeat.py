@@ -1,4 +1,4 @@
-"""A step several times in a row, on the same lanes."""
+"""A step several times in a row on the same lanes, and one of several alone."""
 
 from dataclasses import replace
 
@@ -9,6 +9,7 @@ from paceline.graph.copying import copied
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import NONE
 from paceline.graph.links import Links
+from paceline.graph.splice import Added, spliced
 
 
 def repeated(step: Step, times: int) -> Graph:
@@ -25,10 +26,31 @@ def repeated(step: Step, times: int) -> Graph:
         later = np.repeat(np.arange(1, times), len(step.before.op))
         op, src = np.tile(step.before.op, times - 1), np.tile(step.before.src, times - 1)
         kind = np.tile(step.before.kind, times - 1)
-        told = np.tile(step.before.inferred, times - 1)
-        across = Links(made.of(op, later), made.of(src, later - 1), kind, told)
+        inferred = np.tile(step.before.inferred, times - 1)
+        across = Links(made.of(op, later), made.of(src, later - 1), kind, inferred)
         deps = Links.of(made.graph).joined(across).columns(len(made.graph))
     return replace(made.graph, ops=ops, deps=deps)
+
+
+def repeated_alone(graph: Graph, times: int) -> Graph:
+    """A graph of one step several times, which needs nothing of the step before but its lanes."""
+    none = np.zeros(0, np.int64)
+    links = Links(none, none, none, np.zeros(0, np.bool_))
+    return repeated(Step(graph, links), times)
+
+
+def alike_steps(graph: Graph) -> bool:
+    """Whether no op waits for one of another step."""
+    links, step = Links.of(graph), graph.ops.step
+    return bool((step[links.op] == step[links.src]).all())
+
+
+def first_step(graph: Graph) -> Graph:
+    """The first of the graph's steps alone; links to others go."""
+    steps, none = np.unique(graph.ops.step), np.zeros(0, np.int64)
+    if len(steps) < 2:
+        return graph
+    return spliced(graph, graph.ops.step != steps[0], Added(none, none, {}), Links.of(graph))
 
 
 def _apart(instance: np.ndarray, copy: Int64) -> np.ndarray:

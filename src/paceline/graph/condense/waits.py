@@ -41,7 +41,8 @@ def with_waits(typical: Typical, graph: Graph, cuts: Cuts, shapes: Shapes) -> St
     place[typical.row] = np.arange(len(typical.row))
     step, found = typical.graph, Links.of(typical.graph)
     added = _unseen(graph, links, cuts, shapes, place)
-    deps = found.joined(added).columns(len(step))
+    begun = _begun_before(graph, links, shapes, place)
+    deps = found.joined(added).joined(begun).columns(len(step))
     return Step(replace(step, deps=deps), _from_before(graph, links, shapes, place))
 
 
@@ -108,6 +109,21 @@ def _waiter(
 
 def _busiest(graph: Graph, mine: Bool) -> int:
     return int(np.bincount(graph.ops.lane[mine]).argmax())
+
+
+def _begun_before(graph: Graph, links: Links, shapes: Shapes, place: Int64) -> Links:
+    """Waits for this step's work that a thread began in the step before: what it does first in
+    this step waits."""
+    step, lane = graph.ops.step, graph.ops.lane
+    begun = links.where(
+        (step[links.op] == shapes.reference - 1) & (step[links.src] == shapes.reference)
+    )
+    rows = np.flatnonzero(place != NONE)[::-1]
+    first = np.full(len(graph.lanes), NONE, np.int64)
+    first[lane[rows]] = rows
+    heir = first[lane[begun.op]]
+    made = Links(heir, begun.src, begun.kind, begun.inferred)
+    return made.where((heir != NONE) & (begun.src < heir)).moved(place)
 
 
 def _from_before(graph: Graph, links: Links, shapes: Shapes, place: Int64) -> Links:

@@ -4,17 +4,24 @@ from paceline.graph.synthetic.jumble import jumble
 from paceline.graph.synthetic.layered import Layered, layered
 from paceline.graph.synthetic.pipeline import Pipeline, pipeline
 from paceline.graph.synthetic.ring import Ring, folded_ring, ring
+from paceline.graph.synthetic.training import Exchange, Parallel, TrainingJob, training
+from paceline.graph.synthetic.training_lanes import Machine
 from paceline.graph.synthetic.transformer import Transformer, transformer
 
 __all__ = [
+    "Exchange",
     "Layered",
+    "Machine",
+    "Parallel",
     "Pipeline",
     "Ring",
+    "TrainingJob",
     "Transformer",
     "folded_ring",
     "jumble",
     "layered",
     "pipeline",
     "ring",
+    "training",
     "transformer",
 ]

@@ -1,0 +1,244 @@
+"""How a rank's step lies on lanes: a training thread with gloo's threads, or GPU streams.
+
+A `Pen` is told a step in the rank's own order; what it draws is what a recording of such a machine
+shows. Members of one collective find each other by how many their group has had.
+"""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from paceline.graph.builder import GraphBuilder
+from paceline.graph.facts import Facts
+from paceline.graph.kinds import Axis, Collective, DepKind, DType, LaneKind, OpKind, Phase
+
+HANDED_OVER_NS: Final = 5_000
+"""What a thread takes to hand over a kernel or a collective."""
+GLOO_THREADS: Final = 2
+
+
+class Machine(Enum):
+    """What a rank runs on."""
+
+    CPU = "threads"
+    GPU = "streams"
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A collective: what moves, and among whom."""
+
+    collective: Collective
+    size_bytes: int
+    axis: Axis
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Message:
+    """Activations or their gradients to or from another stage."""
+
+    other: int  # rank
+    ranks: tuple[int, ...]  # of the pipeline
+    size_bytes: int
+    what: str
+
+
+class Drawing:
+    """The graph under construction: lanes, groups and instances by what they are for."""
+
+    def __init__(self, machine: Machine, facts: Facts) -> None:
+        self.builder = GraphBuilder({"source": "synthetic training"}, facts)
+        self.machine = machine
+        self._lanes: dict[tuple[int, str], int] = {}
+        self._groups: dict[tuple[Axis, tuple[int, ...]], int] = {}
+        self._instances: dict[tuple[Any, ...], int] = {}
+
+    def begin(self, rank: int, step: int) -> "Pen":
+        return _PENS[self.machine](self, rank, step)
+
+    def lane(self, rank: int, name: str, kind: LaneKind) -> int:
+        if (rank, name) not in self._lanes:
+            self._lanes[rank, name] = self.builder.lane(rank, name, kind=kind)
+        return self._lanes[rank, name]
+
+    def lanes_of(self, rank: int) -> list[int]:
+        return [lane for (other, _), lane in self._lanes.items() if other == rank]
+
+    def group(self, axis: Axis, ranks: tuple[int, ...]) -> int:
+        if (axis, ranks) not in self._groups:
+            name = f"{axis.value} {ranks[0]}"
+            self._groups[axis, ranks] = self.builder.group(name, ranks, axis)
+        return self._groups[axis, ranks]
+
+    def instance(self, *key: Any) -> int:
+        if key not in self._instances:
+            self._instances[key] = self.builder.instance()
+        return self._instances[key]
+
+
+class Pen(ABC):
+    """Draws one rank's step."""
+
+    def __init__(self, drawing: Drawing, rank: int, step: int) -> None:
+        self.drawing, self.rank, self.step = drawing, rank, step
+        self.thread = drawing.lane(rank, "main thread", LaneKind.THREAD)
+        self.ready: dict[str, int] = {}  # gradient -> the op that readied it last
+        self._calls: Counter[tuple[int, ...]] = Counter()
+        self._feeding: Sequence[int] = ()
+        self._lane_of: dict[int, int] = {}
+        self.op("step", self.thread, kind=OpKind.MARKER)
+
+    @abstractmethod
+    def work(self, name: str, dur_ns: int, phase: Phase, layer: str, tensor: str) -> None:
+        """The rank's own work; `tensor` is the gradient that it readies."""
+
+    @abstractmethod
+    def wait(self, calls: Sequence[int], phase: Phase) -> None:
+        """What follows needs what these calls bring."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """The step is over for the thread."""
+
+    @abstractmethod
+    def hand_over(self, lane: str, columns: Mapping[str, Any], gradients: Sequence[int]) -> int:
+        """An op of communication behind these gradients, or without any behind all work so far."""
+
+    @abstractmethod
+    def lane_of(self, talk: Talk) -> str:
+        """The name of the lane on which it runs."""
+
+    def load(self, dur_ns: int) -> None:
+        """The thread prepares the batch."""
+        self.op("load", self.thread, dur_ns, kind=OpKind.DATA, phase=Phase.DATA)
+
+    def call(self, talk: Talk, gradients: Iterable[str] = ()) -> int:
+        ready = [self.ready[name] for name in gradients]
+        op = self.hand_over(self.lane_of(talk), self._columns(talk), ready)
+        for gradient in ready:
+            self.drawing.builder.link(gradient, op, DepKind.GRADIENT)
+        return op
+
+    def behind(self, talk: Talk, call: int) -> int:
+        """A collective that another one hands over, on its lane."""
+        lane, columns = self._lane_of[call], self._columns(talk)
+        return self.op("pull", lane, after=[call], dep=DepKind.LAUNCH, **columns)
+
+    def updates_from(self, calls: Sequence[int]) -> None:
+        """The next op of the update works on what these calls bring."""
+        self._feeding = calls
+
+    def send(self, message: Message) -> int:
+        way = (self.rank, message.other)
+        return self.hand_over(f"to {message.other}", self._message(OpKind.SEND, message, way), ())
+
+    def receive(self, message: Message) -> int:
+        way = (message.other, self.rank)
+        return self.hand_over(f"from {message.other}", self._message(OpKind.RECV, message, way), ())
+
+    def op(self, name: str, lane: int, dur_ns: int = 0, **columns: Any) -> int:
+        op = self.drawing.builder.op(name, lane, dur_ns, step=self.step, **columns)
+        self._lane_of[op] = lane
+        return op
+
+    def fed(self, op: int, phase: Phase) -> None:
+        if phase is Phase.UPDATE:
+            for call in self._feeding:
+                self.drawing.builder.link(call, op, DepKind.GRADIENT)
+            self._feeding = ()
+
+    def _columns(self, talk: Talk) -> dict[str, Any]:
+        self._calls[talk.ranks] += 1
+        return {
+            "kind": OpKind.COLLECTIVE,
+            "phase": Phase.COMMUNICATION,
+            "collective": talk.collective,
+            "size_bytes": talk.size_bytes,
+            "dtype": DType.FLOAT32,
+            "group": self.drawing.group(talk.axis, talk.ranks),
+            "instance": self.drawing.instance(self.step, talk.ranks, self._calls[talk.ranks]),
+        }
+
+    def _message(self, kind: OpKind, message: Message, way: tuple[int, int]) -> dict[str, Any]:
+        return {
+            "kind": kind,
+            "phase": Phase.COMMUNICATION,
+            "collective": Collective.POINT_TO_POINT,
+            "size_bytes": message.size_bytes,
+            "group": self.drawing.group(Axis.PIPELINE, message.ranks),
+            "instance": self.drawing.instance(self.step, way, message.what),
+        }
+
+
+class _Threads(Pen):
+    """A training thread; gloo's threads take its collectives in turn."""
+
+    def work(self, name: str, dur_ns: int, phase: Phase, layer: str, tensor: str) -> None:
+        op = self.op(name, self.thread, dur_ns, phase=phase, layer=layer, tensor=tensor)
+        self.ready[tensor] = op
+        self.fed(op, phase)
+
+    def wait(self, calls: Sequence[int], phase: Phase) -> None:
+        self.op("wait", self.thread, kind=OpKind.WAIT, phase=phase, after=calls, dep=DepKind.WAIT)
+
+    def end(self) -> None:
+        """The thread has waited for everything."""
+
+    def lane_of(self, talk: Talk) -> str:
+        return f"pt_gloo_runloop {sum(self._calls.values()) % GLOO_THREADS}"
+
+    def hand_over(self, lane: str, columns: Mapping[str, Any], gradients: Sequence[int]) -> int:
+        asked = self.op("c10d", self.thread, HANDED_OVER_NS, kind=OpKind.HOST,
+                        phase=Phase.COMMUNICATION)  # fmt: skip
+        on = self.drawing.lane(self.rank, lane, LaneKind.COMM_THREAD)
+        return self.op("gloo", on, after=[asked], dep=DepKind.LAUNCH, **columns)
+
+
+class _Streams(Pen):
+    """A host thread that feeds a compute stream, and a stream for each axis of communication."""
+
+    def __init__(self, drawing: Drawing, rank: int, step: int) -> None:
+        super().__init__(drawing, rank, step)
+        self.compute = drawing.lane(rank, "stream 7", LaneKind.STREAM)
+        self._last: list[int] = []  # the last kernel of the step
+        self._awaited: list[int] = []
+
+    def work(self, name: str, dur_ns: int, phase: Phase, layer: str, tensor: str) -> None:
+        columns = {"phase": phase, "layer": layer, "tensor": tensor}
+        op = self._launched(name, self.compute, columns, dur_ns)
+        for call in self._awaited:
+            self.drawing.builder.link(call, op, DepKind.EVENT)
+        self._last, self._awaited = [op], []
+        self.ready[tensor] = op
+        self.fed(op, phase)
+
+    def wait(self, calls: Sequence[int], phase: Phase) -> None:
+        self._awaited += calls
+
+    def end(self) -> None:
+        done = self.op("cudaDeviceSynchronize", self.thread, kind=OpKind.WAIT)
+        for lane in self.drawing.lanes_of(self.rank):
+            if lane != self.thread:
+                self.drawing.builder.drain(done, lane)
+
+    def lane_of(self, talk: Talk) -> str:
+        return f"stream of {talk.axis.value}"
+
+    def hand_over(self, lane: str, columns: Mapping[str, Any], gradients: Sequence[int]) -> int:
+        on = self.drawing.lane(self.rank, lane, LaneKind.STREAM)
+        op = self._launched("nccl", on, columns)
+        for last in () if gradients else self._last:
+            self.drawing.builder.link(last, op, DepKind.EVENT)
+        return op
+
+    def _launched(self, name: str, lane: int, columns: Mapping[str, Any], dur_ns: int = 0) -> int:
+        launch = self.op("cudaLaunchKernel", self.thread, HANDED_OVER_NS, kind=OpKind.HOST,
+                         phase=columns["phase"])  # fmt: skip
+        return self.op(name, lane, dur_ns, after=[launch], dep=DepKind.LAUNCH, **columns)
+
+
+_PENS: Final = {Machine.CPU: _Threads, Machine.GPU: _Streams}

@@ -1,0 +1,203 @@
+"""Predictions: steps on other clusters, their classes, reasons, and what they refuse."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from paceline.cluster import Cluster, Device, Host, Link
+from paceline.cluster.machine import Machine
+from paceline.graph import UNPRICED, Graph, GraphBuilder, OpKind, Phase
+from paceline.measure import Calibration, Overlap, Sweep
+from paceline.predict import PredictError, Question, predict
+from paceline.strategies import parse
+
+MS = 1_000_000
+FACTORS = (1.0, 0.8, 1.2, 1.0, 1.0)
+Job = Callable[..., Graph]
+
+
+def cluster(workers: int = 2, rate: float = 125e6) -> Cluster:
+    hosts = tuple(Host(f"h{i}", Device("core")) for i in range(workers))
+    return Cluster(hosts, Link.both_ways(rate))
+
+
+def calibration(overlap: Overlap | None) -> Calibration:
+    line = Sweep((1.0, 2.0, 3.0), (1.0, 2.0, 3.0))
+    return Calibration("core", 1, 2, line, line, line, None, overlap)
+
+
+def test_work_plus_bytes_over_rate_is_the_step_of_one_bucket(job: Job) -> None:
+    found = predict(job(), cluster=cluster())
+    assert found.step_ns == pytest.approx(35 * MS + 100 * MS, rel=0.01)
+    assert found.by_class["forward"] == 10 * MS
+    assert found.by_class["backward"] == 20 * MS
+    assert found.by_class["update"] == 5 * MS
+    assert found.by_class["exposed"] == pytest.approx(100 * MS, rel=0.01)
+
+
+def test_without_a_cluster_communication_takes_what_it_took(job: Job) -> None:
+    found = predict(job())
+    assert found.step_ns == 35 * MS + 60 * MS
+    assert found.by_class["communication"] == 60 * MS
+    assert "communication: as recorded" in found.rests_on
+
+
+def test_a_prediction_says_what_it_rests_on(job: Job) -> None:
+    found = predict(job(), [parse("batch(factor=2)")], cluster())
+    assert "work: recorded, the median of the recorded steps" in found.rests_on
+    assert "change: batch(factor=2)" in found.rests_on
+    assert any(reason.startswith("communication: ") for reason in found.rests_on)
+
+
+def test_changes_are_made_before_the_cluster_prices_them(job: Job) -> None:
+    plan = [parse("workers(count=4)"), parse("batch(factor=2)")]
+    found = predict(job(), plan, cluster(4))
+    assert found.workers == 4
+    share = 2 * 3 / 4  # of the bytes, each worker sends in a ring of four
+    assert found.step_ns == pytest.approx(65 * MS + 100 * MS * share, rel=0.02)
+
+
+def test_hosts_are_added_for_workers_that_the_cluster_has_no_room_for(job: Job) -> None:
+    found = predict(job(), [parse("workers(count=8)")], cluster(2))
+    assert found.workers == 8
+    assert len(found.timeline.graph.ranks) == 8
+
+
+def test_a_worker_with_half_a_core_holds_up_all(job: Job) -> None:
+    slow = cluster()
+    slow = replace(slow, hosts=(slow.hosts[0], replace(slow.hosts[1], cpus=0.5)))
+    assert predict(job(), cluster=slow).step_ns == pytest.approx(70 * MS + 100 * MS, rel=0.01)
+
+
+def test_the_typical_of_several_steps_is_what_is_predicted(job: Job) -> None:
+    one, five = predict(job(), cluster=cluster()), predict(job(factors=FACTORS), cluster=cluster())
+    assert five.step_ns == one.step_ns
+
+
+def test_the_interval_holds_the_prediction(job: Job) -> None:
+    found = predict(job(factors=FACTORS), cluster=cluster())
+    assert found.low_ns < found.step_ns < found.high_ns
+
+
+def test_a_wider_recorded_spread_widens_the_interval(job: Job) -> None:
+    calm, noisy = (
+        predict(job(factors=(1.0, 1 - d, 1 + d)), cluster=cluster()) for d in (0.02, 0.4)
+    )
+    assert noisy.step_ns == calm.step_ns
+    assert noisy.spread > calm.spread
+
+
+def test_a_graph_of_any_kind_is_priced_where_it_stands() -> None:
+    b = GraphBuilder()
+    b.op("work", b.lane(0, "main"), 10 * MS, phase=Phase.FORWARD)
+    half = parse('scale(select="phase=forward", factor=0.5)')
+    assert predict(b.build(), [half], cluster(1)).step_ns == 5 * MS
+
+
+def test_recorded_work_is_brought_to_plain_steps_once(job: Job) -> None:
+    """Steps without instruments took 91 ms where the typical recorded one takes 95: the 4 ms come
+    off its 35 of work, before the batch doubles what is left of forward and backward."""
+    graph = job(factors=(1.0, 1.0, 1.0), plain_step_ns=91 * MS)
+    assert predict(graph).step_ns == pytest.approx(91 * MS, abs=9)
+    doubled = predict(graph, [parse("batch(factor=2)")]).step_ns
+    assert doubled == pytest.approx(91 * MS + 30 * MS * 31 / 35, abs=9)
+
+
+def test_recorded_work_is_not_scaled_beyond_what_instruments_can_cost(job: Job) -> None:
+    graph = job(factors=(1.0, 1.0, 1.0), plain_step_ns=1 * MS)
+    assert predict(graph).step_ns == pytest.approx(60 * MS + 0.6 * 35 * MS, abs=9)
+
+
+def test_four_workers_on_two_cores_compute_twice_as_long(job: Job) -> None:
+    question = Question(Machine(2.0, cpu_ns_per_byte=0.0))
+    two = predict(job(), cluster=cluster(), question=question)
+    four = predict(job(), [parse("workers(count=4)")], cluster(4), question)
+    assert four.by_class["forward"] == 2 * two.by_class["forward"]
+    assert four.by_class["communication"] > two.by_class["communication"]
+
+
+def test_messages_come_late_only_while_work_takes_all_cores(job: Job) -> None:
+    graph = job(backward_ns=10 * MS, beside_ns=5 * MS, size_bytes=1_250_000)
+
+    def step_ns(cores: float, turn_ns: float) -> int:
+        machine = Machine(cores, cpu_ns_per_byte=0.0, turn_ns=turn_ns)
+        return predict(graph, cluster=cluster(), question=Question(machine)).step_ns
+
+    assert step_ns(2.0, turn_ns=2 * MS) > step_ns(2.0, turn_ns=0.0)
+    assert step_ns(3.0, turn_ns=2 * MS) == step_ns(3.0, turn_ns=0.0)
+
+
+def test_a_shared_machine_is_told_with_what_of_it_was_not_measured(job: Job) -> None:
+    told = predict(job(), cluster=cluster(), question=Question(Machine(2.0, turn_ns=5.0))).rests_on
+    assert "machine: 2 cores, shared by all workers" in told
+    (defaults,) = [reason for reason in told if reason.startswith("not measured here")]
+    assert "call_ns" in defaults
+    assert "turn_ns" not in defaults
+
+
+def test_calibrated_overlap_slows_what_runs_together(job: Job) -> None:
+    """40 ms of work beside 100 of communication, each at half its rate while both run: the work
+    takes 80 ms, and communication 40 more."""
+    graph = job(beside_ns=40 * MS)
+    alone, slowed = (
+        predict(graph, cluster=cluster(), question=Question(calibration=calibration(overlap)))
+        for overlap in (None, Overlap(compute=2.0, communication=2.0))
+    )
+    assert slowed.step_ns == pytest.approx(alone.step_ns + 40 * MS, rel=0.01)
+    assert slowed.by_class["backward"] == pytest.approx(20 * MS + 80 * MS, rel=0.01)
+
+
+def test_draws_are_of_recorded_steps_and_the_same_for_a_seed(job: Job) -> None:
+    graph = job(factors=FACTORS)
+    first, again, other = (
+        predict(graph, cluster=cluster(), question=Question(draws=50, seed=seed)).drawn
+        for seed in (1, 1, 2)
+    )
+    assert first is not None
+    assert again is not None
+    assert other is not None
+    assert len(first.steps_ns) == 50
+    assert first.steps_ns.tolist() == again.steps_ns.tolist() != other.steps_ns.tolist()
+
+
+def test_draws_lie_around_the_step_that_is_predicted(job: Job) -> None:
+    found = predict(job(factors=FACTORS), cluster=cluster(), question=Question(draws=200))
+    assert found.drawn is not None
+    assert np.median(found.drawn.steps_ns) == pytest.approx(found.step_ns, rel=0.05)
+
+
+def test_shared_cores_and_calibrated_overlap_are_not_counted_twice(job: Job) -> None:
+    question = Question(Machine(2.0))
+    overlapping = calibration(Overlap(compute=1.5, communication=1.5))
+    both = predict(job(), cluster=cluster(), question=replace(question, calibration=overlapping))
+    assert both.step_ns == predict(job(), cluster=cluster(), question=question).step_ns
+
+
+def test_shared_cores_need_a_cluster(job: Job) -> None:
+    with pytest.raises(PredictError, match="shared cores need a cluster"):
+        predict(job(), question=Question(Machine(2.0)))
+
+
+def test_imagined_work_is_priced_by_the_cluster(job: Job) -> None:
+    graph = job()
+    dur = np.where(graph.ops.kind == OpKind.COLLECTIVE, UNPRICED, graph.ops.dur_ns)
+    unpriced = replace(graph, ops=replace(graph.ops, dur_ns=dur))
+    priced, recorded = (predict(g, cluster=cluster()) for g in (unpriced, graph))
+    assert priced.step_ns == recorded.step_ns
+
+
+def test_communication_with_ranks_that_were_not_imported_is_not_priced_as_nothing(job: Job) -> None:
+    graph = job()
+    part = replace(graph, facts=replace(graph.facts, world_size=4))
+    groups = tuple(replace(group, ranks=group.ranks[:1]) for group in graph.groups)
+    with pytest.raises(PredictError, match="Import the traces of all ranks"):
+        predict(replace(part, groups=groups), cluster=cluster(4))
+
+
+def test_bytes_that_are_not_known_are_said(job: Job) -> None:
+    graph = job()
+    silent = replace(graph, ops=replace(graph.ops, size_bytes=np.zeros(len(graph), np.int64)))
+    found = predict(silent, cluster=cluster())
+    assert any(reason.startswith("not known: the bytes of") for reason in found.rests_on)

@@ -1,0 +1,160 @@
+"""A change made on a small job gives the job that was generated that way, to the nanosecond."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from paceline.cluster import Cluster, Device, Host, Link
+from paceline.cost import GLOO, Rates, prices
+from paceline.errors import GraphError
+from paceline.graph import Graph, GraphBuilder, check
+from paceline.graph.condense import STEPS, condense
+from paceline.graph.one_lane import on_one_lane
+from paceline.graph.synthetic import Exchange, Machine, Parallel, TrainingJob, training
+from paceline.predict.classes import by_class, step_ns
+from paceline.replay import replay
+from paceline.strategies import parse, transformed
+
+MIB = 1 << 20
+WORKERS = st.integers(1, 5)
+BUCKETS = st.sampled_from([1, MIB, 2 * MIB, 4 * MIB, 5 * MIB, 12 * MIB, 1000 * MIB])
+BATCHES = st.sampled_from([0.5, 1.0, 2.0, 3.0])
+RATES = st.sampled_from([1e9, 5e9, 2e10, 1e11])
+SHAPES = st.sampled_from(
+    [
+        TrainingJob(),
+        TrainingJob(micro_batches=2),
+        TrainingJob(parallel=Parallel.FSDP2),
+        TrainingJob(parallel=Parallel.TENSOR_DATA, tensor=2),
+        TrainingJob(parallel=Parallel.PIPELINE_DATA, stages=2, micro_batches=3, layers=2),
+    ]
+)
+REDUCING = SHAPES.filter(lambda job: job.parallel is not Parallel.FSDP2)
+"""Jobs whose gradients travel in buckets."""
+MACHINES = st.sampled_from(Machine)
+OFTEN = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+
+
+def cluster(workers: int, rate: float) -> Cluster:
+    hosts = tuple(Host(f"h{i}", Device("core")) for i in range(workers))
+    return Cluster(hosts, Link.both_ways(rate))
+
+
+def measured(graph: Graph, rate: float = 5e9) -> tuple[int, Mapping[str, int]]:
+    """The step on a cluster of such links, and what each class of work sums up to."""
+    laid = on_one_lane(check(graph))
+    found = prices(laid, cluster(laid.world_size, rate), Rates(library=GLOO))
+    timeline = replay(laid, prices=found.dur_ns)
+    return step_ns(timeline), by_class(timeline)
+
+
+def changed(job: TrainingJob, *texts: str) -> Graph:
+    return transformed(training(job), map(parse, texts))
+
+
+@OFTEN
+@given(SHAPES, MACHINES, WORKERS, WORKERS, RATES)
+def test_other_workers_give_the_job_of_as_many_workers(
+    job: TrainingJob, machine: Machine, before: int, after: int, rate: float
+) -> None:
+    assume(before > 1 or job.parallel is not Parallel.FSDP2)  # one worker's update is not cut
+    job = replace(job, machine=machine, workers=before)
+    made = changed(job, f"workers(count={after})")
+    assert made.world_size == len(made.ranks) == after * job.world // before
+    assert measured(made, rate) == measured(training(replace(job, workers=after)), rate)
+
+
+@OFTEN
+@given(REDUCING, MACHINES, BUCKETS, BUCKETS, RATES)
+def test_other_buckets_give_the_job_of_such_buckets(
+    job: TrainingJob, machine: Machine, before: int, after: int, rate: float
+) -> None:
+    job = replace(job, machine=machine, bucket_bytes=before)
+    made = changed(job, f"buckets(size_bytes={after})")
+    assert measured(made, rate) == measured(training(replace(job, bucket_bytes=after)), rate)
+
+
+@OFTEN
+@given(REDUCING, MACHINES, BUCKETS, RATES)
+def test_parameter_servers_give_the_job_that_pushes_and_pulls(
+    job: TrainingJob, machine: Machine, bucket: int, rate: float
+) -> None:
+    job = replace(job, machine=machine, bucket_bytes=bucket)
+    wanted = training(replace(job, exchange=Exchange.PARAMETER_SERVER))
+    assert measured(changed(job, "parameter_server"), rate) == measured(wanted, rate)
+
+
+@OFTEN
+@given(SHAPES, MACHINES, BATCHES, RATES)
+def test_another_batch_gives_the_job_of_such_a_batch(
+    job: TrainingJob, machine: Machine, factor: float, rate: float
+) -> None:
+    job = replace(job, machine=machine)
+    made = changed(job, f"batch(factor={factor})")
+    assert measured(made, rate) == measured(training(replace(job, batch=factor)), rate)
+
+
+CHANGES: Mapping[str, dict[str, Any]] = {
+    "workers(count=4)": {"workers": 4},
+    "buckets(size_bytes=3145728)": {"bucket_bytes": 3 * MIB},
+    "batch(factor=2)": {"batch": 2.0},
+    "parameter_server()": {"exchange": Exchange.PARAMETER_SERVER},
+}
+
+
+@OFTEN
+@given(REDUCING, MACHINES, st.permutations(list(CHANGES)[:3]), st.booleans())
+def test_all_changes_in_any_order_give_the_job_of_them_all(
+    job: TrainingJob, machine: Machine, order: list[str], served: bool
+) -> None:
+    job = replace(job, machine=machine)
+    texts = [*order, "parameter_server()"] if served else order
+    wanted = replace(job, **{k: v for text in texts for k, v in CHANGES[text].items()})
+    assert measured(changed(job, *texts)) == measured(training(wanted))
+
+
+@OFTEN
+@given(SHAPES, MACHINES, st.sampled_from(["workers(count=3)", "batch(factor=2)"]))
+def test_scaling_one_kind_of_work_commutes_with_other_changes(
+    job: TrainingJob, machine: Machine, other: str
+) -> None:
+    job = replace(job, machine=machine)
+    for scale in (
+        'scale(select="phase=update", factor=0.5)',
+        'scale(select="kind=collective", factor=0.1)',
+    ):
+        assert measured(changed(job, scale, other)) == measured(changed(job, other, scale))
+
+
+@OFTEN
+@given(REDUCING, MACHINES, st.sampled_from(list(CHANGES)), st.integers(3, 5))
+def test_a_change_of_the_typical_step_gives_the_steps_generated_that_way(
+    job: TrainingJob, machine: Machine, text: str, steps: int
+) -> None:
+    job = replace(job, machine=machine)
+    typical = condense(training(replace(job, steps=steps)))
+    wanted = training(replace(job, steps=STEPS, **CHANGES[text]))
+    assert measured(parse(text).transform(typical)) == measured(wanted)
+
+
+@OFTEN
+@given(SHAPES, MACHINES, st.integers(2, 5))
+def test_the_typical_step_of_equal_steps_is_each_of_them(
+    job: TrainingJob, machine: Machine, steps: int
+) -> None:
+    job = replace(job, machine=machine)
+    typical = condense(training(replace(job, steps=steps)))
+    assert measured(typical) == measured(training(replace(job, steps=STEPS)))
+
+
+@pytest.mark.parametrize("text", ["buckets(size_bytes=1)", "parameter_server()"])
+def test_what_has_no_buckets_cannot_change_them(text: str) -> None:
+    job = TrainingJob(parallel=Parallel.FSDP2)
+    with pytest.raises(GraphError, match="does not say which collectives reduce gradients"):
+        changed(job, text)
+    with pytest.raises(GraphError, match="does not say which collectives reduce gradients"):
+        parse(text).transform(GraphBuilder().build())
