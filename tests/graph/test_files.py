@@ -416,3 +416,12 @@ def test_a_graph_of_the_first_schema_is_read_with_its_notes_as_facts() -> None:
 
 def test_a_graph_of_the_first_schema_without_notes_has_no_facts() -> None:
     assert facts_of_notes({}) == Facts()
+
+
+@pytest.mark.parametrize("kind", ["U5", "nothing"])
+def test_an_unknown_type_of_a_column_beside_the_graph_is_named(tmp_path: Path, kind: str) -> None:
+    graph = everything()
+    path = save_graph(graph, tmp_path / "g", {"start_ns": np.arange(len(graph))})
+    rewrite(path, extra={"start_ns": kind})
+    with pytest.raises(FileError, match=f"gives column 'start_ns' the unknown type '{kind}'"):
+        load_extra(path)
