@@ -23,6 +23,7 @@ _HOME = {
     "PacelineError": "paceline.errors",
     "Prediction": "paceline.predict",
     "Question": "paceline.predict",
+    "applied": "paceline.strategies.torch_applied",
     "condense": "paceline.graph.condense",
     "load": "paceline.trace.runs",
     "load_cluster": "paceline.cluster",

@@ -10,6 +10,7 @@ layer, name~REGEX, ...); its factor multiplies the durations of the ops that it 
 
 import argparse
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
@@ -17,6 +18,7 @@ from paceline.cli._arguments import add_graph
 from paceline.cli._question import Asked, add_question, asked, prediction_data
 
 if TYPE_CHECKING:
+    from paceline.graph import Graph
     from paceline.predict import Prediction
     from paceline.report import Draws
 
@@ -24,11 +26,11 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     add_question(parser)
+    parser.add_argument("--save-plan", type=Path, metavar="FILE",
+                        help="keep the changes as a plan for `paceline apply`")  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from pathlib import Path
-
     from paceline.predict import predict
     from paceline.report import working
     from paceline.trace.runs import open_run
@@ -37,10 +39,18 @@ def run(options: argparse.Namespace) -> Shown:
         graph, wanted = open_run(Path(options.graph)), asked(options)
         before = None if wanted.cluster else predict(graph, (), None, wanted.question)
         after = predict(graph, wanted.changes, wanted.cluster, wanted.question)
+    if options.save_plan:
+        _save_plan(options.save_plan, graph, wanted)
     data = {**prediction_data(after), **_compared(before, after)}
     data["changes"] = [str(change) for change in wanted.changes]
     data["draws"] = _draws(before, after)
     return Shown(data, lambda console: _render(wanted, before, after, console))
+
+
+def _save_plan(path: Path, graph: "Graph", wanted: Asked) -> None:
+    from paceline.strategies import Plan, made_for, save_plan
+
+    save_plan(Plan(wanted.changes, made_for(graph, wanted.changes)), path)
 
 
 def _compared(before: "Prediction | None", after: "Prediction") -> dict[str, Any]:

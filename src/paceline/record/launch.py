@@ -70,7 +70,7 @@ def launch(
     )
     sidecar.keep_job(job, request.folder)
     given = injected(environment, request, job.job)
-    code = (runner or _here)(Process(request.command, given, reads=True))
+    code = (runner or here)(Process(request.command, given, reads=True))
     kept = sidecar.job_of(request.folder)  # also how it was launched
     ended = msgspec.structs.replace(kept, ended_ns=time.time_ns(), exit_code=code)
     sidecar.keep_job(ended, request.folder)
@@ -94,15 +94,19 @@ def injected(environment: Mapping[str, str], request: RecordRequest, job: str) -
         "plain": request.plain,
         "command": list(request.command),
     }
-    path = environment.get("PYTHONPATH", "")
     return {
         "KINETO_LOG_LEVEL": "6",  # else every start and stop writes lines into the job's output
         "TORCH_FR_BUFFER_SIZE": "20000",  # collectives that the flight recorder keeps
-        **environment,
+        **hooked(environment),
         SETTINGS: json.dumps(settings),
         "PACELINE_JOB": job,
-        "PYTHONPATH": f"{INJECT}{os.pathsep}{path}" if path else str(INJECT),
     }
+
+
+def hooked(environment: Mapping[str, str]) -> dict[str, str]:
+    """With the folder whose `sitecustomize` starts what the environment asks for."""
+    path = environment.get("PYTHONPATH", "")
+    return {**environment, "PYTHONPATH": f"{INJECT}{os.pathsep}{path}" if path else str(INJECT)}
 
 
 def outcomes(folder: Path) -> tuple[RankRecording, ...]:
@@ -147,7 +151,8 @@ def _prepare(request: RecordRequest) -> None:
     request.folder.mkdir(parents=True, exist_ok=True)
 
 
-def _here(process: Process) -> int:
+def here(process: Process) -> int:
+    """Run on this machine."""
     ended = run(process)
     assert ended is not None
     return 128 - ended if ended < 0 else ended

@@ -4,13 +4,23 @@ plan = [parse("workers(count=4)"), parse("buckets(size_bytes=4194304)")]
 changed = transformed(graph, plan)
 """
 
-from paceline.strategies.strategy import (
-    Strategy,
-    StrategyError,
-    known,
-    parse,
-    strategy,
-    transformed,
-)
+from paceline.strategies.named import kind_of, known, parse, strategy
+from paceline.strategies.plan import MadeFor, Plan, load_plan, made_for, save_plan
+from paceline.strategies.strategy import Effect, Strategy, StrategyError, name_of, transformed
 
-__all__ = ["Strategy", "StrategyError", "known", "parse", "strategy", "transformed"]
+__all__ = [
+    "Effect",
+    "MadeFor",
+    "Plan",
+    "Strategy",
+    "StrategyError",
+    "kind_of",
+    "known",
+    "load_plan",
+    "made_for",
+    "name_of",
+    "parse",
+    "save_plan",
+    "strategy",
+    "transformed",
+]

@@ -6,7 +6,9 @@ small work is bound by its calls rather than by its samples, and where a larger 
 the caches or the device.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from paceline.graph.gradients import reduced
 from paceline.graph.graph import Bool
 from paceline.graph.links import Links
 from paceline.graph.scaled import scaled, unpriced, works
-from paceline.strategies.strategy import Strategy, StrategyError
+from paceline.strategies.strategy import Effect, Strategy, StrategyError
 
 _GROWS = (Phase.FORWARD, Phase.BACKWARD, Phase.DATA)
 _ACTIVATIONS = (Axis.TENSOR, Axis.SEQUENCE, Axis.EXPERT, Axis.PIPELINE)
@@ -24,6 +26,10 @@ _ACTIVATIONS = (Axis.TENSOR, Axis.SEQUENCE, Axis.EXPERT, Axis.PIPELINE)
 
 @dataclass(frozen=True)
 class Batch(Strategy):
+    effect: ClassVar[Effect] = Effect.RELAXED
+    conflicts: ClassVar[frozenset[str]] = frozenset({"batch"})
+    how: ClassVar[str] = "Set the batch size of the script's data loader."
+
     factor: float
 
     def __post_init__(self) -> None:
@@ -33,6 +39,10 @@ class Batch(Strategy):
     def transform(self, graph: Graph) -> Graph:
         grows = works(graph) & np.isin(graph.ops.phase, _GROWS) & ~_fixed(graph)
         return _sending(scaled(graph, grows, self.factor), self.factor)
+
+    @classmethod
+    def choices(cls, graph: Graph) -> Iterator[Strategy]:
+        return (cls(factor) for factor in (0.5, 2.0, 4.0))
 
 
 def _fixed(graph: Graph) -> Bool:

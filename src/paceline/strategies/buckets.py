@@ -8,16 +8,25 @@ Wrong where a bucket's size changes how fast the library moves a byte in ways th
 prices do not know.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import ClassVar
 
 from paceline.graph import Graph
 from paceline.graph.rebucket import rebucketed
+from paceline.runtime.exchange import BucketSizes
+from paceline.runtime.run import Run
 from paceline.strategies.strategy import Strategy, StrategyError
+
+_MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Buckets(Strategy):
+    conflicts: ClassVar[frozenset[str]] = frozenset({"buckets", "parameter_server"})
+    applies: ClassVar[bool] = True
+
     size_bytes: int
     first_size_bytes: int = 0  # 0: as large as the others
 
@@ -31,6 +40,17 @@ class Buckets(Strategy):
     def transform(self, graph: Graph) -> Graph:
         sizes = [parameter.size_bytes for parameter in graph.facts.parameters]
         return rebucketed(graph, lambda order: buckets_of(order, sizes, self))
+
+    @classmethod
+    def choices(cls, graph: Graph) -> Iterator[Strategy]:
+        """From 1 MiB, doubling, to the first that holds all gradients."""
+        whole, size_bytes = sum(graph.facts.gradient_bytes().values()), _MIB
+        while size_bytes < 2 * whole:
+            yield cls(size_bytes)
+            size_bytes *= 2
+
+    def apply(self, run: Run) -> AbstractContextManager[None]:
+        return run.exchange.with_buckets(BucketSizes(self.size_bytes, self.first_size_bytes))
 
 
 def buckets_of(

@@ -8,6 +8,7 @@ for one device and not for the other.
 
 from dataclasses import dataclass, replace
 from math import sqrt
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from paceline.strategies.strategy import Strategy, StrategyError
 
 @dataclass(frozen=True)
 class Device(Strategy):
+    conflicts: ClassVar[frozenset[str]] = frozenset({"device"})
+    how: ClassVar[str] = "Start the job on that device."
+
     name: str  # a preset, such as h200
     recorded: str  # the one that the job was recorded on
 

@@ -2,6 +2,7 @@
 
 `scale(select="phase=backward", factor=0.5)`. Communication is scaled on whatever cluster it is
 then priced for. It says what a change would bring, never how to make it.
+Wrong where what shortens one op lengthens another.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from paceline.strategies.strategy import Strategy, StrategyError
 @dataclass(frozen=True)
 class Scale(Strategy):
     grain: ClassVar[Grain] = Grain.OP  # a selection may name any op
+    how: ClassVar[str] = "It asks what a change would bring, and does not say which change."
 
     select: str  # as in `kind=transfer,rank=0|2-3`
     factor: float

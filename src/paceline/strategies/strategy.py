@@ -1,40 +1,67 @@
-"""`Strategy`: one idea as a change of a graph; found by the name of its file, written as text.
+"""`Strategy`: one idea with both halves, a change of a graph and the same change of a live job.
 
-`workers(count=4)` is the strategy of `workers.py` with its field `count` set.
+A strategy is a frozen dataclass whose fields are its settings, in a file that has its name.
 """
 
-import ast
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
-from difflib import get_close_matches
-from importlib import import_module
-from pathlib import Path
-from typing import Any, ClassVar, get_type_hints
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import MISSING, fields
+from enum import Enum
+from typing import ClassVar
 
 from paceline.errors import PacelineError
 from paceline.graph import Graph
 from paceline.graph.condense import Grain
-
-_NOT_STRATEGIES = {"__init__", "strategy"}
+from paceline.runtime.run import Run
 
 
 class StrategyError(PacelineError):
     """A strategy that is not known, not written as one, or does not fit the job."""
 
 
+class Effect(Enum):
+    """What a strategy does to the numbers that are learnt."""
+
+    EXACT = "exact"  # the same, but for rounding where the order of arithmetic changes
+    LOSSY = "lossy"  # gradients or activations lose precision on their way
+    RELAXED = "relaxed"  # workers see each other's updates later, or another batch
+
+
 class Strategy(ABC):
     """A frozen dataclass whose fields are the settings."""
 
     grain: ClassVar[Grain] = Grain.EVENT  # of the recorded step that it changes
+    effect: ClassVar[Effect] = Effect.EXACT
+    conflicts: ClassVar[frozenset[str]] = frozenset()  # names that cannot stand in the same plan
+    applies: ClassVar[bool] = False  # whether `apply` can do it to a live job
+    how: ClassVar[str] = ""  # where it cannot: what the user does instead
 
     @abstractmethod
     def transform(self, graph: Graph) -> Graph:
         """The graph of the job with this change; durations that are then unknown are unpriced."""
 
+    @classmethod
+    def choices(cls, graph: Graph) -> "Iterator[Strategy]":
+        """Settings worth trying on this job; the defaults, where every setting has one."""
+        if all(f.default is not MISSING for f in fields(cls)):  # type: ignore[arg-type]
+            yield cls()
+
+    def refusal(self, graph: Graph) -> str | None:
+        """Why this does not fit the job, or None where it does."""
+        try:
+            self.transform(graph)
+        except PacelineError as error:
+            return str(error)
+        return None
+
+    def apply(self, run: Run) -> AbstractContextManager[None]:
+        """Make the change in the live job; leaving the context undoes it."""
+        raise StrategyError(f"{self} cannot be switched on in a running job. {self.how}".strip())
+
     def __str__(self) -> str:
         told = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))  # type: ignore[arg-type]
-        return f"{_name(type(self))}({told})" if told else _name(type(self))
+        return f"{name_of(type(self))}({told})" if told else name_of(type(self))
 
 
 def transformed(graph: Graph, plan: Iterable[Strategy]) -> Graph:
@@ -44,101 +71,6 @@ def transformed(graph: Graph, plan: Iterable[Strategy]) -> Graph:
     return graph
 
 
-def known() -> tuple[str, ...]:
-    """The names of all strategies."""
-    return tuple(
-        sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem not in _NOT_STRATEGIES)
-    )
-
-
-def strategy(name: str, /, **settings: Any) -> Strategy:
-    """The strategy of that name with those settings."""
-    kind = _kind(name)
-    allowed = {f.name: f for f in fields(kind)}
-    wrong = sorted(set(settings) - set(allowed))
-    if wrong:
-        raise StrategyError(
-            f"{name} has no setting {wrong[0]!r}; it has {', '.join(allowed) or 'none'}"
-        )
-    missing = [
-        f.name
-        for f in allowed.values()
-        if f.default is MISSING and f.default_factory is MISSING and f.name not in settings
-    ]
-    if missing:
-        raise StrategyError(f"{name} needs {', '.join(missing)}, as in {name}({missing[0]}=...)")
-    _check_types(name, kind, settings)
-    made = kind(**settings)
-    assert isinstance(made, Strategy)
-    return made
-
-
-def _check_types(name: str, kind: type, settings: Mapping[str, Any]) -> None:
-    types = get_type_hints(kind)
-    for setting, value in settings.items():
-        wanted = types[setting]
-        fits = isinstance(value, (int, float) if wanted is float else wanted)
-        if not fits or (isinstance(value, bool) and wanted is not bool):
-            raise StrategyError(f"{name}: {setting} must be {wanted.__name__}, not {value!r}")
-
-
-def parse(text: str) -> Strategy:
-    """A strategy written as text: `buckets(size_bytes=4194304)`, or a bare name."""
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError as error:
-        raise _unreadable(text) from error
-    if isinstance(tree, ast.Name):
-        return strategy(tree.id)
-    if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name) or tree.args:
-        raise _unreadable(text)
-    settings = {}
-    for keyword in tree.keywords:
-        if keyword.arg is None:
-            raise _unreadable(text)
-        settings[keyword.arg] = _value(keyword.value, text)
-    return strategy(tree.func.id, **settings)
-
-
-def _value(node: ast.expr, text: str) -> Any:
-    try:
-        return ast.literal_eval(node)
-    except ValueError as error:
-        raise _unreadable(text) from error
-
-
-def _unreadable(text: str) -> StrategyError:
-    return StrategyError(
-        f"{text!r} is not a strategy; write NAME or NAME(SETTING=VALUE, ...), "
-        "as in workers(count=4)"
-    )
-
-
-def _kind(name: str) -> type:
-    if name not in known():
-        near = get_close_matches(name, known(), 1)
-        raise StrategyError(
-            f"no strategy is called {name!r}"
-            + (f"; did you mean {near[0]}?" if near else "")
-            + f" Known are {', '.join(known())}"
-        )
-    module = import_module(f"paceline.strategies.{name}")
-    return _of_module(module.__dict__.values(), module.__name__)
-
-
-def _of_module(values: Iterable[Any], module: str) -> type:
-    found: Sequence[type] = [
-        value
-        for value in values
-        if isinstance(value, type)
-        and issubclass(value, Strategy)
-        and value.__module__ == module
-        and is_dataclass(value)
-    ]
-    if len(found) != 1:
-        raise StrategyError(f"{module} defines {len(found)} strategies; it must define one")
-    return found[0]
-
-
-def _name(kind: type) -> str:
+def name_of(kind: type[Strategy]) -> str:
+    """A strategy is called as its file."""
     return kind.__module__.rpartition(".")[2]

@@ -1,7 +1,8 @@
-"""Loaded by every Python process of a recorded job: starts the recorder once torch is imported.
+"""Loaded by every Python process of a job: starts recorder and plan once torch is imported.
 
-`paceline record` puts this folder first on PYTHONPATH. The job's own `sitecustomize`, if any, still
-runs. Nothing else happens in processes that never import torch's optimizers.
+`paceline record` and `paceline apply` put this folder first on PYTHONPATH; which of the two are
+started, the environment says. The job's own `sitecustomize`, if any, still runs. Nothing else
+happens in processes that never import torch's optimizers.
 """
 
 import importlib
@@ -15,6 +16,12 @@ from typing import Any
 
 HERE = Path(__file__).parent
 TRIGGER = "torch.optim.optimizer"
+STARTED_BY = {
+    "PACELINE_PLAN": "paceline.strategies.torch_applied",
+    "PACELINE_RECORD": "paceline.record.torch_job",
+}
+"""What each variable of the environment starts. The recorder stands in front of the plan and goes
+before it: both take their wrappers off in the reverse order."""
 
 
 class AfterTorch(MetaPathFinder):
@@ -49,10 +56,12 @@ class ThenLoader(Loader):
 
 
 def start() -> None:
-    """Import the recorder from where this file lies, installed in the job's Python or not."""
+    """Import what is asked for from where this file lies, installed in the job's Python or not."""
     if importlib.util.find_spec("paceline") is None:
         _make_importable()
-    importlib.import_module("paceline.record.torch_job").start_from_environment()
+    for variable, module in STARTED_BY.items():
+        if variable in os.environ:
+            importlib.import_module(module).start_from_environment()
 
 
 def _make_importable() -> None:
@@ -77,6 +86,6 @@ def _chain() -> None:
         sys.modules["sitecustomize"] = ours
 
 
-if "PACELINE_RECORD" in os.environ:
+if STARTED_BY.keys() & os.environ.keys():
     sys.meta_path.insert(0, AfterTorch(start))
     _chain()

@@ -1,5 +1,6 @@
 """Results for a terminal: one table a file, each from a value to something that rich prints."""
 
+from paceline.report.text.bottleneck import bottleneck_lines, bottleneck_table
 from paceline.report.text.breakdown import breakdown_table
 from paceline.report.text.draws import draws_table
 from paceline.report.text.facts import facts_table
@@ -11,10 +12,15 @@ from paceline.report.text.noise import show_noise
 from paceline.report.text.path import path_tables
 from paceline.report.text.prediction import prediction_lines, prediction_table
 from paceline.report.text.run import collectives_table, show_run
+from paceline.report.text.sent import sent_lines
 from paceline.report.text.step import show_summary
+from paceline.report.text.strategies import StrategyRow, strategies_table
 from paceline.report.text.weave import schedules_table
 
 __all__ = [
+    "StrategyRow",
+    "bottleneck_lines",
+    "bottleneck_table",
     "breakdown_table",
     "collectives_table",
     "draws_table",
@@ -27,7 +33,9 @@ __all__ = [
     "prediction_lines",
     "prediction_table",
     "schedules_table",
+    "sent_lines",
     "show_noise",
     "show_run",
     "show_summary",
+    "strategies_table",
 ]

@@ -1,0 +1,109 @@
+"""List the strategies: what each is, its effect, what excludes it, and whether it fits RUN.
+
+paceline strategies runs/a           # which of them fit this job, and why the others do not
+paceline strategies --markdown       # docs/strategies.md
+"""
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paceline.cli import Shown
+
+if TYPE_CHECKING:
+    from paceline.graph import Graph
+    from paceline.report.text import StrategyRow
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", nargs="?", type=Path, help="a graph or run folder to fit them to")
+    parser.add_argument("--markdown", action="store_true", help="as a page, with full texts")
+
+
+def run(options: argparse.Namespace) -> Shown:
+    from paceline.report.text import strategies_table
+    from paceline.strategies import known
+    from paceline.trace.runs import open_run
+
+    graph = open_run(options.run) if options.run else None
+    rows = [_row(name, graph) for name in known()]
+    data = {"strategies": [asdict(row) for row in rows]}
+    if options.markdown:
+        page = markdown(rows)
+        return Shown(data, lambda console: console.out(page, end=""))
+    job = str(options.run or "")
+    return Shown(data, lambda console: console.print(strategies_table(rows, job)))
+
+
+def markdown(rows: "list[StrategyRow]") -> str:
+    """The page of all strategies, from their files' own words."""
+    from inspect import getdoc
+    from sys import modules
+
+    from paceline.strategies import kind_of
+
+    parts = [_HEAD]
+    for row in rows:
+        text = getdoc(modules[kind_of(row.name).__module__]) or ""
+        beside = f" Not beside {', '.join(row.conflicts)}." if row.conflicts else ""
+        done = "predicted and applied" if row.applies else "predicted only"
+        parts.append(f"## `{_signature(row.name)}`\n\n{row.effect}, {done}.{beside}\n\n{text}\n")
+    return "\n".join(parts)
+
+
+def _row(name: str, graph: "Graph | None") -> "StrategyRow":
+    from sys import modules
+
+    from paceline.report.text import StrategyRow
+    from paceline.strategies import kind_of
+
+    kind = kind_of(name)
+    text = (modules[kind.__module__].__doc__ or "").strip()
+    return StrategyRow(
+        name,
+        " ".join(text.split()).split(". ")[0].rstrip("."),
+        kind.effect.value,
+        kind.applies,
+        tuple(sorted(kind.conflicts - {name})),
+        None if graph is None else _refusal(name, graph),
+    )
+
+
+def _refusal(name: str, graph: "Graph") -> str | None:
+    """Of the first setting worth trying; a strategy that needs to be told more says which."""
+    from paceline.strategies import kind_of, strategy
+    from paceline.strategies.strategy import StrategyError
+
+    chosen = next(iter(kind_of(name).choices(graph)), None)
+    if chosen is not None:
+        return chosen.refusal(graph)
+    try:
+        strategy(name)
+    except StrategyError as error:
+        return str(error)
+    return "no setting of it is worth trying on this job"
+
+
+def _signature(name: str) -> str:
+    from dataclasses import MISSING, fields
+    from typing import get_type_hints
+
+    from paceline.strategies import kind_of
+
+    kind = kind_of(name)
+    types = get_type_hints(kind)
+    told = [
+        f"{f.name}: {types[f.name].__name__}" + ("" if f.default is MISSING else f" = {f.default}")
+        for f in fields(kind)  # type: ignore[arg-type]
+    ]
+    return f"{name}({', '.join(told)})" if told else name
+
+
+_HEAD = """# Strategies
+
+Every strategy is one file of `src/paceline/strategies/`, and its text here is that file's. This
+page is written by `paceline strategies --markdown`; a test holds it to the files. Exact strategies
+train the same numbers, lossy ones lose precision of gradients on their way, relaxed ones change the
+batch or when workers see each other's updates. To add one, see [how](how/add-a-strategy.md).
+"""

@@ -1,0 +1,117 @@
+"""Enter a plan in a live job: around a block of code, or by the environment of `paceline apply`.
+
+    with paceline.applied("plan.json", model, optimizer) as sent:
+        ...                                       # train as ever
+    print(sent.a_step())
+
+Leaving the block, also by an error, leaves model and optimizer as they were.
+"""
+
+import atexit
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import optimizer as torch_optimizer
+
+from paceline.record.torch_facts import model_facts, root_modules
+from paceline.record.torch_patch import Patches
+from paceline.runtime.exchange import Sent
+from paceline.runtime.run import Run
+from paceline.runtime.torch_exchange import installed
+from paceline.strategies.applying import PLAN, REPORT
+from paceline.strategies.named import parse
+from paceline.strategies.plan import MadeFor, Plan, digest, load_plan, require_fit
+
+Given = Plan | str | Path | Sequence[str]
+"""A plan, its file, or strategies as text."""
+
+
+@contextmanager
+def applied(plan: Given, model: Any, optimizer: Any, *, forced: bool = False) -> Iterator[Sent]:
+    """The plan in force, and what is sent under it. Forced: whatever job it was made for."""
+    wanted = _plan(plan)
+    if not forced:
+        require_fit(wanted, job_of(optimizer))
+    replicas = tuple(m for m in model.modules() if isinstance(m, DistributedDataParallel))
+    run = Run(model, optimizer, replicas, _world_size())
+    with ExitStack() as stack:
+        for change in wanted.strategies:
+            stack.enter_context(change.apply(run))
+        yield stack.enter_context(installed(run))
+
+
+def job_of(optimizer: Any) -> MadeFor:
+    """This job as plans name it, as its recording would."""
+    told = model_facts(optimizer).parameters
+    return MadeFor(digest((p.name, p.size_bytes * p.shards) for p in told), _world_size())
+
+
+def start_from_environment() -> "Entering":
+    """What the launcher's injected hook calls once torch is there."""
+    report = os.environ.get(REPORT)
+    entering = Entering(load_plan(Path(os.environ[PLAN])), Path(report) if report else None)
+    entering.listen()
+    return entering
+
+
+class Entering:
+    """Waits for the first optimizer step, for then the model is whole; enters the plan behind it.
+    Leaves before the process group goes, or at the end of the process."""
+
+    def __init__(self, plan: Plan, report: Path | None) -> None:
+        self._plan, self._report = plan, report
+        self._stack, self._patches = ExitStack(), Patches()
+        self._sent: Sent | None = None
+        self._rank = 0
+        self._entered = False
+
+    def listen(self) -> None:
+        self._hook = torch_optimizer.register_optimizer_step_post_hook(self._enter)
+        if dist.is_available():
+            self._patches.wrap(dist.ProcessGroup, "shutdown", self._before_shutdown)
+        atexit.register(self.leave)
+
+    def leave(self) -> None:
+        """Undo the plan and write what was sent. Only the first call counts."""
+        self._hook.remove()
+        self._stack.close()
+        self._patches.undo()
+        sent, self._sent = self._sent, None
+        if sent is not None and self._report is not None:
+            told = {"rank": self._rank, "steps": sent.steps, **sent.a_step()}
+            (self._report / f"rank-{self._rank}.json").write_text(json.dumps(told))
+
+    def _enter(self, optimizer: Any, *_: Any) -> None:
+        if self._entered:
+            return  # torch goes over its hooks now, so this one stays until the plan is left
+        self._entered = True
+        self._rank = dist.get_rank() if dist.is_initialized() else 0
+        tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
+        roots = root_modules(tensors)
+        self._sent = self._stack.enter_context(applied(self._plan, roots[0], optimizer))
+
+    def _before_shutdown(self, original: Callable[[Any], None]) -> Callable[[Any], None]:
+        def shutdown(group: Any) -> None:
+            if group == dist.group.WORLD:
+                self.leave()
+            original(group)
+
+        return shutdown
+
+
+def _plan(given: Given) -> Plan:
+    if isinstance(given, Plan):
+        return given
+    if isinstance(given, (str, Path)):
+        return load_plan(Path(given))
+    return Plan(tuple(parse(text) for text in given))
+
+
+def _world_size() -> int:
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1

@@ -1,0 +1,87 @@
+"""`paceline strategies`, `predict --save-plan` and `apply`: from a recording to a changed job."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from paceline.cli import main
+from paceline.graph import DType, OpKind
+from paceline.strategies import load_plan
+from paceline.trace.runs import open_run
+
+if TYPE_CHECKING:
+    from paceline.record.launch import Recording
+
+TRAIN = Path(__file__).parents[2] / "examples" / "train.py"
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+JOB = (*TORCHRUN, str(TRAIN), *"--model small --parallel ddp --steps 44 --bucket-mb 0.3".split())
+PAGE = Path(__file__).parents[2] / "docs" / "strategies.md"
+
+
+def told(command: list[str], code: int = 0) -> tuple[dict[str, Any], str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "paceline", *command], capture_output=True, text=True, env=os.environ
+    )
+    assert done.returncode == code, done.stderr[-3000:]
+    start = done.stdout.find("{\n")
+    return (json.loads(done.stdout[start:]) if start >= 0 else {}), done.stderr
+
+
+def test_the_page_of_strategies_is_current(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["strategies", "--markdown"]) == 0
+    written = capsys.readouterr().out
+    assert written == PAGE.read_text(), "run `paceline strategies --markdown > docs/strategies.md`"
+
+
+@pytest.mark.live
+@pytest.mark.needs("torch")
+def test_strategies_say_whether_they_fit_a_run(ddp_recording: "Recording") -> None:
+    rows, _ = told(["strategies", str(ddp_recording.folder), "--json"])
+    refusals = {row["name"]: row["refusal"] for row in rows["strategies"]}
+    assert refusals["bf16"] is None
+    assert refusals["buckets"] is None
+    assert "needs select" in refusals["scale"]
+
+
+@pytest.mark.live
+@pytest.mark.needs("torch")
+def test_a_plan_is_predicted_saved_applied_and_seen_in_the_recording_of_the_changed_job(
+    ddp_recording: "Recording", tmp_path: Path
+) -> None:
+    cluster, plan, run = (tmp_path / name for name in ("cluster.yaml", "plan.json", "run"))
+    cluster.write_text("hosts: 2\nlink: {rate: 1Gbps}\n")
+    changes = ["--with", "buckets(size_bytes=150000)", "--with", "bf16"]
+    where = ["--cluster", str(cluster), "--save-plan", str(plan)]
+    told(["predict", str(ddp_recording.folder), *changes, *where, "--json"])
+    assert load_plan(plan).made_for is not None
+
+    shown, said = told(["apply", str(plan), "-o", str(run), "--json", "--", *JOB])
+    assert [rank["steps"] for rank in shown["ranks"]] == [43, 43], said
+
+    recorded = open_run(run).ops
+    talks = (recorded.kind == OpKind.COLLECTIVE) & (recorded.dtype == DType.BFLOAT16)
+    a_step = recorded.step == recorded.step[talks].max()
+    mine = talks & a_step & (recorded.rank == 0)
+    parameters = open_run(ddp_recording.folder).facts.parameters
+    assert recorded.size_bytes[mine].sum() == sum(p.size_bytes for p in parameters) / 2
+    # The buckets are those that DDP would cut, and the first step under the plan has DDP's guess.
+    assert np.isclose(shown["ranks"][0]["calls"], mine.sum(), rtol=0.1)
+
+
+@pytest.mark.live
+@pytest.mark.needs("torch")
+def test_a_plan_made_for_another_job_stops_the_job_unless_forced(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    made = {"model": "another", "world_size": 2, "version": "0"}
+    plan.write_text(json.dumps({"paceline_plan": 1, "strategies": ["fp16"], "made_for": made}))
+    short = [*JOB, "--steps", "3"]
+    _, said = told(["apply", str(plan), "--", *short], code=1)
+    assert "the plan was made for the model another" in said
+    _, said = told(["apply", str(plan), "--force", "--", *short])
+    assert "rank 1: 2 steps under the plan" in said

@@ -1,0 +1,173 @@
+"""What every strategy keeps, those of other packages too: its text, its graph, its live half."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from pathlib import Path
+from sys import modules
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from paceline.graph import Graph, OpKind, check
+from paceline.graph.synthetic import TrainingJob, training
+from paceline.graph.synthetic.training_lanes import Machine
+from paceline.strategies import Effect, Strategy, kind_of, known, parse
+
+if TYPE_CHECKING:
+    from conftest import Drawn
+
+WORKER = Path(__file__).parent / "contract_worker.py"
+MODEL_BYTES = 4 * (20 * 64 + 64 + 64 * 64 + 64 + 64 * 4 + 4)  # of the worker's model
+
+EXAMPLES = {
+    "device": "device(name='h200', recorded='a100-80')",
+    "scale": "scale(select='phase=backward', factor=0.5)",
+}
+"""Settings of strategies that have none worth trying on every job."""
+
+APPLIED = {
+    "buckets": "buckets(size_bytes=8000, first_size_bytes=0)",
+    "bf16": "bf16",
+    "fp16": "fp16",
+    "int8": "int8",
+    "onebit": "onebit",
+    "random_block": "random_block(ratio=0.3, seed=0)",
+    "threshold": "threshold(ratio=0.1, every=5)",
+    "topk": "topk(ratio=0.1)",
+}
+"""Settings under which each strategy trains the worker's small model."""
+
+STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0.05,
+          "random_block": 0.1, "onebit": 0.2}  # fmt: skip
+"""By how much of plain's last loss a lossy strategy's may be higher after twenty steps."""
+
+GRAPHS = {machine.name: training(TrainingJob(machine=machine)) for machine in Machine}
+
+
+def settings_of(name: str, graph: Graph) -> list[Strategy]:
+    found = list(kind_of(name).choices(graph))
+    return found or [parse(EXAMPLES[name])]
+
+
+@pytest.mark.parametrize("name", known())
+def test_a_strategy_is_a_frozen_dataclass_that_says_when_it_is_wrong(name: str) -> None:
+    kind = kind_of(name)
+    assert is_dataclass(kind)
+    assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert "Wrong" in (modules[kind.__module__].__doc__ or "")
+    assert isinstance(kind.effect, Effect)
+    assert kind.conflicts <= set(known())
+    assert kind.applies or kind.how, "it says how to get what it cannot apply"
+
+
+@pytest.mark.parametrize("name", known())
+def test_a_strategy_shown_as_text_is_read_back(name: str) -> None:
+    for one in settings_of(name, GRAPHS["CPU"]):
+        assert parse(str(one)) == one
+        for field in fields(one):  # type: ignore[arg-type]
+            with pytest.raises(FrozenInstanceError):
+                setattr(one, field.name, None)
+
+
+@pytest.mark.parametrize("name", known())
+@pytest.mark.parametrize("machine", GRAPHS)
+def test_choices_fit_and_leave_a_lawful_graph_and_their_own_untouched(
+    name: str, machine: str
+) -> None:
+    graph = GRAPHS[machine]
+    if name == "device" and machine == "CPU":
+        pytest.skip("its example carries a GPU's kernels over, and this job ran on threads")
+    before = columns(graph)
+    for one in settings_of(name, graph):
+        assert one.refusal(graph) is None
+        check(one.transform(graph))
+    after = columns(graph)
+    assert all(np.array_equal(before[key], after[key]) for key in before)
+
+
+def columns(graph: Graph) -> dict[str, Any]:
+    tables = {"ops": graph.ops, "deps": graph.deps}
+    return {
+        f"{table}.{field.name}": getattr(owner, field.name).copy()
+        for table, owner in tables.items()
+        for field in fields(owner)
+    }
+
+
+def test_every_strategy_that_applies_is_tried_on_real_workers() -> None:
+    assert set(APPLIED) == {name for name in known() if kind_of(name).applies}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each of two workers saw: plain training, and training under each strategy."""
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("contract")
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*command, str(WORKER), str(folder), *APPLIED.values()], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(2)]
+
+
+Runs = list[dict[str, Any]]
+EXACT = [name for name in APPLIED if kind_of(name).effect is Effect.EXACT]
+LOSSY = [name for name in APPLIED if kind_of(name).effect is Effect.LOSSY]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("name", EXACT)
+def test_an_exact_strategy_trains_the_very_same_weights(name: str, runs: Runs) -> None:
+    for run in runs:
+        assert run[APPLIED[name]]["losses"] == run[""]["losses"]
+        assert run[APPLIED[name]]["weights"] == run[""]["weights"]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("name", LOSSY)
+def test_a_lossy_strategy_learns_about_as_well_and_alike_on_all_ranks(
+    name: str, runs: Runs
+) -> None:
+    under, plain = runs[0][APPLIED[name]]["losses"], runs[0][""]["losses"]
+    assert under[-1] < under[0]
+    assert under[-1] <= plain[-1] * (1 + STRAYS[name])
+    assert runs[0][APPLIED[name]]["weights"] == runs[1][APPLIED[name]]["weights"]
+    assert runs[0][APPLIED[name]]["weights"] != runs[0][""]["weights"]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("name", APPLIED)
+def test_leaving_a_strategy_restores_the_job_and_its_checkpoints(name: str, runs: Runs) -> None:
+    for run in runs:
+        assert run[APPLIED[name]]["after"] == run[APPLIED[name]]["fresh"]
+        assert run[APPLIED[name]]["keys"] == run[""]["keys"]
+
+
+@pytest.mark.live
+def test_a_plan_that_breaks_on_its_way_leaves_the_job_as_it_was(runs: Runs) -> None:
+    for run in runs:
+        assert "workers(count=99) cannot be switched on" in run["broken"]["said"]
+        assert run["broken"]["after"]
+
+
+@pytest.fixture
+def drawn(drawn: "Drawn") -> "Drawn":
+    """The worker's model, in one bucket."""
+    return replace(drawn, first_bytes=1000, second_bytes=MODEL_BYTES - 1000)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("name", LOSSY)
+def test_the_bytes_that_travel_are_the_predicted_ones(
+    name: str, runs: Runs, recording: Callable[..., Graph]
+) -> None:
+    made = parse(APPLIED[name]).transform(recording(2))
+    talks = (made.ops.kind == OpKind.COLLECTIVE) & (made.ops.rank == 0)
+    sent: Mapping[str, float] = runs[0][APPLIED[name]]["sent"]
+    assert sent["steps"] == 20
+    assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum()

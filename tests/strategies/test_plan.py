@@ -1,0 +1,81 @@
+"""Plans: files, what they were made for, and what does not go together."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from paceline.errors import FileError
+from paceline.graph.synthetic import TrainingJob, training
+from paceline.strategies import (
+    MadeFor,
+    Plan,
+    StrategyError,
+    load_plan,
+    made_for,
+    parse,
+    save_plan,
+)
+from paceline.strategies.plan import require_fit
+
+GRAPH = training(TrainingJob())
+PLAN = Plan((parse("buckets(size_bytes=1048576)"), parse("bf16")), made_for(GRAPH))
+
+
+def test_a_plan_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
+    for plan in (PLAN, Plan(PLAN.strategies), Plan(())):
+        save_plan(plan, tmp_path / "plan.json")
+        assert load_plan(tmp_path / "plan.json") == plan
+
+
+def test_a_plan_counts_the_workers_that_its_job_will_have() -> None:
+    assert made_for(GRAPH).world_size == 2
+    assert made_for(GRAPH, [parse("workers(count=4)")]).world_size == 4
+
+
+@pytest.mark.parametrize("pair", [("bf16", "fp16"), ("topk", "int8"), ("bf16", "parameter_server")])
+def test_strategies_that_exclude_each_other_make_no_plan(pair: tuple[str, str]) -> None:
+    for names in (pair, pair[::-1]):
+        with pytest.raises(StrategyError, match="cannot stand in one plan"):
+            Plan(tuple(map(parse, names)))
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"model": "another"}, "made for the model"),
+        ({"world_size": 3}, "made for a number of workers of 2, and this job has 3"),
+        ({"version": "9.9"}, "made for Paceline"),
+    ],
+)
+def test_a_plan_for_another_job_is_refused(other: dict[str, object], said: str) -> None:
+    job = made_for(GRAPH)
+    require_fit(PLAN, job)
+    require_fit(Plan(PLAN.strategies), MadeFor("any", 7))
+    with pytest.raises(StrategyError, match=said):
+        require_fit(PLAN, replace(job, **other))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is no plan"),
+        ("[]", "is no plan of format 1"),
+        ('{"paceline_plan": 2, "strategies": []}', "is no plan of format 1"),
+        ('{"paceline_plan": 1}', "strategies must be a list of texts"),
+        ('{"paceline_plan": 1, "strategies": [3]}', "strategies must be a list of texts"),
+        ('{"paceline_plan": 1, "strategies": [], "made_for": {"model": 3}}', "made_for must have"),
+    ],
+)
+def test_what_is_no_plan_is_refused_with_how_to_write_one(
+    text: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "plan.json").write_text(text)
+    with pytest.raises(FileError, match=said) as told:
+        load_plan(tmp_path / "plan.json")
+    assert "--save-plan" in str(told.value)
+
+
+def test_a_plan_that_is_not_there_is_an_error_of_its_file(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="is no plan"):
+        load_plan(tmp_path / "none.json")
