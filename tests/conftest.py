@@ -84,6 +84,11 @@ NEEDS = {
     "g++": Need(compiler, "a C++ compiler (g++, or CXX)", "weave's compiled kernels"),
     "native": Need(built, "the native core", "that it equals its Python twins"),
     "torch": Need(partial(module, "torch"), "torch", "recording, imagining, runtimes"),
+    "cosmic-ray": Need(
+        lambda: module("cosmic_ray") and module("coverage"),
+        "cosmic-ray and coverage",
+        "how the mutation benchmark makes its faults",
+    ),
     "lightning": Need(partial(module, "lightning"), "lightning", "its callback"),
     "transformers": Need(
         lambda: module("transformers") and module("accelerate"),

@@ -21,12 +21,14 @@ def test_a_byte_costs_all_cores_time_over_all_bytes_sent() -> None:
     sent_by_all = 4 * 1.5 * SIZE_BYTES
     assert found.cpu_ns_per_byte.value == pytest.approx(0.4 * 2 / sent_by_all * 1e9)
     assert found.cpu_ns_per_byte.high == pytest.approx(0.45 * 2 / sent_by_all * 1e9)
+    assert found.cpu_ns_per_byte.low == found.cpu_ns_per_byte.value
     assert found.limited_by_cores
 
 
 def test_where_the_links_are_the_limit_it_is_said() -> None:
     made = costs(times(large=[LINKS_ALONE_S]), cores=2, payload_share=1.0)
     assert not made.limited_by_cores
+    assert made.cpu_ns_per_byte.low == 0
 
 
 def test_a_turn_is_what_work_adds_by_message_and_by_thread_on_a_core() -> None:

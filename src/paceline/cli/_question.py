@@ -176,4 +176,5 @@ def _machine(options: argparse.Namespace, calibration: "Calibration | None") -> 
     given = {"cpu_ns_per_byte": options.cpu_ns_per_byte, "turn_ns": options.turn_ns}
     settings = {name: value for name, value in given.items() if value is not None}
     shared = calibration.shared if calibration else None
-    return replace(shared.machine(options.cores) if shared else Machine(options.cores), **settings)
+    machine = shared.machine(options.cores) if shared else Machine(options.cores)
+    return replace(machine, **settings)

@@ -28,7 +28,7 @@ from paceline.cost.errors import CostError
 from paceline.cost.fit import fit_line
 from paceline.measure.constant import Constant
 from paceline.measure.errors import MeasureError
-from paceline.measure.shared_cores import SharedCores
+from paceline.measure.shared_cores import SLACK, SharedCores
 
 BYTES_PER_S = 125e6
 SIZE_BYTES = 24 * 1024 * 1024
@@ -59,18 +59,25 @@ def costs(found: Mapping[str, Any], cores: int, payload_share: float) -> SharedC
     workers = 2 * cores
     sent = 2 * (workers - 1) / workers * SIZE_BYTES
     cpu_ns = cores / (workers * sent) * 1e9  # of a byte, for each second
-    least, middle = min(found["large"]), statistics.median(found["large"])
+    large_s, links_alone_s = found["large"], sent / (BYTES_PER_S * payload_share)
     call, message = _of_messages(found["members"])
     return SharedCores(
         cores=cores,
         workers=workers,
-        all_reduce_s=least,
-        links_alone_s=sent / (BYTES_PER_S * payload_share),
-        cpu_ns_per_byte=Constant(cpu_ns * least, cpu_ns * least, cpu_ns * middle),
+        all_reduce_s=min(large_s),
+        links_alone_s=links_alone_s,
+        cpu_ns_per_byte=_of_a_byte([cpu_ns * s for s in large_s], cpu_ns * SLACK * links_alone_s),
         turn_ns=_turn(found["idle"], found["busy"], workers, cores),
         call_ns=call,
         message_ns=message,
     )
+
+
+def _of_a_byte(costs_ns: Sequence[float], links_ns: float) -> Constant:
+    """The least, for others on the machine can only add to it, up to the middle. What is not above
+    `links_ns` the links may have set: the cores then need at most this."""
+    least = min(costs_ns)
+    return Constant(least, least if least > links_ns else 0.0, statistics.median(costs_ns))
 
 
 def _turn(idle_s: Sequence[float], busy_s: Sequence[float], workers: int, cores: int) -> Constant:
