@@ -54,16 +54,18 @@ def _errors(label: str, benchmark: str, mean: float, worst: float, peers: str) -
 
 def _fused(case: str, row: int) -> tuple[Row, Row]:
     """One case of the fused step beside its physical bound."""
-    path = f"rows.{row}"
+    path, name = f"rows.{row}", f"fused step, {case}"
     return (
-        Row(f"fused step, {case}", "speed/fused_step", f"{path}.vs_fused_adam", 3, _TIMES),
-        Row("its share of the bound", "speed/fused_step", f"{path}.bound_share", 0.6, _percent),
-    )
+        Row(f"{name}, against all-reduce and the same optimizer in torch", "speed/fused_step",
+            f"{path}.vs_fused_adam", 3, _TIMES),
+        Row(f"{name}, share of the memory bandwidth bound", "speed/fused_step",
+            f"{path}.bound_share", 0.6, _percent),
+    )  # fmt: skip
 
 
 def _flows(workload: str) -> Row:
     path = f"flow_workloads.{workload}.events_per_s"
-    return Row(f"the same, {workload}", "speed/scale", path, 1e6, _per_second)
+    return Row(f"flow-level simulation, events, {workload}", "speed/scale", path, 1e6, _per_second)
 
 
 def _per_second(value: float) -> str:
@@ -95,18 +97,20 @@ SPEED = Table(
             8e6, _per_second, _REPLAYERS),
         Row("replay, lanes by priority, 10 million ops", "speed/replay", "priority_10m_ops_per_s",
             4e6, _per_second),
-        _at_most("working memory beyond the graph", "speed/replay", "bytes_per_op",
-                 64, _unit("bytes/op"), "HTA 3.3 kB an op"),
-        _at_most("the same, counted by the kernel at 10 million ops", "speed/replay",
+        _at_most(f"replay, working memory beyond the graph, {_RING}", "speed/replay",
+                 "bytes_per_op", 64, _unit("bytes/op"), "HTA 3.3 kB per op"),
+        _at_most("replay, working memory as the kernel counts it, 10 million ops", "speed/replay",
                  "bytes_per_op_measured", 64, _unit("bytes/op")),
-        _at_most(f"one tensor resized at {_RING}, exact new step time", "speed/replay",
+        _at_most(f"exact new step time after one tensor is resized, {_RING}", "speed/replay",
                  "edit_ms_median", 8, _MS, "dPRO copies the graph: 1,543 ms"),
-        _at_most("one op resized, lanes by priority", "speed/replay",
-                 "priority_op_edit_ms_median", 8, _MS),
-        _at_most(f"1,000 draws of {_RING}", "speed/replay", "draws_s", 30, _S),
-        _at_most("16,384 ranks of that shape, folded", "speed/replay", "folded_s", 1, _S),
-        Row(f"reference in plain Python, {_RING}", "speed/replay", "reference_ops_per_s",
-            300e3, _per_second),
+        _at_most(f"exact new step time after one op is resized, lanes by priority, {_RING}",
+                 "speed/replay", "priority_op_edit_ms_median", 8, _MS),
+        _at_most(f"replay of 1,000 steps with drawn durations, {_RING}",
+                 "speed/replay", "draws_s", 30, _S),
+        _at_most("replay of 16,384 ranks of the same program, folded",
+                 "speed/replay", "folded_s", 1, _S),
+        Row(f"replay by the reference in plain Python, {_RING}",
+            "speed/replay", "reference_ops_per_s", 300e3, _per_second),
     ),
 )  # fmt: skip
 
@@ -115,63 +119,69 @@ WORK = Table(
     (
         _at_most("import of eight ranks, 430 MB, 1.73 million events", "speed/import", "seconds",
                  4, _S, "HTA 14.2 s"),
-        _at_most("its peak memory", "speed/import", "peak_mb", 600, _MB, "HTA 955 MB"),
-        _at_most("16,384 GPUs, from a description to a step time", "speed/scale", "seconds", 3, _S),
-        _at_most("its peak memory", "speed/scale", "peak_mb", 1000, _MB),
-        _at_most("one rank of 4,096 from its script, 12-layer transformer, FSDP2", "speed/imagine",
-                 "seconds", 1, _S),
-        Row("events of flow-level simulation, rings", "speed/scale", "flow_events_per_s",
+        _at_most("import of eight ranks, 430 MB, peak memory",
+                 "speed/import", "peak_mb", 600, _MB, "HTA 955 MB"),
+        _at_most("step time of 16,384 GPUs from a description of the model",
+                 "speed/scale", "seconds", 3, _S),
+        _at_most("step time of 16,384 GPUs from a description, peak memory", "speed/scale",
+                 "peak_mb", 1000, _MB),
+        _at_most("graph of one rank of 4,096 from its script, 12-layer transformer, FSDP2",
+                 "speed/imagine", "seconds", 1, _S),
+        Row("flow-level simulation, events, rings", "speed/scale", "flow_events_per_s",
             1e6, _per_second, "csg-htsim 3.3 million/s, of packets"),
         _flows("all pairs at once"),
         _flows("halving-doubling over 4:1 spines"),
         _flows("random messages over 4:1 spines"),
-        Row("fused ReduceScatter-Adam-AllGather against all-reduce and fused Adam",
+        Row("fused step, Adam, against all-reduce and torch's fused Adam",
             "speed/fused_step", "vs_fused_adam", 4, _TIMES, "CoCoNet 1.22 to 1.52 times"),
-        Row("its share of the memory bandwidth bound", "speed/fused_step", "bound_share",
-            0.6, _percent),
-        Row("it against the same three steps as kernels of our own, unfused", "speed/fused_step",
-            "vs_own_rs_c_ag", 1.3, _TIMES),
+        Row("fused step, Adam, share of the memory bandwidth bound", "speed/fused_step",
+            "bound_share", 0.6, _percent),
+        Row("fused step, Adam, against reduce-scatter, Adam and all-gather as three kernels of "
+            "our own", "speed/fused_step", "vs_own_rs_c_ag", 1.3, _TIMES),
         *_fused("Adam, 64 tensors of 1 MiB", 1),
         *_fused("LAMB", 2),
         *_fused("LAMB, 64 tensors of 1 MiB", 3),
         *_fused("Adam, 4 workers", 4),
         *_fused("LAMB, 4 workers", 5),
-        Row("MatMul and AllReduce overlapped: hidden of what can be hidden", "speed/overlap",
+        Row("MatMul and AllReduce overlapped, share hidden of what can be hidden", "speed/overlap",
             "hidden_share", 0.85, _percent, "CoCoNet 1.36 times"),
-        _at_most("exact contiguous placement, slowest of 17 inputs", "speed/placement",
+        _at_most("exact contiguous placement, slowest of 17 inputs, time", "speed/placement",
                  "worst.seconds", 10, _S),
-        _at_most("its peak memory", "speed/placement", "worst.peak_mb", 300, _MB,
+        _at_most("exact contiguous placement, slowest of 17 inputs, peak memory",
+                 "speed/placement", "worst.peak_mb", 300, _MB,
                  "the published solver over 18 GB"),
-        _at_most("hardware search, two models, 1,024 accelerators", "speed/hardware", "seconds",
-                 300, _S),
+        _at_most("hardware search, two models, 1,024 accelerators, time",
+                 "speed/hardware", "seconds", 300, _S),
     ),
 )  # fmt: skip
 
 ACCURACY = Table(
     "error of a prediction",
     (
-        *_errors("step, replay of a recording", "accuracy/self_replay", 0.02, 0.05,
+        *_errors("step, recorded and replayed unchanged", "accuracy/self_replay", 0.02, 0.05,
                  "dPRO mostly under 5 % by its account, 14 % in a re-run; Lumos 3.3 %"),
-        *_errors("step, other link rates and worker counts", "accuracy/retarget", 0.03, 0.08,
-                 "Lumos 4.2 %, Daydream about 10 %, SimAI 1.9 %"),
-        _at_most("all-reduce on A100, mean", "accuracy/collectives", "mean_error",
-                 0.02, _percent),
-        _at_most("Megatron on A100, one node, mean", "accuracy/megatron", "single_mape",
+        *_errors("step, recorded once, predicted at other link rates and worker counts",
+                 "accuracy/retarget", 0.03, 0.08, "Lumos 4.2 %, Daydream about 10 %, SimAI 1.9 %"),
+        _at_most("all-reduce on A100, from ten measured sizes, mean",
+                 "accuracy/collectives", "mean_error", 0.02, _percent),
+        _at_most("step of Megatron-LM on A100, from its dimensions, one node, mean",
+                 "accuracy/megatron", "single_mape",
                  0.15, _percent, "vTrain, with a profile of that machine, 8.37 %"),
-        _at_most("Megatron on A100, many nodes, mean", "accuracy/megatron", "multi_mape",
+        _at_most("step of Megatron-LM on A100, from its dimensions, many nodes, mean",
+                 "accuracy/megatron", "multi_mape",
                  0.12, _percent, "vTrain, with a profile of that machine, 14.73 %"),
-        _at_most("pipelines: step", "accuracy/pipeline", "time_error", 0.08, _percent),
-        _at_most("pipelines: 2BW against GPipe", "accuracy/pipeline", "speedup_error",
+        _at_most("step of a pipeline, worst", "accuracy/pipeline", "time_error", 0.08, _percent),
+        _at_most("speedup of 2BW over GPipe, worst", "accuracy/pipeline", "speedup_error",
                  0.08, _percent),
-        _at_most("pipelines: 2BW against 1F1B", "accuracy/pipeline", "speedup_error_1f1b",
+        _at_most("speedup of 2BW over 1F1B, worst", "accuracy/pipeline", "speedup_error_1f1b",
                  0.08, _percent),
-        _at_most("pipelines: memory", "accuracy/pipeline", "memory_error", 0.05, _percent,
-                 "dPRO 5.25 %"),
+        _at_most("memory of a pipeline stage, worst",
+                 "accuracy/pipeline", "memory_error", 0.05, _percent, "dPRO 5.25 %"),
     ),
 )  # fmt: skip
 
 OVERHEAD = Table(
-    "step time while recording against not",
+    "step time while recording, against the step time without",
     (
         _at_most("steps of under 1,000 ops", "overhead/record", "small", 1.05, _TIMES,
                  "dPRO 1.059 times"),

@@ -18,7 +18,7 @@ from paceline.cluster.machine import Machine
 from paceline.cluster.tcp import over_tcp
 from paceline.graph import Graph, save_graph
 from paceline.predict import Prediction, Question, predict
-from paceline.record.launch import Order, launch
+from paceline.record.launch import RecordRequest, launch
 from paceline.replay import replay
 from paceline.report import write_perfetto
 from paceline.report.run import summarise_run
@@ -61,7 +61,8 @@ SLOWER, FASTER = "100Mbps", "10Gbps"
 def main(folder: Path) -> None:
     console = Console(highlight=False)
     console.print("Two workers train on handwritten digits; ten steady steps are recorded.\n")
-    done = launch(Order(TRAINING, folder / "recording", overwrite=True), {**QUIET, **os.environ})
+    request = RecordRequest(TRAINING, folder / "recording", overwrite=True)
+    done = launch(request, {**QUIET, **os.environ})
     if done.exit_code:
         raise SystemExit(done.exit_code)
     graph = build_run(done.folder)

@@ -9,7 +9,7 @@ import sys
 
 from paceline.cluster.files import parse
 from paceline.cost import price
-from paceline.imagine.imagine import Wish, imagine
+from paceline.imagine.imagine import ScriptJob, imagine
 from paceline.replay import replay
 
 CLUSTER = """
@@ -23,7 +23,7 @@ link: {rate: 400Gbps, latency: 5us}
 def main(command: list[str]) -> None:
     cluster = parse(CLUSTER)
     for workers in (8, 64, 512):
-        graph = imagine(Wish(tuple(command), workers))
+        graph = imagine(ScriptJob(tuple(command), workers))
         step_ns = int(replay(price(graph, cluster.with_workers(workers))).end_ns.max())
         print(f"{workers:4} workers: {step_ns / 1e6:8.2f} ms a step")
 

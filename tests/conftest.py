@@ -84,6 +84,11 @@ NEEDS = {
     "g++": Need(compiler, "a C++ compiler (g++, or CXX)", "weave's compiled kernels"),
     "native": Need(built, "the native core", "that it equals its Python twins"),
     "torch": Need(partial(module, "torch"), "torch", "recording, imagining, runtimes"),
+    "cosmic-ray": Need(
+        lambda: module("cosmic_ray") and module("coverage"),
+        "cosmic-ray and coverage",
+        "how the mutation benchmark makes its faults",
+    ),
     "lightning": Need(partial(module, "lightning"), "lightning", "its callback"),
     "transformers": Need(
         lambda: module("transformers") and module("accelerate"),
@@ -134,19 +139,19 @@ def _skip_without(item: pytest.Item, names: tuple[str, ...]) -> None:
 @pytest.fixture(scope="session")
 def ddp_recording(tmp_path_factory: pytest.TempPathFactory) -> "Recording":
     """The example's DDP training of two workers, recorded once however many processes test."""
-    from paceline.record.launch import Order, Recording, launch, outcomes
+    from paceline.record.launch import Recording, RecordRequest, launch, outcomes
     from paceline.record.sidecar import job_of
 
     shared = tmp_path_factory.getbasetemp()
     shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
-    order = Order((*TORCHRUN, *DDP_TRAINING), shared / "ddp-recording", steps=4, plain=2)
+    request = RecordRequest((*TORCHRUN, *DDP_TRAINING), shared / "ddp-recording", steps=4, plain=2)
     with (shared / "ddp-recording.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not order.folder.exists():
-            return launch(order, os.environ)
-    code = job_of(order.folder).exit_code
+        if not request.folder.exists():
+            return launch(request, os.environ)
+    code = job_of(request.folder).exit_code
     assert code is not None, "another test process was stopped while it recorded"
-    return Recording(order.folder, code, outcomes(order.folder))
+    return Recording(request.folder, code, outcomes(request.folder))
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 The tables are vTrain's, measured on an A100 node with four and with eight GPUs, in place and out of
 place. The ten sizes lie in a geometric row from the first to the last size; they are the only ones
 the curve sees. The line of latency and bandwidth is fitted to the same ten, for comparison.
+
+`--test FILE_OR_FOLDER` judges other tables of the same columns.
 """
 
 import os
@@ -23,10 +25,13 @@ SHARED = Path(os.environ.get("PACELINE_SHARED", ROOT.parent / "shared"))
 
 
 def main() -> None:
-    options = measure.parser(__doc__ or "").parse_args()
-    tables = sorted((SHARED / "data" / "vtrain").glob("AR_GPU*_LUT"))
+    parser = measure.parser(__doc__ or "")
+    parser.add_argument("--test", type=Path, metavar="FILE_OR_FOLDER", help="judge these tables")
+    options = parser.parse_args()
+    where = options.test or SHARED / "data" / "vtrain"
+    tables = [where] if where.is_file() else sorted(where.glob("AR_GPU*_LUT"))
     if not tables:
-        sys.exit(f"no tables in {SHARED}/data/vtrain; set PACELINE_SHARED to the folder above data")
+        sys.exit(f"no tables AR_GPU*_LUT in {where}; set PACELINE_SHARED to the folder above data")
     rows = [row for path in tables for row in judged(path)]
     figures = {
         "mean_error": round(float(np.mean([row["mean_error"] for row in rows])), 5),

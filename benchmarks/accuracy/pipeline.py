@@ -32,8 +32,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import measure
 from benchmarks.accuracy import cells, pipeline_lab
 from benchmarks.accuracy.pipeline_profile import AtWork, at_work
+from paceline.cluster.machine import Machine
 from paceline.place.pipeline import (
-    LabMachine,
     LayerCost,
     Plan,
     Priced,
@@ -77,7 +77,7 @@ class Effort:
     rounds: int
     batches: int
     networks: tuple[int, ...]  # Mbit/s in the lab, or LOOPBACK
-    machine: LabMachine | None  # that the lab stands on
+    machine: Machine | None  # that the lab stands on
 
 
 CASES = (Case(2, 4), Case(4, 4))
@@ -167,7 +167,7 @@ def _predicted_again(kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for old in kept:
         name, case = old["schedule"], next(c for c in CASES if c.name == old["case"])
         network = int(old["network"].split()[1]) if old["network"] != "loopback" else LOOPBACK
-        machine = LabMachine(**old["machine"]) if old["machine"] else None
+        machine = Machine(**old["machine"]) if old["machine"] else None
         found = [({name: [ms * 1e6 for ms in one]}, {name: old["held_bytes"]})
                  for one in old["rounds_ms"]]  # fmt: skip
         schedule = PipelineSchedule(name)
@@ -221,7 +221,7 @@ def _row(
     schedule: PipelineSchedule,
     profiles: Sequence[dict[str, Any]],
     rounds: Sequence[_Found],
-    machine: LabMachine | None,
+    machine: Machine | None,
 ) -> dict[str, Any]:
     plan = Plan(schedule, Shape(case.stages, case.microbatches), ROWS)
     known = [at_work(profile, schedule, ROWS) for profile in profiles]
@@ -241,7 +241,7 @@ def _row(
         "predicted_ms": statistics.median(one.replayed_step_ns for one in priced) / 1e6,
         "formula_ms": statistics.median(one.formula_step_ns for one in priced) / 1e6,
         "machine": asdict(machine) if machine else None,
-        "cores": [one.cores for one in known],
+        "cores": [one.machine.cores for one in known],
         "predictions_ms": [one.replayed_step_ns / 1e6 for one in priced],
         "ratios": ratios,
         "profiles": profiles,
@@ -253,11 +253,15 @@ def _row(
     }
 
 
-def _priced(network: int, plan: Plan, known: AtWork, machine: LabMachine | None) -> Priced:
-    cores, rested = known.cores, known.rested
+def _priced(network: int, plan: Plan, known: AtWork, machine: Machine | None) -> Priced:
     if machine is None or network == LOOPBACK:
-        return price_on_cores(plan, known.stages, known.wires, cores, batches=6, rested=rested)
-    mine = replace(machine, cores=cores, rested=rested, late_ns=known.late_ns)
+        return price_on_cores(plan, known.stages, known.wires, known.machine, batches=6)
+    mine = replace(
+        machine,
+        cores=known.machine.cores,
+        rested=known.machine.rested,
+        late_ns=known.machine.late_ns,
+    )
     return pipeline_lab.predict(plan, known.stages, network, mine)
 
 

@@ -2,8 +2,8 @@
 
 Predicted from the profile that the stages were given, and from the cluster's YAML, which stands the
 lab up too. Of the machine it takes three facts that are no measurements of a pipeline: the
-processor time of a byte over TCP (`paceline.lab.calibrate`, measured before), how much of it the
-sender's thread spends, and a message's fixed delay (`paceline.cluster.machine.Machine`).
+processor time of a byte over TCP (`paceline.measure.shared_cores`, measured before), how much of
+it the sender's thread spends, and a message's fixed delay (`paceline.cluster.machine.Machine`).
 """
 
 import json
@@ -16,10 +16,11 @@ from typing import Any
 from benchmarks.accuracy import cells
 from paceline.cluster import Cluster, dump, parse
 from paceline.cluster.machine import Machine
-from paceline.cluster.tcp import over_tcp, tcp_share
+from paceline.cluster.tcp import over_tcp
 from paceline.errors import PacelineError
-from paceline.lab import Lab, calibrate
-from paceline.place.pipeline import LabMachine, LayerCost, Plan, Priced, price_in_lab
+from paceline.lab import Lab, said
+from paceline.measure import shared_cores
+from paceline.place.pipeline import LayerCost, Plan, Priced, price_in_lab
 
 SEND_NS_PER_BYTE = 1.1
 """`isend` writes into the socket at once where the receiver has asked: 256 KB in 0.2 to 0.4 ms."""
@@ -56,15 +57,15 @@ def measure(
     return said[0]["steps"], held
 
 
-def machine(tries: int) -> LabMachine:
+def machine(tries: int) -> Machine:
     """This machine's part of the prediction; the rest of it is profiled with the stages. The least
     of some tries: others on the machine can only add to it."""
-    found = [calibrate(tcp_share(4), prefix=cells.FIRST) for _ in range(tries)]
-    cpu = min(one.cpu_ns_per_byte for one in found)
-    return LabMachine(1.0, cpu, round(Machine(1.0).message_ns), SEND_NS_PER_BYTE)
+    found = [shared_cores(said, prefix=cells.FIRST) for _ in range(tries)]
+    cpu = min(one.cpu_ns_per_byte.value for one in found)
+    return Machine(1.0, cpu, send_ns_per_byte=SEND_NS_PER_BYTE)
 
 
-def predict(plan: Plan, stages: Sequence[LayerCost], mbit: int, machine: LabMachine) -> Priced:
+def predict(plan: Plan, stages: Sequence[LayerCost], mbit: int, machine: Machine) -> Priced:
     """From the stages' costs, the cluster and the machine."""
     cluster = over_tcp(described(len(stages), mbit))
     return price_in_lab(plan, stages, cluster, machine, batches=6)

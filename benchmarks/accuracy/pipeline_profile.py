@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
+from paceline.cluster.machine import Machine
 from paceline.place.pipeline import LayerCost, Plan, Wires, price_on_cores
 from paceline.runtime.stages import PipelineSchedule, Shape, versions_kept
 
@@ -27,9 +28,7 @@ class AtWork:
 
     stages: tuple[LayerCost, ...]
     wires: Wires
-    cores: float
-    rested: float
-    late_ns: int
+    machine: Machine
 
 
 def at_work(profile: dict[str, Any], schedule: PipelineSchedule, rows: int) -> AtWork:
@@ -41,9 +40,7 @@ def at_work(profile: dict[str, Any], schedule: PipelineSchedule, rows: int) -> A
     known = AtWork(
         tuple(LayerCost(**stage) for stage in timed["stages"]),
         Wires(float("inf"), float("inf"), latency_ns=round(rest_ns), copy_ns=round(end_ns)),
-        CORES,
-        profile["rested"],
-        round(profile["late_ns"]),
+        Machine(CORES, rested=profile["rested"], late_ns=round(profile["late_ns"])),
     )
     plan = Plan(AT_WORK[versions], Shape(len(known.stages), timed["microbatches"]), rows)
     return _sharing(known, plan, timed["step_ns"])
@@ -51,19 +48,21 @@ def at_work(profile: dict[str, Any], schedule: PipelineSchedule, rows: int) -> A
 
 def _step_ns(plan: Plan, known: AtWork) -> int:
     """Of a pipeline on the machine that was profiled."""
-    return price_on_cores(
-        plan, known.stages, known.wires, known.cores, rested=known.rested
-    ).replayed_step_ns
+    return price_on_cores(plan, known.stages, known.wires, known.machine).replayed_step_ns
 
 
 def _sharing(known: AtWork, plan: Plan, measured_ns: float) -> AtWork:
     """With as many cores as give the profiled pipeline the step that it had: the system moves
     processes between cores late, the replay shares them without loss."""
-    least, most = LEAST_SHARE * known.cores, known.cores
+    least, most = LEAST_SHARE * known.machine.cores, known.machine.cores
     for _ in range(TRIES):
         middle = (least + most) / 2
-        if _step_ns(plan, replace(known, cores=middle)) > measured_ns:
+        if _step_ns(plan, _on(known, middle)) > measured_ns:
             least = middle
         else:
             most = middle
-    return replace(known, cores=most)
+    return _on(known, most)
+
+
+def _on(known: AtWork, cores: float) -> AtWork:
+    return replace(known, machine=replace(known.machine, cores=cores))

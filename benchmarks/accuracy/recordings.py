@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,10 @@ from benchmarks.accuracy.cells import FIRST, Cell, cluster, job_command
 from benchmarks.measure import RESULTS, spread
 from paceline.cluster import dump
 from paceline.cluster.machine import Machine
-from paceline.cluster.tcp import tcp_share
 from paceline.graph import Graph, load_graph, save_graph
 from paceline.graph.condense import condense
-from paceline.lab import calibrate
+from paceline.lab import said
+from paceline.measure import shared_cores
 from paceline.trace.runs import build_run
 from paceline.verify import Measured, measured_run
 
@@ -56,10 +56,10 @@ def machine(*, fresh: bool = False) -> Machine:
     for a byte, and the median for a message's wait."""
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     if fresh or "machine" not in kept:
-        tries = [calibrate(tcp_share(4), prefix=FIRST) for _ in range(TRIES)]
-        least = min(tries, key=lambda found: found.cpu_ns_per_byte)
-        turn_ns = statistics.median(found.turn_ns for found in tries)
-        kept["machine"] = asdict(replace(least, turn_ns=turn_ns))
+        tries = [shared_cores(said, prefix=FIRST) for _ in range(TRIES)]
+        cpu = min(found.cpu_ns_per_byte.value for found in tries)
+        turn_ns = statistics.median(found.turn_ns.value for found in tries)
+        kept["machine"] = asdict(Machine(float(tries[0].cores), cpu, turn_ns))
         KEPT.write_text(json.dumps(kept) + "\n")
     found = kept["machine"]
     return Machine(float(found["cores"]), found["cpu_ns_per_byte"], found["turn_ns"])

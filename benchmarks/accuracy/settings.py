@@ -22,14 +22,15 @@ from benchmarks.accuracy.cells import DATE, FIRST, cluster
 from benchmarks.measure import RESULTS, spread
 from paceline.graph import Graph, load_graph, save_graph
 from paceline.graph.condense import condense
-from paceline.record.launch import Order, launch
+from paceline.record.launch import RecordRequest, launch
 from paceline.trace.runs import open_run
 from paceline.verify import Proof, measured_run, recorded_in_lab
 
 JOBS = Path(__file__).parent / "jobs"
 GRAPHS = RESULTS / "settings"
 KEPT = RESULTS / "settings.json"
-STEPS, PLAIN = 8, 8
+STEPS = 5  # recorded
+WARM = 13  # that the recorder lets pass before it looks, and some at the end
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,14 @@ class Setting:
         return f"{self.model}-{self.parallel}-x{self.workers}-{self.mbit}"
 
     @property
+    def plain(self) -> int:
+        """Steps without instruments before the recorded ones, and as many after them."""
+        return 4 if self.mbit <= 50 else 8
+
+    @property
     def command(self) -> tuple[str, ...]:
         """Steps enough for a warm-up, the plain ones before and after, and the recorded ones."""
-        steps = str(2 * PLAIN + STEPS + 14)
+        steps = str(2 * self.plain + STEPS + WARM)
         if self.parallel == "ddp":
             script = [str(JOBS / "train.py"), "--out", os.devnull]
         else:
@@ -77,7 +83,7 @@ def record(setting: Setting) -> tuple[Graph, dict[str, Any]]:
         place = Path(scratch) / "run"
         proof = Proof(setting.command, cluster(setting.workers, setting.mbit), STEPS, 400.0)
         launch(
-            Order(setting.command, place, STEPS, PLAIN),
+            RecordRequest(setting.command, place, STEPS, setting.plain),
             os.environ,
             recorded_in_lab(proof, Path(scratch) / "logs"),
         )

@@ -26,14 +26,22 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.plain_replay import Plain
 
 from benchmarks import measure
+from paceline.cluster import Cluster, Device, Host, Link
+from paceline.cluster.machine import Machine
+from paceline.cluster.tcp import over_tcp
 from paceline.engine import native
-from paceline.graph import Discipline, Graph, OpKind, Spread, select
+from paceline.graph import Discipline, Graph, OpKind, Spread, load_graph, select
+from paceline.graph.replicas import with_replicas
 from paceline.graph.synthetic import Ring, folded_ring, ring
+from paceline.predict import Candidates, Question
+from paceline.predict.predicting import typical
 from paceline.replay import Engine, Live, SharedHosts, Timeline, replay, replay_many
 from paceline.replay.program import program
+from paceline.strategies import strategy
 
 JOB = Ring(ranks=32, jitter=0.05)  # 211,200 ops
 LARGE = replace(JOB, ranks=223, discipline=Discipline.PRIORITY)  # 10 million ops
+RECORDING = measure.RESULTS / "recordings" / "mlp"
 RESIDENT = Path(__file__).parent / "jobs" / "resident.py"
 FOLDED_RANKS = 16_384
 SAMPLES = 10  # of each duration
@@ -49,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         **whole(fixed, priority, rounds=7 if options.quick else 31),
         **beside_plain({"fixed": fixed, "priority": priority}, rounds=3 if options.quick else 15),
         **cores(fixed, rounds=1 if options.quick else 3),
+        **candidates(count=50 if options.quick else 200),
         **memory(fixed, priority),
         **resident(ranks=100 if options.quick else LARGE.ranks),
         **edits(fixed, count=100 if options.quick else 400),
@@ -132,6 +141,29 @@ def cores(graph: Graph, rounds: int) -> dict[str, Any]:
 
 def faster(ours: list[float], theirs: list[float]) -> float:
     return statistics.median(theirs) / statistics.median(ours)
+
+
+def candidates(count: int) -> dict[str, Any]:
+    """The kept recording of an MLP, on four workers in the lab's conditions: what the exact step
+    time of one change takes, all that depends on the change included."""
+    job = with_replicas(typical(load_graph(RECORDING), elsewhere=True), 4)
+    hosts = tuple(Host(f"h{i}", Device("core")) for i in range(4))
+    known = Candidates(
+        job, over_tcp(Cluster(hosts, Link.both_ways(25e6))), Question(machine=Machine(2.0))
+    )
+    plans = [[strategy("buckets", size_bytes=(1 + i % 12) << 20)] for i in range(count)]
+    known.step_ns(plans[0])
+    wall, cpu = [], []
+    for plan in plans:
+        begin, began = time.perf_counter(), time.process_time()
+        known.step_ns(plan)
+        wall.append(1e3 * (time.perf_counter() - begin))
+        cpu.append(1e3 * (time.process_time() - began))
+    return {
+        "candidate_ms": statistics.median(wall),
+        "candidate_cpu_ms": statistics.median(cpu),
+        "candidate_wall_ms": measure.spread(wall),
+    }
 
 
 def memory(fixed: Graph, priority: Graph) -> dict[str, float]:

@@ -53,11 +53,14 @@ def test_a_figure_that_misses_its_target_says_so() -> None:
         "at least 25 million/s",
     ]
     assert rows["replay, lanes by priority, 211,200 ops"][0] == "7.9 million/s (missed)"
-    assert rows["one tensor resized at 211,200 ops, exact new step time"] == [
+    assert rows["exact new step time after one tensor is resized, 211,200 ops"] == [
         "9.5 ms (missed)",
         "at most 8 ms",
     ]
-    assert rows["1,000 draws of 211,200 ops"] == ["12.3 s", "at most 30 s"]
+    assert rows["replay of 1,000 steps with drawn durations, 211,200 ops"] == [
+        "12.3 s",
+        "at most 30 s",
+    ]
     assert "Zen, 2 cores, 4.0 GB, Linux 6.1, Python 3.11.2, load 0.5" in shown
     assert "stale" not in shown
 

@@ -2,12 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from paceline.cli import main
 from paceline.cluster.files import device
-from paceline.cost.calibrate import Calibration, Overlap, Sweep
 from paceline.graph import (
     Axis,
     Collective,
@@ -22,6 +22,7 @@ from paceline.graph import (
     Phase,
 )
 from paceline.graph.files import save_graph
+from paceline.measure import Calibration, Constant, Overlap, SharedCores, Sweep, save
 
 CLUSTER = """
 name: test
@@ -55,9 +56,9 @@ def places(tmp_path: Path) -> tuple[str, str]:
     return str(tmp_path / "run"), str(tmp_path / "c.yaml")
 
 
-def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, float]:
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     assert main(["predict", *arguments, "--json"]) == 0
-    found: dict[str, float] = json.loads(capsys.readouterr().out)
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
 
@@ -157,9 +158,8 @@ def test_a_calibration_file_slows_what_overlaps(
             size_bytes=1_000_000, dtype=DType.FLOAT32, group=group, instance=instance,
         )  # fmt: skip
     save_graph(made.build(), tmp_path / "overlapping")
-    line = Sweep((1e6, 2e6, 4e6), (1e6, 2e6, 4e6))
     file = tmp_path / "calibration.json"
-    Calibration("here", 2, 2, line, line, line, line, Overlap(2.0, 2.0)).save(file)
+    save(Calibration("here", 2, 2, LINE, LINE, LINE, LINE, Overlap(2.0, 2.0)), file)
     run = str(tmp_path / "overlapping")
     alone = shown(capsys, run, "--cluster", places[1])
     slowed = shown(capsys, run, "--cluster", places[1], "--calibration", str(file))
@@ -167,6 +167,62 @@ def test_a_calibration_file_slows_what_overlaps(
     assert slowed["step_ns"] == pytest.approx(180_000_000, rel=0.01)
     assert main(["predict", run, "--calibration", str(file)]) == 1
     assert "--cluster FILE" in capsys.readouterr().err
+
+
+LINE = Sweep((1e6, 2e6, 4e6), (1e6, 2e6, 4e6))
+SHARED = SharedCores(
+    2, 4, 0.4, 0.3, Constant(9.5, 9, 10), Constant(8e6, 7e6, 9e6), None, Constant(7e4, 6e4, 8e4)
+)
+
+
+def test_with_cores_the_calibrated_machine_holds_and_options_of_its_own_go_before(
+    places: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    on_cores = [run, "--cluster", cluster, "--workers", "4", "--cores", "2"]
+    save(
+        Calibration("here", 2, 2, LINE, LINE, LINE, LINE, Overlap(2.0, 2.0), SHARED, "2026-01-02"),
+        tmp_path / "here.json",
+    )
+    calibrated = [*on_cores, "--calibration", str(tmp_path / "here.json")]
+    usual, found = shown(capsys, *on_cores), shown(capsys, *calibrated)
+    costly = shown(capsys, *calibrated, "--cpu-ns-per-byte", "500")
+    assert usual["step_ns"] < found["step_ns"] < costly["step_ns"]
+    assert _unmeasured(found) == ["call_ns 150000"]
+    assert len(_unmeasured(usual)) == 4
+    assert "calibration: here, 2026-01-02" in found["rests_on"]
+
+
+def test_a_calibration_without_shared_cores_leaves_the_machine_as_published_and_says_so(
+    places: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    on_cores = [run, "--cluster", cluster, "--workers", "4", "--cores", "2"]
+    save(Calibration("here", 2, 2, LINE, LINE, LINE, LINE, None), tmp_path / "here.json")
+    usual = shown(capsys, *on_cores)
+    found = shown(capsys, *on_cores, "--calibration", str(tmp_path / "here.json"))
+    assert found["step_ns"] == usual["step_ns"]
+    assert len(_unmeasured(found)) == 4
+    assert any("paceline measure --lab" in reason for reason in found["rests_on"])
+
+
+def test_a_librarys_times_are_named_as_estimates_until_they_are_measured(
+    places: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    save(Calibration("here", 2, 2, LINE, LINE, LINE, LINE, None), tmp_path / "here.json")
+    usual = shown(capsys, run, "--cluster", cluster)
+    found = shown(capsys, run, "--cluster", cluster, "--calibration", str(tmp_path / "here.json"))
+    assert _unmeasured(usual) == [
+        "gloo takes 40 us a call and 15 us a message (an estimate of its order)"
+    ]
+    assert not _unmeasured(found)
+
+
+def _unmeasured(found: dict[str, Any]) -> list[str]:
+    """What a prediction says was not measured, one constant an entry."""
+    told = [r.split(": ", 1)[1] for r in found["rests_on"] if r.startswith("not measured here")]
+    return [name for text in told for name in text.split(", ")]
 
 
 def test_kernels_ask_for_the_gpu_that_they_were_recorded_on(

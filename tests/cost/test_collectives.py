@@ -17,6 +17,7 @@ from paceline.cost.collectives import (
     closed_ns,
     link_bytes,
 )
+from paceline.cost.collectives.gloo import Gloo
 from paceline.graph import Collective
 
 BARE = Library("bare")
@@ -132,6 +133,31 @@ def test_a_library_chooses_by_call_and_can_be_overruled() -> None:
         choose(Library("empty"), far)
 
 
+def test_nccl_takes_a_tree_below_256_kib_and_between_hosts_only() -> None:
+    limit = 256 * 1024
+    assert choose(NCCL, Call(Collective.ALL_REDUCE, limit - 1, (0, 1))).name == "double-tree"
+    assert choose(NCCL, Call(Collective.ALL_REDUCE, limit, (0, 1))).name == "multi-ring"
+    assert choose(NCCL, Call(Collective.ALL_REDUCE, 1000, (0, 0))).name == "multi-ring"
+    assert choose(NCCL, Call(Collective.BROADCAST, 1000, (0, 1))).name == "chain"
+
+
+GATHERING = sorted(n for n, a in ALGORITHMS.items() if Collective.ALL_GATHER in a.serves)
+
+
+@pytest.mark.parametrize("name", GATHERING)
+def test_adding_up_takes_time_where_something_is_reduced_and_only_there(name: str) -> None:
+    adding = Library("adding", reduce_bytes_per_s=1e9)
+    took = {}
+    for how in (Collective.ALL_GATHER, Collective.ALL_REDUCE):
+        call = Call(how, SIZE, (0, 1, 2, 3))
+        free, paid = (
+            closed_ns(ALGORITHMS[name], call, star(4), range(4), each) for each in (BARE, adding)
+        )
+        took[how] = paid - free
+    assert took[Collective.ALL_GATHER] == 0
+    assert took[Collective.ALL_REDUCE] == pytest.approx(SIZE * 3 / 4)  # three quarters at 1 ns
+
+
 REDUCING = sorted(n for n, a in ALGORITHMS.items() if Collective.ALL_REDUCE in a.serves)
 
 
@@ -172,3 +198,15 @@ def symbolic_all_reduce(name: str, n: int) -> np.ndarray:
 @pytest.mark.parametrize("n", [2, 3, 4, 7, 8, 13])
 def test_after_an_all_reduce_everyone_has_heard_from_everyone(name: str, n: int) -> None:
     assert symbolic_all_reduce(name, n).all()
+
+
+def test_between_two_members_gloos_all_gather_takes_half_a_chunk_longer() -> None:
+    """One connection carries both directions: a half waits behind the other side's first half."""
+    two, three = (
+        sum(step.repeat * step.size_bytes[0] for step in Gloo().rounds(call))
+        for call in (
+            Call(Collective.ALL_GATHER, 4_000, (0, 1)),
+            Call(Collective.ALL_GATHER, 6_000, (0, 1, 2)),
+        )
+    )
+    assert (two, three) == (1.5 * 2_000, 2 * 2_000)

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from paceline.cluster import Network, parse
 from paceline.cost import CostError
+from paceline.cost.carried import carried
 from paceline.cost.collectives import ALGORITHMS, Call, Library, closed_ns
 from paceline.cost.flows import Flow, FlowTable, Messages, coflow, flows_ns, messages_of, simulate
-from paceline.graph import Collective
+from paceline.graph import NONE, UNPRICED, Collective, GraphBuilder, OpKind
 
 GBPS = 1e9  # bytes a second here
 
@@ -38,6 +39,23 @@ def test_a_lone_flow_has_the_whole_link_and_then_its_tail() -> None:
 def test_two_flows_halve_a_link_until_one_has_gone() -> None:
     flows = [Flow(1000, {0: 1.0}), Flow(3000, {0: 1.0})]
     assert ends(independent(flows, [GBPS], [0, 0])) == [2000, 4000]
+
+
+def test_ops_that_meet_share_a_flow_and_others_have_their_own() -> None:
+    b = GraphBuilder()
+    group, met = b.group("pair", (0, 1)), b.instance()
+    for rank in (0, 1):
+        lane = b.lane(rank)
+        b.op("work", lane, 5)
+        for instance in (met, NONE):
+            b.op("sum", lane, UNPRICED, kind=OpKind.COLLECTIVE, collective=Collective.ALL_REDUCE,
+                 size_bytes=8, group=group, instance=instance)  # fmt: skip
+    cluster = parse("{hosts: 2, link: {rate: 8Gbps}}")
+    found = carried(b.build(), cluster)
+    assert found.carried.tolist() == [False, True, True] * 2
+    first, alone, second, other = found.flow_of_op[found.carried].tolist()
+    assert first == second
+    assert len({first, alone, other}) == 3
 
 
 def test_a_late_flow_slows_the_first_from_then_on() -> None:

@@ -114,3 +114,11 @@ def test_a_network_with_another_share_prices_as_its_cluster_does() -> None:
     graph = drawn(flops=1)
     assert prices(graph, shared, BARE).dur_ns.tolist() == prices(graph, half, BARE).dur_ns.tolist()
     assert prices(graph, shared, BARE).dur_ns[3] == 2 * prices(graph, PAIR, BARE).dur_ns[3]
+
+
+def test_messages_of_no_group_keep_their_recorded_time() -> None:
+    b = GraphBuilder()
+    b.group("pair", (0, 1))
+    b.op("copy", b.lane(rank=0), 77, kind=OpKind.TRANSFER, size_bytes=8)
+    b.op("copy", b.lane(rank=1), 78, kind=OpKind.TRANSFER, size_bytes=8)
+    assert price(b.build(), PAIR, BARE).ops.dur_ns.tolist() == [77, 78]

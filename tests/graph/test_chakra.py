@@ -29,6 +29,7 @@ from paceline.graph import (
     Phase,
 )
 from paceline.graph.chakra import read_chakra, write_chakra
+from paceline.graph.chakra.joins import GRAPH_FILE
 from paceline.graph.chakra.schema import messages
 from paceline.graph.chakra.stream import read_nodes, varint, write_messages
 
@@ -159,6 +160,38 @@ def test_a_node_has_the_bytes_of_the_public_schema() -> None:
     assert node.SerializeToString().hex(" ") == (
         "08 05 12 02 61 62 2a 03 01 ac 02 52 05 0a 01 6e 48 07"
     )
+
+
+def test_durations_are_rounded_to_the_nearest_microsecond(tmp_path: Path) -> None:
+    b = GraphBuilder()
+    lane = b.lane()
+    for took in (499, 500, 1_499, 1_500, 0):
+        b.op("op", lane, took)
+    path = write_chakra(b.build(), tmp_path / "et")
+    assert [n.duration_micros for n in read_nodes(path / "trace.0.et")] == [0, 1, 1, 2, 0]
+
+
+def test_a_cut_off_gzip_file_is_refused(tmp_path: Path) -> None:
+    file = foreign(tmp_path) / "llm.0.et"
+    file.write_bytes(gzip.compress(file.read_bytes())[:-9])
+    with pytest.raises(FileError, match=r"cannot read .*llm\.0\.et"):
+        read_chakra(tmp_path)
+
+
+@pytest.mark.parametrize("text", ['"text"', '{"format": "another"}', '{"format": "a"}', "{}"])
+def test_a_file_beside_the_traces_that_is_not_ours_is_left_alone(tmp_path: Path, text: str) -> None:
+    (foreign(tmp_path) / GRAPH_FILE).write_text(text)
+    assert len(read_chakra(tmp_path)) == 8
+
+
+def test_a_group_that_is_not_known_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    asked = node(id=1, type=7, attributes={"pg_name": ("string_val", "5")})
+    write_messages(tmp_path / "t.0.et", [messages().metadata(), asked])
+    with pytest.raises(FileError, match="which has none"):
+        read_chakra(tmp_path)
+    (tmp_path / "comm_group.json").write_text('{"1": [0], "2": [0]}')
+    with pytest.raises(FileError, match=r"which has \['1', '2'\]"):
+        read_chakra(tmp_path)
 
 
 @given(st.integers(0, 2**35 - 1))

@@ -39,6 +39,8 @@ from paceline.graph import (
     save_graph,
 )
 from paceline.graph.columns import TABLES, decode
+from paceline.graph.facts import Facts
+from paceline.graph.first_schema import facts_of_notes
 
 SETTINGS = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -410,3 +412,16 @@ def test_a_graph_of_the_first_schema_is_read_with_its_notes_as_facts() -> None:
     assert [group.axis for group in graph.groups] == [Axis.DATA, Axis.NONE]
     assert dict(graph.meta) == {"source": "drawn"}
     assert {int(basis) for basis in graph.ops.basis} == {Basis.RECORDED}
+
+
+def test_a_graph_of_the_first_schema_without_notes_has_no_facts() -> None:
+    assert facts_of_notes({}) == Facts()
+
+
+@pytest.mark.parametrize("kind", ["U5", "nothing"])
+def test_an_unknown_type_of_a_column_beside_the_graph_is_named(tmp_path: Path, kind: str) -> None:
+    graph = everything()
+    path = save_graph(graph, tmp_path / "g", {"start_ns": np.arange(len(graph))})
+    rewrite(path, extra={"start_ns": kind})
+    with pytest.raises(FileError, match=f"gives column 'start_ns' the unknown type '{kind}'"):
+        load_extra(path)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from paceline.errors import GraphError
-from paceline.graph import Axis, Discipline, Graph, OpKind, Phase, check, select
+from paceline.graph import Axis, Discipline, Graph, LaneKind, OpKind, Phase, check, select
 from paceline.graph.synthetic import (
     Layered,
     Machine,
@@ -96,6 +96,22 @@ def test_a_training_jobs_steps_are_equal_unless_they_are_to_differ() -> None:
 
     assert len(work(0.0)) == 1
     assert len(work(0.1)) == 3
+
+
+def test_a_layered_job_has_every_layer_in_full() -> None:
+    graph = layered(Layered(layers=3, width=5, ranks=2))
+    assert len(graph) == 15
+    assert [len(select(graph, f"layer=layer {layer}")) for layer in range(3)] == [5, 5, 5]
+    assert len(graph.lanes) == 2 * 4
+
+
+def test_the_lanes_of_a_pipeline_say_where_they_lead() -> None:
+    lanes = pipeline(Pipeline(stages=2)).lanes
+    told = {(LaneKind(kind), name) for kind, name in zip(lanes.kind, lanes.name)}
+    ends = {"to": LaneKind.LINK_OUT, "from": LaneKind.LINK_IN}
+    expected = {(kind, f"{way} stage {other}") for way, kind in ends.items() for other in (0, 1)}
+    assert told >= expected
+    assert not {(ends["to"], "from stage 0"), (ends["from"], "to stage 0")} & told
 
 
 @pytest.mark.parametrize(

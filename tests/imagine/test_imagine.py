@@ -10,7 +10,7 @@ import pytest
 
 from paceline.cli import main
 from paceline.graph import NONE, UNPRICED, Collective, DType, Graph, MemoryCategory, OpKind, Phase
-from paceline.imagine.imagine import Wish, imagine
+from paceline.imagine.imagine import ScriptJob, imagine
 from paceline.imagine.imagined import Imagined, ImagineError, Members, Memory, Row
 from paceline.imagine.imagined_graph import graph_of
 from paceline.record.launch import Recording
@@ -107,18 +107,18 @@ def test_memory_rises_at_an_ops_start_and_falls_at_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("job", "said"),
     [
-        (Wish((), 2), "nothing to imagine"),
-        (Wish(("torchrun", "train.py"), 2), "--world-size"),
-        (Wish(("nowhere.py",), 2), "nowhere.py is no file"),
-        (Wish((TRAIN,), 0), "give 1 or more"),
-        (Wish((TRAIN,), 2, ranks=(2,)), "not in a world of 2"),
+        (ScriptJob((), 2), "nothing to imagine"),
+        (ScriptJob(("torchrun", "train.py"), 2), "--world-size"),
+        (ScriptJob(("nowhere.py",), 2), "nowhere.py is no file"),
+        (ScriptJob((TRAIN,), 0), "give 1 or more"),
+        (ScriptJob((TRAIN,), 2, ranks=(2,)), "not in a world of 2"),
     ],
 )
-def test_a_wish_that_cannot_be_met_says_what_to_give(wish: Wish, said: str) -> None:
+def test_a_job_that_cannot_be_imagined_says_what_to_give(job: ScriptJob, said: str) -> None:
     with pytest.raises(ImagineError, match=said):
-        imagine(wish)
+        imagine(job)
 
 
 SCRIPTS = {
@@ -148,7 +148,7 @@ def test_a_script_that_needs_data_fails_with_its_line(name: str, tmp_path: Path)
     script = tmp_path / name
     script.write_text(BODY.format(line=line))
     with pytest.raises(ImagineError, match=said):
-        imagine(Wish((str(script),), 1))
+        imagine(ScriptJob((str(script),), 1))
 
 
 def issued(graph: Graph, step: int) -> list[tuple[int, int, int]]:
@@ -164,7 +164,7 @@ def issued(graph: Graph, step: int) -> list[tuple[int, int, int]]:
 def test_an_imagined_step_communicates_what_a_recorded_one_does(ddp_recording: Recording) -> None:
     script = (TRAIN, "--model", "small", "--bucket-mb", "0.3", "--steps", "34")
     recorded = build_run(ddp_recording.folder)
-    graph = imagine(Wish(script, 2, ranks=(0, 1)))
+    graph = imagine(ScriptJob(script, 2, ranks=(0, 1)))
     calls = issued(graph, 0)
     assert len(calls) > 1
     assert calls == issued(recorded, int(recorded.ops.step.max()))
@@ -236,7 +236,7 @@ def test_stages_of_a_pipeline_are_imagined_with_their_partners(tmp_path: Path) -
     pytest.importorskip("torch")
     script = tmp_path / "pipe.py"
     script.write_text(PIPELINE)
-    graph = imagine(Wish((str(script),), 2))
+    graph = imagine(ScriptJob((str(script),), 2))
     assert graph.ranks == (0, 1)
     sends = graph.ops.kind == OpKind.SEND
     assert sends.sum() == (graph.ops.kind == OpKind.RECV).sum() == 2 * 4
@@ -246,4 +246,4 @@ def test_stages_of_a_pipeline_are_imagined_with_their_partners(tmp_path: Path) -
     alone = max(int((work & (graph.ops.rank == rank)).sum()) for rank in graph.ranks) * 100
     assert timeline.end_ns.max() > alone
     with pytest.raises(ImagineError, match="--ranks leaves out"):
-        imagine(Wish((str(script),), 2, ranks=(0,)))
+        imagine(ScriptJob((str(script),), 2, ranks=(0,)))

@@ -121,7 +121,7 @@ if sys.argv[1] == "torch":
 sys.argv = sys.argv[2:]
 sys.path.insert(0, str(Path(sys.argv[0]).parent))
 train = lambda: runpy.run_path(sys.argv[0], run_name="__main__")
-print("result", msgspec.json.encode(imagined(train, session.Settings(0, 64))).decode())
+print("result", msgspec.json.encode(imagined(train, session.ImagineSettings(0, 64))).decode())
 """
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paceline.graph import DType, OpKind
-from paceline.imagine.imagine import Wish, imagine
+from paceline.imagine.imagine import ScriptJob, imagine
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.live
@@ -58,7 +58,7 @@ def test_tied_weights_that_somebody_watches_stay_one_tensor_when_moved_and_cast(
 ) -> None:
     script = tmp_path / "tied.py"
     script.write_text(TIED)
-    graph = imagine(Wish((str(script),), 4))
+    graph = imagine(ScriptJob((str(script),), 4))
     sent = graph.ops.kind == OpKind.COLLECTIVE
     assert graph.ops.size_bytes[sent].tolist() == [32 * 8 * 2]  # once, in half precision
     assert set(graph.ops.dtype[sent].tolist()) == {DType.BFLOAT16}
@@ -69,7 +69,7 @@ def test_a_hugging_face_trainer_is_imagined_without_a_change(tmp_path: Path) -> 
     pytest.importorskip("accelerate", reason="accelerate is not installed")
     script = tmp_path / "trainer.py"
     script.write_text(TRAINER)
-    graph = imagine(Wish((str(script),), 4))
+    graph = imagine(ScriptJob((str(script),), 4))
     assert graph.ops.size_bytes[graph.ops.kind == OpKind.COLLECTIVE].max() > 100_000
     assert any("h.1.attn" in graph.text(layer) for layer in set(graph.ops.layer.tolist()))
 
@@ -77,12 +77,12 @@ def test_a_hugging_face_trainer_is_imagined_without_a_change(tmp_path: Path) -> 
 def test_variables_of_the_imagined_rank_are_put_back() -> None:
     told = (
         "import os\n"
-        "from paceline.imagine.torch_session import Session, Settings\n"
+        "from paceline.imagine.torch_session import Session, ImagineSettings\n"
         "from paceline.imagine.torch_world import environment\n"
         "os.environ['RANK'] = '7'\n"
         "names = environment(3, 4)\n"
         "before = [os.environ.get(name) for name in names]\n"
-        "with Session(Settings(rank=3, world_size=4)):\n"
+        "with Session(ImagineSettings(rank=3, world_size=4)):\n"
         "    assert os.environ['RANK'] == '3'\n"
         "assert [os.environ.get(name) for name in names] == before\n"
     )

@@ -9,7 +9,7 @@ import pytest
 from paceline.cluster import Cluster, Device, Host, Link, dump
 from paceline.cluster.machine import Machine
 from paceline.predict import Question, predict
-from paceline.record.launch import Order, launch
+from paceline.record.launch import RecordRequest, launch
 from paceline.trace.runs import open_run
 from paceline.verify import Proof, Verdict, VerifyError, prove, recorded_command
 
@@ -55,7 +55,8 @@ def test_a_slower_link_is_predicted_and_proved_to_be_slower(tmp_path: Path) -> N
     command = (sys.executable, str(script))
     in_lab = (sys.executable, "-m", "paceline", "lab", "run", "--json",
               "--name", f"test-{os.getpid()}", "--cluster", str(described), "--")  # fmt: skip
-    done = launch(Order((*in_lab, *command), tmp_path / "run", steps=4, plain=3), os.environ)
+    request = RecordRequest((*in_lab, *command), tmp_path / "run", steps=4, plain=3)
+    done = launch(request, os.environ)
     assert done.exit_code == 0
     assert recorded_command(tmp_path / "run") == command
     graph = open_run(tmp_path / "run")

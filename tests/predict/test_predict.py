@@ -8,9 +8,8 @@ import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.cluster.machine import Machine
-from paceline.cost.calibrate import Calibration, Overlap
-from paceline.cost.calibrate.result import Sweep
 from paceline.graph import UNPRICED, Graph, GraphBuilder, OpKind, Phase
+from paceline.measure import Calibration, Overlap, Sweep
 from paceline.predict import PredictError, Question, predict
 from paceline.strategies import parse
 
@@ -169,20 +168,11 @@ def test_draws_lie_around_the_step_that_is_predicted(job: Job) -> None:
     assert np.median(found.drawn.steps_ns) == pytest.approx(found.step_ns, rel=0.05)
 
 
-def test_shared_cores_and_calibrated_overlap_are_not_counted_twice() -> None:
-    with pytest.raises(PredictError, match="not both"):
-        Question(Machine(2.0), calibration(Overlap(compute=1.2, communication=1.0)))
-
-
-def test_draws_on_shared_cores_are_refused(job: Job) -> None:
-    with pytest.raises(PredictError, match="leave --cores or --draws out"):
-        predict(job(), cluster=cluster(), question=Question(Machine(2.0), draws=3))
-
-
-@pytest.mark.parametrize("text", ["workers(count=4)", "parameter_server"])
-def test_a_change_whose_communication_only_a_cluster_prices_needs_one(job: Job, text: str) -> None:
-    with pytest.raises(PredictError, match=r"have no recorded duration.*give a cluster"):
-        predict(job(), [parse(text)])
+def test_shared_cores_and_calibrated_overlap_are_not_counted_twice(job: Job) -> None:
+    question = Question(Machine(2.0))
+    overlapping = calibration(Overlap(compute=1.5, communication=1.5))
+    both = predict(job(), cluster=cluster(), question=replace(question, calibration=overlapping))
+    assert both.step_ns == predict(job(), cluster=cluster(), question=question).step_ns
 
 
 def test_shared_cores_need_a_cluster(job: Job) -> None:
@@ -196,3 +186,18 @@ def test_imagined_work_is_priced_by_the_cluster(job: Job) -> None:
     unpriced = replace(graph, ops=replace(graph.ops, dur_ns=dur))
     priced, recorded = (predict(g, cluster=cluster()) for g in (unpriced, graph))
     assert priced.step_ns == recorded.step_ns
+
+
+def test_communication_with_ranks_that_were_not_imported_is_not_priced_as_nothing(job: Job) -> None:
+    graph = job()
+    part = replace(graph, facts=replace(graph.facts, world_size=4))
+    groups = tuple(replace(group, ranks=group.ranks[:1]) for group in graph.groups)
+    with pytest.raises(PredictError, match="Import the traces of all ranks"):
+        predict(replace(part, groups=groups), cluster=cluster(4))
+
+
+def test_bytes_that_are_not_known_are_said(job: Job) -> None:
+    graph = job()
+    silent = replace(graph, ops=replace(graph.ops, size_bytes=np.zeros(len(graph), np.int64)))
+    found = predict(silent, cluster=cluster())
+    assert any(reason.startswith("not known: the bytes of") for reason in found.rests_on)

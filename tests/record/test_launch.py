@@ -10,15 +10,22 @@ from paceline.errors import FileError
 from paceline.graph import save_graph
 from paceline.graph.synthetic import Ring, ring
 from paceline.record import sidecar
-from paceline.record.launch import LaunchError, Order, injected, launch, launched_in, outcomes
+from paceline.record.launch import (
+    LaunchError,
+    RecordRequest,
+    injected,
+    launch,
+    launched_in,
+    outcomes,
+)
 
 
-def order(folder: Path, *command: str, **settings: bool) -> Order:
-    return Order(command=command, folder=folder / "run", **settings)
+def request(folder: Path, *command: str, **settings: bool) -> RecordRequest:
+    return RecordRequest(command=command, folder=folder / "run", **settings)
 
 
-def python(folder: Path, code: str) -> Order:
-    return order(folder, sys.executable, "-c", code)
+def python(folder: Path, code: str) -> RecordRequest:
+    return request(folder, sys.executable, "-c", code)
 
 
 def test_the_exit_code_and_the_output_are_the_jobs(
@@ -55,12 +62,12 @@ def test_the_recorder_does_not_load_torch_for_a_job_that_does_not(
 
 def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="no-such-trainer"):
-        launch(order(tmp_path, "no-such-trainer"), os.environ)
+        launch(request(tmp_path, "no-such-trainer"), os.environ)
 
 
 def test_without_a_command_the_error_shows_one(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="torchrun"):
-        launch(order(tmp_path), os.environ)
+        launch(request(tmp_path), os.environ)
 
 
 def test_an_older_recording_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
@@ -68,7 +75,7 @@ def test_an_older_recording_is_kept_unless_told_otherwise(tmp_path: Path) -> Non
     launch(first, os.environ)
     with pytest.raises(FileError, match="--overwrite"):
         launch(first, os.environ)
-    again = order(tmp_path, *first.command, overwrite=True)
+    again = request(tmp_path, *first.command, overwrite=True)
     assert launch(again, os.environ).exit_code == 0
 
 
@@ -77,7 +84,7 @@ def test_a_recording_over_an_older_one_takes_its_graph_away(tmp_path: Path) -> N
     nothing = python(tmp_path, "pass")
     with pytest.raises(FileError, match="a recording or a graph"):
         launch(nothing, os.environ)
-    launch(order(tmp_path, *nothing.command, overwrite=True), os.environ)
+    launch(request(tmp_path, *nothing.command, overwrite=True), os.environ)
     assert not graph.exists()
 
 
@@ -86,12 +93,12 @@ def test_the_recording_says_whether_a_lab_ran_the_training(tmp_path: Path) -> No
     assert sidecar.job_of(done.folder).launched == sidecar.Here()
     lab = sidecar.InLab(["train.py"], "hosts: []")
     launched_in(lab, os.environ)  # not recorded: nothing to note it with
-    launched_in(lab, injected({}, order(tmp_path, "paceline"), "job"))
+    launched_in(lab, injected({}, request(tmp_path, "paceline"), "job"))
     assert sidecar.job_of(done.folder).launched == lab
 
 
 def test_settings_of_the_user_win_over_the_recorders_defaults(tmp_path: Path) -> None:
-    found = injected({"TORCH_FR_BUFFER_SIZE": "7"}, order(tmp_path, "train"), "job")
+    found = injected({"TORCH_FR_BUFFER_SIZE": "7"}, request(tmp_path, "train"), "job")
     assert found["TORCH_FR_BUFFER_SIZE"] == "7"
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 from paceline.errors import TraceError
 from paceline.graph import Graph, OpKind, Overlay, without_core_waits
 from paceline.record import sidecar
-from paceline.record.launch import Order, Recording, launch
+from paceline.record.launch import Recording, RecordRequest, launch
 from paceline.record.sidecar import (
     Backward,
     Bucket,
@@ -59,9 +59,9 @@ class Recorded:
 def record(folder: Path, parallel: str, *settings: str, steps: int = STEPS) -> Recorded:
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
     script = (str(TRAIN), "--model", "small", "--parallel", parallel, "--steps", "34")
-    order = Order((*torchrun, *script, *settings), folder / "run", steps=steps, plain=2)
-    done = launch(order, os.environ)
-    return Recorded(done, sidecar.read(order.folder / sidecar.facts_name(0)), order.folder)
+    request = RecordRequest((*torchrun, *script, *settings), folder / "run", steps=steps, plain=2)
+    done = launch(request, os.environ)
+    return Recorded(done, sidecar.read(request.folder / sidecar.facts_name(0)), request.folder)
 
 
 def slower_network(graph: Graph) -> float:
@@ -259,7 +259,7 @@ for step in range(100):
 
 def test_a_job_of_one_process_is_recorded_and_shown(tmp_path: Path) -> None:
     command = (sys.executable, "-c", DYING, "pass")
-    done = launch(Order(command, tmp_path / "run", steps=3, plain=2), os.environ)
+    done = launch(RecordRequest(command, tmp_path / "run", steps=3, plain=2), os.environ)
     assert done.exit_code == 0
     graph = build_run(tmp_path / "run")
     assert graph.ranks == (0,)
@@ -278,7 +278,7 @@ def test_a_job_of_one_process_is_recorded_and_shown(tmp_path: Path) -> None:
 def test_a_job_that_dies_leaves_what_was_recorded_and_says_where_it_ended(
     tmp_path: Path, death: str, reason: str, code: int
 ) -> None:
-    done = launch(Order((sys.executable, "-c", DYING, death), tmp_path / "run"), os.environ)
+    done = launch(RecordRequest((sys.executable, "-c", DYING, death), tmp_path / "run"), os.environ)
     assert done.exit_code == code
     (rank,) = done.ranks
     assert (rank.reason, rank.steps) == (reason, 12 if reason != "killed" else 11)

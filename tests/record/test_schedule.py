@@ -7,15 +7,15 @@ pytest.importorskip("torch")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.record.torch_schedule import MOST_WARMUP, Mode, Schedule, agreed_start
+from paceline.record.torch_schedule import MOST_WARMUP, Mode, RecordSchedule, agreed_start
 
 
-def modes(schedule: Schedule, steps: int) -> list[Mode]:
+def modes(schedule: RecordSchedule, steps: int) -> list[Mode]:
     return [schedule.mode(index) for index in range(steps)]
 
 
 def test_a_recording_is_framed_by_plain_steps() -> None:
-    found = modes(Schedule(steps=2, plain=1, start=1), 11)
+    found = modes(RecordSchedule(steps=2, plain=1, start=1), 11)
     assert [mode.value for mode in found] == [
         "warmup",
         "plain",
@@ -32,13 +32,13 @@ def test_a_recording_is_framed_by_plain_steps() -> None:
 
 
 def test_nothing_but_warm_up_happens_before_the_ranks_agree() -> None:
-    assert set(modes(Schedule(steps=5, plain=5), 100)) == {Mode.WARMUP}
+    assert set(modes(RecordSchedule(steps=5, plain=5), 100)) == {Mode.WARMUP}
 
 
 @settings(deadline=None, max_examples=50)
 @given(steps=st.integers(1, 40), plain=st.integers(0, 20), start=st.integers(0, 30))
 def test_exactly_the_wanted_number_of_steps_is_recorded(steps: int, plain: int, start: int) -> None:
-    found = modes(Schedule(steps, plain, start), 200)
+    found = modes(RecordSchedule(steps, plain, start), 200)
     assert found.count(Mode.RECORDED) == steps
     assert found.count(Mode.PLAIN) == 2 * plain
     assert found[-1] is Mode.DONE

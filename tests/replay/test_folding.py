@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paceline.errors import GraphError, ReplayError
-from paceline.graph import Discipline, FoldedGraph, Graph, fold
+from paceline.graph import Discipline, FoldedGraph, Graph, GraphBuilder, fold
 from paceline.graph.synthetic import (
     Layered,
     Pipeline,
@@ -55,6 +55,14 @@ def test_a_straggler_splits_the_ring_by_distance_from_it() -> None:
     slow = replace(graph, ops=replace(graph.ops, dur_ns=dur_ns))
     assert len(fold(slow).representatives) == 4
     assert_same_times(fold(slow), slow)
+
+
+def test_a_rank_on_a_shared_device_is_not_folded_with_one_that_is_alone() -> None:
+    b = GraphBuilder()
+    shared, own = b.device("shared"), b.device("own")
+    for rank, device in enumerate((shared, shared, own)):
+        b.op("mm", b.lane(rank, device=device), 10)
+    assert len(fold(b.build()).representatives) == 3
 
 
 def test_folding_never_changes_times_of_random_graphs() -> None:

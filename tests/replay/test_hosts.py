@@ -192,11 +192,16 @@ def test_draws_of_one_sample_each_are_the_replay_itself(engine: Engine) -> None:
     assert drawn.steps_ns.tolist() == [replay(graph, hosts=hosts).step_ns] * 2
 
 
-def test_processor_time_of_a_carried_op_is_refused() -> None:
+@pytest.mark.parametrize("given", [("cpu_ns",), ("turn_ns",), ("cpu_ns", "turn_ns")])
+def test_time_that_a_carried_op_takes_of_its_host_is_refused(given: tuple[str, ...]) -> None:
     graph, hosts, transfers = first_that_runs(shaped=True)
-    cpu_ns = np.isin(graph.ops.kind, MESSAGES).astype(np.int64)
+    takes = dict.fromkeys(given, np.isin(graph.ops.kind, MESSAGES).astype(np.int64))
     with pytest.raises(ReplayError, match="carried by transfers"):
-        replay(graph, transfers=transfers, hosts=replace(hosts, cpu_ns=cpu_ns, turn_ns=None))
+        replay(
+            graph,
+            transfers=transfers,
+            hosts=replace(hosts, **{"cpu_ns": None, "turn_ns": None, **takes}),
+        )
 
 
 def test_a_folded_graph_does_not_share_cores_with_ranks_that_are_not_there() -> None:

@@ -63,3 +63,12 @@ def test_messages_between_pipeline_stages_run_alike_in_both_engines() -> None:
 def test_flows_need_a_cluster() -> None:
     with pytest.raises(ReplayError, match="needs a cluster"):
         replay(overlapping([(0, 1)]), network=Network.FLOWS)
+
+
+def test_a_collective_whose_partners_are_not_drawn_is_carried_alike() -> None:
+    b = GraphBuilder()
+    lane = b.lane(rank=0, kind=LaneKind.COMM_THREAD)
+    b.op("sum", lane, UNPRICED, kind=OpKind.COLLECTIVE, group=b.group("pair", (0, 1)),
+         collective=Collective.ALL_REDUCE, size_bytes=8_000_000)  # fmt: skip
+    b.op("idle", b.lane(rank=1), 1)
+    assert times(b.build(), STAR, Network.FLOWS) == [8.2]

@@ -87,7 +87,7 @@ def test_the_headline_says_how_long_threads_waited_for_a_core() -> None:
 
 def test_the_headline_says_on_what_the_step_hangs_and_who_is_waited_for() -> None:
     assert headline(job()) == (
-        "Step 9.00 us on 2 ranks, 4 ops. It hangs on collective 55.6 %, compute 44.4 %. "
+        "Step 9.00 us on 2 ranks, 4 ops. Critical path: collective 55.6 %, compute 44.4 %. "
         "Rank 1 waits 3.00 us for others, rank 0 0 ns: the work is uneven."
     )
 
@@ -120,7 +120,7 @@ def test_a_prediction_stands_beside_what_was() -> None:
     )
     lines = shown(prediction_table(before, after))
     assert lines[1].split() == ["step", "9.00", "us", "4.50", "us", "-50.0", "%"]
-    assert lines[2].split()[:3] == ["forward,", "mean", "rank"]
+    assert lines[2].split()[0] == "forward"
 
 
 def test_a_bar_always_fills_its_width() -> None:

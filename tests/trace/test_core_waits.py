@@ -186,7 +186,7 @@ def test_a_recording_of_an_earlier_version_reads_as_before(
 def test_a_kernel_without_schedstat_is_said(three_steps: Callable[..., Graph]) -> None:
     graph = three_steps(counts=[Counts()] * 3)
     (note,) = graph.meta["notes"]
-    assert "waiting for a core is not told from work" in note
+    assert "waiting for a core cannot be kept apart from work" in note
 
 
 def test_steps_from_a_set_clock_on_are_left_out_and_said(

@@ -97,7 +97,7 @@ def test_a_graph_outlives_the_traces_it_was_built_from(
 
 
 def test_a_recording_in_which_no_optimizer_stepped_says_so(tmp_path: Path) -> None:
-    job = sidecar.Job(job="a", command=["true"], steps=3, started_ns=0)
+    job = sidecar.RecordedJob(job="a", command=["true"], steps=3, started_ns=0)
     sidecar.keep_job(job, tmp_path)
     with pytest.raises(TraceError, match="holds no recording"):
         open_run(tmp_path)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "examples"))
 
 from paceline.machine import PulseTaker  # noqa: E402
 from paceline.machine.pulse import SHARE  # noqa: E402
-from paceline.record.counters import Counters, Told  # noqa: E402
+from paceline.record.counters import CountDetail, Counters  # noqa: E402
 from paceline.record.sidecar import Record, Step, encode  # noqa: E402
 from paceline.record.torch_patch import Patches  # noqa: E402
 from train import prepare  # noqa: E402
@@ -79,7 +79,7 @@ def timed(step: Any, counters: Counters, file: Any) -> Any:
 
     def watched() -> int:
         begin = time.perf_counter_ns()
-        write(file, counters.begin(Told.PHASES))
+        write(file, counters.begin(CountDetail.PHASES))
         spent = time.perf_counter_ns() - begin
         watching.add(True)
         step()

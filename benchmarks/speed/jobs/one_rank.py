@@ -29,7 +29,7 @@ def main(model: str, world: str, fakes: str) -> dict[str, Any]:
     register_optimizer_step_post_hook(lambda *_: ends.append(time.perf_counter()))
     start, cpu = time.perf_counter(), time.process_time()
     command = [str(TRAIN), "--model", model, "--parallel", "fsdp2"]
-    found = of_script(session.Settings(rank=0, world_size=int(world), command=command))
+    found = of_script(session.ImagineSettings(rank=0, world_size=int(world), command=command))
     return {
         "seconds": time.perf_counter() - start,
         "cpu_s": time.process_time() - cpu,

@@ -15,6 +15,7 @@ from paceline.errors import PacelineError
 if TYPE_CHECKING:
     from paceline.cluster import Cluster
     from paceline.cluster.machine import Machine
+    from paceline.measure import Calibration
     from paceline.predict import Prediction, Question
     from paceline.strategies import Strategy
 
@@ -59,11 +60,12 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--cores", type=float, default=0.0, metavar="N",
                        help="all workers share N cores of one machine, as in the lab")  # fmt: skip
     place.add_argument("--cpu-ns-per-byte", type=float, metavar="NS",
-                       help="processor time of a byte sent (paceline lab calibrate)")  # fmt: skip
+                       help="processor time of a byte sent (default: as calibrated)")  # fmt: skip
     place.add_argument("--turn-ns", type=float, metavar="NS",
                        help="how late a message comes beside work (the same)")  # fmt: skip
     place.add_argument("--calibration", type=Path, metavar="FILE",
-                       help="price by what `paceline calibrate --out FILE` measured")  # fmt: skip
+                       help="rest on what `paceline measure --out FILE` found: of each "
+                       "worker's machine, or with --cores of the one that all share")  # fmt: skip
     parser.add_argument("--draws", type=count, default=0, metavar="N",
                         help="also N steps drawn from recorded durations")  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
@@ -71,16 +73,16 @@ def add_question(parser: argparse.ArgumentParser) -> None:
 
 def asked(options: argparse.Namespace) -> Asked:
     """What the options ask for; an error where some do not go together."""
-    from paceline.cost import calibrate
+    from paceline.measure import load
     from paceline.predict import Question
 
     _require_cluster(options)
     _require_use(options)
-    calibration = calibrate.load(options.calibration) if options.calibration else None
+    calibration = load(options.calibration) if options.calibration else None
     return Asked(
         changes_of(options),
-        _cluster(options),
-        Question(_machine(options), calibration, options.draws, options.seed),
+        _cluster(options, calibration),
+        Question(_machine(options, calibration), calibration, options.draws, options.seed),
     )
 
 
@@ -146,14 +148,9 @@ def _require_use(options: argparse.Namespace) -> None:
             "--cpu-ns-per-byte and --turn-ns are of a machine whose cores all workers share: "
             "give --cores too"
         )
-    if options.cores and options.calibration:
-        raise OptionError(
-            "--calibration is of workers with a machine each, --cores of workers that share one: "
-            "give one of the two"
-        )
 
 
-def _cluster(options: argparse.Namespace) -> "Cluster | None":
+def _cluster(options: argparse.Namespace, calibration: "Calibration | None") -> "Cluster | None":
     from paceline.cluster import load, with_settings
     from paceline.cluster.files import device
     from paceline.cluster.tcp import over_tcp
@@ -165,14 +162,19 @@ def _cluster(options: argparse.Namespace) -> "Cluster | None":
         chosen = device(options.device)
         hosts = tuple(replace(host, device=chosen) for host in cluster.hosts)
         cluster = replace(cluster, hosts=hosts)
+    elif calibration and not options.cores:
+        cluster = calibration.applied(cluster)
     return over_tcp(cluster) if options.cores else cluster
 
 
-def _machine(options: argparse.Namespace) -> "Machine | None":
+def _machine(options: argparse.Namespace, calibration: "Calibration | None") -> "Machine | None":
+    """As measured, where it was; options of its own go before."""
     from paceline.cluster.machine import Machine
 
     if not options.cores:
         return None
     given = {"cpu_ns_per_byte": options.cpu_ns_per_byte, "turn_ns": options.turn_ns}
-    told = {name: value for name, value in given.items() if value is not None}
-    return Machine(options.cores, **told)
+    settings = {name: value for name, value in given.items() if value is not None}
+    shared = calibration.shared if calibration else None
+    machine = shared.machine(options.cores) if shared else Machine(options.cores)
+    return replace(machine, **settings)

@@ -26,22 +26,28 @@ GIB = 2**30
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="see above")
     fleet = parser.add_argument_group("accelerators")
-    fleet.add_argument("--devices", type=count, default=1024, metavar="N", help="(1024)")
-    fleet.add_argument("--link", type=_positive, default=4.0, metavar="GIB", help="GiB/s (4)")
-    fleet.add_argument("--hbm", type=count, default=32, metavar="GIB", help="each one's (32)")
-    fleet.add_argument("--global-batch", type=count, default=4096, metavar="N", help="(4096)")
+    fleet.add_argument("--devices", type=count, default=1024, metavar="N",
+                       help="how many there are (1024)")  # fmt: skip
+    fleet.add_argument("--link", type=_positive, default=4.0, metavar="GIB",
+                       help="link rate in GiB/s (4)")  # fmt: skip
+    fleet.add_argument("--hbm", type=count, default=32, metavar="GIB",
+                       help="memory of each one (32)")  # fmt: skip
+    fleet.add_argument("--global-batch", type=count, default=4096, metavar="N",
+                       help="samples per step of all devices (4096)")  # fmt: skip
     fleet.add_argument("--no-recompute", action="store_true", help="keep all activations")
     limits = parser.add_argument_group("limits")
-    limits.add_argument("--area", type=_positive, metavar="MM2", help="of a design (TPUv4's)")
+    limits.add_argument("--area", type=_positive, metavar="MM2",
+                        help="largest area of a design (TPUv4's)")  # fmt: skip
     limits.add_argument("--time-limit", type=_positive, default=120.0, metavar="S",
-                        help="of the walk over designs (120)")  # fmt: skip
+                        help="seconds to walk over designs (120)")  # fmt: skip
     limits.add_argument("--patience", type=count, default=5, metavar="N",
-                        help="buckets of equal area without improvement (5)")  # fmt: skip
+                        help="stop after N areas without improvement (5)")  # fmt: skip
     limits.add_argument("--finalists", type=count, default=100, metavar="N",
                         help="designs whose layers CP-SAT schedules (100)")  # fmt: skip
-    parser.add_argument("--compare", action="store_true", help="known designs, planned and fixed")
+    parser.add_argument("--compare", action="store_true",
+                        help="also show known designs, planned and fixed")  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> Shown:

@@ -34,11 +34,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Shown:
     from paceline.graph import save_graph
     from paceline.graph.files import KEPT
-    from paceline.imagine.imagine import Wish, imagine
+    from paceline.imagine.imagine import ScriptJob, imagine
     from paceline.imagine.imagined import ImagineError
 
     command = tuple(options.training)
-    wish = Wish(
+    job = ScriptJob(
         command=command[1:] if command[:1] == ("--",) else command,
         world_size=options.world_size,
         steps=options.steps,
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> Shown:
     )
     if any(options.out.glob("rank-*.facts.jsonl")):
         raise ImagineError(f"{options.out} holds a recording; give another folder with -o")
-    graph = imagine(wish)
+    graph = imagine(job)
     if options.cluster:
         graph = _priced(graph, options)
     save_graph(graph, options.out / KEPT)

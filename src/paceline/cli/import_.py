@@ -1,7 +1,8 @@
 """Import traces of any profiler into a run that `show`, `predict` and `search` understand.
 
-Formats are told by content: PyTorch's Kineto (.json, .json.gz, folders, tars), Chakra execution
-traces, NCCL flight-recorder dumps, Chrome-format traces and XPlane files of JAX, TensorFlow, MXNet.
+Formats are recognised by content: PyTorch's Kineto (.json, .json.gz, folders, tars), Chakra
+execution traces, NCCL flight-recorder dumps, Chrome-format traces and XPlane files of JAX,
+TensorFlow and MXNet.
 """
 
 import argparse

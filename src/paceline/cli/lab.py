@@ -3,7 +3,6 @@
 paceline lab up cluster.yaml --name office
 paceline lab run --name office -- torchrun train.py
 paceline lab down --name office            # or --all: every lab, and nothing else
-paceline lab calibrate                     # what TCP costs this machine's cores
 
 `lab run --cluster cluster.yaml -- ...` builds a lab for the length of one command.
 """
@@ -13,13 +12,12 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from paceline.cli import Shown
-from paceline.cluster import Cluster, Transport, load, with_settings
-from paceline.lab import Finished, Lab, LabError, calibrate, standing, tear_down
+from paceline.cluster import Cluster, load, with_settings
+from paceline.lab import Finished, Lab, LabError, standing, tear_down
 
 DEFAULT_NAME = "lab"
 
@@ -41,9 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     down.set_defaults(action=_down)
     listing = actions.add_parser("list", help="names of the labs that stand")
     listing.set_defaults(action=_list)
-    cost = actions.add_parser("calibrate", help="measure what TCP costs this machine's cores")
-    cost.set_defaults(action=_calibrate)
-    for action in (up, run, down, listing, cost):
+    for action in (up, run, down, listing):
         action.add_argument("--json", action="store_true", help="print one JSON object")
     for action in (up, run, down):
         action.add_argument("--name", default=DEFAULT_NAME, help="the lab's name")
@@ -114,22 +110,6 @@ def _down(options: argparse.Namespace) -> Shown:
 def _list(options: argparse.Namespace) -> Shown:
     names = standing()
     return Shown({"labs": names}, _print(names or ["no lab stands"]))
-
-
-def _calibrate(options: argparse.Namespace) -> Shown:
-    from paceline.cluster.tcp import tcp_share
-
-    found = calibrate(tcp_share(Transport().gso_max_segs))
-    limit = "the cores" if found.limited_by_cores else "the links: it is at most this"
-    lines = [
-        f"a byte sent costs {found.cpu_ns_per_byte:.2f} ns of processor time; limited by {limit}",
-        f"({found.workers} workers on {found.cores} cores: {found.all_reduce_s:.3f} s for what the "
-        f"links alone carry in {found.links_alone_s:.3f} s)",
-        f"a message comes {found.turn_ns / 1e6:.2f} ms later for each thread at work on its core",
-        f"use it: --cpu-ns-per-byte {found.cpu_ns_per_byte:.2f} --turn-ns {found.turn_ns:.0f}",
-    ]
-    data = {**asdict(found), "limited_by_cores": found.limited_by_cores}
-    return Shown(data, _print(lines))
 
 
 def _cluster(options: argparse.Namespace) -> Cluster:

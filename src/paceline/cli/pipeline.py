@@ -1,7 +1,7 @@
 """Plan a pipeline: depth, width, micro-batch, recomputation and schedule, with memory and speed.
 
 PROFILE is a JSON file of what each layer costs at one or more micro-batch sizes (docs/how/
-pipelines.md), or a recorded run or saved graph with `--microbatch` samples a step. Each plan is
+pipelines.md), or a recorded run or saved graph with `--microbatch` samples per step. Each plan is
 priced by the published formula and by replaying its graph, side by side.
 """
 
@@ -22,17 +22,27 @@ SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero-bubble", "2bw")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("profile", type=Path, help="a JSON profile, a recorded run, or a graph")
-    parser.add_argument("--devices", type=int, required=True, metavar="N")
-    parser.add_argument("--global-batch", type=int, required=True, metavar="SAMPLES")
-    parser.add_argument("--microbatch", type=int, default=1, help="samples of a recorded step")
-    parser.add_argument("--memory", type=float, default=math.inf, help="bytes of a device")
-    parser.add_argument("--gbit", type=float, default=100.0, help="link rate between servers")
-    parser.add_argument("--gbit-inside", type=float, help="link rate within one (as between)")
-    parser.add_argument("--per-server", type=int, default=1, help="devices of a server")
-    parser.add_argument("--latency-us", type=float, default=0.0, help="of a message")
-    parser.add_argument("--schedule", choices=SCHEDULES, action="append", help="only these")
-    parser.add_argument("--chunks", type=int, default=2, help="a stage, when interleaved")
-    parser.add_argument("--best", type=int, default=12, metavar="N", help="best plans (12)")
+    parser.add_argument("--devices", type=int, required=True, metavar="N",
+                        help="devices to use")  # fmt: skip
+    parser.add_argument("--global-batch", type=int, required=True, metavar="SAMPLES",
+                        help="samples per step of all devices")  # fmt: skip
+    parser.add_argument("--microbatch", type=int, default=1, help="samples per recorded step (1)")
+    parser.add_argument(
+        "--memory", type=float, default=math.inf, help="bytes per device (no limit)"
+    )
+    parser.add_argument(
+        "--gbit", type=float, default=100.0, help="link rate between servers, in Gbit/s (100)"
+    )
+    parser.add_argument("--gbit-inside", type=float,
+                        help="link rate within a server (as between servers)")  # fmt: skip
+    parser.add_argument("--per-server", type=int, default=1, help="devices per server (1)")
+    parser.add_argument("--latency-us", type=float, default=0.0, help="latency of a message (0)")
+    parser.add_argument("--schedule", choices=SCHEDULES, action="append",
+                        help="only this schedule; may be repeated")  # fmt: skip
+    parser.add_argument("--chunks", type=int, default=2,
+                        help="chunks per stage, when interleaved (2)")  # fmt: skip
+    parser.add_argument("--best", type=int, default=12, metavar="N",
+                        help="show the N best plans (12)")  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> Shown:

@@ -31,36 +31,47 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _devices(group: Any) -> None:
     group.add_argument("--devices", type=int, metavar="N", help="accelerators")
-    group.add_argument("--cpus", type=int, metavar="N")
-    group.add_argument("--memory", type=float, metavar="SIZE", help="of an accelerator (bytes)")
-    group.add_argument("--gbit", type=float, default=100.0, help="link rate for RUN (100)")
+    group.add_argument("--cpus", type=int, metavar="N", help="CPUs beside them")
+    group.add_argument("--memory", type=float, metavar="SIZE", help="bytes per accelerator")
+    group.add_argument(
+        "--gbit", type=float, default=100.0, help="link rate for RUN, in Gbit/s (100)"
+    )
     group.add_argument("--rank", type=int, help="rank of RUN to place (the first)")
     group.add_argument("--step", type=int, help="step of RUN to place (the first with a backward)")
 
 
 def _questions(group: Any) -> None:
-    group.add_argument("--noncontiguous", action="store_true", help="sets may be any sets")
-    group.add_argument("--latency", action="store_true", help="one sample alone")
     group.add_argument(
-        "--subgraphs", type=int, default=1, metavar="Q", help="pieces an accelerator, for --latency"
+        "--noncontiguous", action="store_true", help="a device may get any set of ops"
+    )
+    group.add_argument("--latency", action="store_true", help="minimise the time of one sample")
+    group.add_argument(
+        "--subgraphs", type=int, default=1, metavar="Q", help="pieces per accelerator (--latency)"
     )
     group.add_argument(
-        "--replicate", type=int, default=1, metavar="R", help="a stage on up to R accelerators"
+        "--replicate",
+        type=int,
+        default=1,
+        metavar="R",
+        help="a stage may run on up to R accelerators",
     )
     group.add_argument(
-        "--sync-rate", type=float, metavar="SIZE", help="memory units a unit of time, for R > 1"
+        "--sync-rate", type=float, metavar="SIZE", help="memory units per unit of time (R > 1)"
     )
-    group.add_argument("--solver", choices=("cp-sat", "highs"), default="cp-sat")
+    group.add_argument("--solver", choices=("cp-sat", "highs"), default="cp-sat",
+                       help="of --noncontiguous (cp-sat)")  # fmt: skip
 
 
 def _limits(group: Any) -> None:
-    group.add_argument("--time-limit", type=float, default=60.0, metavar="S")
-    group.add_argument("--max-ideals", type=int, default=400_000, metavar="N")
-    group.add_argument("--threads", type=int, metavar="N")
+    group.add_argument("--time-limit", type=float, default=60.0, metavar="S",
+                       help="seconds to search (60)")  # fmt: skip
+    group.add_argument("--max-ideals", type=int, default=400_000, metavar="N",
+                       help="ideals that an exact answer may take (400,000)")  # fmt: skip
+    group.add_argument("--threads", type=int, metavar="N", help="threads of the solver (all cores)")
 
 
 def _extras(group: Any) -> None:
-    group.add_argument("--compare", action="store_true", help="what other methods would do")
+    group.add_argument("--compare", action="store_true", help="also show other methods")
     group.add_argument("--expert", type=Path, metavar="FILE", help="a split to compare with")
     group.add_argument("--svg", type=Path, metavar="FILE", help="draw the placement")
 

@@ -80,10 +80,11 @@ def _render(wanted: Asked, before: "Prediction | None", after: "Prediction", con
     if before is not None:
         console.print(prediction_table(before, after))
     else:
-        console.print("\n".join(prediction_lines(after)), markup=False)
+        console.print("\n".join(prediction_lines(after)), markup=False, soft_wrap=True)
     if after.drawn is not None:
         console.print()
         console.print(draws_table(_drawn(before) if before else None, _drawn(after)))
     if before is not None:
         console.print()
-        console.print("\n".join(f"rests on {r}" for r in after.rests_on), markup=False)
+        rests = "\n".join(f"rests on {reason}" for reason in after.rests_on)
+        console.print(rests, markup=False, soft_wrap=True)

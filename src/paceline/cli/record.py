@@ -23,17 +23,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.record.launch import Order, launch
+    from paceline.record.launch import RecordRequest, launch
 
     command = tuple(options.training)
-    order = Order(
+    request = RecordRequest(
         command=command[1:] if command[:1] == ("--",) else command,
         folder=options.output,
         steps=options.steps,
         plain=options.plain,
         overwrite=options.overwrite,
     )
-    done = launch(order, os.environ)
+    done = launch(request, os.environ)
     sys.stdout.flush()
     data = {
         "folder": str(done.folder),

@@ -14,7 +14,7 @@ from paceline.cli._arguments import add_graph, count
 def configure(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     parser.add_argument(
-        "--top", type=count, default=8, metavar="N", help="rows a table (default 8)"
+        "--top", type=count, default=8, metavar="N", help="rows per table (default 8)"
     )
     parser.add_argument(
         "--collectives", action="store_true", help="each collective: skew, transfer, bandwidth"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from paceline.cluster.quantities import ClusterError
-from paceline.cluster.topologies import Star, Topology
+from paceline.cluster.topologies import Cable, Port, Star, Topology
 from paceline.graph.kinds import DeviceKind, DType
 
 
@@ -142,6 +142,21 @@ class Cluster:
 
     def link_of(self, host: int) -> Link:
         return self.hosts[host].link or self.link
+
+    @cached_property
+    def ports(self) -> tuple[Port, ...]:
+        """Every NIC of every host. Background load is taken off the rate."""
+        return tuple(
+            Port(h, nic, link.free_up_bytes_per_s, link.free_down_bytes_per_s, link.latency_ns)
+            for h, host in enumerate(self.hosts)
+            for link in (self.link_of(h),)
+            for nic in range(host.nics)
+        )
+
+    def link_at(self, cable: Cable) -> Link | None:
+        """The link of the first host at a cable's ends; None between two switches."""
+        ends = [node for node in (cable.a, cable.b) if node < len(self.ports)]
+        return self.link_of(self.ports[ends[0]].host) if ends else None
 
     def device_of(self, worker: int) -> Device:
         return self.hosts[self.place_of(worker)[0]].device

@@ -1,7 +1,7 @@
 """`Machine`: one machine whose cores all workers share, as in the lab.
 
 The defaults were measured on the machine of the published results (two cores, Linux 6.18, gloo
-over TCP between network namespaces); `paceline lab calibrate` measures another one.
+over TCP between network namespaces); `paceline measure --lab` measures another one.
 """
 
 from dataclasses import dataclass
@@ -21,11 +21,20 @@ class Machine:
     """A collective's own time. Measured: an all-reduce of 1 to 64 KB between namespaces takes 0.3
     to 0.4 ms with two workers."""
     message_ns: float = 60_000.0
-    """Time of each message of a collective beside its bytes (the same measurement)."""
+    """Time of each message, of a collective or between stages, beside its bytes (the same
+    measurement)."""
+    send_ns_per_byte: float = 0.0
+    """How much of `cpu_ns_per_byte` the sender's own thread spends, where it sends itself: the
+    stages of a pipeline do, the workers of a collective leave it to the library's thread."""
+    late_ns: float = 0.0
+    """How much later a message comes that a stage asks for while all cores work: who wakes for it
+    waits for the scheduler. Measured with the profile of the stages."""
+    rested: float = 1.0
+    """How many times as long work takes that begins after a rest of its thread (the same)."""
 
     @property
     def defaults(self) -> tuple[str, ...]:
-        """Constants that were not given, by name."""
+        """Constants of collectives that were not given, by name."""
         usual = Machine(self.cores)
         names = ("cpu_ns_per_byte", "turn_ns", "call_ns", "message_ns")
         return tuple(name for name in names if getattr(self, name) == getattr(usual, name))

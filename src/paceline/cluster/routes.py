@@ -9,7 +9,6 @@ from functools import cached_property
 
 from paceline.cluster.cluster import Cluster
 from paceline.cluster.quantities import ClusterError
-from paceline.cluster.topologies import Port
 
 
 class Routes:
@@ -17,7 +16,7 @@ class Routes:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.ports = _ports(cluster)
+        self.ports = cluster.ports
         self.cables = cluster.topology.cables(self.ports)
         self.first_cable = 2 * len(self._inside_index)
         self._port_of = {(port.host, port.nic): i for i, port in enumerate(self.ports)}
@@ -130,15 +129,6 @@ class Routes:
 
     def _port_name(self, port: int) -> str:
         return self.cluster.hosts[self.ports[port].host].name
-
-
-def _ports(cluster: Cluster) -> list[Port]:
-    return [
-        Port(h, nic, link.free_up_bytes_per_s, link.free_down_bytes_per_s, link.latency_ns)
-        for h, host in enumerate(cluster.hosts)
-        for link in (cluster.link_of(h),)
-        for nic in range(host.nics)
-    ]
 
 
 def _nic(cluster: Cluster, host: int, device: int) -> int:

@@ -6,7 +6,7 @@ from paceline.cost.collectives import ALGORITHMS, GLOO, NCCL, Library
 from paceline.cost.compute import Efficiency
 from paceline.cost.curve import Curve
 from paceline.cost.errors import CostError
-from paceline.cost.price import Prices, price, prices
+from paceline.cost.price import Prices, messages_of, price, prices
 from paceline.cost.rates import Fidelity, Rates
 from paceline.graph.kinds import Basis
 
@@ -26,6 +26,7 @@ __all__ = [
     "Prices",
     "Rates",
     "carried",
+    "messages_of",
     "price",
     "prices",
 ]

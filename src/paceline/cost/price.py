@@ -73,6 +73,19 @@ def prices(graph: Graph, cluster: Cluster | Network, rates: Rates | None = None)
     return Prices(_ns(dur), _ns(dur / (1 + spread)), _ns(dur * (1 + spread)), basis)
 
 
+def messages_of(graph: Graph, cluster: Cluster, rates: Rates) -> Int64:
+    """By op: how many messages of its collective follow one another; 0 for work."""
+    calls = calls_of(graph)
+    library, found = rates.library_of(cluster), np.zeros(len(graph), np.int64)
+    each = [calls.call(graph, cluster, index) for index in range(len(calls.group))]
+    count = [
+        sum(step.repeat for step in choose(library, call).rounds(call)) if call.members > 1 else 0
+        for call in each
+    ]
+    found[calls.rows] = np.array(count, np.int64)[calls.which]
+    return found
+
+
 def _price_compute(
     graph: Graph, cluster: Cluster, rates: Rates, dur: NDArray[np.float64], basis: UInt8
 ) -> None:

@@ -12,6 +12,10 @@ import numpy as np
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import COMMUNICATION, NONE, WORK, DepKind, LaneKind, OpKind, Phase
 from paceline.graph.links import Links
+from paceline.graph.membership import among, of_kinds
+
+_TALKS = of_kinds(COMMUNICATION)
+_PLAIN = of_kinds((*WORK, OpKind.WAIT))
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,15 +30,18 @@ class CopyBack:
         """The work that waits for no other lane, and that none waits for."""
         lane = graph.ops.lane
         across = lane[links.src] != lane[links.op]
-        led = np.isin(self.work, links.op[across & ~np.isin(links.src, reduced)])
-        leads = np.isin(self.work, links.src[across])
-        return self.work[~led & ~leads]
+        count = len(graph)
+        led = among(count, links.op[across & ~among(count, reduced)[links.src]])
+        leads = among(count, links.src[across])
+        found: Int64 = self.work[~led[self.work] & ~leads[self.work]]
+        return found
 
 
 def copy_back(graph: Graph, links: Links, reduced: Int64) -> CopyBack:
     """`reduced` is the communication that brings one rank its gradients in one step."""
     ops = graph.ops
-    waiting = np.isin(links.src, reduced) & ~np.isin(ops.kind[links.op], COMMUNICATION)
+    brings = among(len(graph), reduced)
+    waiting = brings[links.src] & ~_TALKS[ops.kind[links.op]]
     waiting &= graph.lanes.kind[ops.lane[links.op]] != LaneKind.COMM_THREAD
     waits = links.op[waiting]
     if not len(waits):
@@ -47,14 +54,15 @@ def copy_back(graph: Graph, links: Links, reduced: Int64) -> CopyBack:
     updates = rows[ops.phase[rows] == Phase.UPDATE]
     first, update = int(rows[0]), int(updates[0]) if len(updates) else NONE
     rows = rows[rows < update] if len(updates) else rows
-    return CopyBack(first, update, rows[np.isin(ops.kind[rows], (*WORK, OpKind.WAIT))])
+    return CopyBack(first, update, rows[_PLAIN[ops.kind[rows]]])
 
 
 def _begin(graph: Graph, links: Links, rows: Int64, reduced: Int64, waits: Int64) -> int:
     """Behind the lane's last gradient and hand-over. A stream shows every wait, and a lane without
     gradients nothing else: there at the first wait."""
-    launching = (links.kind == DepKind.LAUNCH) & np.isin(links.op, reduced)
-    ends = rows[(graph.ops.tensor[rows] != NONE) | np.isin(rows, links.src[launching])]
+    launching = (links.kind == DepKind.LAUNCH) & among(len(graph), reduced)[links.op]
+    hands_over = among(len(graph), links.src[launching])
+    ends = rows[(graph.ops.tensor[rows] != NONE) | hands_over[rows]]
     behind, first = int(ends.max(initial=NONE)) + 1, int(waits.min())
     shows = graph.lanes.kind[graph.ops.lane[first]] == LaneKind.STREAM
     return max(first, behind) if shows or not len(ends) else behind

@@ -24,13 +24,13 @@ def of_first_schema(tables: Mapping[str, Columns], meta: Mapping[str, Any]) -> G
     ops, groups = tables["ops"], tables["groups"]
     count = len(ops["rank"])
     added = {"basis": np.zeros(count, np.uint8), "scale_ppb": np.full(count, UNSCALED, np.int64)}
-    told = {
+    facts = {
         **tables,
         "ops": {**ops, **added},
         "groups": {**groups, "axis": [known_axis(text).value for text in groups["axis"]]},
     }
     notes = {key: value for key, value in meta.items() if key not in _FACTS}
-    return to_graph(told, facts_of_notes(meta), notes)
+    return to_graph(facts, facts_of_notes(meta), notes)
 
 
 def facts_of_notes(meta: Mapping[str, Any]) -> Facts:

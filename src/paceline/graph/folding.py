@@ -1,4 +1,4 @@
-"""Ranks with the same program and costs, told once: `fold` and `FoldedGraph`.
+"""Ranks with the same program and costs, kept once: `fold` and `FoldedGraph`.
 
 Ranks fall into classes. Two ranks are of one class when they have the same ops in the same order
 at the same cost, and when ops at the same place wait for ops at the same place of ranks that are
@@ -142,7 +142,7 @@ def _programs(graph: Graph, places: _Places) -> list[object]:
 
 
 def _drains_of(graph: Graph, ops: Int64, mine: Int64) -> list[Int64]:
-    """Drains of a rank's ops, told by place; lanes of other ranks by their number."""
+    """Drains of a rank's ops, by place; lanes of other ranks by their number."""
     rows = np.flatnonzero(np.isin(graph.drains.op, ops))
     lane = graph.drains.lane[rows]
     inside = np.isin(lane, mine)

@@ -136,7 +136,8 @@ class Basis(IntEnum):
     MEASURED = 1  # read from a table measured on this kind of device or network
     FITTED = 2  # a model whose coefficients were fitted to measurements
     SCALED = 3  # seen on this op on another device, carried over by both datasheets (Habitat)
-    DATASHEET = 4  # a model with the maker's figures and typical efficiency
+    WALL = 4  # seen on this op by the wall clock alone: waiting for a core may be in it
+    DATASHEET = 5  # a model with the maker's figures and typical efficiency
 
 
 class MemoryCategory(IntEnum):

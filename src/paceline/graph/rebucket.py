@@ -6,8 +6,9 @@ in the recording by their bytes. On a device the work behind the wait stays in o
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from paceline.graph.gradients import Gradients, gradients_of, not_told, ready_or
 from paceline.graph.graph import Bool, Graph, Int64
 from paceline.graph.kinds import NONE, UNPRICED, DepKind, LaneKind, OpKind, Phase
 from paceline.graph.links import Links
+from paceline.graph.membership import among
 from paceline.graph.splice import Added, spliced
 
 Buckets = Sequence[Sequence[int]]  # parameters of each, in the order in which they are ready
@@ -71,19 +73,24 @@ class _Source:
     found: Gradients
     old: Int64  # the all-reduces of buckets
 
+    @cached_property
+    def fed(self) -> Bool:
+        """Ops into which gradients lead."""
+        leads = self.links.kind == DepKind.GRADIENT
+        return among(len(self.graph), self.links.op[leads])
 
-@dataclass(frozen=True)
-class _Op:
+
+class _Op(NamedTuple):
     """A new op."""
 
     like: int  # the op that it takes its other columns from
     behind: int
-    kind: OpKind
+    kind: int  # OpKind
     dur_ns: int
     lane: int
     size_bytes: int = 0
     instance: int = NONE
-    phase: Phase = Phase.COMMUNICATION
+    phase: int = int(Phase.COMMUNICATION)
     tensor: int = NONE
 
 
@@ -104,9 +111,8 @@ class _Work:
 
     def graph(self) -> Graph:
         graph, new, links = self.source.graph, self.new, self.source.links
-        names = [f.name for f in fields(_Op) if f.name not in ("like", "behind")]
-        columns: dict[str, Any] = {n: np.array([getattr(op, n) for op in new]) for n in names}
-        like, behind = (np.array([getattr(op, n) for op in new]) for n in ("like", "behind"))
+        columns = dict(zip(_Op._fields, np.array(new, np.int64).reshape(-1, len(_Op._fields)).T))
+        like, behind = columns.pop("like"), columns.pop("behind")
         for kind in sorted({kind for _, _, kind in self.rows}):
             part = np.array([(o, s) for o, s, k in self.rows if k is kind], np.int64)
             links = links.joined(Links.all_of(part[:, 0], part[:, 1], kind))
@@ -118,7 +124,7 @@ class _Work:
         if not len(mine):
             return
         launches = self._launches(mine)
-        dropped = np.flatnonzero(self._goes(np.arange(len(graph)), mine))
+        dropped = np.flatnonzero(self._goes(mine))
         self.gone[dropped] = True
         self.gone[launches] = True
         calls = self._calls(mine, launches, self._ready(rank, step))
@@ -142,21 +148,22 @@ class _Work:
         """The host's calls that hand over these all-reduces and nothing else."""
         ops, links = self.source.graph.ops, self.source.links
         launching = links.kind == DepKind.LAUNCH
-        rows = np.unique(links.src[launching & np.isin(links.op, old)])
-        others = links.src[(ops.lane[links.src] != ops.lane[links.op]) & ~self._goes(links.op, old)]
+        count, goes = len(self.source.graph), self._goes(old)
+        rows = np.flatnonzero(among(count, links.src[launching & among(count, old)[links.op]]))
+        across = ops.lane[links.src] != ops.lane[links.op]
+        others = among(count, links.src[across & ~goes[links.op]])
         calls = (ops.kind[rows] == OpKind.HOST) & (ops.phase[rows] == Phase.COMMUNICATION)
-        found: Int64 = rows[calls & (ops.tensor[rows] == NONE) & ~np.isin(rows, others)]
+        found: Int64 = rows[calls & (ops.tensor[rows] == NONE) & ~others[rows]]
         return found
 
-    def _goes(self, rows: Int64, old: Int64) -> Bool:
-        """An all-reduce, or what delays it on its library's thread."""
-        graph, links = self.source.graph, self.source.links
-        fed = np.isin(rows, links.op[links.kind == DepKind.GRADIENT])
-        lane = graph.ops.lane[rows]
-        delays = (graph.ops.kind[rows] == OpKind.HOST) & np.isin(lane, graph.ops.lane[old])
-        delays &= graph.lanes.kind[lane] == LaneKind.COMM_THREAD
-        delays &= graph.ops.step[rows] == graph.ops.step[old[0]]
-        return np.asarray(np.isin(rows, old) | (delays & fed))
+    def _goes(self, old: Int64) -> Bool:
+        """The all-reduces, and what delays them on their library's thread."""
+        ops, lanes = self.source.graph.ops, self.source.graph.lanes
+        theirs = among(len(lanes), ops.lane[old]) & (lanes.kind == LaneKind.COMM_THREAD)
+        delays: Bool = self.source.fed & (ops.kind == OpKind.HOST) & theirs[ops.lane]
+        delays &= ops.step == ops.step[old[0]]
+        delays[old] = True
+        return delays
 
     def _calls(self, old: Int64, launches: Int64, ready: dict[int, int]) -> list[int]:
         ops = self.source.graph.ops

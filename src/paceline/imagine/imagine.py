@@ -24,8 +24,8 @@ _LAST_LINES: Final = 5
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What to imagine. Without `ranks`, rank 0 and whomever it exchanges messages with."""
+class ScriptJob:
+    """A script to imagine. Without `ranks`: rank 0, and whomever it exchanges messages with."""
 
     command: tuple[str, ...]
     world_size: int
@@ -35,16 +35,16 @@ class Wish:
     timeout_s: float = 600.0
 
 
-def imagine(wish: Wish) -> Graph:
+def imagine(job: ScriptJob) -> Graph:
     """The graph of the imagined ranks; each stands for all that do the same."""
-    _check(wish)
-    wanted, found = list(wish.ranks or (0,)), dict[int, Imagined]()
+    _check(job)
+    wanted, found = list(job.ranks or (0,)), dict[int, Imagined]()
     while wanted:
         rank = wanted.pop(0)
-        found[rank] = _imagined(wish, rank)
+        found[rank] = _imagined(job, rank)
         partners = {row.peer for row in found[rank].rows if row.kind in _MESSAGES}
         if unknown := partners - found.keys() - set(wanted):
-            if wish.ranks:
+            if job.ranks:
                 raise ImagineError(
                     f"rank {rank} exchanges messages with {sorted(unknown)}, which --ranks leaves "
                     "out; add them, or leave --ranks away"
@@ -56,18 +56,18 @@ def imagine(wish: Wish) -> Graph:
 _MESSAGES: Final = (OpKind.SEND, OpKind.RECV)
 
 
-def _check(wish: Wish) -> None:
-    if not _script(wish.command):
+def _check(job: ScriptJob) -> None:
+    if not _script(job.command):
         raise ImagineError(
             "nothing to imagine: give the training script after --, as in "
             "`paceline imagine --world-size 64 -- train.py --batch 32`"
         )
-    if wish.world_size < 1 or wish.steps < 1 or wish.settle < 0:
-        raise ImagineError(f"{wish.world_size} workers, {wish.steps} steps: give 1 or more of each")
-    wrong = [rank for rank in wish.ranks if not 0 <= rank < wish.world_size]
+    if job.world_size < 1 or job.steps < 1 or job.settle < 0:
+        raise ImagineError(f"{job.world_size} workers, {job.steps} steps: give 1 or more of each")
+    wrong = [rank for rank in job.ranks if not 0 <= rank < job.world_size]
     if wrong:
-        raise ImagineError(f"ranks {wrong} are not in a world of {wish.world_size}: 0 to "
-                           f"{wish.world_size - 1}")  # fmt: skip
+        raise ImagineError(f"ranks {wrong} are not in a world of {job.world_size}: 0 to "
+                           f"{job.world_size - 1}")  # fmt: skip
 
 
 def _script(command: Sequence[str]) -> list[str]:
@@ -85,18 +85,18 @@ def _script(command: Sequence[str]) -> list[str]:
     return given
 
 
-def _imagined(wish: Wish, rank: int) -> Imagined:
+def _imagined(job: ScriptJob, rank: int) -> Imagined:
     """One rank, in a process of its own: scripts keep state in modules and in the environment."""
     settings = {
         "rank": rank,
-        "world_size": wish.world_size,
-        "steps": wish.steps,
-        "settle": wish.settle,
-        "command": _script(wish.command),
+        "world_size": job.world_size,
+        "steps": job.steps,
+        "settle": job.settle,
+        "command": _script(job.command),
     }
     with tempfile.TemporaryDirectory(prefix="paceline-imagine-") as folder:
         output = Path(folder) / "outcome.json"
-        said = _run(msgspec.json.encode(settings).decode(), output, wish.timeout_s)
+        said = _run(msgspec.json.encode(settings).decode(), output, job.timeout_s)
         if not output.exists():
             last = "\n".join(said.strip().splitlines()[-_LAST_LINES:])
             raise ImagineError(f"imagining rank {rank} broke off; its last words:\n{last}")

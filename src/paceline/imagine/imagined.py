@@ -62,16 +62,16 @@ class Imagined(msgspec.Struct):
     notes: list[str] = []
 
 
-class Outcome(msgspec.Struct):
+class ImagineResult(msgspec.Struct):
     """What the script's process leaves: a rank's steps, or why there are none."""
 
     imagined: Imagined | None = None
     error: str = ""
 
 
-def write(outcome: Outcome, path: Path) -> None:
-    path.write_bytes(msgspec.json.encode(outcome))
+def write(result: ImagineResult, path: Path) -> None:
+    path.write_bytes(msgspec.json.encode(result))
 
 
-def read(path: Path) -> Outcome:
-    return msgspec.json.decode(path.read_bytes(), type=Outcome)
+def read(path: Path) -> ImagineResult:
+    return msgspec.json.decode(path.read_bytes(), type=ImagineResult)

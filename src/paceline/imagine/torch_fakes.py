@@ -51,16 +51,16 @@ class Fakes(FakeTensorMode):  # type: ignore[misc]
         return remade(args) if remade else super().__torch_dispatch__(func, types, args, given)
 
     def _key(self, func: Any, args: Any, kwargs: Any) -> tuple[Any, ...] | None:
-        """All that decides what the operator gives back; None where that is not told by shapes."""
+        """All that decides what the operator gives back; None where shapes do not decide it."""
         if func not in self._repeating:
             self._repeating[func] = func not in self.lift_fns and _repeats(func)
         if not self._repeating[func]:
             return None
         parts = [func, torch.get_default_dtype(), torch.is_inference_mode_enabled()]
-        told = self._describe(args, parts)
-        if kwargs and told:
-            told = self._describe(kwargs, parts) and self._describe(kwargs.values(), parts)
-        return tuple(parts) if told else None
+        described = self._describe(args, parts)
+        if kwargs and described:
+            described = self._describe(kwargs, parts) and self._describe(kwargs.values(), parts)
+        return tuple(parts) if described else None
 
     def _describe(self, values: Iterable[Any], parts: list[Any]) -> bool:
         for value in values:

@@ -20,8 +20,8 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
 )
 
-from paceline.imagine.imagined import Imagined, ImagineError, Outcome, write
-from paceline.imagine.torch_session import Enough, Session, Settings
+from paceline.imagine.imagined import Imagined, ImagineError, ImagineResult, write
+from paceline.imagine.torch_session import ImagineSettings, Session, StepsCollected
 
 _NEEDS_VALUES = (
     DataDependentOutputException,
@@ -31,31 +31,31 @@ _NEEDS_VALUES = (
 
 
 def main() -> None:
-    settings = msgspec.json.decode(sys.argv[1], type=Settings)
+    settings = msgspec.json.decode(sys.argv[1], type=ImagineSettings)
     output = Path(sys.argv[2])
     try:
-        outcome = Outcome(of_script(settings))
+        result = ImagineResult(of_script(settings))
     except ImagineError as error:
         traceback.print_exception(error)
-        outcome = Outcome(error=str(error))
-    write(outcome, output)
+        result = ImagineResult(error=str(error))
+    write(result, output)
     sys.stdout.flush()
     os._exit(0)  # threads and groups of the script have nothing left to do
 
 
-def of_script(settings: Settings) -> Imagined:
+def of_script(settings: ImagineSettings) -> Imagined:
     """What the rank does in the steady steps of a script, which is run from its start."""
     gc.freeze()  # what was imported stays: nobody need look through it again
     return imagined(lambda: _run(settings.command), settings)
 
 
-def imagined(train: Callable[[], object], settings: Settings) -> Imagined:
+def imagined(train: Callable[[], object], settings: ImagineSettings) -> Imagined:
     """What the rank does in its steady steps; `train` is left as soon as they are known."""
     session = Session(settings)
     try:
         with session:
             train()
-    except Enough:
+    except StepsCollected:
         pass
     except ImagineError:
         raise
@@ -100,7 +100,7 @@ def _why(error: BaseException) -> str:
 
 def _hint(error: BaseException) -> str:
     if "CUDA" in str(error) and not torch.cuda.is_available():
-        return ". There is no GPU here: a script that insists on one must be told to use the CPU"
+        return ". There is no GPU here: let a script that insists on one use the CPU"
     if type(error).__module__.startswith("torch.distributed.pipelining"):
         return ". Stages ask each other for shapes: give PipelineStage input_args and output_args"
     return ""

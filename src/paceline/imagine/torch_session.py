@@ -25,7 +25,7 @@ from paceline.record.torch_facts import clean_path, group_facts, root_modules
 from paceline.record.torch_patch import Patches
 
 
-class Settings(msgspec.Struct):
+class ImagineSettings(msgspec.Struct):
     """Which rank to be, and for how long."""
 
     rank: int = 0
@@ -44,14 +44,14 @@ class _Issued:
     tensors: Any
 
 
-class Enough(BaseException):
+class StepsCollected(BaseException):
     """All steps were seen; no part of the script should catch it."""
 
 
 class Session:
     """While entered, all tensors are without data and all that is done is watched."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ImagineSettings) -> None:
         self.settings = settings
         self.result: Imagined | None = None
         self.steps_made = 0
@@ -118,7 +118,7 @@ class Session:
             self._begin()
         elif self.steps_made == self.warmup + self.settings.steps:
             self._end()
-            raise Enough
+            raise StepsCollected
         else:
             self._watch.step += self._watch.recording
 
@@ -154,7 +154,7 @@ class Session:
 
     def _notes(self) -> list[str]:
         read = self._watch.values_read
-        said = f"the script read {read} values of tensors; it was told 1 each time"
+        said = f"the script read {read} values of tensors; each reading gave 1"
         return sorted({*self._world.notes, *([said] if read else [])})
 
     def _enter_module(self, module: Any, _: Any) -> None:

@@ -1,7 +1,7 @@
 """`Watch`: sees every torch operator and collective of an imagined rank, and keeps a row of each.
 
 Operators come by torch's dispatcher, below autograd and below tensor subclasses, so that a DTensor
-counts as the local tensor it is. What waits for a collective is told by waits and by who reads it.
+counts as the local tensor it is. Waits, and who reads it, show what waits for a collective.
 """
 
 import weakref

@@ -30,7 +30,7 @@ _FROM_OTHERS = ("recv_object_list", "scatter_object_list")
 
 
 def environment(rank: int, world_size: int) -> Mapping[str, str]:
-    """What a launcher would have told the process."""
+    """What a launcher would have given the process."""
     return {
         "RANK": str(rank),
         "WORLD_SIZE": str(world_size),
@@ -54,9 +54,9 @@ class World:
         self._before: dict[str, str | None] = {}
 
     def enter(self) -> None:
-        told = environment(self.rank, self.world_size)
-        self._before = {name: os.environ.get(name) for name in told}
-        os.environ.update(told)
+        given = environment(self.rank, self.world_size)
+        self._before = {name: os.environ.get(name) for name in given}
+        os.environ.update(given)
         self._groups()
         self._objects()
         self._meshes()
@@ -96,7 +96,7 @@ class World:
         self._patches.wrap(distributed_c10d, "_new_process_group_helper", fake)
 
     def _objects(self) -> None:
-        """Python objects travel nowhere: each rank is told its own; what only others know fails."""
+        """Python objects are sent nowhere: each rank gets its own; what only others know fails."""
 
         def gathered(_: Any) -> Any:
             def gather(objects: list[Any], mine: Any, *_: Any, **__: Any) -> None:

@@ -1,8 +1,7 @@
 """A cluster on one machine: network namespaces, shaped links, and workers launched in them."""
 
-from paceline.lab.calibrate import TcpCost, calibrate, tcp_cost
 from paceline.lab.errors import LabError, WorkerError
-from paceline.lab.lab import Lab
+from paceline.lab.lab import Lab, said
 from paceline.lab.launch import Finished, Job
 from paceline.lab.layout import End, Layout, Node, Stack, Wire
 from paceline.lab.plan import plan
@@ -17,12 +16,10 @@ __all__ = [
     "Layout",
     "Node",
     "Stack",
-    "TcpCost",
     "Wire",
     "WorkerError",
-    "calibrate",
     "plan",
+    "said",
     "standing",
-    "tcp_cost",
     "tear_down",
 ]

@@ -7,10 +7,8 @@ configures it, so that four hosts stand in a fraction of a second.
 
 from dataclasses import dataclass
 
+from paceline.cluster.tcp import FRAME_BYTES, burst_bytes
 from paceline.lab.layout import Layout
-
-FRAME_BYTES = 1514  # Ethernet header and 1,500 bytes: what the kernel counts against the rate
-BURST_S = 0.001  # HTB may send a millisecond's worth at once; less makes timers cut the rate
 
 
 @dataclass(frozen=True)
@@ -109,11 +107,6 @@ def shaping(layout: Layout, node: int) -> list[str]:
             f"qdisc add dev eth{port} parent 1:1 handle 10: bfifo limit {end.queue_bytes}",
         ]
     return lines
-
-
-def burst_bytes(bits_per_s: float, gso_max_segs: int) -> int:
-    """What a link passes at once after a rest, frames counted whole."""
-    return max(2 * FRAME_BYTES * gso_max_segs, int(bits_per_s / 8 * BURST_S))
 
 
 def losses(layout: Layout, node: int) -> str:

@@ -121,6 +121,12 @@ class Lab:
         return {n: quota.make(controller, name, n, cpus) for n, cpus in limited.items()}
 
 
+def said(cluster: Cluster, command: Sequence[str], timeout_s: float = 180.0) -> str:
+    """What the first worker writes when a command runs in a lab of its own."""
+    with Lab(cluster) as lab, tempfile.TemporaryDirectory(prefix="paceline-lab-") as logs:
+        return lab.run(command, timeout_s=timeout_s, logs=Path(logs)).text(0)
+
+
 def _clear_if_abandoned(name: str) -> None:
     with suppress(LabError):
         if registry.find(name).abandoned:

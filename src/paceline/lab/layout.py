@@ -9,13 +9,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from paceline.cluster.tcp import DEFAULT_QUEUE_BYTES
 from paceline.lab.errors import LabError
 
 PREFIX = "paceline"
 """What the lab makes is called `paceline.<lab>.<node>`; only such names are torn down."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
-DEFAULT_QUEUE_BYTES = 300_000
 LOWEST_BITS_PER_S = 8_000  # tc's resolution is a byte a second; below this a packet takes seconds
 
 

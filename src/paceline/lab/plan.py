@@ -2,51 +2,37 @@
 
 from collections.abc import Iterator
 
-from paceline.cluster import Cluster, Link
-from paceline.cluster.topologies import Cable, Port
+from paceline.cluster import Cluster
+from paceline.cluster.tcp import queue_bytes
+from paceline.cluster.topologies import Cable
 from paceline.graph import DeviceKind
-from paceline.lab.layout import DEFAULT_QUEUE_BYTES, End, Layout, Node, Stack, Wire
+from paceline.lab.layout import End, Layout, Node, Stack, Wire
 
 
 def plan(cluster: Cluster, name: str) -> Layout:
     """One node a host and a switch, one wire a cable; rates as the cluster's links have them."""
-    ports = _ports(cluster)
+    ports = cluster.ports
     cables = cluster.topology.cables(ports)
     switches = max([0, *(max(c.a, c.b) + 1 - len(ports) for c in cables)])
     hosts = tuple(Node(h.name, h.devices, h.cpus) for h in cluster.hosts)
     return Layout(
         name=name,
         nodes=(*hosts, *(Node(f"switch-{i}") for i in range(switches))),
-        wires=tuple(_wire(cluster, ports, cable) for cable in cables),
+        wires=tuple(_wire(cluster, cable) for cable in cables),
         stack=Stack(cluster.transport.congestion, cluster.transport.gso_max_segs),
         limits=tuple(_limits(cluster)),
     )
 
 
-def _ports(cluster: Cluster) -> list[Port]:
-    """Every NIC of every host. Background load is taken off the rate."""
-    return [
-        Port(h, nic, link.free_up_bytes_per_s, link.free_down_bytes_per_s, link.latency_ns)
-        for h, host in enumerate(cluster.hosts)
-        for link in (cluster.link_of(h),)
-        for nic in range(host.nics)
-    ]
-
-
-def _wire(cluster: Cluster, ports: list[Port], cable: Cable) -> Wire:
-    links = [cluster.link_of(ports[n].host) for n in (cable.a, cable.b) if n < len(ports)]
-    link = links[0] if links else None
+def _wire(cluster: Cluster, cable: Cable) -> Wire:
+    ports, link = cluster.ports, cluster.link_at(cable)
 
     def end(node: int, bytes_per_s: float) -> End:
         inside = node >= len(ports)
         row = len(cluster.hosts) + node - len(ports) if inside else ports[node].host
-        return End(row, round(8 * bytes_per_s), _queue(link), link.loss if link else 0.0)
+        return End(row, round(8 * bytes_per_s), queue_bytes(link), link.loss if link else 0.0)
 
     return Wire(end(cable.a, cable.ab_bytes_per_s), end(cable.b, cable.ba_bytes_per_s))
-
-
-def _queue(link: Link | None) -> int:
-    return link.buffer_bytes if link and link.buffer_bytes else DEFAULT_QUEUE_BYTES
 
 
 def _limits(cluster: Cluster) -> Iterator[str]:

@@ -71,7 +71,7 @@ def start(process: Process) -> Running:
 def run(process: Process, timeout_s: float | None = None) -> int | None:
     """Run it to its end, and return its exit code; None where time was up and it was ended.
 
-    Being told to end, or interrupted, goes on to the process, which decides for itself.
+    A request to end, or an interrupt, goes on to the process, which decides for itself.
     """
     with start(process) as running:
 

@@ -27,9 +27,9 @@ def handled(numbers: Iterable[int], handler: Handler) -> Iterator[None]:
 
 @contextmanager
 def unwinding() -> Iterator[None]:
-    """Being told to end unwinds `with` blocks, where the program does not decide otherwise."""
-    told = (signal.SIGTERM, signal.SIGHUP)
-    undecided = [number for number in told if signal.getsignal(number) is signal.SIG_DFL]
+    """A request to end unwinds `with` blocks, where the program does not decide otherwise."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    undecided = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
     with handled(undecided, _exit):
         yield
 

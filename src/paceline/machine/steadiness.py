@@ -150,7 +150,7 @@ def deviation(values: Sequence[float]) -> float:
 
 
 def steps_for(gain: float, at_a_step: float) -> int:
-    """Steps of each of two plans, taken in turn, after which a gain can be told."""
+    """Steps of each of two plans, taken in turn, after which a gain can be seen."""
     return max(LEAST_STEPS, math.ceil(2 * (SURE * at_a_step / gain) ** 2))
 
 

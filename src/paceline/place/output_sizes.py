@@ -42,13 +42,13 @@ class OutputSizes:
         counts, found = self.counts(rows), []
         if counts["unknown"]:
             found.append(
-                f"of {counts['unknown']} of {len(rows)} {what} the graph does not tell how many "
-                "bytes they pass on: their messages count as free. Import a trace with memory "
-                "events, or imagine the run, to know."
+                f"the graph does not say how many bytes {counts['unknown']} of {len(rows)} {what} "
+                "pass on: their messages count as free. Import a trace with memory events, or "
+                "imagine the run, to know."
             )
         if counts["touched"]:
             found.append(
-                f"of {counts['touched']} of {len(rows)} {what} only the bytes touched are known, "
+                f"for {counts['touched']} of {len(rows)} {what} only the bytes touched are known, "
                 "which is more than they pass on: their messages are priced too high"
             )
         return tuple(found)

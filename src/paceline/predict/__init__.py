@@ -1,10 +1,19 @@
 """How long a step takes after changes, on a cluster: one prediction for every kind of question."""
 
 from paceline.callable_room import callable_room
+from paceline.predict.candidates import Candidates
 from paceline.predict.classes import WORK_CLASSES, by_class
 from paceline.predict.predicting import predict
 from paceline.predict.prediction import PredictError, Prediction, Question
 
-__all__ = ["WORK_CLASSES", "PredictError", "Prediction", "Question", "by_class", "predict"]
+__all__ = [
+    "WORK_CLASSES",
+    "Candidates",
+    "PredictError",
+    "Prediction",
+    "Question",
+    "by_class",
+    "predict",
+]
 
 callable_room(__name__)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from paceline.graph import Graph, LaneKind
+from paceline.graph import Basis, Graph, LaneKind
 from paceline.graph.graph import Int64
 from paceline.graph.scaled import scaled, works
 from paceline.predict.classes import step_ns
@@ -19,6 +19,7 @@ from paceline.replay import replay
 
 LEAST, MOST = 0.6, 1.2
 """Recorded work is scaled by no more than this."""
+ROUNDS = 4
 
 
 def anchored(graph: Graph, *, elsewhere: bool) -> Graph:
@@ -28,12 +29,28 @@ def anchored(graph: Graph, *, elsewhere: bool) -> Graph:
     if not whole or not graph.facts.plain_step_ns:
         return graph
     counted = bool(graph.facts.plain_run_ns) and not _has_streams(graph)
-    if elsewhere and counted:
-        factor = graph.facts.plain_run_ns / whole
-    else:
-        factor = 1 - (step_ns(replay(graph)) - graph.facts.plain_step_ns) / whole
     facts = replace(graph.facts, plain_step_ns=0, plain_run_ns=0)
-    return replace(scaled(graph, works(graph), min(MOST, max(LEAST, factor))), facts=facts)
+    if elsewhere and counted:
+        return replace(_scaled(graph, graph.facts.plain_run_ns / whole), facts=facts)
+    met = _met(graph, whole, rounds=1 if elsewhere else ROUNDS)
+    if elsewhere and not _has_streams(graph):
+        met = scaled(met, works(met), 1.0, Basis.WALL)
+    return replace(met, facts=facts)
+
+
+def _met(graph: Graph, whole: int, rounds: int) -> Graph:
+    """The graph whose step takes as long as a plain one: what is too much of the step is taken off
+    the work, once more where communication then hid less or more of it."""
+    factor, made = 1.0, graph
+    for _ in range(rounds):
+        surplus = step_ns(replay(made)) - graph.facts.plain_step_ns
+        factor = min(MOST, max(LEAST, factor - surplus / whole))
+        made = _scaled(graph, factor)
+    return made
+
+
+def _scaled(graph: Graph, factor: float) -> Graph:
+    return scaled(graph, works(graph), min(MOST, max(LEAST, factor)))
 
 
 def _has_streams(graph: Graph) -> bool:

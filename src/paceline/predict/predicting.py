@@ -1,13 +1,13 @@
 """`predict`: a recorded step, changed, on a cluster: how long it takes, and what that rests on."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from paceline.cluster import Cluster
-from paceline.cost import SPREAD, Prices, Rates, prices
-from paceline.graph import NONE, UNPRICED, Basis, Graph
+from paceline.cost import SPREAD, Library, Prices, Rates, prices
+from paceline.graph import COMMUNICATION, NONE, UNPRICED, Basis, DeviceKind, Graph
 from paceline.graph.condense import Grain, condense, first_step
 from paceline.graph.graph import Int64
 from paceline.graph.one_lane import on_one_lane
@@ -16,13 +16,23 @@ from paceline.predict.anchor import anchored
 from paceline.predict.classes import by_class, step_ns
 from paceline.predict.interval import Interval, interval_of
 from paceline.predict.prediction import PredictError, Prediction, Question
-from paceline.predict.reasons import reasons_of
+from paceline.predict.reasons import estimates_of, reasons_of
 from paceline.predict.sharing import library_of, shared_of
 from paceline.replay import Contention, Distribution, Timeline, replay, replay_many
 from paceline.replay.hosts import SharedHosts
 from paceline.strategies import Strategy, parse, transformed
 
-Run = Callable[[Int64], Timeline]
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A replay that has yet to be told how long each op takes."""
+
+    graph: Graph
+    contention: Contention | None = None
+    hosts: SharedHosts | None = None
+
+    def __call__(self, dur_ns: Int64) -> Timeline:
+        return replay(self.graph, prices=dur_ns, contention=self.contention, hosts=self.hosts)
 
 
 def predict(
@@ -38,13 +48,45 @@ def predict(
     changed = transformed(typical(graph, finest(plan), elsewhere=cluster is not None), plan)
     if cluster is None:
         return _as_recorded(changed, plan, question)
-    if cluster.workers != changed.world_size:
-        cluster = cluster.with_workers(changed.world_size)
-    changed = _slowed(on_one_lane(changed), cluster)
-    rates = _rates(question)
-    found = prices(changed, cluster, rates)
-    run = _runner(changed, cluster, rates, found, question)
-    return _prediction(changed, found, run, plan, question)
+    at = placed(changed, cluster, question)
+    made = _prediction(at.graph, at.prices, at.run, plan, question)
+    return replace(made, rests_on=(*made.rests_on, *estimates_of(at.graph, at.library)))
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A job on a cluster: what its ops take there, and how it is replayed."""
+
+    graph: Graph
+    prices: Prices
+    run: Run
+    library: Library
+
+
+def placed(graph: Graph, cluster: Cluster, question: Question) -> Placed:
+    """The job on the cluster; hosts are added where it has too few."""
+    _require_partners(graph)
+    if cluster.workers != graph.world_size:
+        cluster = cluster.with_workers(graph.world_size)
+    graph = _slowed(on_one_lane(graph), cluster)
+    rates = _rates(question, cluster)
+    found = prices(graph, cluster, rates)
+    run = _runner(graph, cluster, rates, question)
+    return Placed(graph, found, run, rates.library_of(cluster))
+
+
+def _require_partners(graph: Graph) -> None:
+    """Communication with ranks that nobody imported has no price."""
+    if len(graph.ranks) == graph.world_size:
+        return
+    used = np.unique(graph.ops.group[np.isin(graph.ops.kind, COMMUNICATION)])
+    alone = [graph.groups[g] for g in used.tolist() if g != NONE and len(graph.groups[g].ranks) < 2]
+    if alone:
+        raise PredictError(
+            f"the graph holds {len(graph.ranks)} of the job's {graph.world_size} ranks, and of "
+            f"group {alone[0].name!r} only rank {alone[0].ranks[0]}, so its communication cannot "
+            "be priced for a cluster. Import the traces of all ranks."
+        )
 
 
 def finest(changes: Sequence[Strategy]) -> Grain:
@@ -73,11 +115,8 @@ def _as_recorded(graph: Graph, changes: Sequence[Strategy], question: Question) 
             f"{graph[int(missing[0])]}: give a cluster (--cluster FILE), which prices them"
         )
     found = _recorded_prices(graph)
-    contention = _contention(graph, question)
-    return _prediction(
-        graph, found, lambda dur: replay(graph, prices=dur, contention=contention), changes,
-        question,
-    )  # fmt: skip
+    run = Run(graph, contention=_contention(graph, question))
+    return _prediction(graph, found, run, changes, question)
 
 
 def _recorded_prices(graph: Graph) -> Prices:
@@ -102,33 +141,43 @@ def _prediction(
         rests_on=reasons_of(graph, found, changes, question),
         workers=graph.world_size,
         timeline=timeline,
-        drawn=_drawn(graph, found, question),
+        drawn=_drawn(graph, found, run, question),
     )
 
 
-def _drawn(graph: Graph, found: Prices, question: Question) -> Distribution | None:
+def _drawn(graph: Graph, found: Prices, run: Run, question: Question) -> Distribution | None:
+    """The first step alone, drawn from its ops' samples."""
     if not question.draws:
         return None
-    if question.machine is not None:
-        raise PredictError("draws on shared cores are not made; leave --cores or --draws out")
+    if run.contention is not None:
+        raise PredictError(
+            "draws do not know how compute and communication that overlap slow each other; leave "
+            "--draws or --calibration out"
+        )
     priced = replace(graph, ops=replace(graph.ops, dur_ns=found.dur_ns))
-    return replay_many(first_step(priced), question.draws, question.seed)
+    first = np.flatnonzero(graph.ops.step == graph.ops.step.min())
+    hosts = run.hosts.renumbered(first) if run.hosts else None
+    return replay_many(first_step(priced), question.draws, question.seed, hosts=hosts)
 
 
-def _rates(question: Question) -> Rates:
+def _rates(question: Question, cluster: Cluster) -> Rates:
+    """A calibration's library is gloo's: among GPUs alone it tells nothing of theirs."""
     if question.machine is not None:
         return library_of(question.machine)
-    return question.calibration.rates() if question.calibration else Rates()
+    if question.calibration is None:
+        return Rates()
+    rates = question.calibration.rates()
+    only_gpus = all(host.device.kind is DeviceKind.GPU for host in cluster.hosts)
+    return replace(rates, library=None) if only_gpus else rates
 
 
-def _runner(graph: Graph, cluster: Cluster, rates: Rates, found: Prices, question: Question) -> Run:
+def _runner(graph: Graph, cluster: Cluster, rates: Rates, question: Question) -> Run:
     machine = question.machine
     if machine is None:
-        contention = _contention(graph, question)
-        return lambda dur: replay(graph, prices=dur, contention=contention)
-    shared = shared_of(graph, cluster, rates, found, machine)
+        return Run(graph, contention=_contention(graph, question))
+    shared = shared_of(graph, cluster, rates, machine)
     hosts = SharedHosts.one_machine(cluster.workers, machine.cores, shared.cpu_ns, shared.turn_ns)
-    return lambda dur: replay(graph, prices=dur, hosts=hosts)
+    return Run(graph, hosts=hosts)
 
 
 def _contention(graph: Graph, question: Question) -> Contention | None:

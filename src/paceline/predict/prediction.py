@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paceline.cluster.machine import Machine
-from paceline.cost.calibrate import Calibration
 from paceline.errors import PacelineError
+from paceline.measure import Calibration
 from paceline.replay import Distribution, Timeline
 
 
@@ -15,20 +15,17 @@ class PredictError(PacelineError):
 
 @dataclass(frozen=True)
 class Question:
-    """What a prediction is to take into account."""
+    """What a prediction is to take into account.
 
-    machine: Machine | None = None  # its cores are shared by all workers, as in the lab
-    calibration: Calibration | None = None  # what was measured of device, library and overlap
+    All workers share the cores of `machine`, as in the lab; `calibration.shared.machine()` is one
+    that was measured. Without a machine each worker has its own, and the calibration's library and
+    overlap hold; shared cores slow what overlaps by themselves.
+    """
+
+    machine: Machine | None = None
+    calibration: Calibration | None = None
     draws: int = 0  # steps drawn from recorded durations, beside the one of their medians
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        overlaps = self.calibration is not None and self.calibration.overlap is not None
-        if self.machine is not None and overlaps:
-            raise PredictError(
-                "cores shared by all workers already slow compute and communication that overlap; "
-                "give the machine's cores or a calibrated overlap, not both"
-            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from paceline.cost import Prices
-from paceline.graph import COMMUNICATION, Basis, Graph
+from paceline.cost.collectives import Library
+from paceline.graph import COMMUNICATION, Basis, Collective, Graph
 from paceline.graph.scaled import works
 from paceline.predict.prediction import Question
 from paceline.strategies import Strategy
@@ -16,6 +17,7 @@ _WORDS = {
     Basis.FITTED: "a model fitted to measurements",
     Basis.SCALED: "recorded on another device, carried over by both datasheets",
     Basis.DATASHEET: "the device's datasheet and typical efficiency",
+    Basis.WALL: "recorded by the wall clock alone, for the run time of threads is not known",
 }
 _CALLS = {
     **_WORDS,
@@ -34,13 +36,42 @@ def reasons_of(
     return (
         *(f"work: {_WORDS[b]}" for b in _bases(basis[busy])),
         *(f"communication: {_CALLS[b]}" for b in _bases(basis[talks])),
+        *_unknown_sizes(graph),
         *(f"change: {change}" for change in changes),
+        *_of_calibration(question),
         *_of_machine(question),
     )
 
 
+def _unknown_sizes(graph: Graph) -> Iterator[str]:
+    talks = np.isin(graph.ops.kind, COMMUNICATION) & (graph.ops.collective != Collective.BARRIER)
+    unknown = int((talks & (graph.ops.size_bytes == 0)).sum())
+    if unknown:
+        yield f"not known: the bytes of {unknown} collectives and messages, counted as none"
+
+
 def _bases(basis: "np.ndarray[tuple[int], np.dtype[np.uint8]]") -> list[Basis]:
     return [Basis(b) for b in np.unique(basis)]
+
+
+def estimates_of(graph: Graph, library: Library) -> tuple[str, ...]:
+    """The library's own times, where communication is priced by it and they were not measured."""
+    talks = np.isin(graph.ops.kind, COMMUNICATION) & (graph.ops.size_bytes > 0)
+    if library.basis is not Basis.DATASHEET or not talks.any():
+        return ()
+    return (
+        f"not measured here: {library.name} takes {library.call_ns / 1e3:g} us a call and "
+        f"{library.message_ns / 1e3:g} us a message ({library.source})",
+    )
+
+
+def _of_calibration(question: Question) -> Iterator[str]:
+    made = question.calibration
+    if made is None:
+        return
+    yield f"calibration: {made.machine}" + (f", {made.date}" if made.date else "")
+    if question.machine is not None and made.shared is None:
+        yield "the calibration has no shared cores (paceline measure --lab)"
 
 
 def _of_machine(question: Question) -> Iterator[str]:
@@ -50,4 +81,4 @@ def _of_machine(question: Question) -> Iterator[str]:
     yield f"machine: {machine.cores:g} cores, shared by all workers"
     if machine.defaults:
         told = ", ".join(f"{name} {getattr(machine, name):g}" for name in machine.defaults)
-        yield f"not measured here, as on the machine of the published results: {told}"
+        yield f"not measured here but on the machine of the published results: {told}"

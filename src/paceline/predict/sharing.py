@@ -6,10 +6,11 @@ import numpy as np
 
 from paceline.cluster import Cluster
 from paceline.cluster.machine import Machine
-from paceline.cost import GLOO, Prices, Rates, prices
+from paceline.cost import GLOO, Rates, messages_of
 from paceline.cost.collectives.volume import sent_share
 from paceline.graph import COMMUNICATION, Basis, Collective, Graph, OpKind
 from paceline.graph.graph import Int64
+from paceline.graph.scaled import ppb
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,14 +29,10 @@ def library_of(machine: Machine) -> Rates:
     return Rates(library=library)
 
 
-def shared_of(
-    graph: Graph, cluster: Cluster, rates: Rates, found: Prices, machine: Machine
-) -> Shared:
-    library = rates.library_of(cluster)
-    slower = replace(library, message_ns=library.message_ns + machine.turn_ns)
-    turn = prices(graph, cluster, replace(rates, library=slower)).dur_ns - found.dur_ns
+def shared_of(graph: Graph, cluster: Cluster, rates: Rates, machine: Machine) -> Shared:
+    turn = np.rint(messages_of(graph, cluster, rates) * machine.turn_ns * ppb(graph))
     talks = graph.ops.kind == OpKind.COLLECTIVE
-    return Shared(_cpu_ns(graph, machine), np.where(talks, np.maximum(turn, 0), 0))
+    return Shared(_cpu_ns(graph, machine), np.where(talks, turn, 0).astype(np.int64))
 
 
 def _cpu_ns(graph: Graph, machine: Machine) -> Int64:

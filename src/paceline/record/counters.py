@@ -34,8 +34,8 @@ COMMUNICATION_THREADS: Final = ("pt_gloo", "pt_nccl", "gloo")
 """Names that torch and gloo give to threads that move data."""
 
 
-class Told(IntEnum):
-    """How much is told of a step; each includes those before it."""
+class CountDetail(IntEnum):
+    """How much is recorded of a step; each includes those before it."""
 
     STEP = 0  # its counts
     THREADS = 1  # what each communication thread got
@@ -69,7 +69,7 @@ class Counters:
         self._at_border: dict[int, Reading] = {}
         self._marks: list[Reading] = []
         self._stretches: list[tuple[int, Reading, Reading]] = []  # thread, begin, end
-        self._told = Told.STEP
+        self._detail = CountDetail.STEP
         self._clocks, self._switches = clocks_now(), _switches()
         self._strain = Rhythm(STRAIN_SHARE)
         self._stolen_ns, self._throttled_ns = _strain()
@@ -83,10 +83,10 @@ class Counters:
                     self._others[thread] = clock
                     self._at_border[thread] = _reading(clock)
 
-    def begin(self, told: Told) -> Pulsed | None:
-        """A step begins, of which so much is to be told; the pulse, if one was due."""
+    def begin(self, detail: CountDetail) -> Pulsed | None:
+        """A step begins, of which so much is to be recorded; the pulse, if one was due."""
         pulse = self._pulses.take() if self._pulses is not None else None
-        self._told = told
+        self._detail = detail
         self._marks = [_reading(self._clock)]
         return Pulsed(pulse) if pulse is not None else None
 
@@ -98,14 +98,14 @@ class Counters:
     def end(self) -> Counts:
         """The step ended at the last mark."""
         before, self._at_border = self._at_border, self._read_others()
-        if self._told >= Told.THREADS:
+        if self._detail >= CountDetail.THREADS:
             self._stretches += [(t, before[t], end) for t, end in self._at_border.items()]
-        if self._told >= Told.PHASES:
+        if self._detail >= CountDetail.PHASES:
             self._stretches += [(self._thread, *pair) for pair in pairwise(self._marks)]
         return self._counts()
 
     def times(self) -> list[CoreTime]:
-        """What threads got in the steps since the last call, as far as it is told."""
+        """What threads got in the steps since the last call, as far as it is recorded."""
         stretches, self._stretches = self._stretches, []
         return [time for stretch in stretches if (time := _time(*stretch)) is not None]
 

@@ -27,7 +27,7 @@ Runner = Callable[[Process], int]
 
 
 @dataclass(frozen=True)
-class Order:
+class RecordRequest:
     """What to run, what to record of it, and where to."""
 
     command: tuple[str, ...]
@@ -38,7 +38,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RankRecording:
     """How a rank's recording ended."""
 
     rank: int
@@ -54,25 +54,27 @@ class Recording:
 
     folder: Path
     exit_code: int
-    ranks: tuple[Outcome, ...]
+    ranks: tuple[RankRecording, ...]
 
 
-def launch(order: Order, environment: Mapping[str, str], runner: Runner | None = None) -> Recording:
+def launch(
+    request: RecordRequest, environment: Mapping[str, str], runner: Runner | None = None
+) -> Recording:
     """Run the command to its end, by the runner where one is given; returns what was recorded."""
-    _prepare(order)
-    job = sidecar.Job(
-        job=f"{order.command[0]}-{time.time_ns()}",
-        command=list(order.command),
-        steps=order.steps,
+    _prepare(request)
+    job = sidecar.RecordedJob(
+        job=f"{request.command[0]}-{time.time_ns()}",
+        command=list(request.command),
+        steps=request.steps,
         started_ns=time.time_ns(),
     )
-    sidecar.keep_job(job, order.folder)
-    given = injected(environment, order, job.job)
-    code = (runner or here)(Process(order.command, given, reads=True))
-    told = sidecar.job_of(order.folder)  # also how it was launched
-    ended = msgspec.structs.replace(told, ended_ns=time.time_ns(), exit_code=code)
-    sidecar.keep_job(ended, order.folder)
-    return Recording(order.folder, code, outcomes(order.folder))
+    sidecar.keep_job(job, request.folder)
+    given = injected(environment, request, job.job)
+    code = (runner or here)(Process(request.command, given, reads=True))
+    kept = sidecar.job_of(request.folder)  # also how it was launched
+    ended = msgspec.structs.replace(kept, ended_ns=time.time_ns(), exit_code=code)
+    sidecar.keep_job(ended, request.folder)
+    return Recording(request.folder, code, outcomes(request.folder))
 
 
 def launched_in(lab: sidecar.InLab, environment: Mapping[str, str]) -> None:
@@ -84,13 +86,13 @@ def launched_in(lab: sidecar.InLab, environment: Mapping[str, str]) -> None:
         sidecar.keep_job(msgspec.structs.replace(sidecar.job_of(folder), launched=lab), folder)
 
 
-def injected(environment: Mapping[str, str], order: Order, job: str) -> dict[str, str]:
+def injected(environment: Mapping[str, str], request: RecordRequest, job: str) -> dict[str, str]:
     """The job's environment with the recorder in it."""
     settings = {
-        "folder": str(order.folder.resolve()),
-        "steps": order.steps,
-        "plain": order.plain,
-        "command": list(order.command),
+        "folder": str(request.folder.resolve()),
+        "steps": request.steps,
+        "plain": request.plain,
+        "command": list(request.command),
     }
     return {
         "KINETO_LOG_LEVEL": "6",  # else every start and stop writes lines into the job's output
@@ -107,7 +109,7 @@ def hooked(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, "PYTHONPATH": f"{INJECT}{os.pathsep}{path}" if path else str(INJECT)}
 
 
-def outcomes(folder: Path) -> tuple[Outcome, ...]:
+def outcomes(folder: Path) -> tuple[RankRecording, ...]:
     """How each rank's recording ended, also that of a worker that was killed."""
     files = sorted(
         folder.glob("rank-*.facts.jsonl"),
@@ -116,37 +118,37 @@ def outcomes(folder: Path) -> tuple[Outcome, ...]:
     return tuple(_outcome(path) for path in files)
 
 
-def _outcome(path: Path) -> Outcome:
+def _outcome(path: Path) -> RankRecording:
     found = sidecar.read(path)
     rank = found.of(sidecar.Host)[0].rank if found.of(sidecar.Host) else -1
     ends = found.of(sidecar.End)
     if ends:
         end = ends[-1]
-        return Outcome(rank, end.steps, end.recorded, end.reason, end.detail)
+        return RankRecording(rank, end.steps, end.recorded, end.reason, end.detail)
     steps = found.of(sidecar.Step)
     recorded = sum(step.mode is sidecar.Mode.RECORDED for step in steps)
-    return Outcome(rank, len(steps), recorded, "killed")
+    return RankRecording(rank, len(steps), recorded, "killed")
 
 
-def _prepare(order: Order) -> None:
+def _prepare(request: RecordRequest) -> None:
     """An empty place to record to."""
-    if not order.command:
+    if not request.command:
         raise LaunchError(
             "nothing to record: give the training command after --, as in "
             "`paceline record -o runs/a -- torchrun --nproc-per-node 2 train.py`"
         )
-    old = [*order.folder.glob("rank-*.*"), *order.folder.glob(sidecar.JOB_NAME)]
-    graph = order.folder / KEPT
-    if (old or graph.exists()) and not order.overwrite:
+    old = [*request.folder.glob("rank-*.*"), *request.folder.glob(sidecar.JOB_NAME)]
+    graph = request.folder / KEPT
+    if (old or graph.exists()) and not request.overwrite:
         raise FileError(
-            f"{order.folder} already holds a recording or a graph; "
+            f"{request.folder} already holds a recording or a graph; "
             "give another folder with -o, or --overwrite to replace it"
         )
     for path in old:
         path.unlink()
     if graph.exists() and is_graph_folder(graph):
         shutil.rmtree(graph)
-    order.folder.mkdir(parents=True, exist_ok=True)
+    request.folder.mkdir(parents=True, exist_ok=True)
 
 
 def here(process: Process) -> int:

@@ -1,8 +1,8 @@
 """What the recorder adds beside a rank's Kineto trace: one JSON record a line, in order of time.
 
 A run's folder holds, for each rank, `rank-<r>.trace.json` (Kineto, Chrome format) and
-`rank-<r>.facts.jsonl` (this file), and for the whole job `job.json` (`Job`). Records are written
-as they become known, so what a killed worker left is readable up to its last whole line.
+`rank-<r>.facts.jsonl` (this file), and for the whole job `job.json` (`RecordedJob`). Records are
+written as they become known, so what a killed worker left is readable up to its last whole line.
 
 What is too dear for every step is observed in one "detail" step before the recorded ones, with
 its own trace `rank-<r>.detail.json` (shapes, memory events). Steady steps run the same ops in the
@@ -300,7 +300,7 @@ class InLab(msgspec.Struct, tag="lab", tag_field="is", frozen=True):
     cluster: str  # YAML of what the lab stands for
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RecordedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`job.json`: the command that was wrapped and how it ended (written by the launcher)."""
 
     format: int = FORMAT
@@ -338,12 +338,12 @@ def facts_name(rank: int) -> str:
 JOB_NAME = "job.json"
 
 
-def job_of(folder: Path) -> Job:
+def job_of(folder: Path) -> RecordedJob:
     """What the launcher wrote of the whole job."""
-    return msgspec.json.decode((folder / JOB_NAME).read_bytes(), type=Job)
+    return msgspec.json.decode((folder / JOB_NAME).read_bytes(), type=RecordedJob)
 
 
-def keep_job(job: Job, folder: Path) -> None:
+def keep_job(job: RecordedJob, folder: Path) -> None:
     (folder / JOB_NAME).write_bytes(msgspec.json.encode(job))
 
 

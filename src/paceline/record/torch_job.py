@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from paceline.record.torch_recorder import Recorder, Settings
+from paceline.record.torch_recorder import Recorder, RecorderSettings
 
 VARIABLE = "PACELINE_RECORD"
 
@@ -24,7 +24,7 @@ def start_from_environment() -> Recorder:
     """What the launcher's injected hook calls once torch is there."""
     given = json.loads(os.environ[VARIABLE])
     recorder = Recorder(
-        Settings(
+        RecorderSettings(
             folder=Path(given["folder"]),
             steps=given["steps"],
             plain=given["plain"],
@@ -39,7 +39,7 @@ def start_from_environment() -> Recorder:
 @contextmanager
 def recording(folder: Path, steps: int, plain: int) -> Iterator[Recorder]:
     """Record the training inside a `with` block."""
-    recorder = Recorder(Settings(folder, steps, plain))
+    recorder = Recorder(RecorderSettings(folder, steps, plain))
     recorder.install()
     with _closing_on_death(recorder):
         yield recorder

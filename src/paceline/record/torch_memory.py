@@ -1,8 +1,8 @@
 """Memory by category in one detail step: weights, gradients, optimizer, activations, temporary.
 
-Activations are what autograd saves for the backward pass, told by its saved-tensor hooks. Temporary
-is the most that the allocator had given out besides activations and gradients, told by the
-profiler's memory events.
+Activations are what autograd saves for the backward pass, known from its saved-tensor hooks.
+Temporary is the most that the allocator had given out besides activations and gradients, known
+from the profiler's memory events.
 """
 
 import sys

@@ -11,7 +11,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from paceline.record.sidecar import Cost
-from paceline.record.torch_room import Room
+from paceline.record.torch_heap import HeapReserve
 
 LEAST, MOST = 0.8, 5.0
 """How far the measured price of an event may lie from the loop's, which keeps all caches warm."""
@@ -40,7 +40,7 @@ class Session:
         self.path = path
         self.detail = detail
         self.paused_ns = 0
-        self._room = Room(events)
+        self._reserve = HeapReserve(events)
         self._profile = profile(
             activities=_activities(), record_shapes=detail, profile_memory=detail, acc_events=False
         )
@@ -56,7 +56,7 @@ class Session:
 
     def stop(self) -> None:
         self._profile.stop()
-        self._room.release()
+        self._reserve.release()
 
     def export(self) -> None:
         """Write under another name first: a trace that is there is whole."""
@@ -101,10 +101,10 @@ def loop_cost_ns(repeats: int = 5, ops: int = 400) -> float:
         return time.thread_time_ns() - begin
 
     bare = min(loop() for _ in range(repeats))
-    room = Room(repeats * ops)
+    reserve = HeapReserve(repeats * ops)
     with profile(activities=[ProfilerActivity.CPU]):
         watched = min(loop() for _ in range(repeats))
-    room.release()
+    reserve.release()
     return max(0.0, (watched - bare) / ops)
 
 

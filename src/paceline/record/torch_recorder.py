@@ -22,7 +22,7 @@ from torch.optim import optimizer as torch_optimizer
 
 from paceline.machine import PulseTaker
 from paceline.record import sidecar
-from paceline.record.counters import Counters, Told
+from paceline.record.counters import CountDetail, Counters
 from paceline.record.sidecar import Mode
 from paceline.record.torch_comms import CommunicationWatch
 from paceline.record.torch_detail import DetailWatch
@@ -32,16 +32,16 @@ from paceline.record.torch_issued import issued
 from paceline.record.torch_memory import memory_of
 from paceline.record.torch_patch import Patches
 from paceline.record.torch_profile import Session, Times, cost_of, events_in, page_faults
-from paceline.record.torch_schedule import Schedule, agreed_start
+from paceline.record.torch_schedule import RecordSchedule, agreed_start
 
 log = logging.getLogger(__name__)
 _numbers = itertools.count()  # of this process's recordings: all ranks count alike
-_TOLD = {Mode.PLAIN: Told.THREADS, Mode.RECORDED: Told.PHASES}
+_WORTH_SAYING = {Mode.PLAIN: CountDetail.THREADS, Mode.RECORDED: CountDetail.PHASES}
 _LONGEST = 500  # characters of an error's text: torch puts whole tensors into some
 
 
 @dataclass(frozen=True)
-class Settings:
+class RecorderSettings:
     """What to record and where to."""
 
     folder: Path
@@ -53,9 +53,9 @@ class Settings:
 class Recorder:
     """One rank's recording, from `install` to `finish`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: RecorderSettings) -> None:
         self.settings = settings
-        self.schedule = Schedule(settings.steps, settings.plain)
+        self.schedule = RecordSchedule(settings.steps, settings.plain)
         self._number = next(_numbers)
         self._lead: int | None = None  # id of the optimizer whose steps are the job's steps
         self._depth = 0
@@ -169,7 +169,7 @@ class Recorder:
             self._mode = upcoming
         self._update = 0
         if self._mode is not Mode.DONE:
-            pulse = self._counters.begin(_TOLD.get(self._mode, Told.STEP))
+            pulse = self._counters.begin(_WORTH_SAYING.get(self._mode, CountDetail.STEP))
             if pulse is not None:
                 self._write(pulse)
         self._cpu, self._faults = time.process_time_ns(), page_faults()

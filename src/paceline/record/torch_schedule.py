@@ -13,14 +13,14 @@ LEAD = 3  # steps from the decision to the start: no rank is further ahead of ra
 
 
 @dataclass(frozen=True)
-class Schedule:
+class RecordSchedule:
     """Stretches of steps, one mode after the other; warm-up before `start`, done after the last."""
 
     steps: int
     plain: int
     start: int | None = None
 
-    def starting_at(self, start: int | None) -> "Schedule":
+    def starting_at(self, start: int | None) -> "RecordSchedule":
         return replace(self, start=start)
 
     def mode(self, index: int) -> Mode:

@@ -61,7 +61,7 @@ def meetings(timeline: Timeline) -> tuple[Meeting, ...]:
 
 
 def group_shares(found: tuple[Meeting, ...]) -> tuple[GroupShare, ...]:
-    """Waiting told from transfer, per group; the most waiting first."""
+    """Waiting apart from transfer, per group; the most waiting first."""
     by_group: dict[str, list[Meeting]] = defaultdict(list)
     for meeting in found:
         by_group[meeting.group].append(meeting)

@@ -15,10 +15,10 @@ from typing import Final
 
 import numpy as np
 
-from paceline.cost.calibrate import Overlap
 from paceline.errors import ReplayError
 from paceline.graph import NONE, Graph, OpKind
 from paceline.graph.graph import Int64, UInt8
+from paceline.measure import Overlap
 
 FULL = 4096
 """Units of work a ns at full rate; factors are kept to 1/4096, finer than they are measured."""
@@ -62,7 +62,7 @@ class Contention:
 
     @staticmethod
     def calibrated(graph: Graph, overlap: Overlap) -> "Contention":
-        """What `paceline calibrate` measured, on every device."""
+        """What `paceline measure` measured, on every device."""
         return Contention.everywhere(
             graph, compute=overlap.compute, communication=overlap.communication
         )

@@ -19,7 +19,7 @@ from paceline.graph.graph import Int64
 from paceline.replay.draws_reference import Draws, draws_reference
 from paceline.replay.engine import Engine, chosen_engine, shared_of
 from paceline.replay.hosts import SharedHosts
-from paceline.replay.job import Job, Shares
+from paceline.replay.job import ReplayJob, Shares
 from paceline.replay.program import program
 
 
@@ -71,7 +71,7 @@ def replay_many(
             f"draws and threads must be at least 1 and the seed 0 to 2^64-1; given are "
             f"{draws} draws, {threads} threads, seed {seed}"
         )
-    job = Job.of(graph, graph.ops.dur_ns, Shares(hosts=hosts))
+    job = ReplayJob.of(graph, graph.ops.dur_ns, Shares(hosts=hosts))
     wanted = Draws(_checked_spread(job, sampling), draws, seed, sampling is Sampling.QUANTILES)
     if chosen_engine(engine) is Engine.REFERENCE:
         steps, critical = draws_reference(graph, wanted, hosts)
@@ -80,7 +80,7 @@ def replay_many(
     return Distribution(steps, critical / draws)
 
 
-def _native(job: Job, wanted: Draws, threads: int) -> tuple[Int64, NDArray[np.uint32]]:
+def _native(job: ReplayJob, wanted: Draws, threads: int) -> tuple[Int64, NDArray[np.uint32]]:
     core = native()
     assert core is not None, "chosen_engine names NATIVE only where it was built"
     graph, spread, shared = job.graph, wanted.spread, shared_of(job)
@@ -106,7 +106,7 @@ def _native(job: Job, wanted: Draws, threads: int) -> tuple[Int64, NDArray[np.ui
     return steps, critical
 
 
-def _checked_spread(job: Job, sampling: Sampling) -> Spread:
+def _checked_spread(job: ReplayJob, sampling: Sampling) -> Spread:
     graph, spread = job.graph, job.graph.spread
     if spread is None or not len(spread.samples_ns):
         raise ReplayError(
@@ -119,7 +119,7 @@ def _checked_spread(job: Job, sampling: Sampling) -> Spread:
         raise ReplayError(f"{op} has a sample of {spread.samples_ns.min()} ns, which is negative")
     longest = graph.ops.dur_ns.copy()
     np.maximum.at(longest, owner, spread.samples_ns)
-    Job.of(graph, longest, job.shares)
+    ReplayJob.of(graph, longest, job.shares)
     if sampling is Sampling.PICK:
         return spread
     order = np.lexsort((spread.samples_ns, owner))

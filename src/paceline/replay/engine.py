@@ -17,7 +17,7 @@ from paceline.replay.contention import ContendedPace, Contention, Slowdown, sort
 from paceline.replay.cores import CoupledPace, SharedCores
 from paceline.replay.flows import flows
 from paceline.replay.hosts import SharedHosts
-from paceline.replay.job import Job, Shares
+from paceline.replay.job import ReplayJob, Shares
 from paceline.replay.pace import FixedPace, OwnPace, Pace, SplitPace, Transfers
 from paceline.replay.program import program
 from paceline.replay.reference import replay_reference
@@ -66,7 +66,9 @@ def replay(
         transfers = shared_links(graph, cluster, transfers, chosen)
     if transfers is not None or hosts is not None:
         _refuse_folded(folded)
-    job = Job.of(graph, durations(graph, cluster, prices), Shares(contention, transfers, hosts))
+    job = ReplayJob.of(
+        graph, durations(graph, cluster, prices), Shares(contention, transfers, hosts)
+    )
     run = _native if chosen is Engine.NATIVE else _reference
     return Timeline(graph, job.dur_ns, run(job), folded)
 
@@ -108,12 +110,12 @@ def chosen_engine(engine: Engine | None) -> Engine:
     return engine or (Engine.NATIVE if native() else Engine.REFERENCE)
 
 
-def _reference(job: Job) -> Columns:
+def _reference(job: ReplayJob) -> Columns:
     check_columns(job.graph)
     return replay_reference(job.graph, _pace(job))
 
 
-def _pace(job: Job) -> Pace:
+def _pace(job: ReplayJob) -> Pace:
     """Who says when ops end, in plain Python but for transfers that bring their own."""
     transfers, hosts = job.shares.transfers, job.shares.hosts
     if job.on_hosts is not None and hosts is not None:
@@ -128,7 +130,7 @@ def _pace(job: Job) -> Pace:
     return SplitPace(transfers.carried, transfers.start(), own) if transfers else own
 
 
-def _native(job: Job) -> Columns:
+def _native(job: ReplayJob) -> Columns:
     shared = shared_of(job)
     compiled = program(job.graph, events=shared is not None)
     if compiled.by_pull:
@@ -143,7 +145,7 @@ def _native(job: Job) -> Columns:
     return Columns(ready, start, end, previous, order, drained.reshape(-1, 2))
 
 
-def shared_of(job: Job) -> Any:
+def shared_of(job: ReplayJob) -> Any:
     """What ops share, for the native engine; None where every op takes its own time."""
     shares, transfers = job.shares, job.shares.transfers
     if shares.nothing:
@@ -173,7 +175,7 @@ def _carrier(shares: Shares) -> Pace | None:
     return transfers.start()
 
 
-def _native_hosts(core: Any, job: Job) -> Any:
+def _native_hosts(core: Any, job: ReplayJob) -> Any:
     """Cores that ranks share; None where they do not."""
     found, transfers = job.on_hosts, job.shares.transfers
     if found is None:

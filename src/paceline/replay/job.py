@@ -1,4 +1,4 @@
-"""`Job`: one replay to be made, checked: a graph, its durations, and what its ops share."""
+"""`ReplayJob`: one replay to be made, checked: a graph, its durations, and what its ops share."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ class Shares:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class ReplayJob:
     """One replay to be made."""
 
     graph: Graph
@@ -55,7 +55,7 @@ class Job:
     on_hosts: HostColumns | None
 
     @classmethod
-    def of(cls, graph: Graph, dur_ns: Int64, shares: Shares) -> "Job":
+    def of(cls, graph: Graph, dur_ns: Int64, shares: Shares) -> "ReplayJob":
         """Checked; durations of ops that transfers carry do not matter."""
         carried = shares.transfers.carried if shares.transfers else None
         if carried is not None:

@@ -40,7 +40,7 @@ from paceline.replay.engine import (
     shared_of,
 )
 from paceline.replay.hosts import SharedHosts
-from paceline.replay.job import LONGEST_NS, Job, Shares
+from paceline.replay.job import LONGEST_NS, ReplayJob, Shares
 from paceline.replay.live_follower import Follower, NewOp
 from paceline.replay.live_links import LiveLinks
 from paceline.replay.live_queues import LiveQueues
@@ -73,7 +73,7 @@ class Live:
         if network is Network.FLOWS:
             transfers = shared_links(graph, cluster, transfers, chosen_engine(None))
         shares = Shares(contention, transfers, hosts)
-        self._job = Job.of(graph, durations(graph, cluster, prices), shares)
+        self._job = ReplayJob.of(graph, durations(graph, cluster, prices), shares)
         self.graph = graph
         self._dur_ns, self._priority = self._job.dur_ns.copy(), graph.ops.priority.copy()
         self._overlay = Overlay(replace(graph, ops=replace(graph.ops, dur_ns=self._job.dur_ns)))
@@ -327,7 +327,7 @@ class Live:
         changed = self._dur_ns[: len(self.graph)].copy()
         changed[ids[inside]] = dur_ns[inside]
         shares = self._job.shares
-        Job.of(self.graph, changed, replace(shares, transfers=None))
+        ReplayJob.of(self.graph, changed, replace(shares, transfers=None))
         if shares.transfers is not None:
             self._refuse_carried(ids[inside][shares.transfers.carried[ids[inside]]])
 
@@ -353,7 +353,7 @@ class Live:
             )
 
 
-def _follower(job: Job) -> Follower | None:
+def _follower(job: ReplayJob) -> Follower | None:
     """A native engine that can follow edits of this replay; None where it must be made whole."""
     core = native()
     if core is None:

@@ -38,7 +38,7 @@ class HostPace(Pace, Protocol):
     """A pace of transfers that take processor time of the machines at their ends."""
 
     def see(self, threads: Sequence[int]) -> None:
-        """How many threads are at work on each machine; told before every `settle`."""
+        """How many threads are at work on each machine; given before every `settle`."""
 
     def loads(self) -> Sequence[float]:
         """How many cores the transfers take on each machine; asked after every `settle`."""
@@ -101,7 +101,7 @@ class _RenumberedHostPace:
 
 
 class OwnPace(Pace, Protocol):
-    """A pace that can be told of ops which run beside its own."""
+    """A pace that can be notified of ops which run beside its own."""
 
     def accompany(self, op: int) -> None: ...
 
@@ -138,7 +138,7 @@ class FixedPace:
 
 
 class SplitPace:
-    """Carried ops by one pace, all others by another that is told of them."""
+    """Carried ops by one pace, all others by another that is notified of them."""
 
     def __init__(self, carried: Bool, flows: Pace, others: OwnPace) -> None:
         self._carried, self._flows, self._others = carried.tolist(), flows, others

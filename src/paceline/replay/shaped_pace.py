@@ -14,12 +14,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from paceline.cluster.tcp import FRAME_BYTES
 from paceline.graph import NONE
 from paceline.replay.hosts import MOST_LOAD, SharedHosts
 from paceline.replay.messages import ShapedMessages
-
-FRAME_BYTES = 1514
-"""A bucket that holds less than a frame is empty."""
 
 NOTHING_BYTES = 1e-3
 """What rounding alone has left of a message."""
@@ -168,7 +166,7 @@ class ShapedPace:
         """By links, with buckets that are not empty as wide as it takes; then by cores."""
         moving = [m for m in self._messages if m.moves() and m.left > NOTHING_BYTES]
         free = [
-            rate if tokens < FRAME_BYTES else math.inf
+            rate if tokens < FRAME_BYTES else math.inf  # less than a frame is nothing
             for rate, tokens in zip(self._capacity, self._tokens)
         ]
         rates = max_min([message.path for message in moving], free, self._shaping.most)

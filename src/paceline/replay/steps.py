@@ -47,5 +47,5 @@ def _begins(timeline: Timeline, rows: Int64, numbers: Int64) -> Int64:
     marked = {int(step): int(at) for step, at in zip(ops.step[marks], timeline.start_ns[marks])}
     first = np.full(len(numbers), np.iinfo(np.int64).max, np.int64)
     np.minimum.at(first, np.searchsorted(numbers, ops.step[rows]), timeline.ready_ns[rows])
-    told = [marked.get(int(number), int(at)) for number, at in zip(numbers, first)]
-    return np.maximum.accumulate(np.array(told, np.int64))
+    begins = [marked.get(int(number), int(at)) for number, at in zip(numbers, first)]
+    return np.maximum.accumulate(np.array(begins, np.int64))

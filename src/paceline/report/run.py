@@ -74,9 +74,9 @@ def _communication(timeline: Timeline) -> Communication:
 
 def _memory(graph: Graph) -> dict[str, int]:
     """The most that each category held, over all devices: as recorded, else as ops tell it."""
-    told: dict[str, int] = dict(graph.meta.get("memory_peaks", {}))
-    if told:
-        return told
+    peaks: dict[str, int] = dict(graph.meta.get("memory_peaks", {}))
+    if peaks:
+        return peaks
     held: dict[str, int] = defaultdict(int)
     memory = graph.memory
     for category in MemoryCategory:

@@ -13,7 +13,7 @@ def show(what: Graph | Prediction, top: int = 8) -> None:
     if isinstance(what, Prediction):
         from paceline.report.text import prediction_lines
 
-        console.print("\n".join(prediction_lines(what)), markup=False)
+        console.print("\n".join(prediction_lines(what)), markup=False, soft_wrap=True)
         return
     from paceline.report.run import summarise_run
     from paceline.report.text import show_run

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from paceline.launch import LaunchError, Process
-from paceline.record.launch import Order, Recording, here, hooked, launch
+from paceline.record.launch import Recording, RecordRequest, here, hooked, launch
 from paceline.strategies.plan import Plan, save_plan
 
 PLAN, REPORT = "PACELINE_PLAN", "PACELINE_PLAN_REPORT"
@@ -59,7 +59,7 @@ def run_applied(
         if record_to is None:
             code = here(Process(tuple(command), hooked(given), reads=True))
             return Applied(code, _sent(Path(folder)))
-        done = launch(Order(tuple(command), record_to), given)
+        done = launch(RecordRequest(tuple(command), record_to), given)
         return Applied(done.exit_code, _sent(Path(folder)), done)
 
 

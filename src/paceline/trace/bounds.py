@@ -200,13 +200,13 @@ def reach_of(bounds: Bounds, span: float, steepest: float) -> Reach | None:
 
 
 def _rows(number: int, trace: Trace, keys: dict[tuple[object, ...], int]) -> list[tuple[int, ...]]:
-    told, events = trace.collectives, trace.events
+    collectives, events = trace.collectives, trace.events
     seen: dict[tuple[object, ...], int] = {}
     rows: list[tuple[int, ...]] = []
-    shown = (told.event != NONE) & ~told.peerless
-    order = np.argsort(events.start_ns[np.maximum(told.event, 0)], kind="stable")
+    shown = (collectives.event != NONE) & ~collectives.peerless
+    order = np.argsort(events.start_ns[np.maximum(collectives.event, 0)], kind="stable")
     for row in order[shown[order]].tolist():
-        event = int(told.event[row])
+        event = int(collectives.event[row])
         key = _key(trace, row, seen)
         rows.append(
             (
@@ -214,7 +214,7 @@ def _rows(number: int, trace: Trace, keys: dict[tuple[object, ...], int]) -> lis
                 keys.setdefault(key, len(keys)),
                 int(events.start_ns[event]),
                 int(events.end_ns[event]),
-                int(told.sends[row]),
+                int(collectives.sends[row]),
                 int(events.category[event] == Category.KERNEL),
             )
         )
@@ -223,15 +223,15 @@ def _rows(number: int, trace: Trace, keys: dict[tuple[object, ...], int]) -> lis
 
 def _key(trace: Trace, row: int, seen: dict[tuple[object, ...], int]) -> tuple[object, ...]:
     """By group and sequence; where the trace does not tell it, by order within the step."""
-    told = trace.collectives
-    group = trace.names[told.group[row]] if told.group[row] != NONE else ""
-    peer = int(told.peer[row])
+    collectives = trace.collectives
+    group = trace.names[collectives.group[row]] if collectives.group[row] != NONE else ""
+    peer = int(collectives.peer[row])
     ends: tuple[int, ...] = ()
     if peer != NONE:
-        ends = (trace.rank, peer) if told.sends[row] else (peer, trace.rank)
-    if told.sequence[row] != NONE:
-        return group, ends, int(told.sequence[row])
-    place = (group, ends, _step(trace, int(told.event[row])), int(told.op[row]))
+        ends = (trace.rank, peer) if collectives.sends[row] else (peer, trace.rank)
+    if collectives.sequence[row] != NONE:
+        return group, ends, int(collectives.sequence[row])
+    place = (group, ends, _step(trace, int(collectives.event[row])), int(collectives.op[row]))
     seen[place] = seen.get(place, -1) + 1
     return (*place, seen[place])
 

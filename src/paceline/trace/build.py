@@ -1,4 +1,4 @@
-"""`build`: the traces of all ranks, and what the recorder told beside them -> one graph.
+"""`build`: the traces of all ranks, and what the recorder wrote beside them -> one graph.
 
 Each rank is worked out on its own clock; only what joins ranks needs one clock for all.
 """
@@ -42,9 +42,9 @@ def build(
     each rank's clock was set.
     """
     missing = check_together(traces)
-    ordered, told = sorted(traces, key=lambda trace: trace.rank), sidecars or {}
+    ordered, by_rank = sorted(traces, key=lambda trace: trace.rank), sidecars or {}
     clocks = clocks_of(ordered)
-    views = [RankView(trace, told.get(trace.rank)) for trace in ordered]
+    views = [RankView(trace, by_rank.get(trace.rank)) for trace in ordered]
     steps, notes = _steps(views)
     blocks = _blocks(views, steps, clocks)
     joined = join(blocks, clocks)

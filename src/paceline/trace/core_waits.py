@@ -1,9 +1,9 @@
-"""Waiting for a core, told from work: what the kernel counted is taken out of the ops it stretched.
+"""Waiting for a core, apart from work: what the kernel counted comes out of the ops it stretched.
 
-The recorder tells for a phase of the training thread, and for a step of a communication thread, how
-long the thread stood ready without a core, and how many turns it took. A thread that loses its core
-loses it for a whole turn of another, so the waiting lies in no more ops than there were turns: in
-those that are longest against the same op in other steps, and, beyond that, in the longest.
+The recorder counts, for a phase of the training thread, and for a step of a communication thread,
+how long the thread stood ready without a core, and how many turns it took. A thread that loses its
+core loses it for a whole turn of another, so the waiting lies in no more ops than there were turns:
+in those that are longest against the same op in other steps, and, beyond that, in the longest.
 """
 
 from collections.abc import Sequence
@@ -95,12 +95,12 @@ def spread_delay(got: CoreTime, lane: Lane) -> Int64:
 
 def _of_block(block: Block, dur_ns: Int64, usual_ns: Int64) -> Int64:
     waits = np.zeros(len(dur_ns), np.int64)
-    told = block.view.sidecar.of(CoreTime) if block.view.sidecar is not None else []
+    counted = block.view.sidecar.of(CoreTime) if block.view.sidecar is not None else []
     lanes = {
         thread: _lane(block, block.view.thread_lane(thread), dur_ns, usual_ns)
-        for thread in {got.thread for got in told}
+        for thread in {got.thread for got in counted}
     }
-    for got in told:
+    for got in counted:
         stretch = lanes[got.thread].during(got)
         if got.delay_ns and len(stretch.op):
             waits[stretch.op] += spread_delay(got, stretch)

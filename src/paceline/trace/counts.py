@@ -8,33 +8,33 @@ from paceline.machine import typical_pulse
 from paceline.record.sidecar import Counts, Host, Mode, Pulsed, Sidecar, Step
 
 NOTICED: Final = 0.01
-"""Share of the recorded time from which on stolen or throttled time is told."""
+"""Share of the recorded time from which on stolen or throttled time is worth a note."""
 
 
-def count_facts(told: Sequence[Sidecar]) -> dict[str, Any]:
+def count_facts(sidecars: Sequence[Sidecar]) -> dict[str, Any]:
     """`pulse`: the median of those that were taken."""
-    pulse = typical_pulse([one.pulse for each in told for one in each.of(Pulsed)])
+    pulse = typical_pulse([one.pulse for each in sidecars for one in each.of(Pulsed)])
     return {"pulse": asdict(pulse)} if pulse is not None else {}
 
 
-def count_notes(told: Sidecar) -> Iterator[str]:
+def count_notes(facts: Sidecar) -> Iterator[str]:
     """What happened to one rank's steps that its times alone do not say."""
-    steps = [step for step in told.of(Step) if step.mode is Mode.RECORDED]
+    steps = [step for step in facts.of(Step) if step.mode is Mode.RECORDED]
     counts = [step.counts for step in steps if step.counts is not None]
     if counts and any(one.run_ns is None for one in counts):
         yield (
-            "this kernel keeps no schedstat: waiting for a core is not told from work, "
+            "this kernel keeps no schedstat: waiting for a core cannot be kept apart from work, "
             "so what is predicted is less certain"
         )
     if unsteady := [step.index for step in steps if not step.steady]:
         left = "it and what follows is left out" if steps[0].steady else "times are doubtful"
         yield f"in step {unsteady[0]} a clock was set or the machine slept: {left}"
-    yield from _strained(told, steps, counts)
+    yield from _strained(facts, steps, counts)
 
 
-def _strained(told: Sidecar, steps: Sequence[Step], counts: Sequence[Counts]) -> Iterator[str]:
+def _strained(facts: Sidecar, steps: Sequence[Step], counts: Sequence[Counts]) -> Iterator[str]:
     whole = sum(step.end_ns - step.begin_ns for step in steps)
-    cores = max([host.cores for host in told.of(Host)], default=0) or 1
+    cores = max([host.cores for host in facts.of(Host)], default=0) or 1
     throttled = sum(one.throttled_ns for one in counts)
     stolen = sum(one.stolen_ns for one in counts) / cores
     if whole and throttled > NOTICED * whole:

@@ -1,4 +1,4 @@
-"""A trace and what the recorder told beside it -> a trace that says all of it itself.
+"""A trace and what the recorder wrote beside it -> a trace that says all of it itself.
 
 Each issued collective is matched to the transfer that the trace shows (on gloo's threads, or the
 NCCL kernel), or becomes an event of its own where only the recorder saw it (messages).
@@ -121,9 +121,9 @@ def _matched(trace: Trace, issued: Sequence[Issued]) -> tuple[dict[int, int], in
 
 def _transfers(trace: Trace) -> dict[Collective, list[int]]:
     """Events that move data, by kind, in order of start."""
-    told, events = trace.collectives, trace.events
-    rows = told.event[np.argsort(events.start_ns[told.event], kind="stable")]
-    kinds = dict(zip(told.event.tolist(), told.op.tolist()))
+    collectives, events = trace.collectives, trace.events
+    rows = collectives.event[np.argsort(events.start_ns[collectives.event], kind="stable")]
+    kinds = dict(zip(collectives.event.tolist(), collectives.op.tolist()))
     free: dict[Collective, list[int]] = {}
     for row in rows.tolist():
         free.setdefault(Collective(kinds[row]), []).append(row)
@@ -160,13 +160,13 @@ def _with_own_events(trace: Trace, issued: Sequence[Issued]) -> tuple[Trace, dic
     moved = np.empty(len(order), np.int64)
     moved[order] = np.arange(len(order))
     lanes = tuple(TraceLane(f"communication {n}", LaneKind.COMM_THREAD) for n in range(width))
-    told = replace(trace.collectives, event=_moved(trace.collectives.event, moved))
+    collectives = replace(trace.collectives, event=_moved(trace.collectives.event, moved))
     whole = replace(
         trace,
         events=select(events, order),
         names=tuple(names),
         lanes=trace.lanes + lanes,
-        collectives=told,
+        collectives=collectives,
     )
     count = len(trace.events)
     return whole, {r.order: int(moved[count + n]) for n, r in enumerate(issued)}

@@ -15,23 +15,23 @@ from paceline.trace.plain import plain_runs, plain_steps
 
 
 def with_facts(graph: Graph, blocks: Sequence[Block]) -> Graph:
-    """The graph with the facts that traces and recorder told, and its groups' axes."""
+    """The graph with the facts that traces and recorder give, and its groups' axes."""
     traces = [block.view.trace for block in blocks]
-    told = [block.view.sidecar for block in blocks if block.view.sidecar is not None]
+    sidecars = [block.view.sidecar for block in blocks if block.view.sidecar is not None]
     world = max([trace.world_size for trace in traces] + [len(traces)])
-    facts = _told(told, world) if told else Facts(world_size=world)
+    facts = _facts_of(sidecars, world) if sidecars else Facts(world_size=world)
     return replace(graph, facts=facts, groups=_with_axes(graph, world))
 
 
-def _told(told: Sequence[Sidecar], world: int) -> Facts:
-    parameters = told[0].of(sidecar.Parameter)
+def _facts_of(sidecars: Sequence[Sidecar], world: int) -> Facts:
+    parameters = sidecars[0].of(sidecar.Parameter)
     names = {p.index: p.name for p in parameters}
-    lengths, runs = plain_steps(told), plain_runs(told)
-    hosts = told[0].of(Host)
+    lengths, runs = plain_steps(sidecars), plain_runs(sidecars)
+    hosts = sidecars[0].of(Host)
     return Facts(
         world_size=world,
         parameters=tuple(Parameter(p.name, p.size_bytes * p.shards) for p in parameters),
-        buckets=tuple(tuple(names[i] for i in b.parameters) for b in told[0].of(Bucket)),
+        buckets=tuple(tuple(names[i] for i in b.parameters) for b in sidecars[0].of(Bucket)),
         update_shards=max((p.shards * p.owners for p in parameters), default=1),
         plain_step_ns=round(median(lengths)) if lengths else 0,
         plain_run_ns=round(median(runs)) if runs else 0,

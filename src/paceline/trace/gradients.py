@@ -1,4 +1,4 @@
-"""Which op completes which gradient, where the recorder told in which order they become ready.
+"""Which op completes which gradient, where the recorder says in which order they become ready.
 
 Steady steps run the same backward pass, so the k-th accumulation of a step on the backward thread
 completes the k-th gradient of the detail step. The op gets the parameter's name as its `tensor`.
@@ -29,9 +29,9 @@ class Ready:
 
 
 def label_gradients(graph: Graph, blocks: Sequence[Block]) -> Graph:
-    """The graph with `tensor` on ops that complete gradients; unchanged where nothing was told."""
-    told = [block.view.sidecar for block in blocks if block.view.sidecar is not None]
-    parameters = told[0].of(Parameter) if told else []
+    """The graph with `tensor` on ops that complete gradients; unchanged where nothing is known."""
+    sidecars = [block.view.sidecar for block in blocks if block.view.sidecar is not None]
+    parameters = sidecars[0].of(Parameter) if sidecars else []
     if not parameters:
         return graph
     first = np.cumsum([0, *(len(block.rows) for block in blocks)])
@@ -46,7 +46,7 @@ def label_gradients(graph: Graph, blocks: Sequence[Block]) -> Graph:
 
 
 def gradient_rows(block: Block) -> Ready:
-    """In each step that accumulates as many gradients as were told, the rows that complete them."""
+    """The rows that complete gradients, in steps that accumulate as many as were recorded."""
     order = ready_order(block.view)
     rows: list[int] = []
     lane, ends = _accumulations(block)
@@ -61,8 +61,8 @@ def gradient_rows(block: Block) -> Ready:
 
 def ready_order(view: RankView) -> list[int]:
     """Parameters in the order in which their gradients became ready in the detail step."""
-    told = view.sidecar.of(Gradient) if view.sidecar else []
-    last = {g.parameter: g.ready_ns for g in told}
+    recorded = view.sidecar.of(Gradient) if view.sidecar else []
+    last = {g.parameter: g.ready_ns for g in recorded}
     return sorted(last, key=lambda p: last[p])
 
 

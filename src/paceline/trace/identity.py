@@ -56,8 +56,8 @@ def _graph(run: Path) -> str:
 def _recording(run: Path) -> str:
     """Names, sizes and times of change: reading gigabytes of traces would take too long."""
     files = sorted(file for pattern in _RECORDED for file in run.glob(pattern))
-    told = [(file.name, (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
-    return hashlib.sha256(repr(told).encode()).hexdigest()
+    files_then = [(file.name, (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
+    return hashlib.sha256(repr(files_then).encode()).hexdigest()
 
 
 @cache

@@ -96,12 +96,12 @@ def _members(blocks: Sequence[Block], clocks: Sequence[Clock]) -> tuple[Members,
 
 
 def _of_block(number: int, block: Block, clock: Clock, index: dict[str, int]) -> Int64:
-    trace, told = block.view.trace, block.view.trace.collectives
-    event = told.event.astype(np.int64)
+    trace, issued = block.view.trace, block.view.trace.collectives
+    event = issued.event.astype(np.int64)
     op = np.where(event == NONE, NONE, block.op_of_event[event])
     kept = op != NONE
     event, op = event[kept], op[kept]
-    name = [trace.names[i] if i != NONE else EVERYONE for i in told.group[kept].tolist()]
+    name = [trace.names[i] if i != NONE else EVERYONE for i in issued.group[kept].tolist()]
     group = np.array([index.setdefault(text, len(index)) for text in name], np.int64)
     rank = np.full(len(op), trace.rank, np.int64)
     row = np.full(len(op), number, np.int64)
@@ -113,12 +113,12 @@ def _of_block(number: int, block: Block, clock: Clock, index: dict[str, int]) ->
             rank,
             block.rows.step[op].astype(np.int64),
             group,
-            told.sequence[kept],
-            told.op[kept].astype(np.int64),
-            told.dtype[kept].astype(np.int64),
-            told.size_bytes[kept],
-            told.peer[kept].astype(np.int64),
-            told.sends[kept].astype(np.int64),
+            issued.sequence[kept],
+            issued.op[kept].astype(np.int64),
+            issued.dtype[kept].astype(np.int64),
+            issued.size_bytes[kept],
+            issued.peer[kept].astype(np.int64),
+            issued.sends[kept].astype(np.int64),
             clock.at(starts),
             clock.at(starts + block.rows.dur_ns[op]),
         ]
@@ -126,9 +126,9 @@ def _of_block(number: int, block: Block, clock: Clock, index: dict[str, int]) ->
 
 
 def _numbered(members: Members) -> Int64:
-    """Sequence of each member in its group: told, or by order within its step on its rank."""
+    """Sequence of each member in its group: recorded, or by order within its step on its rank."""
     number = members.sequence.copy()
-    told = number != NONE
+    known = number != NONE
     keys = (members.start_ns, members.collective, members.step, members.group, members.block)
     order = np.lexsort(keys)
     same = np.ones(len(order), np.bool_)
@@ -139,7 +139,7 @@ def _numbered(members: Members) -> Int64:
         same[0] = False
         count = np.empty(len(order), np.int64)
         count[order] = np.arange(len(order)) - first
-        number = np.where(told, number, count)
+        number = np.where(known, number, count)
     return number
 
 
@@ -150,13 +150,13 @@ def _instances(members: Members, number: Int64) -> Int64:
     message, sends = members.peer != NONE, members.sends == 1
     sender = np.where(sends, members.rank, members.peer)
     receiver = np.where(sends, members.peer, members.rank)
-    told = members.sequence != NONE
+    known = members.sequence != NONE
     alone = np.where(members.peerless, np.arange(len(members)), NONE)
     key = np.stack(
         [
             members.group,
-            np.where(told, NONE, members.step),
-            np.where(told & ~message, NONE, members.collective),
+            np.where(known, NONE, members.step),
+            np.where(known & ~message, NONE, members.collective),
             np.where(message, sender, NONE),
             np.where(message, receiver, NONE),
             number,

@@ -1,7 +1,7 @@
 """Which module each op belongs to, from the detail step of a recording.
 
 The detail step runs the same ops in the same order as the recorded ones, and there the recorder
-told when each module's forward ran. Op i of a recorded step belongs to the module of op i there;
+shows when each module's forward ran. Op i of a recorded step belongs to the module of op i there;
 a backward op to that of the forward op with the same autograd number.
 """
 
@@ -49,12 +49,16 @@ def _names(view: RankView, rows: Int64) -> list[str]:
     return [view.trace.names[i] for i in view.trace.events.name[rows].tolist()]
 
 
-def _layers_of(view: RankView, rows: Int64, told: Sequence[Layer]) -> tuple[Int32, tuple[str, ...]]:
+def _layers_of(
+    view: RankView, rows: Int64, recorded: Sequence[Layer]
+) -> tuple[Int32, tuple[str, ...]]:
     """For each op the innermost module whose forward was running, and the modules' names."""
     starts = view.trace.events.start_ns[rows].tolist()
     index: dict[str, int] = {}
     found = np.full(len(rows), NONE, np.int32)
-    inner_last = sorted((la for la in told if la.module), key=lambda la: la.begin_ns - la.end_ns)
+    inner_last = sorted(
+        (la for la in recorded if la.module), key=lambda la: la.begin_ns - la.end_ns
+    )
     for layer in inner_last:
         first, last = np.searchsorted(starts, [layer.begin_ns, layer.end_ns])
         found[first:last] = index.setdefault(layer.module, len(index))

@@ -60,8 +60,8 @@ class _Shapes:
         order = np.argsort(key, kind="stable")
         key, place = key[order], _runs([key[order]])
         first = np.flatnonzero(place == 0)
-        told = _mixed(name[order].astype(np.uint64) << np.uint64(32) | place.astype(np.uint64))
-        return _Shapes(key[first], np.add.reduceat(told, first) if len(first) else told)
+        mixed = _mixed(name[order].astype(np.uint64) << np.uint64(32) | place.astype(np.uint64))
+        return _Shapes(key[first], np.add.reduceat(mixed, first) if len(first) else mixed)
 
     def at(self, lane: Int32, step: Int32) -> UInt64:
         key = _lane_and_step(lane, step)

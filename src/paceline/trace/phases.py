@@ -32,22 +32,22 @@ def phases_at(view: RankView, lane: Int32, at_ns: Int64) -> NDArray[np.uint8]:
     )
     for meaning, chosen in marks:
         phase[_covering(view, chosen & view.is_host, lane, at_ns) != NONE] = meaning
-    for meaning, told in _told_phases(view):
-        phase[_within(view, told, lane, at_ns) & (phase == Phase.FORWARD)] = meaning
+    for meaning, stretches in _recorded_phases(view):
+        phase[_within(view, stretches, lane, at_ns) & (phase == Phase.FORWARD)] = meaning
     return phase
 
 
-def told_moments(view: RankView) -> tuple[Int32, Int64]:
-    """Lanes and times at which the purpose of what a thread does changes, as the recorder told."""
-    parts = [told for _, told in _told_phases(view)]
+def recorded_moments(view: RankView) -> tuple[Int32, Int64]:
+    """Lanes and times at which the purpose of a thread's work changes, as the recorder saw it."""
+    parts = [stretches for _, stretches in _recorded_phases(view)]
     owner, begin, end = np.concatenate([np.zeros((3, 0), np.int64), *parts], axis=1)
     known = owner != NONE
     lane = np.concatenate([owner[known], owner[known]]).astype(np.int32)
     return lane, np.concatenate([begin[known], end[known]])
 
 
-def _told_phases(view: RankView) -> Iterator[tuple[Phase, Int64]]:
-    """Stretches (columns lane, begin, end) whose purpose the recorder told."""
+def _recorded_phases(view: RankView) -> Iterator[tuple[Phase, Int64]]:
+    """Stretches (columns lane, begin, end) whose purpose the recorder knows."""
     if view.sidecar is None:
         return
     main = view.main_lane
@@ -81,7 +81,7 @@ def layers_at(view: RankView, lane: Int32, at_ns: Int64) -> tuple[Int32, list[st
     """
     events, names = view.trace.events, view.trace.names
     if view.trace.layer_of is not None:
-        return _told_layers(view, view.trace.layer_of, lane, at_ns), list(view.trace.layers)
+        return _recorded_layers(view, view.trace.layer_of, lane, at_ns), list(view.trace.layers)
     layer_of_name, layers = _module_names(names)
     frames = (layer_of_name[events.name] != NONE) if len(events) else np.zeros(0, np.bool_)
     if not frames.any():
@@ -91,7 +91,7 @@ def layers_at(view: RankView, lane: Int32, at_ns: Int64) -> tuple[Int32, list[st
     return _through_autograd(view, lane, at_ns, layer), layers
 
 
-def _told_layers(view: RankView, layer_of: Int32, lane: Int32, at_ns: Int64) -> Int32:
+def _recorded_layers(view: RankView, layer_of: Int32, lane: Int32, at_ns: Int64) -> Int32:
     """Of the innermost op around each moment whose layer is known."""
     around = _covering(view, layer_of != NONE, lane, at_ns)
     return np.where(around != NONE, layer_of[around], NONE).astype(np.int32)

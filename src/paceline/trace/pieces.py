@@ -9,7 +9,7 @@ from paceline.graph import NONE
 from paceline.record.sidecar import Cost
 from paceline.trace.findings import Findings, Idles
 from paceline.trace.flatten import GAP, Segments, flatten
-from paceline.trace.phases import told_moments
+from paceline.trace.phases import recorded_moments
 from paceline.trace.trace import Bool, Category, Int32, Int64
 from paceline.trace.view import RankView
 
@@ -86,9 +86,9 @@ def _cuts(view: RankView, found: Findings, borders_ns: Int64) -> tuple[Int32, In
     src, dst = links.src_event == NONE, links.dst_event == NONE
     lane = [links.src_lane[src], links.dst_lane[dst], idles.lane, idles.lane, drains.lane]
     at = [links.src_ns[src], links.dst_ns[dst], idles.start_ns, idles.end_ns, drains.at_ns]
-    told_lane, told_ns = told_moments(view)
-    lane += [np.full(len(borders_ns), max(view.main_lane, 0), np.int32), told_lane]
-    lanes, times = np.concatenate(lane), np.concatenate([*at, borders_ns, told_ns])
+    moment_lane, moment_ns = recorded_moments(view)
+    lane += [np.full(len(borders_ns), max(view.main_lane, 0), np.int32), moment_lane]
+    lanes, times = np.concatenate(lane), np.concatenate([*at, borders_ns, moment_ns])
     _, first = np.unique(view.key(lanes, times), return_index=True)
     return lanes[first].astype(np.int32), times[first]
 

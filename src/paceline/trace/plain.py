@@ -14,37 +14,37 @@ FEW_FAULTS = 64  # fewer by so many, or by this share, are as many: 64 take 50 m
 FEW_SHARE = 0.1
 
 
-def plain_steps(told: Sequence[Sidecar]) -> list[int]:
+def plain_steps(sidecars: Sequence[Sidecar]) -> list[int]:
     """Lengths in ns of all that count, in order, each the mean over the ranks."""
-    before, after = plain_sides(told)
+    before, after = plain_sides(sidecars)
     return [*before, *after]
 
 
-def plain_runs(told: Sequence[Sidecar]) -> list[int]:
+def plain_runs(sidecars: Sequence[Sidecar]) -> list[int]:
     """What the training thread ran in them; none where a rank's kernel did not count."""
-    before, after = _chosen(told)
+    before, after = _chosen(sidecars)
     if any(_run_ns(step) is None for rank in (*before, *after) for step in rank):
         return []
     return [*_mean(before, _run_ns), *_mean(after, _run_ns)]
 
 
-def plain_sides(told: Sequence[Sidecar]) -> tuple[list[int], list[int]]:
+def plain_sides(sidecars: Sequence[Sidecar]) -> tuple[list[int], list[int]]:
     """Lengths before the recorded steps and after them."""
-    before, after = _chosen(told)
+    before, after = _chosen(sidecars)
     return _mean(before, _wall_ns), _mean(after, _wall_ns)
 
 
-def _chosen(told: Sequence[Sidecar]) -> tuple[list[list[Step]], list[list[Step]]]:
+def _chosen(sidecars: Sequence[Sidecar]) -> tuple[list[list[Step]], list[list[Step]]]:
     """Each rank's steps before the recorded ones and after them; none after where a rank was spared
     page faults in them."""
-    sides = [_sides(one) for one in told]
+    sides = [_sides(one) for one in sidecars]
     spared = any(before and after and _spared(before, after) for before, after in sides)
     return [before for before, _ in sides], [] if spared else [after for _, after in sides]
 
 
-def _sides(told: Sidecar) -> tuple[list[Step], list[Step]]:
+def _sides(facts: Sidecar) -> tuple[list[Step], list[Step]]:
     """A rank's plain steps before those with instruments, and after them."""
-    steps = told.of(Step)
+    steps = facts.of(Step)
     plain = [step for step in steps if step.mode is Mode.PLAIN and step.steady]
     first = min((s.index for s in steps if s.mode in (Mode.DETAIL, Mode.RECORDED)), default=None)
     if first is None:

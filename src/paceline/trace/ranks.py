@@ -50,8 +50,8 @@ def _check_ranks(traces: Sequence[Trace]) -> None:
 def _check_alike(traces: Sequence[Trace], what: str, tell: Callable[[Trace], Any]) -> None:
     said = {tell(trace): str(trace) for trace in traces if tell(trace)}
     if len(said) > 1:
-        told = "; ".join(f"{value}: {trace}" for value, trace in said.items())
-        raise TraceError(f"these traces name different {what} ({told}): import one job at a time")
+        listed = "; ".join(f"{value}: {trace}" for value, trace in said.items())
+        raise TraceError(f"these traces name different {what} ({listed}): import one job at a time")
 
 
 def _check_overlap(traces: Sequence[Trace]) -> None:

@@ -49,28 +49,30 @@ def open_run(path: str | Path) -> Graph:
 
 
 def read_run(folder: Path) -> tuple[Sequence[Trace], dict[int, Sidecar]]:
-    """Each rank's trace, complete with what the recorder told, and its sidecar.
+    """Each rank's trace, complete with what the recorder wrote, and its sidecar.
 
     A rank that was killed before it could write its trace is left out, and the others say so.
     """
-    told = {rank: sidecar.read(path) for rank, path in sorted(_facts_files(folder).items())}
-    lost = [rank for rank in told if not (folder / sidecar.trace_name(rank)).exists()]
-    if len(lost) == len(told):
-        raise TraceError(f"no rank has a trace in {folder}: {_fates(told, lost)}. Record again")
+    sidecars = {rank: sidecar.read(path) for rank, path in sorted(_facts_files(folder).items())}
+    lost = [rank for rank in sidecars if not (folder / sidecar.trace_name(rank)).exists()]
+    if len(lost) == len(sidecars):
+        raise TraceError(
+            f"no rank has a trace in {folder}: {_endings(sidecars, lost)}. Record again"
+        )
     traces = [
         enrich(_trace(folder, rank), facts, _detail(folder, rank))
-        for rank, facts in told.items()
+        for rank, facts in sidecars.items()
         if rank not in lost
     ]
     if lost:
-        traces[0] = traces[0].noting(f"left out, without a trace: {_fates(told, lost)}")
-    return traces, told
+        traces[0] = traces[0].noting(f"left out, without a trace: {_endings(sidecars, lost)}")
+    return traces, sidecars
 
 
 def _is_recording(path: Path) -> bool:
     """Whether a graph can be built here; one whose traces were removed is what its graph says."""
-    told = any(path.glob(_FACTS)) or (path / sidecar.JOB_NAME).is_file()
-    return told and (any(path.glob(_TRACES)) or not (path / KEPT).exists())
+    recorded = any(path.glob(_FACTS)) or (path / sidecar.JOB_NAME).is_file()
+    return recorded and (any(path.glob(_TRACES)) or not (path / KEPT).exists())
 
 
 def _trace(folder: Path, rank: int) -> Trace:
@@ -84,9 +86,9 @@ def _detail(folder: Path, rank: int) -> Trace | None:
     return chrome.read(Source(path)) if path.exists() else None
 
 
-def _memory_peaks(told: Mapping[int, Sidecar]) -> dict[str, int]:
+def _memory_peaks(sidecars: Mapping[int, Sidecar]) -> dict[str, int]:
     """The most that each category held on any rank in any step."""
-    marks = [mark for facts in told.values() for mark in facts.of(sidecar.Memory) if mark.peak]
+    marks = [mark for facts in sidecars.values() for mark in facts.of(sidecar.Memory) if mark.peak]
     peaks = {name: max((getattr(m, name) for m in marks), default=0) for name in _CATEGORIES}
     return {name: held for name, held in peaks.items() if held}
 
@@ -101,11 +103,11 @@ def _facts_files(folder: Path) -> dict[int, Path]:
     return found
 
 
-def _fates(told: Mapping[int, Sidecar], ranks: Sequence[int]) -> str:
-    return "; ".join(f"rank {rank} {_fate(told[rank])}" for rank in ranks)
+def _endings(sidecars: Mapping[int, Sidecar], ranks: Sequence[int]) -> str:
+    return "; ".join(f"rank {rank} {_ending(sidecars[rank])}" for rank in ranks)
 
 
-def _fate(facts: Sidecar) -> str:
+def _ending(facts: Sidecar) -> str:
     """How a rank without a trace ended."""
     ends, steps = facts.of(sidecar.End), facts.of(sidecar.Step)
     recorded = sum(step.mode is sidecar.Mode.RECORDED for step in steps)

@@ -11,11 +11,11 @@ from paceline.trace.view import RankView
 
 
 def steps_of(view: RankView) -> tuple[Steps, tuple[str, ...]]:
-    """Steps as the recorder told them, as the profiler marked them, as the optimizer ended them, or
-    the whole trace as one; and a note for anything but the first two."""
-    told = usable(view.recorded_steps)
-    if told:
-        table = np.array([(s.index, s.begin_ns, s.end_ns) for s in told], np.int64).T
+    """Steps as the recorder counted them, as the profiler marked them, or as the optimizer ended
+    them, or the whole trace as one; and a note for anything but the first two."""
+    recorded = usable(view.recorded_steps)
+    if recorded:
+        table = np.array([(s.index, s.begin_ns, s.end_ns) for s in recorded], np.int64).T
         return Steps(*table), ()
     if len(view.trace.steps):
         return view.trace.steps, ()

@@ -172,7 +172,7 @@ class Trace:
     steps: Steps = field(default_factory=lambda: empty(Steps))
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # name -> members
     facts: Mapping[str, Any] = field(default_factory=dict)  # devices, versions, job
-    layer_of: Int32 | None = None  # for each event the row of `layers`, or NONE; None: not told
+    layer_of: Int32 | None = None  # for each event the row of `layers`, or NONE; None: not known
     layers: tuple[str, ...] = ()  # paths of modules
     notes: tuple[str, ...] = ()  # warnings: what was repaired or left out
 

@@ -29,14 +29,14 @@ class RankView:
     def origin_ns(self) -> int:
         """The first moment that the trace or its steps speak of."""
         marked: list[int] = self.trace.steps.start_ns.tolist()
-        told = [step.begin_ns for step in self.recorded_steps]
-        return min([int(self.trace.events.start_ns.min()), *marked, *told])
+        recorded = [step.begin_ns for step in self.recorded_steps]
+        return min([int(self.trace.events.start_ns.min()), *marked, *recorded])
 
     @cached_property
     def last_ns(self) -> int:
         marked: list[int] = self.trace.steps.end_ns.tolist()
-        told = [step.end_ns for step in self.recorded_steps]
-        return max([int(self.trace.events.end_ns.max()), *marked, *told])
+        recorded = [step.end_ns for step in self.recorded_steps]
+        return max([int(self.trace.events.end_ns.max()), *marked, *recorded])
 
     @cached_property
     def span_ns(self) -> int:
@@ -66,18 +66,18 @@ class RankView:
         events = self.trace.events
         works = np.isin(events.category, (Category.CPU_OP, Category.ANNOTATION))
         lanes = set(np.unique(events.lane[works]).tolist())
-        if self._told_main != NONE:
-            lanes.add(self._told_main)
+        if self._recorded_main != NONE:
+            lanes.add(self._recorded_main)
         if not lanes:
             lanes = set(np.unique(events.lane[events.category == Category.RUNTIME]).tolist())
         return sorted(lanes)
 
     @cached_property
     def main_lane(self) -> int:
-        """The thread of the training loop: told, or that of the optimizer, or the one that runs
-        most; NONE without any."""
-        if self._told_main != NONE:
-            return self._told_main
+        """The thread of the training loop: the recorded one, or that of the optimizer, or the one
+        that runs most; NONE without any."""
+        if self._recorded_main != NONE:
+            return self._recorded_main
         if not self.host_lanes:
             return NONE
         events = self.trace.events
@@ -90,7 +90,7 @@ class RankView:
         return int(np.bincount(lanes).argmax())
 
     @cached_property
-    def _told_main(self) -> int:
+    def _recorded_main(self) -> int:
         hosts = self.sidecar.of(Host) if self.sidecar else []
         return self.thread_lane(hosts[0].main_thread) if hosts else NONE
 

@@ -10,7 +10,7 @@ from paceline.cluster import Cluster
 from paceline.lab import Lab, LabError
 from paceline.lab.launch import torchrun_words
 from paceline.launch import Process
-from paceline.record.launch import Order, Runner, launch
+from paceline.record.launch import RecordRequest, Runner, launch
 from paceline.record.sidecar import JOB_NAME, InLab, job_of
 from paceline.trace.runs import open_run
 from paceline.verify.errors import VerifyError
@@ -52,9 +52,9 @@ def prove(proof: Proof, environment: Mapping[str, str], folder: Path | None = No
     """Record the job in a lab of the cluster; what it printed is kept with the recording."""
     with tempfile.TemporaryDirectory(prefix="paceline-proof-") as scratch:
         place = folder or Path(scratch) / "run"
-        order = Order(proof.command, place, proof.steps, overwrite=proof.overwrite)
+        request = RecordRequest(proof.command, place, proof.steps, overwrite=proof.overwrite)
         try:
-            launch(order, environment, recorded_in_lab(proof, place / "logs"))
+            launch(request, environment, recorded_in_lab(proof, place / "logs"))
         except LabError as error:
             raise VerifyError(
                 f"{' '.join(proof.command)} was not measured in the lab. {error}"

@@ -74,8 +74,8 @@ class Verdict:
             Difference(n, self.predicted.by_class.get(n, 0), self.measured.by_class.get(n, 0))
             for n in names
         ]
-        told = [d for d in found if d.predicted_ns or d.measured_ns]
-        return tuple(sorted(told, key=lambda d: -abs(d.error_ns)))
+        present = [d for d in found if d.predicted_ns or d.measured_ns]
+        return tuple(sorted(present, key=lambda d: -abs(d.error_ns)))
 
 
 def measured_run(folder: Path, graph: Graph) -> Measured:

@@ -208,13 +208,13 @@ def test_a_layers_input_is_the_largest_piece_that_the_layer_before_allocated() -
 def test_bytes_touched_bound_a_border_and_the_answer_says_so() -> None:
     found = profile_of(two_layers(size_bytes=900).build(), 1)
     assert [x.input_bytes for x in found.sizes[1]] == [0, 900]
-    assert "of 1 of 1 layers only the bytes touched are known" in found.notes[0]
+    assert "for 1 of 1 layers only the bytes touched are known" in found.notes[0]
 
 
 def test_borders_that_nothing_tells_of_are_said_to_count_as_free() -> None:
     found = profile_of(two_layers().build(), 1)
     assert [x.input_bytes for x in found.sizes[1]] == [0, 0]
-    assert "of 1 of 1 layers the graph does not tell" in found.notes[0]
+    assert "how many bytes 1 of 1 layers pass on" in found.notes[0]
     assert any("no memory events of weights" in note for note in found.notes)
 
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cluster import Cluster, Device, Host, Link
+from paceline.cluster.machine import Machine
 from paceline.graph import check
 from paceline.place.pipeline import (
-    LabMachine,
     LayerCost,
     Plan,
     Wires,
@@ -102,7 +102,7 @@ def test_replicas_add_their_all_reduce_to_the_update() -> None:
 def test_four_stages_on_two_cores_take_twice_as_long_and_2bw_gains_less() -> None:
     stages = equal_stages(4, 1000, 2000)
     two, gpipe = (
-        price_on_cores(plan(s, 4, 8), stages, FREE, cores=2) for s in (S.TWO_BUFFERED, S.GPIPE)
+        price_on_cores(plan(s, 4, 8), stages, FREE, Machine(2.0)) for s in (S.TWO_BUFFERED, S.GPIPE)
     )
     assert two.replayed_step_ns == pytest.approx(2 * two.formula_step_ns, rel=0.01)
     assert two.replayed_step_ns < gpipe.replayed_step_ns < 2 * gpipe.formula_step_ns
@@ -112,7 +112,9 @@ def test_a_copy_delays_and_where_cores_are_short_takes_their_time() -> None:
     """Two micro-batches are in flight: a round trip of 2 (1000 + 2000) + 4 copies serves two."""
     stages, copies = equal_stages(2, 1000, 2000), Wires(float("inf"), float("inf"), copy_ns=100)
     steps = {
-        cores: price_on_cores(plan(S.TWO_BUFFERED, 2, 4), stages, copies, cores).replayed_step_ns
+        cores: price_on_cores(
+            plan(S.TWO_BUFFERED, 2, 4), stages, copies, Machine(cores)
+        ).replayed_step_ns
         for cores in (1, 8)
     }
     assert steps[8] == 4 * (2 * 3000 + 4 * 100) / 2 + 4
@@ -124,7 +126,7 @@ def star(stages: int, bytes_per_s: float) -> Cluster:
     return Cluster(hosts, Link.both_ways(bytes_per_s))
 
 
-ON_TWO_CORES = LabMachine(cores=2.0, cpu_ns_per_byte=1e-6, message_ns=0)
+ON_TWO_CORES = Machine(cores=2.0, cpu_ns_per_byte=1e-6, message_ns=0)
 
 
 @pytest.mark.parametrize("schedule", [S.GPIPE, S.FLUSH, S.TWO_BUFFERED])
@@ -132,7 +134,7 @@ def test_over_links_without_end_the_lab_is_a_machine_with_shared_cores(schedule:
     stages = equal_stages(4, 1000, 2000)
     in_lab, alone = (
         price_in_lab(plan(schedule, 4, 8), stages, star(4, 1e15), ON_TWO_CORES),
-        price_on_cores(plan(schedule, 4, 8), stages, FREE, cores=2),
+        price_on_cores(plan(schedule, 4, 8), stages, FREE, Machine(2.0)),
     )
     assert in_lab.replayed_step_ns == pytest.approx(alone.replayed_step_ns, rel=0.01)
     assert in_lab.replayed_memory_bytes == alone.replayed_memory_bytes
@@ -164,7 +166,7 @@ def test_a_stage_asks_late_for_the_next_message_while_it_passes_one_on() -> None
 @pytest.mark.parametrize("schedule", [S.GPIPE, S.FLUSH, S.TWO_BUFFERED])
 def test_a_slower_link_of_the_lab_never_shortens_the_step(schedule: S) -> None:
     big = [replace(s, input_bytes=10**5) for s in equal_stages(4, 50_000, 90_000)]
-    machine = LabMachine(2.0, 4.0, 60_000)
+    machine = Machine(2.0, 4.0, message_ns=60_000)
     steps = [
         price_in_lab(plan(schedule, 4, 4), big, star(4, rate), machine).replayed_step_ns
         for rate in (1e9, 1e8, 2e7)

@@ -56,6 +56,7 @@ class Library:
     reduce: Curve | None = None
     tree_below_bytes: int = 0  # all-reduce across hosts below this goes by tree
     basis: Basis = Basis.DATASHEET
+    source: str = ""  # of its own times
 
     def __hash__(self) -> int:
         return hash((self.name, self.call_ns, self.message_ns, self.reduce_bytes_per_s))
@@ -80,7 +81,11 @@ _SHARED = {
 }
 _RINGS = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.ALL_GATHER)
 
-GLOO = Library("gloo", _GLOO_ALL | _SHARED, call_ns=40_000, message_ns=15_000)
+# The times of both are estimates of their order, from no measurement of ours: gloo's of waking a
+# thread for each message over a socket, NCCL's of a kernel's launch and a flag in memory. A
+# calibration replaces gloo's; `library.basis` says which of the two a price rests on.
+ESTIMATE = "an estimate of its order"
+GLOO = Library("gloo", _GLOO_ALL | _SHARED, call_ns=40_000, message_ns=15_000, source=ESTIMATE)
 NCCL = Library(
     "nccl",
     dict.fromkeys(_RINGS, "multi-ring")
@@ -90,6 +95,7 @@ NCCL = Library(
     | _SHARED,
     call_ns=10_000,
     message_ns=1_000,
+    source=ESTIMATE,
     tree_below_bytes=256 * 1024,
 )
 

@@ -2,7 +2,10 @@
 
 All-reduce is a ring in which every member's chunk is cut into two segments or more, each of at
 most 1 MiB, so that one travels while the other is added. Torch executes reduce-scatter as a whole
-all-reduce. All-gather is a ring with two halves a chunk. Broadcast is a binomial tree of whole
+all-reduce. All-gather is a ring with two halves a chunk. Between two members both directions share
+one connection: the word "ready to receive" of the one that comes last stands behind its own half,
+and the other's halves begin one half later (measured: 131 ms for 4.2 MB at 200 Mbit/s, where the
+link needs 89, and 1.5 times the link's time at 1 Gbit/s too). Broadcast is a binomial tree of whole
 tensors. Reduce is the ring's first half, after which all send their chunk to the root; it passes
 on (segments - 2) segments instead of those it needs. All-to-all and gather post all at once.
 """
@@ -58,7 +61,8 @@ def _all_reduce(call: Call, most_bytes: int) -> list[Round]:
 
 def _all_gather(call: Call, _: int) -> list[Round]:
     n = call.members
-    return [everyone_to(1, n, call.size_bytes / n / 2, 2 * (n - 1), reduced=False)]
+    halves = 2 * (n - 1) + (n == 2)
+    return [everyone_to(1, n, call.size_bytes / n / 2, halves, reduced=False)]
 
 
 def _broadcast(call: Call, _: int) -> list[Round]:

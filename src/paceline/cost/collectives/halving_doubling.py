@@ -1,7 +1,7 @@
 """Recursive halving and doubling: log2(n) exchanges of S/2, S/4, ... and the same back.
 
 All-reduce: 2 log2(n) a + 2 (n - 1) S / (n B). Where n is no power of two the members beyond the
-largest one below n first fold into a partner and are told the result at the end (Thakur,
+largest one below n first fold into a partner and get the result at the end (Thakur,
 Rabenseifner and Gropp 2005).
 """
 

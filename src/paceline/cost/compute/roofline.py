@@ -31,7 +31,7 @@ TYPICAL = {
         0.65, 0.70, 8_000.0, 25_000.0, source="large kernels of A100 to H200 in half precision"
     ),
     DeviceKind.CPU: Efficiency(
-        0.55, 0.60, 4_000.0, 4_000.0, source="torch on two EPYC cores; see paceline calibrate"
+        0.55, 0.60, 4_000.0, 4_000.0, source="torch on two EPYC cores; see paceline measure"
     ),
 }
 """Shares to start from where nothing was measured."""

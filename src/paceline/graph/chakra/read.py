@@ -39,7 +39,7 @@ def read_chakra(path: str | Path) -> Graph:
     sidecar = read_sidecar(folder)
     b = GraphBuilder({"source": "chakra"})
     if sidecar:
-        b = GraphBuilder(sidecar.meta, facts_told(sidecar, path))
+        b = GraphBuilder(sidecar.meta, facts_in_file(sidecar, path))
     groups = {} if sidecar else read_groups(folder)
     where = Recorded(b, sidecar) if sidecar else Inferred(b, tuple(files), groups)
     ids = Ids(nodes)
@@ -106,7 +106,7 @@ def _add_op(b: GraphBuilder, node: Node, where: Where) -> None:
     )
 
 
-def facts_told(sidecar: Sidecar, path: Path) -> Facts:
+def facts_in_file(sidecar: Sidecar, path: Path) -> Facts:
     """The job's facts; schema 1 kept them among its notes."""
     if sidecar.schema < SCHEMA:
         return facts_of_notes(sidecar.meta)

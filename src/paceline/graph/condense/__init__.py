@@ -11,7 +11,7 @@ steps do; `replay/steps` reads one step's length from the others.
 from paceline.graph.condense.cuts import cuts_of
 from paceline.graph.condense.grain import Grain, coarser
 from paceline.graph.condense.medians import with_medians
-from paceline.graph.condense.repeat import first_step, repeated
+from paceline.graph.condense.repeat import alike_steps, first_step, repeated, repeated_alone
 from paceline.graph.condense.shapes import common_shapes
 from paceline.graph.condense.waits import with_waits
 from paceline.graph.core_waits import without_core_waits
@@ -19,7 +19,7 @@ from paceline.graph.graph import Graph
 
 STEPS = 3
 
-__all__ = ["STEPS", "Grain", "coarser", "condense", "first_step", "repeated"]
+__all__ = ["STEPS", "Grain", "alike_steps", "coarser", "condense", "first_step", "repeated_alone"]
 
 
 def condense(graph: Graph, grain: Grain = Grain.EVENT, steps: int = STEPS) -> Graph:

@@ -161,9 +161,9 @@ def _spread(graph: Graph, place: Int64, count: int) -> Spread | None:
     rows[sizes == width] = graph.spread.samples_ns.reshape(-1, width)
     table = np.zeros((count, width), np.int64)
     np.add.at(table, place, rows)
-    told = np.bincount(place, sizes > 0, count) > 0
-    ptr = np.concatenate([[0], np.cumsum(np.where(told, width, 0))]).astype(np.int64)
-    return Spread(ptr, table[told].reshape(-1))
+    sampled = np.bincount(place, sizes > 0, count) > 0
+    ptr = np.concatenate([[0], np.cumsum(np.where(sampled, width, 0))]).astype(np.int64)
+    return Spread(ptr, table[sampled].reshape(-1))
 
 
 def _of_heads(spread: Spread, place: Int64, count: int) -> Spread:

@@ -114,9 +114,9 @@ def _spread(dur_ns: Int64, which: Int64, samples: _Samples) -> Spread:
     table = samples.filled
     whole = np.median(table, axis=1)
     varies = (table.max(axis=1, initial=0) > table.min(axis=1, initial=np.inf)) & (whole > 0)
-    told = (which != NONE) & np.append(varies, False)[which]
-    rows = np.flatnonzero(told)
+    sampled = (which != NONE) & np.append(varies, False)[which]
+    rows = np.flatnonzero(sampled)
     share = dur_ns[rows] / whole[which[rows]]
     values = np.rint(table[which[rows]] * share[:, None]).astype(np.int64)
-    ptr = np.concatenate([[0], np.cumsum(np.where(told, table.shape[1], 0))])
+    ptr = np.concatenate([[0], np.cumsum(np.where(sampled, table.shape[1], 0))])
     return Spread(ptr.astype(np.int64), values.reshape(-1))

@@ -26,10 +26,23 @@ def repeated(step: Step, times: int) -> Graph:
         later = np.repeat(np.arange(1, times), len(step.before.op))
         op, src = np.tile(step.before.op, times - 1), np.tile(step.before.src, times - 1)
         kind = np.tile(step.before.kind, times - 1)
-        told = np.tile(step.before.inferred, times - 1)
-        across = Links(made.of(op, later), made.of(src, later - 1), kind, told)
+        inferred = np.tile(step.before.inferred, times - 1)
+        across = Links(made.of(op, later), made.of(src, later - 1), kind, inferred)
         deps = Links.of(made.graph).joined(across).columns(len(made.graph))
     return replace(made.graph, ops=ops, deps=deps)
+
+
+def repeated_alone(graph: Graph, times: int) -> Graph:
+    """A graph of one step several times, which needs nothing of the step before but its lanes."""
+    none = np.zeros(0, np.int64)
+    links = Links(none, none, none, np.zeros(0, np.bool_))
+    return repeated(Step(graph, links), times)
+
+
+def alike_steps(graph: Graph) -> bool:
+    """Whether no op waits for one of another step."""
+    links, step = Links.of(graph), graph.ops.step
+    return bool((step[links.op] == step[links.src]).all())
 
 
 def first_step(graph: Graph) -> Graph:

@@ -15,7 +15,6 @@ from paceline.place.pipeline.hierarchical import (
 )
 from paceline.place.pipeline.planner import Fleet, Search, plan_pipeline
 from paceline.place.pipeline.price import (
-    LabMachine,
     Priced,
     price,
     price_in_lab,
@@ -34,7 +33,6 @@ from paceline.place.pipeline.recorded import profile_of
 __all__ = [
     "Fleet",
     "HierarchicalPlan",
-    "LabMachine",
     "LayerCost",
     "Level",
     "Plan",

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.cluster import Cluster
+from paceline.cluster.machine import Machine
 from paceline.cluster.network import Network
+from paceline.cluster.tcp import burst_bytes, least_queue_bytes
 from paceline.graph import Graph, LaneKind, OpKind, Phase
-from paceline.lab.commands import burst_bytes
-from paceline.lab.layout import Layout
-from paceline.lab.plan import plan as lay_out
 from paceline.place.pipeline.draw import draw
 from paceline.place.pipeline.formulas import Plan, Wires, memory_bytes, step_ns
 from paceline.place.pipeline.profile import LayerCost
@@ -59,76 +58,60 @@ def price_on_cores(
     plan: Plan,
     stages: Sequence[LayerCost],
     wires: Wires,
-    cores: float,
+    machine: Machine,
     batches: int = BATCHES,
-    rested: float = 1.0,
 ) -> Priced:
-    """The same where all stages are processes that share the cores of one machine. Work that begins
-    after a rest of `REST_NS` takes `rested` times as long."""
+    """The same where all stages are processes that share the cores of one machine, of which only
+    these and what a rest costs matter: messages are those of `wires`."""
     graph = draw(plan, stages, wires, batches, lane=LaneKind.THREAD)
-    hosts = SharedHosts.one_machine(len(stages), cores)
-    timeline = _with_rests(graph, rested, lambda graph: replay(graph, hosts=hosts))
+    hosts = SharedHosts.one_machine(len(stages), machine.cores)
+    timeline = _with_rests(graph, machine.rested, lambda graph: replay(graph, hosts=hosts))
     return _priced(plan, stages, wires, timeline)
-
-
-@dataclass(frozen=True)
-class LabMachine:
-    """The machine that a lab stands on: its cores, and what TCP between its namespaces costs.
-
-    Of the processor time of a byte, `send_ns_per_byte` is spent by the sender's own thread. Work
-    that begins after a rest of `REST_NS` takes `rested` times as long. A message that is asked for
-    while all cores work comes `late_ns` later: who wakes for it waits for the scheduler.
-    """
-
-    cores: float
-    cpu_ns_per_byte: float
-    message_ns: int
-    send_ns_per_byte: float = 0.0
-    rested: float = 1.0
-    late_ns: int = 0
 
 
 def price_in_lab(
     plan: Plan,
     stages: Sequence[LayerCost],
     cluster: Cluster,
-    machine: LabMachine,
+    machine: Machine,
     batches: int = BATCHES,
 ) -> Priced:
     """The same where every stage is a worker of the lab that this cluster describes."""
-    network, segments = Network(cluster), cluster.transport.gso_max_segs
-    share = cluster.transport.efficiency
-    bursts = [share * burst_bytes(8 * x.bytes_per_s / share, segments) for x in network.links]
-    rate = min(link.bytes_per_s for link in network.links)
-    shaping = Shaping(
-        machine.cpu_ns_per_byte - machine.send_ns_per_byte,
-        tuple(bursts),
-        machine.message_ns,
-        machine.late_ns,
-        _window_bytes(rate, lay_out(cluster, "lab")),
-    )
+    rate = min(link.bytes_per_s for link in Network(cluster).links)
     wires = Wires(
         rate,
         rate,
-        machine.message_ns,
+        round(machine.message_ns),
         asked=True,
         send_ns_per_byte=machine.send_ns_per_byte,
     )
     graph = draw(plan, stages, wires, batches, lane=LaneKind.THREAD)
     hosts = SharedHosts.one_machine(len(stages), machine.cores)
-    transfers = shaped_links(graph, cluster, shaping)
+    transfers = shaped_links(graph, cluster, _shaping(cluster, machine))
     timeline = _with_rests(
         graph, machine.rested, lambda graph: replay(graph, transfers=transfers, hosts=hosts)
     )
     return _priced(plan, stages, wires, timeline)
 
 
-def _window_bytes(bytes_per_s: float, layout: Layout) -> float:
+def _shaping(cluster: Cluster, machine: Machine) -> Shaping:
+    """The lab's links, and what a message on them takes of the machine."""
+    links, share = Network(cluster).links, cluster.transport.efficiency
+    segments = cluster.transport.gso_max_segs
+    return Shaping(
+        machine.cpu_ns_per_byte - machine.send_ns_per_byte,
+        tuple(share * burst_bytes(8 * x.bytes_per_s / share, segments) for x in links),
+        round(machine.message_ns),
+        round(machine.late_ns),
+        _window_bytes(min(link.bytes_per_s for link in links), least_queue_bytes(cluster)),
+    )
+
+
+def _window_bytes(bytes_per_s: float, queue_bytes: int) -> float:
     """What TCP keeps of a message in its link's queue: as much as its pace sends in a millisecond
     (the kernel's small queues), at a pace of 1.2 windows a round trip, with a window of what the
     queue holds and a round trip that is the time in the queue. Seen at 200 Mbit/s: 60 to 130 KB."""
-    window = min(end.queue_bytes for wire in layout.wires for end in (wire.a, wire.b))
-    return math.sqrt(1.2 * window * bytes_per_s / 1024)
+    return math.sqrt(1.2 * queue_bytes * bytes_per_s / 1024)
 
 
 def _with_rests(graph: Graph, rested: float, run: Callable[[Graph], Timeline]) -> Timeline:

@@ -4,11 +4,11 @@ from paceline.report.summary import Summary
 from paceline.report.text.quantities import duration, share
 
 _NOTICED = 0.05
-_TOLD = 0.01
+_WORTH_SAYING = 0.01
 
 
 def headline(summary: Summary) -> str:
-    """`Step 12.3 ms on 4 ranks, 8,800 ops. It hangs on compute 62.1 %, collective 30.4 %.`"""
+    """`Step 12.3 ms on 4 ranks, 8,800 ops. Critical path: compute 62.1 %, collective 30.4 %.`"""
     step = summary.step_ns
     ranks = f"{summary.ranks:,} rank{'s' * (summary.ranks != 1)}"
     kinds = [
@@ -16,15 +16,15 @@ def headline(summary: Summary) -> str:
         for kind, ns in summary.path_by_kind.items()
         if ns > _NOTICED * step
     ]
-    hangs = f" It hangs on {', '.join(kinds)}." if kinds else ""
-    found = f"{hangs}{_core_wait(summary)}{_straggler(summary)}"
+    path = f" Critical path: {', '.join(kinds)}." if kinds else ""
+    found = f"{path}{_core_wait(summary)}{_straggler(summary)}"
     return f"{_lasts(summary)} on {ranks}, {summary.ops:,} ops.{found}"
 
 
 def _core_wait(summary: Summary) -> str:
     """Where threads had to share cores."""
     waited = summary.core_wait_ns / max(1, summary.step_ns)
-    return f" {100 * waited:.0f} % waiting for a core." if waited >= _TOLD else ""
+    return f" {100 * waited:.0f} % waiting for a core." if waited >= _WORTH_SAYING else ""
 
 
 def _lasts(summary: Summary) -> str:

@@ -1,4 +1,4 @@
-"""The critical path: what the step hangs on, by kind, by layer, and the ops that weigh most."""
+"""The critical path: what the step's length depends on, by kind, layer and op."""
 
 from typing import TYPE_CHECKING
 

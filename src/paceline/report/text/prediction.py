@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 CLASSES = (*WORK_CLASSES, "exposed", "communication")
 """Parts of a step in the order in which they are shown; the last runs beside the others."""
 
+_LABELS = {"exposed": "waiting, exposed communication", "communication": "all communication"}
+
 
 def prediction_lines(found: Prediction) -> list[str]:
     """A prediction in words, with its classes and what it rests on."""
@@ -19,7 +21,7 @@ def prediction_lines(found: Prediction) -> list[str]:
         f"(typical error: {duration(found.low_ns)} to {duration(found.high_ns)})"
     ]
     lines += [
-        f"  {name:<14}{duration(found.by_class[name]):>12}"
+        f"  {_LABELS.get(name, name):<32}{duration(found.by_class[name]):>10}"
         for name in CLASSES
         if found.by_class.get(name)
     ]
@@ -31,14 +33,14 @@ def prediction_table(before: Prediction, after: Prediction) -> "Table":
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    table.add_column("")
+    table.add_column("mean of all ranks")
     for name in ("before", "after", "change"):
         table.add_column(name, justify="right")
     _add(table, "step", before.step_ns, after.step_ns)
     for name in CLASSES:
         old, new = before.by_class.get(name, 0), after.by_class.get(name, 0)
         if old or new:
-            _add(table, f"  {name}, mean rank", old, new)
+            _add(table, f"  {_LABELS.get(name, name)}", old, new)
     return table
 
 

@@ -28,8 +28,10 @@ def steps_line(summary: RunSummary) -> str:
     """Steps, their median and spread, and how much of the communication was hidden."""
     moved = summary.communication
     whole = moved.hidden_ns + moved.exposed_ns
-    text = f"{len(summary.steps.number)} recorded steps: median {duration(summary.median_step_ns)}"
-    if len(summary.steps.number) > 1:
+    count = len(summary.steps.number)
+    steps = f"{count} recorded step{'s' * (count != 1)}"
+    text = f"{steps}: median {duration(summary.median_step_ns)}"
+    if count > 1:
         text += f", spread (p10 to p90) {100 * summary.spread:.1f} %"
     if whole:
         text += f"; communication {share(moved.hidden_ns, whole) or '0 %'} hidden"
@@ -37,7 +39,7 @@ def steps_line(summary: RunSummary) -> str:
 
 
 def collectives_table(found: tuple[Meeting, ...]) -> "Table":
-    """One row a collective: how unevenly its members came, and how fast it then was."""
+    """One row per collective: how unevenly its members came, and how fast it then was."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, title="collectives", title_justify="left")

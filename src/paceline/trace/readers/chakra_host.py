@@ -84,7 +84,7 @@ def read(source: Source) -> HostTrace:
     return HostTrace(source.name, document.schema, document.nodes)
 
 
-def told_by(host: HostTrace, trace: Trace) -> Trace:
+def completed_by(host: HostTrace, trace: Trace) -> Trace:
     """The Kineto trace with the bytes that each op read and wrote."""
     size = {n.attribute("rf_id", NONE): _bytes(n) for n in host.nodes}
     events = trace.events
@@ -103,10 +103,10 @@ def alone(host: HostTrace) -> Trace:
     index = np.array([names.setdefault(n.name, len(names)) for n in leaves], np.int32)
     count = len(leaves)
     start = np.arange(count, dtype=np.int64) * _GRID_NS
-    told = [(row, op) for row, n in enumerate(leaves) if (op := collective_of(_collective(n)))]
-    rows = [_collective_row(row, op, leaves[row], names) for row, op in told]
+    issued = [(row, op) for row, n in enumerate(leaves) if (op := collective_of(_collective(n)))]
+    rows = [_collective_row(row, op, leaves[row], names) for row, op in issued]
     moves = np.zeros(count, np.bool_)
-    moves[[row for row, _ in told]] = True
+    moves[[row for row, _ in issued]] = True
     absent = np.full(count, NONE, np.int64)
     events = Events(
         name=index,

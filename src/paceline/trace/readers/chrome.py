@@ -23,7 +23,7 @@ def read(source: Source, *, salvage: bool = False) -> Trace:
         raise TraceError(
             f"{source.name} ends in the middle: its JSON is not complete after "
             f"{len(raw.ranges)} events, and events are not in order of time, so what is "
-            "missing cannot be told. Export it again, or pass --salvage to take what is there"
+            "missing is not known. Export it again, or pass --salvage to take what is there"
         )
     if not len(raw.ranges):
         raise TraceError(f"{source.name} holds no events; was the profiler running?")

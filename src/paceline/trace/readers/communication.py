@@ -72,7 +72,7 @@ def collectives_of(
     events: Events, names: Sequence[str], details: Sequence[tuple[int, bytes]]
 ) -> tuple[Collectives, Seen]:
     """Every communication kernel, and every transfer on a communication thread."""
-    told = {row: _detail(args) for row, args in details if row != NONE}
+    by_row = {row: _detail(args) for row, args in details if row != NONE}
     op_of_name = [_op_of(name) for name in names]
     is_op = np.array([op is not Collective.NONE for op in op_of_name] or [False], np.bool_)
     moves = np.isin(events.category, (Category.KERNEL, Category.COMMUNICATION))
@@ -81,10 +81,10 @@ def collectives_of(
     index = {name: number for number, name in enumerate(names)}
     seen, table = Seen(), []
     for row in rows:
-        detail = told.get(int(row)) or Detail()
+        detail = by_row.get(int(row)) or Detail()
         call = context.get(int(row), NONE)
         op = op_of_name[events.name[row if call == NONE else call]]
-        table.append(_row(int(row), op, detail, told.get(call) or detail, index, seen))
+        table.append(_row(int(row), op, detail, by_row.get(call) or detail, index, seen))
     return columns(Collectives, table), seen
 
 
@@ -110,20 +110,20 @@ def _row(
     seen: Seen,
 ) -> tuple[int, ...]:
     """One row of `Collectives`; what the kernel does not say is taken from the call around it."""
-    told = detail if detail.collective else around
-    op = collective_of(told.collective) or op
-    dtype = dtype_of(told.dtype) or dtype_of(_first(told.types))
-    elements = max(told.in_elements, told.out_elements) or _elements(told.shapes)
+    stated = detail if detail.collective else around
+    op = collective_of(stated.collective) or op
+    dtype = dtype_of(stated.dtype) or dtype_of(_first(stated.types))
+    elements = max(stated.in_elements, stated.out_elements) or _elements(stated.shapes)
     group = NONE
-    if told.group:
-        group = index.setdefault(told.group, len(index))
-        if group == len(index) - 1 and told.group not in seen.new_names:
-            seen.new_names.append(told.group)
-        seen.groups.setdefault(told.group, _ranks(told.ranks))
+    if stated.group:
+        group = index.setdefault(stated.group, len(index))
+        if group == len(index) - 1 and stated.group not in seen.new_names:
+            seen.new_names.append(stated.group)
+        seen.groups.setdefault(stated.group, _ranks(stated.ranks))
     size = elements * ELEMENT_BYTES[dtype] if elements <= _MOST_ELEMENTS else 0
-    sends = told.target_rank != NONE
-    peer = told.target_rank if sends else told.source_rank
-    return row, group, told.sequence, op, dtype, size, peer, sends, NONE
+    sends = stated.target_rank != NONE
+    peer = stated.target_rank if sends else stated.source_rank
+    return row, group, stated.sequence, op, dtype, size, peer, sends, NONE
 
 
 def _annotations_around(events: Events, names: Sequence[str], rows: Any) -> dict[int, int]:
@@ -158,7 +158,7 @@ def _detail(args: bytes) -> Detail:
     try:
         return _DETAIL.decode(args)
     except msgspec.ValidationError:
-        return Detail()  # an argument of another type than any profiler writes: told nothing
+        return Detail()  # an argument of another type than any profiler writes: nothing is known
 
 
 def _first(types: Any) -> str:

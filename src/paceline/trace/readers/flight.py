@@ -1,8 +1,8 @@
 """NCCL flight-recorder dumps: group and sequence of each collective, as pickle or JSON.
 
-A dump is a ring of the last calls of one rank, without kernel times. `told_by` gives what it knows
-to the Kineto trace of the same rank. A pickle can run code when it is loaded; here anything but
-plain values is refused.
+A dump is a ring of the last calls of one rank, without kernel times. `completed_by` gives what it
+knows to the Kineto trace of the same rank. A pickle can run code when it is loaded; here anything
+but plain values is refused.
 """
 
 import io
@@ -69,31 +69,35 @@ def read(source: Source) -> FlightRecord:
     )
 
 
-def told_by(record: FlightRecord, trace: Trace) -> Trace:
+def completed_by(record: FlightRecord, trace: Trace) -> Trace:
     """The trace with group and sequence of each collective that the dump knows too: for each
     kernel the last call of its kind that was issued by the time of its launch."""
-    told, view = trace.collectives, RankView(trace)
-    launched = _launches(view, told)
+    collectives, view = trace.collectives, RankView(trace)
+    launched = _launches(view, collectives)
     names = {name: row for row, name in enumerate(trace.names)}
-    group, sequence, size = told.group.copy(), told.sequence.copy(), told.size_bytes.copy()
+    group, sequence, size = (
+        collectives.group.copy(),
+        collectives.sequence.copy(),
+        collectives.size_bytes.copy(),
+    )
     found = 0
-    for op in np.unique(told.op).tolist():
+    for op in np.unique(collectives.op).tolist():
         calls = sorted((c for c in record.calls if c.op == op), key=lambda c: c.created_ns)
-        rows = np.flatnonzero(told.op == op)
+        rows = np.flatnonzero(collectives.op == op)
         rows = rows[np.argsort(launched[rows], kind="stable")]
         for row, call in _paired(rows.tolist(), launched, calls):
             group[row] = names.setdefault(call.group, len(names))
             sequence[row], size[row] = call.sequence, call.size_bytes or size[row]
             found += 1
-    known = replace(told, group=group, sequence=sequence, size_bytes=size)
+    known = replace(collectives, group=group, sequence=sequence, size_bytes=size)
     merged = replace(
         trace,
         names=tuple(names),
         collectives=known,
         groups={**record.groups, **trace.groups},
     )
-    missing = len(told) - found
-    note = f"the flight recorder does not know {missing} of {len(told)} collectives"
+    missing = len(collectives) - found
+    note = f"the flight recorder does not know {missing} of {len(collectives)} collectives"
     return merged.noting(note) if missing else merged
 
 
@@ -155,13 +159,13 @@ def _call(entry: Mapping[str, Any]) -> Call:
     )
 
 
-def _launches(view: RankView, told: Collectives) -> Any:
+def _launches(view: RankView, collectives: Collectives) -> Any:
     """When the host launched each collective; its own start where the trace does not tell."""
     events = view.trace.events
     call = np.full(len(events), NONE, np.int64)
     call[view.calls.work] = view.calls.call
-    asked = call[told.event]
-    return np.where(asked == NONE, events.start_ns[told.event], events.start_ns[asked])
+    asked = call[collectives.event]
+    return np.where(asked == NONE, events.start_ns[collectives.event], events.start_ns[asked])
 
 
 def _paired(rows: list[int], launched: Any, calls: Sequence[Call]) -> list[tuple[int, Call]]:

@@ -94,15 +94,15 @@ def _brought_together(found: Iterable[Found]) -> list[Trace]:
         )
     for host in hosts:
         at = _partner(traces, host.rank, host.source)
-        traces[at] = chakra_host.told_by(host, traces[at])
+        traces[at] = chakra_host.completed_by(host, traces[at])
     for record in records:
         at = _partner(traces, record.rank, record.source)
-        traces[at] = flight.told_by(record, traces[at])
+        traces[at] = flight.completed_by(record, traces[at])
     return traces
 
 
 def _partner(traces: Sequence[Trace], rank: int, source: str) -> int:
-    """The trace of the same rank; the only one there is, where a rank is not told."""
+    """The trace of the same rank; the only one there is, where a rank is not known."""
     fits = [at for at, trace in enumerate(traces) if trace.rank == rank and rank != NONE]
     if len(traces) == 1 and (rank == NONE or traces[0].rank == NONE):
         fits = [0]
@@ -116,7 +116,7 @@ def _partner(traces: Sequence[Trace], rank: int, source: str) -> int:
 
 
 def _numbered(traces: list[Trace], ranks: Sequence[int] | None) -> list[Trace]:
-    """Traces with ranks as told on the command line, in order of rank."""
+    """Traces with ranks as given on the command line, in order of rank."""
     if ranks is not None:
         if len(ranks) != len(traces):
             raise TraceError(

@@ -112,7 +112,7 @@ def _pid(mark: Mapping[str, Any]) -> int:
 
 
 def _categories(raw: RawEvents) -> NDArray[np.int16]:
-    """`Category` of each range, ABSENT for those that take no part; gloo's transfers are told."""
+    """`Category` of each range, ABSENT for those that take no part; gloo's transfers are marked."""
     of_name = np.array([int(CATEGORIES.get(name, ABSENT)) for name in raw.names], np.int16)
     category = of_name[raw.ranges.category] if len(raw.ranges) else np.zeros(0, np.int16)
     gloo = np.array([name.startswith(_GLOO) for name in raw.names], np.bool_)

@@ -270,8 +270,8 @@ class _Sink:
             _whole(args.size),
             _whole(args.stream),
         )
-        told = _is_told(args.sync_kind) or _is_told(args.collective)
-        if told or event.name.startswith(DETAILED):
+        given = _is_given(args.sync_kind) or _is_given(args.collective)
+        if given or event.name.startswith(DETAILED):
             self.details.append((self._first_row + len(self.ranges), bytes(event.args)))
         self.ranges.append(row)
 
@@ -298,7 +298,7 @@ class _Sink:
 
 
 def _skip(_sink: _Sink, _event: Event) -> None:
-    """Counters, async ranges, launch arrows: told by correlation ids, or not needed."""
+    """Counters, async ranges, launch arrows: known by correlation ids, or not needed."""
 
 
 _TAKERS: Final = {
@@ -339,7 +339,7 @@ def _whole(value: Any) -> int:
 _WHOLE_TEXT: Final = re.compile(r"-?[0-9]{1,18}")
 
 
-def _is_told(value: Any) -> bool:
+def _is_given(value: Any) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
 
 

@@ -98,7 +98,7 @@ def _listed(file: Path) -> list[Source]:
 
 
 def _is_tar(file: Path) -> bool:
-    """Whether a file is a tar archive, packed or not (told by content; a header is 512 bytes)."""
+    """Whether a file is a tar archive, packed or not (by its content; a header is 512 bytes)."""
     try:
         with file.open("rb") as stream:
             head = stream.read(65536)

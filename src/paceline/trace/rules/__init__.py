@@ -1,5 +1,5 @@
-"""Dependency rules: one a file, each `find(view) -> Findings`. Adding a rule is adding a file here
-and a name to RULES; one that needs what the others found goes to UPON."""
+"""Dependency rules: one per file, each `find(view) -> Findings`. To add a rule, add a file here and
+a name to RULES; one that needs what the others found goes to SECOND_PASS."""
 
 from collections.abc import Callable
 from typing import Final
@@ -26,10 +26,10 @@ RULES: Final[tuple[Callable[[RankView], Findings], ...]] = (
     recorder.find,
     dataflow.find,
 )
-UPON: Final[tuple[Callable[[RankView, Findings], Findings], ...]] = (gradients.find,)
+SECOND_PASS: Final[tuple[Callable[[RankView, Findings], Findings], ...]] = (gradients.find,)
 
 
 def find_all(view: RankView) -> Findings:
     """All that the rules conclude from one rank."""
     found = joined(rule(view) for rule in RULES)
-    return joined([found, *(rule(view, found) for rule in UPON)])
+    return joined([found, *(rule(view, found) for rule in SECOND_PASS)])

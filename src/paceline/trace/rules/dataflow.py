@@ -43,12 +43,12 @@ def _batches(view: RankView) -> Links:
 
 
 def _loads(view: RankView) -> tuple[Int64, Int64]:
-    """Thread and end of each wait for a batch, as recorded or as told."""
+    """Thread and end of each wait for a batch, from the trace or from the recorder."""
     events = view.trace.events
     rows = np.flatnonzero(view.names_with(_LOADS) & view.is_host)
-    told = view.sidecar.of(Data) if view.sidecar and not len(rows) else []
-    lane = [view.thread_lane(load.thread) for load in told]
-    ends = [load.end_ns for load in told]
+    loads = view.sidecar.of(Data) if view.sidecar and not len(rows) else []
+    lane = [view.thread_lane(load.thread) for load in loads]
+    ends = [load.end_ns for load in loads]
     return (
         np.append(events.lane[rows].astype(np.int64), np.array(lane, np.int64)),
         np.append(events.end_ns[rows], np.array(ends, np.int64)),

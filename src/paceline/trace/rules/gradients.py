@@ -1,7 +1,7 @@
 """Gradient -> its bucket's collective -> the optimizer.
 
 A collective carries gradients if it was launched where autograd accumulates one, where a sharded
-module reduces its own, or for a bucket that the recorder told. The bucket map tells which gradients
+module reduces its own, or for a bucket that the recorder knows. The bucket map says which gradients
 it carries; without one, those that became ready since the collective before. No link is drawn that
 the recorded times contradict.
 """
@@ -58,19 +58,19 @@ def find(view: RankView, found: Findings) -> Findings:
     if not len(sent):
         return Findings()
     ready = _ready(view)
-    carrier, told = _carriers(view, ready, sent)
+    carrier, known = _carriers(view, ready, sent)
     carried = carrier != NONE
-    into = _into(view, select(ready, carried), select(sent, carrier[carried]), inferred=not told)
+    into = _into(view, select(ready, carried), select(sent, carrier[carried]), inferred=not known)
     return Findings(stacked([into, _updates(view, sent)]))
 
 
 def _sent(view: RankView, links: Links) -> Sent:
-    told, launch = view.trace.collectives, links.kind == DepKind.LAUNCH
+    issued, launch = view.trace.collectives, links.kind == DepKind.LAUNCH
     lane, at = np.full((2, len(view.trace.events)), NONE, np.int64)
     lane[links.dst_event[launch]] = links.src_lane[launch]
     at[links.dst_event[launch]] = links.src_ns[launch]
-    kept = (told.event != NONE) & np.isin(told.op, _REDUCTIONS)
-    event, bucket = told.event[kept].astype(np.int64), _buckets(view, told.order[kept])
+    kept = (issued.event != NONE) & np.isin(issued.op, _REDUCTIONS)
+    event, bucket = issued.event[kept].astype(np.int64), _buckets(view, issued.order[kept])
     lane, at = lane[event], at[event]
     carries = (bucket != NONE) | _within(view, lane, at, ACCUMULATION, *_SHARDED)
     sent = select(Sent(event, lane, at, bucket), (lane != NONE) & carries)
@@ -78,7 +78,7 @@ def _sent(view: RankView, links: Links) -> Sent:
 
 
 def _buckets(view: RankView, order: Int64) -> Int64:
-    """The bucket of each issued collective, where the recorder told."""
+    """The bucket of each issued collective, where the recorder knows it."""
     issued = view.sidecar.of(Issued) if view.sidecar else []
     bucket = {record.order: record.bucket for record in issued}
     return np.array([bucket.get(number, NONE) for number in order.tolist()], np.int64)
@@ -117,10 +117,10 @@ def _ready(view: RankView) -> Ready:
 
 
 def _carriers(view: RankView, ready: Ready, sent: Sent) -> tuple[Int64, bool]:
-    """Row of `sent` that carries each gradient (NONE for none), and whether that was told."""
-    told = _told_carriers(view, ready, sent)
-    if (told != NONE).any():
-        return told, True
+    """Row of `sent` that carries each gradient (NONE for none), and whether that was recorded."""
+    recorded = _recorded_carriers(view, ready, sent)
+    if (recorded != NONE).any():
+        return recorded, True
     key, launched = view.key(ready.lane, ready.at_ns), view.key(sent.lane, sent.at_ns)
     at = np.searchsorted(launched, key, "left")
     next_one = np.minimum(at, len(sent) - 1)
@@ -128,8 +128,8 @@ def _carriers(view: RankView, ready: Ready, sent: Sent) -> tuple[Int64, bool]:
     return np.where(fits, next_one, NONE), False
 
 
-def _told_carriers(view: RankView, ready: Ready, sent: Sent) -> Int64:
-    """By the bucket map, in steps that accumulate as many gradients as were told."""
+def _recorded_carriers(view: RankView, ready: Ready, sent: Sent) -> Int64:
+    """By the bucket map, in steps that accumulate as many gradients as were recorded."""
     order = ready_order(view)
     buckets = view.sidecar.of(Bucket) if view.sidecar else []
     bucket_of = {parameter: b.index for b in buckets for parameter in b.parameters}

@@ -24,17 +24,17 @@ def find(view: RankView) -> Findings:
     drains: list[tuple[int, int, int]] = []
     idles: list[tuple[int, int, int, int]] = []
     links: list[tuple[int, int, int]] = []
-    told = _told_streams(view)
+    recorded = _recorded_streams(view)
     for prefixes, pick in ((_DEVICE, streams), (_STREAM, None)):
         for call in np.flatnonzero(view.names_with(*prefixes) & view.is_host).tolist():
-            chosen = pick if pick is not None else _stream_of(view, call, streams, told)
+            chosen = pick if pick is not None else _stream_of(view, call, streams, recorded)
             _drain(view, call, chosen, drains, idles)
     for call in np.flatnonzero(view.names_with(*_EVENT) & view.is_host).tolist():
         _event(view, call, idles, links)
     return Findings(_event_links(links), columns(Idles, idles), columns(StreamDrains, drains))
 
 
-def _told_streams(view: RankView) -> dict[int, int]:
+def _recorded_streams(view: RankView) -> dict[int, int]:
     """Driver call -> the stream that CUPTI says it synchronised."""
     syncs = view.trace.syncs
     rows = np.flatnonzero((syncs.kind == SyncKind.STREAM_SYNC) & (syncs.lane != NONE))
@@ -42,10 +42,12 @@ def _told_streams(view: RankView) -> dict[int, int]:
     return dict(zip(calls.tolist(), syncs.lane[rows].tolist()))
 
 
-def _stream_of(view: RankView, call: int, streams: list[int], told: dict[int, int]) -> list[int]:
-    """The stream told, else the one whose work ended last within the call."""
-    if call in told:
-        return [told[call]]
+def _stream_of(
+    view: RankView, call: int, streams: list[int], recorded: dict[int, int]
+) -> list[int]:
+    """The stream that was recorded, else the one whose work ended last within the call."""
+    if call in recorded:
+        return [recorded[call]]
     ends = {stream: _end_of(view, call, stream) for stream in streams}
     start, end = view.trace.events.start_ns[call], view.trace.events.end_ns[call]
     within = {stream: at for stream, at in ends.items() if start < at <= end}
@@ -81,7 +83,7 @@ def _event(
     idles: list[tuple[int, int, int, int]],
     links: list[tuple[int, int, int]],
 ) -> None:
-    """The host waits for the work before an event: told by CUPTI, else nothing is concluded."""
+    """The host waits for the work before an event: recorded by CUPTI, else nothing is concluded."""
     events, syncs = view.trace.events, view.trace.syncs
     rows = np.flatnonzero(
         (syncs.correlation == events.correlation[call])

@@ -18,8 +18,8 @@ Rows = NDArray[np.int64]
 
 
 def find(view: RankView) -> Findings:
-    told = _told(view)
-    return Findings(stacked([told, _inferred(view)]) if not len(told) else told)
+    recorded = _recorded(view)
+    return Findings(stacked([recorded, _inferred(view)]) if not len(recorded) else recorded)
 
 
 def last_work(view: RankView, streams: Rows, moments: Rows) -> Rows:
@@ -59,7 +59,7 @@ def _by_stream(view: RankView) -> _Order:
     return _Order(calls.work[order].astype(np.int64), launched[order])
 
 
-def _told(view: RankView) -> Links:
+def _recorded(view: RankView) -> Links:
     """Links from CUPTI's records: both streams and the recording call are known."""
     events, syncs = view.trace.events, view.trace.syncs
     rows = np.flatnonzero(
@@ -109,10 +109,10 @@ def _inferred(view: RankView) -> Links:
 
 def _last_communication(view: RankView, dst: Rows, moments: Rows) -> Rows:
     """The last collective launched by each moment, unless it lies on the waiting stream itself."""
-    events, told = view.trace.events, view.trace.collectives
+    events, collectives = view.trace.events, view.trace.collectives
     call = np.full(len(events), NONE, np.int64)
     call[view.calls.work] = view.calls.call
-    rows = told.event[told.event != NONE].astype(np.int64)
+    rows = collectives.event[collectives.event != NONE].astype(np.int64)
     rows = rows[call[rows] != NONE]
     if not len(rows):
         return np.full(len(dst), NONE, np.int64)

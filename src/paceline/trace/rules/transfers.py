@@ -30,8 +30,10 @@ def find(view: RankView) -> Findings:
     if not len(transfers):
         return Findings()
     issued = _issued(view)
-    enqueued = list(_told_enqueues(view, issued) if issued else _inferred_enqueues(view, transfers))
-    seen = _told_waits(view, issued) if issued else _inferred_waits(view, transfers)
+    enqueued = list(
+        _recorded_enqueues(view, issued) if issued else _inferred_enqueues(view, transfers)
+    )
+    seen = _recorded_waits(view, issued) if issued else _inferred_waits(view, transfers)
     waits = list(_until_arrival(view, seen))
     links = [_launches(enqueued, inferred=not issued), _arrivals(waits, inferred=not issued)]
     return Findings(stacked(links), _idles(waits))
@@ -39,13 +41,13 @@ def find(view: RankView) -> Findings:
 
 def _issued(view: RankView) -> dict[int, tuple[int, Issued]]:
     """Issue order -> (row of its event, the record)."""
-    told = view.trace.collectives
+    collectives = view.trace.collectives
     records = {r.order: r for r in view.sidecar.of(Issued)} if view.sidecar else {}
-    rows = zip(told.order.tolist(), told.event.tolist())
+    rows = zip(collectives.order.tolist(), collectives.event.tolist())
     return {o: (event, records[o]) for o, event in rows if o in records and event != NONE}
 
 
-def _told_enqueues(view: RankView, issued: dict[int, tuple[int, Issued]]) -> Iterator[Row]:
+def _recorded_enqueues(view: RankView, issued: dict[int, tuple[int, Issued]]) -> Iterator[Row]:
     start = view.trace.events.start_ns
     for event, record in issued.values():
         lane = view.thread_lane(record.thread)
@@ -54,7 +56,7 @@ def _told_enqueues(view: RankView, issued: dict[int, tuple[int, Issued]]) -> Ite
             yield event, lane, max(record.enqueue_ns, min(done, int(start[event])))
 
 
-def _told_waits(view: RankView, issued: dict[int, tuple[int, Issued]]) -> Iterator[Awaited]:
+def _recorded_waits(view: RankView, issued: dict[int, tuple[int, Issued]]) -> Iterator[Awaited]:
     """Each wait that the recorder saw."""
     end = view.trace.events.end_ns
     for wait in view.sidecar.of(Wait) if view.sidecar else ():

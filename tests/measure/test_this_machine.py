@@ -1,4 +1,4 @@
-"""Calibration on this machine, with real gloo workers."""
+"""Measuring this machine, with real gloo workers."""
 
 import json
 from pathlib import Path
@@ -7,10 +7,10 @@ import pytest
 
 from paceline.cli import main
 from paceline.cluster import Cluster, Host
-from paceline.cost import Basis, CostError, prices
-from paceline.cost.calibrate import calibrate, load
+from paceline.cost import Basis, prices
 from paceline.graph import DType, GraphBuilder
 from paceline.graph.kinds import UNPRICED
+from paceline.measure import MeasureError, load, measure
 
 pytest.importorskip("torch", reason="calibration measures with torch; install paceline[torch]")
 
@@ -20,7 +20,7 @@ def test_a_machine_is_measured_kept_and_priced_by(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "here.json"
-    code = main(["calibrate", "--workers", "2", "--repeats", "5", "--out", str(path), "--json"])
+    code = main(["measure", "--workers", "2", "--repeats", "5", "--out", str(path), "--json"])
     printed = capsys.readouterr()
     assert code == 0, printed.err
     shown = json.loads(printed.out)
@@ -28,6 +28,8 @@ def test_a_machine_is_measured_kept_and_priced_by(
     assert shown["all_reduce_2_workers"]["bytes_per_s"] > 1e6
     assert min(shown["overlap"].values()) >= 1.0
     made = load(path)
+    assert made.date.startswith("20")
+    assert made.shared is None
     b = GraphBuilder()
     b.op("gemm", b.lane(), UNPRICED, flops=2 * 512**3, size_bytes=1, dtype=DType.FLOAT32)
     found = prices(b.build(), Cluster((Host("here", made.device()),), made.link()), made.rates())
@@ -37,12 +39,6 @@ def test_a_machine_is_measured_kept_and_priced_by(
     assert found.basis[0] == Basis.FITTED
 
 
-def test_impossible_requests_and_foreign_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(CostError, match="0 workers"):
-        calibrate(workers=0)
-    foreign = tmp_path / "foreign.json"
-    foreign.write_text("{}")
-    with pytest.raises(CostError, match="no calibration of version 1"):
-        load(foreign)
-    with pytest.raises(CostError, match="cannot read"):
-        load(tmp_path / "missing.json")
+def test_impossible_requests_are_refused() -> None:
+    with pytest.raises(MeasureError, match="0 workers"):
+        measure(workers=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from paceline.cost.calibrate.result import Sweep
+from paceline.measure.calibration import Sweep
 
 GEMM_SIZES = (128, 192, 256, 384, 512, 768, 1024)
 BYTE_SIZES = tuple(2**k for k in range(22, 28))  # beyond the caches, where training's tensors lie

@@ -1,4 +1,4 @@
-"""One worker of the all-reduce sweep; started by `workers.py`, answers on rank 0's output in JSON.
+"""One worker of the all-reduce sweep; started by `reducing.py`, answers on rank 0's output in JSON.
 
 After the sweep it measures overlap: a matrix product alone, an all-reduce alone, and both together.
 """

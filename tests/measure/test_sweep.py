@@ -1,6 +1,6 @@
 """Sweeps of a calibration: whether a line of latency and bandwidth can go through them."""
 
-from paceline.cost.calibrate import Sweep
+from paceline.measure import Sweep
 
 
 def test_a_sweep_fits_where_larger_sizes_take_longer() -> None:

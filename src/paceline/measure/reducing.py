@@ -7,16 +7,16 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from paceline.cost.calibrate.result import Overlap, Sweep
-from paceline.cost.errors import CostError
 from paceline.launch import Process, Running, start
+from paceline.measure.calibration import Overlap, Sweep
+from paceline.measure.errors import MeasureError
 
 LIMIT_S = 120
 
 
 def all_reduce(workers: int, repeats: int) -> tuple[Sweep, Overlap]:
     """Times of gloo's all-reduce among workers of this machine, and how overlap slows both."""
-    with tempfile.TemporaryDirectory(prefix="paceline-calibrate-") as folder, ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="paceline-measure-") as folder, ExitStack() as stack:
         started = [
             stack.enter_context(start(_worker(Path(folder), rank, workers, repeats)))
             for rank in range(workers)
@@ -27,7 +27,7 @@ def all_reduce(workers: int, repeats: int) -> tuple[Sweep, Overlap]:
 
 
 def _worker(folder: Path, rank: int, workers: int, repeats: int) -> Process:
-    module = "paceline.cost.calibrate.worker"
+    module = "paceline.measure.torch_reducing"
     numbers = (str(rank), str(workers), str(repeats))
     return Process(
         (sys.executable, "-m", module, str(folder / "store"), *numbers),
@@ -40,11 +40,13 @@ def _worker(folder: Path, rank: int, workers: int, repeats: int) -> Process:
 def _answer(first: Running) -> str:
     """What the first worker prints."""
     if first.wait(LIMIT_S) is None:
-        raise CostError(
+        raise MeasureError(
             f"the all-reduce sweep did not end in {LIMIT_S} s; is the machine loaded, or the "
             "loopback interface down? Try --workers 1 to leave it out."
         )
     answer, problem = first.printed()
     if not answer.strip():  # with an answer it does not matter that gloo may abort in its shutdown
-        raise CostError(f"a calibration worker failed: {problem.strip().splitlines()[-1:]}")
+        raise MeasureError(
+            f"a worker of the all-reduce sweep failed: {problem.strip().splitlines()[-1:]}"
+        )
     return answer

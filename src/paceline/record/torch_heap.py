@@ -1,4 +1,4 @@
-"""Room on the heap for the profiler's events, made before the steps that count.
+"""A reserve on the heap for the profiler's events, made before the steps that count.
 
 Without it every recorded step pays for fresh pages, some two thousand in a transformer of 13,000
 ops: a fifth of what recording costs. What is taken here is given back at once, except for its last
@@ -13,7 +13,7 @@ MOST_BYTES: Final = 1 << 30
 _PIECE: Final = 64 * 1024  # less than what the allocator asks the system for directly
 
 
-class Room:
+class HeapReserve:
     """Pages of the heap that have been written, and may be written again without a fault."""
 
     def __init__(self, events: float) -> None:

@@ -1,0 +1,48 @@
+"""Measure this machine, so that predictions rest on it: `predict --calibration FILE`.
+
+paceline measure --out here.json           # GEMM, copy, element-wise, all-reduce, overlap
+paceline measure --lab --out here.json     # also what workers that share its cores take of them
+
+Fits latency and bandwidth to each sweep, with 90 % intervals, and how much compute and
+communication slow each other. `--lab` also measures, between namespaces, what a byte over TCP costs
+the cores, how late a message comes beside work, and the time of a call and of a message; it needs
+what the lab needs (`paceline lab`).
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from paceline.cli import Shown
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--workers", type=int, default=2, help="gloo workers (1: no all-reduce)")
+    parser.add_argument("--repeats", type=int, default=15, help="runs of each size")
+    parser.add_argument("--lab", action="store_true", help="also what sharing the cores costs")
+    parser.add_argument("--out", type=Path, help="keep the calibration in this JSON file")
+
+
+def run(options: argparse.Namespace) -> Shown:
+    from paceline.lab import said
+    from paceline.measure import measure, save, summary
+
+    made = measure(options.workers, options.repeats, said if options.lab else None)
+    if options.out:
+        save(made, options.out)
+    return Shown(summary(made), lambda console: _render(summary(made), console))
+
+
+def _render(found: dict[str, Any], console: Any) -> None:
+    for name, value in found.items():
+        if isinstance(value, dict):
+            console.print(f"{name}: " + ", ".join(f"{k} {_told(v)}" for k, v in value.items()))
+        else:
+            console.print(f"{name}: {value}")
+
+
+def _told(value: Any) -> str:
+    """A figure, or one with its interval."""
+    if isinstance(value, dict):
+        return f"{value['value']:,} ({value['low']:,} to {value['high']:,})"
+    return f"{value:,}" if isinstance(value, float) else str(value)

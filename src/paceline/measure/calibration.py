@@ -1,0 +1,109 @@
+"""`Calibration`: what was measured on a machine, the lines through it, prices that rest on it."""
+
+from dataclasses import dataclass, replace
+
+from paceline.cluster import Cluster, Device, Link
+from paceline.cost.collectives import GLOO
+from paceline.cost.compute import Efficiency
+from paceline.cost.errors import CostError
+from paceline.cost.fit import Line, fit_line
+from paceline.cost.rates import Rates
+from paceline.graph.kinds import Basis, DeviceKind, DType
+from paceline.measure.errors import MeasureError
+from paceline.measure.shared_cores import SharedCores
+
+SOURCE = "paceline measure"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Times over sizes: bytes, or floating-point operations for GEMM."""
+
+    sizes: tuple[float, ...]
+    times_ns: tuple[float, ...]
+
+    @property
+    def grows(self) -> bool:
+        """Whether larger sizes take longer, so that a line of latency and bandwidth fits."""
+        try:
+            return self.line().bytes_per_s > 0
+        except CostError:
+            return False
+
+    def line(self) -> Line:
+        return fit_line(self.sizes, self.times_ns)
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """By how much compute and communication slow each other when they run together."""
+
+    compute: float
+    communication: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Measurements of one machine, with as many workers as took part in the all-reduces."""
+
+    machine: str
+    threads: int
+    workers: int
+    gemm: Sweep
+    copy: Sweep
+    elementwise: Sweep
+    all_reduce: Sweep | None
+    overlap: Overlap | None
+    shared: SharedCores | None = None
+    date: str = ""  # ISO 8601; unknown of a file of version 1
+
+    def device(self) -> Device:
+        """The machine as a device whose figures are what it reaches, not what a datasheet says."""
+        return Device(
+            name=self.machine,
+            kind=DeviceKind.CPU,
+            memory_bytes_per_s=self.elementwise.line().bytes_per_s,
+            units=self.threads,
+            flops_per_s={DType.FLOAT32: self.gemm.line().bytes_per_s},
+            source=SOURCE,
+        )
+
+    def applied(self, cluster: Cluster) -> Cluster:
+        """The cluster with hosts that are processors taken for machines like this one."""
+        mine = self.device()
+        hosts = tuple(
+            replace(host, device=mine) if host.device.kind is DeviceKind.CPU else host
+            for host in cluster.hosts
+        )
+        return replace(cluster, hosts=hosts)
+
+    def link(self) -> Link:
+        """What two workers have between them: an all-reduce of S bytes moves 2 (n - 1) / n S."""
+        line = self._all_reduce().line()
+        rate = line.bytes_per_s * 2 * (self.workers - 1) / self.workers
+        return Link.both_ways(rate, source=SOURCE)
+
+    def rates(self) -> Rates:
+        """Prices fitted to this machine. Half of the all-reduce's latency is the call's, the rest
+        is spread over its messages."""
+        ramp = max(0.0, self.gemm.line().latency_ns)
+        launch = max(0.0, self.elementwise.line().latency_ns)
+        known = Efficiency(1.0, 1.0, ramp, launch, Basis.FITTED, SOURCE)
+        if self.all_reduce is None:
+            return Rates({self.machine: known})
+        latency = max(0.0, self.all_reduce.line().latency_ns)
+        messages = 4 * (self.workers - 1)
+        library = replace(
+            GLOO,
+            call_ns=latency / 2,
+            message_ns=latency / 2 / messages,
+            basis=Basis.FITTED,
+            source=SOURCE,
+        )
+        return Rates({self.machine: known}, library)
+
+    def _all_reduce(self) -> Sweep:
+        if self.all_reduce is None:
+            raise MeasureError("this calibration has no all-reduce; run `paceline measure` with "
+                               "--workers 2 or more")  # fmt: skip
+        return self.all_reduce

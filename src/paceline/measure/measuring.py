@@ -1,0 +1,51 @@
+"""`measure`: sweeps of this machine's processors, its all-reduce, and what sharing cores costs."""
+
+import os
+import platform
+from collections.abc import Callable
+from datetime import datetime, timezone
+
+from paceline.measure import local
+from paceline.measure.calibration import Calibration, Overlap, Sweep
+from paceline.measure.errors import MeasureError
+from paceline.measure.reducing import all_reduce
+from paceline.measure.sharing import InLab, shared_cores
+
+TRIES = 5
+
+
+def measure(workers: int = 2, repeats: int = 15, in_lab: InLab | None = None) -> Calibration:
+    """GEMM, copy and element-wise sweeps; with two workers or more an all-reduce sweep as well;
+    with a lab what communication takes of the cores that all workers share."""
+    if workers < 1 or repeats < 3:
+        raise MeasureError(f"{workers} workers and {repeats} repeats: give 1 and 3 or more")
+    import torch
+
+    overlaps: list[Overlap] = []
+
+    def reducing() -> Sweep:
+        sweep, overlap = all_reduce(workers, repeats)
+        overlaps.append(overlap)
+        return sweep
+
+    return Calibration(
+        machine=f"{platform.machine()}-{os.cpu_count()}c",
+        threads=torch.get_num_threads(),
+        workers=workers,
+        gemm=_fitting(lambda: local.gemm(repeats)),
+        copy=_fitting(lambda: local.copy(repeats)),
+        elementwise=_fitting(lambda: local.elementwise(repeats)),
+        all_reduce=_fitting(reducing) if workers > 1 else None,
+        overlap=overlaps[-1] if overlaps else None,
+        shared=shared_cores(in_lab) if in_lab else None,
+        date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    )
+
+
+def _fitting(measured: Callable[[], Sweep]) -> Sweep:
+    """A sweep through which a line fits: measured again where the machine was too busy for it."""
+    for _ in range(TRIES - 1):
+        sweep = measured()
+        if sweep.grows:
+            return sweep
+    return measured()

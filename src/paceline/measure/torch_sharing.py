@@ -1,0 +1,87 @@
+"""One worker in the lab of `sharing.py`: all-reduces of much and of little. Worker 0 prints JSON:
+
+seconds of `large` all-reduces, of small ones `idle` and `busy` (all workers compute beside them),
+and of small ones among the first two, three, ... workers (`members`, some times).
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+
+TIMES = 3
+
+
+def main(size_bytes: int, rounds: int, small_rounds: int) -> None:
+    dist.init_process_group("gloo")
+    large = _large(size_bytes, rounds)
+    idle, busy = _small(small_rounds)
+    members = {
+        str(count): [_small_among(count, small_rounds // TIMES) for _ in range(TIMES)]
+        for count in range(2, dist.get_world_size() + 1)
+    }
+    if dist.get_rank() == 0:
+        found = {"large": large, "idle": idle, "busy": busy, "members": members}
+        print(json.dumps(found), flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def _large(size_bytes: int, rounds: int) -> list[float]:
+    """The first one warms up."""
+    tensor = torch.ones(size_bytes // 4)
+    return [_seconds(lambda: dist.all_reduce(tensor)) for _ in range(rounds)][1:]
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    dist.barrier()
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def _small(rounds: int) -> tuple[list[float], list[float]]:
+    """In turn with nothing beside it and beside work, each from the last worker's call on."""
+    few, matrix = torch.ones(2), torch.ones(128, 128)
+    issued, ended = [], []
+    for turn in range(2 * rounds):
+        dist.barrier()
+        issued.append(time.perf_counter())
+        work = dist.all_reduce(few, async_op=True)
+        while turn % 2 and not work.is_completed():
+            matrix @ matrix  # a twentieth of a millisecond
+        work.wait()
+        ended.append(time.perf_counter())
+    took = _after_the_last(issued, ended)
+    return took[0::2], took[1::2]
+
+
+def _after_the_last(issued: list[float], ended: list[float]) -> list[float]:
+    """One clock: all workers are on this machine."""
+    last = torch.tensor(issued, dtype=torch.float64)
+    dist.all_reduce(last, dist.ReduceOp.MAX)
+    took: list[float] = (torch.tensor(ended, dtype=torch.float64) - last).tolist()
+    return took
+
+
+def _small_among(count: int, rounds: int) -> float:
+    """The lower quartile of small all-reduces among the first workers, while the others wait:
+    what the machine does when little else disturbs it."""
+    group = dist.new_group(list(range(count)))
+    took = []
+    if dist.get_rank() < count:
+        few = torch.ones(2)
+        for _ in range(rounds):
+            dist.barrier(group)
+            began = time.perf_counter()
+            dist.all_reduce(few, group=group)
+            took.append(time.perf_counter() - began)
+    dist.barrier()
+    return sorted(took)[len(took) // 4] if took else 0.0
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:4]))

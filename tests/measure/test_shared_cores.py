@@ -1,0 +1,66 @@
+"""What sharing cores costs, from the times of all-reduces."""
+
+from typing import Any
+
+import pytest
+
+from paceline.measure.sharing import SIZE_BYTES, costs
+
+LINKS_ALONE_S = 1.5 * SIZE_BYTES / 125e6
+
+
+def times(**changed: Any) -> dict[str, Any]:
+    """Seconds as four workers on two cores could measure them: 100 us a call, 50 us a message."""
+    members = {str(n): [100e-6 + 50e-6 * 4 * (n - 1)] * 2 for n in (2, 3, 4)}
+    usual = {"large": [0.4, 0.5, 0.45], "idle": [1e-3] * 9, "busy": [25e-3] * 9}
+    return {**usual, "members": members, **changed}
+
+
+def test_a_byte_costs_all_cores_time_over_all_bytes_sent() -> None:
+    found = costs(times(), cores=2, payload_share=1.0)
+    sent_by_all = 4 * 1.5 * SIZE_BYTES
+    assert found.cpu_ns_per_byte.value == pytest.approx(0.4 * 2 / sent_by_all * 1e9)
+    assert found.cpu_ns_per_byte.high == pytest.approx(0.45 * 2 / sent_by_all * 1e9)
+    assert found.cpu_ns_per_byte.low == found.cpu_ns_per_byte.value
+    assert found.limited_by_cores
+
+
+def test_where_the_links_are_the_limit_it_is_said() -> None:
+    made = costs(times(large=[LINKS_ALONE_S]), cores=2, payload_share=1.0)
+    assert not made.limited_by_cores
+    assert made.cpu_ns_per_byte.low == 0
+
+
+def test_a_turn_is_what_work_adds_by_message_and_by_thread_on_a_core() -> None:
+    """24 ms over 6 messages and 2 threads on each core."""
+    found = costs(times(), cores=2, payload_share=1.0).turn_ns
+    assert found.value == pytest.approx(2e6)
+    assert found.low == pytest.approx(found.high)
+
+
+def test_turns_that_differ_leave_an_interval_around_them() -> None:
+    found = costs(times(busy=[20e-3, 30e-3] * 5), cores=2, payload_share=1.0).turn_ns
+    assert found.low < found.value < found.high
+
+
+def test_a_call_and_its_messages_are_told_apart_by_the_number_of_workers() -> None:
+    found = costs(times(), cores=2, payload_share=1.0)
+    assert found.call_ns is not None
+    assert found.message_ns is not None
+    assert found.call_ns.value == pytest.approx(100e3)
+    assert found.message_ns.value == pytest.approx(50e3)
+
+
+@pytest.mark.parametrize("members", [{"2": [3e-4]}, {"2": [4e-4], "3": [3e-4], "4": [2e-4]}])
+def test_where_no_line_goes_through_the_times_a_call_is_not_known(members: dict[str, Any]) -> None:
+    found = costs(times(members=members), cores=2, payload_share=1.0)
+    assert found.call_ns is None
+    assert set(found.constants()) == {"cpu_ns_per_byte", "turn_ns"}
+
+
+def test_the_machine_has_what_was_measured_and_defaults_for_the_rest() -> None:
+    found = costs(times(members={"2": [3e-4]}), cores=2, payload_share=1.0)
+    machine = found.machine()
+    assert machine.cores == 2
+    assert machine.cpu_ns_per_byte == found.cpu_ns_per_byte.value
+    assert machine.defaults == ("call_ns", "message_ns")
