@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim import optimizer as torch_optimizer
 
-from paceline.record.torch_facts import model_facts, root_modules
+from paceline.record.torch_facts import Model, model_facts, root_modules
 from paceline.record.torch_patch import Patches
 from paceline.runtime.exchange import Sent
 from paceline.runtime.run import Run
@@ -35,21 +34,14 @@ Given = Plan | str | Path | Sequence[str]
 @contextmanager
 def applied(plan: Given, model: Any, optimizer: Any, *, forced: bool = False) -> Iterator[Sent]:
     """The plan in force, and what is sent under it. Forced: whatever job it was made for."""
-    wanted = _plan(plan)
+    wanted, told = _plan(plan), model_facts(optimizer)
     if not forced:
-        require_fit(wanted, job_of(optimizer))
-    replicas = tuple(m for m in model.modules() if isinstance(m, DistributedDataParallel))
-    run = Run(model, optimizer, replicas, _world_size())
+        require_fit(wanted, _job(told))
+    run = Run(model, optimizer, tuple(told.replicas), _world_size())
     with ExitStack() as stack:
         for change in wanted.strategies:
             stack.enter_context(change.apply(run))
         yield stack.enter_context(installed(run))
-
-
-def job_of(optimizer: Any) -> MadeFor:
-    """This job as plans name it, as its recording would."""
-    told = model_facts(optimizer).parameters
-    return MadeFor(digest((p.name, p.size_bytes * p.shards) for p in told), _world_size())
 
 
 def start_from_environment() -> "Entering":
@@ -111,6 +103,12 @@ def _plan(given: Given) -> Plan:
     if isinstance(given, (str, Path)):
         return load_plan(Path(given))
     return Plan(tuple(parse(text) for text in given))
+
+
+def _job(told: Model) -> MadeFor:
+    """This job as plans name it, as its recording would."""
+    sizes = ((p.name, p.size_bytes * p.shards) for p in told.parameters)
+    return MadeFor(digest(sizes), _world_size())
 
 
 def _world_size() -> int:
