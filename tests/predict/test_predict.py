@@ -132,7 +132,7 @@ def test_messages_come_late_only_while_work_takes_all_cores(job: Job) -> None:
 def test_a_shared_machine_is_told_with_what_of_it_was_not_measured(job: Job) -> None:
     told = predict(job(), cluster=cluster(), question=Question(Machine(2.0, turn_ns=5.0))).rests_on
     assert "machine: 2 cores, shared by all workers" in told
-    (defaults,) = [reason for reason in told if reason.startswith("not measured here")]
+    (defaults,) = [reason for reason in told if reason.startswith("defaults, measured on")]
     assert "call_ns" in defaults
     assert "turn_ns" not in defaults
 
@@ -200,4 +200,4 @@ def test_bytes_that_are_not_known_are_said(job: Job) -> None:
     graph = job()
     silent = replace(graph, ops=replace(graph.ops, size_bytes=np.zeros(len(graph), np.int64)))
     found = predict(silent, cluster=cluster())
-    assert any(reason.startswith("not known: the bytes of") for reason in found.rests_on)
+    assert any(reason.startswith("no bytes for") for reason in found.rests_on)

@@ -47,7 +47,7 @@ def _unknown_sizes(graph: Graph) -> Iterator[str]:
     talks = np.isin(graph.ops.kind, COMMUNICATION) & (graph.ops.collective != Collective.BARRIER)
     unknown = int((talks & (graph.ops.size_bytes == 0)).sum())
     if unknown:
-        yield f"not known: the bytes of {unknown} collectives and messages, counted as none"
+        yield f"no bytes for {unknown} collectives and messages, whose sizes are not known"
 
 
 def _bases(basis: "np.ndarray[tuple[int], np.dtype[np.uint8]]") -> list[Basis]:
@@ -60,8 +60,8 @@ def estimates_of(graph: Graph, library: Library) -> tuple[str, ...]:
     if library.basis is not Basis.DATASHEET or not talks.any():
         return ()
     return (
-        f"not measured here: {library.name} takes {library.call_ns / 1e3:g} us a call and "
-        f"{library.message_ns / 1e3:g} us a message ({library.source})",
+        f"an estimate, not measured here: {library.name} takes {library.call_ns / 1e3:g} us a call "
+        f"and {library.message_ns / 1e3:g} us a message ({library.source})",
     )
 
 
@@ -81,4 +81,4 @@ def _of_machine(question: Question) -> Iterator[str]:
     yield f"machine: {machine.cores:g} cores, shared by all workers"
     if machine.defaults:
         told = ", ".join(f"{name} {getattr(machine, name):g}" for name in machine.defaults)
-        yield f"not measured here but on the machine of the published results: {told}"
+        yield f"defaults, measured on the machine of the published results and not here: {told}"
