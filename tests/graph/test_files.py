@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from paceline.errors import FileError, PacelineError
 from paceline.graph import (
     Axis,
-    Basis,
     Collective,
     DepKind,
     DeviceKind,
@@ -31,9 +30,7 @@ from paceline.graph import (
     MemoryCategory,
     OpColumns,
     OpKind,
-    Parameter,
     Phase,
-    check,
     load_extra,
     load_graph,
     save_graph,
@@ -401,17 +398,6 @@ def test_a_table_whose_declared_rows_disagree_is_refused_before_memory_is_set_as
     for layout in TABLES.values():
         with pytest.raises(FileError, match="do not add up"):
             decode(damaged, layout, "damaged table")
-
-
-def test_a_graph_of_the_first_schema_is_read_with_its_notes_as_facts() -> None:
-    """Written by the version before facts were typed: two ranks, one all-reduce."""
-    graph = check(load_graph(Path(__file__).with_name("first_schema")))
-    assert graph.facts.parameters == (Parameter("w", 64),)
-    assert graph.facts.buckets == (("w",),)
-    assert (graph.world_size, graph.facts.plain_step_ns) == (2, 1234)
-    assert [group.axis for group in graph.groups] == [Axis.DATA, Axis.NONE]
-    assert dict(graph.meta) == {"source": "drawn"}
-    assert {int(basis) for basis in graph.ops.basis} == {Basis.RECORDED}
 
 
 def test_a_graph_of_the_first_schema_without_notes_has_no_facts() -> None:
