@@ -105,7 +105,9 @@ inline int64_t claim(const Team& t, int phase, int r) {
     const int64_t count = share(t, r + 1) - share(t, r);
     uint64_t seen = __atomic_load_n(cursor, __ATOMIC_ACQUIRE);
     for (;;) {
-        const int64_t next = (seen >> 32) == t.epoch ? int64_t(seen & 0xffffffffu) : 0;
+        const int32_t ahead = int32_t(uint32_t(seen >> 32) - t.epoch);
+        if (ahead > 0) return -1;  // all of this step is done: a peer has begun the next one
+        const int64_t next = ahead == 0 ? int64_t(seen & 0xffffffffu) : 0;
         if (next >= count) return -1;
         const uint64_t taken = (uint64_t(t.epoch) << 32) | uint64_t(next + 1);
         if (__atomic_compare_exchange_n(cursor, &seen, taken, false, __ATOMIC_ACQ_REL,
