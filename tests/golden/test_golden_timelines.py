@@ -6,7 +6,10 @@ from paceline.graph import Discipline, Graph, GraphBuilder, check
 from paceline.graph.synthetic import Pipeline, Ring, pipeline, ring
 from paceline.replay import Engine, replay
 
-ENGINES = pytest.mark.parametrize("engine", Engine)
+ENGINES = pytest.mark.parametrize(
+    "engine",
+    [Engine.REFERENCE, pytest.param(Engine.NATIVE, marks=pytest.mark.needs("native"))],
+)
 
 
 def times(graph: Graph, engine: Engine) -> dict[str, tuple[int, int, int]]:

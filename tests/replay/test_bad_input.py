@@ -10,7 +10,10 @@ from paceline.errors import GraphError, ReplayError
 from paceline.graph import UNPRICED, Discipline, Graph, GraphBuilder, OpKind
 from paceline.replay import Contention, Engine, Live, Slowdown, replay, replay_many
 
-ENGINES = pytest.mark.parametrize("engine", Engine)
+ENGINES = pytest.mark.parametrize(
+    "engine",
+    [Engine.REFERENCE, pytest.param(Engine.NATIVE, marks=pytest.mark.needs("native"))],
+)
 
 
 def chain(*durations: int) -> Graph:

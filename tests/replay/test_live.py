@@ -90,7 +90,7 @@ def test_a_link_against_the_order_is_followed_and_a_cycle_is_refused() -> None:
     live = Live(b.build())
     assert live.step_ns == 30
     assert live.link(2, 0) == 40  # op 0 behind op 2
-    with pytest.raises(ReplayError, match="close a cycle"):
+    with pytest.raises((GraphError, ReplayError), match="a cycle"):  # each engine in its own words
         live.link(0, 2)
     assert live.insert("new", 1, 5, after=[0]) == 45
     assert live.remove([2]) == 25  # op 1 and op 0 start at once: 20, then 5 more

@@ -37,22 +37,26 @@ def times(graph: Graph, cluster: Cluster, network: Network) -> list[float]:
     return [round(ms, 1) for ms in (last / 1e6).tolist()]
 
 
+@pytest.mark.needs("native")
 def test_two_all_reduces_on_the_same_links_take_twice_as_long() -> None:
     graph = overlapping([(0, 1), (0, 1)])
     assert times(graph, STAR, Network.CLOSED) == [8.2] * 4
     assert times(graph, STAR, Network.FLOWS) == [16.2] * 4
 
 
+@pytest.mark.needs("native")
 def test_all_reduces_on_different_links_do_not_disturb_each_other() -> None:
     graph = overlapping([(0, 1), (2, 3)])
     assert times(graph, STAR, Network.FLOWS) == times(graph, STAR, Network.CLOSED)
 
 
+@pytest.mark.needs("native")
 def test_a_late_one_shares_only_what_is_left() -> None:
     ends = times(overlapping([(0, 1), (0, 1)], late_ns=4_000_000), STAR, Network.FLOWS)
     assert ends == [12.2, 12.2, 16.2, 16.2]
 
 
+@pytest.mark.needs("native")
 def test_messages_between_pipeline_stages_run_alike_in_both_engines() -> None:
     job = describe(Transformer(8, 64, 4, 32, vocab=128), Degrees(pipeline=2), Training(16))
     cluster = parse("{hosts: {count: 2, device: v100}, link: {rate: 1Gbps}}")
@@ -65,6 +69,7 @@ def test_flows_need_a_cluster() -> None:
         replay(overlapping([(0, 1)]), network=Network.FLOWS)
 
 
+@pytest.mark.needs("native")
 def test_a_collective_whose_partners_are_not_drawn_is_carried_alike() -> None:
     b = GraphBuilder()
     lane = b.lane(rank=0, kind=LaneKind.COMM_THREAD)

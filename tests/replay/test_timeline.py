@@ -19,7 +19,10 @@ from paceline.graph import (
 from paceline.graph.synthetic import Ring, jumble, ring
 from paceline.replay import Contention, Engine, Reason, Timeline, replay
 
-ENGINES = pytest.mark.parametrize("engine", Engine)
+ENGINES = pytest.mark.parametrize(
+    "engine",
+    [Engine.REFERENCE, pytest.param(Engine.NATIVE, marks=pytest.mark.needs("native"))],
+)
 
 
 def replayed(seed: int) -> Timeline | None:
