@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from paceline.cli import main
+from paceline.cli._question import OptionError
+from paceline.cli.verify import plan_of
 from paceline.cluster.files import device
 from paceline.graph import (
     Axis,
@@ -23,6 +25,7 @@ from paceline.graph import (
 )
 from paceline.graph.files import save_graph
 from paceline.measure import Calibration, Constant, Overlap, SharedCores, Sweep, save
+from paceline.strategies import Plan, strategy
 
 CLUSTER = """
 name: test
@@ -136,10 +139,18 @@ def test_what_the_lab_cannot_change_is_not_verified(
     run, cluster = places
     assert main(["verify", run, "--cluster", cluster, "--device", "h200"]) == 1
     assert "can be predicted" in capsys.readouterr().err
-    assert main(["verify", run, "--cluster", cluster, "--bucket-mb", "1"]) == 1
+    assert main(["verify", run, "--cluster", cluster, "--batch", "2"]) == 1
     assert "--job" in capsys.readouterr().err
     assert main(["verify", run, "--cluster", cluster]) == 1
     assert "which command it was" in capsys.readouterr().err
+
+
+def test_strategies_are_switched_on_in_the_job_that_verifies_them() -> None:
+    fp16, workers = strategy("fp16"), strategy("workers", count=4)
+    assert plan_of((workers, fp16)) == Plan((fp16,))
+    assert plan_of((workers,)) is None
+    with pytest.raises(OptionError, match=r"batch.* is not switched on(.|\n)*--job"):
+        plan_of((strategy("batch", factor=2.0),))
 
 
 def test_a_calibration_file_slows_what_overlaps(

@@ -8,8 +8,10 @@ import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link, dump
 from paceline.cluster.machine import Machine
+from paceline.graph import OpKind
 from paceline.predict import Question, predict
 from paceline.record.launch import RecordRequest, launch
+from paceline.strategies import Plan, strategy
 from paceline.trace.runs import open_run
 from paceline.verify import Proof, Verdict, VerifyError, prove, recorded_command
 
@@ -70,6 +72,11 @@ def test_a_slower_link_is_predicted_and_proved_to_be_slower(tmp_path: Path) -> N
     sent_ns = 4 * (2 * 256 * 256 + 2 * 256) / 2.5e6 * 1e9
     assert guess.step_ns > fast_guess.step_ns
     assert guess.by_class["communication"] > 0.9 * sent_ns
+    under_fp16 = Proof(command, slow, steps=4, plan=Plan((strategy("fp16"),)))
+    prove(under_fp16, os.environ, tmp_path / "fp16")
+    sent = [float(g.ops.size_bytes[g.ops.kind == OpKind.COLLECTIVE].max())
+            for g in (open_run(tmp_path / "fp16"), graph)]  # fmt: skip
+    assert sent[0] == sent[1] / 2
     # No network can be faster than its links; how much slower this machine is, is not asserted.
     assert verdict.measured.step_ns > 0.9 * sent_ns
     assert verdict.differences

@@ -169,17 +169,15 @@ def test_the_graph_holds_the_run_time_of_plain_steps_and_the_median_pulse(
     pulses = [Pulsed(Pulse(i, arithmetic, 200, 50)) for i, arithmetic in enumerate((90, 100, 300))]
     graph = three_steps(*plain, *pulses)
     assert graph.facts.plain_run_ns == 20
-    assert graph.meta["pulse"] == {
-        "moment_ns": 1, "arithmetic_ns": 100, "memory_ns": 200, "wakeup_ns": 50
-    }  # fmt: skip
+    assert graph.facts.pulse == Pulse(1, 100, 200, 50)
 
 
 def test_a_recording_of_an_earlier_version_reads_as_before(
     three_steps: Callable[..., Graph],
 ) -> None:
     graph = three_steps()
-    assert "plain_run_ns" not in graph.meta
-    assert "pulse" not in graph.meta
+    assert graph.facts.plain_run_ns == 0
+    assert graph.facts.pulse is None
     assert graph.meta["notes"] == []
 
 

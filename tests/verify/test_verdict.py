@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from paceline.graph import GraphBuilder
+from paceline.machine import Pulse
 from paceline.predict import Prediction
 from paceline.replay import replay
-from paceline.verify import Measured, Verdict
+from paceline.verify import Measured, PulseMoved, Verdict
 from paceline.verify.proof import without_placement
 
 STEP = GraphBuilder()
@@ -30,6 +31,21 @@ def test_the_error_is_predicted_over_the_measured_median() -> None:
     assert verdict.error == 110 / 100 - 1
     assert verdict.within
     assert not Verdict(replace(GUESS, low_ns=101), SEEN).within
+
+
+def test_what_the_machine_itself_did_is_told_apart_from_the_error() -> None:
+    slower = replace(SEEN, steps_ns=(121,), pulse=Pulse(2, 110, 200, 5))
+    guess = replace(GUESS, pulse=Pulse(1, 100, 200, 5))
+    verdict = Verdict(guess, slower, at_pulse=replace(GUESS, step_ns=121))
+    assert verdict.pulse_moved == PulseMoved(arithmetic=110 / 100 - 1, memory=0.0)
+    assert verdict.error == 110 / 121 - 1
+    assert verdict.error_at_pulse == 0.0
+
+
+def test_without_a_pulse_nothing_is_said_of_the_machine() -> None:
+    verdict = Verdict(GUESS, SEEN)
+    assert verdict.pulse_moved is None
+    assert verdict.error_at_pulse is None
 
 
 def test_the_class_that_is_most_off_comes_first() -> None:

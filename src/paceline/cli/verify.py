@@ -2,13 +2,17 @@
 
 paceline verify runs/a --cluster cluster.yaml --set link.rate=200Mbps --workers 4
 
-The job is the recording's own command, or --job. All workers share this machine's
-cores, and the prediction knows it. See `paceline lab` for what the lab needs.
+The job is the recording's own command, or --job; strategies are switched on in it. All workers
+share this machine's cores, and the prediction knows it. Where the machine was faster or slower than
+when the job was recorded, as its pulse tells, that is said apart from the error of the prediction.
+See `paceline lab` for what the lab needs.
 """
 
 import argparse
 import os
 import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +20,7 @@ from paceline.cli import Shown
 from paceline.cli._question import OptionError, add_question, asked, ms, prediction_data
 
 if TYPE_CHECKING:
+    from paceline.strategies import Plan, Strategy
     from paceline.verify import Verdict
 
 
@@ -38,14 +43,20 @@ def run(options: argparse.Namespace) -> Shown:
     options.cores = options.cores or float(len(os.sched_getaffinity(0)))
     wanted = asked(options)
     assert wanted.cluster is not None, "_require_provable asks for one"
+    plan = None if options.job else plan_of(wanted.changes)
     command = tuple(options.job) or recorded_command(Path(options.graph))
     graph = open_run(Path(options.graph))
     guess = predict(graph, wanted.changes, wanted.cluster, wanted.question)
     cluster = wanted.cluster
     if cluster.workers != guess.workers:
         cluster = cluster.with_workers(guess.workers)
-    proof = Proof(command, cluster, options.steps, options.timeout)
-    verdict = Verdict(guess, prove(proof, os.environ, options.keep))
+    proof = Proof(command, cluster, options.steps, options.timeout, plan=plan)
+    measured = prove(proof, os.environ, options.keep)
+    again = None
+    if guess.pulse is not None and measured.pulse is not None:
+        there = replace(wanted.question, pulse=measured.pulse)
+        again = predict(graph, wanted.changes, wanted.cluster, there)
+    verdict = Verdict(guess, measured, again)
     return Shown(verdict_data(verdict), lambda console: _render(verdict, console))
 
 
@@ -53,6 +64,8 @@ def verdict_data(verdict: "Verdict") -> dict[str, Any]:
     measured = verdict.measured
     return {
         "error": verdict.error,
+        "error_at_pulse": verdict.error_at_pulse,
+        "pulse_moved": asdict(moved) if (moved := verdict.pulse_moved) else None,
         "within_interval": verdict.within,
         "predicted": prediction_data(verdict.predicted),
         "measured": {
@@ -85,12 +98,21 @@ def _require_provable(options: argparse.Namespace) -> None:
             "the lab runs the job on this machine's cores with its own way to share gradients; "
             "--device and --exchange can be predicted (paceline predict), not verified"
         )
-    changed = options.bucket_mb is not None or options.batch != 1.0 or options.strategies
-    if changed and not options.job:
-        raise OptionError(
-            "another bucket size or batch is set in the training script: give the changed command, "
-            "as in --bucket-mb 1 --job 'torchrun train.py --bucket-mb 1'"
-        )
+
+
+def plan_of(changes: "Sequence[Strategy]") -> "Plan | None":
+    """What is switched on in the job itself; the lab gives it the workers."""
+    from paceline.strategies import Plan, name_of
+
+    inside = tuple(change for change in changes if name_of(type(change)) != "workers")
+    for change in inside:
+        if not change.applies:
+            raise OptionError(
+                f"{change} is not switched on in a running job. {change.how}\n"
+                "To verify it, change the script and give its command, as in "
+                "--batch 2 --job 'torchrun train.py --batch 64'".strip()
+            )
+    return Plan(inside) if inside else None
 
 
 def _render(verdict: "Verdict", console: Any) -> None:
@@ -115,5 +137,11 @@ def _render(verdict: "Verdict", console: Any) -> None:
             f"{one.error_ns / measured.step_ns:+.1%} of the step",
         )
     console.print(table)
+    if (moved := verdict.pulse_moved) and verdict.at_pulse is not None:
+        console.print(
+            f"Since the recording the machine moved: arithmetic takes {moved.arithmetic:+.0%}, a "
+            f"copy through memory {moved.memory:+.0%}. At that pulse the prediction is "
+            f"{ms(verdict.at_pulse.step_ns)} ({verdict.error_at_pulse:+.1%})."
+        )
     worst = verdict.differences[0].name if verdict.differences else "nothing"
     console.print(f"The largest difference is in {worst}.")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from paceline.graph.kinds import Axis
+from paceline.machine.pulse import Pulse
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Facts:
     update_shards: int = 1  # into how many parts the data axis cuts the update (ZeRO, FSDP)
     plain_step_ns: int = 0  # a step without instruments, the median
     plain_run_ns: int = 0  # how long the training thread ran in it, waits of all kinds left out
+    pulse: Pulse | None = None  # of the machine, the median while it was recorded
     cores: int = 0  # processor cores of the host that was recorded
     siblings: Mapping[Axis, tuple[int, ...]] = field(default_factory=dict)
     """By axis: shifts of a group's ranks to those of groups that communicate at the same time."""

@@ -16,6 +16,7 @@ from paceline.predict.anchor import anchored
 from paceline.predict.classes import by_class, step_ns
 from paceline.predict.interval import Interval, interval_of
 from paceline.predict.prediction import PredictError, Prediction, Question
+from paceline.predict.pulse import brought, moved, widened
 from paceline.predict.reasons import estimates_of, reasons_of
 from paceline.predict.sharing import library_of, shared_of
 from paceline.replay import Contention, Distribution, Timeline, replay, replay_many
@@ -45,7 +46,8 @@ def predict(
     time that it was recorded with."""
     question = question or Question()
     plan = tuple(parse(each) if isinstance(each, str) else each for each in changes)
-    changed = transformed(typical(graph, finest(plan), elsewhere=cluster is not None), plan)
+    step = typical(graph, finest(plan), elsewhere=cluster is not None)
+    changed = transformed(brought(step, moved(step.facts.pulse, question.pulse)), plan)
     if cluster is None:
         return _as_recorded(changed, plan, question)
     at = placed(changed, cluster, question)
@@ -132,7 +134,8 @@ def _prediction(
     graph: Graph, found: Prices, run: Run, changes: Sequence[Strategy], question: Question
 ) -> Prediction:
     timeline = run(found.dur_ns)
-    interval: Interval = interval_of(graph, found, works(graph))
+    by = moved(graph.facts.pulse, question.pulse)
+    interval: Interval = widened(interval_of(graph, found, works(graph)), graph, by)
     return Prediction(
         step_ns=step_ns(timeline),
         low_ns=step_ns(run(interval.low_ns)),
@@ -142,6 +145,7 @@ def _prediction(
         workers=graph.world_size,
         timeline=timeline,
         drawn=_drawn(graph, found, run, question),
+        pulse=graph.facts.pulse and (question.pulse or graph.facts.pulse),
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from paceline.cluster.machine import Machine
 from paceline.errors import PacelineError
+from paceline.machine import Pulse
 from paceline.measure import Calibration
 from paceline.replay import Distribution, Timeline
 
@@ -19,13 +20,15 @@ class Question:
 
     All workers share the cores of `machine`, as in the lab; `calibration.shared.machine()` is one
     that was measured. Without a machine each worker has its own, and the calibration's library and
-    overlap hold; shared cores slow what overlaps by themselves.
+    overlap hold; shared cores slow what overlaps by themselves. Recorded work is brought to the
+    `pulse` that the machine has at another moment.
     """
 
     machine: Machine | None = None
     calibration: Calibration | None = None
     draws: int = 0  # steps drawn from recorded durations, beside the one of their medians
     seed: int = 0
+    pulse: Pulse | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,7 @@ class Prediction:
     workers: int
     timeline: Timeline
     drawn: Distribution | None = None
+    pulse: Pulse | None = None  # of the machine, for which the work holds; None: not known
 
     def __str__(self) -> str:
         low, high = self.low_ns / 1e6, self.high_ns / 1e6

@@ -53,14 +53,21 @@ def run_applied(
             "`paceline apply plan.json -- torchrun --nproc-per-node 2 train.py`"
         )
     with TemporaryDirectory(prefix="paceline-plan-") as folder:
-        file = Path(folder) / "plan.json"
-        save_plan(replace(plan, made_for=None) if forced else plan, file)
-        given = {**environment, PLAN: str(file), REPORT: folder}
+        wanted = replace(plan, made_for=None) if forced else plan
+        given = {**under(wanted, Path(folder), environment), REPORT: folder}
         if record_to is None:
             code = here(Process(tuple(command), hooked(given), reads=True))
             return Applied(code, _sent(Path(folder)))
         done = launch(RecordRequest(tuple(command), record_to), given)
         return Applied(done.exit_code, _sent(Path(folder)), done)
+
+
+def under(plan: Plan, folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a recorded job that is to run under the plan, whose file the folder keeps
+    for as long as the job runs."""
+    file = folder / "plan.json"
+    save_plan(plan, file)
+    return {**environment, PLAN: str(file)}
 
 
 def _sent(folder: Path) -> tuple[RankSent, ...]:

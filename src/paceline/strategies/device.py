@@ -33,6 +33,7 @@ class Device(Strategy):
         origin, destination = preset(self.recorded), preset(self.name)
         if origin == destination:
             return graph
+        graph = replace(graph, facts=replace(graph.facts, pulse=None))
         if (graph.lanes.kind == LaneKind.STREAM).any():
             return _kernels(graph, origin, destination)
         factor = device_factor(origin, destination, DType.FLOAT32).middle

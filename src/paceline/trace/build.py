@@ -16,7 +16,6 @@ from paceline.record.sidecar import Sidecar
 from paceline.trace.assemble import Block, assemble
 from paceline.trace.clocks import Aligned, Clock, clocks_of
 from paceline.trace.core_waits import core_waits, with_core_waits
-from paceline.trace.counts import count_facts
 from paceline.trace.facts import with_facts
 from paceline.trace.gradients import label_gradients
 from paceline.trace.join import join
@@ -109,5 +108,4 @@ def _facts(views: Sequence[RankView]) -> dict[str, Any]:
     return {
         "source": views[0].trace.format,
         "ranks": [view.trace.rank for view in views],
-        **count_facts([view.sidecar for view in views if view.sidecar is not None]),
     }

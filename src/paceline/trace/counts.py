@@ -1,20 +1,12 @@
-"""What the machine's own counts say of a recording: facts for the graph, and notes for people."""
+"""What the machine's own counts say of a recording, as notes for people."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
-from paceline.machine import typical_pulse
-from paceline.record.sidecar import Counts, Host, Mode, Pulsed, Sidecar, Step
+from paceline.record.sidecar import Counts, Host, Mode, Sidecar, Step
 
 NOTICED: Final = 0.01
 """Share of the recorded time from which on stolen or throttled time is worth a note."""
-
-
-def count_facts(sidecars: Sequence[Sidecar]) -> dict[str, Any]:
-    """`pulse`: the median of those that were taken."""
-    pulse = typical_pulse([one.pulse for each in sidecars for one in each.of(Pulsed)])
-    return {"pulse": asdict(pulse)} if pulse is not None else {}
 
 
 def count_notes(facts: Sidecar) -> Iterator[str]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from paceline.graph import NONE, Axis, DepKind, Facts, Graph, Group, OpKind, Parameter
 from paceline.graph.graph import Bool
+from paceline.machine import Pulse, typical_pulse
 from paceline.record import sidecar
 from paceline.record.sidecar import Bucket, Host, Sidecar
 from paceline.trace.assemble import Block
@@ -35,8 +36,14 @@ def _facts_of(sidecars: Sequence[Sidecar], world: int) -> Facts:
         update_shards=max((p.shards * p.owners for p in parameters), default=1),
         plain_step_ns=round(median(lengths)) if lengths else 0,
         plain_run_ns=round(median(runs)) if runs else 0,
+        pulse=recorded_pulse(sidecars),
         cores=hosts[0].cores if hosts else 0,
     )
+
+
+def recorded_pulse(sidecars: Sequence[Sidecar]) -> Pulse | None:
+    """The machine's pulse in the median, while the job was recorded."""
+    return typical_pulse([one.pulse for each in sidecars for one in each.of(sidecar.Pulsed)])
 
 
 def _with_axes(graph: Graph, world: int) -> tuple[Group, ...]:

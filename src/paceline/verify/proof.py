@@ -12,6 +12,8 @@ from paceline.lab.launch import torchrun_words
 from paceline.launch import Process
 from paceline.record.launch import RecordRequest, Runner, launch
 from paceline.record.sidecar import JOB_NAME, InLab, job_of
+from paceline.strategies import Plan
+from paceline.strategies.applying import under
 from paceline.trace.runs import open_run
 from paceline.verify.errors import VerifyError
 from paceline.verify.verdict import Measured, measured_run
@@ -46,6 +48,7 @@ class Proof:
     steps: int = 10
     timeout_s: float = 300.0
     overwrite: bool = False  # the recording of an earlier proof
+    plan: Plan | None = None  # what the job runs under, beside where it runs
 
 
 def prove(proof: Proof, environment: Mapping[str, str], folder: Path | None = None) -> Measured:
@@ -53,8 +56,11 @@ def prove(proof: Proof, environment: Mapping[str, str], folder: Path | None = No
     with tempfile.TemporaryDirectory(prefix="paceline-proof-") as scratch:
         place = folder or Path(scratch) / "run"
         request = RecordRequest(proof.command, place, proof.steps, overwrite=proof.overwrite)
+        given = environment
+        if proof.plan is not None:
+            given = under(proof.plan, Path(scratch), environment)
         try:
-            launch(request, environment, recorded_in_lab(proof, place / "logs"))
+            launch(request, given, recorded_in_lab(proof, place / "logs"))
         except LabError as error:
             raise VerifyError(
                 f"{' '.join(proof.command)} was not measured in the lab. {error}"

@@ -9,6 +9,7 @@ import numpy as np
 
 from paceline.graph import Graph
 from paceline.graph.condense import condense
+from paceline.machine import Pulse
 from paceline.predict import WORK_CLASSES, Prediction, by_class
 from paceline.record import sidecar
 from paceline.replay import replay
@@ -22,6 +23,7 @@ class Measured:
 
     steps_ns: tuple[int, ...]
     by_class: Mapping[str, int]
+    pulse: Pulse | None = None  # of the machine meanwhile
 
     @property
     def step_ns(self) -> int:
@@ -34,6 +36,14 @@ class Measured:
     @property
     def high_ns(self) -> int:
         return round(float(np.percentile(self.steps_ns, 90)))
+
+
+@dataclass(frozen=True)
+class PulseMoved:
+    """By how much longer, as shares, the pulse's arithmetic and its copy take than before."""
+
+    arithmetic: float
+    memory: float
 
 
 @dataclass(frozen=True)
@@ -51,15 +61,34 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How far a prediction was off, and where."""
+    """How far a prediction was off, and where. `at_pulse` is the same prediction for the pulse that
+    the machine had while the steps were measured; None where a pulse is not known."""
 
     predicted: Prediction
     measured: Measured
+    at_pulse: Prediction | None = None
 
     @property
     def error(self) -> float:
         """Predicted over measured, less one."""
         return self.predicted.step_ns / self.measured.step_ns - 1
+
+    @property
+    def error_at_pulse(self) -> float | None:
+        """What is left of the error once the machine's own speed is told apart."""
+        if self.at_pulse is None:
+            return None
+        return self.at_pulse.step_ns / self.measured.step_ns - 1
+
+    @property
+    def pulse_moved(self) -> PulseMoved | None:
+        """How far the machine moved between the recording and the measured steps."""
+        before, after = self.predicted.pulse, self.measured.pulse
+        if before is None or after is None:
+            return None
+        return PulseMoved(
+            after.arithmetic_ns / before.arithmetic_ns - 1, after.memory_ns / before.memory_ns - 1
+        )
 
     @property
     def within(self) -> bool:
@@ -80,7 +109,8 @@ class Verdict:
 
 def measured_run(folder: Path, graph: Graph) -> Measured:
     """What a recording of a job shows: its un-instrumented steps, and its work by class."""
-    steps = plain_steps([sidecar.read(path) for path in sorted(folder.glob("rank-*.facts.jsonl"))])
+    sidecars = [sidecar.read(path) for path in sorted(folder.glob("rank-*.facts.jsonl"))]
+    steps = plain_steps(sidecars)
     if not steps:
         raise VerifyError(
             f"{folder} has no un-instrumented steps to compare with; let the job run at least 25 "
@@ -89,7 +119,7 @@ def measured_run(folder: Path, graph: Graph) -> Measured:
     classes = recorded_classes(graph)
     work = sum(classes[name] for name in WORK_CLASSES)
     middle = round(statistics.median(steps))
-    return Measured(tuple(steps), {**classes, "exposed": max(0, middle - work)})
+    return Measured(tuple(steps), {**classes, "exposed": max(0, middle - work)}, graph.facts.pulse)
 
 
 def recorded_classes(graph: Graph) -> dict[str, int]:
