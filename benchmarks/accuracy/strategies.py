@@ -182,9 +182,11 @@ def _row(mine: Sequence[Row], plain: Sequence[float]) -> Row:
 
 def _said(cell: Cell, plan: Wanted, row: Row) -> Row:
     """With its moment; and to the terminal."""
-    told = "" if "step_s" not in row else (
-        f"{1e3 * row['step_s']['median']:.1f} beside {1e3 * row['plain_s']['median']:.1f} ms plain")  # fmt: skip
-    print(f"{cell.key(plan)}: {told or row}", file=sys.stderr, flush=True)
+    told = str(row)
+    if "step_s" in row:
+        changed, plain = (1e3 * row[name]["median"] for name in ("step_s", "plain_s"))
+        told = f"{changed:.1f} beside {plain:.1f} ms plain"
+    print(f"{cell.key(plan)}: {told}", file=sys.stderr, flush=True)
     moment = datetime.now(timezone.utc).strftime(DATE)
     return {**row, "load": round(os.getloadavg()[0], 2), "measured": moment}
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import paceline
 from paceline.errors import PacelineError
 
 sys.path.insert(0, str(Path(__file__).parent))
-from models import MODELS
+from models import MODELS, Task
 
 OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "sgd": lambda weights: torch.optim.SGD(weights, lr=0.001, momentum=0.9),
@@ -38,14 +39,8 @@ def main() -> None:
     model = DistributedDataParallel(task.model, bucket_cap_mb=25)
     optimizer = OPTIMIZERS[options.optimizer](model.parameters())
 
-    def step() -> float:
-        optimizer.zero_grad()
-        task.loss(model(task.inputs), task.targets).backward()
-        optimizer.step()
-        return time.perf_counter()
-
     blocks = json.loads(Path(options.blocks).read_text())
-    done = [run(block, model, optimizer, step) for block in blocks]
+    done = [run(block, task, model, optimizer) for block in blocks]
     if dist.get_rank() == 0:
         Path(options.out).write_text(json.dumps(done))
     del model  # DDP's reducer holds the group; it must go first, or a worker may abort at exit
@@ -53,19 +48,25 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-def run(
-    block: dict[str, Any], model: Any, optimizer: Any, step: Callable[[], float]
-) -> dict[str, Any]:
+def run(block: dict[str, Any], task: Task, model: Any, optimizer: Any) -> dict[str, Any]:
     """The block's steps, in seconds; what refuses to be applied says why."""
     plan = block["plan"]
     under = paceline.applied(plan, model, optimizer, forced=True) if plan else nullcontext()
     try:
         with under as sent:
-            marks = [step() for _ in range(block["warm"] + block["steps"])][block["warm"] - 1 :]
-            steps = [b - a for a, b in zip(marks, marks[1:])]
+            marks = [step(task, model, optimizer) for _ in range(block["warm"] + block["steps"])]
+            steps = [b - a for a, b in pairwise(marks[block["warm"] - 1 :])]
             return {"plan": plan, "step_s": steps, "sent": sent.a_step() if sent else {}}
     except PacelineError as error:
         return {"plan": plan, "refused": str(error)}
+
+
+def step(task: Task, model: Any, optimizer: Any) -> float:
+    """One step; the moment of its end."""
+    optimizer.zero_grad()
+    task.loss(model(task.inputs), task.targets).backward()
+    optimizer.step()
+    return time.perf_counter()
 
 
 def arguments() -> argparse.Namespace:
