@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.accuracy.cells import DATE, FIRST, cluster
 from benchmarks.measure import RESULTS, spread
 from paceline.graph import Graph, load_graph, save_graph
-from paceline.graph.condense import condense
+from paceline.graph.condense import Grain, condense
 from paceline.record.launch import RecordRequest, launch
 from paceline.trace.runs import open_run
 from paceline.verify import Proof, measured_run, recorded_in_lab
@@ -77,8 +77,8 @@ def recordings(
         yield setting, load_graph(GRAPHS / setting.key), kept[setting.key]
 
 
-def record(setting: Setting) -> tuple[Graph, dict[str, Any]]:
-    """One recording in the lab."""
+def record(setting: Setting, grain: Grain = Grain.EVENT) -> tuple[Graph, dict[str, Any]]:
+    """One recording in the lab: its typical step at that grain, and its plain steps."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch) / "run"
         proof = Proof(setting.command, cluster(setting.workers, setting.mbit), STEPS, 400.0)
@@ -90,7 +90,7 @@ def record(setting: Setting) -> tuple[Graph, dict[str, Any]]:
         graph = open_run(place)
         measured = measured_run(place, graph)
         steps = [ns / 1e9 for ns in measured.steps_ns]
-        return condense(graph), {
+        return condense(graph, grain), {
             "step_s": spread(steps),
             "steps": len(steps),
             "load": round(os.getloadavg()[0], 2),

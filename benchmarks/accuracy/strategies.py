@@ -1,0 +1,294 @@
+"""Predicted against measured step of each strategy alone, and of pairs, in the lab.
+
+Three models, 2 and 4 workers on this machine's cores, 100 Mbit/s and 1 Gbit/s. In each setting the
+plain job is recorded; then one job trains in blocks, plain and under each strategy in turn
+(`jobs/blocks.py`), so that both are measured in the same minutes. `floor` is by how much plain
+blocks of that job differ among themselves.
+
+What is measured is kept in `benchmarks/results/strategies-measured.json`, and recordings in
+`benchmarks/results/strategies`, so that an ended run goes on where it was and predictions can be
+made again. `--budget MINUTES` ends the measuring; `--only NAME` and `--fresh` choose and repeat.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from itertools import combinations, islice
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks import measure
+from benchmarks.accuracy import calibrated
+from benchmarks.accuracy.cells import DATE, FIRST, cluster
+from benchmarks.accuracy.settings import Setting, record
+from paceline.cluster import Cluster
+from paceline.errors import PacelineError
+from paceline.graph import Graph, load_graph, save_graph
+from paceline.graph.condense import Grain
+from paceline.lab import Lab, LabError
+from paceline.predict import Question, predict
+from paceline.strategies import Plan, StrategyError, kind_of, known, parse
+
+JOB = Path(__file__).parent / "jobs" / "blocks.py"
+KEPT = measure.RESULTS / "strategies-measured.json"
+GRAPHS = measure.RESULTS / "strategies"
+
+MODELS = ("mlp", "resnet20", "transformer")
+PLACES = ((2, 1000), (2, 100), (4, 1000), (4, 100))
+SEED = 12
+PAIRS = 30
+TOGETHER = 5  # strategies whose blocks take turns in one job
+ROUNDS = 2
+BLOCK_S = 1.2  # of steps in a block, about
+WARM = 3
+BEYOND_NOISE = 0.04  # gains and losses whose sign must be right
+
+SETTINGS = {"buckets": "buckets(size_bytes=1048576)"}
+"""Strategies without defaults, as they are measured; others stand for themselves."""
+
+Row = dict[str, Any]
+Kept = dict[str, Row]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A job and where it runs."""
+
+    model: str
+    workers: int
+    mbit: int
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(self.model, "ddp", self.workers, self.mbit)
+
+    def key(self, plan: Sequence[str]) -> str:
+        return f"{self.setting.key} {' + '.join(plan)}"
+
+
+Wanted = tuple[str, ...]  # a plan, its strategies as text
+
+
+def main() -> None:
+    parser = measure.parser(__doc__ or "")
+    parser.add_argument("--budget", type=float, default=20.0, metavar="MINUTES")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME")
+    parser.add_argument("--pairs", action="store_true", help="pairs of strategies, not single ones")
+    parser.add_argument("--fresh", action="store_true", help="record and measure everything anew")
+    options = parser.parse_args()
+    if options.fresh:
+        KEPT.unlink(missing_ok=True)
+    plans = pairs() if options.pairs else singles(options.only)
+    cells = [Cell(m, *place) for m in MODELS for place in PLACES][: 1 if options.quick else None]
+    measure_missing(cells, plans, time.monotonic() + 60 * options.budget)
+    measure.report("accuracy/strategies", figures(cells, options), options, "torch")
+
+
+def singles(only: Sequence[str] = ()) -> list[Wanted]:
+    """Every strategy that can be applied, alone."""
+    names = [name for name in known() if kind_of(name).applies]
+    return [(SETTINGS.get(name, name),) for name in names if not only or name in only]
+
+
+def pairs() -> list[Wanted]:
+    """Some that do not exclude each other, drawn with a fixed seed."""
+    both = [one + other for one, other in combinations(singles(), 2)]
+    random.Random(SEED).shuffle(both)
+    return list(islice((pair for pair in both if _at_peace(pair)), PAIRS))
+
+
+def _at_peace(pair: Wanted) -> bool:
+    try:
+        Plan(tuple(parse(text) for text in pair))
+    except StrategyError:
+        return False
+    return True
+
+
+def measure_missing(cells: Sequence[Cell], plans: Sequence[Wanted], end: float) -> None:
+    """What is not yet kept, a few plans of one cell at a time, in a fixed random order."""
+    jobs = [
+        (cell, plans[i : i + TOGETHER]) for cell in cells for i in range(0, len(plans), TOGETHER)
+    ]
+    random.Random(SEED).shuffle(jobs)
+    for cell, some in jobs:
+        missing = [plan for plan in some if cell.key(plan) not in _kept()]
+        if missing and time.monotonic() < end:
+            _keep(dict(_measured(cell, missing)))
+
+
+def _measured(cell: Cell, plans: Sequence[Wanted]) -> Iterator[tuple[str, Row]]:
+    """One job in blocks: each plan in each round, plain blocks between them."""
+    _, facts = recorded(cell)
+    steps = max(4, min(12, round(BLOCK_S / facts["step_s"]["median"])))
+    try:
+        done = _trained(cell, _blocks(plans, steps))
+    except LabError as error:
+        for plan in plans:
+            yield cell.key(plan), _said(cell, plan, {"failed": str(error)[-600:]})
+        return
+    plain = [_block_s(block) for block in done if not block["plan"]]
+    for plan in plans:
+        mine = [block for block in done if tuple(block["plan"]) == plan]
+        yield cell.key(plan), _said(cell, plan, _row(mine, plain))
+
+
+def _blocks(plans: Sequence[Wanted], steps: int) -> list[Row]:
+    """In each round every plan once, in random order, a plain block before every second one."""
+    draw, found = random.Random(SEED), []
+    for _ in range(ROUNDS):
+        for place, plan in enumerate(draw.sample(plans, len(plans))):
+            found += [()] * (place % 2 == 0) + [plan]
+    return [{"plan": plan, "warm": WARM, "steps": steps} for plan in [*found, ()]]
+
+
+def _trained(cell: Cell, blocks: Sequence[Row]) -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder, Lab(cluster(cell.workers, cell.mbit)) as lab:
+        asked, out = Path(folder) / "blocks.json", Path(folder) / "out.json"
+        asked.write_text(json.dumps(blocks))
+        job = (*FIRST, sys.executable, str(JOB), "--model", cell.model)
+        lab.run([*job, "--blocks", str(asked), "--out", str(out)], timeout_s=900, logs=Path(folder))
+        done: list[Row] = json.loads(out.read_text())
+        return done
+
+
+def _block_s(block: Row) -> float:
+    return statistics.median(block["step_s"])
+
+
+def _row(mine: Sequence[Row], plain: Sequence[float]) -> Row:
+    refused = [block["refused"] for block in mine if "refused" in block]
+    if refused:
+        return {"refused": refused[0]}
+    middle = statistics.median(plain)
+    return {
+        "step_s": measure.spread([s for block in mine for s in block["step_s"]]),
+        "blocks_s": [_block_s(block) for block in mine],
+        "plain_s": measure.spread(list(plain)),
+        "floor": statistics.mean(abs(p / middle - 1) for p in plain),
+        "sent": mine[0]["sent"],
+    }
+
+
+def _said(cell: Cell, plan: Wanted, row: Row) -> Row:
+    """With its moment; and to the terminal."""
+    told = str(row)
+    if "step_s" in row:
+        changed, plain = (1e3 * row[name]["median"] for name in ("step_s", "plain_s"))
+        told = f"{changed:.1f} beside {plain:.1f} ms plain"
+    print(f"{cell.key(plan)}: {told}", file=sys.stderr, flush=True)
+    moment = datetime.now(timezone.utc).strftime(DATE)
+    return {**row, "load": round(os.getloadavg()[0], 2), "measured": moment}
+
+
+def recorded(cell: Cell) -> tuple[Graph, Row]:
+    """The plain job of that cell, every op of its typical step; recorded where none is kept."""
+    place, facts = GRAPHS / cell.setting.key, GRAPHS / f"{cell.setting.key}.json"
+    if not facts.exists():
+        graph, found = record(cell.setting, Grain.OP)
+        save_graph(graph, place)
+        facts.write_text(json.dumps(found) + "\n")
+    told: Row = json.loads(facts.read_text())
+    return load_graph(place), told
+
+
+def figures(cells: Sequence[Cell], options: argparse.Namespace) -> dict[str, Any]:
+    """Errors over what is kept: of single strategies, and of pairs."""
+    found: dict[str, Any] = {}
+    for name, plans in (("", singles(options.only)), ("pairs_", pairs())):
+        rows = list(_rows(cells, plans))
+        good = [row for row in rows if "error" in row]
+        found[f"{name}rows_asked"] = len(cells) * len(plans)
+        found[f"{name}rows"] = rows
+        if good:
+            found |= {f"{name}{key}": value for key, value in _errors(good).items()}
+    return found
+
+
+def _errors(rows: Sequence[Row]) -> dict[str, Any]:
+    worst = max(rows, key=lambda row: abs(row["error"]))
+    judged = [row for row in rows if abs(row["measured_gain"]) > BEYOND_NOISE]
+    names = sorted({row["plan"] for row in rows})
+    return {
+        "mean_error": round(statistics.mean(abs(row["error"]) for row in rows), 4),
+        "worst_error": round(abs(worst["error"]), 4),
+        "worst_row": {key: worst[key] for key in ("plan", "model", "workers", "mbit", "error")},
+        "sign_right": all(row["measured_gain"] * row["predicted_gain"] > 0 for row in judged),
+        "signs_judged": len(judged),
+        "plain_mean_error": round(statistics.mean(abs(row["plain_error"]) for row in rows), 4),
+        "mean_error_by_plan": {
+            name: round(statistics.mean(abs(r["error"]) for r in rows if r["plan"] == name), 4)
+            for name in names
+        },
+    }
+
+
+def _rows(cells: Sequence[Cell], plans: Sequence[Wanted]) -> Iterator[Row]:
+    kept = _kept()
+    for cell in cells:
+        plain_ns = 0
+        for plan in plans:
+            row = kept.get(cell.key(plan))
+            if row is None:
+                continue
+            told = {"plan": " + ".join(plan), **vars(cell)}
+            if "step_s" not in row:
+                yield {**told, **row}
+                continue
+            graph, _ = recorded(cell)
+            plain_ns = plain_ns or _predicted_ns(cell, graph, ())
+            yield {**told, **_compared(cell, graph, plan, row, plain_ns)}
+
+
+def _compared(cell: Cell, graph: Graph, plan: Wanted, row: Row, plain_ns: int) -> Row:
+    measured, plain = 1e3 * row["step_s"]["median"], 1e3 * row["plain_s"]["median"]
+    shown = {
+        "measured_ms": round(measured, 2),
+        "plain_ms": round(plain, 2),
+        "floor": round(row["floor"], 4),
+        "load": row["load"],
+        "measured": row["measured"],
+    }
+    try:
+        predicted = _predicted_ns(cell, graph, plan) / 1e6
+    except PacelineError as error:
+        return {**shown, "unpredicted": str(error)}
+    return {
+        **shown,
+        "predicted_ms": round(predicted, 2),
+        "predicted_plain_ms": round(plain_ns / 1e6, 2),
+        "error": round(predicted / measured - 1, 4),
+        "plain_error": round(plain_ns / 1e6 / plain - 1, 4),
+        "measured_gain": round(plain / measured - 1, 4),
+        "predicted_gain": round(plain_ns / 1e6 / predicted - 1, 4),
+    }
+
+
+def _predicted_ns(cell: Cell, graph: Graph, plan: Wanted) -> int:
+    made = calibrated.here()
+    where: Cluster = made.applied(cluster(cell.workers, cell.mbit))
+    question = Question(machine=calibrated.machine(made), calibration=made)
+    return predict(graph, plan, where, question).step_ns
+
+
+def _kept() -> Kept:
+    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
+
+
+def _keep(rows: Kept) -> None:
+    KEPT.parent.mkdir(parents=True, exist_ok=True)
+    KEPT.write_text(json.dumps({**_kept(), **rows}, indent=0, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()
