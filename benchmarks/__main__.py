@@ -4,7 +4,8 @@
     python -m benchmarks speed/replay fuzz  # some of them
     python -m benchmarks --quick            # a minute each at most; tables keep the full figures
 
-Exit code 1 when one of them failed. Afterwards the README's tables are written anew.
+Exit code 1 when one of them failed; those for which the machine is too noisy are named. Afterwards
+the README's tables are written anew.
 """
 
 import argparse
@@ -12,6 +13,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+from benchmarks.floors import NOT_MEASURABLE
 
 HERE = Path(__file__).parent
 KINDS = ("speed", "accuracy", "overhead")
@@ -30,8 +33,12 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown := [name for name in options.names if name not in known]:
         parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(known)}")
     chosen = options.names or list(known)
-    failed = [name for name in chosen if _run(name, known[name], options.quick)]
+    codes = {name: _run(name, known[name], options.quick) for name in chosen}
+    noisy = [name for name, code in codes.items() if code == NOT_MEASURABLE]
+    failed = [name for name, code in codes.items() if code not in (0, NOT_MEASURABLE)]
     print(f"{len(chosen) - len(failed)} of {len(chosen)} benchmarks ran")
+    if noisy:
+        print(f"not measurable on this machine now: {', '.join(noisy)}")
     if failed:
         print(f"failed: {', '.join(failed)}")
     elif not options.quick:

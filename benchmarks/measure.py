@@ -19,6 +19,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from benchmarks import floors
+
 RESULTS = Path(__file__).parent / "results"
 QUIET = 1.25 * (os.cpu_count() or 1)
 """The load above which nothing is kept; a benchmark's own processes count once it has begun."""
@@ -118,7 +120,8 @@ def versions(*libraries: str) -> dict[str, str]:
 def report(
     name: str, figures: Mapping[str, Any], options: argparse.Namespace, *libraries: str
 ) -> dict[str, Any]:
-    """Complete the figures, print them, and keep them where `--save` asks for it."""
+    """Complete the figures, print them, and keep them where `--save` asks for it; ends the program
+    where the machine was too noisy for them."""
     result = {
         "benchmark": name,
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
@@ -128,7 +131,8 @@ def report(
         "quick": bool(options.quick),
         **figures,
     }
-    if options.save:
+    refused = floors.refusal(figures)
+    if options.save and refused is None:
         RESULTS.mkdir(parents=True, exist_ok=True)
         day = result["date"][:10]
         path = RESULTS / f"{day}-{name.replace('/', '-')}.json"
@@ -139,6 +143,9 @@ def report(
     else:
         for key, value in result.items():
             print(f"{key}: {value}")
+    if refused is not None:
+        print(refused, file=sys.stderr)
+        raise SystemExit(floors.NOT_MEASURABLE)
     return result
 
 

@@ -2,8 +2,8 @@
 
 Three models, 2 and 4 workers on this machine's cores, 100 Mbit/s and 1 Gbit/s. In each setting the
 plain job is recorded; then one job trains in blocks, plain and under each strategy in turn
-(`jobs/blocks.py`), so that both are measured in the same minutes. `floor` is by how much plain
-blocks of that job differ among themselves.
+(`jobs/blocks.py`), so that both are measured in the same minutes. `floor` is
+what chance alone lets a row be off by, from how much plain blocks differ among themselves.
 
 What is measured is kept in `benchmarks/results/strategies-measured.json`, and recordings in
 `benchmarks/results/strategies`, so that an ended run goes on where it was and predictions can be
@@ -31,6 +31,7 @@ from benchmarks import measure
 from benchmarks.accuracy import calibrated
 from benchmarks.accuracy.cells import DATE, FIRST, cluster
 from benchmarks.accuracy.settings import Setting, record
+from benchmarks.floors import counted, floor_of, told_apart
 from paceline.cluster import Cluster
 from paceline.errors import PacelineError
 from paceline.graph import Graph, load_graph, save_graph
@@ -51,6 +52,7 @@ TOGETHER = 5  # strategies whose blocks take turns in one job
 ROUNDS = 2
 BLOCK_S = 1.2  # of steps in a block, about
 WARM = 3
+ASKED = 0.12  # of each row
 BEYOND_NOISE = 0.04  # gains and losses whose sign must be right
 
 SETTINGS = {"buckets": "buckets(size_bytes=1048576)"}
@@ -170,12 +172,11 @@ def _row(mine: Sequence[Row], plain: Sequence[float]) -> Row:
     refused = [block["refused"] for block in mine if "refused" in block]
     if refused:
         return {"refused": refused[0]}
-    middle = statistics.median(plain)
     return {
         "step_s": measure.spread([s for block in mine for s in block["step_s"]]),
         "blocks_s": [_block_s(block) for block in mine],
         "plain_s": measure.spread(list(plain)),
-        "floor": statistics.mean(abs(p / middle - 1) for p in plain),
+        "floor": floor_of(plain, taken=len(mine)),
         "sent": mine[0]["sent"],
     }
 
@@ -210,8 +211,11 @@ def figures(cells: Sequence[Cell], options: argparse.Namespace) -> dict[str, Any
         good = [row for row in rows if "error" in row]
         found[f"{name}rows_asked"] = len(cells) * len(plans)
         found[f"{name}rows"] = rows
-        if good:
-            found |= {f"{name}{key}": value for key, value in _errors(good).items()}
+        judged = told_apart(good, ASKED)[0]
+        if judged:
+            found |= {f"{name}{key}": value for key, value in _errors(judged).items()}
+        if good and not name:
+            found |= counted(good, ASKED)
     return found
 
 
