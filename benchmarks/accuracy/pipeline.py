@@ -43,7 +43,7 @@ from paceline.place.pipeline import (
 from paceline.runtime.stages import PipelineSchedule, Shape
 
 SCRIPT = Path(__file__).parent / "jobs" / "stages.py"
-SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.FLUSH, PipelineSchedule.TWO_BUFFERED)
+SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.TWO_BUFFERED)
 ROWS = 128
 """Samples a micro-batch: a stage's pass then takes some ms, far above what Python adds to it."""
 

@@ -19,7 +19,7 @@ LEAST_SHARE = 0.5
 TRIES = 8
 """Halvings of what is not known of the cores; after eight it is a five-hundredth."""
 
-AT_WORK = {1: PipelineSchedule.FLUSH, 2: PipelineSchedule.TWO_BUFFERED}
+AT_WORK = {1: PipelineSchedule.ONE_F_ONE_B, 2: PipelineSchedule.TWO_BUFFERED}
 """Which pipeline was profiled, by versions of the weights."""
 
 
