@@ -43,7 +43,7 @@ from paceline.place.pipeline import (
 from paceline.runtime.stages import PipelineSchedule, Shape
 
 SCRIPT = Path(__file__).parent / "jobs" / "stages.py"
-SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.FLUSH, PipelineSchedule.TWO_BUFFERED)
+SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.TWO_BUFFERED)
 ROWS = 128
 """Samples a micro-batch: a stage's pass then takes some ms, far above what Python adds to it."""
 
@@ -225,24 +225,24 @@ def _row(
 ) -> dict[str, Any]:
     plan = Plan(schedule, Shape(case.stages, case.microbatches), ROWS)
     known = [at_work(profile, schedule, ROWS) for profile in profiles]
-    priced = [_priced(network, plan, one, machine) for one in known]
+    predictions = [priced(network, plan, one, machine) for one in known]
     by_round = [times[schedule.value] for times, _ in rounds]
     steps = [ns for times in by_round for ns in times]
     held = rounds[-1][1][schedule.value]
     predicted = _memory(plan, known[-1].stages)
     undisturbed = [measure.spread(_smoothed(times))["p10"] for times in by_round]
-    ratios = [one.replayed_step_ns / ns for one, ns in zip(priced, undisturbed)]
+    ratios = [one.replayed_step_ns / ns for one, ns in zip(predictions, undisturbed)]
     return {
         "network": f"lab, {network} Mbit/s" if network != LOOPBACK else "loopback",
         "case": case.name,
         "schedule": schedule.value,
         "step_ms": {k: v / 1e6 if k != "n" else v for k, v in measure.spread(steps).items()},
         "undisturbed_ms": statistics.median(undisturbed) / 1e6,
-        "predicted_ms": statistics.median(one.replayed_step_ns for one in priced) / 1e6,
-        "formula_ms": statistics.median(one.formula_step_ns for one in priced) / 1e6,
+        "predicted_ms": statistics.median(one.replayed_step_ns for one in predictions) / 1e6,
+        "formula_ms": statistics.median(one.formula_step_ns for one in predictions) / 1e6,
         "machine": asdict(machine) if machine else None,
         "cores": [one.machine.cores for one in known],
-        "predictions_ms": [one.replayed_step_ns / 1e6 for one in priced],
+        "predictions_ms": [one.replayed_step_ns / 1e6 for one in predictions],
         "ratios": ratios,
         "profiles": profiles,
         "rounds_ms": [[round(ns / 1e6, 2) for ns in times] for times in by_round],
@@ -253,7 +253,7 @@ def _row(
     }
 
 
-def _priced(network: int, plan: Plan, known: AtWork, machine: Machine | None) -> Priced:
+def priced(network: int, plan: Plan, known: AtWork, machine: Machine | None) -> Priced:
     if machine is None or network == LOOPBACK:
         return price_on_cores(plan, known.stages, known.wires, known.machine, batches=6)
     mine = replace(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from paceline.cluster.machine import Machine
+from paceline.graph import Basis
 from paceline.place.pipeline import LayerCost, Plan, Wires, price_on_cores
 from paceline.runtime.stages import PipelineSchedule, Shape, versions_kept
 
@@ -18,7 +19,7 @@ LEAST_SHARE = 0.5
 TRIES = 8
 """Halvings of what is not known of the cores; after eight it is a five-hundredth."""
 
-AT_WORK = {1: PipelineSchedule.FLUSH, 2: PipelineSchedule.TWO_BUFFERED}
+AT_WORK = {1: PipelineSchedule.ONE_F_ONE_B, 2: PipelineSchedule.TWO_BUFFERED}
 """Which pipeline was profiled, by versions of the weights."""
 
 
@@ -39,7 +40,13 @@ def at_work(profile: dict[str, Any], schedule: PipelineSchedule, rows: int) -> A
     rest_ns = max(0.0, message["wall_ns"] - 2 * message["cpu_ns"])
     known = AtWork(
         tuple(LayerCost(**stage) for stage in timed["stages"]),
-        Wires(float("inf"), float("inf"), latency_ns=round(rest_ns), copy_ns=round(end_ns)),
+        Wires(
+            float("inf"),
+            float("inf"),
+            latency_ns=round(rest_ns),
+            copy_ns=round(end_ns),
+            basis=Basis.MEASURED,
+        ),
         Machine(CORES, rested=profile["rested"], late_ns=round(profile["late_ns"])),
     )
     plan = Plan(AT_WORK[versions], Shape(len(known.stages), timed["microbatches"]), rows)

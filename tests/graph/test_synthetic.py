@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from paceline.errors import GraphError
-from paceline.graph import Axis, Discipline, Graph, LaneKind, OpKind, Phase, check, select
+from paceline.graph import Axis, Discipline, Graph, LaneKind, OpKind, check, select
+from paceline.graph.schedules import Schedule, order
 from paceline.graph.synthetic import (
     Layered,
     Machine,
@@ -19,7 +20,6 @@ from paceline.graph.synthetic import (
     training,
     transformer,
 )
-from paceline.graph.synthetic.pipeline import one_f_one_b
 
 
 @pytest.mark.parametrize(("ranks", "ops"), [(4, 4_000), (8, 14_400), (32, 211_200)])
@@ -55,17 +55,26 @@ def test_a_ring_takes_at_most_100_bytes_an_op() -> None:
 
 
 def test_1f1b_runs_forwards_ahead_and_then_in_turn() -> None:
-    letters = {Phase.FORWARD: "F", Phase.BACKWARD: "B"}
-    job = Pipeline(stages=3, micro_batches=4)
-    shown = [
-        " ".join(f"{letters[phase]}{i}" for phase, i in one_f_one_b(stage, job))
-        for stage in range(3)
-    ]
-    assert shown == [
+    assert [shown(Schedule.ONE_F_ONE_B, stage) for stage in range(3)] == [
         "F0 F1 F2 B0 F3 B1 B2 B3",
         "F0 F1 B0 F2 B1 F3 B2 B3",
         "F0 B0 F1 B1 F2 B2 F3 B3",
     ]
+
+
+def test_gpipe_gives_back_the_last_micro_batch_first() -> None:
+    assert shown(Schedule.GPIPE, 0) == "F0 F1 F2 F3 B3 B2 B1 B0"
+
+
+def test_weight_gradients_wait_longer_the_later_the_stage() -> None:
+    assert shown(Schedule.ZERO_BUBBLE, 0).startswith("F0 F1 F2 B0 W0 F3 B1 W1")
+    assert shown(Schedule.ZERO_BUBBLE, 2) == "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3"
+
+
+def shown(schedule: Schedule, stage: int) -> str:
+    """What one of three stages does with four micro-batches."""
+    passes = order(schedule, stage, 3, 4, 1)
+    return " ".join(f"{task.work.name[0]}{task.microbatch}" for task in passes)
 
 
 def test_a_transformer_reduces_activations_and_gradients() -> None:

@@ -36,7 +36,7 @@ def test_2bw_on_two_stages_runs_on_into_the_next_batch() -> None:
 
 
 def test_1f1b_flushes_before_the_next_batch() -> None:
-    first = tasks(PipelineSchedule.FLUSH, Shape(2, 2), 0, batches=2)
+    first = tasks(PipelineSchedule.ONE_F_ONE_B, Shape(2, 2), 0, batches=2)
     batch = [(F, 0), (F, 1), (B, 0), (B, 1), (U, 1)]
     assert first == [Task(w, k) for w, k in batch] + [Task(w, k + 2) for w, k in batch]
 

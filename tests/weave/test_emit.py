@@ -5,11 +5,11 @@ import pytest
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.cost import price
 from paceline.graph import UNPRICED, Collective, DType, GraphBuilder, OpKind, check
+from paceline.predict import predict
 from paceline.replay import replay
 from paceline.weave.emit import Lanes, Site, as_graph, emit
 from paceline.weave.layout import Group
 from paceline.weave.programs import adam, hand_over, mlp, sgd
-from paceline.weave.replayed import replayed_s
 from paceline.weave.schedules import schedule
 from paceline.weave.traffic import Rates
 
@@ -72,4 +72,5 @@ def test_costs_prices_what_was_left_unpriced() -> None:
     step = adam(100_000, TWO)
     graph = price(as_graph(step), slow)
     assert (graph.ops.dur_ns >= 0).all()
-    assert replayed_s(step, fast) < replayed_s(step, slow)
+    times = [predict(as_graph(step), (), cluster).step_ns for cluster in (fast, slow)]
+    assert times[0] < times[1] == replay(graph).step_ns

@@ -30,7 +30,7 @@ MICROBATCHES = 8
 TURNS, IN_A_ROW = 6, 10
 """Of batches, one pipeline after the other."""
 
-AT_WORK = {1: PipelineSchedule.FLUSH, 2: PipelineSchedule.TWO_BUFFERED}
+AT_WORK = {1: PipelineSchedule.ONE_F_ONE_B, 2: PipelineSchedule.TWO_BUFFERED}
 """By versions of the weights: two of them share the caches."""
 
 

@@ -17,7 +17,7 @@ from paceline.runtime.stages.torch_worker import Data, Job, Part, Worker
 from stage_model import loss
 from stage_ranks import in_ranks
 
-SCHEDULES = (PipelineSchedule.FLUSH, PipelineSchedule.TWO_BUFFERED)
+SCHEDULES = (PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.TWO_BUFFERED)
 
 
 def train(folder: Path, epochs: int, seed: int) -> dict[str, float]:

@@ -33,7 +33,7 @@ from stage_training import train
 TURN = 12
 """Batches of one schedule in a row."""
 
-SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.FLUSH, PipelineSchedule.TWO_BUFFERED)
+SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.TWO_BUFFERED)
 
 
 def run(stages: int, microbatches: int, rows: int, batches: int) -> dict[str, list[float]]:

@@ -13,6 +13,7 @@ from paceline.cli import Shown
 from paceline.cli._arguments import count
 
 if TYPE_CHECKING:
+    from paceline.weave.program import Program
     from paceline.weave.programs.shipped import ProgramSize
     from paceline.weave.tuning import Row
 
@@ -67,15 +68,21 @@ def _refuse_mixed(options: argparse.Namespace) -> None:
 
 def _on_cluster(options: argparse.Namespace) -> "tuple[Row, ...]":
     from paceline.cluster import load, with_settings
+    from paceline.predict import predict
+    from paceline.weave.emit import as_graph
     from paceline.weave.layout import Group
-    from paceline.weave.predicted import predicted_on_cluster
+    from paceline.weave.predicted import predicted
     from paceline.weave.programs.shipped import shipped
 
     cluster = with_settings(load(options.cluster), options.set)
     if cluster.workers != options.workers:
         cluster = cluster.with_workers(options.workers)
     made = shipped(options.program).make(_size(options), Group.world(options.workers))
-    return predicted_on_cluster(made, cluster)
+
+    def seconds(program: "Program") -> float:
+        return 1e-9 * predict(as_graph(program), (), cluster).step_ns
+
+    return predicted(made, seconds)
 
 
 def _on_this_machine(options: argparse.Namespace) -> "tuple[Row, ...]":

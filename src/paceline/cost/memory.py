@@ -7,7 +7,8 @@ the graph of a described job has them as events, whose replay gives the same pea
 from dataclasses import replace
 
 from paceline.errors import GraphError
-from paceline.imagine.transformer.description import Described, Schedule
+from paceline.graph.schedules import Schedule
+from paceline.imagine.transformer.description import Described
 from paceline.imagine.transformer.memory import (
     Peak,
     layer_activations,

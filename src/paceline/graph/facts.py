@@ -27,6 +27,9 @@ class Facts:
     plain_run_ns: int = 0  # how long the training thread ran in it, waits of all kinds left out
     pulse: Pulse | None = None  # of the machine, the median while it was recorded
     cores: int = 0  # processor cores of the host that was recorded
+    steps_overlap: bool = False
+    """Steps run into one another, as in a pipeline without flush: the graph stands for itself, and
+    a step is the time between updates."""
     siblings: Mapping[Axis, tuple[int, ...]] = field(default_factory=dict)
     """By axis: shifts of a group's ranks to those of groups that communicate at the same time."""
 

@@ -17,8 +17,8 @@ from paceline.graph import COMMUNICATION, UNPRICED, Collective, Graph
 from paceline.graph.graph import Int64
 from paceline.graph.one_lane import on_one_lane
 from paceline.predict.classes import step_ns
+from paceline.predict.errors import PredictError
 from paceline.predict.predicting import typical
-from paceline.predict.prediction import PredictError
 from paceline.replay import replay
 
 GBIT = 10**9

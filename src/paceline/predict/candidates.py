@@ -42,7 +42,7 @@ class Candidates:
     @cached_property
     def _alone(self) -> bool:
         """Whether the typical step needs nothing of the one before but its lanes."""
-        return alike_steps(self._typical)
+        return not self._typical.facts.steps_overlap and alike_steps(self._typical)
 
     @cached_property
     def _source(self) -> Graph:

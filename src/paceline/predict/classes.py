@@ -5,6 +5,7 @@ import numpy as np
 from paceline.graph import COMMUNICATION, LaneKind, Phase
 from paceline.graph.graph import Bool
 from paceline.graph.scaled import works
+from paceline.predict.errors import PredictError
 from paceline.replay import Timeline
 
 WORK_CLASSES = ("forward", "backward", "update", "data")
@@ -37,6 +38,22 @@ def _on_workhorse(timeline: Timeline) -> Bool:
 
 def step_ns(timeline: Timeline) -> int:
     """A step of several, from border to border: the first begins with all workers at once."""
+    if timeline.graph.facts.steps_overlap:
+        return _between_updates_ns(timeline)
     steps = np.unique(timeline.graph.ops.step)
     ends = [int(timeline.end_ns[timeline.graph.ops.step == step].max()) for step in steps]
     return ends[0] if len(ends) == 1 else (ends[-1] - ends[0]) // (len(ends) - 1)
+
+
+def _between_updates_ns(timeline: Timeline) -> int:
+    """From the first update of the first rank to the last but one, which has all of a step beside
+    it: the last step has no forwards of a next one."""
+    ops = timeline.graph.ops
+    updates = (ops.phase == Phase.UPDATE) & (ops.rank == min(timeline.graph.ranks))
+    ends = timeline.end_ns[updates][np.argsort(ops.step[updates])]
+    if len(ends) < 3:
+        raise PredictError(
+            f"steps that overlap are timed between updates, and the graph has {len(ends)} of them "
+            "on its first rank; draw 3 steps or more"
+        )
+    return round(float(ends[-2] - ends[0]) / (len(ends) - 2))

@@ -9,31 +9,21 @@ from paceline.cluster import Cluster
 from paceline.cost import SPREAD, Library, Prices, Rates, prices
 from paceline.graph import COMMUNICATION, NONE, UNPRICED, Basis, DeviceKind, Graph
 from paceline.graph.condense import Grain, condense, first_step
-from paceline.graph.graph import Int64
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.scaled import works
 from paceline.predict.anchor import anchored
 from paceline.predict.classes import by_class, step_ns
+from paceline.predict.errors import PredictError
 from paceline.predict.interval import Interval, interval_of
-from paceline.predict.prediction import PredictError, Prediction, Question
+from paceline.predict.prediction import Prediction, Question
 from paceline.predict.pulse import brought, moved, widened
 from paceline.predict.reasons import estimates_of, reasons_of
+from paceline.predict.run import Run
+from paceline.predict.shaped import on_shaped_links
 from paceline.predict.sharing import library_of, shared_of
-from paceline.replay import Contention, Distribution, Timeline, replay, replay_many
+from paceline.replay import Contention, Distribution, replay_many
 from paceline.replay.hosts import SharedHosts
 from paceline.strategies import Strategy, parse, transformed
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A replay that has yet to be told how long each op takes."""
-
-    graph: Graph
-    contention: Contention | None = None
-    hosts: SharedHosts | None = None
-
-    def __call__(self, dur_ns: Int64) -> Timeline:
-        return replay(self.graph, prices=dur_ns, contention=self.contention, hosts=self.hosts)
 
 
 def predict(
@@ -99,17 +89,14 @@ def finest(changes: Sequence[Strategy]) -> Grain:
 
 def typical(graph: Graph, grain: Grain = Grain.EVENT, *, elsewhere: bool = False) -> Graph:
     """What changes are made to: the typical recorded step as it runs without instruments. A graph
-    of one step stands for itself."""
-    if len(np.unique(graph.ops.step[graph.ops.step != NONE])) < 2:
+    of one step stands for itself, and one whose steps overlap."""
+    if graph.facts.steps_overlap or len(np.unique(graph.ops.step[graph.ops.step != NONE])) < 2:
         return graph
     return anchored(condense(graph, grain), elsewhere=elsewhere)
 
 
 def _as_recorded(graph: Graph, changes: Sequence[Strategy], question: Question) -> Prediction:
-    if question.machine is not None:
-        raise PredictError(
-            "shared cores need a cluster: give one, with the links between the workers"
-        )
+    _require_cluster(graph, question)
     missing = np.flatnonzero(graph.ops.dur_ns == UNPRICED)
     if len(missing):
         raise PredictError(
@@ -118,7 +105,22 @@ def _as_recorded(graph: Graph, changes: Sequence[Strategy], question: Question) 
         )
     found = _recorded_prices(graph)
     run = Run(graph, contention=_contention(graph, question))
+    if question.machine is not None:
+        hosts = SharedHosts.one_machine(graph.world_size, question.machine.cores)
+        run = Run(graph, hosts=hosts, rested=question.machine.rested)
     return _prediction(graph, found, run, changes, question)
+
+
+def _require_cluster(graph: Graph, question: Question) -> None:
+    """What communication of a group takes of shared cores, its links tell. Messages without one
+    keep their time, and what they take of the cores is drawn as ops."""
+    grouped = np.isin(graph.ops.kind, COMMUNICATION) & (graph.ops.group != NONE)
+    if question.machine is not None and grouped.any():
+        raise PredictError(
+            "shared cores need a cluster: give one, with the links between the workers"
+        )
+    if question.shaped_links:
+        raise PredictError("messages on shaped links need a cluster, which has the links")
 
 
 def _recorded_prices(graph: Graph) -> Prices:
@@ -158,6 +160,11 @@ def _drawn(graph: Graph, found: Prices, run: Run, question: Question) -> Distrib
             "draws do not know how compute and communication that overlap slow each other; leave "
             "--draws or --calibration out"
         )
+    if run.transfers is not None or run.rested > 1 or graph.facts.steps_overlap:
+        raise PredictError(
+            "draws are of one step alone, whose messages are priced: neither steps that overlap "
+            "nor messages on shaped links nor what rests cost can be drawn; leave --draws out"
+        )
     priced = replace(graph, ops=replace(graph.ops, dur_ns=found.dur_ns))
     first = np.flatnonzero(graph.ops.step == graph.ops.step.min())
     hosts = run.hosts.renumbered(first) if run.hosts else None
@@ -178,10 +185,13 @@ def _rates(question: Question, cluster: Cluster) -> Rates:
 def _runner(graph: Graph, cluster: Cluster, rates: Rates, question: Question) -> Run:
     machine = question.machine
     if machine is None:
+        if question.shaped_links:
+            raise PredictError("messages on shaped links need a machine that carries them")
         return Run(graph, contention=_contention(graph, question))
     shared = shared_of(graph, cluster, rates, machine)
     hosts = SharedHosts.one_machine(cluster.workers, machine.cores, shared.cpu_ns, shared.turn_ns)
-    return Run(graph, hosts=hosts)
+    run = Run(graph, hosts=hosts, rested=machine.rested)
+    return on_shaped_links(run, cluster, machine) if question.shaped_links else run
 
 
 def _contention(graph: Graph, question: Question) -> Contention | None:

@@ -4,14 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paceline.cluster.machine import Machine
-from paceline.errors import PacelineError
 from paceline.machine import Pulse
 from paceline.measure import Calibration
 from paceline.replay import Distribution, Timeline
-
-
-class PredictError(PacelineError):
-    """A prediction cannot be made of what was given."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +16,9 @@ class Question:
     All workers share the cores of `machine`, as in the lab; `calibration.shared.machine()` is one
     that was measured. Without a machine each worker has its own, and the calibration's library and
     overlap hold; shared cores slow what overlaps by themselves. Recorded work is brought to the
-    `pulse` that the machine has at another moment.
+    `pulse` that the machine has at another moment. With `shaped_links` messages between stages
+    cross the cluster's links one by one, as they do in the lab, where otherwise each takes its
+    closed form's time.
     """
 
     machine: Machine | None = None
@@ -29,6 +26,7 @@ class Question:
     draws: int = 0  # steps drawn from recorded durations, beside the one of their medians
     seed: int = 0
     pulse: Pulse | None = None
+    shaped_links: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,6 +79,10 @@ def _of_machine(question: Question) -> Iterator[str]:
     if machine is None:
         return
     yield f"machine: {machine.cores:g} cores, shared by all workers"
+    if machine.rested > 1:
+        yield f"work after a rest of its thread takes {machine.rested:.3g} times as long"
+    if question.shaped_links:
+        yield "messages between stages, one by one on the cluster's links as the lab shapes them"
     if machine.defaults:
         told = ", ".join(f"{name} {getattr(machine, name):g}" for name in machine.defaults)
         yield f"defaults, measured on the machine of the published results and not here: {told}"

@@ -1,9 +1,12 @@
-"""Schedules of a program with their predicted times on a cluster: nothing runs, torch is not
-needed."""
+"""Schedules of a program with their predicted times: nothing runs, torch is not needed.
 
-from paceline.cluster import Cluster
+Who predicts is given, for programs know nothing of clusters: `paceline weave` asks
+`predict(as_graph(program), (), cluster)`.
+"""
+
+from collections.abc import Callable
+
 from paceline.weave.program import Program
-from paceline.weave.replayed import replayed_s
 from paceline.weave.schedules import schedules
 from paceline.weave.transforms import Refusal
 from paceline.weave.tuning import Candidate, CandidateOutcome, Row
@@ -12,7 +15,7 @@ CLUSTER = "cluster"
 """Stands where a back end is named."""
 
 
-def predicted_on_cluster(written: Program, cluster: Cluster) -> tuple[Row, ...]:
+def predicted(written: Program, seconds: Callable[[Program], float]) -> tuple[Row, ...]:
     """A row for each schedule, fastest first, the refused ones last."""
     rows = []
     for schedule in schedules(written):
@@ -21,6 +24,6 @@ def predicted_on_cluster(written: Program, cluster: Cluster) -> tuple[Row, ...]:
             reason = schedule.made.reason
             rows.append(Row(candidate, CandidateOutcome.REFUSED, reason=reason))
         else:
-            seconds = replayed_s(schedule.made, cluster)
-            rows.append(Row(candidate, CandidateOutcome.PREDICTED, predicted_s=seconds))
+            took_s = seconds(schedule.made)
+            rows.append(Row(candidate, CandidateOutcome.PREDICTED, predicted_s=took_s))
     return tuple(sorted(rows, key=lambda row: row.predicted_s or float("inf")))

@@ -26,10 +26,10 @@ MACHINE = Machine(
     ("topology", "schedule", "step_ns"),
     [
         (Star(), S.GPIPE, 175_614_131),
-        (Star(), S.FLUSH, 188_441_199),
+        (Star(), S.ONE_F_ONE_B, 188_441_199),
         (Star(), S.TWO_BUFFERED, 138_791_196),
         (Ring(), S.GPIPE, 169_203_360),
-        (Ring(), S.FLUSH, 171_049_928),
+        (Ring(), S.ONE_F_ONE_B, 171_049_928),
         (Ring(), S.TWO_BUFFERED, 134_117_500),
     ],
 )

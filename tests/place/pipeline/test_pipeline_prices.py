@@ -37,7 +37,7 @@ def plan(schedule: PipelineSchedule, stages: int, microbatches: int) -> Plan:
 
 BY_HAND = [
     (S.GPIPE, 4 * 30 + 30 + 4),  # one stage's pass of bubble
-    (S.FLUSH, 4 * 30 + 30 + 4),
+    (S.ONE_F_ONE_B, 4 * 30 + 30 + 4),
     (S.INTERLEAVED, 4 * 30 + 15 + 4),  # half of it with two chunks
     (S.ZERO_BUBBLE, 4 * 30 + 10 + 4),  # F + B - W = 10 + 10 - 10
     (S.TWO_BUFFERED, 4 * 30 + 4),
@@ -54,7 +54,7 @@ def test_two_stages_and_four_micro_batches_by_hand(schedule: PipelineSchedule, s
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 50), st.integers(1, 50))
 def test_formula_and_replay_agree_on_equal_stages(d: int, times: int, f: int, b: int) -> None:
-    for schedule in (S.GPIPE, S.FLUSH, S.TWO_BUFFERED):
+    for schedule in (S.GPIPE, S.ONE_F_ONE_B, S.TWO_BUFFERED):
         priced = price(plan(schedule, d, d * times), equal_stages(d, f, b), FREE)
         assert priced.formula_step_ns == priced.replayed_step_ns
         assert priced.formula_memory_bytes == priced.replayed_memory_bytes
@@ -79,7 +79,7 @@ def test_memory_is_the_published_formula() -> None:
     stages = equal_stages(4)
     first = {s: memory_bytes(plan(s, 4, 8), stages)[0] for s in S}
     assert first[S.TWO_BUFFERED] == 2 * 1000 + 4 * 60
-    assert first[S.FLUSH] == 1000 + 4 * 60
+    assert first[S.ONE_F_ONE_B] == 1000 + 4 * 60
     assert first[S.GPIPE] == 1000 + 8 * 60
     lean = replace(plan(S.TWO_BUFFERED, 4, 8), recompute=True)
     assert memory_bytes(lean, stages)[0] == 2 * 1000 + 60 + 4 * 8
@@ -95,7 +95,7 @@ def test_recomputation_costs_a_forward_pass_more() -> None:
 
 def test_replicas_add_their_all_reduce_to_the_update() -> None:
     """1,000 bytes over 4 replicas: 2 * 3 / 4 * 1,000 bytes at 1e9 a second are 1,500 ns."""
-    wide = replace(plan(S.FLUSH, 2, 4), width=4)
+    wide = replace(plan(S.ONE_F_ONE_B, 2, 4), width=4)
     assert step_ns(wide, equal_stages(2), Wires(1e12, 1e9)) == 150 + 4 + 1500
 
 
@@ -129,7 +129,7 @@ def star(stages: int, bytes_per_s: float) -> Cluster:
 ON_TWO_CORES = Machine(cores=2.0, cpu_ns_per_byte=1e-6, message_ns=0)
 
 
-@pytest.mark.parametrize("schedule", [S.GPIPE, S.FLUSH, S.TWO_BUFFERED])
+@pytest.mark.parametrize("schedule", [S.GPIPE, S.ONE_F_ONE_B, S.TWO_BUFFERED])
 def test_over_links_without_end_the_lab_is_a_machine_with_shared_cores(schedule: S) -> None:
     stages = equal_stages(4, 1000, 2000)
     in_lab, alone = (
@@ -163,7 +163,7 @@ def test_a_stage_asks_late_for_the_next_message_while_it_passes_one_on() -> None
     assert steps[3, 1] * 1.03 < steps[3, 3_000_000]
 
 
-@pytest.mark.parametrize("schedule", [S.GPIPE, S.FLUSH, S.TWO_BUFFERED])
+@pytest.mark.parametrize("schedule", [S.GPIPE, S.ONE_F_ONE_B, S.TWO_BUFFERED])
 def test_a_slower_link_of_the_lab_never_shortens_the_step(schedule: S) -> None:
     big = [replace(s, input_bytes=10**5) for s in equal_stages(4, 50_000, 90_000)]
     machine = Machine(2.0, 4.0, message_ns=60_000)

@@ -1,7 +1,6 @@
 """Pipeline parallelism with the 1F1B schedule: one rank a stage, micro-batches flow through.
 
-A stage runs as many forward passes as there are stages behind it, then one forward and one
-backward in turn, then the remaining backwards. Activations and gradients travel as messages.
+Activations and gradients travel as messages.
 """
 
 from dataclasses import dataclass
@@ -11,6 +10,10 @@ from paceline.graph.builder import GraphBuilder
 from paceline.graph.facts import Facts
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import Collective, DepKind, LaneKind, OpKind, Phase
+from paceline.graph.schedules import Schedule, Work, order
+
+PHASES = {Work.FORWARD: Phase.FORWARD, Work.BACKWARD: Phase.BACKWARD}
+"""The phase of each pass that 1F1B has."""
 
 
 @dataclass(frozen=True)
@@ -35,22 +38,11 @@ def pipeline(job: Pipeline) -> Graph:
     b = GraphBuilder({"source": "synthetic 1F1B pipeline"}, Facts(world_size=job.stages))
     drawing = _Drawing(b, job)
     for stage in range(job.stages):
-        for phase, micro_batch in one_f_one_b(stage, job):
-            drawing.compute(stage, phase, micro_batch)
+        for task in order(Schedule.ONE_F_ONE_B, stage, job.stages, job.micro_batches, 1):
+            drawing.compute(stage, PHASES[task.work], task.microbatch)
         b.op("update", drawing.lanes[stage], job.update_ns, phase=Phase.UPDATE)
     drawing.messages()
     return b.build()
-
-
-def one_f_one_b(stage: int, job: Pipeline) -> list[tuple[Phase, int]]:
-    """What a stage runs, in order: (phase, micro-batch)."""
-    ahead = min(job.stages - stage - 1, job.micro_batches)
-    order = [(Phase.FORWARD, i) for i in range(ahead)]
-    for i in range(job.micro_batches):
-        if ahead + i < job.micro_batches:
-            order.append((Phase.FORWARD, ahead + i))
-        order.append((Phase.BACKWARD, i))
-    return order
 
 
 class _Drawing:

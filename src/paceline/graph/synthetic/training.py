@@ -15,7 +15,7 @@ from paceline.errors import GraphError
 from paceline.graph.facts import Facts, Parameter
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import Axis, Collective, Phase
-from paceline.graph.synthetic.pipeline import Pipeline, one_f_one_b
+from paceline.graph.schedules import Schedule, Work, order
 from paceline.graph.synthetic.training_lanes import Drawing, Machine, Message, Talk
 
 
@@ -119,12 +119,12 @@ class _Rank:
     def draw(self) -> None:
         job = self.job
         self.pen.load(self.varied(job.load_ns * job.batch))
-        schedule = one_f_one_b(self.stage, Pipeline(job.stages, job.micro_batches))
-        for phase, micro_batch in schedule:
-            if phase is Phase.FORWARD:
-                self.forward(micro_batch)
+        passes = order(Schedule.ONE_F_ONE_B, self.stage, job.stages, job.micro_batches, 1)
+        for task in passes:
+            if task.work is Work.FORWARD:
+                self.forward(task.microbatch)
             else:
-                self.backward(micro_batch)
+                self.backward(task.microbatch)
         self.give_back()
         self.update()
         self.pen.end()

@@ -12,7 +12,8 @@ from paceline.graph.builder import GraphBuilder
 from paceline.graph.facts import Facts
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import Axis, Collective, DepKind, DType, LaneKind, OpKind, Phase
-from paceline.graph.synthetic.pipeline import Pipeline, one_f_one_b
+from paceline.graph.schedules import Schedule, order
+from paceline.graph.synthetic.pipeline import PHASES
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ def transformer(job: Transformer) -> Graph:
     """The graph of one training step on data * pipeline * tensor ranks."""
     drawing = _Drawing(job)
     for stage in range(job.pipeline):
-        for phase, micro_batch in one_f_one_b(stage, Pipeline(job.pipeline, job.micro_batches)):
+        for task in order(Schedule.ONE_F_ONE_B, stage, job.pipeline, job.micro_batches, 1):
             for replica in range(job.data):
-                drawing.pass_(replica, stage, phase, micro_batch)
+                drawing.pass_(replica, stage, PHASES[task.work], task.microbatch)
     drawing.messages()
     for stage in range(job.pipeline):
         drawing.gradients(stage)

@@ -15,18 +15,18 @@ from paceline.graph.facts import Facts
 from paceline.graph.folding import FoldedGraph
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import NONE, Axis, Collective, DepKind, MemoryCategory, OpKind, Phase
+from paceline.graph.schedules import Task, Work, order
 from paceline.imagine.transformer.description import Degrees, Described, Training, Transformer
 from paceline.imagine.transformer.finish import finish_rows, layer_gradients, layer_weights
 from paceline.imagine.transformer.kernels import Kernel, Kernels
 from paceline.imagine.transformer.layout import Lane, Layout
 from paceline.imagine.transformer.memory import Event, layer_events, stage_states
 from paceline.imagine.transformer.rows import Row, Rows, Template
-from paceline.imagine.transformer.schedules import Block, Pass, order
 
 _PHASE = {
-    Pass.FORWARD: Phase.FORWARD,
-    Pass.BACKWARD: Phase.BACKWARD,
-    Pass.WEIGHT: Phase.BACKWARD,
+    Work.FORWARD: Phase.FORWARD,
+    Work.BACKWARD: Phase.BACKWARD,
+    Work.WEIGHT: Phase.BACKWARD,
 }
 
 
@@ -50,7 +50,7 @@ def describe(model: Transformer, degrees: Degrees, training: Training) -> Folded
 class _Shape:
     """What makes two blocks of ops alike; each is turned into a template once."""
 
-    work: Pass
+    work: Work
     first: bool  # holds the embedding
     last: bool  # holds the output
     receives: int  # stage it hears from, or NONE
@@ -59,7 +59,7 @@ class _Shape:
     reduces: bool  # reduces each layer's gradients as soon as they are there
 
 
-_EMBEDDING = (Pass.WEIGHT, NONE, NONE, NONE)
+_EMBEDDING = (Work.WEIGHT, NONE, NONE, NONE)
 """Key of the one instance that joins the first and the last stage."""
 
 
@@ -70,7 +70,7 @@ class _Assembly:
         self.job, self.layout, self.rows = job, Layout(job), Rows()
         self.kernels = Kernels(job)
         self.templates: dict[_Shape, Template] = {}
-        self.messages: dict[tuple[Pass, int, int, int], int] = {}
+        self.messages: dict[tuple[Work, int, int, int], int] = {}
 
     def stage(self, stage: int) -> None:
         """All blocks of one stage, then the end of its step."""
@@ -108,7 +108,7 @@ class _Assembly:
             },
         )
 
-    def _block(self, stage: int, block: Block, previous: int, *, reduces: bool) -> int:
+    def _block(self, stage: int, block: Task, previous: int, *, reduces: bool) -> int:
         """Stamp one block; returns the id of its last kernel."""
         shape = self._shape(stage, block, reduces)
         made = self.templates.get(shape)
@@ -127,22 +127,22 @@ class _Assembly:
         lanes = made.columns["lane"]
         return first + int(np.flatnonzero(lanes == Lane.STREAM)[-1])
 
-    def _join(self, op: int, source: int, target: int, block: Block, *, sent: bool = False) -> None:
+    def _join(self, op: int, source: int, target: int, block: Task, *, sent: bool = False) -> None:
         """Give both sides of a message one instance id. A chunk's number is the receiver's."""
-        wraps = block.work is Pass.FORWARD and target == 0 and source == self.layout.stages - 1
-        unwraps = block.work is Pass.BACKWARD and source == 0 and target == self.layout.stages - 1
+        wraps = block.work is Work.FORWARD and target == 0 and source == self.layout.stages - 1
+        unwraps = block.work is Work.BACKWARD and source == 0 and target == self.layout.stages - 1
         chunk = block.chunk + (wraps - unwraps if sent else 0)
         key = (block.work, block.microbatch, chunk, target)
         self.rows.join(op, self.messages.setdefault(key, len(self.messages)))
 
-    def _shape(self, stage: int, block: Block, reduces: bool) -> _Shape:
+    def _shape(self, stage: int, block: Task, reduces: bool) -> _Shape:
         stages, chunks = self.layout.stages, self.job.training.chunks
         first = stage == 0 and block.chunk == 0
         last = stage == stages - 1 and block.chunk == chunks - 1
         before, after = (stage - 1) % stages, (stage + 1) % stages
-        hears, tells = (before, after) if block.work is Pass.FORWARD else (after, before)
-        start, end = (first, last) if block.work is Pass.FORWARD else (last, first)
-        silent = stages == 1 or block.work is Pass.WEIGHT
+        hears, tells = (before, after) if block.work is Work.FORWARD else (after, before)
+        start, end = (first, last) if block.work is Work.FORWARD else (last, first)
+        silent = stages == 1 or block.work is Work.WEIGHT
         return _Shape(
             block.work,
             first,
@@ -203,7 +203,7 @@ class _Assembly:
             layers[0] = [*self._gathered(), *layers[0]]
         head = self.kernels.output(shape.work) if shape.last else []
         tail = self.kernels.input(shape.work) if shape.first else []
-        if shape.work is Pass.FORWARD:
+        if shape.work is Work.FORWARD:
             head, tail = tail, head
         layers[0], layers[-1] = [*head, *layers[0]], layers[-1]
         layers[-1] = [*layers[-1], *tail]
@@ -229,7 +229,7 @@ class _Assembly:
         )
 
     def _message(self, shape: _Shape, *, received: bool) -> Row:
-        forward = shape.work is Pass.FORWARD
+        forward = shape.work is Work.FORWARD
         lane = {
             (True, True): Lane.RECV_FORWARD,
             (True, False): Lane.SEND_FORWARD,
@@ -262,8 +262,8 @@ class _Assembly:
             self.rows.join(first + row, self.messages.setdefault(_EMBEDDING, len(self.messages)))
 
 
-def _last_gradients(blocks: list[Block]) -> set[Block]:
+def _last_gradients(blocks: list[Task]) -> set[Task]:
     """For each chunk the block after which its gradients are complete."""
-    split = any(block.work is Pass.WEIGHT for block in blocks)
-    work = Pass.WEIGHT if split else Pass.BACKWARD
+    split = any(block.work is Work.WEIGHT for block in blocks)
+    work = Work.WEIGHT if split else Work.BACKWARD
     return set({block.chunk: block for block in blocks if block.work is work}.values())

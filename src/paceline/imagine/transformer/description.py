@@ -5,15 +5,7 @@ from enum import Enum
 
 from paceline.errors import GraphError
 from paceline.graph.kinds import DType
-
-
-class Schedule(Enum):
-    """In which order a pipeline stage works through micro-batches."""
-
-    GPIPE = "gpipe"
-    ONE_F_ONE_B = "1f1b"
-    INTERLEAVED = "interleaved"
-    ZERO_BUBBLE = "zero-bubble"
+from paceline.graph.schedules import Schedule
 
 
 class Recompute(Enum):

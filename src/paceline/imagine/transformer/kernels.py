@@ -9,8 +9,8 @@ feed-forward part, the same two in the backward pass.
 from dataclasses import dataclass
 
 from paceline.graph.kinds import Axis, Collective, DType
+from paceline.graph.schedules import Work
 from paceline.imagine.transformer.description import Described, Recompute
-from paceline.imagine.transformer.schedules import Pass
 
 ELEMENT_BYTES = {
     DType.FLOAT64: 8,
@@ -47,25 +47,25 @@ class Kernels:
         self.token_bytes = self.tokens * m.hidden * self.e
         self.score_bytes = self.heads * m.seq * m.seq * self.e
 
-    def layer(self, work: Pass) -> list[Kernel]:
-        if work is Pass.FORWARD:
+    def layer(self, work: Work) -> list[Kernel]:
+        if work is Work.FORWARD:
             return self._forward()
-        if work is Pass.WEIGHT:
+        if work is Work.WEIGHT:
             return self._weights()
         return [*self._again(), *self._backward()]
 
-    def input(self, work: Pass) -> list[Kernel]:
+    def input(self, work: Work) -> list[Kernel]:
         """The embedding, on the first stage."""
-        if work is Pass.WEIGHT:
+        if work is Work.WEIGHT:
             return []
-        look = self._each("embedding", 3 if work is Pass.FORWARD else 5, self.token_bytes)
-        return [look, *self._reduce("embedding")] if work is Pass.FORWARD else [look]
+        look = self._each("embedding", 3 if work is Work.FORWARD else 5, self.token_bytes)
+        return [look, *self._reduce("embedding")] if work is Work.FORWARD else [look]
 
-    def output(self, work: Pass) -> list[Kernel]:
+    def output(self, work: Work) -> list[Kernel]:
         """Final norm, logits over the vocabulary, cross-entropy in float32, on the last stage."""
         vocab = self.job.model.vocab // self.cut
         logits = self.tokens * vocab
-        if work is Pass.FORWARD:
+        if work is Work.FORWARD:
             return [
                 self._each("final norm", 2, self.token_bytes),
                 self._matrix("logits", self.tokens, vocab, self.hidden),
@@ -78,7 +78,7 @@ class Kernels:
             *self._reduce("logits"),
             self._each("final norm back", 4, self.token_bytes),
         ]
-        return {Pass.BACKWARD: [*inputs, weights], Pass.WEIGHT: [weights]}[work]
+        return {Work.BACKWARD: [*inputs, weights], Work.WEIGHT: [weights]}[work]
 
     def _forward(self) -> list[Kernel]:
         h, cut = self.hidden, self.cut

@@ -19,7 +19,6 @@ from paceline.place.pipeline.price import (
     price,
     price_in_lab,
     price_on_cores,
-    steady_step_ns,
 )
 from paceline.place.pipeline.profile import (
     LayerCost,
@@ -53,6 +52,5 @@ __all__ = [
     "profile_of",
     "profile_to_data",
     "read_profile",
-    "steady_step_ns",
     "step_ns",
 ]

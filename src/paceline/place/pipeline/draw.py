@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paceline.graph import (
+    Basis,
     Collective,
     DepKind,
     Discipline,
+    Facts,
     Graph,
     GraphBuilder,
     LaneKind,
@@ -68,7 +70,8 @@ class _Drawing:
     def __init__(
         self, plan: Plan, stages: Sequence[LayerCost], wires: Wires, lane: LaneKind
     ) -> None:
-        self.b = GraphBuilder({"source": f"planned pipeline, {plan.schedule.value}"})
+        facts = Facts(world_size=len(stages), steps_overlap=True)
+        self.b = GraphBuilder({"source": f"planned pipeline, {plan.schedule.value}"}, facts)
         self._plan, self._costs, self._wires = plan, stages, wires
         self._lanes = [self.b.lane(s, "compute", kind=lane) for s in range(len(stages))]
         self._links: dict[tuple[int, int, LaneKind, str], int] = {}
@@ -85,6 +88,7 @@ class _Drawing:
             phase=_PHASES[task.work],
             layer=f"stage {stage}",
             step=task.microbatch // self._plan.shape.microbatches,
+            basis=Basis.MEASURED,
         )
         if task.work is not Work.UPDATE:
             virtual = task.chunk * self._plan.shape.stages + stage
@@ -199,6 +203,7 @@ class _Drawing:
             collective=Collective.POINT_TO_POINT,
             size_bytes=size_bytes,
             instance=instance,
+            basis=self._wires.basis,
         )
 
     def _copied(self, op: int, rank: int) -> int:

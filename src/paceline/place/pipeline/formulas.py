@@ -8,6 +8,7 @@ Memory, of the fullest stage: versions |W| / d + what it keeps of the micro-batc
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from paceline.graph import Basis
 from paceline.place.pipeline.profile import LayerCost
 from paceline.runtime.stages import PipelineSchedule, Shape, in_flight, versions_kept
 
@@ -48,6 +49,7 @@ class Wires:
     copy_ns: int = 0
     asked: bool = False
     send_ns_per_byte: float = 0.0
+    basis: Basis = Basis.DATASHEET  # what these figures rest on
 
     def message_ns(self, size_bytes: int) -> int:
         return self.latency_ns + round(1e9 * size_bytes / self.stage_bytes_per_s)

@@ -4,12 +4,11 @@
 imported by its own name.
 """
 
+from paceline.graph.schedules import Task, Work
 from paceline.runtime.stages.errors import PipelineError
 from paceline.runtime.stages.schedule import (
     PipelineSchedule,
     Shape,
-    Task,
-    Work,
     check,
     in_flight,
     tasks,

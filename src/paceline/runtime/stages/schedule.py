@@ -1,4 +1,4 @@
-"""Pipeline schedules: what each stage does, in order, over several batches.
+"""What each stage of a pipeline does, in order, over several batches, and on which weights.
 
     tasks(PipelineSchedule.TWO_BUFFERED, Shape(stages=2, microbatches=4), stage=0, batches=3)
 
@@ -6,11 +6,10 @@ The planner draws its graphs from these lists and the runtime works through them
 always mean the same. Micro-batches count from 0 over all batches of the run.
 """
 
-from dataclasses import dataclass
-from enum import Enum, IntEnum
+from dataclasses import dataclass, replace
+from enum import Enum
 
-from paceline.imagine.transformer.description import Schedule
-from paceline.imagine.transformer.schedules import Pass, order
+from paceline.graph.schedules import Schedule, Task, Work, order
 from paceline.runtime.stages.errors import PipelineError
 
 
@@ -18,28 +17,10 @@ class PipelineSchedule(Enum):
     """In which order stages work, and which weights they use."""
 
     GPIPE = "gpipe"  # all forwards, all backwards, flush (Huang et al. 2019)
-    FLUSH = "1f1b"  # one forward, one backward, flush: PipeDream-Flush
+    ONE_F_ONE_B = "1f1b"  # one forward, one backward, flush: PipeDream-Flush
     INTERLEAVED = "interleaved"  # several chunks of layers a stage (Narayanan et al. 2021)
     ZERO_BUBBLE = "zero-bubble"  # weight gradients fill the bubble: ZB-H1 (Qi et al. 2024)
     TWO_BUFFERED = "2bw"  # 1F1B without flush on two weight versions (PipeDream-2BW)
-
-
-class Work(IntEnum):
-    """What a task does. BACKWARD has both halves unless the schedule splits WEIGHT off."""
-
-    FORWARD = 0
-    BACKWARD = 1
-    WEIGHT = 2
-    UPDATE = 3
-
-
-@dataclass(frozen=True)
-class Task:
-    """One piece of a stage's work; an UPDATE names the last micro-batch of its batch."""
-
-    work: Work
-    microbatch: int
-    chunk: int = 0
 
 
 @dataclass(frozen=True)
@@ -85,7 +66,7 @@ def in_flight(schedule: PipelineSchedule, shape: Shape, stage: int) -> int:
     behind = shape.stages - 1 - stage
     most = {
         PipelineSchedule.GPIPE: shape.microbatches,
-        PipelineSchedule.FLUSH: behind + 1,
+        PipelineSchedule.ONE_F_ONE_B: behind + 1,
         PipelineSchedule.INTERLEAVED: 2 * behind + (shape.chunks - 1) * shape.stages + 1,
         PipelineSchedule.ZERO_BUBBLE: shape.stages,  # waits for weight gradients level the stages
         PipelineSchedule.TWO_BUFFERED: behind + 1,
@@ -115,10 +96,9 @@ def check(schedule: PipelineSchedule, shape: Shape) -> None:
         )
 
 
-_WORKS = {Pass.FORWARD: Work.FORWARD, Pass.BACKWARD: Work.BACKWARD, Pass.WEIGHT: Work.WEIGHT}
 _ORDERS = {
     PipelineSchedule.GPIPE: Schedule.GPIPE,
-    PipelineSchedule.FLUSH: Schedule.ONE_F_ONE_B,
+    PipelineSchedule.ONE_F_ONE_B: Schedule.ONE_F_ONE_B,
     PipelineSchedule.INTERLEAVED: Schedule.INTERLEAVED,
     PipelineSchedule.ZERO_BUBBLE: Schedule.ZERO_BUBBLE,
 }
@@ -127,8 +107,8 @@ _ORDERS = {
 def _flushed(schedule: PipelineSchedule, shape: Shape, stage: int, batch: int) -> list[Task]:
     """One batch to its end."""
     first = batch * shape.microbatches
-    blocks = order(_ORDERS[schedule], stage, shape.stages, shape.microbatches, shape.chunks)
-    done = [Task(_WORKS[b.work], first + b.microbatch, b.chunk) for b in blocks]
+    passes = order(_ORDERS[schedule], stage, shape.stages, shape.microbatches, shape.chunks)
+    done = [replace(task, microbatch=first + task.microbatch) for task in passes]
     return [*done, Task(Work.UPDATE, first + shape.microbatches - 1)]
 
 
@@ -136,9 +116,9 @@ def _without_flush(shape: Shape, stage: int, batches: int) -> list[Task]:
     """1F1B over all batches as if they were one; an update after each batch's last backward."""
     total = batches * shape.microbatches
     found = []
-    for block in order(Schedule.ONE_F_ONE_B, stage, shape.stages, total, 1):
-        found.append(Task(_WORKS[block.work], block.microbatch))
-        ends_batch = (block.microbatch + 1) % shape.microbatches == 0
-        if block.work is Pass.BACKWARD and ends_batch:
-            found.append(Task(Work.UPDATE, block.microbatch))
+    for task in order(Schedule.ONE_F_ONE_B, stage, shape.stages, total, 1):
+        found.append(task)
+        ends_batch = (task.microbatch + 1) % shape.microbatches == 0
+        if task.work is Work.BACKWARD and ends_batch:
+            found.append(Task(Work.UPDATE, task.microbatch))
     return found

@@ -15,11 +15,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from paceline.graph.schedules import Task, Work
 from paceline.runtime.stages.schedule import (
     PipelineSchedule,
     Shape,
-    Task,
-    Work,
     check,
     tasks,
     version_used,
