@@ -25,6 +25,7 @@ class Facts:
     plain_step_ns: int = 0  # a step without instruments, the median
     plain_run_ns: int = 0  # how long the training thread ran in it, waits of all kinds left out
     cores: int = 0  # processor cores of the host that was recorded
+    period: int = 1  # steps after which the job repeats itself; ranks may talk in the last alone
     siblings: Mapping[Axis, tuple[int, ...]] = field(default_factory=dict)
     """By axis: shifts of a group's ranks to those of groups that communicate at the same time."""
 
