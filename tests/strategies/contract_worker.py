@@ -54,6 +54,7 @@ def trained(text: str | None) -> dict[str, Any]:
     return {
         "losses": losses,
         "weights": under,
+        "left": weights(model),
         "keys": kept,
         "sent": counted,
         **restored(model, data),
