@@ -6,10 +6,11 @@ import numpy as np
 
 from paceline.errors import GraphError
 from paceline.graph.condense.waits import Step
+from paceline.graph.copy_back import copy_back
 from paceline.graph.gradients import gradients_of, reducing
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.hand_over import launches_of, with_delays
-from paceline.graph.kinds import NONE
+from paceline.graph.kinds import NONE, Phase
 from paceline.graph.links import Links
 from paceline.graph.rounds.fragments import fragments_of
 from paceline.graph.splice import Added, spliced
@@ -28,8 +29,8 @@ class Seat:
 
 
 def apart(step: Step, fragments: int) -> tuple[Step, tuple[Seat, ...]]:
-    """The step with every gradient left where it is, and the seats. Copies to and from buckets
-    stay, for DDP makes them all the same."""
+    """The step with every gradient left where it is, and the seats. Copies back from buckets stay,
+    for DDP makes them all the same; they are communication, which does not grow with the batch."""
     graph, links = step.graph, Links.of(step.graph)
     calls = reducing(graph, links)
     if not len(calls):
@@ -43,11 +44,21 @@ def apart(step: Step, fragments: int) -> tuple[Step, tuple[Seat, ...]]:
     seats = tuple(_seats(graph, calls, launches, fragments))
     goes[launches] = True
     none = np.zeros(0, np.int64)
-    alone = spliced(graph, goes, Added(none, none, {}), links)
+    alone = spliced(_copying(graph, links, calls), goes, Added(none, none, {}), links)
     place = np.where(goes, NONE, np.cumsum(~goes) - 1)
     before = step.before.moved(place)
     before = before.where((before.op != NONE) & (before.src != NONE))
     return Step(alone, before), seats
+
+
+def _copying(graph: Graph, links: Links, calls: Int64) -> Graph:
+    """What copies gradients back, as work of communication: no call says it of them any more."""
+    phase = graph.ops.phase.copy()
+    for rank in np.unique(graph.ops.rank[calls]).tolist():
+        phase[copy_back(graph, links, calls[graph.ops.rank[calls] == rank]).work] = (
+            Phase.COMMUNICATION
+        )
+    return replace(graph, ops=replace(graph.ops, phase=phase))
 
 
 def _seats(graph: Graph, calls: Int64, launches: Int64, fragments: int) -> list[Seat]:

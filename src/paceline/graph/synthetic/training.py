@@ -194,12 +194,13 @@ class _Rank:
     def give_back(self) -> None:
         """Wait for the buckets, and copy each back: one by one, or on a device all at once."""
         each = [[bucket] for bucket in self.reducing]
+        phase = Phase.COMMUNICATION if self.job.rounds else Phase.BACKWARD
         for buckets in each if self.job.machine is Machine.CPU else [self.reducing]:
             whole = sum(size for size, _ in buckets)
-            self.pen.wait([sent for _, sent in buckets if sent is not None], Phase.BACKWARD)
+            self.pen.wait([sent for _, sent in buckets if sent is not None], phase)
             if whole:
                 dur = self.varied(whole // self.job.copied_bytes_per_ns)
-                self.pen.work("copy", dur, Phase.BACKWARD, "", "")
+                self.pen.work("copy", dur, phase, "", "")
 
     def update(self) -> None:
         cut = self.job.workers if self.job.parallel is Parallel.FSDP2 else 1
