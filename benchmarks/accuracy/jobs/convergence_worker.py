@@ -20,7 +20,7 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).parent))
 
 import paceline
-from stage_training import images
+from stage_training import pictures
 
 ROWS = 64  # of a worker's batch
 RATE, MOMENTUM = 0.05, 0.9  # the rate falls to zero, a step at a time
@@ -38,7 +38,7 @@ def main() -> None:
     folder, epochs, *wanted = sys.argv[1:]
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=timedelta(seconds=300))
-    data = Data(images(Path(folder), "train"), images(Path(folder), "t10k"))
+    data = Data(pictures(Path(folder), "train"), pictures(Path(folder), "t10k"))
     for text in wanted:
         seed, _, strategy = text.partition(" ")
         try:
