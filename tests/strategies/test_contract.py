@@ -158,6 +158,12 @@ def test_a_relaxed_strategy_learns_about_as_well_and_leaves_all_ranks_alike(
 
 
 @pytest.mark.live
+def test_the_optimizers_of_workers_that_trained_alone_are_alike_after_leaving(runs: Runs) -> None:
+    assert runs[0]["states"] == runs[1]["states"]
+    assert all(any(held) for held in runs[0]["states"].values())
+
+
+@pytest.mark.live
 @pytest.mark.parametrize("name", APPLIED)
 def test_leaving_a_strategy_restores_the_job_and_its_checkpoints(name: str, runs: Runs) -> None:
     for run in runs:
