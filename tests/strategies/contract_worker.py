@@ -23,6 +23,9 @@ def main() -> None:
     dist.init_process_group("gloo")
     plain = trained(None)
     told = {"": plain, **{text: trained(text) for text in sys.argv[2:]}}
+    told["states"] = {
+        text: states_left(text) for text in ("local_sgd(period=2)", "diloco(period=3)")
+    }
     told["broken"] = {"said": broken(), "after": trained(None)["losses"] == plain["losses"]}
     (Path(sys.argv[1]) / f"rank-{dist.get_rank()}.json").write_text(json.dumps(told))
     dist.barrier()
@@ -54,6 +57,7 @@ def trained(text: str | None) -> dict[str, Any]:
     return {
         "losses": losses,
         "weights": under,
+        "left": weights(model),
         "keys": kept,
         "sent": counted,
         **restored(model, data),
@@ -70,6 +74,18 @@ def restored(model: nn.Module, data: torch.Generator) -> dict[str, Any]:
     again = torch.optim.SGD(model.parameters(), lr=0.05)
     ours = [step(model, again, data) for _ in range(AFTER)]
     return {"after": ours, "fresh": theirs}
+
+
+def states_left(text: str) -> list[float]:
+    """What Adam holds after a strategy was left in the middle of its period."""
+    model, _ = job()
+    optimizer = torch.optim.Adam(model.parameters())
+    data = torch.Generator().manual_seed(7 + dist.get_rank())
+    with paceline.applied([text], model, optimizer):
+        for _ in range(5):
+            step(model, optimizer, data)
+    held = (optimizer.state[p][name] for p in model.parameters() for name in ("exp_avg", "step"))
+    return torch.cat([tensor.flatten() for tensor in held]).tolist()
 
 
 def broken() -> str:

@@ -38,12 +38,16 @@ APPLIED = {
     "random_block": "random_block(ratio=0.3, seed=0)",
     "threshold": "threshold(ratio=0.1, every=5)",
     "topk": "topk(ratio=0.1)",
+    "local_sgd": "local_sgd(period=4, states=0)",
+    "overlap_local_sgd": "overlap_local_sgd(period=2, pullback=0.6, momentum=0.7)",
+    "diloco": "diloco(period=4, fragments=2, delay=1, mixing=0.2)",
 }
 """Settings under which each strategy trains the worker's small model."""
 
 STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0.05,
-          "random_block": 0.1, "onebit": 0.2}  # fmt: skip
-"""By how much of plain's last loss a lossy strategy's may be higher after twenty steps."""
+          "random_block": 0.1, "onebit": 0.2,
+          "local_sgd": 0.05, "overlap_local_sgd": 0.2, "diloco": 0.2}  # fmt: skip
+"""By how much of plain's last loss another strategy's may be higher after twenty steps."""
 
 GRAPHS = {machine.name: training(TrainingJob(machine=machine)) for machine in Machine}
 
@@ -118,6 +122,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 Runs = list[dict[str, Any]]
 EXACT = [name for name in APPLIED if kind_of(name).effect is Effect.EXACT]
 LOSSY = [name for name in APPLIED if kind_of(name).effect is Effect.LOSSY]
+RELAXED = [name for name in APPLIED if kind_of(name).effect is Effect.RELAXED]
 
 
 @pytest.mark.live
@@ -138,6 +143,24 @@ def test_a_lossy_strategy_learns_about_as_well_and_alike_on_all_ranks(
     assert under[-1] <= plain[-1] * (1 + STRAYS[name])
     assert runs[0][APPLIED[name]]["weights"] == runs[1][APPLIED[name]]["weights"]
     assert runs[0][APPLIED[name]]["weights"] != runs[0][""]["weights"]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("name", RELAXED)
+def test_a_relaxed_strategy_learns_about_as_well_and_leaves_all_ranks_alike(
+    name: str, runs: Runs
+) -> None:
+    under, plain = runs[0][APPLIED[name]]["losses"], runs[0][""]["losses"]
+    assert under[-1] < under[0]
+    assert under[-1] <= plain[-1] * (1 + STRAYS[name])
+    assert runs[0][APPLIED[name]]["left"] == runs[1][APPLIED[name]]["left"]
+    assert runs[0][APPLIED[name]]["left"] != runs[0][""]["weights"]
+
+
+@pytest.mark.live
+def test_the_optimizers_of_workers_that_trained_alone_are_alike_after_leaving(runs: Runs) -> None:
+    assert runs[0]["states"] == runs[1]["states"]
+    assert all(any(held) for held in runs[0]["states"].values())
 
 
 @pytest.mark.live
@@ -162,7 +185,7 @@ def drawn(drawn: "Drawn") -> "Drawn":
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("name", LOSSY)
+@pytest.mark.parametrize("name", [*LOSSY, *RELAXED])
 def test_the_bytes_that_travel_are_the_predicted_ones(
     name: str, runs: Runs, recording: Callable[..., Graph]
 ) -> None:
@@ -170,4 +193,5 @@ def test_the_bytes_that_travel_are_the_predicted_ones(
     talks = (made.ops.kind == OpKind.COLLECTIVE) & (made.ops.rank == 0)
     sent: Mapping[str, float] = runs[0][APPLIED[name]]["sent"]
     assert sent["steps"] == 20
-    assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum()
+    steps = len(np.unique(made.ops.step))
+    assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum() / steps

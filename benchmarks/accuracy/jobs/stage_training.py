@@ -22,7 +22,7 @@ SCHEDULES = (PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.TWO_BUFFERED)
 
 def train(folder: Path, epochs: int, seed: int) -> dict[str, float]:
     """Test accuracy after training on two stages."""
-    images, labels = _images(folder, "train")
+    images, labels = pictures(folder, "train")
 
     def rank(seat: Seat) -> dict[str, list[Tensor]]:
         return {s.value: _trained(s, seat, images, labels, epochs, seed) for s in SCHEDULES}
@@ -88,14 +88,14 @@ def _trained(
 
 def _accuracy(folder: Path, weights: list[Any]) -> float:
     whole = classifier(0)
-    images, labels = _images(folder, "t10k")
+    images, labels = pictures(folder, "t10k")
     with torch.no_grad():
         for parameter, value in zip(whole.parameters(), weights):
             parameter.copy_(torch.from_numpy(value))
         return float((whole(images).argmax(1) == labels).float().mean())
 
 
-def _images(folder: Path, part: str) -> tuple[Tensor, Tensor]:
+def pictures(folder: Path, part: str) -> tuple[Tensor, Tensor]:
     pixels = _idx(folder / f"{part}-images-idx3-ubyte", 16).reshape(-1, 784)
     labels = _idx(folder / f"{part}-labels-idx1-ubyte", 8)
     return torch.from_numpy(pixels).float() / 255 - 0.3, torch.from_numpy(labels).long()

@@ -30,6 +30,7 @@ class Facts:
     steps_overlap: bool = False
     """Steps run into one another, as in a pipeline without flush: the graph stands for itself, and
     a step is the time between updates."""
+    period: int = 1  # steps after which the job repeats itself; ranks may talk in the last alone
     siblings: Mapping[Axis, tuple[int, ...]] = field(default_factory=dict)
     """By axis: shifts of a group's ranks to those of groups that communicate at the same time."""
 

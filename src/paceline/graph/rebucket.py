@@ -7,7 +7,6 @@ in the recording by their bytes. On a device the work behind the wait stays in o
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +15,9 @@ from paceline.errors import GraphError
 from paceline.graph.copy_back import CopyBack, copy_back
 from paceline.graph.gradients import Gradients, gradients_of, not_told, ready_orders, reducing
 from paceline.graph.graph import Bool, Graph, Int64
+from paceline.graph.hand_over import launches_of, with_delays
 from paceline.graph.kinds import NONE, UNPRICED, DepKind, LaneKind, OpKind, Phase
 from paceline.graph.links import Links
-from paceline.graph.membership import among
 from paceline.graph.splice import Added, spliced
 
 Buckets = Sequence[Sequence[int]]  # parameters of each, in the order in which they are ready
@@ -73,12 +72,6 @@ class _Source:
     found: Gradients
     old: Int64  # the all-reduces of buckets
 
-    @cached_property
-    def fed(self) -> Bool:
-        """Ops into which gradients lead."""
-        leads = self.links.kind == DepKind.GRADIENT
-        return among(len(self.graph), self.links.op[leads])
-
 
 class _Op(NamedTuple):
     """A new op."""
@@ -123,8 +116,9 @@ class _Work:
         mine = old[(graph.ops.rank[old] == rank) & (graph.ops.step[old] == step)]
         if not len(mine):
             return
-        launches = self._launches(mine)
-        dropped = np.flatnonzero(self._goes(mine))
+        goes = with_delays(graph, self.source.links, mine)
+        launches = launches_of(graph, self.source.links, goes)
+        dropped = np.flatnonzero(goes)
         self.gone[dropped] = True
         self.gone[launches] = True
         calls = self._calls(mine, launches, self._ready(rank, step))
@@ -143,27 +137,6 @@ class _Work:
         ops, found = self.source.graph.ops, self.source.found
         mine = (ops.rank[found.op] == rank) & (ops.step[found.op] == step)
         return dict(zip(found.parameter[mine].tolist(), found.op[mine].tolist()))
-
-    def _launches(self, old: Int64) -> Int64:
-        """The host's calls that hand over these all-reduces and nothing else."""
-        ops, links = self.source.graph.ops, self.source.links
-        launching = links.kind == DepKind.LAUNCH
-        count, goes = len(self.source.graph), self._goes(old)
-        rows = np.flatnonzero(among(count, links.src[launching & among(count, old)[links.op]]))
-        across = ops.lane[links.src] != ops.lane[links.op]
-        others = among(count, links.src[across & ~goes[links.op]])
-        calls = (ops.kind[rows] == OpKind.HOST) & (ops.phase[rows] == Phase.COMMUNICATION)
-        found: Int64 = rows[calls & (ops.tensor[rows] == NONE) & ~others[rows]]
-        return found
-
-    def _goes(self, old: Int64) -> Bool:
-        """The all-reduces, and what delays them on their library's thread."""
-        ops, lanes = self.source.graph.ops, self.source.graph.lanes
-        theirs = among(len(lanes), ops.lane[old]) & (lanes.kind == LaneKind.COMM_THREAD)
-        delays: Bool = self.source.fed & (ops.kind == OpKind.HOST) & theirs[ops.lane]
-        delays &= ops.step == ops.step[old[0]]
-        delays[old] = True
-        return delays
 
     def _calls(self, old: Int64, launches: Int64, ready: dict[int, int]) -> list[int]:
         ops = self.source.graph.ops

@@ -1,8 +1,8 @@
 """`Candidates`: one recorded job, made ready once for the step times of many changes of it.
 
 What does not depend on the change is done beforehand: the typical step, its anchor, the cluster.
-A change is made to a single step, which is then repeated: the same step time as `predict` finds,
-without its interval and reasons.
+A change is made to a single step, which is then repeated (unless the change has done that): the
+same step time as `predict` finds, without its interval and reasons.
 """
 
 from collections.abc import Sequence
@@ -30,10 +30,14 @@ class Candidates:
     def step_ns(self, plan: Sequence[Strategy]) -> int:
         """How long a step takes after the plan's changes."""
         changed = transformed(self._source, plan)
-        if self._alone:
+        if self._alone and not self._repeated(changed):
             changed = repeated_alone(changed, STEPS)
         at = placed(changed, self.cluster, self.question)
         return step_ns(at.run(at.prices.dur_ns))
+
+    @staticmethod
+    def _repeated(graph: Graph) -> bool:
+        return bool(graph.ops.step.min() < graph.ops.step.max())
 
     @cached_property
     def _typical(self) -> Graph:

@@ -14,9 +14,10 @@ _PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.DATA)
 
 def by_class(timeline: Timeline) -> dict[str, int]:
     """In ns: work by phase as long as it took, communication (hidden or not) beside it, and what of
-    the step none of the work fills. Of a device's work the kernels count, not their launches."""
-    graph, count = timeline.graph, len(timeline.graph.ranks)
-    last = graph.ops.step == graph.ops.step.max()
+    the step none of the work fills. Of a device's work the kernels count, not their launches. Of
+    a job that repeats itself every few steps it is the mean step."""
+    graph, count = timeline.graph, len(timeline.graph.ranks) * timeline.graph.facts.period
+    last = graph.ops.step > graph.ops.step.max() - graph.facts.period
     took = (timeline.end_ns - timeline.start_ns) * last
     busy = works(graph) & _on_workhorse(timeline)
     found = {
@@ -37,12 +38,17 @@ def _on_workhorse(timeline: Timeline) -> Bool:
 
 
 def step_ns(timeline: Timeline) -> int:
-    """A step of several, from border to border: the first begins with all workers at once."""
+    """A step of several, from border to border: the first begins with all workers at once. Where
+    the job repeats itself by the period, the mean over whole periods but the first."""
     if timeline.graph.facts.steps_overlap:
         return _between_updates_ns(timeline)
+    period = timeline.graph.facts.period
     steps = np.unique(timeline.graph.ops.step)
-    ends = [int(timeline.end_ns[timeline.graph.ops.step == step].max()) for step in steps]
-    return ends[0] if len(ends) == 1 else (ends[-1] - ends[0]) // (len(ends) - 1)
+    borders = [steps[at : at + period] for at in range(0, len(steps), period)]
+    ends = [int(timeline.end_ns[np.isin(timeline.graph.ops.step, b)].max()) for b in borders]
+    if len(ends) == 1:
+        return ends[0] // len(borders[0])
+    return (ends[-1] - ends[0]) // (len(ends) - 1) // period
 
 
 def _between_updates_ns(timeline: Timeline) -> int:

@@ -155,6 +155,11 @@ def _drawn(graph: Graph, found: Prices, run: Run, question: Question) -> Distrib
     """The first step alone, drawn from its ops' samples."""
     if not question.draws:
         return None
+    if graph.facts.period > 1:
+        raise PredictError(
+            f"draws are of one step, and this job repeats itself every {graph.facts.period} steps; "
+            "leave --draws out"
+        )
     if run.contention is not None:
         raise PredictError(
             "draws do not know how compute and communication that overlap slow each other; leave "

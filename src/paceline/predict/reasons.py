@@ -38,6 +38,7 @@ def reasons_of(
         *(f"communication: {_CALLS[b]}" for b in _bases(basis[talks])),
         *_unknown_sizes(graph),
         *(f"change: {change}" for change in changes),
+        *_of_periods(graph),
         *_of_calibration(question),
         *_of_machine(question),
     )
@@ -48,6 +49,11 @@ def _unknown_sizes(graph: Graph) -> Iterator[str]:
     unknown = int((talks & (graph.ops.size_bytes == 0)).sum())
     if unknown:
         yield f"no bytes for {unknown} collectives and messages, whose sizes are not known"
+
+
+def _of_periods(graph: Graph) -> Iterator[str]:
+    if graph.facts.period > 1:
+        yield f"the mean step of whole periods, of {graph.facts.period} steps each"
 
 
 def _bases(basis: "np.ndarray[tuple[int], np.dtype[np.uint8]]") -> list[Basis]:

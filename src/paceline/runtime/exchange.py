@@ -11,6 +11,7 @@ from threading import Lock
 
 from paceline.errors import PacelineError
 from paceline.runtime.codecs import Codec
+from paceline.runtime.rounds import WeightRounds
 
 
 class ExchangeError(PacelineError):
@@ -31,6 +32,7 @@ class Exchange:
 
     buckets: BucketSizes | None = None
     codec: Codec | None = None
+    rounds: WeightRounds | None = None  # gradients stay, and weights are exchanged in rounds
 
     @contextmanager
     def with_buckets(self, sizes: BucketSizes) -> Iterator[None]:
@@ -51,6 +53,16 @@ class Exchange:
             yield
         finally:
             self.codec = None
+
+    @contextmanager
+    def with_rounds(self, rounds: WeightRounds) -> Iterator[None]:
+        if self.rounds is not None:
+            raise ExchangeError("weights are exchanged in one way, and two were asked for")
+        self.rounds = rounds
+        try:
+            yield
+        finally:
+            self.rounds = None
 
 
 @dataclass

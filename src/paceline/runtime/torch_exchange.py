@@ -4,7 +4,7 @@ DDP's reducer is built anew with other bucket sizes, by DDP's own code, and ever
 through one hook, which compresses, remembers, communicates and counts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from time import perf_counter_ns
@@ -18,6 +18,7 @@ from paceline.runtime.codecs.torch_casts import plain
 from paceline.runtime.codecs.torch_communicate import share
 from paceline.runtime.codecs.torch_memory import ErrorFeedback
 from paceline.runtime.exchange import BucketSizes, ExchangeError, Sent
+from paceline.runtime.rounds.torch_driver import exchanging, stays
 from paceline.runtime.run import Run
 
 
@@ -25,20 +26,30 @@ from paceline.runtime.run import Run
 def installed(run: Run) -> Iterator[Sent]:
     """The exchange that the run's strategies asked for, until the context is left."""
     asked, sent = run.exchange, Sent()
-    if not run.replicas and (asked.buckets or asked.codec):
+    if asked.codec is not None and asked.rounds is not None:
+        raise ExchangeError("a codec packs gradients, and under this plan none travel")
+    if not run.replicas and (asked.buckets or asked.codec or asked.rounds):
         raise ExchangeError(
             "this job has no DistributedDataParallel module, whose exchange the plan would change; "
-            "wrap the model in DDP, or leave buckets and codecs out of the plan"
+            "wrap the model in DDP, or leave that change out of the plan"
         )
     for replica in run.replicas:
         _require_free(replica)
-        if asked.codec is not None:
+        if asked.codec is not None or asked.rounds is not None:
             _require_float32(replica)
     with ExitStack() as stack:
         for replica in run.replicas:
-            hook = Hook(asked.codec or plain(), replica.process_group, sent)
+            hook = _hook(run, replica, sent)
             stack.enter_context(_with_reducer(replica, asked.buckets, hook))
+        if asked.rounds is not None:
+            stack.enter_context(exchanging(run, asked.rounds, sent))
         yield sent
+
+
+def _hook(run: Run, replica: Any, sent: Sent) -> Callable[[None, Any], Any]:
+    if run.exchange.rounds is not None:
+        return stays
+    return Hook(run.exchange.codec or plain(), replica.process_group, sent).__call__
 
 
 class Hook:
@@ -111,16 +122,18 @@ def _require_float32(replica: Any) -> None:
     if found:
         names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in found))
         raise ExchangeError(
-            f"codecs pack float32 gradients, and this job has {names}; leave it out"
+            f"only float32 is packed, and this job trains {names}; leave that change out"
         )
 
 
 @contextmanager
-def _with_reducer(replica: Any, sizes: BucketSizes | None, hook: Hook) -> Iterator[None]:
+def _with_reducer(
+    replica: Any, sizes: BucketSizes | None, hook: Callable[[None, Any], Any]
+) -> Iterator[None]:
     before = _sizes(replica)
     try:
         _rebuild(replica, before if sizes is None else _changed(before, sizes))
-        dist._register_comm_hook(replica.reducer, None, hook.__call__)
+        dist._register_comm_hook(replica.reducer, None, hook)
         yield
     finally:
         _rebuild(replica, before)

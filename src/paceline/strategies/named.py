@@ -18,7 +18,9 @@ from typing import Any, get_type_hints
 from paceline.strategies.strategy import Strategy, StrategyError
 
 _GROUP = "paceline.strategies"
-_NOT_STRATEGIES = {"__init__", "strategy", "named", "plan", "coded", "applying", "torch_applied"}
+_NOT_STRATEGIES = {
+    *("__init__", "strategy", "named", "plan", "coded", "seldom", "applying", "torch_applied")
+}
 
 
 def known() -> tuple[str, ...]:

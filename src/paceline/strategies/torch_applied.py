@@ -67,7 +67,7 @@ class Entering:
         self._hook = torch_optimizer.register_optimizer_step_post_hook(self._enter)
         if dist.is_available():
             self._patches.wrap(dist.ProcessGroup, "shutdown", self._before_shutdown)
-        atexit.register(self.leave)
+        atexit.register(self._ended)
 
     def leave(self) -> None:
         """Undo the plan and write what was sent. Only the first call counts."""
@@ -78,6 +78,11 @@ class Entering:
         if sent is not None and self._report is not None:
             told = {"rank": self._rank, "steps": sent.steps, **sent.a_step()}
             (self._report / f"rank-{self._rank}.json").write_text(json.dumps(told))
+
+    def _ended(self) -> None:
+        """A process that ends alone must not wait for the others: as after an error."""
+        self._stack.__exit__(SystemExit, SystemExit(), None)
+        self.leave()
 
     def _enter(self, optimizer: Any, *_: Any) -> None:
         if self._entered:

@@ -15,6 +15,7 @@ from paceline.errors import GraphError
 from paceline.graph.facts import Facts, Parameter
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import Axis, Collective, Phase
+from paceline.graph.rounds import Round, Rounds, fragments_of
 from paceline.graph.schedules import Schedule, Work, order
 from paceline.graph.synthetic.training_lanes import Drawing, Machine, Message, Talk
 
@@ -57,6 +58,7 @@ class TrainingJob:
     copied_bytes_per_ns: int = 16  # how fast a reduced bucket is copied back
     batch: float = 1.0
     exchange: Exchange = Exchange.ALL_REDUCE
+    rounds: Rounds | None = None  # weights exchanged now and then, in place of gradients
     steps: int = 1
     jitter: float = 0.0  # by how much of its duration work differs from step to step, at most
     seed: int = 0
@@ -79,9 +81,13 @@ def training(job: TrainingJob) -> Graph:
     """The graph of all steps on all ranks."""
     drawing = Drawing(job.machine, _facts(job))
     random = np.random.default_rng(job.seed)
+    under_way: dict[tuple[int, int, Round], int] = {}
     for step in range(job.steps):
         for rank in range(job.world):
-            _Rank(job, drawing, rank, step, random).draw()
+            drawn = _Rank(job, drawing, rank, step, random)
+            drawn.draw()
+            drawn.exchange_weights(step, under_way)
+            drawn.pen.end()
     return drawing.builder.build()
 
 
@@ -91,6 +97,7 @@ def _facts(job: TrainingJob) -> Facts:
         world_size=job.world,
         parameters=tuple(Parameter(name, _size(job, name)) for name in names),
         update_shards=job.workers if job.parallel is Parallel.FSDP2 else 1,
+        period=job.rounds.period if job.rounds else 1,
     )
 
 
@@ -114,7 +121,8 @@ class _Rank:
         self.replica, self.stage = rest % job.workers, rest // job.workers
         self.pen = drawing.begin(rank, step)
         self.bucket: list[str] = []  # gradients that are ready, but not handed over
-        self.reducing: list[tuple[int, int]] = []  # handed over: bytes, and what gives them back
+        self.reducing: list[tuple[int, int | None]] = []
+        """Handed over: bytes, and what gives them back; None where they stay."""
 
     def draw(self) -> None:
         job = self.job
@@ -127,7 +135,6 @@ class _Rank:
                 self.backward(task.microbatch)
         self.give_back()
         self.update()
-        self.pen.end()
 
     def forward(self, micro_batch: int) -> None:
         self.receive(Phase.FORWARD, self.stage - 1, micro_batch)
@@ -172,6 +179,10 @@ class _Rank:
 
     def reduce(self) -> None:
         size = sum(_size(self.job, name) for name in self.bucket)
+        if self.job.rounds:
+            self.reducing.append((size, None))
+            self.bucket = []
+            return
         pushed = self.job.exchange is Exchange.PARAMETER_SERVER
         talk = Talk(Collective.PUSH if pushed else Collective.ALL_REDUCE, size, *self.replicas())
         sent = self.pen.call(talk, self.bucket)
@@ -183,17 +194,48 @@ class _Rank:
     def give_back(self) -> None:
         """Wait for the buckets, and copy each back: one by one, or on a device all at once."""
         each = [[bucket] for bucket in self.reducing]
+        phase = Phase.COMMUNICATION if self.job.rounds else Phase.BACKWARD
         for buckets in each if self.job.machine is Machine.CPU else [self.reducing]:
             whole = sum(size for size, _ in buckets)
-            self.pen.wait([sent for _, sent in buckets], Phase.BACKWARD)
+            self.pen.wait([sent for _, sent in buckets if sent is not None], phase)
             if whole:
                 dur = self.varied(whole // self.job.copied_bytes_per_ns)
-                self.pen.work("copy", dur, Phase.BACKWARD, "", "")
+                self.pen.work("copy", dur, phase, "", "")
 
     def update(self) -> None:
         cut = self.job.workers if self.job.parallel is Parallel.FSDP2 else 1
-        self.pen.updates_from([sent for _, sent in self.reducing])
+        self.pen.updates_from([sent for _, sent in self.reducing if sent is not None])
         self.work("adam", self.job.update_ns // cut, Phase.UPDATE)
+
+    def exchange_weights(self, step: int, under_way: dict[tuple[int, int, Round], int]) -> None:
+        """What of the rounds stands behind this step: first what came, then what is handed over."""
+        asked = self.job.rounds or Rounds(1, ())
+        for each in asked.rounds:
+            if each.lasts and (step - each.lasts) % asked.period == each.step:
+                self._take(each, under_way.pop((self.pen.rank, step - each.lasts, each), None))
+        for each in asked.rounds:
+            if step % asked.period != each.step:
+                continue
+            size = self._fragment(each)
+            self.pen.passes(f"pack {each.name}", each.packs * size)
+            call = self.pen.call(Talk(Collective.ALL_REDUCE, size, *self.replicas()))
+            if each.lasts:
+                under_way[self.pen.rank, step, each] = call
+            else:
+                self._take(each, call)
+
+    def _take(self, each: Round, call: int | None) -> None:
+        if call is not None:
+            self.pen.wait([call], Phase.COMMUNICATION)
+            self.pen.passes(f"take {each.name}", each.takes * self._fragment(each))
+
+    def _fragment(self, each: Round) -> int:
+        """The bytes of weights that travel."""
+        assert self.job.rounds is not None
+        names = [name for layer in self.layers() for name in _names(layer)]
+        sizes = [_size(self.job, name) for name in names]
+        part = fragments_of(sizes, self.job.rounds.fragments)[each.fragment]
+        return each.times * sum(sizes[i] for i in part)
 
     def gather(self) -> None:
         """FSDP2: a layer's weights from all who hold a part."""

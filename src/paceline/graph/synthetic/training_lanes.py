@@ -13,7 +13,16 @@ from typing import Any, Final
 
 from paceline.graph.builder import GraphBuilder
 from paceline.graph.facts import Facts
-from paceline.graph.kinds import Axis, Collective, DepKind, DType, LaneKind, OpKind, Phase
+from paceline.graph.kinds import (
+    UNPRICED,
+    Axis,
+    Collective,
+    DepKind,
+    DType,
+    LaneKind,
+    OpKind,
+    Phase,
+)
 
 HANDED_OVER_NS: Final = 5_000
 """What a thread takes to hand over a kernel or a collective."""
@@ -97,6 +106,10 @@ class Pen(ABC):
         """The rank's own work; `tensor` is the gradient that it readies."""
 
     @abstractmethod
+    def passes(self, name: str, size_bytes: int) -> None:
+        """The rank passes over so many bytes of its weights; for a cluster to price."""
+
+    @abstractmethod
     def wait(self, calls: Sequence[int], phase: Phase) -> None:
         """What follows needs what these calls bring."""
 
@@ -151,6 +164,9 @@ class Pen(ABC):
                 self.drawing.builder.link(call, op, DepKind.GRADIENT)
             self._feeding = ()
 
+    def _passing(self, size_bytes: int) -> dict[str, Any]:
+        return {"size_bytes": size_bytes, "phase": Phase.COMMUNICATION, "dtype": DType.FLOAT32}
+
     def _columns(self, talk: Talk) -> dict[str, Any]:
         self._calls[talk.ranks] += 1
         return {
@@ -182,6 +198,9 @@ class _Threads(Pen):
         self.ready[tensor] = op
         self.fed(op, phase)
 
+    def passes(self, name: str, size_bytes: int) -> None:
+        self.op(name, self.thread, UNPRICED, **self._passing(size_bytes))
+
     def wait(self, calls: Sequence[int], phase: Phase) -> None:
         self.op("wait", self.thread, kind=OpKind.WAIT, phase=phase, after=calls, dep=DepKind.WAIT)
 
@@ -208,13 +227,19 @@ class _Streams(Pen):
         self._awaited: list[int] = []
 
     def work(self, name: str, dur_ns: int, phase: Phase, layer: str, tensor: str) -> None:
-        columns = {"phase": phase, "layer": layer, "tensor": tensor}
+        op = self._kernel(name, {"phase": phase, "layer": layer, "tensor": tensor}, dur_ns)
+        self.ready[tensor] = op
+        self.fed(op, phase)
+
+    def passes(self, name: str, size_bytes: int) -> None:
+        self._kernel(name, self._passing(size_bytes), UNPRICED)
+
+    def _kernel(self, name: str, columns: Mapping[str, Any], dur_ns: int) -> int:
         op = self._launched(name, self.compute, columns, dur_ns)
         for call in self._awaited:
             self.drawing.builder.link(call, op, DepKind.EVENT)
         self._last, self._awaited = [op], []
-        self.ready[tensor] = op
-        self.fed(op, phase)
+        return op
 
     def wait(self, calls: Sequence[int], phase: Phase) -> None:
         self._awaited += calls

@@ -1,0 +1,48 @@
+"""`Seldom`: what strategies share under which ranks train alone and exchange weights in rounds."""
+
+from abc import abstractmethod
+from contextlib import AbstractContextManager
+from typing import ClassVar
+
+from paceline.graph import Graph
+from paceline.graph.rounds import Rounds, with_rounds
+from paceline.runtime.rounds import Merge, WeightRounds
+from paceline.runtime.run import Run
+from paceline.strategies.coded import CODECS
+from paceline.strategies.strategy import Effect, Strategy, StrategyError
+
+SELDOM = frozenset({"diloco", "local_sgd", "overlap_local_sgd"})
+
+
+class Seldom(Strategy):
+    """Gradients do not travel, so nothing that changes how they do can stand beside it."""
+
+    effect: ClassVar[Effect] = Effect.RELAXED
+    conflicts: ClassVar[frozenset[str]] = CODECS | SELDOM | {"parameter_server"}
+    applies: ClassVar[bool] = True
+
+    period: int
+
+    @abstractmethod
+    def rounds(self) -> Rounds:
+        """When what travels, and how often packing and taking in pass over it."""
+
+    @abstractmethod
+    def merge(self) -> Merge:
+        """The same for a live job; needs torch."""
+
+    def transform(self, graph: Graph) -> Graph:
+        if graph.facts.update_shards > 1:
+            raise StrategyError(
+                f"each rank of this job updates one of {graph.facts.update_shards} parts of the "
+                "weights, and ranks that train alone must update all; take DDP with a plain "
+                "optimizer"
+            )
+        return with_rounds(graph, self.rounds())
+
+    def apply(self, run: Run) -> AbstractContextManager[None]:
+        return run.exchange.with_rounds(WeightRounds(self.rounds(), self.merge))
+
+    def require(self, holds: bool, rule: str) -> None:
+        if not holds:
+            raise StrategyError(f"{self} was asked for; {rule}")
