@@ -79,6 +79,20 @@ def test_other_buckets_give_the_job_of_such_buckets(
 
 
 @OFTEN
+@given(REDUCING, MACHINES, BUCKETS, st.data())
+def test_another_order_of_gradients_gives_the_job_of_such_an_order(
+    job: TrainingJob, machine: Machine, bucket: int, data: st.DataObject
+) -> None:
+    job = replace(job, machine=machine)
+    names = tuple(parameter.name for parameter in training(job).facts.parameters)
+    order = data.draw(st.permutations(names))
+    for text, wanted in ((" ".join(order), tuple(order)), ("last use", names[::-1])):
+        made = changed(job, f"buckets(size_bytes={bucket}, order={text!r})")
+        given_so = replace(job, bucket_bytes=bucket, order=wanted)
+        assert measured(made) == measured(training(given_so))
+
+
+@OFTEN
 @given(REDUCING, MACHINES, BUCKETS, RATES)
 def test_parameter_servers_give_the_job_that_pushes_and_pulls(
     job: TrainingJob, machine: Machine, bucket: int, rate: float

@@ -30,7 +30,7 @@ EXAMPLES = {
 """Settings of strategies that have none worth trying on every job."""
 
 APPLIED = {
-    "buckets": "buckets(size_bytes=8000, first_size_bytes=0)",
+    "buckets": "buckets(size_bytes=8000, first_size_bytes=0, order='last use')",
     "bf16": "bf16",
     "fp16": "fp16",
     "int8": "int8",

@@ -4,7 +4,7 @@ DDP's reducer is built anew with other bucket sizes, by DDP's own code, and ever
 through one hook, which compresses, remembers, communicates and counts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from time import perf_counter_ns
@@ -17,7 +17,7 @@ from paceline.runtime.codecs import Codec, Turn
 from paceline.runtime.codecs.torch_casts import plain
 from paceline.runtime.codecs.torch_communicate import share
 from paceline.runtime.codecs.torch_memory import ErrorFeedback
-from paceline.runtime.exchange import BucketSizes, ExchangeError, Sent
+from paceline.runtime.exchange import READY, Bucketing, ExchangeError, Sent, arranged
 from paceline.runtime.run import Run
 
 
@@ -37,7 +37,7 @@ def installed(run: Run) -> Iterator[Sent]:
     with ExitStack() as stack:
         for replica in run.replicas:
             hook = Hook(asked.codec or plain(), replica.process_group, sent)
-            stack.enter_context(_with_reducer(replica, asked.buckets, hook))
+            stack.enter_context(_with_reducer(replica, run, hook))
         yield sent
 
 
@@ -116,10 +116,12 @@ def _require_float32(replica: Any) -> None:
 
 
 @contextmanager
-def _with_reducer(replica: Any, sizes: BucketSizes | None, hook: Hook) -> Iterator[None]:
-    before = _sizes(replica)
+def _with_reducer(replica: Any, run: Run, hook: Hook) -> Iterator[None]:
+    before, asked = _sizes(replica), run.exchange.buckets
     try:
-        _rebuild(replica, before if sizes is None else _changed(before, sizes))
+        _rebuild(replica, before if asked is None else _changed(before, asked))
+        if asked is not None and asked.order != READY:
+            _arrange(replica, asked.order, run.names)
         dist._register_comm_hook(replica.reducer, None, hook.__call__)
         yield
     finally:
@@ -131,7 +133,7 @@ def _sizes(replica: Any) -> Any:
     return getattr(replica, "_bucket_config", None)
 
 
-def _changed(config: Any, sizes: BucketSizes) -> Any:
+def _changed(config: Any, sizes: Bucketing) -> Any:
     if config is None:
         raise ExchangeError(
             f"torch {torch.__version__} does not let the bucket sizes of a live DDP be changed; "
@@ -145,13 +147,29 @@ def _changed(config: Any, sizes: BucketSizes) -> Any:
     )
 
 
-def _rebuild(replica: Any, config: Any) -> None:
+def _arrange(replica: Any, order: str, names: Mapping[int, str]) -> None:
+    """Buckets in that order, now: DDP else puts them in the order that its first backward shows,
+    as it does here with an order that is told. All ranks must come here together."""
+    parameters, _ = replica._build_params_for_reducer()
+    told = [names[id(parameter)] for parameter in parameters]
+    _rebuild(replica, _sizes(replica), arranged(range(len(parameters)), told, order))
+    replica.reducer._push_all_rebuilt_params()
+    if not replica.reducer._rebuild_buckets():
+        raise ExchangeError(
+            "DDP's buckets have a fixed order where find_unused_parameters is set; leave the order "
+            "of buckets out of the plan"
+        )
+
+
+def _rebuild(replica: Any, config: Any, order: Sequence[int] | None = None) -> None:
     """As DDP builds its reducer when it is unpickled. Ranks need not talk for it."""
     replica.reducer._remove_autograd_hooks()
     if config is not None:
         replica._bucket_config = config
         replica.bucket_bytes_cap = config.bucket_bytes_cap
     parameters, sparse = replica._build_params_for_reducer()
+    if order is not None:
+        parameters, sparse = [parameters[at] for at in order], [sparse[at] for at in order]
     names = replica._build_debug_param_to_name_mapping(parameters)
     replica._ddp_init_helper(parameters, sparse, names, replica.static_graph)
     if replica.static_graph:

@@ -54,6 +54,7 @@ class TrainingJob:
     bias_bytes: int = 1 << 20
     activation_bytes: int = 1 << 18
     bucket_bytes: int = 8 << 20
+    order: tuple[str, ...] = ()  # of gradients in buckets; as they are ready where empty
     copied_bytes_per_ns: int = 16  # how fast a reduced bucket is copied back
     batch: float = 1.0
     exchange: Exchange = Exchange.ALL_REDUCE
@@ -113,7 +114,8 @@ class _Rank:
         self.inner, rest = rank % job.tensor, rank // job.tensor
         self.replica, self.stage = rest % job.workers, rest // job.workers
         self.pen = drawing.begin(rank, step)
-        self.bucket: list[str] = []  # gradients that are ready, but not handed over
+        self.buckets = self.cut()  # those that are not handed over
+        self.arrived: set[str] = set()  # gradients that are ready
         self.reducing: list[tuple[int, int]] = []  # handed over: bytes, and what gives them back
 
     def draw(self) -> None:
@@ -162,23 +164,34 @@ class _Rank:
         return round(dur_ns * (1 + self.job.jitter * way))
 
     def ready(self, name: str, *, last: bool) -> None:
-        """Hand over a bucket with the gradient that fills it, or the last there is."""
+        """Hand over, in turn, the buckets whose gradients are now all there."""
         if self.job.parallel is Parallel.FSDP2 or not last:
             return
-        self.bucket.append(name)
-        full = sum(_size(self.job, n) for n in self.bucket) >= self.job.bucket_bytes
-        if full or name == _names(self.layers()[0])[-1]:
-            self.reduce()
+        self.arrived.add(name)
+        while self.buckets and self.arrived.issuperset(self.buckets[0]):
+            self.reduce(self.buckets.pop(0))
 
-    def reduce(self) -> None:
-        size = sum(_size(self.job, name) for name in self.bucket)
+    def cut(self) -> list[list[str]]:
+        """A bucket is closed by the gradient that fills it."""
+        ready = [name for layer in reversed(self.layers()) for name in _names(layer)]
+        found: list[list[str]] = []
+        room = 0
+        for name in [name for name in self.job.order if name in ready] or ready:
+            if room <= 0:
+                found.append([])
+                room = self.job.bucket_bytes
+            found[-1].append(name)
+            room -= _size(self.job, name)
+        return found
+
+    def reduce(self, bucket: list[str]) -> None:
+        size = sum(_size(self.job, name) for name in bucket)
         pushed = self.job.exchange is Exchange.PARAMETER_SERVER
         talk = Talk(Collective.PUSH if pushed else Collective.ALL_REDUCE, size, *self.replicas())
-        sent = self.pen.call(talk, self.bucket)
+        sent = self.pen.call(talk, bucket)
         if pushed:
             sent = self.pen.behind(Talk(Collective.PULL, size, *self.replicas()), sent)
         self.reducing.append((size, sent))
-        self.bucket = []
 
     def give_back(self) -> None:
         """Wait for the buckets, and copy each back: one by one, or on a device all at once."""
