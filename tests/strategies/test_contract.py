@@ -35,6 +35,7 @@ APPLIED = {
     "fp16": "fp16",
     "int8": "int8",
     "onebit": "onebit",
+    "partition": "partition(parts=3)",
     "random_block": "random_block(ratio=0.3, seed=0)",
     "threshold": "threshold(ratio=0.1, every=5)",
     "topk": "topk(ratio=0.1)",
@@ -117,6 +118,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 Runs = list[dict[str, Any]]
 EXACT = [name for name in APPLIED if kind_of(name).effect is Effect.EXACT]
+CARRIED_OTHERWISE = ["partition"]
+"""Exact strategies that change how the bytes of one bucket travel."""
 LOSSY = [name for name in APPLIED if kind_of(name).effect is Effect.LOSSY]
 
 
@@ -162,7 +165,7 @@ def drawn(drawn: "Drawn") -> "Drawn":
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("name", LOSSY)
+@pytest.mark.parametrize("name", [*LOSSY, *CARRIED_OTHERWISE])
 def test_the_bytes_that_travel_are_the_predicted_ones(
     name: str, runs: Runs, recording: Callable[..., Graph]
 ) -> None:
@@ -171,3 +174,4 @@ def test_the_bytes_that_travel_are_the_predicted_ones(
     sent: Mapping[str, float] = runs[0][APPLIED[name]]["sent"]
     assert sent["steps"] == 20
     assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum()
+    assert sent["calls"] == talks.sum()

@@ -7,7 +7,7 @@ import numpy as np
 
 from paceline.errors import GraphError
 from paceline.graph.graph import Bool, Graph, Int64
-from paceline.graph.kinds import NONE, Axis, Collective, DepKind, OpKind
+from paceline.graph.kinds import NONE, Axis, Collective, DepKind, OpKind, Phase
 from paceline.graph.links import Links
 
 
@@ -34,6 +34,19 @@ def reducing(graph: Graph, links: Links) -> Int64:
     fed[links.op[links.kind == DepKind.GRADIENT]] = True
     reduces = (ops.kind == OpKind.COLLECTIVE) & (ops.collective == Collective.ALL_REDUCE)
     return np.flatnonzero(reduces & fed & _among_replicas(graph))
+
+
+def carrying(graph: Graph, links: Links) -> Int64:
+    """Collectives that carry gradients of replicas as they are, or as an op before them packs."""
+    ops = graph.ops
+    packs = np.zeros(len(graph), np.bool_)
+    packs[links.op[links.kind == DepKind.GRADIENT]] = True
+    packs &= (ops.kind == OpKind.COMPUTE) & (ops.phase == Phase.COMMUNICATION)
+    packed = np.zeros(len(graph), np.bool_)
+    packed[links.op[(links.kind == DepKind.DATA) & packs[links.src]]] = True
+    return np.union1d(
+        reducing(graph, links), np.flatnonzero(packed & (ops.kind == OpKind.COLLECTIVE))
+    )
 
 
 def reduced(graph: Graph, links: Links) -> Int64:

@@ -53,6 +53,7 @@ class Exchange:
 
     buckets: Bucketing | None = None
     codec: Codec | None = None
+    parts: int = 1  # of each bucket's payload
 
     @contextmanager
     def with_buckets(self, asked: Bucketing) -> Iterator[None]:
@@ -74,6 +75,19 @@ class Exchange:
         finally:
             self.codec = None
 
+    @contextmanager
+    def with_parts(self, parts: int) -> Iterator[None]:
+        self.parts = parts
+        try:
+            yield
+        finally:
+            self.parts = 1
+
+    @property
+    def asks(self) -> bool:
+        """Whether anything is to change."""
+        return self != Exchange()
+
 
 @dataclass
 class Sent:
@@ -86,9 +100,9 @@ class Sent:
     codec_ns: int = 0  # packing and unpacking, transfers left out
     _lock: Lock = field(default_factory=Lock, repr=False)
 
-    def call(self, payload_bytes: int, wire_bytes: int) -> None:
+    def call(self, payload_bytes: int, wire_bytes: int, calls: int = 1) -> None:
         with self._lock:
-            self.calls += 1
+            self.calls += calls
             self.payload_bytes += payload_bytes
             self.wire_bytes += wire_bytes
 

@@ -15,20 +15,20 @@ import torch.distributed as dist
 
 from paceline.runtime.codecs import Codec, Turn
 from paceline.runtime.codecs.torch_casts import plain
-from paceline.runtime.codecs.torch_communicate import share
 from paceline.runtime.codecs.torch_memory import ErrorFeedback
 from paceline.runtime.exchange import READY, Bucketing, ExchangeError, Sent, arranged
 from paceline.runtime.run import Run
+from paceline.runtime.torch_routes import Route, direct, in_parts
 
 
 @contextmanager
 def installed(run: Run) -> Iterator[Sent]:
     """The exchange that the run's strategies asked for, until the context is left."""
     asked, sent = run.exchange, Sent()
-    if not run.replicas and (asked.buckets or asked.codec):
+    if not run.replicas and asked.asks:
         raise ExchangeError(
             "this job has no DistributedDataParallel module, whose exchange the plan would change; "
-            "wrap the model in DDP, or leave buckets and codecs out of the plan"
+            "wrap the model in DDP, or leave out of the plan what changes the exchange"
         )
     for replica in run.replicas:
         _require_free(replica)
@@ -36,7 +36,8 @@ def installed(run: Run) -> Iterator[Sent]:
             _require_float32(replica)
     with ExitStack() as stack:
         for replica in run.replicas:
-            hook = Hook(asked.codec or plain(), replica.process_group, sent)
+            route = in_parts(asked.parts, direct(replica.process_group))
+            hook = Hook(asked.codec or plain(), replica.process_group, sent, route)
             stack.enter_context(_with_reducer(replica, run, hook))
         yield sent
 
@@ -44,8 +45,8 @@ def installed(run: Run) -> Iterator[Sent]:
 class Hook:
     """DDP's communication hook: one bucket's gradients become their mean over all ranks."""
 
-    def __init__(self, codec: Codec, group: Any, sent: Sent) -> None:
-        self._codec, self._group, self._sent = codec, group, sent
+    def __init__(self, codec: Codec, group: Any, sent: Sent, route: Route) -> None:
+        self._codec, self._route, self._sent = codec, route, sent
         self._share = 1.0 / dist.get_world_size(group)
         self._memory = ErrorFeedback() if codec.feedback else None
         self._turns: dict[int, int] = {}  # by bucket
@@ -55,8 +56,8 @@ class Hook:
         how, gradient, turn = self._codec.compressor, bucket.buffer(), self._turn(bucket.index())
         payload = self._payload(gradient.mul_(self._share), bucket, turn)
         self._sent.coded(perf_counter_ns() - started)
-        under = share(self._codec.sharing, payload, self._group)
-        self._sent.call(under.size_bytes, under.wire_bytes)
+        under = self._route(self._codec.sharing, payload, bucket)
+        self._sent.call(under.size_bytes, under.wire_bytes, under.calls)
         if bucket.is_last():
             self._sent.stepped()
 

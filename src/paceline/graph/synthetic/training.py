@@ -15,6 +15,7 @@ from paceline.errors import GraphError
 from paceline.graph.facts import Facts, Parameter
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import Axis, Collective, Phase
+from paceline.graph.partition import part_sizes
 from paceline.graph.synthetic.pipeline import Pipeline, one_f_one_b
 from paceline.graph.synthetic.training_lanes import Drawing, Machine, Message, Talk
 
@@ -58,13 +59,14 @@ class TrainingJob:
     copied_bytes_per_ns: int = 16  # how fast a reduced bucket is copied back
     batch: float = 1.0
     exchange: Exchange = Exchange.ALL_REDUCE
+    parts: int = 1  # collectives of each bucket
     steps: int = 1
     jitter: float = 0.0  # by how much of its duration work differs from step to step, at most
     seed: int = 0
 
     def __post_init__(self) -> None:
         sizes = (self.workers, self.tensor, self.stages, self.micro_batches, self.layers)
-        if min(*sizes, self.bucket_bytes, self.steps) < 1 or not 0 <= self.jitter < 1:
+        if min(*sizes, self.bucket_bytes, self.parts, self.steps) < 1 or not 0 <= self.jitter < 1:
             raise GraphError(f"every size must be 1 or more, and the jitter below 1: {self}")
         if self.tensor > 1 and self.parallel is not Parallel.TENSOR_DATA:
             raise GraphError(f"only {Parallel.TENSOR_DATA} has a tensor degree: {self}")
@@ -116,7 +118,7 @@ class _Rank:
         self.pen = drawing.begin(rank, step)
         self.buckets = self.cut()  # those that are not handed over
         self.arrived: set[str] = set()  # gradients that are ready
-        self.reducing: list[tuple[int, int]] = []  # handed over: bytes, and what gives them back
+        self.reducing: list[tuple[int, list[int]]] = []  # bytes, and what gives them back
 
     def draw(self) -> None:
         job = self.job
@@ -185,27 +187,30 @@ class _Rank:
         return found
 
     def reduce(self, bucket: list[str]) -> None:
-        size = sum(_size(self.job, name) for name in bucket)
-        pushed = self.job.exchange is Exchange.PARAMETER_SERVER
-        talk = Talk(Collective.PUSH if pushed else Collective.ALL_REDUCE, size, *self.replicas())
-        sent = self.pen.call(talk, bucket)
-        if pushed:
-            sent = self.pen.behind(Talk(Collective.PULL, size, *self.replicas()), sent)
-        self.reducing.append((size, sent))
+        whole = sum(_size(self.job, name) for name in bucket)
+        calls = []
+        for count in part_sizes(whole // 4, self.job.parts):
+            pushed = self.job.exchange is Exchange.PARAMETER_SERVER
+            kind = Collective.PUSH if pushed else Collective.ALL_REDUCE
+            sent = self.pen.call(Talk(kind, 4 * count, *self.replicas()), bucket)
+            if pushed:
+                sent = self.pen.behind(Talk(Collective.PULL, 4 * count, *self.replicas()), sent)
+            calls.append(sent)
+        self.reducing.append((whole, calls))
 
     def give_back(self) -> None:
         """Wait for the buckets, and copy each back: one by one, or on a device all at once."""
         each = [[bucket] for bucket in self.reducing]
         for buckets in each if self.job.machine is Machine.CPU else [self.reducing]:
             whole = sum(size for size, _ in buckets)
-            self.pen.wait([sent for _, sent in buckets], Phase.BACKWARD)
+            self.pen.wait([call for _, calls in buckets for call in calls], Phase.BACKWARD)
             if whole:
                 dur = self.varied(whole // self.job.copied_bytes_per_ns)
                 self.pen.work("copy", dur, Phase.BACKWARD, "", "")
 
     def update(self) -> None:
         cut = self.job.workers if self.job.parallel is Parallel.FSDP2 else 1
-        self.pen.updates_from([sent for _, sent in self.reducing])
+        self.pen.updates_from([call for _, calls in self.reducing for call in calls])
         self.work("adam", self.job.update_ns // cut, Phase.UPDATE)
 
     def gather(self) -> None:
@@ -223,7 +228,7 @@ class _Rank:
             gloo = self.job.machine is Machine.CPU
             kind = Collective.ALL_REDUCE if gloo else Collective.REDUCE_SCATTER
             talk = Talk(kind, size, *self.replicas())
-            self.reducing.append((0, self.pen.call(talk, _names(layer))))
+            self.reducing.append((0, [self.pen.call(talk, _names(layer))]))
 
     def sum_activations(self) -> None:
         if self.job.tensor > 1:

@@ -24,6 +24,7 @@ class Under:
     payloads: tuple[torch.Tensor, ...]
     size_bytes: int  # as the graph counts it
     wire_bytes: int  # what a mean member of a ring sends
+    calls: int = 1
 
 
 def share(sharing: Sharing, payload: torch.Tensor, group: Any) -> Under:
