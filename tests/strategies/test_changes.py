@@ -103,6 +103,16 @@ def test_parts_of_each_bucket_give_the_job_of_such_parts(
     assert measured(made, rate) == measured(training(replace(job, parts=parts)), rate)
 
 
+@SOMETIMES
+@given(REDUCING, MACHINES, BUCKETS, st.integers(1, 3), RATES)
+def test_exchanges_by_priority_give_the_job_that_puts_them_in_that_order(
+    job: TrainingJob, machine: Machine, bucket: int, parts: int, rate: float
+) -> None:
+    job = replace(job, machine=machine, bucket_bytes=bucket, parts=parts)
+    wanted = training(replace(job, by_priority=True))
+    assert measured(changed(job, "priority"), rate) == measured(wanted, rate)
+
+
 @OFTEN
 @given(REDUCING, MACHINES, BUCKETS, RATES)
 def test_parameter_servers_give_the_job_that_pushes_and_pulls(

@@ -36,6 +36,7 @@ APPLIED = {
     "int8": "int8",
     "onebit": "onebit",
     "partition": "partition(parts=3)",
+    "priority": "priority()",
     "random_block": "random_block(ratio=0.3, seed=0)",
     "threshold": "threshold(ratio=0.1, every=5)",
     "topk": "topk(ratio=0.1)",
@@ -45,6 +46,13 @@ APPLIED = {
 STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0.05,
           "random_block": 0.1, "onebit": 0.2}  # fmt: skip
 """By how much of plain's last loss a lossy strategy's may be higher after twenty steps."""
+
+TOGETHER = (
+    "buckets(size_bytes=1024, order='last use') + partition(parts=3) + priority()",
+    "bf16 + partition(parts=2) + priority()",
+    "topk(ratio=0.1) + partition(parts=3)",
+)
+"""Plans of several strategies."""
 
 GRAPHS = {machine.name: training(TrainingJob(machine=machine)) for machine in Machine}
 
@@ -110,7 +118,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("contract")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [*command, str(WORKER), str(folder), *APPLIED.values()], capture_output=True, text=True
+        [*command, str(WORKER), str(folder), *APPLIED.values(), *TOGETHER],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(2)]
@@ -118,7 +128,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 Runs = list[dict[str, Any]]
 EXACT = [name for name in APPLIED if kind_of(name).effect is Effect.EXACT]
-CARRIED_OTHERWISE = ["partition"]
+CARRIED_OTHERWISE = ["partition", "priority"]
 """Exact strategies that change how the bytes of one bucket travel."""
 LOSSY = [name for name in APPLIED if kind_of(name).effect is Effect.LOSSY]
 
@@ -129,6 +139,17 @@ def test_an_exact_strategy_trains_the_very_same_weights(name: str, runs: Runs) -
     for run in runs:
         assert run[APPLIED[name]]["losses"] == run[""]["losses"]
         assert run[APPLIED[name]]["weights"] == run[""]["weights"]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("plan", TOGETHER)
+def test_a_plan_of_several_learns_what_its_lossy_strategy_alone_learns(
+    plan: str, runs: Runs
+) -> None:
+    lossy = [text for text in plan.split(" + ") if text in map(APPLIED.get, LOSSY)]
+    for run in runs:
+        assert run[plan]["weights"] == run["".join(lossy)]["weights"]
+        assert run[plan]["after"] == run[plan]["fresh"]
 
 
 @pytest.mark.live

@@ -38,15 +38,33 @@ def reducing(graph: Graph, links: Links) -> Int64:
 
 def carrying(graph: Graph, links: Links) -> Int64:
     """Collectives that carry gradients of replicas as they are, or as an op before them packs."""
-    ops = graph.ops
-    packs = np.zeros(len(graph), np.bool_)
-    packs[links.op[links.kind == DepKind.GRADIENT]] = True
-    packs &= (ops.kind == OpKind.COMPUTE) & (ops.phase == Phase.COMMUNICATION)
     packed = np.zeros(len(graph), np.bool_)
-    packed[links.op[(links.kind == DepKind.DATA) & packs[links.src]]] = True
-    return np.union1d(
-        reducing(graph, links), np.flatnonzero(packed & (ops.kind == OpKind.COLLECTIVE))
+    packed[links.op[(links.kind == DepKind.DATA) & _packs(graph, links)[links.src]]] = True
+    packed &= graph.ops.kind == OpKind.COLLECTIVE
+    return np.union1d(reducing(graph, links), np.flatnonzero(packed))
+
+
+def fed_from(graph: Graph, links: Links) -> tuple[Int64, Int64]:
+    """Ops that gradients lead into, at once or through an op that packs them, and the ops that
+    ready these gradients: one row a pair."""
+    fed = links.where(links.kind == DepKind.GRADIENT)
+    packs = _packs(graph, links)
+    through = links.where((links.kind == DepKind.DATA) & packs[links.src])
+    packed = np.full(len(graph), NONE, np.int64)
+    packed[through.src] = through.op
+    behind = np.flatnonzero((packed[fed.op] != NONE) & packs[fed.op])
+    return (
+        np.concatenate([fed.op, packed[fed.op[behind]]]),
+        np.concatenate([fed.src, fed.src[behind]]),
     )
+
+
+def _packs(graph: Graph, links: Links) -> Bool:
+    """Ops that bring gradients into the form in which they travel."""
+    found = np.zeros(len(graph), np.bool_)
+    found[links.op[links.kind == DepKind.GRADIENT]] = True
+    found &= (graph.ops.kind == OpKind.COMPUTE) & (graph.ops.phase == Phase.COMMUNICATION)
+    return found
 
 
 def reduced(graph: Graph, links: Links) -> Int64:

@@ -54,6 +54,7 @@ class Exchange:
     buckets: Bucketing | None = None
     codec: Codec | None = None
     parts: int = 1  # of each bucket's payload
+    by_priority: bool = False  # one exchange at a time, first what is needed first
 
     @contextmanager
     def with_buckets(self, asked: Bucketing) -> Iterator[None]:
@@ -82,6 +83,14 @@ class Exchange:
             yield
         finally:
             self.parts = 1
+
+    @contextmanager
+    def with_priority(self) -> Iterator[None]:
+        self.by_priority = True
+        try:
+            yield
+        finally:
+            self.by_priority = False
 
     @property
     def asks(self) -> bool:

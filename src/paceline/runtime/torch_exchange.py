@@ -18,7 +18,7 @@ from paceline.runtime.codecs.torch_casts import plain
 from paceline.runtime.codecs.torch_memory import ErrorFeedback
 from paceline.runtime.exchange import READY, Bucketing, ExchangeError, Sent, arranged
 from paceline.runtime.run import Run
-from paceline.runtime.torch_routes import Route, direct, in_parts
+from paceline.runtime.torch_routes import Route, route_of
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def installed(run: Run) -> Iterator[Sent]:
             _require_float32(replica)
     with ExitStack() as stack:
         for replica in run.replicas:
-            route = in_parts(asked.parts, direct(replica.process_group))
+            route = stack.enter_context(route_of(asked, replica))
             hook = Hook(asked.codec or plain(), replica.process_group, sent, route)
             stack.enter_context(_with_reducer(replica, run, hook))
         yield sent

@@ -60,6 +60,7 @@ class TrainingJob:
     batch: float = 1.0
     exchange: Exchange = Exchange.ALL_REDUCE
     parts: int = 1  # collectives of each bucket
+    by_priority: bool = False  # one exchange at a time, first what the model defines first
     steps: int = 1
     jitter: float = 0.0  # by how much of its duration work differs from step to step, at most
     seed: int = 0
@@ -192,11 +193,20 @@ class _Rank:
         for count in part_sizes(whole // 4, self.job.parts):
             pushed = self.job.exchange is Exchange.PARAMETER_SERVER
             kind = Collective.PUSH if pushed else Collective.ALL_REDUCE
-            sent = self.pen.call(Talk(kind, 4 * count, *self.replicas()), bucket)
+            talk = Talk(kind, 4 * count, *self.replicas())
+            if self.job.by_priority:
+                sent = self.pen.call_in_turn(talk, bucket, self.first_of(bucket))
+            else:
+                sent = self.pen.call(talk, bucket)
             if pushed:
                 sent = self.pen.behind(Talk(Collective.PULL, 4 * count, *self.replicas()), sent)
             calls.append(sent)
         self.reducing.append((whole, calls))
+
+    def first_of(self, bucket: list[str]) -> int:
+        """Which of the job's parameters is the first in a bucket."""
+        names = [parameter.name for parameter in self.pen.drawing.facts.parameters]
+        return min(names.index(name) for name in bucket)
 
     def give_back(self) -> None:
         """Wait for the buckets, and copy each back: one by one, or on a device all at once."""
