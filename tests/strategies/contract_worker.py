@@ -1,6 +1,6 @@
 """A worker of the contract test: trains under each strategy, and writes what came of it.
 
-torchrun --nproc-per-node 2 contract_worker.py OUT STRATEGY ...
+torchrun --nproc-per-node 2 contract_worker.py OUT STRATEGY[ + STRATEGY...] ...
 """
 
 import json
@@ -50,7 +50,7 @@ def trained(text: str | None) -> dict[str, Any]:
     if text is None:
         losses += [step(model, optimizer, data) for _ in range(STEPS)]
         return {"losses": losses, "weights": weights(model), "keys": keys}
-    with paceline.applied([text], model, optimizer) as sent:
+    with paceline.applied(text.split(" + "), model, optimizer) as sent:
         losses += [step(model, optimizer, data) for _ in range(STEPS)]
         under, kept = weights(model), list(model.state_dict())
         counted = {"steps": sent.steps, **sent.a_step()}

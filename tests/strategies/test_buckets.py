@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paceline.errors import GraphError
 from paceline.graph import UNPRICED, Graph, OpKind, check
 from paceline.replay import replay
+from paceline.runtime.exchange import ExchangeError
 from paceline.strategies import StrategyError, parse
 from paceline.strategies.buckets import Buckets, buckets_of
 
@@ -109,3 +110,18 @@ def test_buckets_cannot_change_where_a_gradient_is_not_told(recording: Recording
 def test_buckets_of_nothing_are_refused(text: str) -> None:
     with pytest.raises(StrategyError, match="give more than 0"):
         parse(text)
+
+
+def test_an_order_that_leaves_a_parameter_out_is_refused(recording: Recording) -> None:
+    with pytest.raises(ExchangeError, match=r"name every parameter once.*; w1 is missing"):
+        parse("buckets(size_bytes=9, order='w2')").transform(recording())
+    with pytest.raises(ExchangeError, match="a name stands there twice"):
+        parse("buckets(size_bytes=9, order='w2 w1 w2')").transform(recording())
+
+
+def test_a_bucket_that_is_ready_early_waits_for_those_before_it(recording: Recording) -> None:
+    made = check(parse("buckets(size_bytes=1, order='w1 w2')").transform(recording()))
+    talks = np.flatnonzero((made.ops.kind == OpKind.COLLECTIVE) & (made.ops.rank == 0))
+    line = replay(made, prices=np.where(made.ops.dur_ns == UNPRICED, 30, made.ops.dur_ns))
+    assert made.ops.size_bytes[talks].tolist() == [600, 400]
+    assert line.ready_ns[talks[0]] == line.end_ns[made.ops.tensor != -1].max()

@@ -37,6 +37,7 @@ REDUCING = SHAPES.filter(lambda job: job.parallel is not Parallel.FSDP2)
 """Jobs whose gradients travel in buckets."""
 MACHINES = st.sampled_from(Machine)
 OFTEN = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+SOMETIMES = settings(OFTEN, max_examples=15)
 
 
 def cluster(workers: int, rate: float) -> Cluster:
@@ -78,6 +79,40 @@ def test_other_buckets_give_the_job_of_such_buckets(
     assert measured(made, rate) == measured(training(replace(job, bucket_bytes=after)), rate)
 
 
+@SOMETIMES
+@given(REDUCING, MACHINES, BUCKETS, st.data())
+def test_another_order_of_gradients_gives_the_job_of_such_an_order(
+    job: TrainingJob, machine: Machine, bucket: int, data: st.DataObject
+) -> None:
+    job = replace(job, machine=machine)
+    names = tuple(parameter.name for parameter in training(job).facts.parameters)
+    order = data.draw(st.permutations(names))
+    for text, wanted in ((" ".join(order), tuple(order)), ("last use", names[::-1])):
+        made = changed(job, f"buckets(size_bytes={bucket}, order={text!r})")
+        given_so = replace(job, bucket_bytes=bucket, order=wanted)
+        assert measured(made) == measured(training(given_so))
+
+
+@SOMETIMES
+@given(REDUCING, MACHINES, BUCKETS, st.integers(1, 5), RATES)
+def test_parts_of_each_bucket_give_the_job_of_such_parts(
+    job: TrainingJob, machine: Machine, bucket: int, parts: int, rate: float
+) -> None:
+    job = replace(job, machine=machine, bucket_bytes=bucket)
+    made = changed(job, f"partition(parts={parts})")
+    assert measured(made, rate) == measured(training(replace(job, parts=parts)), rate)
+
+
+@SOMETIMES
+@given(REDUCING, MACHINES, BUCKETS, st.integers(1, 3), RATES)
+def test_exchanges_by_priority_give_the_job_that_puts_them_in_that_order(
+    job: TrainingJob, machine: Machine, bucket: int, parts: int, rate: float
+) -> None:
+    job = replace(job, machine=machine, bucket_bytes=bucket, parts=parts)
+    wanted = training(replace(job, by_priority=True))
+    assert measured(changed(job, "priority"), rate) == measured(wanted, rate)
+
+
 @OFTEN
 @given(REDUCING, MACHINES, BUCKETS, RATES)
 def test_parameter_servers_give_the_job_that_pushes_and_pulls(
@@ -102,6 +137,7 @@ CHANGES: Mapping[str, dict[str, Any]] = {
     "workers(count=4)": {"workers": 4},
     "buckets(size_bytes=3145728)": {"bucket_bytes": 3 * MIB},
     "batch(factor=2)": {"batch": 2.0},
+    "partition(parts=3)": {"parts": 3},
     "parameter_server()": {"exchange": Exchange.PARAMETER_SERVER},
 }
 

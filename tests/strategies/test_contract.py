@@ -30,11 +30,13 @@ EXAMPLES = {
 """Settings of strategies that have none worth trying on every job."""
 
 APPLIED = {
-    "buckets": "buckets(size_bytes=8000, first_size_bytes=0)",
+    "buckets": "buckets(size_bytes=8000, first_size_bytes=0, order='last use')",
     "bf16": "bf16",
     "fp16": "fp16",
     "int8": "int8",
     "onebit": "onebit",
+    "partition": "partition(parts=3)",
+    "priority": "priority()",
     "random_block": "random_block(ratio=0.3, seed=0)",
     "threshold": "threshold(ratio=0.1, every=5)",
     "topk": "topk(ratio=0.1)",
@@ -48,6 +50,13 @@ STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0
           "random_block": 0.1, "onebit": 0.2,
           "local_sgd": 0.05, "overlap_local_sgd": 0.2, "diloco": 0.2}  # fmt: skip
 """By how much of plain's last loss another strategy's may be higher after twenty steps."""
+
+TOGETHER = (
+    "buckets(size_bytes=1024, order='last use') + partition(parts=3) + priority()",
+    "bf16 + partition(parts=2) + priority()",
+    "topk(ratio=0.1) + partition(parts=3)",
+)
+"""Plans of several strategies."""
 
 GRAPHS = {machine.name: training(TrainingJob(machine=machine)) for machine in Machine}
 
@@ -113,7 +122,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("contract")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [*command, str(WORKER), str(folder), *APPLIED.values()], capture_output=True, text=True
+        [*command, str(WORKER), str(folder), *APPLIED.values(), *TOGETHER],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(2)]
@@ -121,6 +132,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 Runs = list[dict[str, Any]]
 EXACT = [name for name in APPLIED if kind_of(name).effect is Effect.EXACT]
+CARRIED_OTHERWISE = ["partition", "priority"]
+"""Exact strategies that change how the bytes of one bucket travel."""
 LOSSY = [name for name in APPLIED if kind_of(name).effect is Effect.LOSSY]
 RELAXED = [name for name in APPLIED if kind_of(name).effect is Effect.RELAXED]
 
@@ -131,6 +144,17 @@ def test_an_exact_strategy_trains_the_very_same_weights(name: str, runs: Runs) -
     for run in runs:
         assert run[APPLIED[name]]["losses"] == run[""]["losses"]
         assert run[APPLIED[name]]["weights"] == run[""]["weights"]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("plan", TOGETHER)
+def test_a_plan_of_several_learns_what_its_lossy_strategy_alone_learns(
+    plan: str, runs: Runs
+) -> None:
+    lossy = [text for text in plan.split(" + ") if text in map(APPLIED.get, LOSSY)]
+    for run in runs:
+        assert run[plan]["weights"] == run["".join(lossy)]["weights"]
+        assert run[plan]["after"] == run[plan]["fresh"]
 
 
 @pytest.mark.live
@@ -185,7 +209,7 @@ def drawn(drawn: "Drawn") -> "Drawn":
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("name", [*LOSSY, *RELAXED])
+@pytest.mark.parametrize("name", [*LOSSY, *RELAXED, *CARRIED_OTHERWISE])
 def test_the_bytes_that_travel_are_the_predicted_ones(
     name: str, runs: Runs, recording: Callable[..., Graph]
 ) -> None:
@@ -195,3 +219,4 @@ def test_the_bytes_that_travel_are_the_predicted_ones(
     assert sent["steps"] == 20
     steps = len(np.unique(made.ops.step))
     assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum() / steps
+    assert sent["calls"] == talks.sum() / steps

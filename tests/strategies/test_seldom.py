@@ -18,7 +18,7 @@ from paceline.graph.rounds import PERIODS, fragments_of
 from paceline.graph.synthetic import Machine, Parallel, TrainingJob, training
 from paceline.predict import Candidates, Question, predict
 from paceline.predict.classes import by_class, step_ns
-from paceline.predict.prediction import PredictError
+from paceline.predict import PredictError
 from paceline.replay import replay
 from paceline.strategies import Plan, Strategy, StrategyError, parse, transformed
 from paceline.strategies.seldom import Seldom

@@ -7,7 +7,7 @@ import numpy as np
 
 from paceline.errors import GraphError
 from paceline.graph.graph import Bool, Graph, Int64
-from paceline.graph.kinds import NONE, Axis, Collective, DepKind, OpKind
+from paceline.graph.kinds import NONE, Axis, Collective, DepKind, OpKind, Phase
 from paceline.graph.links import Links
 
 
@@ -34,6 +34,37 @@ def reducing(graph: Graph, links: Links) -> Int64:
     fed[links.op[links.kind == DepKind.GRADIENT]] = True
     reduces = (ops.kind == OpKind.COLLECTIVE) & (ops.collective == Collective.ALL_REDUCE)
     return np.flatnonzero(reduces & fed & _among_replicas(graph))
+
+
+def carrying(graph: Graph, links: Links) -> Int64:
+    """Collectives that carry gradients of replicas as they are, or as an op before them packs."""
+    packed = np.zeros(len(graph), np.bool_)
+    packed[links.op[(links.kind == DepKind.DATA) & _packs(graph, links)[links.src]]] = True
+    packed &= graph.ops.kind == OpKind.COLLECTIVE
+    return np.union1d(reducing(graph, links), np.flatnonzero(packed))
+
+
+def fed_from(graph: Graph, links: Links) -> tuple[Int64, Int64]:
+    """Ops that gradients lead into, at once or through an op that packs them, and the ops that
+    ready these gradients: one row a pair."""
+    fed = links.where(links.kind == DepKind.GRADIENT)
+    packs = _packs(graph, links)
+    through = links.where((links.kind == DepKind.DATA) & packs[links.src])
+    packed = np.full(len(graph), NONE, np.int64)
+    packed[through.src] = through.op
+    behind = np.flatnonzero((packed[fed.op] != NONE) & packs[fed.op])
+    return (
+        np.concatenate([fed.op, packed[fed.op[behind]]]),
+        np.concatenate([fed.src, fed.src[behind]]),
+    )
+
+
+def _packs(graph: Graph, links: Links) -> Bool:
+    """Ops that bring gradients into the form in which they travel."""
+    found = np.zeros(len(graph), np.bool_)
+    found[links.op[links.kind == DepKind.GRADIENT]] = True
+    found &= (graph.ops.kind == OpKind.COMPUTE) & (graph.ops.phase == Phase.COMMUNICATION)
+    return found
 
 
 def reduced(graph: Graph, links: Links) -> Int64:

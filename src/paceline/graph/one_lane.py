@@ -2,7 +2,8 @@
 
 Gloo runs collectives on two threads, which share the rank's link: two that overlap in a recording
 each take longer there. Priced one by one they must follow one another. Delays that were recorded
-on those threads go: a price has the library's own time in it.
+on those threads go: a price has the library's own time in it. A lane that serves by priority stays
+as it is.
 """
 
 from dataclasses import replace
@@ -11,7 +12,7 @@ import numpy as np
 
 from paceline.graph.copying import copied
 from paceline.graph.graph import Graph, Int64
-from paceline.graph.kinds import DepKind, LaneKind, OpKind
+from paceline.graph.kinds import DepKind, Discipline, LaneKind, OpKind
 from paceline.graph.links import Links
 
 
@@ -26,6 +27,7 @@ def on_one_lane(graph: Graph) -> Graph:
     made = copied(graph, [kept]).graph
     moved = made.ops.kind == OpKind.COLLECTIVE
     moved &= graph.lanes.kind[made.ops.lane] == LaneKind.COMM_THREAD
+    moved &= graph.lanes.discipline[made.ops.lane] == Discipline.RECORDED
     lane = np.where(moved, _first_lane(graph)[made.ops.rank], made.ops.lane).astype(np.int32)
     return replace(made, ops=replace(made.ops, lane=lane))
 

@@ -1,8 +1,9 @@
 """`rebucketed`: gradients put together into other buckets, as DDP would.
 
-A bucket's all-reduce is handed over behind its last gradient. At the end of backward the thread
-waits for the buckets in turn and copies each one back; the copies share the time that they took
-in the recording by their bytes. On a device the work behind the wait stays in one piece.
+A bucket's all-reduce is handed over behind its last gradient, and behind the buckets before it. At
+the end of backward the thread waits for the buckets in turn and copies each one back; the copies
+share the time that they took in the recording by their bytes. On a device the work behind the wait
+stays in one piece.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,12 +21,12 @@ from paceline.graph.kinds import NONE, UNPRICED, DepKind, LaneKind, OpKind, Phas
 from paceline.graph.links import Links
 from paceline.graph.splice import Added, spliced
 
-Buckets = Sequence[Sequence[int]]  # parameters of each, in the order in which they are ready
+Buckets = Sequence[Sequence[int]]  # parameters of each, in the order of hand-over
 
 
 def rebucketed(graph: Graph, cut: Callable[[Sequence[int]], Buckets]) -> Graph:
     """The graph with other buckets on every rank, in every step. `cut` puts parameters, given in
-    the order in which they are ready, into buckets."""
+    the order in which they are ready, into buckets, which are handed over in turn."""
     links = Links.of(graph)
     old = reducing(graph, links)
     if not len(old):
@@ -142,11 +143,11 @@ class _Work:
         ops = self.source.graph.ops
         lanes = list(dict.fromkeys(ops.lane[old].tolist()))
         group, step = int(ops.group[old[0]]), int(ops.step[old[0]])
-        calls = []
+        calls, last = [], NONE
         for i, bucket in enumerate(self.buckets[group]):
             if not ready.keys() >= set(bucket):
                 raise not_told()
-            last = max(ready[p] for p in bucket)
+            last = max(last, *(ready[p] for p in bucket))
             handed = self._hand_over(launches, last)
             size = sum(self.sizes[p] for p in bucket)
             number = self.instances.setdefault((group, step, i), self._next_instance())

@@ -4,7 +4,7 @@ Strategies speak one after the other, and each takes its word back when it leave
 spoken, `torch_exchange` installs what they said.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -18,27 +18,51 @@ class ExchangeError(PacelineError):
     """The gradients of this job cannot be exchanged as asked."""
 
 
+READY, LAST_USE = "ready", "last use"
+
+
 @dataclass(frozen=True)
-class BucketSizes:
-    """Bytes at which a bucket of gradients is closed."""
+class Bucketing:
+    """Bytes at which a bucket of gradients is closed, and in which order they come into buckets."""
 
     size_bytes: int
     first_size_bytes: int
+    order: str = READY
+
+
+def arranged(ready: Sequence[int], names: Sequence[str], order: str) -> list[int]:
+    """Parameters in that order. `ready` has those of one rank as their gradients become ready;
+    `names` has all, as the model defines them."""
+    if order == READY:
+        return list(ready)
+    if order == LAST_USE:
+        return sorted(ready, reverse=True)
+    place = {name: at for at, name in enumerate(order.split())}
+    missing = [names[parameter] for parameter in ready if names[parameter] not in place]
+    if missing or len(place) < len(order.split()):
+        raise ExchangeError(
+            f"the order {order!r} must be {READY!r}, {LAST_USE!r}, or name every parameter once, "
+            f"with spaces between them; {missing[0] if missing else 'a name'} "
+            f"{'is missing' if missing else 'stands there twice'}"
+        )
+    return sorted(ready, key=lambda parameter: place[names[parameter]])
 
 
 @dataclass
 class Exchange:
     """What the strategies of one plan ask for."""
 
-    buckets: BucketSizes | None = None
+    buckets: Bucketing | None = None
     codec: Codec | None = None
     rounds: WeightRounds | None = None  # gradients stay, and weights are exchanged in rounds
+    parts: int = 1  # of each bucket's payload
+    by_priority: bool = False  # one exchange at a time, first what is needed first
 
     @contextmanager
-    def with_buckets(self, sizes: BucketSizes) -> Iterator[None]:
+    def with_buckets(self, asked: Bucketing) -> Iterator[None]:
         if self.buckets is not None:
-            raise ExchangeError(f"{sizes} were asked for after {self.buckets}; give one of them")
-        self.buckets = sizes
+            raise ExchangeError(f"{asked} was asked for after {self.buckets}; give one of them")
+        self.buckets = asked
         try:
             yield
         finally:
@@ -64,6 +88,27 @@ class Exchange:
         finally:
             self.rounds = None
 
+    @contextmanager
+    def with_parts(self, parts: int) -> Iterator[None]:
+        self.parts = parts
+        try:
+            yield
+        finally:
+            self.parts = 1
+
+    @contextmanager
+    def with_priority(self) -> Iterator[None]:
+        self.by_priority = True
+        try:
+            yield
+        finally:
+            self.by_priority = False
+
+    @property
+    def asks(self) -> bool:
+        """Whether anything is to change."""
+        return self != Exchange()
+
 
 @dataclass
 class Sent:
@@ -76,9 +121,9 @@ class Sent:
     codec_ns: int = 0  # packing and unpacking, transfers left out
     _lock: Lock = field(default_factory=Lock, repr=False)
 
-    def call(self, payload_bytes: int, wire_bytes: int) -> None:
+    def call(self, payload_bytes: int, wire_bytes: int, calls: int = 1) -> None:
         with self._lock:
-            self.calls += 1
+            self.calls += calls
             self.payload_bytes += payload_bytes
             self.wire_bytes += wire_bytes
 

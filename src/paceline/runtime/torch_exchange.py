@@ -4,7 +4,7 @@ DDP's reducer is built anew with other bucket sizes, by DDP's own code, and ever
 through one hook, which compresses, remembers, communicates and counts.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from time import perf_counter_ns
@@ -15,11 +15,11 @@ import torch.distributed as dist
 
 from paceline.runtime.codecs import Codec, Turn
 from paceline.runtime.codecs.torch_casts import plain
-from paceline.runtime.codecs.torch_communicate import share
 from paceline.runtime.codecs.torch_memory import ErrorFeedback
-from paceline.runtime.exchange import BucketSizes, ExchangeError, Sent
+from paceline.runtime.exchange import READY, Bucketing, ExchangeError, Sent, arranged
 from paceline.runtime.rounds.torch_driver import exchanging, stays
 from paceline.runtime.run import Run
+from paceline.runtime.torch_routes import Route, route_of
 
 
 @contextmanager
@@ -28,10 +28,10 @@ def installed(run: Run) -> Iterator[Sent]:
     asked, sent = run.exchange, Sent()
     if asked.codec is not None and asked.rounds is not None:
         raise ExchangeError("a codec packs gradients, and under this plan none travel")
-    if not run.replicas and (asked.buckets or asked.codec or asked.rounds):
+    if not run.replicas and asked.asks:
         raise ExchangeError(
             "this job has no DistributedDataParallel module, whose exchange the plan would change; "
-            "wrap the model in DDP, or leave that change out of the plan"
+            "wrap the model in DDP, or leave out of the plan what changes the exchange"
         )
     for replica in run.replicas:
         _require_free(replica)
@@ -39,24 +39,25 @@ def installed(run: Run) -> Iterator[Sent]:
             _require_float32(replica)
     with ExitStack() as stack:
         for replica in run.replicas:
-            hook = _hook(run, replica, sent)
-            stack.enter_context(_with_reducer(replica, asked.buckets, hook))
+            route = stack.enter_context(route_of(asked, replica))
+            hook = _hook(run, replica, sent, route)
+            stack.enter_context(_with_reducer(replica, run, hook))
         if asked.rounds is not None:
             stack.enter_context(exchanging(run, asked.rounds, sent))
         yield sent
 
 
-def _hook(run: Run, replica: Any, sent: Sent) -> Callable[[None, Any], Any]:
+def _hook(run: Run, replica: Any, sent: Sent, route: Route) -> Callable[[None, Any], Any]:
     if run.exchange.rounds is not None:
         return stays
-    return Hook(run.exchange.codec or plain(), replica.process_group, sent).__call__
+    return Hook(run.exchange.codec or plain(), replica.process_group, sent, route).__call__
 
 
 class Hook:
     """DDP's communication hook: one bucket's gradients become their mean over all ranks."""
 
-    def __init__(self, codec: Codec, group: Any, sent: Sent) -> None:
-        self._codec, self._group, self._sent = codec, group, sent
+    def __init__(self, codec: Codec, group: Any, sent: Sent, route: Route) -> None:
+        self._codec, self._route, self._sent = codec, route, sent
         self._share = 1.0 / dist.get_world_size(group)
         self._memory = ErrorFeedback() if codec.feedback else None
         self._turns: dict[int, int] = {}  # by bucket
@@ -66,8 +67,8 @@ class Hook:
         how, gradient, turn = self._codec.compressor, bucket.buffer(), self._turn(bucket.index())
         payload = self._payload(gradient.mul_(self._share), bucket, turn)
         self._sent.coded(perf_counter_ns() - started)
-        under = share(self._codec.sharing, payload, self._group)
-        self._sent.call(under.size_bytes, under.wire_bytes)
+        under = self._route(self._codec.sharing, payload, bucket)
+        self._sent.call(under.size_bytes, under.wire_bytes, under.calls)
         if bucket.is_last():
             self._sent.stepped()
 
@@ -127,12 +128,12 @@ def _require_float32(replica: Any) -> None:
 
 
 @contextmanager
-def _with_reducer(
-    replica: Any, sizes: BucketSizes | None, hook: Callable[[None, Any], Any]
-) -> Iterator[None]:
-    before = _sizes(replica)
+def _with_reducer(replica: Any, run: Run, hook: Callable[[None, Any], Any]) -> Iterator[None]:
+    before, asked = _sizes(replica), run.exchange.buckets
     try:
-        _rebuild(replica, before if sizes is None else _changed(before, sizes))
+        _rebuild(replica, before if asked is None else _changed(before, asked))
+        if asked is not None and asked.order != READY:
+            _arrange(replica, asked.order, run.names)
         dist._register_comm_hook(replica.reducer, None, hook)
         yield
     finally:
@@ -144,7 +145,7 @@ def _sizes(replica: Any) -> Any:
     return getattr(replica, "_bucket_config", None)
 
 
-def _changed(config: Any, sizes: BucketSizes) -> Any:
+def _changed(config: Any, sizes: Bucketing) -> Any:
     if config is None:
         raise ExchangeError(
             f"torch {torch.__version__} does not let the bucket sizes of a live DDP be changed; "
@@ -158,13 +159,29 @@ def _changed(config: Any, sizes: BucketSizes) -> Any:
     )
 
 
-def _rebuild(replica: Any, config: Any) -> None:
+def _arrange(replica: Any, order: str, names: Mapping[int, str]) -> None:
+    """Buckets in that order, now: DDP else puts them in the order that its first backward shows,
+    as it does here with an order that is told. All ranks must come here together."""
+    parameters, _ = replica._build_params_for_reducer()
+    told = [names[id(parameter)] for parameter in parameters]
+    _rebuild(replica, _sizes(replica), arranged(range(len(parameters)), told, order))
+    replica.reducer._push_all_rebuilt_params()
+    if not replica.reducer._rebuild_buckets():
+        raise ExchangeError(
+            "DDP's buckets have a fixed order where find_unused_parameters is set; leave the order "
+            "of buckets out of the plan"
+        )
+
+
+def _rebuild(replica: Any, config: Any, order: Sequence[int] | None = None) -> None:
     """As DDP builds its reducer when it is unpickled. Ranks need not talk for it."""
     replica.reducer._remove_autograd_hooks()
     if config is not None:
         replica._bucket_config = config
         replica.bucket_bytes_cap = config.bucket_bytes_cap
     parameters, sparse = replica._build_params_for_reducer()
+    if order is not None:
+        parameters, sparse = [parameters[at] for at in order], [sparse[at] for at in order]
     names = replica._build_debug_param_to_name_mapping(parameters)
     replica._ddp_init_helper(parameters, sparse, names, replica.static_graph)
     if replica.static_graph:

@@ -1,8 +1,11 @@
-"""Another size of DDP's gradient buckets: gradients in the order they become ready, cut where a
-limit is reached. PyTorch's `bucket_cap_mb` (Li et al., VLDB 2020).
+"""Another size of DDP's gradient buckets, and another order of gradients in them: as they become
+ready, cut where a limit is reached. PyTorch's `bucket_cap_mb` (Li et al., VLDB 2020).
 
 A bucket is closed by the gradient with which it reaches its limit. The first bucket's limit is
 1 MiB where a script leaves the sizes alone, so that communication starts early; else all are equal.
+The order is `ready`, `last use` (the reverse of that in which the model defines its parameters, and
+so of their next use), or the names of all parameters with spaces between them. DDP hands buckets
+over in turn: one that is ready early waits for those before it.
 
 Wrong where a bucket's size changes how fast the library moves a byte in ways that the cluster's
 prices do not know.
@@ -15,7 +18,7 @@ from typing import ClassVar
 
 from paceline.graph import Graph
 from paceline.graph.rebucket import rebucketed
-from paceline.runtime.exchange import BucketSizes
+from paceline.runtime.exchange import READY, Bucketing, arranged
 from paceline.runtime.run import Run
 from paceline.strategies.strategy import Strategy, StrategyError
 
@@ -29,6 +32,7 @@ class Buckets(Strategy):
 
     size_bytes: int
     first_size_bytes: int = 0  # 0: as large as the others
+    order: str = READY
 
     def __post_init__(self) -> None:
         if self.size_bytes <= 0 or self.first_size_bytes < 0:
@@ -39,7 +43,10 @@ class Buckets(Strategy):
 
     def transform(self, graph: Graph) -> Graph:
         sizes = [parameter.size_bytes for parameter in graph.facts.parameters]
-        return rebucketed(graph, lambda order: buckets_of(order, sizes, self))
+        names = [parameter.name for parameter in graph.facts.parameters]
+        return rebucketed(
+            graph, lambda ready: buckets_of(arranged(ready, names, self.order), sizes, self)
+        )
 
     @classmethod
     def choices(cls, graph: Graph) -> Iterator[Strategy]:
@@ -50,7 +57,8 @@ class Buckets(Strategy):
             size_bytes *= 2
 
     def apply(self, run: Run) -> AbstractContextManager[None]:
-        return run.exchange.with_buckets(BucketSizes(self.size_bytes, self.first_size_bytes))
+        asked = Bucketing(self.size_bytes, self.first_size_bytes, self.order)
+        return run.exchange.with_buckets(asked)
 
 
 def buckets_of(

@@ -16,7 +16,13 @@ from paceline import __version__
 from paceline.errors import FileError
 from paceline.graph import Graph
 from paceline.strategies.named import parse
-from paceline.strategies.strategy import Strategy, StrategyError, name_of, transformed
+from paceline.strategies.strategy import (
+    Strategy,
+    StrategyError,
+    name_of,
+    require_order,
+    transformed,
+)
 
 _FORMAT = 1
 
@@ -40,6 +46,7 @@ class Plan:
     def __post_init__(self) -> None:
         for one, other in combinations(self.strategies, 2):
             _require_peace(one, other)
+        require_order(self.strategies)
 
 
 def made_for(graph: Graph, strategies: Sequence[Strategy] = ()) -> MadeFor:

@@ -4,10 +4,11 @@ A strategy is a frozen dataclass whose fields are its settings, in a file that h
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import MISSING, fields
 from enum import Enum
+from itertools import combinations
 from typing import ClassVar
 
 from paceline.errors import PacelineError
@@ -34,6 +35,7 @@ class Strategy(ABC):
     grain: ClassVar[Grain] = Grain.EVENT  # of the recorded step that it changes
     effect: ClassVar[Effect] = Effect.EXACT
     conflicts: ClassVar[frozenset[str]] = frozenset()  # names that cannot stand in the same plan
+    follows: ClassVar[frozenset[str]] = frozenset()  # names that stand before it where both are
     applies: ClassVar[bool] = False  # whether `apply` can do it to a live job
     how: ClassVar[str] = ""  # where it cannot: what the user does instead
 
@@ -66,9 +68,20 @@ class Strategy(ABC):
 
 def transformed(graph: Graph, plan: Iterable[Strategy]) -> Graph:
     """The graph after every change in turn."""
-    for change in plan:
+    changes = tuple(plan)
+    require_order(changes)
+    for change in changes:
         graph = change.transform(graph)
     return graph
+
+
+def require_order(plan: Sequence[Strategy]) -> None:
+    """Refuse a strategy behind one that builds on what it changes."""
+    for one, other in combinations(plan, 2):
+        if name_of(type(other)) in one.follows:
+            raise StrategyError(
+                f"{one} builds on what {other} changes, and stands before it; give {other} first"
+            )
 
 
 def name_of(kind: type[Strategy]) -> str:

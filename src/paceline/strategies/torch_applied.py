@@ -37,7 +37,8 @@ def applied(plan: Given, model: Any, optimizer: Any, *, forced: bool = False) ->
     wanted, told = _plan(plan), model_facts(optimizer)
     if not forced:
         require_fit(wanted, _job(told))
-    run = Run(model, optimizer, tuple(told.replicas), _world_size())
+    names = {id(tensor): p.name for tensor, p in zip(told.tensors, told.parameters)}
+    run = Run(model, optimizer, tuple(told.replicas), _world_size(), names=names)
     with ExitStack() as stack:
         for change in wanted.strategies:
             stack.enter_context(change.apply(run))

@@ -15,6 +15,7 @@ from paceline.errors import GraphError
 from paceline.graph.facts import Facts, Parameter
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import Axis, Collective, Phase
+from paceline.graph.partition import part_sizes
 from paceline.graph.rounds import Round, Rounds, fragments_of
 from paceline.graph.schedules import Schedule, Work, order
 from paceline.graph.synthetic.training_lanes import Drawing, Machine, Message, Talk
@@ -55,17 +56,20 @@ class TrainingJob:
     bias_bytes: int = 1 << 20
     activation_bytes: int = 1 << 18
     bucket_bytes: int = 8 << 20
+    order: tuple[str, ...] = ()  # of gradients in buckets; as they are ready where empty
     copied_bytes_per_ns: int = 16  # how fast a reduced bucket is copied back
     batch: float = 1.0
     exchange: Exchange = Exchange.ALL_REDUCE
     rounds: Rounds | None = None  # weights exchanged now and then, in place of gradients
+    parts: int = 1  # collectives of each bucket
+    by_priority: bool = False  # one exchange at a time, first what the model defines first
     steps: int = 1
     jitter: float = 0.0  # by how much of its duration work differs from step to step, at most
     seed: int = 0
 
     def __post_init__(self) -> None:
         sizes = (self.workers, self.tensor, self.stages, self.micro_batches, self.layers)
-        if min(*sizes, self.bucket_bytes, self.steps) < 1 or not 0 <= self.jitter < 1:
+        if min(*sizes, self.bucket_bytes, self.parts, self.steps) < 1 or not 0 <= self.jitter < 1:
             raise GraphError(f"every size must be 1 or more, and the jitter below 1: {self}")
         if self.tensor > 1 and self.parallel is not Parallel.TENSOR_DATA:
             raise GraphError(f"only {Parallel.TENSOR_DATA} has a tensor degree: {self}")
@@ -120,9 +124,9 @@ class _Rank:
         self.inner, rest = rank % job.tensor, rank // job.tensor
         self.replica, self.stage = rest % job.workers, rest // job.workers
         self.pen = drawing.begin(rank, step)
-        self.bucket: list[str] = []  # gradients that are ready, but not handed over
-        self.reducing: list[tuple[int, int | None]] = []
-        """Handed over: bytes, and what gives them back; None where they stay."""
+        self.buckets = self.cut()  # those that are not handed over
+        self.arrived: set[str] = set()  # gradients that are ready
+        self.reducing: list[tuple[int, list[int]]] = []  # bytes, and what gives them back
 
     def draw(self) -> None:
         job = self.job
@@ -169,27 +173,49 @@ class _Rank:
         return round(dur_ns * (1 + self.job.jitter * way))
 
     def ready(self, name: str, *, last: bool) -> None:
-        """Hand over a bucket with the gradient that fills it, or the last there is."""
+        """Hand over, in turn, the buckets whose gradients are now all there."""
         if self.job.parallel is Parallel.FSDP2 or not last:
             return
-        self.bucket.append(name)
-        full = sum(_size(self.job, n) for n in self.bucket) >= self.job.bucket_bytes
-        if full or name == _names(self.layers()[0])[-1]:
-            self.reduce()
+        self.arrived.add(name)
+        while self.buckets and self.arrived.issuperset(self.buckets[0]):
+            self.reduce(self.buckets.pop(0))
 
-    def reduce(self) -> None:
-        size = sum(_size(self.job, name) for name in self.bucket)
+    def cut(self) -> list[list[str]]:
+        """A bucket is closed by the gradient that fills it."""
+        ready = [name for layer in reversed(self.layers()) for name in _names(layer)]
+        found: list[list[str]] = []
+        room = 0
+        for name in [name for name in self.job.order if name in ready] or ready:
+            if room <= 0:
+                found.append([])
+                room = self.job.bucket_bytes
+            found[-1].append(name)
+            room -= _size(self.job, name)
+        return found
+
+    def reduce(self, bucket: list[str]) -> None:
+        whole = sum(_size(self.job, name) for name in bucket)
+        calls: list[int] = []
         if self.job.rounds:
-            self.reducing.append((size, None))
-            self.bucket = []
+            self.reducing.append((whole, calls))
             return
-        pushed = self.job.exchange is Exchange.PARAMETER_SERVER
-        talk = Talk(Collective.PUSH if pushed else Collective.ALL_REDUCE, size, *self.replicas())
-        sent = self.pen.call(talk, self.bucket)
-        if pushed:
-            sent = self.pen.behind(Talk(Collective.PULL, size, *self.replicas()), sent)
-        self.reducing.append((size, sent))
-        self.bucket = []
+        for count in part_sizes(whole // 4, self.job.parts):
+            pushed = self.job.exchange is Exchange.PARAMETER_SERVER
+            kind = Collective.PUSH if pushed else Collective.ALL_REDUCE
+            talk = Talk(kind, 4 * count, *self.replicas())
+            if self.job.by_priority:
+                sent = self.pen.call_in_turn(talk, bucket, self.first_of(bucket))
+            else:
+                sent = self.pen.call(talk, bucket)
+            if pushed:
+                sent = self.pen.behind(Talk(Collective.PULL, 4 * count, *self.replicas()), sent)
+            calls.append(sent)
+        self.reducing.append((whole, calls))
+
+    def first_of(self, bucket: list[str]) -> int:
+        """Which of the job's parameters is the first in a bucket."""
+        names = [parameter.name for parameter in self.pen.drawing.facts.parameters]
+        return min(names.index(name) for name in bucket)
 
     def give_back(self) -> None:
         """Wait for the buckets, and copy each back: one by one, or on a device all at once."""
@@ -197,14 +223,14 @@ class _Rank:
         phase = Phase.COMMUNICATION if self.job.rounds else Phase.BACKWARD
         for buckets in each if self.job.machine is Machine.CPU else [self.reducing]:
             whole = sum(size for size, _ in buckets)
-            self.pen.wait([sent for _, sent in buckets if sent is not None], phase)
+            self.pen.wait([call for _, calls in buckets for call in calls], phase)
             if whole:
                 dur = self.varied(whole // self.job.copied_bytes_per_ns)
                 self.pen.work("copy", dur, phase, "", "")
 
     def update(self) -> None:
         cut = self.job.workers if self.job.parallel is Parallel.FSDP2 else 1
-        self.pen.updates_from([sent for _, sent in self.reducing if sent is not None])
+        self.pen.updates_from([call for _, calls in self.reducing for call in calls])
         self.work("adam", self.job.update_ns // cut, Phase.UPDATE)
 
     def exchange_weights(self, step: int, under_way: dict[tuple[int, int, Round], int]) -> None:
@@ -252,7 +278,7 @@ class _Rank:
             gloo = self.job.machine is Machine.CPU
             kind = Collective.ALL_REDUCE if gloo else Collective.REDUCE_SCATTER
             talk = Talk(kind, size, *self.replicas())
-            self.reducing.append((0, self.pen.call(talk, _names(layer))))
+            self.reducing.append((0, [self.pen.call(talk, _names(layer))]))
 
     def sum_activations(self) -> None:
         if self.job.tensor > 1:

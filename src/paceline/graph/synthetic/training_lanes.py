@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from paceline.graph.builder import GraphBuilder
 from paceline.graph.facts import Facts
@@ -18,6 +18,7 @@ from paceline.graph.kinds import (
     Axis,
     Collective,
     DepKind,
+    Discipline,
     DType,
     LaneKind,
     OpKind,
@@ -61,6 +62,8 @@ class Drawing:
 
     def __init__(self, machine: Machine, facts: Facts) -> None:
         self.builder = GraphBuilder({"source": "synthetic training"}, facts)
+        self.facts = facts
+        self.announced: dict[int, int] = {}  # by instance
         self.machine = machine
         self._lanes: dict[tuple[int, str], int] = {}
         self._groups: dict[tuple[Axis, tuple[int, ...]], int] = {}
@@ -69,9 +72,11 @@ class Drawing:
     def begin(self, rank: int, step: int) -> "Pen":
         return _PENS[self.machine](self, rank, step)
 
-    def lane(self, rank: int, name: str, kind: LaneKind) -> int:
+    def lane(
+        self, rank: int, name: str, kind: LaneKind, how: Discipline = Discipline.RECORDED
+    ) -> int:
         if (rank, name) not in self._lanes:
-            self._lanes[rank, name] = self.builder.lane(rank, name, kind=kind)
+            self._lanes[rank, name] = self.builder.lane(rank, name, kind=kind, discipline=how)
         return self._lanes[rank, name]
 
     def lanes_of(self, rank: int) -> list[int]:
@@ -91,6 +96,8 @@ class Drawing:
 
 class Pen(ABC):
     """Draws one rank's step."""
+
+    sends_on: ClassVar[LaneKind]
 
     def __init__(self, drawing: Drawing, rank: int, step: int) -> None:
         self.drawing, self.rank, self.step = drawing, rank, step
@@ -134,6 +141,27 @@ class Pen(ABC):
         op = self.hand_over(self.lane_of(talk), self._columns(talk), ready)
         for gradient in ready:
             self.drawing.builder.link(gradient, op, DepKind.GRADIENT)
+        return op
+
+    def call_in_turn(self, talk: Talk, gradients: Iterable[str], first: int) -> int:
+        """A collective on a lane that serves by priority, which the group's first rank announces.
+        `first` is the first of the job's parameters in it."""
+        ready = [self.ready[name] for name in gradients]
+        name = "exchange by priority"
+        lane = self.drawing.lane(self.rank, name, self.sends_on, Discipline.PRIORITY)
+        columns, link = self._columns(talk), self.drawing.builder.link
+        op = self.hand_over(name, columns, ready)
+        if self.rank == talk.ranks[0]:
+            told = self.op("announce", lane, kind=OpKind.TRANSFER, phase=Phase.COMMUNICATION,
+                           collective=Collective.BROADCAST, dtype=DType.INT64, size_bytes=16,
+                           group=columns["group"], priority=1 + first, after=[op - 1],
+                           dep=DepKind.LAUNCH)  # fmt: skip
+            for gradient in ready:
+                link(gradient, told, DepKind.GRADIENT)
+            self.drawing.announced[columns["instance"]] = told
+        for gradient in ready:
+            link(gradient, op, DepKind.GRADIENT)
+        link(self.drawing.announced[columns["instance"]], op, DepKind.MESSAGE)
         return op
 
     def behind(self, talk: Talk, call: int) -> int:
@@ -193,6 +221,8 @@ class Pen(ABC):
 class _Threads(Pen):
     """A training thread; gloo's threads take its collectives in turn."""
 
+    sends_on = LaneKind.COMM_THREAD
+
     def work(self, name: str, dur_ns: int, phase: Phase, layer: str, tensor: str) -> None:
         op = self.op(name, self.thread, dur_ns, phase=phase, layer=layer, tensor=tensor)
         self.ready[tensor] = op
@@ -219,6 +249,8 @@ class _Threads(Pen):
 
 class _Streams(Pen):
     """A host thread that feeds a compute stream, and a stream for each axis of communication."""
+
+    sends_on = LaneKind.STREAM
 
     def __init__(self, drawing: Drawing, rank: int, step: int) -> None:
         super().__init__(drawing, rank, step)

@@ -1,0 +1,128 @@
+"""`partitioned`: each exchange of gradients in several collectives, one behind the other.
+
+Every part is handed over by a call of its own, behind the same gradients; who waited for the whole
+waits for all parts.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from paceline.errors import GraphError
+from paceline.graph.gradients import carrying
+from paceline.graph.graph import Bool, Graph, Int64
+from paceline.graph.kinds import NONE, UNPRICED, Collective, DepKind, DType, OpKind, Phase
+from paceline.graph.links import Links
+from paceline.graph.scaled import unpriced
+from paceline.graph.splice import Added, spliced
+
+ITEM_BYTES = {DType.FLOAT64: 8, DType.FLOAT16: 2, DType.BFLOAT16: 2, DType.UINT8: 1, DType.INT8: 1}
+"""Of a value on the wire; of other types 4."""
+
+
+def partitioned(graph: Graph, parts_of: Callable[[int], int]) -> Graph:
+    """`parts_of` says by a collective's bytes in how many parts it travels."""
+    links = Links.of(graph)
+    calls = carrying(graph, links)
+    if not len(calls):
+        raise GraphError(
+            "the recording does not say which collectives carry gradients, so they cannot be cut "
+            "in parts. Record a job under DDP with `paceline record`."
+        )
+    parts = _parts(graph, calls, parts_of)
+    whole = np.repeat(calls, [len(sizes) - 1 for sizes in parts])
+    launch = _launches(graph, links)[whole]
+    handed, count = np.flatnonzero(launch != NONE), len(graph)
+    call = count + np.arange(len(whole))
+    host = count + len(whole) + np.arange(len(handed))
+    copies = _Copies(whole, call, _turns(parts), launch != NONE)
+    joined = links.joined(_linked(links, copies))
+    joined = joined.joined(Links.all_of(call[handed], host, DepKind.LAUNCH))
+    rest = np.array([size for sizes in parts for size in sizes[1:]], np.int64)
+    new = {
+        "size_bytes": np.concatenate([rest, graph.ops.size_bytes[launch[handed]]]),
+        "instance": np.concatenate(
+            [_instances(graph, whole, copies.turn), np.full(len(handed), NONE)]
+        ),
+        "dur_ns": np.concatenate([np.full(len(whole), UNPRICED), graph.ops.dur_ns[launch[handed]]]),
+    }
+    behind = np.concatenate([whole, launch[handed]])
+    added = Added(behind, behind, new)
+    return spliced(_first(graph, calls, parts), np.zeros(count, np.bool_), added, joined)
+
+
+@dataclass(frozen=True, eq=False)
+class _Copies:
+    """New collectives: what each is a part of, its id, and whether it has a call of its own."""
+
+    whole: Int64
+    part: Int64
+    turn: Int64  # which of its collective's new parts it is
+    called: Bool
+
+
+def part_sizes(count: int, parts: int) -> list[int]:
+    """Values in each part, as `torch.tensor_split` cuts them; none is empty."""
+    parts = max(1, min(parts, count))
+    return [count // parts + (at < count % parts) for at in range(parts)]
+
+
+def _parts(graph: Graph, calls: Int64, parts_of: Callable[[int], int]) -> list[list[int]]:
+    """Bytes of each part of each collective. What is gathered is cut member by member."""
+    members = np.array([len(group.ranks) for group in graph.groups], np.int64)
+    found = []
+    for call in calls.tolist():
+        op = graph[call]
+        size = ITEM_BYTES.get(op.dtype, 4)
+        size *= int(members[graph.ops.group[call]]) if op.collective is Collective.ALL_GATHER else 1
+        counts = part_sizes(op.size_bytes // size, parts_of(op.size_bytes))
+        sizes = [each * size for each in counts]
+        sizes[-1] += op.size_bytes - sum(sizes)
+        found.append(sizes)
+    return found
+
+
+def _first(graph: Graph, calls: Int64, parts: list[list[int]]) -> Graph:
+    """The collectives that were there, as their first parts."""
+    size = graph.ops.size_bytes.copy()
+    size[calls] = [sizes[0] for sizes in parts]
+    cut = calls[[len(sizes) > 1 for sizes in parts]]
+    return unpriced(replace(graph, ops=replace(graph.ops, size_bytes=size)), cut)
+
+
+def _launches(graph: Graph, links: Links) -> Int64:
+    """By collective: the host's call that hands it over and nothing else; NONE where none does."""
+    ops, found = graph.ops, np.full(len(graph), NONE, np.int64)
+    calls = (ops.kind == OpKind.HOST) & (ops.phase == Phase.COMMUNICATION) & (ops.tensor == NONE)
+    launching = (links.kind == DepKind.LAUNCH) & calls[links.src]
+    found[links.op[launching]] = links.src[launching]
+    return found
+
+
+def _linked(links: Links, copies: _Copies) -> Links:
+    """Every part waits as the whole does, and is waited for like it."""
+    made = Links.all_of(np.zeros(0, np.int64), np.zeros(0, np.int64), DepKind.DATA)
+    for turn in range(int(copies.turn.max(initial=-1)) + 1):
+        mine = copies.turn == turn
+        part = np.full(max(links.op.max(initial=0), links.src.max(initial=0)) + 1, NONE, np.int64)
+        part[copies.whole[mine]] = copies.part[mine]
+        called = np.zeros(len(part), np.bool_)
+        called[copies.whole[mine & copies.called]] = True
+        into = (part[links.op] != NONE) & ~(called[links.op] & (links.kind == DepKind.LAUNCH))
+        out = part[links.src] != NONE
+        place = np.where(part == NONE, np.arange(len(part)), part)
+        made = made.joined(links.where(into | out).moved(place))
+    return made
+
+
+def _turns(parts: list[list[int]]) -> Int64:
+    """Of each part but the first of its collective: which of these it is."""
+    return np.concatenate([np.arange(len(sizes) - 1) for sizes in parts])
+
+
+def _instances(graph: Graph, whole: Int64, turn: Int64) -> Int64:
+    """Part k of one collective is one instance on all ranks."""
+    first = int(graph.ops.instance.max(initial=NONE)) + 1
+    keys = np.stack([graph.ops.instance[whole], turn])
+    return first + np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1)
