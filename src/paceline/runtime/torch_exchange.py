@@ -5,7 +5,7 @@ through one hook, which compresses, remembers, communicates and counts.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any
@@ -13,12 +13,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from paceline.runtime.codecs import Codec, Turn
+from paceline.runtime.codecs import Codec, Compressor, Rounds, Turn
 from paceline.runtime.codecs.torch_casts import plain
 from paceline.runtime.codecs.torch_communicate import share
-from paceline.runtime.codecs.torch_memory import ErrorFeedback
+from paceline.runtime.codecs.torch_memory import memory_of
+from paceline.runtime.codecs.turns import Turns
 from paceline.runtime.exchange import BucketSizes, ExchangeError, Sent
 from paceline.runtime.run import Run
+from paceline.runtime.torch_rounds import RoundsHook, rounds_hook
 
 
 @contextmanager
@@ -36,23 +38,29 @@ def installed(run: Run) -> Iterator[Sent]:
             _require_float32(replica)
     with ExitStack() as stack:
         for replica in run.replicas:
-            hook = Hook(asked.codec or plain(), replica.process_group, sent)
+            hook = stack.enter_context(_hook(asked.codec or plain(), replica.process_group, sent))
             stack.enter_context(_with_reducer(replica, asked.buckets, hook))
         yield sent
+
+
+def _hook(codec: Codec, group: Any, sent: Sent) -> "AbstractContextManager[Hook | RoundsHook]":
+    if isinstance(codec.compressor, Rounds):
+        return rounds_hook(codec, group, sent)
+    return nullcontext(Hook(codec, codec.compressor, group, sent))
 
 
 class Hook:
     """DDP's communication hook: one bucket's gradients become their mean over all ranks."""
 
-    def __init__(self, codec: Codec, group: Any, sent: Sent) -> None:
-        self._codec, self._group, self._sent = codec, group, sent
+    def __init__(self, codec: Codec, how: Compressor, group: Any, sent: Sent) -> None:
+        self._codec, self._how, self._group, self._sent = codec, how, group, sent
         self._share = 1.0 / dist.get_world_size(group)
-        self._memory = ErrorFeedback() if codec.feedback else None
-        self._turns: dict[int, int] = {}  # by bucket
+        self._memory = memory_of(codec, dist.get_world_size(group))
+        self._turns = Turns()
 
     def __call__(self, _: None, bucket: Any) -> Any:
         started = perf_counter_ns()
-        how, gradient, turn = self._codec.compressor, bucket.buffer(), self._turn(bucket.index())
+        how, gradient, turn = self._how, bucket.buffer(), self._turns.next(bucket)
         payload = self._payload(gradient.mul_(self._share), bucket, turn)
         self._sent.coded(perf_counter_ns() - started)
         under = share(self._codec.sharing, payload, self._group)
@@ -73,19 +81,11 @@ class Hook:
         return under.future.then(unpack)
 
     def _payload(self, gradient: torch.Tensor, bucket: Any, turn: Turn) -> torch.Tensor:
-        how = self._codec.compressor
-        if self._memory is None:
-            return how.compress(gradient, turn)
-        key = tuple(id(parameter) for parameter in bucket.parameters())
+        how, key = self._how, tuple(id(parameter) for parameter in bucket.parameters())
         corrected = self._memory.corrected(key, gradient)
         payload = how.compress(corrected, turn)
         self._memory.sent(corrected, payload, how, turn)
         return payload
-
-    def _turn(self, bucket: int) -> Turn:
-        step = self._turns.get(bucket, 0)
-        self._turns[bucket] = step + 1
-        return Turn(bucket, step)
 
 
 def _require_free(replica: Any) -> None:
@@ -116,7 +116,9 @@ def _require_float32(replica: Any) -> None:
 
 
 @contextmanager
-def _with_reducer(replica: Any, sizes: BucketSizes | None, hook: Hook) -> Iterator[None]:
+def _with_reducer(
+    replica: Any, sizes: BucketSizes | None, hook: "Hook | RoundsHook"
+) -> Iterator[None]:
     before = _sizes(replica)
     try:
         _rebuild(replica, before if sizes is None else _changed(before, sizes))

@@ -13,12 +13,13 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from paceline.strategies.strategy import Strategy, StrategyError
 
 _GROUP = "paceline.strategies"
 _NOT_STRATEGIES = {"__init__", "strategy", "named", "plan", "coded", "applying", "torch_applied"}
+_NOT_STRATEGIES |= {"sparse", "torch_codec_times"}
 
 
 def known() -> tuple[str, ...]:
@@ -63,7 +64,7 @@ def _check_types(name: str, kind: type[Strategy], settings: Mapping[str, Any]) -
     types = get_type_hints(kind)
     for setting, value in settings.items():
         wanted = types[setting]
-        fits = isinstance(value, (int, float) if wanted is float else wanted)
+        fits = isinstance(value, (int, float) if wanted is float else get_origin(wanted) or wanted)
         if not fits or (isinstance(value, bool) and wanted is not bool):
             raise StrategyError(f"{name}: {setting} must be {wanted.__name__}, not {value!r}")
 

@@ -16,7 +16,7 @@ from paceline import __version__
 from paceline.errors import FileError
 from paceline.graph import Graph
 from paceline.strategies.named import parse
-from paceline.strategies.strategy import Strategy, StrategyError, name_of, transformed
+from paceline.strategies.strategy import Strategy, StrategyError, exclude_each_other, transformed
 
 _FORMAT = 1
 
@@ -96,8 +96,7 @@ def _made_for(path: Path, told: Any) -> MadeFor | None:
 
 
 def _require_peace(one: Strategy, other: Strategy) -> None:
-    names = name_of(type(one)), name_of(type(other))
-    if names[1] in one.conflicts or names[0] in other.conflicts:
+    if exclude_each_other(type(one), type(other)):
         raise StrategyError(
             f"{one} and {other} cannot stand in one plan. Leave one out; `paceline strategies` "
             "lists what excludes what."

@@ -7,38 +7,44 @@ where fewer are, the rest of the payload repeats a place with the value 0.
 
 import torch
 
-from paceline.runtime.codecs.codec import Codec, Sharing, Turn, kept
-from paceline.runtime.codecs.torch_topk import Sparse, payload_of
+from paceline.runtime.codecs.codec import Turn
+from paceline.runtime.codecs.torch_sparse import Placed, payload_of
 
 _WORD = 8  # answers of one byte
 
 
-class Threshold(Sparse):
-    """Keeps one threshold a bucket."""
+class Threshold(Placed):
+    """Keeps one threshold a bucket, or a parameter."""
 
     def __init__(self, ratio: float, every: int) -> None:
-        self.ratio, self.every = ratio, every
-        self._bounds: dict[tuple[int, int], float] = {}  # by bucket and its length
-        self._found: dict[int, Above] = {}  # by length
+        super().__init__(ratio)
+        self.every = every
+        self._bounds: dict[tuple[int, int, int], float] = {}  # by bucket, part and its length
+        self._found = Searches()
 
     def compress(self, values: torch.Tensor, turn: Turn) -> torch.Tensor:
-        many, key = kept(values.numel(), self.ratio), (turn.bucket, values.numel())
+        many, key = self.many(values.numel(), turn), (turn.bucket, turn.part, values.numel())
         if turn.step % self.every == 0 or key not in self._bounds:
             largest, places = values.abs().topk(many, sorted=False)
             self._bounds[key] = float(largest.min())
-            return payload_of(values, places)
-        places = self._above(values).places(values, self._bounds[key])
+            return payload_of(values, places, many)
+        places = self._found.above(values, self._bounds[key])
         if len(places) >= many:
-            return payload_of(values, places.roll(-turn.step * many)[:many])
-        payload = payload_of(values, torch.nn.functional.pad(places, (0, many - len(places))))
-        payload[many + len(places) :] = 0
-        return payload
+            places = places.roll(-turn.step * many)[:many]
+        return payload_of(values, places, many)
 
-    def _above(self, values: torch.Tensor) -> "Above":
-        found = self._found.get(values.numel())
+
+class Searches:
+    """Searches by length, for their memory is used again."""
+
+    def __init__(self) -> None:
+        self._by_length: dict[int, Above] = {}
+
+    def above(self, values: torch.Tensor, bound: float) -> torch.Tensor:
+        found = self._by_length.get(values.numel())
         if found is None:
-            found = self._found[values.numel()] = Above(values)
-        return found
+            found = self._by_length[values.numel()] = Above(values)
+        return found.places(values, bound)
 
 
 class Above:
@@ -56,7 +62,3 @@ class Above:
         words = self._answers.view(torch.int64).nonzero().flatten()
         rows, columns = self._answers.view(-1, _WORD)[words].nonzero().unbind(1)
         return words[rows] * _WORD + columns
-
-
-def threshold(ratio: float, every: int) -> Codec:
-    return Codec(Threshold(ratio, every), Sharing.GATHER, feedback=True)
