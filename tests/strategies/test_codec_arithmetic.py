@@ -1,4 +1,4 @@
-"""The codecs' arithmetic by hand, and the law of error feedback: what is sent and left was given."""
+"""The codecs' arithmetic by hand, and the law of error feedback: sent and left was given."""
 
 import pytest
 

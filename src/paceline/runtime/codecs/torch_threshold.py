@@ -11,6 +11,7 @@ from paceline.runtime.codecs.codec import Turn
 from paceline.runtime.codecs.torch_sparse import Placed, payload_of
 
 _WORD = 8  # answers of one byte
+_BLOCK = 2**16  # values whose magnitudes stay in a core's cache until they are compared
 
 
 class Threshold(Placed):
@@ -53,12 +54,14 @@ class Above:
 
     def __init__(self, like: torch.Tensor) -> None:
         count = like.numel()
-        self._sizes = torch.empty_like(like)
+        self._sizes = like.new_empty(min(count, _BLOCK))
         self._answers = torch.zeros(count + -count % _WORD, dtype=torch.bool, device=like.device)
 
     def places(self, values: torch.Tensor, bound: float) -> torch.Tensor:
-        torch.abs(values, out=self._sizes)
-        torch.ge(self._sizes, bound, out=self._answers[: values.numel()])
+        answers = self._answers[: values.numel()]
+        for block, answer in zip(values.split(_BLOCK), answers.split(_BLOCK)):
+            sizes = self._sizes[: len(block)]
+            torch.ge(torch.abs(block, out=sizes), bound, out=answer)
         words = self._answers.view(torch.int64).nonzero().flatten()
         rows, columns = self._answers.view(-1, _WORD)[words].nonzero().unbind(1)
         return words[rows] * _WORD + columns
