@@ -1,6 +1,6 @@
 """`predict`: a recorded step, changed, on a cluster: how long it takes, and what that rests on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from paceline.predict.sharing import library_of, shared_of
 from paceline.replay import Contention, Distribution, Timeline, replay, replay_many
 from paceline.replay.hosts import SharedHosts
 from paceline.strategies import Strategy, parse, transformed
+from paceline.strategies.coded import Coded
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,24 @@ def predict(
         return _as_recorded(changed, plan, question)
     at = placed(changed, cluster, question)
     made = _prediction(at.graph, at.prices, at.run, plan, question)
-    return replace(made, rests_on=(*made.rests_on, *estimates_of(at.graph, at.library)))
+    told = (*made.rests_on, *estimates_of(at.graph, at.library))
+    return replace(
+        made, rests_on=(*told, *_of_codecs(graph, plan, cluster, question, made.step_ns))
+    )
+
+
+def _of_codecs(
+    graph: Graph, plan: Sequence[Strategy], cluster: Cluster, question: Question, step_ns: int
+) -> Iterator[str]:
+    """Whether a codec costs more time on this cluster than it saves."""
+    others = [change for change in plan if not isinstance(change, Coded)]
+    if len(others) == len(plan):
+        return
+    without = predict(graph, others, cluster, replace(question, draws=0))
+    for change in plan:
+        if isinstance(change, Coded) and without.step_ns < step_ns:
+            told = f"{without.step_ns / 1e6:,.1f} ms without it, {step_ns / 1e6:,.1f} ms with it"
+            yield f"{change} costs you time here: a step of {told}"
 
 
 @dataclass(frozen=True, eq=False)

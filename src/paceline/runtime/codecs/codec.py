@@ -90,6 +90,11 @@ class Codec:
     feedback: bool = False  # what a step leaves out is added to the next step's gradient
     momentum: Momentum | None = None  # None: the optimizer's own, behind the exchange
 
+    @property
+    def gathers(self) -> bool:
+        """Whether every rank gets all payloads."""
+        return self.sharing is Sharing.GATHER
+
 
 def kept(count: int, ratio: float) -> int:
     """How many of so many gradients a sparse codec sends: at least one."""

@@ -2,7 +2,8 @@
 
 Finding the largest takes most of top-k's time, and their bound changes slowly. Between refreshes as
 many are sent as top-k would: where more are above, those from a place on that moves each step;
-where fewer are, the rest of the payload repeats a place with the value 0.
+where fewer are, the rest of the payload repeats a place with the value 0. Where far too many are
+above, as in the first steps, in which what waits still grows, the next step refreshes too.
 """
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from paceline.runtime.codecs.codec import Turn
 from paceline.runtime.codecs.torch_sparse import Placed, payload_of
 
+_TOO_MANY = 4  # times as many above the bound as are to travel
 _WORD = 8  # answers of one byte
 _BLOCK = 2**16  # values whose magnitudes stay in a core's cache until they are compared
 
@@ -30,6 +32,8 @@ class Threshold(Placed):
             self._bounds[key] = float(largest.min())
             return payload_of(values, places, many)
         places = self._found.above(values, self._bounds[key])
+        if len(places) > _TOO_MANY * many:
+            del self._bounds[key]
         if len(places) >= many:
             places = places.roll(-turn.step * many)[:many]
         return payload_of(values, places, many)
