@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from paceline.cluster import Cluster, Device, Link
 from paceline.cost.collectives import GLOO
 from paceline.cost.compute import Efficiency
+from paceline.cost.curve import Curve
 from paceline.cost.errors import CostError
 from paceline.cost.fit import Line, fit_line
 from paceline.cost.rates import Rates
@@ -92,7 +93,7 @@ class Calibration:
         ramp = max(0.0, self.gemm.line().latency_ns)
         launch = max(0.0, self.elementwise.line().latency_ns)
         known = Efficiency(1.0, 1.0, ramp, launch, Basis.FITTED, SOURCE)
-        tables = kernels(self.codecs, self.adding)
+        tables = self.kernels()
         if self.all_reduce is None:
             return Rates({self.machine: known}, kernels=tables)
         latency = max(0.0, self.all_reduce.line().latency_ns)
@@ -105,6 +106,10 @@ class Calibration:
             source=SOURCE,
         )
         return Rates({self.machine: known}, library, kernels=tables)
+
+    def kernels(self) -> dict[str, Curve]:
+        """Tables by which packing and unpacking are priced."""
+        return kernels(self.codecs, self.adding)
 
     def pays_below(self, workers: int = 2) -> dict[str, float]:
         """By codec: the bandwidth in bytes/s of each worker's link below which it saves more time

@@ -51,24 +51,23 @@ def predict(
         return _as_recorded(changed, plan, question)
     at = placed(changed, cluster, question)
     made = _prediction(at.graph, at.prices, at.run, plan, question)
-    told = (*made.rests_on, *estimates_of(at.graph, at.library))
-    return replace(
-        made, rests_on=(*told, *_of_codecs(graph, plan, cluster, question, made.step_ns))
-    )
+    estimates = estimates_of(at.graph, at.library)
+    costs = _of_codecs(graph, plan, cluster, question, made.step_ns)
+    return replace(made, rests_on=(*made.rests_on, *estimates, *costs))
 
 
 def _of_codecs(
     graph: Graph, plan: Sequence[Strategy], cluster: Cluster, question: Question, step_ns: int
 ) -> Iterator[str]:
-    """Whether a codec costs more time on this cluster than it saves."""
-    others = [change for change in plan if not isinstance(change, Coded)]
-    if len(others) == len(plan):
+    """Whether a codec costs more time on this cluster than it saves. A plan has one at most."""
+    codec = next((change for change in plan if isinstance(change, Coded)), None)
+    if codec is None:
         return
+    others = [change for change in plan if change is not codec]
     without = predict(graph, others, cluster, replace(question, draws=0))
-    for change in plan:
-        if isinstance(change, Coded) and without.step_ns < step_ns:
-            told = f"{without.step_ns / 1e6:,.1f} ms without it, {step_ns / 1e6:,.1f} ms with it"
-            yield f"{change} costs you time here: a step of {told}"
+    if without.step_ns < step_ns:
+        told = f"{without.step_ns / 1e6:,.1f} ms without it, {step_ns / 1e6:,.1f} ms with it"
+        yield f"{codec} costs you time here: a step of {told}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +180,9 @@ def _drawn(graph: Graph, found: Prices, run: Run, question: Question) -> Distrib
 def _rates(question: Question, cluster: Cluster) -> Rates:
     """A calibration's library is gloo's: among GPUs alone it tells nothing of theirs."""
     if question.machine is not None:
-        return library_of(question.machine)
+        made = question.calibration
+        tables = {} if made is None else made.kernels()
+        return replace(library_of(question.machine), kernels=tables)
     if question.calibration is None:
         return Rates()
     rates = question.calibration.rates()
