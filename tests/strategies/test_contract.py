@@ -3,25 +3,41 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import FrozenInstanceError, fields, is_dataclass
+from math import prod
 from pathlib import Path
 from sys import modules
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
-from paceline.graph import Graph, OpKind, check
+from paceline.graph import (
+    Axis,
+    Collective,
+    DepKind,
+    DType,
+    Facts,
+    Graph,
+    GraphBuilder,
+    LaneKind,
+    OpKind,
+    Parameter,
+    Phase,
+    check,
+)
 from paceline.graph.synthetic import TrainingJob, training
 from paceline.graph.synthetic.training_lanes import Machine
 from paceline.strategies import Effect, Strategy, kind_of, known, parse
-
-if TYPE_CHECKING:
-    from conftest import Drawn
+from paceline.strategies.coded import CODECS
 
 WORKER = Path(__file__).parent / "contract_worker.py"
-MODEL_BYTES = 4 * (20 * 64 + 64 + 64 * 64 + 64 + 64 * 4 + 4)  # of the worker's model
+MODEL = {
+    "4.bias": (4,), "4.weight": (4, 64), "2.bias": (64,), "2.weight": (64, 64), "0.bias": (64,),
+    "0.weight": (64, 20),
+}  # fmt: skip
+"""The parameters of the worker's model."""
 
 EXAMPLES = {
     "device": "device(name='h200', recorded='a100-80')",
@@ -30,12 +46,15 @@ EXAMPLES = {
 """Settings of strategies that have none worth trying on every job."""
 
 APPLIED = {
+    "adaptive_topk": "adaptive_topk(ratio=0.1, ratios=(0.1, 0.2))",
     "buckets": "buckets(size_bytes=8000, first_size_bytes=0, order='last use')",
     "bf16": "bf16",
+    "dgc": "dgc(ratio=0.1, warmup=0)",
     "fp16": "fp16",
     "int8": "int8",
     "onebit": "onebit",
     "partition": "partition(parts=3)",
+    "powersgd": "powersgd(rank=2)",
     "priority": "priority()",
     "random_block": "random_block(ratio=0.3, seed=0)",
     "threshold": "threshold(ratio=0.1, every=5)",
@@ -46,8 +65,17 @@ APPLIED = {
 }
 """Settings under which each strategy trains the worker's small model."""
 
+VARIANTS = (
+    "dgc(ratio=0.1, warmup=0, layerwise=True, clip=1.0)",
+    "topk(ratio=0.1, layerwise=True, momentum='before')",
+    "threshold(ratio=0.1, layerwise=True, every=5)",
+    "random_block(ratio=0.3, layerwise=True, momentum='before')",
+    "topk(ratio=0.3, feedback=False)",
+)
+"""Other settings, whose bytes and whose undoing are held to the same contract."""
+
 STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0.05,
-          "random_block": 0.1, "onebit": 0.2,
+          "random_block": 0.1, "onebit": 0.2, "adaptive_topk": 0.05, "dgc": 0.1, "powersgd": 0.1,
           "local_sgd": 0.05, "overlap_local_sgd": 0.2, "diloco": 0.2}  # fmt: skip
 """By how much of plain's last loss another strategy's may be higher after twenty steps."""
 
@@ -73,7 +101,7 @@ def test_a_strategy_is_a_frozen_dataclass_that_says_when_it_is_wrong(name: str) 
     assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert "Wrong" in (modules[kind.__module__].__doc__ or "")
     assert isinstance(kind.effect, Effect)
-    assert kind.conflicts <= set(known())
+    assert kind.conflicts <= set(known()) | CODECS
     assert kind.applies or kind.how, "it says how to get what it cannot apply"
 
 
@@ -122,7 +150,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("contract")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [*command, str(WORKER), str(folder), *APPLIED.values(), *TOGETHER],
+        [*command, str(WORKER), str(folder), *APPLIED.values(), *VARIANTS, *TOGETHER],
         capture_output=True,
         text=True,
     )
@@ -188,11 +216,11 @@ def test_the_optimizers_of_workers_that_trained_alone_are_alike_after_leaving(ru
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("name", APPLIED)
-def test_leaving_a_strategy_restores_the_job_and_its_checkpoints(name: str, runs: Runs) -> None:
+@pytest.mark.parametrize("text", [*APPLIED.values(), *VARIANTS])
+def test_leaving_a_strategy_restores_the_job_and_its_checkpoints(text: str, runs: Runs) -> None:
     for run in runs:
-        assert run[APPLIED[name]]["after"] == run[APPLIED[name]]["fresh"]
-        assert run[APPLIED[name]]["keys"] == run[""]["keys"]
+        assert run[text]["after"] == run[text]["fresh"]
+        assert run[text]["keys"] == run[""]["keys"]
 
 
 @pytest.mark.live
@@ -202,21 +230,37 @@ def test_a_plan_that_breaks_on_its_way_leaves_the_job_as_it_was(runs: Runs) -> N
         assert run["broken"]["after"]
 
 
-@pytest.fixture
-def drawn(drawn: "Drawn") -> "Drawn":
-    """The worker's model, in one bucket."""
-    return replace(drawn, first_bytes=1000, second_bytes=MODEL_BYTES - 1000)
-
-
 @pytest.mark.live
-@pytest.mark.parametrize("name", [*LOSSY, *RELAXED, *CARRIED_OTHERWISE])
-def test_the_bytes_that_travel_are_the_predicted_ones(
-    name: str, runs: Runs, recording: Callable[..., Graph]
-) -> None:
-    made = parse(APPLIED[name]).transform(recording(2))
+@pytest.mark.parametrize(
+    "text", [*(APPLIED[name] for name in (*LOSSY, *RELAXED, *CARRIED_OTHERWISE)), *VARIANTS]
+)
+def test_the_bytes_that_travel_are_the_predicted_ones(text: str, runs: Runs) -> None:
+    made = parse(text).transform(worker_graph())
     talks = (made.ops.kind == OpKind.COLLECTIVE) & (made.ops.rank == 0)
-    sent: Mapping[str, float] = runs[0][APPLIED[name]]["sent"]
+    sent: Mapping[str, float] = runs[0][text]["sent"]
     assert sent["steps"] == 20
     steps = len(np.unique(made.ops.step))
-    assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum() / steps
     assert sent["calls"] == talks.sum() / steps
+    assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum() / steps
+    assert runs[0][text]["weights"] == runs[1][text]["weights"]
+
+
+def worker_graph() -> Graph:
+    """A step of the worker's model on two ranks: all gradients in one bucket."""
+    sizes = tuple(Parameter(name, 4 * prod(shape), shape) for name, shape in MODEL.items())
+    b = GraphBuilder(facts=Facts(world_size=2, parameters=sizes, buckets=(tuple(MODEL),)))
+    group, instance = b.group("0", range(2), Axis.DATA), b.instance()
+    for rank in range(2):
+        main = b.lane(rank, "main")
+        gloo = b.lane(rank, "gloo", kind=LaneKind.COMM_THREAD)
+        ready = [b.op("mm", main, 9, phase=Phase.BACKWARD, tensor=name) for name in MODEL]
+        sent = b.op(
+            "gloo:all_reduce", gloo, 99, kind=OpKind.COLLECTIVE,
+            phase=Phase.COMMUNICATION, group=group, instance=instance, dtype=DType.FLOAT32,
+            collective=Collective.ALL_REDUCE, size_bytes=sum(p.size_bytes for p in sizes),
+        )  # fmt: skip
+        for op in ready:
+            b.link(op, sent, DepKind.GRADIENT)
+        b.op("wait", main, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
+        b.op("adam", main, 5, phase=Phase.UPDATE)
+    return check(b.build())

@@ -16,9 +16,8 @@ from paceline.graph.condense import condense
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.rounds import PERIODS, fragments_of
 from paceline.graph.synthetic import Machine, Parallel, TrainingJob, training
-from paceline.predict import Candidates, Question, predict
+from paceline.predict import Candidates, PredictError, Question, predict
 from paceline.predict.classes import by_class, step_ns
-from paceline.predict import PredictError
 from paceline.replay import replay
 from paceline.strategies import Plan, Strategy, StrategyError, parse, transformed
 from paceline.strategies.seldom import Seldom

@@ -1,12 +1,13 @@
 """Measure this machine, so that predictions rest on it: `predict --calibration FILE`.
 
-paceline measure --out here.json           # GEMM, copy, element-wise, all-reduce, overlap
+paceline measure --out here.json           # GEMM, copy, element-wise, all-reduce, overlap, codecs
 paceline measure --lab --out here.json     # also what workers that share its cores take of them
 
 Fits latency and bandwidth to each sweep, with 90 % intervals, and how much compute and
-communication slow each other. `--lab` also measures, between namespaces, what a byte over TCP costs
-the cores, how late a message comes beside work, and the time of a call and of a message; it needs
-what the lab needs (`paceline lab`).
+communication slow each other; for each codec of gradients what it takes, and the rate of links
+below which it saves more time than that. `--lab` also measures, between namespaces, what a byte
+over TCP costs the cores, how late a message comes beside work, and the time of a call and of a
+message; it needs what the lab needs (`paceline lab`).
 """
 
 import argparse
@@ -26,8 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Shown:
     from paceline.lab import said
     from paceline.measure import measure, save, summary
+    from paceline.strategies.torch_codec_times import codec_times
 
-    made = measure(options.workers, options.repeats, said if options.lab else None)
+    made = measure(options.workers, options.repeats, said if options.lab else None, codec_times)
     if options.out:
         save(made, options.out)
     return Shown(summary(made), lambda console: _render(summary(made), console))
@@ -35,10 +37,20 @@ def run(options: argparse.Namespace) -> Shown:
 
 def _render(found: dict[str, Any], console: Any) -> None:
     for name, value in found.items():
-        if isinstance(value, dict):
+        if name == "codecs":
+            for codec, told in value.items():
+                console.print(f"codec {codec}: {_codec(told)}")
+        elif isinstance(value, dict):
             console.print(f"{name}: " + ", ".join(f"{k} {_told(v)}" for k, v in value.items()))
         else:
             console.print(f"{name}: {value}")
+
+
+def _codec(told: dict[str, Any]) -> str:
+    took = ", ".join(f"{k.removesuffix('_ms')} {v} ms" for k, v in told.items() if k.endswith("ms"))
+    pays = told["pays_below_bits_per_s"]
+    below = f"pays below {pays / 1e9:.3g} Gbit/s" if pays else "never pays"
+    return f"{below} ({took} of {told['gradients']:,} gradients)"
 
 
 def _told(value: Any) -> str:

@@ -65,9 +65,18 @@ def _row(name: str, graph: "Graph | None") -> "StrategyRow":
         " ".join(text.split()).split(". ")[0].rstrip("."),
         kind.effect.value,
         kind.applies,
-        tuple(sorted(kind.conflicts - {name})),
+        tuple(sorted(_beside(name))),
         None if graph is None else _refusal(name, graph),
     )
+
+
+def _beside(name: str) -> "set[str]":
+    """What cannot stand beside it in a plan."""
+    from paceline.strategies import kind_of, known
+    from paceline.strategies.strategy import exclude_each_other
+
+    others = set(known()) - {name}
+    return {each for each in others if exclude_each_other(kind_of(name), kind_of(each))}
 
 
 def _refusal(name: str, graph: "Graph") -> str | None:
@@ -93,9 +102,10 @@ def _signature(name: str) -> str:
 
     kind = kind_of(name)
     types = get_type_hints(kind)
+    given = {f.name: f.default for f in fields(kind)}  # type: ignore[arg-type]
     told = [
-        f"{f.name}: {types[f.name].__name__}" + ("" if f.default is MISSING else f" = {f.default}")
-        for f in fields(kind)  # type: ignore[arg-type]
+        f"{name}: {types[name].__name__}" + ("" if default is MISSING else f" = {default!r}")
+        for name, default in given.items()
     ]
     return f"{name}({', '.join(told)})" if told else name
 

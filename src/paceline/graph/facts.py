@@ -13,6 +13,7 @@ class Parameter:
 
     name: str
     size_bytes: int  # of its whole gradient
+    shape: tuple[int, ...] = ()  # unknown where empty
 
 
 @dataclass(frozen=True)

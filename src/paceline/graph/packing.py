@@ -2,16 +2,19 @@
 
 Packing stands on the thread or stream behind a bucket's last gradient, unpacking on the
 communication lane behind the collective; who waited for the collective waits for the unpacking.
-Both are unpriced, by the bytes that they touch or by a measured table of their name.
+A codec may share a bucket in several rounds: a `repack` stands before each that follows. All are
+unpriced, by the bytes that they touch or by a measured table of their name.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from paceline.errors import GraphError
 from paceline.graph.border import UNSCALED
+from paceline.graph.buckets import Bucket, Needs, buckets_of
 from paceline.graph.gradients import reducing
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import NONE, UNPRICED, Collective, DepKind, DType, OpKind, Phase
@@ -24,11 +27,29 @@ from paceline.graph.splice import Added, spliced
 class Packing:
     """A form of gradients as a graph sees it."""
 
-    name: str  # the ops are called `pack NAME` and `unpack NAME`
+    name: str  # the ops are called `pack NAME`, `repack NAME` and `unpack NAME`
     dtype: DType  # of what travels
     gathers: bool  # every rank gets all payloads, where they cannot be added up on the way
     feedback: bool  # packing also reads and writes what was left out
-    payload_bytes: Callable[[int], int]  # by how many gradients there are
+    calls: Callable[[Bucket], tuple[int, ...]]  # bytes that a rank hands over, in each round
+    needs: Needs = Needs.COUNT  # what `calls` must know of a bucket
+
+    def members(self, ranks: int) -> int:
+        """How many payloads each rank is left with."""
+        return ranks if self.gathers else 1
+
+    def pack_bytes(self, bucket: Bucket) -> int:
+        """Touched by packing. It reads the gradient, and writes it averaged and its payload; with
+        feedback it also reads and writes the memory twice."""
+        return (6 if self.feedback else 3) * 4 * bucket.count + self.calls(bucket)[0]
+
+    def repack_bytes(self, bucket: Bucket, round_: int) -> int:
+        """Touched before a later round: all gradients, what came and what goes."""
+        return 4 * bucket.count + sum(self.calls(bucket)[round_ - 1 : round_ + 1])
+
+    def unpack_bytes(self, bucket: Bucket, ranks: int) -> int:
+        """Touched by unpacking: all payloads, and the gradients that they stand for."""
+        return 4 * bucket.count + self.members(ranks) * self.calls(bucket)[-1]
 
 
 def packed(graph: Graph, packing: Packing) -> Graph:
@@ -36,23 +57,119 @@ def packed(graph: Graph, packing: Packing) -> Graph:
     links = Links.of(graph)
     calls = reducing(graph, links)
     _require_plain(graph, calls)
-    fed = links.kind == DepKind.GRADIENT
-    last = np.full(len(graph), NONE, np.int64)
-    np.maximum.at(last, links.op[fed], links.src[fed])
-    first = len(graph)
-    pack, unpack = first + np.arange(len(calls)), first + len(calls) + np.arange(len(calls))
-    place = np.arange(len(graph), dtype=np.int64)
-    into, behind = place.copy(), place.copy()
-    into[calls], behind[calls] = pack, unpack
-    moved = Links(
-        np.where(fed, into[links.op], links.op), behind[links.src], links.kind, links.inferred
-    )
-    joined = moved.joined(Links.all_of(calls, pack, DepKind.DATA))
-    joined = joined.joined(Links.all_of(unpack, calls, DepKind.DATA))
-    stands = np.concatenate([last[calls], calls])
-    added = Added(stands, stands, _columns(graph, calls, packing))
-    changed = _sending(graph, calls, packing)
-    return spliced(changed, np.zeros(len(graph), np.bool_), added, joined)
+    work = _Work(graph, packing, links)
+    for call, bucket in zip(calls.tolist(), buckets_of(graph, links, calls, packing.needs)):
+        work.change(call, bucket)
+    return work.graph_of(calls)
+
+
+class _Op(NamedTuple):
+    """A new op; its id is `len(graph)` and its place in the list."""
+
+    like: int  # the op that it takes its other columns from
+    behind: int
+    kind: OpKind
+    size_bytes: int
+    name: int
+    instance: int = NONE
+
+
+@dataclass
+class _Work:
+    """Goes over the calls, and collects what is new and what changes."""
+
+    graph: Graph
+    packing: Packing
+    links: Links
+    new: list[_Op] = field(default_factory=list)
+    rows: list[tuple[int, int]] = field(default_factory=list)  # new: which op waits for which
+    sizes: list[int] = field(default_factory=list)  # of the calls that stay
+    ends: list[tuple[int, int]] = field(default_factory=list)  # of each call: packing, unpacking
+    instances: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        fed = self.links.kind == DepKind.GRADIENT
+        self.last = np.full(len(self.graph), NONE, np.int64)
+        np.maximum.at(self.last, self.links.op[fed], self.links.src[fed])
+        self.free = int(self.graph.ops.instance.max(initial=NONE)) + 1
+
+    def change(self, call: int, bucket: Bucket) -> None:
+        """Pack, the call, and for each later round repack and another call; then unpack."""
+        packing, ranks = self.packing, len(self.graph.groups[int(self.graph.ops.group[call])].ranks)
+        sizes = [size * packing.members(ranks) for size in packing.calls(bucket)]
+        last = int(self.last[call])
+        pack = self._add(_Op(last, last, OpKind.COMPUTE, packing.pack_bytes(bucket), _PACK))
+        self.rows.append((call, pack))
+        before = call
+        for round_, size in enumerate(sizes[1:], 1):
+            touched = packing.repack_bytes(bucket, round_)
+            again = self._add(_Op(call, call, OpKind.COMPUTE, touched, _REPACK), before)
+            instance = self._instance(call, round_)
+            before = self._add(_Op(call, call, OpKind.COLLECTIVE, size, _SAME, instance), again)
+        restored = packing.unpack_bytes(bucket, ranks)
+        unpack = self._add(_Op(call, call, OpKind.COMPUTE, restored, _UNPACK), before)
+        self.sizes.append(sizes[0])
+        self.ends.append((pack, unpack))
+
+    def graph_of(self, calls: Int64) -> Graph:
+        """The changed graph."""
+        links, joined = self.links, np.array(self.rows, np.int64)
+        into = np.arange(len(self.graph), dtype=np.int64)
+        behind = into.copy()
+        into[calls], behind[calls] = np.array(self.ends, np.int64).T
+        fed = links.kind == DepKind.GRADIENT
+        op = np.where(fed, into[links.op], links.op)
+        moved = Links(op, behind[links.src], links.kind, links.inferred)
+        moved = moved.joined(Links.all_of(joined[:, 0], joined[:, 1], DepKind.DATA))
+        like = np.array([op.like for op in self.new], np.int64)
+        stands = np.array([op.behind for op in self.new], np.int64)
+        added = Added(like, stands, self._columns())
+        gone = np.zeros(len(self.graph), np.bool_)
+        return spliced(self._sending(calls), gone, added, moved)
+
+    def _add(self, op: _Op, after: int = NONE) -> int:
+        self.new.append(op)
+        row = len(self.graph) + len(self.new) - 1
+        if after != NONE:
+            self.rows.append((row, after))
+        return row
+
+    def _instance(self, call: int, round_: int) -> int:
+        key = (int(self.graph.ops.instance[call]), round_)
+        return self.instances.setdefault(key, self.free + len(self.instances))
+
+    def _columns(self) -> dict[str, Int64]:
+        ops, new = self.graph.ops, self.new
+        talks = np.array([op.kind is OpKind.COLLECTIVE for op in new])
+        like = np.array([op.like for op in new], np.int64)
+        names = np.array([op.name for op in new], np.int64)
+        columns = {name: np.array([getattr(op, name) for op in new], np.int64) for name in _TOLD}
+        return {
+            **columns,
+            "name": np.where(talks, ops.name[like], names + len(self.graph.names)),
+            "phase": np.full(len(new), Phase.COMMUNICATION),
+            "dur_ns": np.full(len(new), UNPRICED),
+            "flops": np.zeros(len(new), np.int64),
+            "group": np.where(talks, ops.group[like], NONE),
+            "collective": np.where(talks, self._collective(like), Collective.NONE),
+            "dtype": np.where(talks, self.packing.dtype, DType.FLOAT32),
+            "tensor": np.full(len(new), NONE),
+            "scale_ppb": np.full(len(new), UNSCALED),
+        }
+
+    def _collective(self, rows: Int64) -> Int64:
+        found = self.graph.ops.collective[rows].astype(np.int64)
+        return np.full(len(rows), Collective.ALL_GATHER) if self.packing.gathers else found
+
+    def _sending(self, calls: Int64) -> Graph:
+        """The collectives with what then travels."""
+        ops, name = self.graph.ops, self.packing.name
+        size, dtype, collective = ops.size_bytes.copy(), ops.dtype.copy(), ops.collective.copy()
+        size[calls], dtype[calls] = self.sizes, self.packing.dtype
+        collective[calls] = self._collective(calls)
+        names = (*self.graph.names, f"pack {name}", f"repack {name}", f"unpack {name}")
+        made = replace(ops, size_bytes=size, dtype=dtype, collective=collective)
+        return unpriced(replace(self.graph, ops=made, names=names), calls)
 
 
 def _require_plain(graph: Graph, calls: Int64) -> None:
@@ -67,50 +184,7 @@ def _require_plain(graph: Graph, calls: Int64) -> None:
         raise GraphError(f"only float32 gradients are packed, and this job reduces {names}")
 
 
-def _payload(graph: Graph, calls: Int64, packing: Packing) -> Int64:
-    counts = (graph.ops.size_bytes[calls] // 4).tolist()
-    return np.array([packing.payload_bytes(count) for count in counts], np.int64)
+_PACK, _REPACK, _UNPACK, _SAME = 0, 1, 2, 0
+_TOLD = ("kind", "size_bytes", "instance")
 
-
-def _members(graph: Graph, calls: Int64, packing: Packing) -> Int64:
-    """How many payloads each rank is left with."""
-    sizes = np.array([len(group.ranks) for group in graph.groups], np.int64)
-    return sizes[graph.ops.group[calls]] if packing.gathers else np.ones(len(calls), np.int64)
-
-
-def _columns(graph: Graph, calls: Int64, packing: Packing) -> dict[str, Int64]:
-    """Packing reads the gradient, and writes it averaged and its payload; with feedback it also
-    reads and writes the memory twice."""
-    count, grads = len(calls), graph.ops.size_bytes[calls]
-    payload = _payload(graph, calls, packing)
-    passes = 6 if packing.feedback else 3
-    touched = passes * grads + payload
-    restored = grads + _members(graph, calls, packing) * payload
-    names = len(graph.names)
-    return {
-        "kind": np.full(2 * count, OpKind.COMPUTE),
-        "phase": np.full(2 * count, Phase.COMMUNICATION),
-        "dur_ns": np.full(2 * count, UNPRICED),
-        "size_bytes": np.concatenate([touched, restored]),
-        "flops": np.zeros(2 * count, np.int64),
-        "group": np.full(2 * count, NONE),
-        "instance": np.full(2 * count, NONE),
-        "collective": np.full(2 * count, Collective.NONE),
-        "dtype": np.full(2 * count, DType.FLOAT32),
-        "name": np.repeat([names, names + 1], count),
-        "tensor": np.full(2 * count, NONE),
-        "scale_ppb": np.full(2 * count, UNSCALED),
-    }
-
-
-def _sending(graph: Graph, calls: Int64, packing: Packing) -> Graph:
-    """The collectives with what then travels."""
-    ops = graph.ops
-    size, dtype, collective = ops.size_bytes.copy(), ops.dtype.copy(), ops.collective.copy()
-    size[calls] = _payload(graph, calls, packing) * _members(graph, calls, packing)
-    dtype[calls] = packing.dtype
-    if packing.gathers:
-        collective[calls] = Collective.ALL_GATHER
-    names = (*graph.names, f"pack {packing.name}", f"unpack {packing.name}")
-    made = replace(ops, size_bytes=size, dtype=dtype, collective=collective)
-    return unpriced(replace(graph, ops=made, names=names), calls)
+__all__ = ["Bucket", "Needs", "Packing", "packed"]

@@ -2,6 +2,7 @@
 
 from paceline.callable_room import callable_room
 from paceline.measure.calibration import Calibration, Overlap, Sweep
+from paceline.measure.codec_times import Adding, CodecTimes, OpTimes, pays_below
 from paceline.measure.constant import Constant
 from paceline.measure.errors import MeasureError
 from paceline.measure.files import load, save
@@ -11,15 +12,19 @@ from paceline.measure.sharing import InLab, shared_cores
 from paceline.measure.summary import summary
 
 __all__ = [
+    "Adding",
     "Calibration",
+    "CodecTimes",
     "Constant",
     "InLab",
     "MeasureError",
+    "OpTimes",
     "Overlap",
     "SharedCores",
     "Sweep",
     "load",
     "measure",
+    "pays_below",
     "save",
     "shared_cores",
     "summary",

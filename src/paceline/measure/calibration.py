@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 from paceline.cluster import Cluster, Device, Link
 from paceline.cost.collectives import GLOO
 from paceline.cost.compute import Efficiency
+from paceline.cost.curve import Curve
 from paceline.cost.errors import CostError
 from paceline.cost.fit import Line, fit_line
 from paceline.cost.rates import Rates
 from paceline.graph.kinds import Basis, DeviceKind, DType
+from paceline.measure.codec_times import Adding, CodecTimes, adding_of, kernels, pays_below
 from paceline.measure.errors import MeasureError
 from paceline.measure.shared_cores import SharedCores
 
@@ -56,6 +58,8 @@ class Calibration:
     overlap: Overlap | None
     shared: SharedCores | None = None
     date: str = ""  # ISO 8601; unknown of a file of version 1
+    codecs: tuple[CodecTimes, ...] = ()
+    adding: tuple[Adding, ...] = ()  # all-reduces of numbers that the library adds more slowly
 
     def device(self) -> Device:
         """The machine as a device whose figures are what it reaches, not what a datasheet says."""
@@ -89,8 +93,9 @@ class Calibration:
         ramp = max(0.0, self.gemm.line().latency_ns)
         launch = max(0.0, self.elementwise.line().latency_ns)
         known = Efficiency(1.0, 1.0, ramp, launch, Basis.FITTED, SOURCE)
+        tables = self.kernels()
         if self.all_reduce is None:
-            return Rates({self.machine: known})
+            return Rates({self.machine: known}, kernels=tables)
         latency = max(0.0, self.all_reduce.line().latency_ns)
         messages = 4 * (self.workers - 1)
         library = replace(
@@ -100,7 +105,19 @@ class Calibration:
             basis=Basis.FITTED,
             source=SOURCE,
         )
-        return Rates({self.machine: known}, library)
+        return Rates({self.machine: known}, library, kernels=tables)
+
+    def kernels(self) -> dict[str, Curve]:
+        """Tables by which packing and unpacking are priced."""
+        return kernels(self.codecs, self.adding)
+
+    def pays_below(self, workers: int = 2) -> dict[str, float]:
+        """By codec: the bandwidth in bytes/s of each worker's link below which it saves more time
+        on the wire than it spends, for the largest measured bucket and where no work hides it."""
+        return {
+            each.name: pays_below(each, workers, slower=adding_of(each, self.adding))
+            for each in self.codecs
+        }
 
     def _all_reduce(self) -> Sweep:
         if self.all_reduce is None:

@@ -6,27 +6,36 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 
 from paceline.measure import local
-from paceline.measure.calibration import Calibration, Overlap, Sweep
+from paceline.measure.calibration import Calibration, Sweep
+from paceline.measure.codec_times import CodecTimes
 from paceline.measure.errors import MeasureError
-from paceline.measure.reducing import all_reduce
+from paceline.measure.reducing import Reduced, all_reduce
 from paceline.measure.sharing import InLab, shared_cores
 
 TRIES = 5
 
+CodecTimer = Callable[[int], tuple[CodecTimes, ...]]
+"""Times codecs, by how often each is run."""
 
-def measure(workers: int = 2, repeats: int = 15, in_lab: InLab | None = None) -> Calibration:
+
+def measure(
+    workers: int = 2,
+    repeats: int = 15,
+    in_lab: InLab | None = None,
+    codecs: CodecTimer | None = None,
+) -> Calibration:
     """GEMM, copy and element-wise sweeps; with two workers or more an all-reduce sweep as well;
-    with a lab what communication takes of the cores that all workers share."""
+    with a lab what communication takes of the cores that all workers share; with a timer of codecs
+    what each takes to pack and unpack gradients."""
     if workers < 1 or repeats < 3:
         raise MeasureError(f"{workers} workers and {repeats} repeats: give 1 and 3 or more")
     import torch
 
-    overlaps: list[Overlap] = []
+    others: list[Reduced] = []
 
     def reducing() -> Sweep:
-        sweep, overlap = all_reduce(workers, repeats)
-        overlaps.append(overlap)
-        return sweep
+        others.append(all_reduce(workers, repeats))
+        return others[-1].sweep
 
     return Calibration(
         machine=f"{platform.machine()}-{os.cpu_count()}c",
@@ -36,9 +45,11 @@ def measure(workers: int = 2, repeats: int = 15, in_lab: InLab | None = None) ->
         copy=_fitting(lambda: local.copy(repeats)),
         elementwise=_fitting(lambda: local.elementwise(repeats)),
         all_reduce=_fitting(reducing) if workers > 1 else None,
-        overlap=overlaps[-1] if overlaps else None,
+        overlap=others[-1].overlap if others else None,
         shared=shared_cores(in_lab) if in_lab else None,
         date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        codecs=codecs(repeats) if codecs else (),
+        adding=others[-1].adding if others else (),
     )
 
 

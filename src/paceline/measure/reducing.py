@@ -5,17 +5,29 @@ import os
 import sys
 import tempfile
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
+from paceline.graph.kinds import DType
 from paceline.launch import Process, Running, start
 from paceline.measure.calibration import Overlap, Sweep
+from paceline.measure.codec_times import Adding
 from paceline.measure.errors import MeasureError
 
 LIMIT_S = 120
 
 
-def all_reduce(workers: int, repeats: int) -> tuple[Sweep, Overlap]:
-    """Times of gloo's all-reduce among workers of this machine, and how overlap slows both."""
+@dataclass(frozen=True)
+class Reduced:
+    """Times of gloo's all-reduce, how overlap slows it and computing, and what it adds slowly."""
+
+    sweep: Sweep
+    overlap: Overlap
+    adding: tuple[Adding, ...]
+
+
+def all_reduce(workers: int, repeats: int) -> Reduced:
+    """Among workers of this machine."""
     with tempfile.TemporaryDirectory(prefix="paceline-measure-") as folder, ExitStack() as stack:
         started = [
             stack.enter_context(start(_worker(Path(folder), rank, workers, repeats)))
@@ -23,7 +35,16 @@ def all_reduce(workers: int, repeats: int) -> tuple[Sweep, Overlap]:
         ]
         found = json.loads(_answer(started[0]))
     sweep = Sweep(tuple(found["sizes"]), tuple(found["times_ns"]))
-    return sweep, Overlap(**found["overlap"])
+    adding = tuple(
+        Adding(
+            DType[name.upper()],
+            tuple(told["sizes"]),
+            tuple(told["times_ns"]),
+            tuple(told["float32_ns"]),
+        )
+        for name, told in found["adding"].items()
+    )
+    return Reduced(sweep, Overlap(**found["overlap"]), adding)
 
 
 def _worker(folder: Path, rank: int, workers: int, repeats: int) -> Process:

@@ -33,9 +33,24 @@ def summary(made: Calibration) -> dict[str, Any]:
             }
     if made.overlap is not None:
         found["overlap"] = asdict(made.overlap)
+    if made.codecs:
+        found["codecs"] = _codecs(made)
     if made.shared is not None:
         found["shared_cores"] = _shared(made.shared)
     return found
+
+
+def _codecs(made: Calibration) -> dict[str, Any]:
+    """What each takes of the largest measured bucket, and below which bandwidth it pays."""
+    pays = made.pays_below(max(2, made.workers))
+    return {
+        each.name: {
+            "gradients": each.counts[-1],
+            **{f"{op.name.split()[0]}_ms": round(op.times_ns[-1] / 1e6, 2) for op in each.ops},
+            "pays_below_bits_per_s": round(8 * pays[each.name]),
+        }
+        for each in made.codecs
+    }
 
 
 def _shared(found: SharedCores) -> dict[str, Any]:

@@ -14,6 +14,9 @@ import torch
 import torch.distributed as dist
 
 SIZES = tuple(2**k for k in range(12, 26, 2))
+ADDED = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+ADDED_SIZES = tuple(2**k for k in range(16, 26, 2))
+"""Bytes of all-reduces of numbers that processors may add more slowly than float32."""
 
 
 def main(store: str, rank: int, world: int, repeats: int) -> None:
@@ -21,15 +24,26 @@ def main(store: str, rank: int, world: int, repeats: int) -> None:
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
     times = [_median_ns(_reducing(size), repeats) for size in SIZES]
     answer = {"sizes": SIZES, "times_ns": times, "overlap": _overlap(repeats)}
+    answer["adding"] = {name: _adding(dtype, repeats) for name, dtype in ADDED.items()}
     if rank == 0:
         print(json.dumps(answer), flush=True)
     dist.barrier()
     dist.destroy_process_group()
 
 
-def _reducing(size: int) -> Callable[[], object]:
-    tensor = torch.ones(size // 4)
+def _reducing(size: int, dtype: torch.dtype = torch.float32) -> Callable[[], object]:
+    tensor = torch.zeros(size // dtype.itemsize, dtype=dtype)
     return lambda: dist.all_reduce(tensor)
+
+
+def _adding(dtype: torch.dtype, repeats: int) -> dict[str, object]:
+    """All-reduces of these numbers, and of as many bytes of float32, in turn."""
+    pairs = [
+        (_median_ns(_reducing(size, dtype), repeats), _median_ns(_reducing(size), repeats))
+        for size in ADDED_SIZES
+    ]
+    own, float32 = zip(*pairs)
+    return {"sizes": ADDED_SIZES, "times_ns": own, "float32_ns": float32}
 
 
 def _overlap(repeats: int) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """`predict`: a recorded step, changed, on a cluster: how long it takes, and what that rests on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +24,7 @@ from paceline.predict.sharing import library_of, shared_of
 from paceline.replay import Contention, Distribution, replay_many
 from paceline.replay.hosts import SharedHosts
 from paceline.strategies import Strategy, parse, transformed
+from paceline.strategies.coded import Coded
 
 
 def predict(
@@ -42,7 +43,23 @@ def predict(
         return _as_recorded(changed, plan, question)
     at = placed(changed, cluster, question)
     made = _prediction(at.graph, at.prices, at.run, plan, question)
-    return replace(made, rests_on=(*made.rests_on, *estimates_of(at.graph, at.library)))
+    estimates = estimates_of(at.graph, at.library)
+    costs = _of_codecs(graph, plan, cluster, question, made.step_ns)
+    return replace(made, rests_on=(*made.rests_on, *estimates, *costs))
+
+
+def _of_codecs(
+    graph: Graph, plan: Sequence[Strategy], cluster: Cluster, question: Question, step_ns: int
+) -> Iterator[str]:
+    """Whether a codec costs more time on this cluster than it saves. A plan has one at most."""
+    codec = next((change for change in plan if isinstance(change, Coded)), None)
+    if codec is None:
+        return
+    others = [change for change in plan if change is not codec]
+    without = predict(graph, others, cluster, replace(question, draws=0))
+    if without.step_ns < step_ns:
+        told = f"{without.step_ns / 1e6:,.1f} ms without it, {step_ns / 1e6:,.1f} ms with it"
+        yield f"{codec} costs you time here: a step of {told}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +196,9 @@ def _drawn(graph: Graph, found: Prices, run: Run, question: Question) -> Distrib
 def _rates(question: Question, cluster: Cluster) -> Rates:
     """A calibration's library is gloo's: among GPUs alone it tells nothing of theirs."""
     if question.machine is not None:
-        return library_of(question.machine)
+        made = question.calibration
+        tables = {} if made is None else made.kernels()
+        return replace(library_of(question.machine), kernels=tables)
     if question.calibration is None:
         return Rates()
     rates = question.calibration.rates()

@@ -124,6 +124,7 @@ def _parameter(index: int, tensor: Any, named: tuple[str, str], split: "Split") 
         dtype=str(tensor.dtype).removeprefix("torch."),
         shards=_shards(tensor) if split.weights else 1,
         owners=split.owners,
+        shape=tuple(tensor.shape),
     )
 
 

@@ -13,12 +13,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from paceline.runtime.codecs import Codec, Turn
+from paceline.runtime.codecs import Codec, Compressor, Rounds, Turn
 from paceline.runtime.codecs.torch_casts import plain
-from paceline.runtime.codecs.torch_memory import ErrorFeedback
+from paceline.runtime.codecs.torch_memory import memory_of
+from paceline.runtime.codecs.turns import Turns
 from paceline.runtime.exchange import READY, Bucketing, ExchangeError, Sent, arranged
 from paceline.runtime.rounds.torch_driver import exchanging, stays
 from paceline.runtime.run import Run
+from paceline.runtime.torch_rounds import rounds_hook
 from paceline.runtime.torch_routes import Route, route_of
 
 
@@ -39,32 +41,42 @@ def installed(run: Run) -> Iterator[Sent]:
             _require_float32(replica)
     with ExitStack() as stack:
         for replica in run.replicas:
-            route = stack.enter_context(route_of(asked, replica))
-            hook = _hook(run, replica, sent, route)
+            hook = stack.enter_context(_hook(run, replica, sent))
             stack.enter_context(_with_reducer(replica, run, hook))
         if asked.rounds is not None:
             stack.enter_context(exchanging(run, asked.rounds, sent))
         yield sent
 
 
-def _hook(run: Run, replica: Any, sent: Sent, route: Route) -> Callable[[None, Any], Any]:
-    if run.exchange.rounds is not None:
-        return stays
-    return Hook(run.exchange.codec or plain(), replica.process_group, sent, route).__call__
+Answer = Callable[[None, Any], Any]
+"""DDP's communication hook: what becomes of one bucket's gradients."""
+
+
+@contextmanager
+def _hook(run: Run, replica: Any, sent: Sent) -> Iterator[Answer]:
+    asked, codec = run.exchange, run.exchange.codec or plain()
+    if asked.rounds is not None:
+        yield stays
+    elif isinstance(codec.compressor, Rounds):
+        with rounds_hook(codec, replica.process_group, sent) as in_rounds:
+            yield in_rounds.__call__
+    else:
+        with route_of(asked, replica) as route:
+            yield Hook(codec, codec.compressor, replica.process_group, sent, route).__call__
 
 
 class Hook:
     """DDP's communication hook: one bucket's gradients become their mean over all ranks."""
 
-    def __init__(self, codec: Codec, group: Any, sent: Sent, route: Route) -> None:
-        self._codec, self._route, self._sent = codec, route, sent
+    def __init__(self, codec: Codec, how: Compressor, group: Any, sent: Sent, route: Route) -> None:
+        self._codec, self._how, self._route, self._sent = codec, how, route, sent
         self._share = 1.0 / dist.get_world_size(group)
-        self._memory = ErrorFeedback() if codec.feedback else None
-        self._turns: dict[int, int] = {}  # by bucket
+        self._memory = memory_of(codec, dist.get_world_size(group))
+        self._turns = Turns()
 
     def __call__(self, _: None, bucket: Any) -> Any:
         started = perf_counter_ns()
-        how, gradient, turn = self._codec.compressor, bucket.buffer(), self._turn(bucket.index())
+        how, gradient, turn = self._how, bucket.buffer(), self._turns.next(bucket)
         payload = self._payload(gradient.mul_(self._share), bucket, turn)
         self._sent.coded(perf_counter_ns() - started)
         under = self._route(self._codec.sharing, payload, bucket)
@@ -85,19 +97,11 @@ class Hook:
         return under.future.then(unpack)
 
     def _payload(self, gradient: torch.Tensor, bucket: Any, turn: Turn) -> torch.Tensor:
-        how = self._codec.compressor
-        if self._memory is None:
-            return how.compress(gradient, turn)
-        key = tuple(id(parameter) for parameter in bucket.parameters())
+        how, key = self._how, tuple(id(parameter) for parameter in bucket.parameters())
         corrected = self._memory.corrected(key, gradient)
         payload = how.compress(corrected, turn)
         self._memory.sent(corrected, payload, how, turn)
         return payload
-
-    def _turn(self, bucket: int) -> Turn:
-        step = self._turns.get(bucket, 0)
-        self._turns[bucket] = step + 1
-        return Turn(bucket, step)
 
 
 def _require_free(replica: Any) -> None:
@@ -128,7 +132,7 @@ def _require_float32(replica: Any) -> None:
 
 
 @contextmanager
-def _with_reducer(replica: Any, run: Run, hook: Callable[[None, Any], Any]) -> Iterator[None]:
+def _with_reducer(replica: Any, run: Run, hook: Answer) -> Iterator[None]:
     before, asked = _sizes(replica), run.exchange.buckets
     try:
         _rebuild(replica, before if asked is None else _changed(before, asked))

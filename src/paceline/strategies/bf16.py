@@ -16,8 +16,8 @@ from paceline.strategies.coded import Coded
 @dataclass(frozen=True)
 class Bf16(Coded):
     sharing: ClassVar[Sharing] = Sharing.SUM
-    feedback: ClassVar[bool] = False
     wire: ClassVar[DType] = DType.BFLOAT16
+    feedback = False
 
     def payload_bytes(self, count: int) -> int:
         return 2 * count

@@ -1,4 +1,7 @@
-"""`Coded`: what strategies share that send gradients in another form."""
+"""`Coded`: what strategies share that send gradients in another form.
+
+A strategy built on a file conflicts with whatever names that file: `CODECS` stands for all codecs.
+"""
 
 from abc import abstractmethod
 from contextlib import AbstractContextManager
@@ -6,12 +9,12 @@ from typing import ClassVar
 
 from paceline.graph import Graph
 from paceline.graph.kinds import DType
-from paceline.graph.packing import Packing, packed
+from paceline.graph.packing import Bucket, Needs, Packing, packed
 from paceline.runtime.codecs import Codec, Sharing
 from paceline.runtime.run import Run
 from paceline.strategies.strategy import Effect, Strategy, name_of
 
-CODECS = frozenset({"bf16", "fp16", "int8", "onebit", "random_block", "threshold", "topk"})
+CODECS = frozenset({__name__.rpartition(".")[2]})
 
 
 class Coded(Strategy):
@@ -21,8 +24,8 @@ class Coded(Strategy):
     conflicts: ClassVar[frozenset[str]] = CODECS | {"parameter_server"}
     applies: ClassVar[bool] = True
     sharing: ClassVar[Sharing] = Sharing.GATHER
-    feedback: ClassVar[bool] = True  # what a step leaves out is added to the next gradient
     wire: ClassVar[DType] = DType.UINT8  # what the payload is made of
+    feedback: bool = True  # what a step leaves out is added to the next gradient
 
     @abstractmethod
     def payload_bytes(self, count: int) -> int:
@@ -32,10 +35,22 @@ class Coded(Strategy):
     def codec(self) -> Codec:
         """The same for a live job; needs torch."""
 
-    def transform(self, graph: Graph) -> Graph:
+    def calls(self, bucket: Bucket) -> tuple[int, ...]:
+        """What a rank hands over for a bucket, in each collective of it."""
+        return (self.payload_bytes(bucket.count),)
+
+    def needs(self) -> Needs:
+        """What `calls` must know of a bucket."""
+        return Needs.COUNT
+
+    def packing(self) -> Packing:
+        """This codec as a graph sees it."""
         gathers = self.sharing is Sharing.GATHER
         name = name_of(type(self))
-        return packed(graph, Packing(name, self.wire, gathers, self.feedback, self.payload_bytes))
+        return Packing(name, self.wire, gathers, self.feedback, self.calls, self.needs())
+
+    def transform(self, graph: Graph) -> Graph:
+        return packed(graph, self.packing())
 
     def apply(self, run: Run) -> AbstractContextManager[None]:
         return run.exchange.with_codec(self.codec())

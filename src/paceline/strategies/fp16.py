@@ -17,8 +17,8 @@ from paceline.strategies.coded import Coded
 @dataclass(frozen=True)
 class Fp16(Coded):
     sharing: ClassVar[Sharing] = Sharing.SUM
-    feedback: ClassVar[bool] = False
     wire: ClassVar[DType] = DType.FLOAT16
+    feedback = False
 
     def payload_bytes(self, count: int) -> int:
         return 2 * count

@@ -13,13 +13,22 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from paceline.strategies.strategy import Strategy, StrategyError
 
 _GROUP = "paceline.strategies"
 _NOT_STRATEGIES = {
-    *("__init__", "strategy", "named", "plan", "coded", "seldom", "applying", "torch_applied")
+    "__init__",
+    "applying",
+    "coded",
+    "named",
+    "plan",
+    "seldom",
+    "sparse",
+    "strategy",
+    "torch_applied",
+    "torch_codec_times",
 }
 
 
@@ -65,7 +74,7 @@ def _check_types(name: str, kind: type[Strategy], settings: Mapping[str, Any]) -
     types = get_type_hints(kind)
     for setting, value in settings.items():
         wanted = types[setting]
-        fits = isinstance(value, (int, float) if wanted is float else wanted)
+        fits = isinstance(value, (int, float) if wanted is float else get_origin(wanted) or wanted)
         if not fits or (isinstance(value, bool) and wanted is not bool):
             raise StrategyError(f"{name}: {setting} must be {wanted.__name__}, not {value!r}")
 

@@ -19,7 +19,7 @@ from paceline.strategies.named import parse
 from paceline.strategies.strategy import (
     Strategy,
     StrategyError,
-    name_of,
+    exclude_each_other,
     require_order,
     transformed,
 )
@@ -103,8 +103,7 @@ def _made_for(path: Path, told: Any) -> MadeFor | None:
 
 
 def _require_peace(one: Strategy, other: Strategy) -> None:
-    names = name_of(type(one)), name_of(type(other))
-    if names[1] in one.conflicts or names[0] in other.conflicts:
+    if exclude_each_other(type(one), type(other)):
         raise StrategyError(
             f"{one} and {other} cannot stand in one plan. Leave one out; `paceline strategies` "
             "lists what excludes what."

@@ -9,27 +9,23 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from paceline.graph import DType
-from paceline.runtime.codecs import Codec, Sharing, kept
-from paceline.strategies.coded import Coded
-from paceline.strategies.strategy import StrategyError
+from paceline.runtime.codecs import Sharing, kept
+from paceline.runtime.codecs import Sparse as Compressor
+from paceline.strategies.sparse import Sparse
 
 
 @dataclass(frozen=True)
-class RandomBlock(Coded):
+class RandomBlock(Sparse):
     sharing: ClassVar[Sharing] = Sharing.SUM
     wire: ClassVar[DType] = DType.FLOAT32
 
     ratio: float = 0.1  # of all gradients
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        if not 0 < self.ratio <= 1:
-            raise StrategyError(f"a ratio of {self.ratio:g} was asked for; give above 0, to 1")
-
     def payload_bytes(self, count: int) -> int:
         return 4 * kept(count, self.ratio)
 
-    def codec(self) -> Codec:
-        from paceline.runtime.codecs.torch_random_block import random_block
+    def compressor(self) -> Compressor:
+        from paceline.runtime.codecs.torch_random_block import RandomBlock
 
-        return random_block(self.ratio, self.seed)
+        return RandomBlock(self.ratio, self.seed)

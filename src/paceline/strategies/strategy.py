@@ -34,7 +34,8 @@ class Strategy(ABC):
 
     grain: ClassVar[Grain] = Grain.EVENT  # of the recorded step that it changes
     effect: ClassVar[Effect] = Effect.EXACT
-    conflicts: ClassVar[frozenset[str]] = frozenset()  # names that cannot stand in the same plan
+    conflicts: ClassVar[frozenset[str]] = frozenset()
+    """Names that cannot stand in the same plan; a base class's file stands for all built on it."""
     follows: ClassVar[frozenset[str]] = frozenset()  # names that stand before it where both are
     applies: ClassVar[bool] = False  # whether `apply` can do it to a live job
     how: ClassVar[str] = ""  # where it cannot: what the user does instead
@@ -82,6 +83,16 @@ def require_order(plan: Sequence[Strategy]) -> None:
             raise StrategyError(
                 f"{one} builds on what {other} changes, and stands before it; give {other} first"
             )
+
+
+def exclude_each_other(one: type[Strategy], other: type[Strategy]) -> bool:
+    """Whether two strategies cannot stand in one plan."""
+    return bool(one.conflicts & _names(other) or other.conflicts & _names(one))
+
+
+def _names(kind: type[Strategy]) -> frozenset[str]:
+    """A strategy's own name, and those of the files whose classes it is built on."""
+    return frozenset(name_of(base) for base in kind.__mro__ if issubclass(base, Strategy))
 
 
 def name_of(kind: type[Strategy]) -> str:

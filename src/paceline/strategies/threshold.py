@@ -7,31 +7,22 @@ time a step of the prediction does not have.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from paceline.graph import DType
-from paceline.runtime.codecs import Codec, kept
-from paceline.strategies.coded import Coded
+from paceline.runtime.codecs import Sparse as Compressor
+from paceline.strategies.sparse import Sparse
 from paceline.strategies.strategy import StrategyError
 
 
 @dataclass(frozen=True)
-class Threshold(Coded):
-    wire: ClassVar[DType] = DType.INT32
-
-    ratio: float = 0.01  # of all gradients
+class Threshold(Sparse):
     every: int = 100  # steps between refreshes
 
     def __post_init__(self) -> None:
-        if not 0 < self.ratio <= 1:
-            raise StrategyError(f"a ratio of {self.ratio:g} was asked for; give above 0, to 1")
+        super().__post_init__()
         if self.every < 1:
             raise StrategyError(f"a refresh every {self.every} steps was asked for; give 1 or more")
 
-    def payload_bytes(self, count: int) -> int:
-        return 8 * kept(count, self.ratio)
+    def compressor(self) -> Compressor:
+        from paceline.runtime.codecs.torch_threshold import Threshold
 
-    def codec(self) -> Codec:
-        from paceline.runtime.codecs.torch_threshold import threshold
-
-        return threshold(self.ratio, self.every)
+        return Threshold(self.ratio, self.every)

@@ -6,28 +6,14 @@ largest: that takes ten times what the memory's rate tells, and only a measured 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from paceline.graph import DType
-from paceline.runtime.codecs import Codec, kept
-from paceline.strategies.coded import Coded
-from paceline.strategies.strategy import StrategyError
+from paceline.runtime.codecs import Sparse as Compressor
+from paceline.strategies.sparse import Sparse
 
 
 @dataclass(frozen=True)
-class TopK(Coded):
-    wire: ClassVar[DType] = DType.INT32
+class TopK(Sparse):
+    def compressor(self) -> Compressor:
+        from paceline.runtime.codecs.torch_topk import TopK
 
-    ratio: float = 0.01  # of all gradients
-
-    def __post_init__(self) -> None:
-        if not 0 < self.ratio <= 1:
-            raise StrategyError(f"a ratio of {self.ratio:g} was asked for; give above 0, to 1")
-
-    def payload_bytes(self, count: int) -> int:
-        return 8 * kept(count, self.ratio)
-
-    def codec(self) -> Codec:
-        from paceline.runtime.codecs.torch_topk import topk
-
-        return topk(self.ratio)
+        return TopK(self.ratio)

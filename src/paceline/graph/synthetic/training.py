@@ -8,6 +8,7 @@ with that change.
 
 from dataclasses import dataclass
 from enum import Enum
+from math import isqrt
 
 import numpy as np
 
@@ -99,7 +100,7 @@ def _facts(job: TrainingJob) -> Facts:
     names = [name for layer in range(job.layers * job.stages) for name in _names(layer)]
     return Facts(
         world_size=job.world,
-        parameters=tuple(Parameter(name, _size(job, name)) for name in names),
+        parameters=tuple(Parameter(name, _size(job, name), _shape(job, name)) for name in names),
         update_shards=job.workers if job.parallel is Parallel.FSDP2 else 1,
         period=job.rounds.period if job.rounds else 1,
     )
@@ -112,6 +113,15 @@ def _names(layer: int) -> tuple[str, str]:
 
 def _size(job: TrainingJob, name: str) -> int:
     return job.bias_bytes if name.endswith("bias") else job.weight_bytes
+
+
+def _shape(job: TrainingJob, name: str) -> tuple[int, ...]:
+    """A weight has twice as many columns as rows, or as near to it as its bytes allow."""
+    count = _size(job, name) // 4
+    if name.endswith("bias"):
+        return (count,)
+    rows = next(n for n in range(max(1, isqrt(count // 2)), 0, -1) if count % n == 0)
+    return (rows, count // rows)
 
 
 class _Rank:

@@ -5,6 +5,15 @@ out where the method does (`torch_memory`), and it communicates (`torch_communic
 add up are all-reduced, others are gathered. Files named `torch_*` need torch.
 """
 
-from paceline.runtime.codecs.codec import Codec, Compressor, Sharing, Turn, kept
+from paceline.runtime.codecs.codec import (
+    Codec,
+    Compressor,
+    Momentum,
+    Rounds,
+    Sharing,
+    Sparse,
+    Turn,
+    kept,
+)
 
-__all__ = ["Codec", "Compressor", "Sharing", "Turn", "kept"]
+__all__ = ["Codec", "Compressor", "Momentum", "Rounds", "Sharing", "Sparse", "Turn", "kept"]

@@ -1,4 +1,4 @@
-"""The parts of a codec as types: what compresses, whether it remembers, how it is shared."""
+"""The parts of a codec as types: what compresses, what it remembers, how it is shared."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -22,6 +22,8 @@ class Turn:
 
     bucket: int
     step: int  # exchanges of this bucket before
+    shapes: tuple[tuple[int, ...], ...] = ()  # of the bucket's parameters, where a codec asks
+    part: int = 0  # which parameter of the bucket, where each is compressed by itself
 
 
 class Compressor(ABC):
@@ -40,13 +42,58 @@ class Compressor(ABC):
         self.add(total.zero_(), payload, turn)
 
 
+class Sparse(Compressor):
+    """Some of the values, chosen by a rule."""
+
+    @abstractmethod
+    def numbers(self, count: int, turn: Turn) -> int:
+        """How long the payload for so many values is."""
+
+    @abstractmethod
+    def clear(self, values: Tensor, payload: Tensor, turn: Turn) -> None:
+        """Set to zero what the payload speaks of."""
+
+
+class Rounds(ABC):
+    """Another form of a vector that ranks share in several rounds, each made from the sum of the
+    one before."""
+
+    @abstractmethod
+    def first(self, values: Tensor, turn: Turn) -> Tensor:
+        """What travels first. It is summed in place."""
+
+    @abstractmethod
+    def next(self, values: Tensor, turn: Turn, round_: int) -> Tensor | None:
+        """What travels in a later round, once the one before is summed; None behind the last."""
+
+    @abstractmethod
+    def restore(self, total: Tensor, turn: Turn) -> None:
+        """Set `total` to what all rounds' sums stand for."""
+
+
+@dataclass(frozen=True)
+class Momentum:
+    """Momentum that each worker accumulates itself, before it compresses (DGC's correction)."""
+
+    factor: float
+    nesterov: bool = False
+    masked: bool = True  # what was sent loses its momentum, so that it does not work twice
+    clip: float = 0.0  # the norm to which all workers' gradients are clipped; 0: they are not
+
+
 @dataclass(frozen=True)
 class Codec:
     """One way to send gradients."""
 
-    compressor: Compressor
+    compressor: Compressor | Rounds
     sharing: Sharing
     feedback: bool = False  # what a step leaves out is added to the next step's gradient
+    momentum: Momentum | None = None  # None: the optimizer's own, behind the exchange
+
+    @property
+    def gathers(self) -> bool:
+        """Whether every rank gets all payloads."""
+        return self.sharing is Sharing.GATHER
 
 
 def kept(count: int, ratio: float) -> int:

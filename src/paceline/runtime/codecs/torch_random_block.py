@@ -8,10 +8,10 @@ from random import Random
 
 import torch
 
-from paceline.runtime.codecs.codec import Codec, Compressor, Sharing, Turn, kept
+from paceline.runtime.codecs.codec import Sparse, Turn, kept
 
 
-class RandomBlock(Compressor):
+class RandomBlock(Sparse):
     """A share of all, at least one."""
 
     def __init__(self, ratio: float, seed: int) -> None:
@@ -29,15 +29,19 @@ class RandomBlock(Compressor):
         total[start : start + payload.numel()].add_(payload[: payload.numel() - over], alpha=times)
         total[:over].add_(payload[payload.numel() - over :], alpha=times)
 
+    def numbers(self, count: int, turn: Turn) -> int:
+        return kept(count, self.ratio)
+
+    def clear(self, values: torch.Tensor, payload: torch.Tensor, turn: Turn) -> None:
+        start = self._start(values, turn)
+        values[start : start + payload.numel()] = 0
+        values[: _over(values, start, payload.numel())] = 0
+
     def _start(self, values: torch.Tensor, turn: Turn) -> int:
-        drawn = Random(f"{self.seed} {turn.bucket} {turn.step}")
+        drawn = Random(f"{self.seed} {turn.bucket} {turn.part} {turn.step}")
         return drawn.randrange(int(values.numel()))
 
 
 def _over(values: torch.Tensor, start: int, many: int) -> int:
     """How much of a block runs over the end."""
     return max(0, start + many - int(values.numel()))
-
-
-def random_block(ratio: float, seed: int) -> Codec:
-    return Codec(RandomBlock(ratio, seed), Sharing.SUM, feedback=True)

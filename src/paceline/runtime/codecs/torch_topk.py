@@ -1,37 +1,27 @@
-"""The largest gradients of a bucket by magnitude, with their places.
+"""The largest gradients of a bucket by magnitude, with their places."""
 
-The payload is as many places as values, both as 32 bits: first the places, then the values.
-"""
+from collections.abc import Sequence
 
 import torch
 
-from paceline.runtime.codecs.codec import Codec, Compressor, Sharing, Turn, kept
+from paceline.runtime.codecs.codec import Turn
+from paceline.runtime.codecs.torch_sparse import Placed, payload_of
 
 
-class Sparse(Compressor):
-    """Places and values; which ones, the codecs built on it say."""
-
-    def add(
-        self, total: torch.Tensor, payload: torch.Tensor, turn: Turn, times: float = 1.0
-    ) -> None:
-        places, values = payload.chunk(2)
-        total.index_add_(0, places, values.view(torch.float32), alpha=times)
-
-
-class TopK(Sparse):
+class TopK(Placed):
     """A share of all, at least one."""
 
-    def __init__(self, ratio: float) -> None:
-        self.ratio = ratio
-
     def compress(self, values: torch.Tensor, turn: Turn) -> torch.Tensor:
-        many = kept(values.numel(), self.ratio)
-        return payload_of(values, values.abs().topk(many, sorted=False).indices)
+        many = self.many(values.numel(), turn)
+        return payload_of(values, values.abs().topk(many, sorted=False).indices, many)
 
 
-def payload_of(values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    return torch.cat([places.to(torch.int32), values[places].view(torch.int32)])
+class TopKByBucket(TopK):
+    """Another share for each bucket; the last one for all behind it."""
 
+    def __init__(self, ratios: Sequence[float]) -> None:
+        super().__init__(ratios[0])
+        self.ratios = tuple(ratios)
 
-def topk(ratio: float) -> Codec:
-    return Codec(TopK(ratio), Sharing.GATHER, feedback=True)
+    def ratio_at(self, turn: Turn) -> float:
+        return self.ratios[min(turn.bucket, len(self.ratios) - 1)]

@@ -1,0 +1,94 @@
+"""`Bucket`: gradients that are reduced together, as a live job and a graph both see them."""
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from paceline.errors import GraphError
+from paceline.graph.gradients import gradients_of
+from paceline.graph.graph import Graph, Int64
+from paceline.graph.kinds import DepKind
+from paceline.graph.links import Links
+
+Shape = tuple[int, ...]
+
+
+class Needs(IntEnum):
+    """What a change must know of a bucket; each says more than the one before."""
+
+    COUNT = 0  # how many gradients
+    PARTS = 1  # how many of each parameter
+    SHAPES = 2  # the shape of each parameter
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The shapes of its parameters; where they are not asked for, one vector of all."""
+
+    shapes: tuple[Shape, ...]
+    index: int = 0  # in the order in which a rank hands a step's buckets over
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        return tuple(prod(shape) for shape in self.shapes)
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+
+def buckets_of(graph: Graph, links: Links, calls: Int64, needs: Needs) -> list[Bucket]:
+    """What each of these calls reduces."""
+    counts = (graph.ops.size_bytes[calls] // 4).tolist()
+    places = _places(graph, calls)
+    if needs is Needs.COUNT:
+        return [Bucket(((count,),), place) for count, place in zip(counts, places)]
+    held = _parameters(graph, links)
+    return [
+        Bucket(_shapes(graph, held.get(call, []), count, needs), place)
+        for call, count, place in zip(calls.tolist(), counts, places)
+    ]
+
+
+def _places(graph: Graph, calls: Int64) -> list[int]:
+    """The place of each among the calls of its rank, step and group."""
+    ops, seen, found = graph.ops, Counter[tuple[int, ...]](), []
+    keys = np.stack([ops.rank[calls], ops.step[calls], ops.group[calls]], axis=1).tolist()
+    for key in map(tuple, keys):
+        found.append(seen[key])
+        seen[key] += 1
+    return found
+
+
+def _parameters(graph: Graph, links: Links) -> dict[int, list[int]]:
+    """By op: the parameters whose gradients lead into it."""
+    readied = gradients_of(graph)
+    of_op = dict(zip(readied.op.tolist(), readied.parameter.tolist()))
+    fed = links.where(links.kind == DepKind.GRADIENT)
+    found: dict[int, list[int]] = {}
+    for op, src in zip(fed.op.tolist(), fed.src.tolist()):
+        mine = found.setdefault(op, [])
+        if src in of_op and of_op[src] not in mine:
+            mine.append(of_op[src])
+    return found
+
+
+def _shapes(graph: Graph, held: list[int], count: int, needs: Needs) -> tuple[Shape, ...]:
+    parameters = [graph.facts.parameters[index] for index in held]
+    if sum(parameter.size_bytes for parameter in parameters) != 4 * count:
+        raise GraphError(
+            f"the recording does not say which parameters make up a bucket of {4 * count} bytes, "
+            "and this codec treats each by itself. Record a job under DDP with `paceline record`."
+        )
+    if needs is Needs.SHAPES and any(prod(p.shape) * 4 != p.size_bytes for p in parameters):
+        raise GraphError(
+            "the recording does not say the shapes of its parameters, which this codec's bytes "
+            "depend on; it was made by an older version. Record the job again."
+        )
+    if needs is Needs.PARTS:
+        return tuple((parameter.size_bytes // 4,) for parameter in parameters)
+    return tuple(parameter.shape for parameter in parameters)

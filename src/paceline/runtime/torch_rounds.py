@@ -1,0 +1,124 @@
+"""DDP's communication hook for codecs that share a bucket in several rounds (PowerSGD).
+
+A round is made from the sum of the one before, so it cannot be handed over when the bucket is
+ready. A thread of its own works through the buckets one after the other, beside the backward pass,
+in a process group of its own: all ranks so call alike, whatever else the job communicates. Waiting
+for a round on gloo's own threads, as torch's hook does, can leave none to serve it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+from time import perf_counter_ns
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from paceline.runtime.codecs import Codec, Rounds, Turn
+from paceline.runtime.codecs.torch_communicate import share
+from paceline.runtime.codecs.torch_memory import Key, Vectors
+from paceline.runtime.codecs.turns import Turns
+from paceline.runtime.exchange import Sent
+
+_PATIENCE_S = 10.0  # for a peer that is gone when the plan is left
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A bucket's gradients, and the future that DDP waits for."""
+
+    gradient: torch.Tensor
+    key: Key
+    turn: Turn
+    future: Any
+
+
+@contextmanager
+def rounds_hook(codec: Codec, group: Any, sent: Sent) -> "Iterator[RoundsHook]":
+    """The hook with its thread and its group, which end with the context."""
+    own = _own_group(group)
+    hook = RoundsHook(codec, own, sent)
+    thread = Thread(target=hook.work, name="paceline rounds", daemon=True)
+    thread.start()
+    try:
+        yield hook
+    finally:
+        hook.end()
+        thread.join(_PATIENCE_S)
+        dist.destroy_process_group(own)
+
+
+class RoundsHook:
+    """One bucket's gradients become their mean over all ranks."""
+
+    def __init__(self, codec: Codec, group: Any, sent: Sent) -> None:
+        assert isinstance(codec.compressor, Rounds)
+        self._how, self._codec, self._group, self._sent = codec.compressor, codec, group, sent
+        self._members = dist.get_world_size(group)
+        self._left, self._turns = Vectors(), Turns()
+        self._asked: SimpleQueue[Asked | None] = SimpleQueue()
+
+    def __call__(self, _: None, bucket: Any) -> Any:
+        future: Any = torch.futures.Future()
+        key = tuple(id(parameter) for parameter in bucket.parameters())
+        self._asked.put(Asked(bucket.buffer(), key, self._turns.next(bucket), future))
+        if bucket.is_last():
+            self._sent.stepped()
+        return future
+
+    def end(self) -> None:
+        self._asked.put(None)
+
+    def work(self) -> None:
+        """Serve buckets until the end. What fails, fails in the backward pass that waits for it."""
+        torch.set_grad_enabled(False)  # of this thread alone
+        while (asked := self._asked.get()) is not None:
+            try:
+                self._exchange(asked)
+            except Exception as error:  # noqa: BLE001 handed over to who waits
+                asked.future.set_exception(error)
+            else:
+                asked.future.set_result(asked.gradient)
+
+    def _exchange(self, asked: Asked) -> None:
+        began, talked_ns = perf_counter_ns(), 0
+        values, turn = self._corrected(asked), asked.turn
+        payload: torch.Tensor | None = self._how.first(values, turn)
+        round_ = 0
+        while payload is not None:
+            talked_ns += self._sum(payload)
+            round_ += 1
+            payload = self._how.next(values, turn, round_)
+        self._how.restore(asked.gradient, turn)
+        if self._codec.feedback:
+            values.sub_(asked.gradient, alpha=1 / self._members)
+        self._sent.coded(perf_counter_ns() - began - talked_ns)
+
+    def _corrected(self, asked: Asked) -> torch.Tensor:
+        """The gradient over the number of workers, and what was left of earlier ones."""
+        if not self._codec.feedback:
+            return asked.gradient.div(self._members)
+        return self._left.of(asked.key, asked.gradient).add_(
+            asked.gradient, alpha=1 / self._members
+        )
+
+    def _sum(self, payload: torch.Tensor) -> int:
+        """How long the call took."""
+        began = perf_counter_ns()
+        under = share(self._codec.sharing, payload, self._group)
+        under.future.wait()
+        self._sent.call(under.size_bytes, under.wire_bytes)
+        return perf_counter_ns() - began
+
+
+def _own_group(group: Any) -> Any:
+    """A new group of the same ranks. Every rank of the job calls this at the same time, and each
+    takes part in making every group."""
+    mine = tuple(dist.get_process_group_ranks(group))
+    told: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(told, mine)
+    made = {ranks: dist.new_group(list(ranks)) for ranks in sorted(set(told))}
+    return made[mine]
