@@ -2,6 +2,7 @@
 
 paceline measure --out here.json           # GEMM, copy, element-wise, all-reduce, overlap
 paceline measure --lab --out here.json     # also what workers that share its cores take of them
+paceline measure --for runs/a --out a.json # also how that job's operators run in other variants
 
 Fits latency and bandwidth to each sweep, with 90 % intervals, and how much compute and
 communication slow each other. `--lab` also measures, between namespaces, what a byte over TCP costs
@@ -20,6 +21,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=int, default=2, help="gloo workers (1: no all-reduce)")
     parser.add_argument("--repeats", type=int, default=15, help="runs of each size")
     parser.add_argument("--lab", action="store_true", help="also what sharing the cores costs")
+    parser.add_argument("--for", type=Path, dest="job", metavar="RUN",
+                        help="a recording: its own operators in bfloat16, with channels last and "
+                        "fused, each against the recorded way")  # fmt: skip
     parser.add_argument("--out", type=Path, help="keep the calibration in this JSON file")
 
 
@@ -27,7 +31,7 @@ def run(options: argparse.Namespace) -> Shown:
     from paceline.lab import said
     from paceline.measure import measure, save, summary
 
-    made = measure(options.workers, options.repeats, said if options.lab else None)
+    made = measure(options.workers, options.repeats, said if options.lab else None, options.job)
     if options.out:
         save(made, options.out)
     return Shown(summary(made), lambda console: _render(summary(made), console))

@@ -4,19 +4,25 @@ import os
 import platform
 from collections.abc import Callable
 from datetime import datetime, timezone
+from pathlib import Path
 
+from paceline.graph.variants import Ratio
 from paceline.measure import local
 from paceline.measure.calibration import Calibration, Overlap, Sweep
 from paceline.measure.errors import MeasureError
+from paceline.measure.recorded_calls import recorded_job
 from paceline.measure.reducing import all_reduce
 from paceline.measure.sharing import InLab, shared_cores
 
 TRIES = 5
 
 
-def measure(workers: int = 2, repeats: int = 15, in_lab: InLab | None = None) -> Calibration:
+def measure(
+    workers: int = 2, repeats: int = 15, in_lab: InLab | None = None, job: Path | None = None
+) -> Calibration:
     """GEMM, copy and element-wise sweeps; with two workers or more an all-reduce sweep as well;
-    with a lab what communication takes of the cores that all workers share."""
+    with a lab what communication takes of the cores that all workers share; with a recorded job
+    how its own operators run in other variants."""
     if workers < 1 or repeats < 3:
         raise MeasureError(f"{workers} workers and {repeats} repeats: give 1 and 3 or more")
     import torch
@@ -38,8 +44,15 @@ def measure(workers: int = 2, repeats: int = 15, in_lab: InLab | None = None) ->
         all_reduce=_fitting(reducing) if workers > 1 else None,
         overlap=overlaps[-1] if overlaps else None,
         shared=shared_cores(in_lab) if in_lab else None,
+        ratios=_ratios(job) if job else (),
         date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
+
+
+def _ratios(folder: Path) -> tuple[Ratio, ...]:
+    from paceline.measure.torch_ratios import job_ratios
+
+    return job_ratios(recorded_job(folder))
 
 
 def _fitting(measured: Callable[[], Sweep]) -> Sweep:

@@ -44,6 +44,7 @@ def predict(
     """The step of the job after the changes, in turn. Without a cluster communication takes the
     time that it was recorded with."""
     question = question or Question()
+    graph = informed(graph, question)
     plan = tuple(parse(each) if isinstance(each, str) else each for each in changes)
     changed = transformed(typical(graph, finest(plan), elsewhere=cluster is not None), plan)
     if cluster is None:
@@ -51,6 +52,14 @@ def predict(
     at = placed(changed, cluster, question)
     made = _prediction(at.graph, at.prices, at.run, plan, question)
     return replace(made, rests_on=(*made.rests_on, *estimates_of(at.graph, at.library)))
+
+
+def informed(graph: Graph, question: Question) -> Graph:
+    """The job with what a calibration tells of its operators in other variants."""
+    made = question.calibration
+    if made is None or not made.ratios:
+        return graph
+    return replace(graph, facts=replace(graph.facts, ratios=made.ratios))
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,6 +38,7 @@ def reasons_of(
         *(f"communication: {_CALLS[b]}" for b in _bases(basis[talks])),
         *_unknown_sizes(graph),
         *(f"change: {change}" for change in changes),
+        *(line for change in changes for line in change.rests_on(graph)),
         *_of_calibration(question),
         *_of_machine(question),
     )

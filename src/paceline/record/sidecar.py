@@ -86,6 +86,13 @@ class Parameter(Record, tag="parameter", frozen=True):
     owners: int = 1  # ranks of which one alone updates the tensor (ZeRO)
 
 
+class Optimizer(Record, tag="optimizer", frozen=True):
+    """What updates the parameters, with the settings of its first group."""
+
+    kind: str  # its class
+    settings: dict[str, bool | int | float | str | list[float] | None] = {}
+
+
 class Bucket(Record, tag="bucket", frozen=True):
     """Gradients that DDP reduces together, in the order in which buckets are launched."""
 
@@ -272,6 +279,7 @@ AnyRecord = (
     Host
     | Group
     | Parameter
+    | Optimizer
     | Bucket
     | Step
     | CoreTime

@@ -7,6 +7,7 @@ from statistics import median
 import numpy as np
 
 from paceline.graph import NONE, Axis, DepKind, Facts, Graph, Group, OpKind, Parameter
+from paceline.graph.facts import Optimizer
 from paceline.graph.graph import Bool
 from paceline.record import sidecar
 from paceline.record.sidecar import Bucket, Host, Sidecar
@@ -36,7 +37,13 @@ def _facts_of(sidecars: Sequence[Sidecar], world: int) -> Facts:
         plain_step_ns=round(median(lengths)) if lengths else 0,
         plain_run_ns=round(median(runs)) if runs else 0,
         cores=hosts[0].cores if hosts else 0,
+        optimizer=_optimizer(sidecars[0]),
     )
+
+
+def _optimizer(told: Sidecar) -> Optimizer | None:
+    found = told.of(sidecar.Optimizer)
+    return Optimizer(found[0].kind, bool(found[0].settings.get("fused"))) if found else None
 
 
 def _with_axes(graph: Graph, world: int) -> tuple[Group, ...]:
