@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from paceline.graph.variants import Ratio, Variant
-from paceline.measure.pairs import ratio_of, timed
+from paceline.measure.pairs import clock_of, ratio_of, timed
 from paceline.measure.recorded_calls import RecordedJob
 
 _FUSED = ("SGD", "Adam", "AdamW", "Adagrad")
@@ -21,7 +21,7 @@ def optimizer_ratios(job: RecordedJob) -> Iterator[Ratio]:
     settings = {n: tuple(v) if isinstance(v, list) else v for n, v in told.settings.items()}
     plain = _optimizer(job, settings)
     changed = _optimizer(job, {**settings, "fused": True, "foreach": False})
-    pair = timed(plain.step, changed.step)
+    pair = timed(plain.step, changed.step, clock_of(job.threads))
     yield ratio_of(told.kind, Variant.FUSED, [pair])
 
 

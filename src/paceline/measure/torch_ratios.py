@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from paceline.graph.variants import Ratio, Variant
-from paceline.measure.pairs import Pair, Work, ratio_of, timed
+from paceline.measure.pairs import Pair, Work, clock_of, ratio_of, timed
 from paceline.measure.recorded_calls import OperatorCall, RecordedJob
 from paceline.measure.torch_calls import runnable
 from paceline.measure.torch_optimizers import optimizer_ratios
@@ -29,10 +29,11 @@ def job_ratios(job: RecordedJob) -> tuple[Ratio, ...]:
 
 
 def _operator_ratios(job: RecordedJob) -> Iterator[Ratio]:
+    clock = clock_of(job.threads)
     for variant, changes in _CHANGES.items():
         found: dict[str, list[Pair]] = defaultdict(list)
         for call, count, plain, changed in changes(job):
-            found[call.operator].append(timed(plain, changed, count))
+            found[call.operator].append(timed(plain, changed, clock, count))
         for operator, pairs in found.items():
             yield ratio_of(operator, variant, pairs)
 
