@@ -8,14 +8,15 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.measure import RESULTS
 from paceline.cluster.machine import Machine
 from paceline.lab import said
-from paceline.measure import Calibration, load, measure, save
+from paceline.measure import Also, Calibration, load, measure, save
+from paceline.strategies.torch_codec_times import codec_times
 
 KEPT = RESULTS / "calibration.json"
 
 
 def here(*, fresh: bool = False) -> Calibration:
     if fresh or not KEPT.exists():
-        save(measure(in_lab=said), KEPT)
+        save(measure(also=Also(said, codec_times)), KEPT)
     return load(KEPT)
 
 

@@ -242,7 +242,6 @@ def test_the_bytes_that_travel_are_the_predicted_ones(text: str, runs: Runs) -> 
     steps = len(np.unique(made.ops.step))
     assert sent["calls"] == talks.sum() / steps
     assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum() / steps
-    assert runs[0][text]["weights"] == runs[1][text]["weights"]
 
 
 def worker_graph() -> Graph:

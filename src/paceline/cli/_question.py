@@ -131,7 +131,6 @@ def _require_cluster(options: argparse.Namespace) -> None:
         "--cores": options.cores,
         "--cpu-ns-per-byte": options.cpu_ns_per_byte,
         "--turn-ns": options.turn_ns,
-        "--calibration": options.calibration,
     }
     given = [name for name, value in named.items() if value]
     if given and not options.cluster:

@@ -2,6 +2,7 @@
 
 paceline measure --out here.json           # GEMM, copy, element-wise, all-reduce, overlap, codecs
 paceline measure --lab --out here.json     # also what workers that share its cores take of them
+paceline measure --for runs/a --out a.json # also how that job's operators run in other variants
 
 Fits latency and bandwidth to each sweep, with 90 % intervals, and how much compute and
 communication slow each other; for each codec of gradients what it takes, and the rate of links
@@ -21,15 +22,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=int, default=2, help="gloo workers (1: no all-reduce)")
     parser.add_argument("--repeats", type=int, default=15, help="runs of each size")
     parser.add_argument("--lab", action="store_true", help="also what sharing the cores costs")
+    parser.add_argument("--for", type=Path, dest="job", metavar="RUN",
+                        help="a recording: its own operators in bfloat16, with channels last and "
+                        "fused, each against the recorded way")  # fmt: skip
     parser.add_argument("--out", type=Path, help="keep the calibration in this JSON file")
 
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.lab import said
-    from paceline.measure import measure, save, summary
+    from paceline.measure import Also, measure, save, summary
     from paceline.strategies.torch_codec_times import codec_times
 
-    made = measure(options.workers, options.repeats, said if options.lab else None, codec_times)
+    also = Also(said if options.lab else None, codec_times, options.job)
+    made = measure(options.workers, options.repeats, also)
     if options.out:
         save(made, options.out)
     return Shown(summary(made), lambda console: _render(summary(made), console))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from paceline.graph.kinds import Axis
+from paceline.graph.variants import Ratio
 from paceline.machine.pulse import Pulse
 
 
@@ -14,6 +15,14 @@ class Parameter:
     name: str
     size_bytes: int  # of its whole gradient
     shape: tuple[int, ...] = ()  # unknown where empty
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """What updates the parameters."""
+
+    kind: str  # its class: SGD, Adam
+    fused: bool = False  # torch's fused implementation
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,9 @@ class Facts:
     period: int = 1  # steps after which the job repeats itself; ranks may talk in the last alone
     siblings: Mapping[Axis, tuple[int, ...]] = field(default_factory=dict)
     """By axis: shifts of a group's ranks to those of groups that communicate at the same time."""
+
+    optimizer: Optimizer | None = None
+    ratios: tuple[Ratio, ...] = ()  # of operators in other variants, where they were measured
 
     def gradient_bytes(self) -> dict[str, int]:
         return {parameter.name: parameter.size_bytes for parameter in self.parameters}

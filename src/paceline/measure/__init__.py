@@ -6,13 +6,14 @@ from paceline.measure.codec_times import Adding, CodecTimes, OpTimes, pays_below
 from paceline.measure.constant import Constant
 from paceline.measure.errors import MeasureError
 from paceline.measure.files import load, save
-from paceline.measure.measuring import measure
+from paceline.measure.measuring import Also, measure
 from paceline.measure.shared_cores import SharedCores
 from paceline.measure.sharing import InLab, shared_cores
 from paceline.measure.summary import summary
 
 __all__ = [
     "Adding",
+    "Also",
     "Calibration",
     "CodecTimes",
     "Constant",

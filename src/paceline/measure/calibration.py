@@ -10,6 +10,7 @@ from paceline.cost.errors import CostError
 from paceline.cost.fit import Line, fit_line
 from paceline.cost.rates import Rates
 from paceline.graph.kinds import Basis, DeviceKind, DType
+from paceline.graph.variants import Ratio
 from paceline.measure.codec_times import Adding, CodecTimes, adding_of, kernels, pays_below
 from paceline.measure.errors import MeasureError
 from paceline.measure.shared_cores import SharedCores
@@ -57,6 +58,7 @@ class Calibration:
     all_reduce: Sweep | None
     overlap: Overlap | None
     shared: SharedCores | None = None
+    ratios: tuple[Ratio, ...] = ()  # of operators in other variants
     date: str = ""  # ISO 8601; unknown of a file of version 1
     codecs: tuple[CodecTimes, ...] = ()
     adding: tuple[Adding, ...] = ()  # all-reduces of numbers that the library adds more slowly

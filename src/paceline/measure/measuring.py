@@ -3,12 +3,16 @@
 import os
 import platform
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 
+from paceline.graph.variants import Ratio
 from paceline.measure import local
 from paceline.measure.calibration import Calibration, Sweep
 from paceline.measure.codec_times import CodecTimes
 from paceline.measure.errors import MeasureError
+from paceline.measure.recorded_calls import recorded_job
 from paceline.measure.reducing import Reduced, all_reduce
 from paceline.measure.sharing import InLab, shared_cores
 
@@ -18,15 +22,20 @@ CodecTimer = Callable[[int], tuple[CodecTimes, ...]]
 """Times codecs, by how often each is run."""
 
 
-def measure(
-    workers: int = 2,
-    repeats: int = 15,
-    in_lab: InLab | None = None,
-    codecs: CodecTimer | None = None,
-) -> Calibration:
-    """GEMM, copy and element-wise sweeps; with two workers or more an all-reduce sweep as well;
-    with a lab what communication takes of the cores that all workers share; with a timer of codecs
-    what each takes to pack and unpack gradients."""
+@dataclass(frozen=True)
+class Also:
+    """What is measured beside the sweeps: with a lab what communication takes of the cores that all
+    workers share, with a timer of codecs what each takes to pack and unpack gradients, with a
+    recorded job how its own operators run in other variants."""
+
+    in_lab: InLab | None = None
+    codecs: CodecTimer | None = None
+    job: Path | None = None
+
+
+def measure(workers: int = 2, repeats: int = 15, also: Also | None = None) -> Calibration:
+    """GEMM, copy and element-wise sweeps; with two workers or more an all-reduce sweep as well."""
+    also = also or Also()
     if workers < 1 or repeats < 3:
         raise MeasureError(f"{workers} workers and {repeats} repeats: give 1 and 3 or more")
     import torch
@@ -46,11 +55,18 @@ def measure(
         elementwise=_fitting(lambda: local.elementwise(repeats)),
         all_reduce=_fitting(reducing) if workers > 1 else None,
         overlap=others[-1].overlap if others else None,
-        shared=shared_cores(in_lab) if in_lab else None,
+        shared=shared_cores(also.in_lab) if also.in_lab else None,
+        ratios=_ratios(also.job) if also.job else (),
         date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        codecs=codecs(repeats) if codecs else (),
+        codecs=also.codecs(repeats) if also.codecs else (),
         adding=others[-1].adding if others else (),
     )
+
+
+def _ratios(folder: Path) -> tuple[Ratio, ...]:
+    from paceline.measure.torch_ratios import job_ratios
+
+    return job_ratios(recorded_job(folder))
 
 
 def _fitting(measured: Callable[[], Sweep]) -> Sweep:

@@ -37,6 +37,15 @@ def summary(made: Calibration) -> dict[str, Any]:
         found["codecs"] = _codecs(made)
     if made.shared is not None:
         found["shared_cores"] = _shared(made.shared)
+    if made.ratios:
+        found["ratios"] = {
+            f"{ratio.operator} {ratio.variant.value}": {
+                "value": round(ratio.value, 3),
+                "low": round(ratio.low, 3),
+                "high": round(ratio.high, 3),
+            }
+            for ratio in made.ratios
+        }
     return found
 
 

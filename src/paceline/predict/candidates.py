@@ -13,7 +13,7 @@ from paceline.cluster import Cluster
 from paceline.graph import Graph
 from paceline.graph.condense import STEPS, Grain, alike_steps, first_step, repeated_alone
 from paceline.predict.classes import step_ns
-from paceline.predict.predicting import placed, typical
+from paceline.predict.predicting import informed, placed, typical
 from paceline.predict.prediction import Question
 from paceline.strategies import Strategy, transformed
 
@@ -41,7 +41,7 @@ class Candidates:
 
     @cached_property
     def _typical(self) -> Graph:
-        return typical(self.graph, self.grain, elsewhere=True)
+        return typical(informed(self.graph, self.question), self.grain, elsewhere=True)
 
     @cached_property
     def _alone(self) -> bool:

@@ -36,6 +36,7 @@ def predict(
     """The step of the job after the changes, in turn. Without a cluster communication takes the
     time that it was recorded with."""
     question = question or Question()
+    graph = informed(graph, question)
     plan = tuple(parse(each) if isinstance(each, str) else each for each in changes)
     step = typical(graph, finest(plan), elsewhere=cluster is not None)
     changed = transformed(brought(step, moved(step.facts.pulse, question.pulse)), plan)
@@ -60,6 +61,14 @@ def _of_codecs(
     if without.step_ns < step_ns:
         told = f"{without.step_ns / 1e6:,.1f} ms without it, {step_ns / 1e6:,.1f} ms with it"
         yield f"{codec} costs you time here: a step of {told}"
+
+
+def informed(graph: Graph, question: Question) -> Graph:
+    """The job with what a calibration tells of its operators in other variants."""
+    made = question.calibration
+    if made is None or not made.ratios:
+        return graph
+    return replace(graph, facts=replace(graph.facts, ratios=made.ratios))
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,6 +39,7 @@ def reasons_of(
         *_unknown_sizes(graph),
         *(f"change: {change}" for change in changes),
         *_of_periods(graph),
+        *(line for change in changes for line in change.rests_on(graph)),
         *_of_calibration(question),
         *_of_machine(question),
     )

@@ -87,6 +87,13 @@ class Parameter(Record, tag="parameter", frozen=True):
     shape: tuple[int, ...] = ()  # of the whole tensor
 
 
+class Optimizer(Record, tag="optimizer", frozen=True):
+    """What updates the parameters, with the settings of its first group."""
+
+    kind: str  # its class
+    settings: dict[str, bool | int | float | str | list[float] | None] = {}
+
+
 class Bucket(Record, tag="bucket", frozen=True):
     """Gradients that DDP reduces together, in the order in which buckets are launched."""
 
@@ -273,6 +280,7 @@ AnyRecord = (
     Host
     | Group
     | Parameter
+    | Optimizer
     | Bucket
     | Step
     | CoreTime

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from paceline.record.sidecar import Bucket, Group, Host, Parameter
+from paceline.record.sidecar import Bucket, Group, Host, Optimizer, Parameter
 
 
 def host_facts(command: Iterable[str] = ()) -> Host:
@@ -90,6 +90,24 @@ def model_facts(optimizer: Any) -> Model:
         ],
         buckets=[bucket for path, m in replicas for bucket in _buckets(m, path, index_of)],
     )
+
+
+def optimizer_facts(optimizer: Any) -> Optimizer:
+    """Its class, and those settings of its first group that are plain values."""
+    settings = {
+        name: value for name, value in optimizer.param_groups[0].items() if name != "params"
+    }
+    return Optimizer(
+        kind=type(optimizer).__name__,
+        settings={
+            n: list(v) if isinstance(v, tuple) else v for n, v in settings.items() if _plain(v)
+        },
+    )
+
+
+def _plain(value: Any) -> bool:
+    parts = value if isinstance(value, tuple) else (value,)
+    return all(part is None or isinstance(part, (bool, int, float, str)) for part in parts)
 
 
 def root_modules(tensors: list[Any]) -> list[torch.nn.Module]:

@@ -26,7 +26,13 @@ from paceline.record.counters import CountDetail, Counters
 from paceline.record.sidecar import Mode
 from paceline.record.torch_comms import CommunicationWatch
 from paceline.record.torch_detail import DetailWatch
-from paceline.record.torch_facts import Model, group_facts, host_facts, model_facts
+from paceline.record.torch_facts import (
+    Model,
+    group_facts,
+    host_facts,
+    model_facts,
+    optimizer_facts,
+)
 from paceline.record.torch_flight import flights
 from paceline.record.torch_issued import issued
 from paceline.record.torch_memory import memory_of
@@ -239,7 +245,8 @@ class Recorder:
 
     def _describe(self, optimizer: Any) -> None:
         self._model = model_facts(optimizer)
-        for record in (*group_facts(), *self._model.parameters, *self._model.buckets):
+        told = (optimizer_facts(optimizer), *self._model.parameters, *self._model.buckets)
+        for record in (*group_facts(), *told):
             self._write(record)
 
     def _open_session(self, *, detail: bool) -> None:

@@ -144,6 +144,11 @@ def _with_reducer(replica: Any, run: Run, hook: Answer) -> Iterator[None]:
         _rebuild(replica, before)
 
 
+def rebuilt(replica: Any) -> None:
+    """DDP's reducer anew, for weights that were laid out anew."""
+    _rebuild(replica, _sizes(replica))
+
+
 def _sizes(replica: Any) -> Any:
     """DDP's own note of its bucket sizes; None in a torch that keeps none."""
     return getattr(replica, "_bucket_config", None)

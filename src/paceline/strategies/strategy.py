@@ -58,6 +58,10 @@ class Strategy(ABC):
             return str(error)
         return None
 
+    def rests_on(self, graph: Graph) -> Iterable[str]:
+        """What the change of this job rests on that the graph does not tell: estimates, limits."""
+        return ()
+
     def apply(self, run: Run) -> AbstractContextManager[None]:
         """Make the change in the live job; leaving the context undoes it."""
         raise StrategyError(f"{self} cannot be switched on in a running job. {self.how}".strip())

@@ -7,6 +7,7 @@ from statistics import median
 import numpy as np
 
 from paceline.graph import NONE, Axis, DepKind, Facts, Graph, Group, OpKind, Parameter
+from paceline.graph.facts import Optimizer
 from paceline.graph.graph import Bool
 from paceline.machine import Pulse, typical_pulse
 from paceline.record import sidecar
@@ -38,12 +39,18 @@ def _facts_of(sidecars: Sequence[Sidecar], world: int) -> Facts:
         plain_run_ns=round(median(runs)) if runs else 0,
         pulse=recorded_pulse(sidecars),
         cores=hosts[0].cores if hosts else 0,
+        optimizer=_optimizer(sidecars[0]),
     )
 
 
 def recorded_pulse(sidecars: Sequence[Sidecar]) -> Pulse | None:
     """The machine's pulse in the median, while the job was recorded."""
     return typical_pulse([one.pulse for each in sidecars for one in each.of(sidecar.Pulsed)])
+
+
+def _optimizer(told: Sidecar) -> Optimizer | None:
+    found = told.of(sidecar.Optimizer)
+    return Optimizer(found[0].kind, bool(found[0].settings.get("fused"))) if found else None
 
 
 def _with_axes(graph: Graph, world: int) -> tuple[Group, ...]:

@@ -1,0 +1,74 @@
+"""How long operators take in another variant: measured ratios of this machine, else typical ones.
+
+A typical ratio is Daydream's for half precision on GPUs (Zhu et al., ATC 2020: products and
+convolutions a third, other kernels half) and 1 elsewhere. Both rest on a datasheet's width.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from paceline.cost.operators import OperatorClass, classes_of
+from paceline.graph import Basis, Graph, LaneKind
+from paceline.graph.graph import Bool
+from paceline.graph.scaled import scaled, works
+from paceline.graph.variants import Ratio, Variant
+
+_HEAVY = (OperatorClass.PRODUCT, OperatorClass.CONVOLUTION, OperatorClass.ATTENTION)
+TYPICAL: Mapping[tuple[Variant, LaneKind], Mapping[OperatorClass, float]] = {
+    (Variant.BF16, LaneKind.STREAM): {
+        kind: 1 / 3 if kind in _HEAVY else 1 / 2 for kind in OperatorClass
+    },
+}
+"""By variant and what the work runs on; 1 where nothing stands here."""
+
+
+def in_variant(graph: Graph, rows: Bool, variant: Variant) -> Graph:
+    """These ops in the variant, each by its operator's ratio."""
+    chosen = rows & works(graph)
+    measured = ratios_of(graph, variant)
+    for name in np.unique(graph.ops.name[chosen]).tolist():
+        mine = chosen & (graph.ops.name == name)
+        ratio = measured.get(graph.names[name])
+        if ratio is not None:
+            graph = scaled(graph, mine, ratio.value, Basis.MEASURED)
+        else:
+            graph = _typically(graph, mine, variant)
+    return graph
+
+
+def ratios_of(graph: Graph, variant: Variant) -> dict[str, Ratio]:
+    """Measured ratios by operator."""
+    return {ratio.operator: ratio for ratio in graph.facts.ratios if ratio.variant is variant}
+
+
+def unmeasured(graph: Graph, rows: Bool, variant: Variant) -> tuple[str, ...]:
+    """Operators among these ops that no measurement tells of, longest first."""
+    known, ops = ratios_of(graph, variant), graph.ops
+    chosen = rows & works(graph) & (ops.dur_ns > 0)
+    took = np.bincount(ops.name[chosen], ops.dur_ns[chosen], len(graph.names))
+    longest = np.argsort(-took, kind="stable")
+    return tuple(graph.names[n] for n in longest if took[n] and graph.names[n] not in known)
+
+
+def typical_words(graph: Graph, rows: Bool, variant: Variant) -> Iterator[str]:
+    """What to say where typical ratios stand in for measured ones."""
+    missing = unmeasured(graph, rows, variant)
+    if missing:
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        yield (
+            f"{variant.value}: typical ratios, not measured here, for {missing[0]}{others}; run "
+            "`paceline measure --for RUN --out FILE`, and predict with --calibration FILE"
+        )
+
+
+def _typically(graph: Graph, rows: Bool, variant: Variant) -> Graph:
+    kinds, lanes = classes_of(graph), graph.lanes.kind[graph.ops.lane]
+    made = graph
+    for kind in np.unique(kinds[rows]).tolist():
+        for lane in np.unique(lanes[rows]).tolist():
+            table = TYPICAL.get((variant, LaneKind(lane)), {})
+            mine = rows & (kinds == kind) & (lanes == lane)
+            factor = table.get(OperatorClass(kind), 1.0)
+            made = scaled(made, mine, factor, Basis.DATASHEET)
+    return made

@@ -1,0 +1,25 @@
+"""Other ways of running an operator, and how long it then takes against the recorded way."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Variant(Enum):
+    """How an operator runs; the value is the file format."""
+
+    BF16 = "bf16"  # inputs and result in bfloat16, its casts included
+    CHANNELS_LAST = "channels_last"  # images with their channels innermost
+    COMPILED = "compiled"  # generated together with its neighbours
+    FUSED = "fused"  # a whole optimizer as one operator
+    IN_PLACE = "in_place"  # the result over the input
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Measured: the time of an operator in a variant as a multiple of its recorded way."""
+
+    operator: str  # as traces call it: aten::addmm; an optimizer by its class: Adam
+    variant: Variant
+    value: float
+    low: float
+    high: float

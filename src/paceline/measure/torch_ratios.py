@@ -1,0 +1,76 @@
+"""Ratios of a job's operators: each call of a step timed in its recorded way and in a variant."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from paceline.graph.variants import Ratio, Variant
+from paceline.measure.pairs import Pair, Work, clock_of, ratio_of, timed
+from paceline.measure.recorded_calls import OperatorCall, RecordedJob
+from paceline.measure.torch_calls import runnable
+from paceline.measure.torch_optimizers import optimizer_ratios
+from paceline.measure.torch_precision import Autocast
+
+Changed = Iterator[tuple[OperatorCall, int, Work, Work]]
+"""A call, how often a step makes it, and both ways of making it."""
+
+
+def job_ratios(job: RecordedJob) -> tuple[Ratio, ...]:
+    """By operator and variant, over all calls of a step; of the optimizer too."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(job.threads)
+    try:
+        with torch.no_grad():
+            return (*_operator_ratios(job), *optimizer_ratios(job))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _operator_ratios(job: RecordedJob) -> Iterator[Ratio]:
+    clock = clock_of(job.threads)
+    for variant, changes in _CHANGES.items():
+        found: dict[str, list[Pair]] = defaultdict(list)
+        for call, count, plain, changed in changes(job):
+            found[call.operator].append(timed(plain, changed, clock, count))
+        for operator, pairs in found.items():
+            yield ratio_of(operator, variant, pairs)
+
+
+def _autocast(job: RecordedJob) -> Changed:
+    """Equal calls may differ in what is cast: they are told apart by it."""
+    types, found = Autocast(), dict[Any, list[Any]]()
+    for call in job.calls:
+        plain = runnable(call)
+        if plain is None:
+            continue
+        made = types.lowered(call, plain)
+        dtypes = tuple(getattr(value, "dtype", None) for value in made.call.arguments)
+        row = found.setdefault((call, dtypes, made.restored), [call, 0, plain, made])
+        row[1] += 1
+    yield from (tuple(row) for row in found.values())
+
+
+def _channels_last(job: RecordedJob) -> Changed:
+    """Calls on images; none where the job has none."""
+    for call, count in job.counted().items():
+        plain = runnable(call)
+        if plain is not None and any(_is_image(value) for value in plain.arguments):
+            yield call, count, plain, plain.mapped(_innermost)
+
+
+_CHANGES: Mapping[Variant, Callable[[RecordedJob], Changed]] = {
+    Variant.BF16: _autocast,
+    Variant.CHANNELS_LAST: _channels_last,
+}
+
+
+def _is_image(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dim() == 4
+
+
+def _innermost(tensor: torch.Tensor) -> torch.Tensor:
+    if not _is_image(tensor):
+        return tensor
+    return tensor.contiguous(memory_format=torch.channels_last)

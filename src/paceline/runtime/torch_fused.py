@@ -1,0 +1,60 @@
+"""Torch's fused implementation in a live optimizer; its state stays, and so do checkpoints."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from paceline.errors import PacelineError
+
+SETTINGS = ("fused", "foreach")
+
+
+class FusedError(PacelineError):
+    """An optimizer that has no fused implementation."""
+
+
+@contextmanager
+def fused(optimizer: Any) -> Iterator[None]:
+    _require(optimizer)
+    before = [{name: group[name] for name in SETTINGS} for group in optimizer.param_groups]
+
+    def as_before(_: Any, state: dict[str, Any]) -> None:
+        """A checkpoint says what the script had asked for."""
+        for group, settings in zip(state["param_groups"], before):
+            group.update(settings)
+
+    hook = optimizer.register_state_dict_post_hook(as_before)
+    counted = {id(p): state["step"].device for p, state in _counting(optimizer)}
+    try:
+        for parameter, state in _counting(optimizer):
+            state["step"] = state["step"].to(parameter.device)
+        for group in optimizer.param_groups:
+            group.update(fused=True, foreach=False)
+        yield
+    finally:
+        hook.remove()
+        for group, settings in zip(optimizer.param_groups, before):
+            group.update(settings)
+        for parameter, state in _counting(optimizer):
+            state["step"] = state["step"].to(counted.get(id(parameter), "cpu"))
+
+
+def _counting(optimizer: Any) -> list[tuple[Any, dict[str, Any]]]:
+    """Parameters whose state counts steps in a tensor, which the fused kernel wants beside them."""
+    kept = optimizer.state.items()
+    return [(p, state) for p, state in kept if isinstance(state.get("step"), torch.Tensor)]
+
+
+def _require(optimizer: Any) -> None:
+    kind = type(optimizer).__name__
+    if not all(set(SETTINGS) <= set(group) for group in optimizer.param_groups):
+        raise FusedError(f"torch has no fused {kind}; leave fused_optimizer out of the plan")
+    for group in optimizer.param_groups:
+        if group.get("differentiable"):
+            raise FusedError(f"a fused {kind} cannot be differentiable; leave fused_optimizer out")
+        if not all(p.is_floating_point() for p in group["params"]):
+            raise FusedError(
+                f"a fused {kind} takes real parameters only; leave fused_optimizer out"
+            )

@@ -1,0 +1,55 @@
+"""Images, weights of convolutions and all between them with their channels innermost in memory.
+PyTorch's channels-last format, predicted as Daydream scales operators (Zhu et al., ATC 2020).
+
+Convolutions then read runs of channels, and libraries need not reorder what they are given. Wrong
+where ratios are typical rather than measured (`paceline measure --for RUN`), and where layers
+between convolutions bring the old order back, which then costs copies that no ratio tells of.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from paceline.cost.operators import OperatorClass, of_class
+from paceline.cost.variants import in_variant, ratios_of, typical_words
+from paceline.graph import Graph, Phase
+from paceline.graph.condense import Grain
+from paceline.graph.graph import Bool
+from paceline.graph.variants import Variant
+from paceline.runtime.run import Run
+from paceline.strategies.strategy import Strategy, StrategyError
+
+
+@dataclass(frozen=True)
+class ChannelsLast(Strategy):
+    grain: ClassVar[Grain] = Grain.OP
+    conflicts: ClassVar[frozenset[str]] = frozenset({"channels_last"})
+    applies: ClassVar[bool] = True
+
+    def transform(self, graph: Graph) -> Graph:
+        return in_variant(graph, _rows(graph), Variant.CHANNELS_LAST)
+
+    def rests_on(self, graph: Graph) -> Iterator[str]:
+        return typical_words(graph, _rows(graph), Variant.CHANNELS_LAST)
+
+    def apply(self, run: Run) -> AbstractContextManager[None]:
+        from paceline.runtime.torch_channels import channels_innermost
+
+        return channels_innermost(run)
+
+
+def _rows(graph: Graph) -> Bool:
+    """Convolutions, and operators of which a measurement saw images."""
+    passes = np.isin(graph.ops.phase, (Phase.FORWARD, Phase.BACKWARD))
+    convolves = of_class(graph, OperatorClass.CONVOLUTION)
+    if not (passes & convolves).any():
+        raise StrategyError(
+            "no convolution is seen in this job, and nothing else runs faster with its channels "
+            "last; leave channels_last out"
+        )
+    known = ratios_of(graph, Variant.CHANNELS_LAST)
+    measured = np.array([name in known for name in graph.names], np.bool_)[graph.ops.name]
+    return passes & (convolves | measured)
