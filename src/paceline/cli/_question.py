@@ -5,7 +5,7 @@ device as named by their own options, then every --with, then every --scale.
 """
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +117,7 @@ def prediction_data(found: "Prediction") -> dict[str, Any]:
         "high_ns": found.high_ns,
         "by_class_ns": dict(found.by_class),
         "rests_on": list(found.rests_on),
+        "memory": [asdict(peak) for peak in found.memory.ranks] if found.memory else None,
     }
 
 

@@ -19,13 +19,16 @@ from paceline.cli._question import Asked, add_question, asked, prediction_data
 
 if TYPE_CHECKING:
     from paceline.graph import Graph
-    from paceline.predict import Prediction
+    from paceline.predict import Fit, Prediction
     from paceline.report import Draws
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     add_question(parser)
+    parser.add_argument("--memory-limit", metavar="SIZE",
+                        help="also say whether a rank's peak stays within it, such as "
+                        "16GB")  # fmt: skip
     parser.add_argument("--save-plan", type=Path, metavar="FILE",
                         help="keep the changes as a plan for `paceline apply`")  # fmt: skip
 
@@ -39,12 +42,28 @@ def run(options: argparse.Namespace) -> Shown:
         graph, wanted = open_run(Path(options.graph)), asked(options)
         before = None if wanted.cluster else predict(graph, (), None, wanted.question)
         after = predict(graph, wanted.changes, wanted.cluster, wanted.question)
+    fit = _fit(after, options.memory_limit)
     if options.save_plan:
         _save_plan(options.save_plan, graph, wanted)
     data = {**prediction_data(after), **_compared(before, after)}
     data["changes"] = [str(change) for change in wanted.changes]
     data["draws"] = _draws(before, after)
-    return Shown(data, lambda console: _render(wanted, before, after, console))
+    data["fit"] = {**asdict(fit), "fits": fit.fits} if fit else None
+    return Shown(data, lambda console: _render(wanted, before, after, fit, console))
+
+
+def _fit(found: "Prediction", limit: str | None) -> "Fit | None":
+    from paceline.cluster.quantities import size
+    from paceline.predict import PredictError
+
+    if limit is None:
+        return None
+    if found.memory is None:
+        raise PredictError(
+            "the graph does not tell what a rank holds, so it is not known whether it fits; "
+            "record the job anew with `paceline record`"
+        )
+    return found.memory.fit(size(limit, "--memory-limit"))
 
 
 def _save_plan(path: Path, graph: "Graph", wanted: Asked) -> None:
@@ -74,7 +93,13 @@ def _drawn(found: "Prediction") -> "Draws":
     return summarise_draws(found.timeline.graph, found.drawn)
 
 
-def _render(wanted: Asked, before: "Prediction | None", after: "Prediction", console: Any) -> None:
+def _render(
+    wanted: Asked,
+    before: "Prediction | None",
+    after: "Prediction",
+    fit: "Fit | None",
+    console: Any,
+) -> None:
     from paceline.report.text import draws_table, prediction_lines, prediction_table
 
     if before is not None:
@@ -84,7 +109,20 @@ def _render(wanted: Asked, before: "Prediction | None", after: "Prediction", con
     if after.drawn is not None:
         console.print()
         console.print(draws_table(_drawn(before) if before else None, _drawn(after)))
+    _render_memory(before, after, fit, console)
     if before is not None:
         console.print()
         rests = "\n".join(f"rests on {reason}" for reason in after.rests_on)
         console.print(rests, markup=False, soft_wrap=True)
+
+
+def _render_memory(
+    before: "Prediction | None", after: "Prediction", fit: "Fit | None", console: Any
+) -> None:
+    from paceline.report.text import fit_line, ranks_table
+
+    if after.memory is not None:
+        console.print()
+        console.print(ranks_table(after.memory, before.memory if before else None))
+    if fit is not None:
+        console.print(fit_line(fit), markup=False, soft_wrap=True)

@@ -22,15 +22,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
+    from paceline.predict import PeakMemory
     from paceline.replay import replay
+    from paceline.replay.memory_by_rank import rank_peaks
     from paceline.report import summarise, working
     from paceline.report.run import summarise_run
-    from paceline.report.text import collectives_table, show_run, show_summary
+    from paceline.report.text import collectives_table, ranks_table, show_run, show_summary
     from paceline.trace.runs import open_run
 
     with working(f"replaying {options.graph}"):
         timeline = replay(open_run(options.graph))
         summary, run = summarise(timeline, options.top), summarise_run(timeline)
+        peaks = rank_peaks(timeline) if timeline.graph.facts.memory else ()
 
     def render(console: Any) -> None:
         if options.collectives:
@@ -39,5 +42,9 @@ def run(options: argparse.Namespace) -> Shown:
         show_summary(summary, console)
         console.print()
         show_run(run, console, options.top)
+        if peaks:
+            console.print()
+            console.print(ranks_table(PeakMemory(peaks)))
 
-    return Shown({**asdict(summary), "run": asdict(run)}, render)
+    held = [asdict(peak) for peak in peaks]
+    return Shown({**asdict(summary), "run": asdict(run), "memory_by_rank": held}, render)

@@ -26,6 +26,34 @@ class Optimizer:
 
 
 @dataclass(frozen=True)
+class LayerMemory:
+    """What a module's forward pass keeps for the backward pass, its inner modules' included."""
+
+    name: str  # its path
+    kind: str  # class
+    kept_bytes: int = 0  # taken in it, and saved by it or by what follows
+    output_bytes: int = 0  # of these its results, which what follows reads
+    own_output_bytes: int = 0  # of its results, what it saves itself
+    input_bytes: int = 0  # of its inputs, what nobody saves
+    float_bytes: int = 0  # of what was taken in it and in no inner module, float32
+
+
+@dataclass(frozen=True)
+class RankMemory:
+    """What a rank holds from step to step, and what its layers keep within one, in bytes. What the
+    data axis cuts is told as if it were whole."""
+
+    rank: int
+    weights: int = 0  # and buffers
+    gradients: int = 0
+    optimizer: int = 0
+    communication: int = 0  # DDP's buckets
+    other: int = 0  # the batch
+    weight_shards: int = 1  # parts into which the data axis cuts weights and gradients (FSDP)
+    layers: tuple[LayerMemory, ...] = ()  # in the order in which they begin
+
+
+@dataclass(frozen=True)
 class Facts:
     """What is known of the job; zero and empty where it is not."""
 
@@ -46,6 +74,7 @@ class Facts:
 
     optimizer: Optimizer | None = None
     ratios: tuple[Ratio, ...] = ()  # of operators in other variants, where they were measured
+    memory: tuple[RankMemory, ...] = ()  # by rank; empty where it was not recorded
 
     def gradient_bytes(self) -> dict[str, int]:
         return {parameter.name: parameter.size_bytes for parameter in self.parameters}

@@ -149,6 +149,7 @@ class MemoryCategory(IntEnum):
     OPTIMIZER = 3
     ACTIVATIONS = 4
     TEMPORARY = 5
+    COMMUNICATION = 6  # buffers that gradients are gathered in
 
 
 class DeviceKind(IntEnum):

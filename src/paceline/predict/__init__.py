@@ -4,12 +4,15 @@ from paceline.callable_room import callable_room
 from paceline.predict.candidates import Candidates
 from paceline.predict.classes import WORK_CLASSES, by_class
 from paceline.predict.errors import PredictError
+from paceline.predict.memory import Fit, PeakMemory
 from paceline.predict.predicting import predict
 from paceline.predict.prediction import Prediction, Question
 
 __all__ = [
     "WORK_CLASSES",
     "Candidates",
+    "Fit",
+    "PeakMemory",
     "PredictError",
     "Prediction",
     "Question",

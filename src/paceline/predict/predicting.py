@@ -109,8 +109,8 @@ def _require_partners(graph: Graph) -> None:
 
 def finest(changes: Sequence[Strategy]) -> Grain:
     """The finest grain that any of the changes needs."""
-    fine = any(change.grain is Grain.OP for change in changes)
-    return Grain.OP if fine else Grain.EVENT
+    needed = {change.grain for change in changes}
+    return next((grain for grain in (Grain.OP, Grain.LAYER) if grain in needed), Grain.EVENT)
 
 
 def typical(graph: Graph, grain: Grain = Grain.EVENT, *, elsewhere: bool = False) -> Graph:

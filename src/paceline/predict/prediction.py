@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from paceline.cluster.machine import Machine
 from paceline.machine import Pulse
 from paceline.measure import Calibration
+from paceline.predict.memory import PeakMemory
 from paceline.replay import Distribution, Timeline
+from paceline.replay.memory_by_rank import rank_peaks
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,13 @@ class Prediction:
             f"a step of {self.step_ns / 1e6:,.1f} ms on {self.workers} workers "
             f"(typical error: {low:,.1f} to {high:,.1f} ms)"
         )
+
+    @cached_property
+    def memory(self) -> PeakMemory | None:
+        """None where the graph does not tell what ops allocate: recordings of older versions, and
+        traces of other tools without the allocator's events."""
+        found = rank_peaks(self.timeline)
+        return PeakMemory(found) if found else None
 
     @property
     def spread(self) -> float:

@@ -102,6 +102,7 @@ class Bucket(Record, tag="bucket", frozen=True):
     size_bytes: int
     module: str = ""
     hook: str = ""  # DDP communication hook; "" for the plain all-reduce
+    views: bool = False  # gradients lie in it, and have no room of their own
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -216,6 +217,19 @@ class Layer(Record, tag="layer", frozen=True):
     thread: int
     begin_ns: int
     end_ns: int
+    inputs: dict[int, int] = {}  # storages of the tensors given: address -> bytes
+    outputs: dict[int, int] = {}  # the same of those returned
+
+
+class Saved(Record, tag="saved", frozen=True):
+    """A storage that autograd kept for the backward pass, in the detail step; weights and buffers
+    left out."""
+
+    address: int
+    size_bytes: int
+    dtype: str
+    at_ns: int  # first saved
+    until_ns: int = 0  # last let go; 0: not within the step
 
 
 class Gradient(Record, tag="gradient", frozen=True):
@@ -225,6 +239,8 @@ class Gradient(Record, tag="gradient", frozen=True):
     step: int
     ready_ns: int
     thread: int = 0
+    address: int = 0  # of its storage
+    freed_ns: int = 0  # when the gradient from before the step was given up; 0: not in the step
 
 
 class Data(Record, tag="data", frozen=True):
@@ -241,11 +257,12 @@ class Memory(Record, tag="memory", frozen=True):
     step: int
     device: str = "cpu"
     peak: bool = True
-    weights: int = 0
+    weights: int = 0  # and the model's buffers
     gradients: int = 0
     optimizer: int = 0
     activations: int = 0
     temporary: int = 0
+    communication: int = 0  # DDP's buckets, where gradients are no views of them
 
 
 class Cost(Record, tag="cost", frozen=True):
@@ -290,6 +307,7 @@ AnyRecord = (
     | Wait
     | Backward
     | Layer
+    | Saved
     | Gradient
     | Data
     | Memory

@@ -13,7 +13,7 @@ from torch.nn.modules import module as torch_module
 
 from paceline.record.sidecar import Gradient, Layer, Record
 from paceline.record.torch_facts import Model
-from paceline.record.torch_memory import Kept
+from paceline.record.torch_memory import Kept, address_of, storages_of
 
 
 class DetailWatch:
@@ -25,7 +25,7 @@ class DetailWatch:
         self.kept = Kept()
         self._hooks: list[Any] = []
         self._paths: dict[int, str] = {}
-        self._open: list[tuple[Any, int]] = []
+        self._open: list[tuple[Any, int, dict[int, int]]] = []
         self._layers: list[Layer] = []
         self._gradients: list[Gradient] = []
 
@@ -39,35 +39,35 @@ class DetailWatch:
             if tensor.requires_grad and tensor.is_leaf:
                 hook = self._ready(index)
                 self._hooks.append(tensor.register_post_accumulate_grad_hook(hook))
-        self.kept.start(model.tensors)
+        self.kept.start(model)
 
     def remove(self) -> None:
         self.kept.stop()
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
-        for record in (*self._layers, *self._gradients):
+        for record in (*self._layers, *self._gradients, *self.kept.records()):
             self._write(record)
 
-    def _enter(self, module: torch.nn.Module, *_: Any) -> None:
-        self._open.append((module, time.time_ns()))
+    def _enter(self, module: torch.nn.Module, inputs: Any) -> None:
+        self._open.append((module, time.time_ns(), storages_of(inputs)))
 
-    def _leave(self, module: torch.nn.Module, *_: Any) -> None:
+    def _leave(self, module: torch.nn.Module, _: Any, outputs: Any) -> None:
         now = time.time_ns()
         while self._open:
-            opened, begin = self._open.pop()
+            opened, begin, inputs = self._open.pop()
             if opened is module:
-                self._layers.append(self._layer(module, begin, now))
+                layer = Layer(
+                    module=self._paths.get(id(module), ""),
+                    kind=type(module).__name__,
+                    thread=threading.get_native_id(),
+                    begin_ns=begin,
+                    end_ns=now,
+                    inputs=inputs,
+                    outputs=storages_of(outputs),
+                )
+                self._layers.append(layer)
                 return
-
-    def _layer(self, module: torch.nn.Module, begin: int, end: int) -> Layer:
-        return Layer(
-            module=self._paths.get(id(module), ""),
-            kind=type(module).__name__,
-            thread=threading.get_native_id(),
-            begin_ns=begin,
-            end_ns=end,
-        )
 
     def _ready(self, index: int) -> Callable[[Any], None]:
         def hook(tensor: Any) -> None:
@@ -78,6 +78,8 @@ class DetailWatch:
                     step=self.step,
                     ready_ns=time.time_ns(),
                     thread=threading.get_native_id(),
+                    address=address_of(tensor.grad),
+                    freed_ns=self.kept.freed_ns.get(index, 0),
                 )
             )
 

@@ -64,6 +64,7 @@ class Model:
 
     optimizer: Any = None
     tensors: list[Any] = field(default_factory=list)
+    buffers: list[Any] = field(default_factory=list)  # of its modules
     paths: dict[int, str] = field(default_factory=dict)  # id of a module -> its path
     replicas: list[Any] = field(default_factory=list)  # DistributedDataParallel modules
     parameters: list[Parameter] = field(default_factory=list)
@@ -82,6 +83,7 @@ def model_facts(optimizer: Any) -> Model:
     return Model(
         optimizer=optimizer,
         tensors=tensors,
+        buffers=[buffer for root in roots for buffer in root.buffers()],
         paths={id(module): clean_path(path) for path, module in named},
         replicas=[module for _, module in replicas],
         parameters=[
@@ -180,6 +182,7 @@ def _buckets(module: Any, path: str, index_of: dict[int, int]) -> list[Bucket]:
             size_bytes=bucket.buffer().numel() * bucket.buffer().element_size(),
             module=clean_path(path),
             hook=getattr(hook, "__qualname__", "") if hook else "",
+            views=bool(module.gradient_as_bucket_view),
         )
         for bucket in module.reducer._get_zeros_like_grad_buckets()
     ]

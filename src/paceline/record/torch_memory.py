@@ -9,6 +9,7 @@ import sys
 import time
 import weakref
 from bisect import bisect_right
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import msgspec
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from paceline.record.sidecar import Memory
+from paceline.record.sidecar import Memory, Saved
 from paceline.record.torch_facts import Model
 
 _CUDA = 1  # c10's DeviceType
@@ -29,18 +30,24 @@ class Kept:
     def __init__(self) -> None:
         self.curve: Curve = [(0, 0)]
         self.activations = 0  # their peak
+        self.begin = Memory(step=0)  # what the step began with
         self._saved = 0
-        self._alive: dict[int, int] = {}  # storage -> how often it is saved
+        self._alive: dict[int, list[Any]] = {}  # storage -> how often it is saved, and its record
+        self._ended: list[Saved] = []
+        self._standing: set[int] = set()  # storages of the model's buffers
         self._gradients: dict[int, Any] = {}  # parameter -> its gradient before the step, if alive
+        self.freed_ns: dict[int, int] = {}  # parameter -> when that was given up
         self._hooks: Any = None
 
-    def start(self, tensors: list[Any]) -> None:
+    def start(self, model: Model) -> None:
         """Listen to autograd, unless compiled code runs, which would be compiled anew."""
         self._gradients = {
-            index: weakref.ref(tensor.grad)
-            for index, tensor in enumerate(tensors)
+            index: weakref.ref(tensor.grad, self._freed(index))
+            for index, tensor in enumerate(model.tensors)
             if tensor.grad is not None
         }
+        self._standing = {address_of(tensor) for tensor in model.buffers}
+        self.begin = standing(model)
         if not _compiles():
             self._hooks = saved_tensors_hooks(lambda tensor: _Saved(tensor, self), _given_back)
             self._hooks.__enter__()
@@ -50,14 +57,47 @@ class Kept:
             self._hooks.__exit__(None, None, None)
             self._hooks = None
 
-    def saved(self, storage: int, size: int, more: int) -> None:
-        """A tensor on a storage of `size` bytes was saved (`more` 1) or let go (-1)."""
-        before = self._alive.get(storage, 0)
-        self._alive[storage] = before + more
-        if before == 0 or before + more == 0:
-            self._saved += more * size
-            self.activations = max(self.activations, self._saved)
-            self._keep(more * size)
+    def records(self) -> list[Saved]:
+        """Every storage that was saved, in order of release; those still held last."""
+        return [*self._ended, *(record for _, record in self._alive.values())]
+
+    def is_standing(self, address: int) -> bool:
+        """Whether it is the model's own, there before and after the step."""
+        return address in self._standing
+
+    def saved(self, storage: int, tensor: Any) -> None:
+        """A tensor on the storage was saved."""
+        if storage in self._alive:
+            self._alive[storage][0] += 1
+            return
+        record = Saved(
+            address=address_of(tensor),
+            size_bytes=tensor.untyped_storage().nbytes(),
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            at_ns=time.time_ns(),
+        )
+        self._alive[storage] = [1, record]
+        self._count(record.size_bytes)
+
+    def released(self, storage: int) -> None:
+        """A tensor on the storage was let go."""
+        held = self._alive[storage]
+        held[0] -= 1
+        if not held[0]:
+            del self._alive[storage]
+            self._ended.append(msgspec.structs.replace(held[1], until_ns=time.time_ns()))
+            self._count(-held[1].size_bytes)
+
+    def _freed(self, index: int) -> Callable[[Any], None]:
+        def note(_: Any) -> None:
+            self.freed_ns[index] = time.time_ns()
+
+        return note
+
+    def _count(self, size: int) -> None:
+        self._saved += size
+        self.activations = max(self.activations, self._saved)
+        self._keep(size)
 
     def gradient(self, index: int, tensor: Any) -> None:
         """A gradient is ready: it takes room of its own unless it was there before the step."""
@@ -78,35 +118,46 @@ class _Saved:
         self._owner = owner
         base = tensor._base if tensor._is_view() else tensor
         self._storage = 0
-        if not isinstance(base, torch.nn.Parameter):
-            storage = tensor.untyped_storage()
-            self._storage, self._size = storage._cdata, storage.nbytes()
-            owner.saved(self._storage, self._size, 1)
+        if not isinstance(base, torch.nn.Parameter) and not owner.is_standing(address_of(tensor)):
+            self._storage = tensor.untyped_storage()._cdata
+            owner.saved(self._storage, tensor)
 
     def __del__(self) -> None:
         if self._storage:
-            self._owner.saved(self._storage, self._size, -1)
+            self._owner.released(self._storage)
 
 
 def _given_back(saved: _Saved) -> Any:
     return saved.tensor
 
 
-def memory_of(step: int, model: Model, kept: Kept, trace: Path) -> Memory:
-    """Peak of each category in the detail step; `trace` is that step's, with memory events."""
-    tensors = model.tensors
-    gradients = sum(_bytes(tensor.grad) for tensor in tensors if tensor.grad is not None)
+def standing(model: Model) -> Memory:
+    """What a step of the model begins with, but for its data."""
+    tensors = [_local(tensor) for tensor in model.tensors]
     states = (state for one in model.optimizer.state.values() for state in one.values())
-    on_gpu = any(tensor.is_cuda for tensor in tensors)
     return Memory(
-        step=step,
-        device="cuda" if on_gpu else "cpu",
-        weights=sum(_bytes(tensor) for tensor in tensors),
-        gradients=gradients,
-        optimizer=sum(_bytes(state) for state in states if isinstance(state, torch.Tensor)),
-        activations=kept.activations,
-        temporary=_temporary(kept.curve, allocated(trace, on_gpu)),
+        step=0,
+        peak=False,
+        device="cuda" if any(tensor.is_cuda for tensor in tensors) else "cpu",
+        weights=_storage_bytes([*tensors, *map(_local, model.buffers)]),
+        gradients=_storage_bytes([_local(t.grad) for t in model.tensors if t.grad is not None]),
+        optimizer=_storage_bytes([_local(s) for s in states if isinstance(s, torch.Tensor)]),
+        communication=sum(bucket.size_bytes for bucket in model.buckets if not bucket.views),
     )
+
+
+def memory_of(step: int, model: Model, kept: Kept, trace: Path) -> tuple[Memory, Memory]:
+    """What the detail step began with, and the peak of each category in it; `trace` is that
+    step's, with memory events."""
+    now = standing(model)
+    peak = msgspec.structs.replace(
+        now,
+        step=step,
+        peak=True,
+        activations=kept.activations,
+        temporary=_temporary(kept.curve, allocated(trace, now.device == "cuda")),
+    )
+    return msgspec.structs.replace(kept.begin, step=step), peak
 
 
 def allocated(trace: Path, on_gpu: bool) -> Curve:
@@ -127,8 +178,37 @@ def _temporary(kept: Curve, total: Curve) -> int:
     return max((size - kept[bisect_right(moments, at) - 1][1] for at, size in total), default=0)
 
 
+def storages_of(value: Any) -> dict[int, int]:
+    """Bytes by address of the tensors in a module's arguments or results."""
+    if isinstance(value, torch.Tensor):
+        local = _local(value)
+        return {address_of(local): local.untyped_storage().nbytes()}
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if not isinstance(value, (tuple, list)):
+        return {}
+    return {address: size for item in value for address, size in storages_of(item).items()}
+
+
+def address_of(tensor: Any) -> int:
+    """Where the allocator put it; 0 where it has no memory."""
+    try:
+        return int(_local(tensor).untyped_storage().data_ptr())
+    except (NotImplementedError, RuntimeError):  # sparse, or without storage
+        return 0
+
+
+def _storage_bytes(tensors: list[Any]) -> int:
+    """Of the storages that they lie on, each once."""
+    return sum({k: v for tensor in tensors for k, v in storages_of(tensor).items()}.values())
+
+
+def _local(tensor: Any) -> Any:
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
 def _bytes(tensor: Any) -> int:
-    local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    local = _local(tensor)
     return int(local.numel() * local.element_size())
 
 

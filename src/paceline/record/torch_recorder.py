@@ -285,7 +285,7 @@ class Recorder:
     def _write_memory(self, trace: Path) -> None:
         watch, self._detail = self._detail, None
         if watch is not None:
-            self._write(memory_of(watch.step, self._model, watch.kept, trace))
+            self._write(*memory_of(watch.step, self._model, watch.kept, trace))
 
     def _cost(self, trace: Path) -> sidecar.Cost:
         plain, recorded = self._times[Mode.PLAIN], self._times[Mode.RECORDED]

@@ -54,14 +54,19 @@ class MemoryCurve:
 
 def memory_curves(timeline: "Timeline") -> tuple[MemoryCurve, ...]:
     """One curve for each device of the graph."""
+    time, order = order_of_events(timeline)
     devices = range(len(timeline.graph.devices))
+    return tuple(_curve(timeline, device, time, order) for device in devices)
+
+
+def order_of_events(timeline: "Timeline") -> tuple[Int64, Int64]:
+    """When each of the graph's memory events is, and all of them in the order of time."""
     memory = timeline.graph.memory
     start, end = timeline.start_ns[memory.op], timeline.end_ns[memory.op]
     time = np.where(memory.at_end, end, start)
     # At one instant: what ends gives back before what starts takes; ops of no length come last.
     turn = np.where(memory.at_end, np.where(start < end, 0, 2), 1)
-    order = np.lexsort((memory.op, turn, time))
-    return tuple(_curve(timeline, device, time, order) for device in devices)
+    return time, np.lexsort((memory.op, turn, time))
 
 
 def _curve(timeline: "Timeline", device: int, time: Int64, order: Int64) -> MemoryCurve:

@@ -165,8 +165,8 @@ def _lane_use(name: str, busy: NDArray[np.float64], waiting: NDArray[np.float64]
 
 def _memory_peaks(timeline: Timeline, top: int) -> tuple[MemoryPeak, ...]:
     graph = timeline.graph
-    if not len(graph.memory.op):
-        return ()
+    if not len(graph.memory.op) or graph.facts.memory:
+        return ()  # of recorded ranks, what they hold from step to step is told apart
     peaks = [
         MemoryPeak(
             graph.devices[curve.device].name,

@@ -31,7 +31,7 @@ class Block:
     names: tuple[str, ...]
     deps: Int64  # columns: op, src, kind, inferred
     drains: Int64  # columns: op, lane
-    memory: Int64  # columns: op, device, delta_bytes
+    memory: Int64  # columns: op, device, delta_bytes, category
     op_of_event: Int64  # events that are ops of their own; NONE for others and for those left out
     alike: Int64  # for each op a number that is equal for like ops of other steps; NONE for none
     notes: tuple[str, ...]
@@ -170,5 +170,6 @@ def _memory(view: RankView, spots: _Spots) -> Int64:
     """Allocator events on the op during which they happened."""
     marks = view.trace.allocations
     op = spots.during(marks.lane, marks.at_ns)
-    table = np.stack([op, marks.device.astype(np.int64), marks.delta_bytes])[:, op != NONE]
+    device, category = marks.device.astype(np.int64), marks.category.astype(np.int64)
+    table = np.stack([op, device, marks.delta_bytes, category])[:, op != NONE]
     return table[:, np.argsort(table[0], kind="stable")]

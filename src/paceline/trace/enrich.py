@@ -17,6 +17,7 @@ from paceline.trace.counts import count_notes
 from paceline.trace.final_wait import final_waits
 from paceline.trace.findings import stacked
 from paceline.trace.layers import with_layers
+from paceline.trace.memory import with_memory
 from paceline.trace.spelling import collective_of, dtype_of
 from paceline.trace.trace import (
     Category,
@@ -37,7 +38,7 @@ Python, the trace's in C++."""
 
 def enrich(trace: Trace, sidecar: Sidecar, detail: Trace | None = None) -> Trace:
     """The trace with groups, collectives and messages as the recorder saw them, and, with the
-    trace of the detail step, the module of each op."""
+    trace of the detail step, the module of each op and what the rank holds."""
     issued = _in_window(trace, sidecar.of(Issued))
     trace = _without_calling_thread_transfers(trace)
     trace, added = _with_own_events(trace, [record for record in issued if record.end_ns])
@@ -59,7 +60,8 @@ def enrich(trace: Trace, sidecar: Sidecar, detail: Trace | None = None) -> Trace
     ended = _ended_by_waits(
         whole, sidecar, [(event_of[r.order], r) for r in issued if r.order in event_of]
     )
-    ended = ended if detail is None else with_layers(ended, sidecar, detail)
+    if detail is not None:
+        ended = with_memory(with_layers(ended, sidecar, detail), sidecar, detail)
     return ended.noting(*_notes(sidecar, lost))
 
 

@@ -22,6 +22,7 @@ def with_facts(graph: Graph, blocks: Sequence[Block]) -> Graph:
     sidecars = [block.view.sidecar for block in blocks if block.view.sidecar is not None]
     world = max([trace.world_size for trace in traces] + [len(traces)])
     facts = _facts_of(sidecars, world) if sidecars else Facts(world_size=world)
+    facts = replace(facts, memory=tuple(t.memory for t in traces if t.memory is not None))
     return replace(graph, facts=facts, groups=_with_axes(graph, world))
 
 

@@ -17,7 +17,6 @@ from paceline.graph import (
     Graph,
     LaneKind,
     Lanes,
-    MemoryCategory,
     MemoryEvents,
     OpColumns,
     OpKind,
@@ -217,6 +216,6 @@ def _memory(
         op.astype(np.int32),
         np.array(device, np.int32),
         delta,
-        np.full(len(op), MemoryCategory.OTHER, np.uint8),
+        np.concatenate([b.memory[3] for b in blocks]).astype(np.uint8),
         np.zeros(len(op), np.bool_),
     )

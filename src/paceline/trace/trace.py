@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.graph import NONE, Collective, LaneKind
+from paceline.graph import NONE, Collective, LaneKind, RankMemory
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -136,6 +136,7 @@ class Allocations:
     address: Int64
     delta_bytes: Int64
     device: Int32  # NONE for host memory
+    category: UInt8  # MemoryCategory
 
     def __len__(self) -> int:
         return len(self.at_ns)
@@ -174,6 +175,7 @@ class Trace:
     facts: Mapping[str, Any] = field(default_factory=dict)  # devices, versions, job
     layer_of: Int32 | None = None  # for each event the row of `layers`, or NONE; None: not known
     layers: tuple[str, ...] = ()  # paths of modules
+    memory: RankMemory | None = None  # what the rank holds, where the recorder told it
     notes: tuple[str, ...] = ()  # warnings: what was repaired or left out
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from math import isqrt
 import numpy as np
 
 from paceline.errors import GraphError
-from paceline.graph.facts import Facts, Parameter
+from paceline.graph.facts import Facts, LayerMemory, Parameter, RankMemory
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import Axis, Collective, Phase
 from paceline.graph.partition import part_sizes
@@ -103,7 +103,22 @@ def _facts(job: TrainingJob) -> Facts:
         parameters=tuple(Parameter(name, _size(job, name), _shape(job, name)) for name in names),
         update_shards=job.workers if job.parallel is Parallel.FSDP2 else 1,
         period=job.rounds.period if job.rounds else 1,
+        memory=tuple(_held(job, rank) for rank in range(job.world)),
     )
+
+
+def _held(job: TrainingJob, rank: int) -> RankMemory:
+    """Weights, gradients and Adam's moments; every layer keeps its result."""
+    kept = round(job.activation_bytes * job.batch)
+    whole = job.layers * (job.weight_bytes + job.bias_bytes)
+    shards = job.workers if job.parallel is Parallel.FSDP2 else 1
+    first = rank // (job.tensor * job.workers) * job.layers
+    layers = tuple(
+        LayerMemory(f"layer {layer}", "Linear", kept_bytes=kept, output_bytes=kept,
+                    float_bytes=kept)
+        for layer in range(first, first + job.layers)
+    )  # fmt: skip
+    return RankMemory(rank, whole, whole, 2 * whole, weight_shards=shards, layers=layers)
 
 
 def _names(layer: int) -> tuple[str, str]:

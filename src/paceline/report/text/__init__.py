@@ -7,7 +7,7 @@ from paceline.report.text.facts import facts_table
 from paceline.report.text.hardware import hardware_tables
 from paceline.report.text.headline import headline
 from paceline.report.text.lanes import lanes_table
-from paceline.report.text.memory import memory_table
+from paceline.report.text.memory import fit_line, memory_table, ranks_table
 from paceline.report.text.noise import show_noise
 from paceline.report.text.path import path_tables
 from paceline.report.text.prediction import prediction_lines, prediction_table
@@ -25,6 +25,7 @@ __all__ = [
     "collectives_table",
     "draws_table",
     "facts_table",
+    "fit_line",
     "hardware_tables",
     "headline",
     "lanes_table",
@@ -32,6 +33,7 @@ __all__ = [
     "path_tables",
     "prediction_lines",
     "prediction_table",
+    "ranks_table",
     "schedules_table",
     "sent_lines",
     "show_noise",

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from paceline.predict import Fit, PeakMemory
 from paceline.report.summary import MemoryPeak, Summary
 from paceline.report.text.quantities import duration, share, size
 
@@ -29,6 +30,41 @@ def memory_table(summary: Summary) -> "Table":
     if len(summary.memory) > _MOST:
         table.caption = f"the fullest {_MOST} of {len(summary.memory):,} devices"
     return table
+
+
+def ranks_table(memory: PeakMemory, before: PeakMemory | None = None) -> "Table":
+    """Bytes by category on the fullest rank when it holds most."""
+    from rich.table import Table
+
+    peak, title = memory.fullest, "memory peak of a rank, by category"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column(f"rank {peak.rank}")
+    old = before.fullest.by_category if before else {}
+    for name in ("before", "after") if before else ("held",):
+        table.add_column(name, justify="right")
+    for name in sorted({*old, *peak.by_category}, key=lambda name: -peak.by_category.get(name, 0)):
+        was = (size(old.get(name, 0)),) if before else ()
+        table.add_row(name, *was, size(peak.by_category.get(name, 0)))
+    was = (size(before.peak_bytes),) if before else ()
+    table.add_row("all", *was, size(peak.peak_bytes))
+    where = f"{peak.op} ({peak.phase}{', ' + peak.layer if peak.layer else ''})"
+    table.caption = f"at {where}; {len(memory.ranks)} ranks, least {size(_least(memory))}"
+    table.caption_justify = "left"
+    return table
+
+
+def fit_line(fit: Fit) -> str:
+    """Whether a limit holds the peak, what is largest, and by how much it fits or misses."""
+    does, rest = ("fits", "to spare") if fit.fits else ("does not fit", "too much")
+    return (
+        f"memory {does} in {size(fit.limit_bytes)}: rank {fit.rank} holds {size(fit.peak_bytes)}, "
+        f"{size(abs(fit.spare_bytes))} {rest}; most of it {fit.largest} "
+        f"({size(fit.largest_bytes)})"
+    )
+
+
+def _least(memory: PeakMemory) -> int:
+    return min(peak.peak_bytes for peak in memory.ranks)
 
 
 def _holders(peak: MemoryPeak) -> str:

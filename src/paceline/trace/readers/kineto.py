@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.errors import TraceError
-from paceline.graph import NONE, LaneKind
+from paceline.graph import NONE, LaneKind, MemoryCategory
 from paceline.trace.readers.communication import collectives_of, syncs_of
 from paceline.trace.readers.laneindex import LaneIndex
 from paceline.trace.readers.rawevents import ABSENT, TEXT_BASE, RawEvents
@@ -227,6 +227,7 @@ def _allocations(raw: RawEvents, base: int, lanes: "LaneIndex") -> Allocations:
         memory.address[order],
         memory.delta_bytes[order],
         np.where(memory.device_type[order] == 0, NONE, memory.device[order]).astype(np.int32),
+        np.full(len(order), MemoryCategory.OTHER, np.uint8),
     )
 
 

@@ -1,0 +1,224 @@
+"""`recomputed`: layers whose forward pass runs again, right before their backward pass.
+
+What they kept is given up when the first forward pass leaves them, all but their results; it comes
+back with the second one and goes as it went before. Memory events of the first one are copied with
+its ops.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from paceline.errors import GraphError
+from paceline.graph.copying import joined
+from paceline.graph.facts import LayerMemory
+from paceline.graph.graph import Bool, Graph, Int64, MemoryEvents
+from paceline.graph.kinds import COMMUNICATION, NONE, WORK, DepKind, MemoryCategory, Phase
+from paceline.graph.links import Links
+from paceline.graph.splice import Added, spliced
+
+_HELD = (MemoryCategory.ACTIVATIONS, MemoryCategory.TEMPORARY)
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """One run of layers on one rank in one step."""
+
+    forward: Int64  # ops that run again
+    begins: Mapping[int, int]  # lane -> its first backward op
+    ends: int  # the last backward op
+    layers: Sequence[LayerMemory]
+
+
+def recomputed(graph: Graph, segments: Sequence[Sequence[str]]) -> Graph:
+    """The graph in which each of these runs of layers is run again."""
+    found = [one for names in segments for one in _segments(graph, names)]
+    if not found:
+        raise GraphError(
+            "the recording does not tell which ops belong to these layers, so they cannot be run "
+            "again. Record the job with `paceline record`, and steps that are alike."
+        )
+    links = Links.of(graph)
+    _refuse_communication(graph, links, found)
+    like = np.concatenate([one.forward for one in found])
+    behind = np.concatenate([_behind(graph, one) for one in found])
+    count = len(like)
+    added = Added(
+        like,
+        behind,
+        {"phase": np.full(count, Phase.BACKWARD), "tensor": np.full(count, NONE)},
+    )
+    none = np.zeros(len(graph), np.bool_)
+    all_links = links.joined(_copied_links(graph, links, found))
+    made = spliced(replace(graph, spread=None), none, added, all_links)
+    place = _place(len(graph), like, behind)
+    return replace(made, memory=_memory(graph, found, place))
+
+
+def _segments(graph: Graph, names: Sequence[str]) -> Iterator[Segment]:
+    """The layers on each rank and in each step that runs both of their passes."""
+    inside = _inside(graph, names)
+    ops, held = graph.ops, _layers_by_rank(graph, names)
+    works = np.isin(ops.kind, WORK)
+    for rank in graph.ranks:
+        for step in np.unique(ops.step[ops.rank == rank]).tolist():
+            mine = np.flatnonzero((ops.rank == rank) & (ops.step == step) & works)
+            ahead = mine[ops.phase[mine] == Phase.FORWARD]
+            back = mine[(ops.phase[mine] == Phase.BACKWARD) & inside[mine]]
+            forward = _whole(graph, ahead, inside)
+            if len(forward) and len(back):
+                yield Segment(forward, _begins(graph, forward, back), int(back[-1]), held[rank])
+
+
+def _inside(graph: Graph, names: Sequence[str]) -> Bool:
+    """Which ops belong to the layers."""
+    pool = [any(t == n or t.startswith(f"{n}.") for n in names) for t in graph.names]
+    found: Bool = np.array([*pool, False])[graph.ops.layer]
+    return found
+
+
+def _layers_by_rank(graph: Graph, names: Sequence[str]) -> dict[int, tuple[LayerMemory, ...]]:
+    known = {held.rank: held.layers for held in graph.facts.memory}
+    return {
+        rank: tuple(layer for layer in known.get(rank, ()) if layer.name in names)
+        for rank in graph.ranks
+    }
+
+
+def _whole(graph: Graph, ahead: Int64, inside: Bool) -> Int64:
+    """Forward ops of the layers, and what their threads do between them."""
+    parts = [np.zeros(0, np.int64)]
+    for lane in np.unique(graph.ops.lane[ahead]).tolist():
+        mine = ahead[graph.ops.lane[ahead] == lane]
+        chosen = inside[mine]
+        if chosen.any():
+            first, last = int(np.argmax(chosen)), len(mine) - int(np.argmax(chosen[::-1]))
+            between = graph.ops.layer[mine] == NONE
+            span = np.arange(len(mine))
+            parts.append(mine[(chosen | between) & (span >= first) & (span < last)])
+    return np.sort(np.concatenate(parts))
+
+
+def _begins(graph: Graph, forward: Int64, back: Int64) -> dict[int, int]:
+    """Before which op each lane's copies stand: the first backward op there, or at all."""
+    lanes, first = graph.ops.lane, int(back[0])
+    return {
+        lane: int(next(iter(back[lanes[back] == lane].tolist()), first))
+        for lane in np.unique(lanes[forward]).tolist()
+    }
+
+
+def _behind(graph: Graph, one: Segment) -> Int64:
+    """The op behind which each copy stands."""
+    at: Int64 = np.array([one.begins[lane] for lane in graph.ops.lane[one.forward].tolist()])
+    return at - 1
+
+
+def _refuse_communication(graph: Graph, links: Links, found: Sequence[Segment]) -> None:
+    talks = np.isin(graph.ops.kind, COMMUNICATION)
+    again = np.zeros(len(graph), np.bool_)
+    for one in found:
+        again[one.forward] = True
+    launches = (links.kind == DepKind.LAUNCH) & again[links.src]
+    reached = launches & (talks[links.op] | (graph.ops.phase[links.op] == Phase.COMMUNICATION))
+    if reached.any():
+        op = graph[int(links.op[np.argmax(reached)])]
+        raise GraphError(
+            f"the forward pass of these layers communicates ({op}), and running it again would "
+            "communicate again, which is not predicted. Choose layers within one worker."
+        )
+
+
+def _copied_links(graph: Graph, links: Links, found: Sequence[Segment]) -> Links:
+    """Links among the ops of a segment, among their copies."""
+    parts, first = [], len(graph)
+    for one in found:
+        place = np.full(len(graph), NONE, np.int64)
+        place[one.forward] = first + np.arange(len(one.forward))
+        both = (place[links.op] != NONE) & (place[links.src] != NONE)
+        parts.append(links.where(both).moved(place))
+        # the second pass begins when the backward pass has come to the layers, and they wait for it
+        waits = _waits_of_first(graph, links, one, first)
+        parts.append(waits)
+        first += len(one.forward)
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.joined(part)
+    return whole
+
+
+def _waits_of_first(graph: Graph, links: Links, one: Segment, first: int) -> Links:
+    """The first copy waits for what the first backward op waits for; that one for the last copy."""
+    begin = min(one.begins.values())
+    src = links.src[(links.op == begin) & (links.src < begin)]
+    waits = Links.all_of(np.full(len(src), first), src, DepKind.DATA)
+    last = np.array([first + len(one.forward) - 1])
+    return waits.joined(Links.all_of(np.array([begin]), last, DepKind.DATA))
+
+
+def _place(count: int, like: Int64, behind: Int64) -> Int64:
+    """Where old and new ops are in the new graph, as `spliced` puts them."""
+    keys = np.concatenate([np.arange(count), behind])
+    place = np.empty(len(keys), np.int64)
+    place[np.argsort(keys, kind="stable")] = np.arange(len(keys))
+    return place
+
+
+def _memory(graph: Graph, found: Sequence[Segment], place: Int64) -> MemoryEvents:
+    memory = graph.memory
+    if not len(memory.op):
+        return memory
+    parts = [replace(memory, op=place[memory.op].astype(np.int32))]
+    first = len(graph)
+    for one in found:
+        parts += _events(memory, one, place, first)
+        first += len(one.forward)
+    whole: MemoryEvents = joined(parts)
+    order = np.argsort(whole.op, kind="stable")
+    return MemoryEvents(*(column[order] for column in vars(whole).values()))
+
+
+def _events(memory: MemoryEvents, one: Segment, place: Int64, first: int) -> Iterator[MemoryEvents]:
+    """What is given up behind the first pass, and comes and goes with the second."""
+    rows = np.flatnonzero(np.isin(memory.op, one.forward) & np.isin(memory.category, _HELD))
+    if not len(rows):
+        return
+    at = np.searchsorted(one.forward, memory.op[rows])
+    copies = MemoryEvents(
+        place[first + at].astype(np.int32),
+        memory.device[rows],
+        memory.delta_bytes[rows],
+        memory.category[rows],
+        memory.at_end[rows],
+    )
+    kept, temporary = (
+        int(memory.delta_bytes[rows][memory.category[rows] == kind].sum()) for kind in _HELD
+    )
+    output = min(kept, one.layers[-1].output_bytes) if one.layers else 0
+    own = min(output, one.layers[-1].own_output_bytes) if one.layers else 0
+    given = one.layers[0].input_bytes if one.layers else 0
+    begin, end = int(place[first]), int(place[first + len(one.forward) - 1])
+    activations, other = _HELD
+    device = int(memory.device[rows[0]])
+    # behind the first pass only results stay, and inputs that else had gone by then
+    yield _event(device, int(place[one.forward[-1]]), output - kept + given, activations)
+    # the first result has been read by now; inputs that the second pass gives up are still held
+    yield _event(device, begin, -own, activations, at_end=False)
+    yield _event(device, begin, given, other, at_end=False)
+    yield copies
+    yield _event(device, end, own - output, activations)
+    yield _event(device, end, -temporary - given, other)
+    yield _event(device, int(place[one.ends]), -given, activations)
+
+
+def _event(
+    device: int, op: int, delta: int, category: MemoryCategory, *, at_end: bool = True
+) -> MemoryEvents:
+    return MemoryEvents(
+        np.array([op] if delta else [], np.int32),
+        np.array([device] if delta else [], np.int32),
+        np.array([delta] if delta else [], np.int64),
+        np.array([category] if delta else [], np.uint8),
+        np.array([at_end] if delta else [], np.bool_),
+    )

@@ -1,0 +1,173 @@
+"""`stashed`: activations kept in another form between a layer's two passes.
+
+Behind a layer's forward pass stands an op that packs what was taken in it, before its backward pass
+one that restores it. Both are unpriced, by the bytes that they touch or by a measured table of
+their name. What is kept shrinks; the values themselves are there while they are made and read.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from paceline.errors import GraphError
+from paceline.graph.border import UNSCALED
+from paceline.graph.graph import Graph, Int64, MemoryEvents
+from paceline.graph.kinds import (
+    NONE,
+    UNPRICED,
+    WORK,
+    Collective,
+    DType,
+    MemoryCategory,
+    OpKind,
+    Phase,
+)
+from paceline.graph.links import Links
+from paceline.graph.splice import Added, spliced
+
+RAW_IN_FORWARD = 2
+"""Values that a forward pass holds at once: what an op reads and what it makes."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How activations are kept."""
+
+    name: str  # the ops are called `pack NAME` and `unpack NAME`
+    share: float  # of float32's bytes
+    passes: int = 2  # over the values while they are packed: reading and writing
+
+
+def stashed(graph: Graph, form: Form) -> Graph:
+    """The graph with every layer's float32 activations in that form."""
+    layers = _float_bytes(graph)
+    found = list(_passes(graph, layers))
+    if not found:
+        raise GraphError(
+            "the recording does not tell what layers keep for the backward pass, so it cannot be "
+            "kept in another form. Record the job anew with `paceline record`; recordings of older "
+            "versions lack it."
+        )
+    forward, back, size_bytes = (np.array(column, np.int64) for column in zip(*found))
+    like = np.concatenate([forward, back])
+    added = Added(like, np.concatenate([forward, back - 1]), _columns(graph, size_bytes, form))
+    names = (*graph.names, f"pack {form.name}", f"unpack {form.name}")
+    kept = replace(graph, names=names, memory=_memory(graph, form, layers))
+    return spliced(kept, np.zeros(len(graph), np.bool_), added, Links.of(graph))
+
+
+def _float_bytes(graph: Graph) -> Mapping[str, int]:
+    return {
+        layer.name: layer.float_bytes
+        for held in graph.facts.memory
+        for layer in held.layers
+        if layer.float_bytes and layer.name
+    }
+
+
+def _passes(graph: Graph, layers: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
+    """Of each layer on each rank in each step: last forward op, first backward op, bytes."""
+    ops = graph.ops
+    works = np.isin(ops.kind, WORK) & (ops.layer != NONE)
+    rows = np.flatnonzero(works & np.isin(ops.phase, (Phase.FORWARD, Phase.BACKWARD)))
+    last: dict[tuple[int, int, int], int] = {}
+    first: dict[tuple[int, int, int], int] = {}
+    keys = zip(ops.rank[rows].tolist(), ops.step[rows].tolist(), ops.layer[rows].tolist())
+    for row, key, phase in zip(rows.tolist(), keys, ops.phase[rows].tolist()):
+        if phase == Phase.FORWARD:
+            last[key] = row
+        else:
+            first.setdefault(key, row)
+    for key in last.keys() & first.keys():
+        size_bytes = layers.get(graph.names[key[2]], 0)
+        if size_bytes:
+            yield last[key], first[key], size_bytes
+
+
+def _columns(graph: Graph, size_bytes: Int64, form: Form) -> dict[str, Int64]:
+    count, names = len(size_bytes), len(graph.names)
+    packed = np.rint(size_bytes * form.share).astype(np.int64)
+    touched = np.concatenate([(form.passes - 1) * size_bytes + packed, size_bytes + packed])
+    return {
+        "kind": np.full(2 * count, OpKind.COMPUTE),
+        "dur_ns": np.full(2 * count, UNPRICED),
+        "size_bytes": touched,
+        "flops": np.zeros(2 * count, np.int64),
+        "group": np.full(2 * count, NONE),
+        "instance": np.full(2 * count, NONE),
+        "collective": np.full(2 * count, Collective.NONE),
+        "dtype": np.full(2 * count, DType.FLOAT32),
+        "name": np.repeat([names, names + 1], count),
+        "tensor": np.full(2 * count, NONE),
+        "scale_ppb": np.full(2 * count, UNSCALED),
+    }
+
+
+def _memory(graph: Graph, form: Form, layers: Mapping[str, int]) -> MemoryEvents:
+    """Activations in their form; the values as temporary while an op makes or reads them."""
+    memory, ops = graph.memory, graph.ops
+    shares = _shares(graph, form, layers)
+    owner = np.stack([ops.rank[memory.op], ops.step[memory.op]])
+    found: list[tuple[int, int, int, int, bool]] = []
+    for rank, step in np.unique(owner, axis=1).T.tolist():
+        rows = np.flatnonzero((owner[0] == rank) & (owner[1] == step))
+        found += _of_step(graph, rows, shares)
+    table = sorted(found, key=lambda row: row[0])
+    op, device, delta, category, at_end = zip(*table) if table else ((),) * 5
+    return MemoryEvents(
+        np.array(op, np.int32),
+        np.array(device, np.int32),
+        np.array(delta, np.int64),
+        np.array(category, np.uint8),
+        np.array(at_end, np.bool_),
+    )
+
+
+def _shares(graph: Graph, form: Form, layers: Mapping[str, int]) -> dict[int, float]:
+    """By index of a layer's name: what is left of the bytes that are taken in it."""
+    memory, ops = graph.memory, graph.ops
+    taken = (memory.category == MemoryCategory.ACTIVATIONS) & (memory.delta_bytes > 0)
+    taken &= ops.phase[memory.op] == Phase.FORWARD
+    first = ops.step[memory.op] == ops.step.min()
+    found = {}
+    for index, name in enumerate(graph.names):
+        if name in layers:
+            mine = taken & first & (ops.layer[memory.op] == index)
+            ranks = max(1, len(np.unique(ops.rank[memory.op[mine]])))
+            whole = int(memory.delta_bytes[mine].sum()) / ranks
+            saved = min(1.0, layers[name] / whole) if whole else 0.0
+            found[index] = 1.0 - saved * (1.0 - form.share)
+    return found
+
+
+def _of_step(
+    graph: Graph, rows: Int64, shares: Mapping[int, float]
+) -> Iterator[tuple[int, int, int, int, bool]]:
+    """The events of one rank in one step, in their order."""
+    memory, ops = graph.memory, graph.ops
+    raw: deque[int] = deque()
+    packed: dict[int, list[int]] = {}
+    for row in rows.tolist():
+        op, device = int(memory.op[row]), int(memory.device[row])
+        delta, kind = int(memory.delta_bytes[row]), int(memory.category[row])
+        at_end = bool(memory.at_end[row])
+        back = ops.phase[op] == Phase.BACKWARD
+        share = shares.get(int(ops.layer[op]), 1.0)
+        if kind != MemoryCategory.ACTIVATIONS or (delta > 0 and (back or share == 1.0)):
+            yield op, device, delta, kind, at_end
+            continue
+        if delta > 0:
+            raw.append(delta)
+            packed.setdefault(delta, []).append(round(delta * share))
+            yield op, device, delta, MemoryCategory.TEMPORARY, at_end
+            yield op, device, packed[delta][-1], MemoryCategory.ACTIVATIONS, at_end
+        while raw and (back or len(raw) > RAW_IN_FORWARD):
+            yield op, device, -raw.popleft(), MemoryCategory.TEMPORARY, at_end
+        if delta < 0:
+            kept = packed[-delta].pop() if packed.get(-delta) else -delta
+            if back and kept != -delta:
+                yield op, device, -delta, MemoryCategory.TEMPORARY, at_end
+                yield op, device, delta, MemoryCategory.TEMPORARY, at_end
+            yield op, device, -kept, MemoryCategory.ACTIVATIONS, at_end

@@ -1,0 +1,100 @@
+"""The most that each rank holds on its device, by category, and the op at which it does."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from paceline.graph import DeviceKind, Graph, MemoryCategory, Phase, RankMemory
+from paceline.graph.graph import Int64
+from paceline.replay.memory import order_of_events
+from paceline.replay.timeline import Timeline
+
+_CATEGORIES = len(MemoryCategory)
+
+
+@dataclass(frozen=True)
+class RankPeak:
+    """What one rank holds when it holds most, in bytes."""
+
+    rank: int
+    peak_bytes: int
+    by_category: Mapping[str, int]  # at that moment
+    at_ns: int
+    op: str
+    phase: str
+    layer: str
+
+
+def rank_peaks(timeline: Timeline) -> tuple[RankPeak, ...]:
+    """One peak a rank; none where the graph does not tell what ops allocate."""
+    graph = timeline.graph
+    memory = graph.memory
+    if not len(memory.op):
+        return ()
+    time, order = order_of_events(timeline)
+    known = {held.rank: held for held in graph.facts.memory}
+    owner = graph.ops.rank[memory.op]
+    found = []
+    for rank in graph.ranks:
+        rows = order[owner[order] == rank]
+        rows = rows[memory.device[rows] == _fullest(graph, rows)]
+        if len(rows):
+            held = known.get(rank, RankMemory(rank))
+            found.append(_peak(graph, held, rows, time))
+    return tuple(found)
+
+
+def standing(held: RankMemory, update_shards: int) -> Int64:
+    """What a step begins with, by category, as the data axis cuts it."""
+    found = np.zeros(_CATEGORIES, np.int64)
+    found[MemoryCategory.WEIGHTS] = -(-held.weights // held.weight_shards)
+    found[MemoryCategory.GRADIENTS] = -(-held.gradients // held.weight_shards)
+    found[MemoryCategory.OPTIMIZER] = -(-held.optimizer // update_shards)
+    found[MemoryCategory.COMMUNICATION] = held.communication
+    found[MemoryCategory.OTHER] = held.other
+    return found
+
+
+def _fullest(graph: Graph, rows: Int64) -> int:
+    """The rank's accelerator where it has one, else its host."""
+    devices = np.unique(graph.memory.device[rows]).tolist()
+    gpus = [d for d in devices if graph.devices[d].kind is DeviceKind.GPU]
+    return int((gpus or devices or [0])[0])
+
+
+def _peak(graph: Graph, held: RankMemory, rows: Int64, time: Int64) -> RankPeak:
+    memory = graph.memory
+    base = standing(held, graph.facts.update_shards)
+    curves = np.zeros((_CATEGORIES, len(rows)), np.int64)
+    kind, delta = memory.category[rows], memory.delta_bytes[rows]
+    curves[kind, np.arange(len(rows))] = delta
+    curves = base[:, None] + np.cumsum(curves, axis=1)
+    whole = int(base[MemoryCategory.GRADIENTS])
+    if whole:
+        mine = np.where(kind == MemoryCategory.GRADIENTS, delta, 0)
+        curves[MemoryCategory.GRADIENTS] = _at_most(mine, whole)
+    at = int(np.argmax(curves.sum(axis=0)))
+    op = graph[int(memory.op[rows[at]])]
+    return RankPeak(
+        rank=held.rank,
+        peak_bytes=int(curves[:, at].sum()),
+        by_category={
+            category.name.lower(): int(curves[category, at])
+            for category in MemoryCategory
+            if curves[category, at]
+        },
+        at_ns=int(time[rows[at]]),
+        op=op.name,
+        phase=Phase(op.phase).name.lower(),
+        layer=op.layer,
+    )
+
+
+def _at_most(delta: Int64, whole: int) -> Int64:
+    """Gradients held: a gradient that is there is added to, and takes no more room."""
+    held, found = whole, np.empty(len(delta), np.int64)
+    for at, more in enumerate(delta.tolist()):
+        held = min(whole, max(0, held + more))
+        found[at] = held
+    return found

@@ -1,0 +1,49 @@
+"""What layers keep for the backward pass is kept in 16 or 8 bits, and restored there.
+Jain et al., "Gist: Efficient Data Encoding for Deep Neural Network Training" (ISCA 2018).
+
+The forward pass computes with whole values; only what gradients are made of is rounded, and a
+ReLU's zeros stay zeros. 16 bits are bfloat16, 8 are even steps from a tensor's least to its largest
+value. Wrong where ops outside any inner module keep much, where tensors are small, for each takes
+some calls, and by a layer's values where a model holds more of them at once than its next op reads.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from paceline.graph import Graph
+from paceline.graph.condense import Grain
+from paceline.graph.stashed import Form, stashed
+from paceline.runtime.run import Run
+from paceline.strategies.strategy import Effect, Strategy, StrategyError
+
+_PASSES = {16: 2, 8: 7}  # over the values: a cast; or range, scale, round, shift, clamp and a cast
+
+
+@dataclass(frozen=True)
+class CompressActivations(Strategy):
+    effect: ClassVar[Effect] = Effect.LOSSY
+    grain: ClassVar[Grain] = Grain.LAYER
+    conflicts: ClassVar[frozenset[str]] = frozenset({"checkpoint", "compress_activations"})
+    applies: ClassVar[bool] = True
+
+    bits: int = 16
+
+    def __post_init__(self) -> None:
+        if self.bits not in _PASSES:
+            raise StrategyError(f"activations of {self.bits} bits were asked for; give 16 or 8")
+
+    def transform(self, graph: Graph) -> Graph:
+        name = f"activations {self.bits} bits"
+        return stashed(graph, Form(name, self.bits / 32, _PASSES[self.bits]))
+
+    @classmethod
+    def choices(cls, graph: Graph) -> Iterator[Strategy]:
+        return (cls(bits) for bits in _PASSES)
+
+    def apply(self, run: Run) -> AbstractContextManager[None]:
+        from paceline.runtime.torch_compressed import FORMS
+        from paceline.runtime.torch_stash import stashing
+
+        return stashing(run.model, FORMS[self.bits])
