@@ -8,6 +8,7 @@ from paceline.measure.files import load, save
 from paceline.measure.measuring import measure
 from paceline.measure.shared_cores import SharedCores
 from paceline.measure.sharing import InLab, shared_cores
+from paceline.measure.speeds import Speeds
 from paceline.measure.summary import summary
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "MeasureError",
     "Overlap",
     "SharedCores",
+    "Speeds",
     "Sweep",
     "load",
     "measure",
