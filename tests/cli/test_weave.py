@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from paceline.cli import main
-from paceline.weave.programs.shipped import SHIPPED
+from paceline.measure import Calibration, Sweep, save
+from paceline.weave.layout import Group
+from paceline.weave.programs.shipped import SHIPPED, ProgramSize
+from paceline.weave.replayed import replayed_s
+from paceline.weave.traffic import Rates
+
+PLAIN = {"schedule": "AR-C", "backend": "plain", "tunables": {}}
 
 
 @pytest.fixture
@@ -65,6 +71,7 @@ def test_schedules_that_one_reason_refuses_share_a_line(cluster, capsys, monkeyp
         (["hand-over", "--workers", "3"], "an even number of workers"),
         (["adam", "--set", "link.rate=1Gbps"], "give one with --cluster"),
         (["adam", "--cluster", "c.yaml", "--time"], "leave --cluster out"),
+        (["adam", "--cluster", "c.yaml", "--calibration", "f.json"], "tells of this machine"),
     ],
 )
 def test_what_cannot_be_asked_is_said(arguments: list[str], message: str, capsys) -> None:
@@ -78,6 +85,19 @@ def test_on_this_machine_every_able_back_end_is_predicted(capsys) -> None:
     data = shown(["mlp", "--rows", "64", "--hidden", "32"], capsys)
     able = {r["candidate"]["backend"] for r in data["rows"] if r["outcome"] == "predicted"}
     assert able >= {"plain", "gloo"}
+
+
+@pytest.mark.live
+def test_a_kept_calibration_stands_for_the_probe(tmp_path: Path, capsys) -> None:
+    pytest.importorskip("torch", reason="torch workers say which back ends are able")
+    line, kept = Sweep((1e6, 2e6, 4e6), (1e6, 2e6, 4e6)), tmp_path / "here.json"
+    made = Calibration("here", 1, 2, line, line, line, line, None)
+    save(made, kept)
+    size = ["--rows", "64", "--hidden", "32"]
+    data = shown(["mlp", *size, "--calibration", str(kept)], capsys)
+    written = SHIPPED["mlp"].make(ProgramSize(rows=64, hidden=32), Group.world(2))
+    found = next(r for r in data["rows"] if r["candidate"] == PLAIN)
+    assert found["predicted_s"] == replayed_s(written, Rates.of(made.speeds()))
 
 
 @pytest.mark.live

@@ -1,5 +1,7 @@
 """Incremental replay of graphs that need events, equal to a full replay after every edit."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -371,8 +373,10 @@ def test_flows_of_a_cluster_are_followed() -> None:
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**9), st.sampled_from(["nothing", "devices", "links"]), some_edits)
 def test_without_the_native_core_edits_are_replayed_whole_and_agree(
-    seed: int, shared: str, edits: list[Edit]
+    without_core: Callable[[], AbstractContextManager[None]],
+    seed: int,
+    shared: str,
+    edits: list[Edit],
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PACELINE_ENGINE", "python")
+    with without_core():
         followed(some_job(seed, shared, longest=20), edits)

@@ -1,12 +1,14 @@
 """Show the schedules of a shipped program of computation and communication, predict and time them.
 
 Without PROGRAM, what ships. With one, every schedule on every back end: the time predicted from
-this machine's measured rates (or, with --cluster, from a cluster's), or why it cannot run. --time
+this machine's rates (probed by its workers, kept by `paceline measure` with --calibration, or with
+--cluster a cluster's), or why it cannot run. --time
 runs the most promising ones on workers of this machine, each checked against the program as
 written.
 """
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
@@ -30,6 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", metavar="FILE", help="predict for this cluster (YAML)")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                         help="change the cluster, such as link.rate=100Gbps")  # fmt: skip
+    parser.add_argument("--calibration", metavar="FILE", type=Path,
+                        help="predict by what `paceline measure` kept, not by a probe")  # fmt: skip
     parser.add_argument("--time", action="store_true", help="time them on workers of this machine")
     parser.add_argument("--keep", type=count, default=8, metavar="N", help="how many to time (8)")
     parser.add_argument("--rounds", type=count, default=12, metavar="N", help="of timing (12)")
@@ -62,6 +66,8 @@ def _refuse_mixed(options: argparse.Namespace) -> None:
 
     if options.cluster and options.time:
         raise WeaveError("--time runs on this machine; leave --cluster out, or predict only")
+    if options.cluster and options.calibration:
+        raise WeaveError("--calibration tells of this machine; leave it or --cluster out")
     if options.set and not options.cluster:
         raise WeaveError("--set changes a cluster; give one with --cluster FILE")
 
@@ -86,6 +92,7 @@ def _on_cluster(options: argparse.Namespace) -> "tuple[Row, ...]":
 
 
 def _on_this_machine(options: argparse.Namespace) -> "tuple[Row, ...]":
+    from paceline.measure import load
     from paceline.report.progress import working
     from paceline.weave.layout import Group
     from paceline.weave.programs.shipped import shipped
@@ -99,6 +106,7 @@ def _on_this_machine(options: argparse.Namespace) -> "tuple[Row, ...]":
         options.time,
         options.keep,
         options.rounds,
+        load(options.calibration).speeds() if options.calibration else None,
     )
     with working("timing schedules" if options.time else "measuring this machine"):
         return on_workers(request)

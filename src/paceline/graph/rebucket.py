@@ -150,7 +150,7 @@ class _Work:
             last = max(last, *(ready[p] for p in bucket))
             handed = self._hand_over(launches, last)
             size = sum(self.sizes[p] for p in bucket)
-            number = self.instances.setdefault((group, step, i), self._next_instance())
+            number = self._instance(int(old[0]), (group, step, i))
             lane = lanes[i % len(lanes)]
             call = self._add(
                 _Op(int(old[0]), last, OpKind.COLLECTIVE, UNPRICED, lane, size, number)
@@ -160,9 +160,14 @@ class _Work:
             calls.append(call)
         return calls
 
-    def _next_instance(self) -> int:
-        highest = int(self.source.graph.ops.instance.max(initial=NONE))
-        return highest + 1 + len(self.instances)
+    def _instance(self, old: int, key: tuple[int, int, int]) -> int:
+        """What joins the ranks' parts of a bucket; a lone rank's call that stands for all has
+        none."""
+        instance = self.source.graph.ops.instance
+        if instance[old] == NONE:
+            return NONE
+        following = int(instance.max(initial=NONE)) + 1 + len(self.instances)
+        return self.instances.setdefault(key, following)
 
     def _hand_over(self, launches: Int64, last: int) -> int:
         """The host's op that hands over what must follow a gradient."""

@@ -32,6 +32,7 @@ class Row(msgspec.Struct, array_like=True):
     group: str = ""
     peer: int = -1  # global rank, of a message
     after: list[int] = []
+    gradients: list[int] = []  # rows that ready the gradients which this collective reduces
 
 
 class Memory(msgspec.Struct, array_like=True):
@@ -50,6 +51,13 @@ class Members(msgspec.Struct, array_like=True):
     axis: str = ""
 
 
+class Trained(msgspec.Struct, array_like=True):
+    """A parameter whose gradient DDP reduces, by the name that `Row.tensor` has."""
+
+    name: str
+    size_bytes: int
+
+
 class Imagined(msgspec.Struct):
     """One rank's steady steps."""
 
@@ -60,6 +68,8 @@ class Imagined(msgspec.Struct):
     memory: list[Memory]
     groups: list[Members]
     notes: list[str] = []
+    parameters: list[Trained] = []
+    buckets: list[list[str]] = []  # names of parameters that are reduced together
 
 
 class ImagineResult(msgspec.Struct):

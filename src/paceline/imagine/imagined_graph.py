@@ -23,7 +23,7 @@ from paceline.graph import (
     Phase,
     check,
 )
-from paceline.graph.facts import Facts
+from paceline.graph.facts import Facts, Parameter
 from paceline.graph.first_schema import known_axis
 from paceline.imagine.imagined import Imagined, ImagineError, Row
 
@@ -32,12 +32,22 @@ _Groups = dict[tuple[int, ...], int]
 
 def graph_of(ranks: Sequence[Imagined]) -> Graph:
     """The graph; `meta` holds the world's size and what was noted."""
-    builder = GraphBuilder(_meta(ranks), Facts(world_size=ranks[0].world_size))
+    builder = GraphBuilder(_meta(ranks), _facts(ranks))
     meeting = _Meeting(builder, frozenset(one.rank for one in ranks))
     for one in ranks:
         _Rank(builder, one, meeting).draw()
     meeting.require_ends()
     return check(builder.build())
+
+
+def _facts(ranks: Sequence[Imagined]) -> Facts:
+    """Parameters of all ranks, for stages of a pipeline hold others; buckets of the first."""
+    sizes = {each.name: each.size_bytes for one in ranks for each in one.parameters}
+    return Facts(
+        world_size=ranks[0].world_size,
+        parameters=tuple(Parameter(name, size) for name, size in sizes.items()),
+        buckets=tuple(map(tuple, ranks[0].buckets)),
+    )
 
 
 def _meta(ranks: Sequence[Imagined]) -> dict[str, Any]:
@@ -144,6 +154,8 @@ class _Rank:
             step=row.step,
         )
         self._wait(op, row, DepKind.LAUNCH)
+        for ready in row.gradients:
+            self._builder.link(self._ops[ready], op, DepKind.GRADIENT)
         return op
 
     def _group(self, row: Row) -> int:

@@ -112,6 +112,13 @@ class Reducer:
             raise AttributeError(name)
         return lambda *_, **__: None
 
+    @property
+    def group_name(self) -> str:
+        return str(self._group.group_name)
+
+    def reduces(self, param: Any) -> bool:
+        return any(param is mine for mine in self._params)
+
     def prepare_for_backward(self, outputs: list[torch.Tensor]) -> None:
         self._expecting, self._next, self._ready = True, 0, []
         for bucket in self.buckets:
@@ -163,11 +170,11 @@ class Reducer:
         def ready(param: Any) -> None:
             if self._expecting:
                 with torch.no_grad():
-                    self._take(index, param)
+                    self._one_less(self.taken(index, param))
 
         return ready
 
-    def _take(self, index: int, param: Any) -> None:
+    def taken(self, index: int, param: Any) -> Bucket:
         """A gradient goes into its bucket, divided by the number of ranks unless a hook does it."""
         if not self._ready:
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
@@ -181,7 +188,7 @@ class Reducer:
             place.copy_(param.grad)
         if self._as_view:
             param.grad = place
-        self._one_less(bucket)
+        return bucket
 
     def _one_less(self, bucket: Bucket) -> None:
         bucket.missing -= 1

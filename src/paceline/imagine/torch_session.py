@@ -13,13 +13,15 @@ import torch.distributed as dist
 from torch.nn.modules import module as modules
 from torch.optim import optimizer as optimizers
 
-from paceline.graph import NONE, MemoryCategory, Phase
+from paceline.graph import NONE, Axis, MemoryCategory, Phase
 from paceline.imagine.imagined import Imagined, Members
 from paceline.imagine.torch_fakes import Fakes
 from paceline.imagine.torch_futures import Deferred
+from paceline.imagine.torch_gradients import GradientWatch
 from paceline.imagine.torch_watch import Watch
 from paceline.imagine.torch_work import size_of
 from paceline.imagine.torch_world import World
+from paceline.record.sidecar import Group
 from paceline.record.torch_comms import COLLECTIVES
 from paceline.record.torch_facts import clean_path, group_facts, root_modules
 from paceline.record.torch_patch import Patches
@@ -59,6 +61,7 @@ class Session:
         self._watch = Watch()
         self._world = World(settings.rank, settings.world_size, self._mode)
         self._patches = Patches()
+        self._gradients = GradientWatch(self._watch)
         self._hooks: list[Any] = []
         self._optimizers: dict[int, Any] = {}
         self._roots: list[Any] = []  # outermost modules, once the model is known
@@ -80,6 +83,7 @@ class Session:
         for name in COLLECTIVES:
             if name in vars(dist.ProcessGroup):
                 self._patches.wrap(dist.ProcessGroup, name, self._issuing)
+        self._gradients.patch(self._patches)
         self._quiet_propagation()
         self._mode.__enter__()
         self._watch.__enter__()
@@ -131,9 +135,12 @@ class Session:
         memory.standing(_total(tensors), MemoryCategory.WEIGHTS)
         memory.standing(_total([*gradients, *buckets]), MemoryCategory.GRADIENTS)
         memory.standing(_total(list(self._states())), MemoryCategory.OPTIMIZER)
-        for index, (name, tensor) in enumerate(self._named()):
-            label = name or f"parameter {index}"
-            self._hooks.append(tensor.register_post_accumulate_grad_hook(self._completing(label)))
+        named = [(name or f"parameter {i}", each) for i, (name, each) in enumerate(self._named())]
+        self._gradients.know(named)
+        for label, tensor in named:
+            if not any(one.reduces(tensor) for one in self._world.reducers):
+                hook = tensor.register_post_accumulate_grad_hook(self._completing(label))
+                self._hooks.append(hook)
         self._watch.recording = True
 
     def _end(self) -> None:
@@ -148,9 +155,16 @@ class Session:
             steps=self.settings.steps,
             rows=watch.rows,
             memory=watch.memory.events,
-            groups=[Members(g.name, list(g.ranks), g.axis) for g in group_facts()],
+            groups=[Members(g.name, list(g.ranks), self._axis(g)) for g in group_facts()],
             notes=self._notes(),
+            parameters=self._gradients.parameters(),
+            buckets=list(self._gradients.buckets(self._world.reducers)),
         )
+
+    def _axis(self, group: Group) -> str:
+        """Replicas, where DDP reduces gradients among them."""
+        reduced = any(one.group_name == group.name for one in self._world.reducers)
+        return Axis.DATA.value if reduced else group.axis
 
     def _notes(self) -> list[str]:
         read = self._watch.values_read

@@ -16,7 +16,7 @@ from paceline.cluster import Cluster, dump, parse
 from paceline.lab import commands, quota, registry
 from paceline.lab.access import Access, open_access, require_tools
 from paceline.lab.errors import LabError
-from paceline.lab.launch import Finished, Job, run_job, seats
+from paceline.lab.launch import Finished, Job, run_job, starts
 from paceline.lab.plan import plan
 from paceline.lab.teardown import access_of, tear_down
 from paceline.launch import unwinding
@@ -112,8 +112,8 @@ class Lab:
         return run_job(self._access, self.layout, job, place, self._quotas(job), watch)
 
     def _quotas(self, job: Job) -> dict[int, Path]:
-        """A control group for every seat that may not use a whole machine."""
-        limited = {n: s.cpus for n, s in enumerate(seats(self.layout, job)) if s.cpus}
+        """A control group for every worker that may not use a whole machine."""
+        limited = {n: s.cpus for n, s in enumerate(starts(self.layout, job)) if s.cpus}
         if not limited:
             return {}
         controller = quota.controller()

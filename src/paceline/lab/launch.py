@@ -31,7 +31,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Seat:
+class WorkerStart:
     """One process to start: a worker, or with torchrun one host's agent."""
 
     title: str
@@ -52,7 +52,7 @@ class Finished:
         return self.logs[worker].read_text(errors="replace")
 
 
-def seats(layout: Layout, job: Job) -> list[Seat]:
+def starts(layout: Layout, job: Job) -> list[WorkerStart]:
     """Who is started where, with what gloo and torch.distributed need to find each other."""
     if torchrun_words(job.command):
         return [_agent(layout, job, node) for node in sorted(set(layout.places))]
@@ -92,18 +92,18 @@ def run_job(
     groups: Mapping[int, Path],
     told: Callable[[str], None] | None = None,
 ) -> Finished:
-    """Start every seat and wait. `groups` are the control groups of seats that have a quota;
-    `told` is given what the first seat writes, as it comes."""
+    """Start every process and wait. `groups` are the control groups of those that have a quota;
+    `told` is given what the first one writes, as it comes."""
     began = time.monotonic()
     placed = [
-        _Placed(seat, _process(access, layout, seat, logs, groups.get(number)))
-        for number, seat in enumerate(seats(layout, job))
+        _Placed(start, _process(access, layout, start, logs, groups.get(number)))
+        for number, start in enumerate(starts(layout, job))
     ]
     _run_all(placed, job.timeout_s, told)
     return Finished(time.monotonic() - began, tuple(one.log for one in placed))
 
 
-def _worker(layout: Layout, job: Job, rank: int) -> Seat:
+def _worker(layout: Layout, job: Job, rank: int) -> WorkerStart:
     node = layout.places[rank]
     ranks = {
         "RANK": str(rank),
@@ -113,10 +113,12 @@ def _worker(layout: Layout, job: Job, rank: int) -> Seat:
         "GROUP_RANK": str(sorted(set(layout.places)).index(node)),
     }
     cpus = layout.nodes[node].cpus
-    return Seat(f"worker {rank}", node, job.command, {**environment(layout, job), **ranks}, cpus)
+    return WorkerStart(
+        f"worker {rank}", node, job.command, {**environment(layout, job), **ranks}, cpus
+    )
 
 
-def _agent(layout: Layout, job: Job, node: int) -> Seat:
+def _agent(layout: Layout, job: Job, node: int) -> WorkerStart:
     hosts = sorted(set(layout.places))
     host = layout.nodes[node]
     given = environment(layout, job)
@@ -130,14 +132,14 @@ def _agent(layout: Layout, job: Job, node: int) -> Seat:
     flat = [str(part) for pair in options.items() for part in pair]
     words = torchrun_words(job.command)
     command = (*job.command[:words], *flat, *job.command[words:])
-    return Seat(f"host {host.name}", node, command, given, host.cpus * host.workers)
+    return WorkerStart(f"host {host.name}", node, command, given, host.cpus * host.workers)
 
 
 @dataclass(frozen=True)
 class _Placed:
-    """A seat and the process that takes it."""
+    """What was to be started, and its process."""
 
-    seat: Seat
+    start: WorkerStart
     process: Process
 
     @property
@@ -146,13 +148,15 @@ class _Placed:
         return self.process.log
 
 
-def _process(access: Access, layout: Layout, seat: Seat, logs: Path, group: Path | None) -> Process:
-    command = access.command(seat.command, layout.namespace(seat.node))
+def _process(
+    access: Access, layout: Layout, start: WorkerStart, logs: Path, group: Path | None
+) -> Process:
+    command = access.command(start.command, layout.namespace(start.node))
     if group is not None:
         join = f'echo $$ > {group}/cgroup.procs && exec "$@"'
         command = ["sh", "-c", join, "sh", *command]
-    log = logs / f"{seat.title.replace(' ', '-')}.log"
-    return Process(tuple(command), {**os.environ, **seat.environment}, log=log)
+    log = logs / f"{start.title.replace(' ', '-')}.log"
+    return Process(tuple(command), {**os.environ, **start.environment}, log=log)
 
 
 def _run_all(
@@ -178,11 +182,11 @@ def _run_all(
 def _require_good_end(one: _Placed, code: int) -> None:
     if code:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
-        raise WorkerError(f"{one.seat.title} {how}. {tail(one.log)}")
+        raise WorkerError(f"{one.start.title} {how}. {tail(one.log)}")
 
 
 def _timeout_message(slow: Sequence[_Placed], timeout_s: float) -> str:
-    who = ", ".join(one.seat.title for one in slow)
+    who = ", ".join(one.start.title for one in slow)
     return (
         f"{who} did not end within {timeout_s:g} s; all were ended. Give more time with "
         f"--timeout, or look at what it waits for. {tail(slow[0].log)}"

@@ -9,6 +9,7 @@ from paceline.measure.files import load, save
 from paceline.measure.measuring import Also, measure
 from paceline.measure.shared_cores import SharedCores
 from paceline.measure.sharing import InLab, shared_cores
+from paceline.measure.speeds import Speeds
 from paceline.measure.summary import summary
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "OpTimes",
     "Overlap",
     "SharedCores",
+    "Speeds",
     "Sweep",
     "load",
     "measure",

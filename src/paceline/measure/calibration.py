@@ -14,6 +14,7 @@ from paceline.graph.variants import Ratio
 from paceline.measure.codec_times import Adding, CodecTimes, adding_of, kernels, pays_below
 from paceline.measure.errors import MeasureError
 from paceline.measure.shared_cores import SharedCores
+from paceline.measure.speeds import Speeds
 
 SOURCE = "paceline measure"
 
@@ -120,6 +121,17 @@ class Calibration:
             each.name: pays_below(each, workers, slower=adding_of(each, self.adding))
             for each in self.codecs
         }
+
+    def speeds(self) -> Speeds:
+        """The machine in four figures. The all-reduce's latency is spread over the messages of a
+        ring."""
+        reduce, ring = self._all_reduce().line(), 2 * (self.workers - 1)
+        return Speeds(
+            memory_bytes_per_s=self.copy.line().bytes_per_s,
+            wire_bytes_per_s=reduce.bytes_per_s * ring / self.workers,
+            flops_per_s=self.gemm.line().bytes_per_s,
+            message_s=max(0.0, reduce.latency_ns) / 1e9 / ring,
+        )
 
     def _all_reduce(self) -> Sweep:
         if self.all_reduce is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from paceline.errors import ReplayError
+from paceline.errors import GraphError
 from paceline.graph import DepKind, Graph
 from paceline.graph.graph import Int32, Int64
 from paceline.replay.columns import Columns
@@ -139,7 +139,7 @@ class LiveLinks(Undoable):
 
     def _connect(self, src: int, op: int) -> None:
         if not self._core.link(src, op):
-            raise ReplayError(
+            raise GraphError(
                 f"op {op} cannot wait for op {src}, which waits for it already, by dependencies, "
                 "lane order or an instance: the link would close a cycle"
             )

@@ -14,12 +14,14 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from paceline.measure.torch_probe import probed_speeds
 from paceline.weave.backend import Peers
 from paceline.weave.backends import backend, names
-from paceline.weave.backends.probe import measured_rates
+from paceline.weave.backends.torch_collectives import device
 from paceline.weave.layout import Group
 from paceline.weave.programs.shipped import shipped
 from paceline.weave.schedules import schedules
+from paceline.weave.traffic import Rates
 from paceline.weave.tuner import Budget, autotune, by_rates, candidates
 from paceline.weave.tuning import Row
 from paceline.weave.workers import WorkerRequest
@@ -46,7 +48,12 @@ def main(rank: int, meeting: str, request: WorkerRequest) -> None:
 def _predicted(request: WorkerRequest) -> list[Row]:
     written = shipped(request.program).make(request.size, Group.world(request.workers))
     runners = {name: backend(name) for name in names()}
-    return candidates(schedules(written), runners, by_rates(measured_rates()))
+    return candidates(schedules(written), runners, by_rates(_rates(request)))
+
+
+def _rates(request: WorkerRequest) -> Rates:
+    """As they were calibrated; else as all workers probe them now."""
+    return Rates.of(request.speeds or probed_speeds(device()))
 
 
 def _timed(rank: int, request: WorkerRequest) -> list[Row]:
@@ -55,7 +62,11 @@ def _timed(rank: int, request: WorkerRequest) -> list[Row]:
     peers = Peers(rank, {group: _process_group(group) for group in written.groups})
     budget = Budget(request.keep, request.rounds)
     with tempfile.TemporaryDirectory() as folder:
-        return list(autotune(written, peers, budget=budget, place=Path(folder)).rows)
+        return list(
+            autotune(
+                written, peers, budget=budget, predict=by_rates(_rates(request)), place=Path(folder)
+            ).rows
+        )
 
 
 def _process_group(group: Group) -> object:

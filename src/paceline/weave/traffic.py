@@ -7,6 +7,7 @@ it once. Wire bytes are those of the ring algorithms, sent by one rank.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from paceline.measure import Speeds
 from paceline.weave import ops
 from paceline.weave.layout import ITEM_BYTES, TensorType
 from paceline.weave.program import FusedGroup, Program, Statement
@@ -41,6 +42,16 @@ class Rates:
     launch_s: float = 5e-6
     message_s: float = 50e-6
     shared_memory: bool = False
+
+    @staticmethod
+    def of(speeds: Speeds) -> "Rates":
+        """Of a machine that was measured."""
+        return Rates(
+            speeds.memory_bytes_per_s,
+            speeds.wire_bytes_per_s,
+            speeds.flops_per_s,
+            message_s=speeds.message_s,
+        )
 
     def seconds(self, moved: Traffic) -> float:
         computing = moved.memory_bytes / self.memory_bytes_per_s + moved.flops / self.flops_per_s

@@ -23,10 +23,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from paceline.measure.torch_probe import probed_speeds, settle
 from paceline.weave import cache
 from paceline.weave.backend import Backend, Executable, Peers
 from paceline.weave.backends import backend, names, trial
-from paceline.weave.backends.probe import measured_rates, settle
 from paceline.weave.backends.torch_collectives import device
 from paceline.weave.backends.trial import agrees, filled, numbers
 from paceline.weave.host import HostSettings
@@ -72,7 +72,7 @@ def autotune(
     if kept := _shared(cache.load(place, key) if peers.rank == min(written.world) else None):
         return Tuned.from_document(kept)
     search = _Search(written, peers, budget or Budget(), {n: backend(n, host) for n in wanted})
-    tuned = search.run(predict or by_rates(measured_rates()))
+    tuned = search.run(predict or by_rates(Rates.of(probed_speeds(device()))))
     if peers.rank == min(written.world):
         cache.keep(place, key, tuned.document())
     return tuned
@@ -236,7 +236,7 @@ class _Search:
                 dist.barrier()
                 begin = time.perf_counter()
                 entry.executable.run(self._numbers)
-                settle()
+                settle(device())
                 times[place][turn] = time.perf_counter() - begin
         worst = torch.tensor(times, dtype=torch.float64, device=device())
         dist.all_reduce(worst, dist.ReduceOp.MAX)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from paceline.measure import Speeds
 from paceline.weave.programs.shipped import ProgramSize
 from paceline.weave.rules import WeaveError
 from paceline.weave.tuning import Row
@@ -28,6 +29,7 @@ class WorkerRequest:
     is_timed: bool = False
     keep: int = 8  # candidates that are timed
     rounds: int = 12
+    speeds: Speeds | None = None  # of the machine; without them the workers probe it
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -35,7 +37,8 @@ class WorkerRequest:
     @staticmethod
     def of(text: str) -> "WorkerRequest":
         given = json.loads(text)
-        return WorkerRequest(**{**given, "size": ProgramSize(**given["size"])})
+        speeds = Speeds(**given["speeds"]) if given["speeds"] else None
+        return WorkerRequest(**{**given, "size": ProgramSize(**given["size"]), "speeds": speeds})
 
 
 def on_workers(request: WorkerRequest, *, limit_s: float = 600.0) -> tuple[Row, ...]:

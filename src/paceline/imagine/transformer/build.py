@@ -7,21 +7,26 @@ or layer by layer during it; with ZeRO 3 each layer's weights are gathered befor
 as the block begins. All durations are unpriced: `paceline.cost.price` finds them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.graph.facts import Facts
 from paceline.graph.folding import FoldedGraph
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import NONE, Axis, Collective, DepKind, MemoryCategory, OpKind, Phase
 from paceline.graph.schedules import Task, Work, order
 from paceline.imagine.transformer.description import Degrees, Described, Training, Transformer
-from paceline.imagine.transformer.finish import finish_rows, layer_gradients, layer_weights
+from paceline.imagine.transformer.finish import (
+    ALL_GRADIENTS,
+    finish_rows,
+    layer_gradients,
+    layer_weights,
+)
+from paceline.imagine.transformer.gradients import EMBEDDING, OUTPUT, Told
 from paceline.imagine.transformer.kernels import Kernel, Kernels
 from paceline.imagine.transformer.layout import Lane, Layout
 from paceline.imagine.transformer.memory import Event, layer_events, stage_states
-from paceline.imagine.transformer.rows import Row, Rows, Template
+from paceline.imagine.transformer.rows import GradientEnd, Row, Rows, Template
 
 _PHASE = {
     Work.FORWARD: Phase.FORWARD,
@@ -71,6 +76,7 @@ class _Assembly:
         self.kernels = Kernels(job)
         self.templates: dict[_Shape, Template] = {}
         self.messages: dict[tuple[Work, int, int, int], int] = {}
+        self.told = Told(job)
 
     def stage(self, stage: int) -> None:
         """All blocks of one stage, then the end of its step."""
@@ -79,9 +85,13 @@ class _Assembly:
             training.schedule, stage, self.layout.stages, self.job.microbatches, training.chunks
         )
         self._states(stage)
-        reducing = _last_gradients(blocks) if training.overlap_gradients else set()
+        complete = _last_gradients(blocks)
         for block in blocks:
-            last = self._block(stage, block, last, reduces=block in reducing)
+            reduces = training.overlap_gradients and block in complete
+            first, last = self._block(stage, block, last, reduces=reduces)
+            if block in complete:
+                shape = self._shape(stage, block, reduces)
+                self.told.block(first, self.templates[shape].ends, stage, block.chunk)
         self._finish(stage, last)
 
     def _states(self, stage: int) -> None:
@@ -94,22 +104,22 @@ class _Assembly:
     def graph(self) -> Graph:
         layout, d = self.layout, self.job.degrees
         return Graph(
-            ops=self.rows.ops(),
+            ops=self.told.named(self.rows),
             deps=self.rows.deps(),
             memory=self.rows.memory(),
             lanes=layout.lanes(),
             devices=layout.devices(),
             groups=layout.groups(),
             names=self.rows.names,
-            facts=Facts(world_size=d.world, siblings=layout.siblings()),
+            facts=replace(self.told.facts(), world_size=d.world, siblings=layout.siblings()),
             meta={
                 "source": "transformer described by its dimensions",
                 "folded": "one rank stands for each pipeline stage",
             },
         )
 
-    def _block(self, stage: int, block: Task, previous: int, *, reduces: bool) -> int:
-        """Stamp one block; returns the id of its last kernel."""
+    def _block(self, stage: int, block: Task, previous: int, *, reduces: bool) -> tuple[int, int]:
+        """Stamp one block; returns the ids of its first op and of its last kernel."""
         shape = self._shape(stage, block, reduces)
         made = self.templates.get(shape)
         if made is None:
@@ -125,7 +135,7 @@ class _Assembly:
         if shape.sends != NONE:
             self._join(first + len(made) - 1, stage, shape.sends, block, sent=True)
         lanes = made.columns["lane"]
-        return first + int(np.flatnonzero(lanes == Lane.STREAM)[-1])
+        return first, first + int(np.flatnonzero(lanes == Lane.STREAM)[-1])
 
     def _join(self, op: int, source: int, target: int, block: Task, *, sent: bool = False) -> None:
         """Give both sides of a message one instance id. A chunk's number is the receiver's."""
@@ -157,6 +167,7 @@ class _Assembly:
         rows: list[Row] = []
         links: list[tuple[int, int, DepKind]] = []
         memory: list[Event] = []
+        streams: list[list[int]] = []  # rows of each layer's kernels
         phase = _PHASE[shape.work]
         if shape.receives != NONE:
             rows.append(self._message(shape, received=True))
@@ -168,11 +179,31 @@ class _Assembly:
             self._layer(shape, kernels, rows, links)
             on = [i for i in range(before, len(rows)) if rows[i].lane == Lane.STREAM]
             memory += layer_events(self.job, shape.work, on[0], on[-1])
+            streams.append(on)
         if shape.sends != NONE:
             end = max(i for i, row in enumerate(rows) if row.lane == Lane.STREAM)
             rows.append(self._message(shape, received=False))
             links.append((len(rows) - 1, end, DepKind.MESSAGE))
-        return self.rows.template(rows, links, memory)
+        ends = self._ends(shape, streams)
+        if shape.reduces and shape.first:  # waits for the embedding's kernel too, which is the last
+            own = next(end.row for end in ends if end.part == 0)
+            reduced = max(i for i, row in enumerate(rows) if row.lane == Lane.DATA)
+            links += [(reduced, own, DepKind.GRADIENT)] * (own != streams[-1][-1])
+        return self.rows.template(rows, links, memory, ends)
+
+    def _ends(self, shape: _Shape, streams: list[list[int]]) -> tuple[GradientEnd, ...]:
+        """Which kernel of a backward pass is the last of each layer's gradient, of the embedding's
+        and of the output's."""
+        head = len(self.kernels.output(shape.work)) if shape.last else 0
+        tail = len(self.kernels.input(shape.work)) if shape.first else 0
+        ends = [GradientEnd(on[-1], len(streams) - 1 - k) for k, on in enumerate(streams)]
+        if shape.first:
+            own = streams[-1][-1 - tail]
+            ends[-1] = GradientEnd(own, 0)
+            ends.append(GradientEnd(streams[-1][-1] if tail else streams[-1][0], EMBEDDING))
+        if shape.last and not shape.first:
+            ends.append(GradientEnd(streams[0][head - 1], OUTPUT))
+        return tuple(ends)
 
     def _layer(
         self,
@@ -251,6 +282,7 @@ class _Assembly:
     def _finish(self, stage: int, last: int) -> None:
         """Gradients, optimizer, weights: what follows the last backward pass."""
         rows, links, joined = finish_rows(self.job, self.layout, stage)
+        reduced = [at for at, row in enumerate(rows) if row.name == ALL_GRADIENTS]
         first = self.rows.stamp(
             self.rows.template(rows, links),
             self.layout.rank(stage),
@@ -258,6 +290,9 @@ class _Assembly:
             stage,
         )
         self.rows.link(first, last, DepKind.WAIT)
+        for at in reduced:
+            for op in self.told.unreduced(stage):
+                self.rows.link(first + at, op, DepKind.GRADIENT)
         for row in joined:
             self.rows.join(first + row, self.messages.setdefault(_EMBEDDING, len(self.messages)))
 

@@ -11,14 +11,23 @@ from paceline.imagine.transformer.kernels import ELEMENT_BYTES
 from paceline.imagine.transformer.layout import Lane, Layout
 from paceline.imagine.transformer.rows import Row
 
+ALL_GRADIENTS = "gradients"
+"""The reduction behind the backward pass, of all gradients that were not reduced beside it."""
+
 _ADAM_BYTES = {DType.FLOAT32: 28, DType.FLOAT64: 56}
 _MIXED_ADAM_BYTES = 60
 
 
 def layer_gradients(job: Described, layout: Layout, stage: int) -> Row:
     """The reduction of one layer's gradients, beside the backward pass."""
-    size = job.model.layer_params // job.degrees.tensor * ELEMENT_BYTES[job.model.dtype]
-    return _reduction("layer gradients", size, job, layout, stage)
+    return _reduction("layer gradients", layer_gradient_bytes(job), job, layout, stage)
+
+
+def layer_gradient_bytes(job: Described) -> int:
+    """What is reduced of one layer on a rank."""
+    overlapped = job.training.overlap_gradients
+    params = job.model.layer_params // job.degrees.tensor if overlapped else _layer_params(job)
+    return params * ELEMENT_BYTES[job.model.dtype]
 
 
 def layer_weights(job: Described, layout: Layout, stage: int) -> Row:
@@ -38,8 +47,8 @@ def finish_rows(
     joined: list[int] = []
     if job.degrees.data * job.degrees.sequence > 1:
         overlapped = job.training.overlap_gradients
-        rest = _ends_params(job, stage) * ELEMENT_BYTES[job.model.dtype] if overlapped else size
-        _append(rows, links, _reduction("gradients", rest, job, layout, stage), DepKind.GRADIENT)
+        rest = ends_params(job, stage) * ELEMENT_BYTES[job.model.dtype] if overlapped else size
+        _append(rows, links, _reduction(ALL_GRADIENTS, rest, job, layout, stage), DepKind.LAUNCH)
     if layout.stages > 1 and stage in (0, layout.stages - 1):
         joined.append(len(rows))
         _append(rows, links, _shared_embedding(job, layout), DepKind.GRADIENT)
@@ -54,7 +63,7 @@ def finish_rows(
 def stage_params(job: Described, stage: int) -> int:
     """Parameters on one rank of a stage, the embedding on the first and last one among them."""
     layers = job.model.layers // job.degrees.pipeline
-    return layers * _layer_params(job) + _ends_params(job, stage)
+    return layers * _layer_params(job) + ends_params(job, stage)
 
 
 def _layer_params(job: Described) -> int:
@@ -63,7 +72,7 @@ def _layer_params(job: Described) -> int:
     return (4 * m.hidden**2 + experts) // d.tensor
 
 
-def _ends_params(job: Described, stage: int) -> int:
+def ends_params(job: Described, stage: int) -> int:
     ends = stage in (0, job.degrees.pipeline - 1)
     return job.model.embedding_params // job.degrees.tensor if ends else 0
 

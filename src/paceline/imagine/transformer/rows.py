@@ -43,14 +43,24 @@ class Row:
     dtype: DType = DType.NONE
 
 
+@dataclass(frozen=True)
+class GradientEnd:
+    """The row after which a gradient of the block is complete, once all micro-batches added to it.
+    `part` counts the block's layers from the input on."""
+
+    row: int
+    part: int
+
+
 @dataclass(frozen=True, eq=False)
 class Template:
-    """Columns of one block, its inner links (op, src, kind) as row numbers, and its memory events
-    (row, bytes, category, at the end)."""
+    """Columns of one block, its inner links (op, src, kind) as row numbers, its memory events
+    (row, bytes, category, at the end), and where its gradients end."""
 
     columns: Mapping[str, NDArray[np.int64]]
     links: NDArray[np.int64]
     memory: NDArray[np.int64]
+    ends: tuple[GradientEnd, ...] = ()
 
     def __len__(self) -> int:
         return len(self.columns["lane"])
@@ -74,6 +84,7 @@ class Rows:
         rows: Sequence[Row],
         links: Iterable[tuple[int, int, DepKind]],
         memory: Sequence[tuple[int, int, int, bool]] = (),
+        ends: tuple[GradientEnd, ...] = (),
     ) -> Template:
         columns = {
             name: np.array([getattr(row, name) for row in rows], np.int64)
@@ -85,6 +96,7 @@ class Rows:
             columns,
             np.array(list(links), np.int64).reshape(-1, 3),
             np.array(memory, np.int64).reshape(-1, 4),
+            ends,
         )
 
     def stamp(self, made: Template, rank: int, first_lane: int, device: int) -> int:
