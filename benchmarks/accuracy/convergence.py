@@ -155,19 +155,20 @@ def _has(rows: Sequence[Row], wanted: tuple[int, str]) -> bool:
 
 
 def _kept(wanted: Sequence[tuple[int, str]]) -> list[Row]:
-    kept: list[Row] = json.loads(KEPT.read_text()) if KEPT.exists() else []
-    fits = [row for row in kept if row["epochs"] == EPOCHS]
-    return [row for row in fits if (row["seed"], row["strategy"]) in wanted]
+    """What is wanted, and was trained with as many epochs."""
+    rows = _load().values()
+    return [r for r in rows if r["epochs"] == EPOCHS and (r["seed"], r["strategy"]) in wanted]
 
 
 def _keep(row: Row) -> None:
     """In place of an earlier one. What was refused is asked again another time."""
-    if "refused" in row:
-        return
-    kept: list[Row] = json.loads(KEPT.read_text()) if KEPT.exists() else []
-    others = [r for r in kept if (r["seed"], r["strategy"]) != (row["seed"], row["strategy"])]
-    lines = sorted(json.dumps(r) for r in [*others, row])
-    KEPT.write_text("[" + ",\n".join(lines) + "]\n")
+    if "refused" not in row:
+        kept = {**_load(), f"{row['seed']} {row['strategy']}".strip(): row}
+        KEPT.write_text(json.dumps(kept, sort_keys=True).replace("}, ", "},\n") + "\n")
+
+
+def _load() -> dict[str, Row]:
+    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
 
 
 def _told(row: Row) -> str:

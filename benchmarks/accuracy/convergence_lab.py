@@ -28,6 +28,7 @@ KEPT = RESULTS / "convergence-lab.json"
 JOB = Path(__file__).parent / "jobs" / "seldom.py"
 RECORDED = settings.Setting("mlp", "ddp", 2, 1000)
 MBIT, PERIOD, SHARE = 100, 12, 0.5
+FREE_MBIT = 10**8  # a network that takes no time
 WAYS = {
     "plain": "",
     "apart": "local_sgd(period=100000)",  # in a training of some steps they never meet
@@ -57,8 +58,7 @@ def measured() -> dict[str, Any]:
 
 def _figures() -> dict[str, Any]:
     measured = _measured()
-    graph = next(graph for _, graph, _ in settings.recordings((RECORDED,)))
-    predicted = _predicted(graph)
+    predicted = _predicted(settings.record(RECORDED)[0])
     rows = [
         {
             "strategy": way,
@@ -85,9 +85,9 @@ def _hidden(step: dict[str, float]) -> float:
     return round(1 - (step["overlap_local_sgd"] - step["apart"]) / exchange, 4)
 
 
-def _cluster() -> Cluster:
+def _cluster(mbit: int = MBIT) -> Cluster:
     """The first worker's host is the slower one."""
-    made = cells.cluster(2, MBIT)
+    made = cells.cluster(2, mbit)
     return replace(made, hosts=(replace(made.hosts[0], cpus=SHARE), *made.hosts[1:]))
 
 
@@ -108,5 +108,5 @@ def _predicted(graph: Graph) -> dict[str, float]:
     found = {
         way: predict(graph, plan, _cluster(), asked).step_ns / 1e6 for way, plan in plans.items()
     }
-    apart = predict(graph, [f"local_sgd(period={PERIOD})"], cells.cluster(2, 10**7), asked)
+    apart = predict(graph, [WAYS["local_sgd"]], _cluster(FREE_MBIT))  # and each with its own cores
     return {**found, "apart": apart.step_ns / 1e6}

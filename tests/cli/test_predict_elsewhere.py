@@ -141,6 +141,9 @@ def test_what_the_lab_cannot_change_is_not_verified(
     assert "can be predicted" in capsys.readouterr().err
     assert main(["verify", run, "--cluster", cluster, "--batch", "2"]) == 1
     assert "--job" in capsys.readouterr().err
+    seldom = ["--with", "local_sgd(period=4)", "--job", "torchrun train.py"]
+    assert main(["verify", run, "--cluster", cluster, *seldom]) == 1
+    assert "time whole periods" in capsys.readouterr().err
     assert main(["verify", run, "--cluster", cluster]) == 1
     assert "which command it was" in capsys.readouterr().err
 

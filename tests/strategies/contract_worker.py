@@ -26,6 +26,7 @@ def main() -> None:
     told["states"] = {
         text: states_left(text) for text in ("local_sgd(period=2)", "diloco(period=3)")
     }
+    told["raised"] = raised()
     told["broken"] = {"said": broken(), "after": trained(None)["losses"] == plain["losses"]}
     (Path(sys.argv[1]) / f"rank-{dist.get_rank()}.json").write_text(json.dumps(told))
     dist.barrier()
@@ -86,6 +87,20 @@ def states_left(text: str) -> list[float]:
             step(model, optimizer, data)
     held = (optimizer.state[p][name] for p in model.parameters() for name in ("exp_avg", "step"))
     return torch.cat([tensor.flatten() for tensor in held]).tolist()
+
+
+def raised() -> list[float]:
+    """Gradients of the first step after an error ended a strategy in its block."""
+    model, optimizer = job()
+    data = torch.Generator().manual_seed(7 + dist.get_rank())
+    try:
+        with paceline.applied(["overlap_local_sgd(period=2)"], model, optimizer):
+            for _ in range(3):
+                step(model, optimizer, data)
+            raise KeyError("the script's own")
+    except KeyError:
+        step(model, optimizer, data)
+    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]).tolist()
 
 
 def broken() -> str:

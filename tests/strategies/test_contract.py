@@ -224,6 +224,12 @@ def test_leaving_a_strategy_restores_the_job_and_its_checkpoints(text: str, runs
 
 
 @pytest.mark.live
+def test_after_an_error_workers_that_trained_alone_share_gradients_again(runs: Runs) -> None:
+    assert runs[0]["raised"] == runs[1]["raised"]
+    assert any(runs[0]["raised"])
+
+
+@pytest.mark.live
 def test_a_plan_that_breaks_on_its_way_leaves_the_job_as_it_was(runs: Runs) -> None:
     for run in runs:
         assert "workers(count=99) cannot be switched on" in run["broken"]["said"]

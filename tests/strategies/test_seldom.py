@@ -173,13 +173,14 @@ def test_settings_that_make_no_sense_are_refused(text: str, said: str) -> None:
         parse(text)
 
 
-def test_a_job_whose_ranks_hold_parts_of_the_update_is_refused(
+def test_jobs_whose_ranks_cannot_train_alone_are_refused(
     recording: Callable[..., Graph],
 ) -> None:
     graph = recording()
     cut = replace(graph, facts=replace(graph.facts, update_shards=2))
     assert "ranks that train alone must update all" in str(parse("local_sgd").refusal(cut))
     assert "does not say which" in str(parse("local_sgd").refusal(recording(told=False)))
+    assert "this job has one worker" in str(parse("diloco").refusal(recording(1)))
 
 
 def test_one_way_of_training_alone_excludes_the_others_and_codecs() -> None:

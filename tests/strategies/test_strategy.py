@@ -13,9 +13,9 @@ from paceline.strategies.workers import Workers
 
 def test_every_file_of_the_room_is_a_change() -> None:
     changes = (
-        "adaptive_topk batch bf16 buckets device dgc fp16 int8 onebit parameter_server partition "
-        "powersgd priority "
-        "random_block scale threshold topk workers"
+        "adaptive_topk batch bf16 buckets device dgc diloco fp16 int8 local_sgd onebit "
+        "overlap_local_sgd parameter_server partition powersgd priority random_block "
+        "scale threshold topk workers "
     )
     assert set(changes.split()) <= set(known())
     assert list(known()) == sorted(known())

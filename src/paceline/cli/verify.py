@@ -47,6 +47,12 @@ def run(options: argparse.Namespace) -> Shown:
     command = tuple(options.job) or recorded_command(Path(options.graph))
     graph = open_run(Path(options.graph))
     guess = predict(graph, wanted.changes, wanted.cluster, wanted.question)
+    if guess.timeline.graph.facts.period > 1:
+        raise OptionError(
+            "verify compares single steps, and under this plan the job repeats itself every "
+            f"{guess.timeline.graph.facts.period} steps; predict it, and time whole periods of a "
+            "job under `paceline apply`"
+        )
     cluster = wanted.cluster
     if cluster.workers != guess.workers:
         cluster = cluster.with_workers(guess.workers)

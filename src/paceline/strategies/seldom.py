@@ -32,6 +32,7 @@ class Seldom(Strategy):
         """The same for a live job; needs torch."""
 
     def transform(self, graph: Graph) -> Graph:
+        self._require_others(graph.world_size)
         if graph.facts.update_shards > 1:
             raise StrategyError(
                 f"each rank of this job updates one of {graph.facts.update_shards} parts of the "
@@ -41,7 +42,11 @@ class Seldom(Strategy):
         return with_rounds(graph, self.rounds())
 
     def apply(self, run: Run) -> AbstractContextManager[None]:
+        self._require_others(run.world_size)
         return run.exchange.with_rounds(WeightRounds(self.rounds(), self.merge))
+
+    def _require_others(self, workers: int) -> None:
+        self.require(workers > 1, "this job has one worker, which has nobody to exchange with")
 
     def require(self, holds: bool, rule: str) -> None:
         if not holds:
