@@ -81,7 +81,7 @@ def operator_class(name: str) -> OperatorClass:
 
 def classes_of(graph: Graph) -> UInt8:
     """The class of each op."""
-    of_name = np.array([operator_class(name) for name in graph.names] or [0], np.uint8)
+    of_name = np.array([*map(operator_class, graph.names), OperatorClass.OTHER], np.uint8)
     return of_name[graph.ops.name]
 
 

@@ -57,17 +57,17 @@ def _arguments(call: OperatorCall, wanted: Sequence[str]) -> tuple[Any, ...] | N
     if len(wanted) != len(call.types):
         return None
     found = []
-    for kind, *told in zip(wanted, call.types, call.dims, call.strides, call.values):
-        fits, value = _argument(kind, *told)
+    for want, kind, dims, strides, text in zip(
+        wanted, call.types, call.dims, call.strides, call.values
+    ):
+        fits, value = _argument(want, kind, dims, strides, text)
         if not fits:
             return None
         found.append(value)
     return tuple(found)
 
 
-def _argument(
-    wanted: str, kind: str, dims: Dims, strides: Dims, text: str
-) -> tuple[bool, Any]:
+def _argument(wanted: str, kind: str, dims: Dims, strides: Dims, text: str) -> tuple[bool, Any]:
     """Whether the argument can be what the operator wants, and its value."""
     tensor = wanted.removeprefix("Optional[").startswith("Tensor")
     if kind == "" and text == "":

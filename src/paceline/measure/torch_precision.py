@@ -42,8 +42,7 @@ class Lowered:
 
     def __call__(self) -> Any:
         made = [
-            v.to(torch.bfloat16) if i in self.cast else v
-            for i, v in enumerate(self.call.arguments)
+            v.to(torch.bfloat16) if i in self.cast else v for i, v in enumerate(self.call.arguments)
         ]
         results = Runnable(self.call.operator, tuple(made))()
         if not self.restored:
@@ -110,9 +109,7 @@ class Autocast:
             if call.operator in _ADDITIONS and len(big) == 2 and not self._stream(key[1]):
                 chosen.discard(big[0])
             self._forward[key] = bool(chosen)
-        values = (
-            v.to(torch.bfloat16) if i in chosen else v for i, v in enumerate(plain.arguments)
-        )
+        values = (v.to(torch.bfloat16) if i in chosen else v for i, v in enumerate(plain.arguments))
         return Lowered(Runnable(plain.operator, tuple(values)))
 
     def _last(self, tensor: torch.Tensor) -> bool:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -60,9 +61,19 @@ def _channels_last(job: RecordedJob) -> Changed:
             yield call, count, plain, plain.mapped(_innermost)
 
 
+def _in_place(job: RecordedJob) -> Changed:
+    """ReLUs of the forward pass that write over what they read."""
+    for call, count in job.counted().items():
+        plain = runnable(call) if call.operator == "aten::clamp_min" else None
+        if plain is not None and not call.backward:
+            tensor, least = plain.arguments
+            yield call, count, plain, partial(torch.clamp_min_, tensor.clone(), least)
+
+
 _CHANGES: Mapping[Variant, Callable[[RecordedJob], Changed]] = {
     Variant.BF16: _autocast,
     Variant.CHANNELS_LAST: _channels_last,
+    Variant.IN_PLACE: _in_place,
 }
 
 

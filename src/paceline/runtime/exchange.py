@@ -31,6 +31,20 @@ class Exchange:
 
     buckets: BucketSizes | None = None
     codec: Codec | None = None
+    elsewhere: bool = False  # a strategy exchanges the gradients itself
+
+    @contextmanager
+    def replaced(self) -> Iterator[None]:
+        """DDP's own exchange does nothing."""
+        if self.elsewhere or self.buckets or self.codec:
+            raise ExchangeError(
+                "gradients are exchanged in one way, and the plan asks for another beside it"
+            )
+        self.elsewhere = True
+        try:
+            yield
+        finally:
+            self.elsewhere = False
 
     @contextmanager
     def with_buckets(self, sizes: BucketSizes) -> Iterator[None]:

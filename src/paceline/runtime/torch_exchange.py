@@ -25,6 +25,11 @@ from paceline.runtime.run import Run
 def installed(run: Run) -> Iterator[Sent]:
     """The exchange that the run's strategies asked for, until the context is left."""
     asked, sent = run.exchange, Sent()
+    if asked.elsewhere:
+        if asked.buckets or asked.codec:
+            raise ExchangeError("the plan changes an exchange that it has replaced; leave one out")
+        yield sent
+        return
     if not run.replicas and (asked.buckets or asked.codec):
         raise ExchangeError(
             "this job has no DistributedDataParallel module, whose exchange the plan would change; "
