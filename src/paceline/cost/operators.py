@@ -71,7 +71,8 @@ _KERNELS = (
 
 
 def operator_class(name: str) -> OperatorClass:
-    known = OPERATORS.get(name)
+    """Of an operator with its library in front of its name or without, or of a kernel."""
+    known = OPERATORS.get(name if "::" in name else f"aten::{name}")
     if known is not None or "::" in name:
         return known or OperatorClass.OTHER
     spelled = name.lower()

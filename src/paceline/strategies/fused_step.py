@@ -137,6 +137,11 @@ def _ranks(rank: Int64) -> list[int]:
 
 def _states(graph: Graph) -> int:
     told = graph.facts.optimizer
+    if (graph.lanes.kind == LaneKind.STREAM).any():
+        raise StrategyError(
+            "the job trains on a device, and the fused step works in the host's memory; leave "
+            "fused_step out"
+        )
     if graph.world_size < 2:
         raise StrategyError("one worker exchanges nothing; the fused step needs two or more")
     if told is None or told.kind not in STATES:

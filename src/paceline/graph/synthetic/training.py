@@ -12,7 +12,7 @@ from enum import Enum
 import numpy as np
 
 from paceline.errors import GraphError
-from paceline.graph.facts import Facts, Parameter
+from paceline.graph.facts import Facts, Optimizer, Parameter
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import Axis, Collective, Phase
 from paceline.graph.synthetic.pipeline import Pipeline, one_f_one_b
@@ -91,6 +91,7 @@ def _facts(job: TrainingJob) -> Facts:
         world_size=job.world,
         parameters=tuple(Parameter(name, _size(job, name)) for name in names),
         update_shards=job.workers if job.parallel is Parallel.FSDP2 else 1,
+        optimizer=Optimizer("Adam"),
     )
 
 
