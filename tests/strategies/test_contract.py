@@ -35,6 +35,7 @@ APPLIED = {
     "batchnorm_relu": "batchnorm_relu",
     "buckets": "buckets(size_bytes=8000, first_size_bytes=0)",
     "channels_last": "channels_last",
+    "compiled": "compiled",
     "fused_optimizer": "fused_optimizer",
     "fused_step": "fused_step",
     "loading": "loading(workers=1, prefetch=2, pinned=False)",
@@ -55,7 +56,7 @@ STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0
 IMAGES = {"batchnorm_relu": "images", "channels_last": "images"}
 """Strategies for convolutional nets: the worker then trains its other model."""
 
-ROUNDED = {"channels_last", "fused_optimizer", "fused_step"}
+ROUNDED = {"channels_last", "compiled", "fused_optimizer", "fused_step"}
 """Exact but for the order of arithmetic."""
 
 GRAPHS = {machine.name: training(TrainingJob(machine=machine)) for machine in Machine}

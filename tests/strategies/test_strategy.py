@@ -13,8 +13,9 @@ from paceline.strategies.workers import Workers
 
 def test_every_file_of_the_room_is_a_change() -> None:
     changes = (
-        "autocast batch batchnorm_relu bf16 buckets channels_last device fp16 fused_optimizer "
-        "fused_step int8 loading onebit parameter_server random_block scale threshold topk workers"
+        "autocast batch batchnorm_relu bf16 buckets channels_last compiled device fp16 "
+        "fused_optimizer fused_step int8 loading onebit parameter_server random_block scale "
+        "threshold topk workers"
     )
     assert known() == tuple(changes.split())
 

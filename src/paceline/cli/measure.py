@@ -24,14 +24,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--for", type=Path, dest="job", metavar="RUN",
                         help="a recording: its own operators in bfloat16, with channels last and "
                         "fused, each against the recorded way")  # fmt: skip
+    parser.add_argument("--compiled", action="store_true",
+                        help="with --for: also as torch.compile makes them; takes minutes")  # fmt: skip
     parser.add_argument("--out", type=Path, help="keep the calibration in this JSON file")
 
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.lab import said
-    from paceline.measure import measure, save, summary
+    from paceline.measure import ForJob, measure, save, summary
 
-    made = measure(options.workers, options.repeats, said if options.lab else None, options.job)
+    job = ForJob(options.job, options.compiled) if options.job else None
+    made = measure(options.workers, options.repeats, said if options.lab else None, job)
     if options.out:
         save(made, options.out)
     return Shown(summary(made), lambda console: _render(summary(made), console))

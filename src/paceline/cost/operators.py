@@ -20,6 +20,9 @@ class OperatorClass(IntEnum):
     POOLING = 6
 
 
+FUSIBLE = (OperatorClass.NORMALISATION, OperatorClass.POINTWISE)
+"""What compilers put together with its neighbours."""
+
 _NAMES = {
     OperatorClass.PRODUCT: "addmm mm bmm baddbmm addbmm mv addmv mkldnn_linear",
     OperatorClass.CONVOLUTION: (

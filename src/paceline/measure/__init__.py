@@ -5,7 +5,7 @@ from paceline.measure.calibration import Calibration, Overlap, Sweep
 from paceline.measure.constant import Constant
 from paceline.measure.errors import MeasureError
 from paceline.measure.files import load, save
-from paceline.measure.measuring import measure
+from paceline.measure.measuring import ForJob, measure
 from paceline.measure.shared_cores import SharedCores
 from paceline.measure.sharing import InLab, shared_cores
 from paceline.measure.summary import summary
@@ -13,6 +13,7 @@ from paceline.measure.summary import summary
 __all__ = [
     "Calibration",
     "Constant",
+    "ForJob",
     "InLab",
     "MeasureError",
     "Overlap",

@@ -3,6 +3,7 @@
 import os
 import platform
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -17,8 +18,16 @@ from paceline.measure.sharing import InLab, shared_cores
 TRIES = 5
 
 
+@dataclass(frozen=True)
+class ForJob:
+    """A recording whose operators are measured in other variants too."""
+
+    recording: Path
+    compiled: bool = False  # also as torch.compile generates them, which takes minutes
+
+
 def measure(
-    workers: int = 2, repeats: int = 15, in_lab: InLab | None = None, job: Path | None = None
+    workers: int = 2, repeats: int = 15, in_lab: InLab | None = None, job: ForJob | None = None
 ) -> Calibration:
     """GEMM, copy and element-wise sweeps; with two workers or more an all-reduce sweep as well;
     with a lab what communication takes of the cores that all workers share; with a recorded job
@@ -49,10 +58,10 @@ def measure(
     )
 
 
-def _ratios(folder: Path) -> tuple[Ratio, ...]:
+def _ratios(job: ForJob) -> tuple[Ratio, ...]:
     from paceline.measure.torch_ratios import job_ratios
 
-    return job_ratios(recorded_job(folder))
+    return job_ratios(recorded_job(job.recording), compiled=job.compiled)
 
 
 def _fitting(measured: Callable[[], Sweep]) -> Sweep:

@@ -30,9 +30,14 @@ class Runnable:
     arguments: tuple[Any, ...]
 
     def __call__(self) -> Any:
+        given, named = self.parts()
+        return self.operator(*given, **named)
+
+    def parts(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments by position and by name."""
         schema = self.operator._schema.arguments
         named = {a.name: v for a, v in zip(schema, self.arguments) if a.kwarg_only}
-        return self.operator(*self.arguments[: len(schema) - len(named)], **named)
+        return self.arguments[: len(schema) - len(named)], named
 
     def mapped(self, change: Any) -> "Runnable":
         """With every tensor changed."""

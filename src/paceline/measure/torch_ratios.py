@@ -11,6 +11,7 @@ from paceline.graph.variants import Ratio, Variant
 from paceline.measure.pairs import Pair, Work, clock_of, ratio_of, timed
 from paceline.measure.recorded_calls import OperatorCall, RecordedJob
 from paceline.measure.torch_calls import runnable
+from paceline.measure.torch_compiled import compiled_ratios
 from paceline.measure.torch_optimizers import optimizer_ratios
 from paceline.measure.torch_precision import Autocast
 
@@ -18,13 +19,15 @@ Changed = Iterator[tuple[OperatorCall, int, Work, Work]]
 """A call, how often a step makes it, and both ways of making it."""
 
 
-def job_ratios(job: RecordedJob) -> tuple[Ratio, ...]:
-    """By operator and variant, over all calls of a step; of the optimizer too."""
+def job_ratios(job: RecordedJob, *, compiled: bool = False) -> tuple[Ratio, ...]:
+    """By operator and variant, over all calls of a step; of the optimizer too. Compiling takes
+    minutes."""
     threads = torch.get_num_threads()
     torch.set_num_threads(job.threads)
     try:
         with torch.no_grad():
-            return (*_operator_ratios(job), *optimizer_ratios(job))
+            generated = compiled_ratios(job) if compiled else ()
+            return (*_operator_ratios(job), *optimizer_ratios(job), *generated)
     finally:
         torch.set_num_threads(threads)
 

@@ -48,9 +48,9 @@ def with_batches(loader: Any, factor: float) -> dict[str, Any]:
 
 
 def _made(loader: Any, changed: Mapping[str, Any]) -> Any:
-    if isinstance(loader.dataset, IterableDataset) and changed.get("num_workers"):
-        log.warning("a DataLoader of an IterableDataset is left as it is: each worker would read "
-                    "all of it")  # fmt: skip
+    if isinstance(loader.dataset, IterableDataset):
+        log.warning("a DataLoader of an IterableDataset is left as it is: it has no samples that "
+                    "could be dealt out to workers or batches")  # fmt: skip
         return loader
     settings = {name: getattr(loader, name) for name in _KEPT.split()}
     if loader.num_workers:
