@@ -16,13 +16,15 @@ import paceline
 from paceline.strategies.plan import Plan
 
 STEPS, AFTER = 20, 3
+IMAGES = ("batchnorm_relu", "channels_last")  # strategies for convolutional nets
 
 
 def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     plain = trained(None)
-    told = {"": plain, **{text: trained(text) for text in sys.argv[2:]}}
+    told = {"": plain, "images": trained(None, images=True)}
+    told |= {text: trained(text, images=text in IMAGES) for text in sys.argv[2:]}
     told["states"] = {
         text: states_left(text) for text in ("local_sgd(period=2)", "diloco(period=3)")
     }
@@ -33,18 +35,34 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-def job() -> tuple[nn.Module, torch.optim.Optimizer]:
+def job(*, images: bool = False) -> tuple[nn.Module, torch.optim.Optimizer]:
     torch.manual_seed(1)
-    model = nn.Sequential(
-        nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4)
-    )
-    replica = nn.parallel.DistributedDataParallel(model)
+    replica = nn.parallel.DistributedDataParallel(convolutional() if images else perceptron())
     return replica, torch.optim.SGD(replica.parameters(), lr=0.05)
 
 
-def trained(text: str | None) -> dict[str, Any]:
+def perceptron() -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4)
+    )
+
+
+def convolutional() -> nn.Module:
+    """The same inputs as images of five channels."""
+    return nn.Sequential(
+        nn.Unflatten(1, (5, 2, 2)),
+        nn.Conv2d(5, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3, padding=1),
+        nn.Flatten(),
+        nn.Linear(32, 4),
+    )
+
+
+def trained(text: str | None, *, images: bool = False) -> dict[str, Any]:
     """Some plain steps, the strategy's, and some plain ones again."""
-    model, optimizer = job()
+    model, optimizer = job(images=images)
     data = torch.Generator().manual_seed(7 + dist.get_rank())
     losses = [step(model, optimizer, data) for _ in range(AFTER)]
     keys = list(model.state_dict())
@@ -61,13 +79,13 @@ def trained(text: str | None) -> dict[str, Any]:
         "left": weights(model),
         "keys": kept,
         "sent": counted,
-        **restored(model, data),
+        **restored(model, data, images=images),
     }
 
 
-def restored(model: nn.Module, data: torch.Generator) -> dict[str, Any]:
+def restored(model: nn.Module, data: torch.Generator, *, images: bool) -> dict[str, Any]:
     """After the strategy: the same steps as a fresh replica of the same weights takes."""
-    fresh, optimizer = job()
+    fresh, optimizer = job(images=images)
     fresh.load_state_dict(model.state_dict())
     state = data.get_state()
     theirs = [step(fresh, optimizer, data) for _ in range(AFTER)]

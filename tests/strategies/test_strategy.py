@@ -13,7 +13,8 @@ from paceline.strategies.workers import Workers
 
 def test_every_file_of_the_room_is_a_change() -> None:
     changes = (
-        "adaptive_topk batch bf16 buckets device dgc diloco fp16 int8 local_sgd onebit "
+        "adaptive_topk autocast batch batchnorm_relu bf16 buckets channels_last compiled "
+        "device dgc diloco fp16 fused_optimizer fused_step int8 loading local_sgd onebit "
         "overlap_local_sgd parameter_server partition powersgd priority random_block "
         "scale threshold topk workers "
     )
@@ -44,7 +45,7 @@ def test_changes_are_made_in_turn() -> None:
     ("text", "said"),
     [
         ("worker(count=4)", "did you mean workers"),
-        ("flux()", "Known are .*batch, bf16"),
+        ("flux()", "Known are adaptive_topk, autocast"),
         ("workers", r"workers needs count, as in workers\(count=...\)"),
         ("workers(cuont=4)", "workers has no setting 'cuont'; it has count"),
         ("parameter_server(count=4)", "it has none"),

@@ -25,15 +25,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--for", type=Path, dest="job", metavar="RUN",
                         help="a recording: its own operators in bfloat16, with channels last and "
                         "fused, each against the recorded way")  # fmt: skip
+    parser.add_argument("--compiled", action="store_true",
+                        help="with --for: also by torch.compile; takes minutes")  # fmt: skip
     parser.add_argument("--out", type=Path, help="keep the calibration in this JSON file")
 
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.lab import said
-    from paceline.measure import Also, measure, save, summary
+    from paceline.measure import Also, ForJob, measure, save, summary
     from paceline.strategies.torch_codec_times import codec_times
 
-    also = Also(said if options.lab else None, codec_times, options.job)
+    job = ForJob(options.job, options.compiled) if options.job else None
+    also = Also(said if options.lab else None, codec_times, job)
     made = measure(options.workers, options.repeats, also)
     if options.out:
         save(made, options.out)

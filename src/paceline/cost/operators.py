@@ -20,6 +20,9 @@ class OperatorClass(IntEnum):
     POOLING = 6
 
 
+FUSIBLE = (OperatorClass.NORMALISATION, OperatorClass.POINTWISE)
+"""What compilers put together with its neighbours."""
+
 _NAMES = {
     OperatorClass.PRODUCT: "addmm mm bmm baddbmm addbmm mv addmv mkldnn_linear",
     OperatorClass.CONVOLUTION: (
@@ -71,7 +74,8 @@ _KERNELS = (
 
 
 def operator_class(name: str) -> OperatorClass:
-    known = OPERATORS.get(name)
+    """Of an operator with its library in front of its name or without, or of a kernel."""
+    known = OPERATORS.get(name if "::" in name else f"aten::{name}")
     if known is not None or "::" in name:
         return known or OperatorClass.OTHER
     spelled = name.lower()
@@ -81,7 +85,7 @@ def operator_class(name: str) -> OperatorClass:
 
 def classes_of(graph: Graph) -> UInt8:
     """The class of each op."""
-    of_name = np.array([operator_class(name) for name in graph.names] or [0], np.uint8)
+    of_name = np.array([*map(operator_class, graph.names), OperatorClass.OTHER], np.uint8)
     return of_name[graph.ops.name]
 
 

@@ -6,7 +6,7 @@ from paceline.measure.codec_times import Adding, CodecTimes, OpTimes, pays_below
 from paceline.measure.constant import Constant
 from paceline.measure.errors import MeasureError
 from paceline.measure.files import load, save
-from paceline.measure.measuring import Also, measure
+from paceline.measure.measuring import Also, ForJob, measure
 from paceline.measure.shared_cores import SharedCores
 from paceline.measure.sharing import InLab, shared_cores
 from paceline.measure.speeds import Speeds
@@ -18,6 +18,7 @@ __all__ = [
     "Calibration",
     "CodecTimes",
     "Constant",
+    "ForJob",
     "InLab",
     "MeasureError",
     "OpTimes",

@@ -23,6 +23,14 @@ CodecTimer = Callable[[int], tuple[CodecTimes, ...]]
 
 
 @dataclass(frozen=True)
+class ForJob:
+    """A recording whose operators are measured in other variants too."""
+
+    recording: Path
+    compiled: bool = False  # also as torch.compile generates them, which takes minutes
+
+
+@dataclass(frozen=True)
 class Also:
     """What is measured beside the sweeps: with a lab what communication takes of the cores that all
     workers share, with a timer of codecs what each takes to pack and unpack gradients, with a
@@ -30,7 +38,7 @@ class Also:
 
     in_lab: InLab | None = None
     codecs: CodecTimer | None = None
-    job: Path | None = None
+    job: ForJob | None = None
 
 
 def measure(workers: int = 2, repeats: int = 15, also: Also | None = None) -> Calibration:
@@ -63,10 +71,10 @@ def measure(workers: int = 2, repeats: int = 15, also: Also | None = None) -> Ca
     )
 
 
-def _ratios(folder: Path) -> tuple[Ratio, ...]:
+def _ratios(job: ForJob) -> tuple[Ratio, ...]:
     from paceline.measure.torch_ratios import job_ratios
 
-    return job_ratios(recorded_job(folder))
+    return job_ratios(recorded_job(job.recording), compiled=job.compiled)
 
 
 def _fitting(measured: Callable[[], Sweep]) -> Sweep:

@@ -14,6 +14,10 @@ from paceline.record import sidecar
 Dims = tuple[int, ...]
 
 
+_CATEGORIES = ("cpu_op", "user_annotation")
+_NOT_THE_MODEL = ("Optimizer.", "torch::distributed::reducer")
+
+
 @dataclass(frozen=True)
 class OperatorCall:
     """One call as the profiler describes it: for each argument its type, sizes, strides and, of
@@ -61,8 +65,9 @@ def recorded_job(folder: Path) -> RecordedJob:
 
 
 def _calls(events: Iterable[dict[str, Any]]) -> Iterator[OperatorCall]:
-    """Calls that do the work themselves, in order; what one of them calls is part of it."""
-    timed = [e for e in events if e.get("ph") == "X" and e.get("cat") == "cpu_op"]
+    """Forward's and backward's calls that do the work themselves, in order; what one of them calls
+    is part of it."""
+    timed = [e for e in events if e.get("ph") == "X" and e.get("cat") in _CATEGORIES]
     timed.sort(key=lambda e: (e["tid"], e["ts"], -e["dur"]))
     thread, until, backward_until = None, -1.0, -1.0
     for event in timed:
@@ -71,7 +76,9 @@ def _calls(events: Iterable[dict[str, Any]]) -> Iterator[OperatorCall]:
         end = event["ts"] + event["dur"]
         if event["name"].startswith("autograd::engine::evaluate_function"):
             backward_until = max(backward_until, end)
-        if event["name"] in OPERATORS and event["ts"] >= until:
+        if event["name"].startswith(_NOT_THE_MODEL):
+            until = max(until, end)
+        elif event["name"] in OPERATORS and event["ts"] >= until:
             until = end
             yield _call(event, backward=event["ts"] < backward_until)
 

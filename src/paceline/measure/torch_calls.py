@@ -30,9 +30,14 @@ class Runnable:
     arguments: tuple[Any, ...]
 
     def __call__(self) -> Any:
+        given, named = self.parts()
+        return self.operator(*given, **named)
+
+    def parts(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments by position and by name."""
         schema = self.operator._schema.arguments
         named = {a.name: v for a, v in zip(schema, self.arguments) if a.kwarg_only}
-        return self.operator(*self.arguments[: len(schema) - len(named)], **named)
+        return self.arguments[: len(schema) - len(named)], named
 
     def mapped(self, change: Any) -> "Runnable":
         """With every tensor changed."""
@@ -57,8 +62,10 @@ def _arguments(call: OperatorCall, wanted: Sequence[str]) -> tuple[Any, ...] | N
     if len(wanted) != len(call.types):
         return None
     found = []
-    for kind, *told in zip(wanted, call.types, call.dims, call.strides, call.values):
-        fits, value = _argument(kind, *told)
+    for want, kind, dims, strides, text in zip(
+        wanted, call.types, call.dims, call.strides, call.values
+    ):
+        fits, value = _argument(want, kind, dims, strides, text)
         if not fits:
             return None
         found.append(value)

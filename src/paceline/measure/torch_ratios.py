@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from paceline.graph.variants import Ratio, Variant
 from paceline.measure.pairs import Pair, Work, clock_of, ratio_of, timed
 from paceline.measure.recorded_calls import OperatorCall, RecordedJob
 from paceline.measure.torch_calls import runnable
+from paceline.measure.torch_compiled import compiled_ratios
 from paceline.measure.torch_optimizers import optimizer_ratios
 from paceline.measure.torch_precision import Autocast
 
@@ -17,13 +19,15 @@ Changed = Iterator[tuple[OperatorCall, int, Work, Work]]
 """A call, how often a step makes it, and both ways of making it."""
 
 
-def job_ratios(job: RecordedJob) -> tuple[Ratio, ...]:
-    """By operator and variant, over all calls of a step; of the optimizer too."""
+def job_ratios(job: RecordedJob, *, compiled: bool = False) -> tuple[Ratio, ...]:
+    """By operator and variant, over all calls of a step; of the optimizer too. Compiling takes
+    minutes."""
     threads = torch.get_num_threads()
     torch.set_num_threads(job.threads)
     try:
         with torch.no_grad():
-            return (*_operator_ratios(job), *optimizer_ratios(job))
+            generated = compiled_ratios(job) if compiled else ()
+            return (*_operator_ratios(job), *optimizer_ratios(job), *generated)
     finally:
         torch.set_num_threads(threads)
 
@@ -60,9 +64,19 @@ def _channels_last(job: RecordedJob) -> Changed:
             yield call, count, plain, plain.mapped(_innermost)
 
 
+def _in_place(job: RecordedJob) -> Changed:
+    """ReLUs of the forward pass that write over what they read."""
+    for call, count in job.counted().items():
+        plain = runnable(call) if call.operator == "aten::clamp_min" else None
+        if plain is not None and not call.backward:
+            tensor, least = plain.arguments
+            yield call, count, plain, partial(torch.clamp_min_, tensor.clone(), least)
+
+
 _CHANGES: Mapping[Variant, Callable[[RecordedJob], Changed]] = {
     Variant.BF16: _autocast,
     Variant.CHANNELS_LAST: _channels_last,
+    Variant.IN_PLACE: _in_place,
 }
 
 

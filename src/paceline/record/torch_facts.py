@@ -96,18 +96,12 @@ def model_facts(optimizer: Any) -> Model:
 
 def optimizer_facts(optimizer: Any) -> Optimizer:
     """Its class, and those settings of its first group that are plain values."""
-    settings = {
-        name: value for name, value in optimizer.param_groups[0].items() if name != "params"
-    }
-    return Optimizer(
-        kind=type(optimizer).__name__,
-        settings={
-            n: list(v) if isinstance(v, tuple) else v for n, v in settings.items() if _plain(v)
-        },
-    )
+    plain = {name: value for name, value in optimizer.param_groups[0].items() if _is_plain(value)}
+    settings = {n: list(v) if isinstance(v, tuple) else v for n, v in plain.items()}
+    return Optimizer(type(optimizer).__name__, settings)
 
 
-def _plain(value: Any) -> bool:
+def _is_plain(value: Any) -> bool:
     parts = value if isinstance(value, tuple) else (value,)
     return all(part is None or isinstance(part, (bool, int, float, str)) for part in parts)
 

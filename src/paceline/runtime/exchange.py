@@ -57,6 +57,20 @@ class Exchange:
     rounds: WeightRounds | None = None  # gradients stay, and weights are exchanged in rounds
     parts: int = 1  # of each bucket's payload
     by_priority: bool = False  # one exchange at a time, first what is needed first
+    elsewhere: bool = False  # a strategy exchanges the gradients itself
+
+    @contextmanager
+    def replaced(self) -> Iterator[None]:
+        """DDP's own exchange does nothing."""
+        if self.asks:
+            raise ExchangeError(
+                "gradients are exchanged in one way, and the plan asks for another beside it"
+            )
+        self.elsewhere = True
+        try:
+            yield
+        finally:
+            self.elsewhere = False
 
     @contextmanager
     def with_buckets(self, asked: Bucketing) -> Iterator[None]:

@@ -17,7 +17,7 @@ from paceline.runtime.codecs import Codec, Compressor, Rounds, Turn
 from paceline.runtime.codecs.torch_casts import plain
 from paceline.runtime.codecs.torch_memory import memory_of
 from paceline.runtime.codecs.turns import Turns
-from paceline.runtime.exchange import READY, Bucketing, ExchangeError, Sent, arranged
+from paceline.runtime.exchange import READY, Bucketing, Exchange, ExchangeError, Sent, arranged
 from paceline.runtime.rounds.torch_driver import exchanging, stays
 from paceline.runtime.run import Run
 from paceline.runtime.torch_rounds import rounds_hook
@@ -30,6 +30,11 @@ def installed(run: Run) -> Iterator[Sent]:
     asked, sent = run.exchange, Sent()
     if asked.codec is not None and asked.rounds is not None:
         raise ExchangeError("a codec packs gradients, and under this plan none travel")
+    if asked.elsewhere:
+        if asked != Exchange(elsewhere=True):
+            raise ExchangeError("the plan changes an exchange that it has replaced; leave one out")
+        yield sent
+        return
     if not run.replicas and asked.asks:
         raise ExchangeError(
             "this job has no DistributedDataParallel module, whose exchange the plan would change; "

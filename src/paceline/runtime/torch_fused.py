@@ -55,6 +55,4 @@ def _require(optimizer: Any) -> None:
         if group.get("differentiable"):
             raise FusedError(f"a fused {kind} cannot be differentiable; leave fused_optimizer out")
         if not all(p.is_floating_point() for p in group["params"]):
-            raise FusedError(
-                f"a fused {kind} takes real parameters only; leave fused_optimizer out"
-            )
+            raise FusedError(f"a fused {kind} takes real numbers only; leave fused_optimizer out")

@@ -53,7 +53,8 @@ def _rows(graph: Graph) -> Bool:
             "speeds up nothing else. Record it with `paceline record`, which names operators"
         )
     streams = graph.lanes.kind[graph.ops.lane] == LaneKind.STREAM
-    return passes & (streams | (classes_of(graph) != OperatorClass.OTHER))
+    found: Bool = passes & (streams | (classes_of(graph) != OperatorClass.OTHER))
+    return found
 
 
 def _lowered(model: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -1,12 +1,14 @@
 """Another number of samples a worker and step, as a multiple of the recorded.
 
 Forward, backward and loading grow with it, and so do activations that tensor-parallel workers or
-pipeline stages send; gradients, their copies, the update and a host's launches stay. Wrong where
-small work is bound by its calls rather than by its samples, and where a larger batch no longer fits
-the caches or the device.
+pipeline stages send; gradients, their copies, the update and a host's launches stay. In a live job
+it takes effect with the next iterator over a DataLoader; batches that a script makes by itself stay
+as they are. Wrong where small work is bound by its calls rather than by its samples, and where a
+larger batch no longer fits the caches or the device.
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,6 +20,7 @@ from paceline.graph.gradients import reduced
 from paceline.graph.graph import Bool
 from paceline.graph.links import Links
 from paceline.graph.scaled import scaled, unpriced, works
+from paceline.runtime.run import Run
 from paceline.strategies.strategy import Effect, Strategy, StrategyError
 
 _GROWS = (Phase.FORWARD, Phase.BACKWARD, Phase.DATA)
@@ -28,7 +31,7 @@ _ACTIVATIONS = (Axis.TENSOR, Axis.SEQUENCE, Axis.EXPERT, Axis.PIPELINE)
 class Batch(Strategy):
     effect: ClassVar[Effect] = Effect.RELAXED
     conflicts: ClassVar[frozenset[str]] = frozenset({"batch"})
-    how: ClassVar[str] = "Set the batch size of the script's data loader."
+    applies: ClassVar[bool] = True
 
     factor: float
 
@@ -39,6 +42,11 @@ class Batch(Strategy):
     def transform(self, graph: Graph) -> Graph:
         grows = works(graph) & np.isin(graph.ops.phase, _GROWS) & ~_fixed(graph)
         return _sending(scaled(graph, grows, self.factor), self.factor)
+
+    def apply(self, run: Run) -> AbstractContextManager[None]:
+        from paceline.runtime.torch_loaders import loaders_with, with_batches
+
+        return loaders_with(lambda loader: with_batches(loader, self.factor))
 
     @classmethod
     def choices(cls, graph: Graph) -> Iterator[Strategy]:

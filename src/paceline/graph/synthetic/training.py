@@ -13,7 +13,7 @@ from math import isqrt
 import numpy as np
 
 from paceline.errors import GraphError
-from paceline.graph.facts import Facts, LayerMemory, Parameter, RankMemory
+from paceline.graph.facts import Facts, LayerMemory, Optimizer, Parameter, RankMemory
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import Axis, Collective, Phase
 from paceline.graph.partition import part_sizes
@@ -104,6 +104,7 @@ def _facts(job: TrainingJob) -> Facts:
         update_shards=job.workers if job.parallel is Parallel.FSDP2 else 1,
         period=job.rounds.period if job.rounds else 1,
         memory=tuple(_held(job, rank) for rank in range(job.world)),
+        optimizer=Optimizer("Adam"),
     )
 
 

@@ -1,0 +1,53 @@
+"""The model under torch.compile: element-wise operators and normalisations made together.
+Ansel et al., "PyTorch 2" (ASPLOS 2024); operator fusion as dPRO and Daydream predict it.
+
+Runs of such operators become one loop that reads and writes memory once; products and convolutions
+stay the library's. The first step compiles, for seconds to minutes, and is no part of the
+prediction. Wrong by the calls between operators, which are fewer then, where gradients of a
+compiled part become ready together, and where the model does not compile as a whole.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from paceline.cost.operators import FUSIBLE, of_class
+from paceline.cost.variants import in_variant, typical_words
+from paceline.graph import Graph, Phase
+from paceline.graph.condense import Grain
+from paceline.graph.graph import Bool
+from paceline.graph.scaled import works
+from paceline.graph.variants import Variant
+from paceline.runtime.run import Run
+from paceline.strategies.strategy import Strategy, StrategyError
+
+
+@dataclass(frozen=True)
+class Compiled(Strategy):
+    grain: ClassVar[Grain] = Grain.OP
+    conflicts: ClassVar[frozenset[str]] = frozenset({"compiled", "batchnorm_relu"})
+    applies: ClassVar[bool] = True
+
+    def transform(self, graph: Graph) -> Graph:
+        return in_variant(graph, _rows(graph), Variant.COMPILED)
+
+    def rests_on(self, graph: Graph) -> Iterator[str]:
+        return typical_words(graph, _rows(graph), Variant.COMPILED)
+
+    def apply(self, run: Run) -> AbstractContextManager[None]:
+        from paceline.runtime.torch_compiling import compiled
+
+        return compiled(run.model)
+
+
+def _rows(graph: Graph) -> Bool:
+    passes = np.isin(graph.ops.phase, (Phase.FORWARD, Phase.BACKWARD))
+    found: Bool = passes & of_class(graph, *FUSIBLE)
+    if not (passes & works(graph)).any():
+        raise StrategyError(
+            "no forward or backward pass is seen in this job, so there is nothing to compile"
+        )
+    return found

@@ -1,0 +1,69 @@
+"""DataLoaders of a live job: other workers, other batches, and the script's own back again."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
+
+import paceline  # noqa: E402
+
+
+def loader(**settings: object) -> DataLoader:
+    return DataLoader(TensorDataset(torch.arange(24.0)), **{"batch_size": 4, **settings})
+
+
+def job() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    model = torch.nn.Linear(1, 1)
+    return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def batches(given: DataLoader) -> list[list[float]]:
+    return [part.tolist() for (part,) in given]
+
+
+def test_workers_bring_the_very_same_batches() -> None:
+    given = loader()
+    before = batches(given)
+    with paceline.applied(["loading(workers=2, prefetch=1)"], *job()):
+        workers = iter(given)
+        assert workers._num_workers == 2
+        assert [part.tolist() for (part,) in workers] == before
+    assert iter(given)._num_workers == 0
+    assert given.num_workers == 0
+
+
+def test_a_shuffled_loader_draws_the_same_order_with_workers() -> None:
+    given = loader(shuffle=True, generator=torch.Generator().manual_seed(3))
+    before = batches(given)
+    given.generator.manual_seed(3)
+    with paceline.applied(["loading(workers=1)"], *job()):
+        assert batches(given) == before
+
+
+def test_a_batch_holds_more_samples_until_the_plan_is_left() -> None:
+    given = loader()
+    with paceline.applied(["batch(factor=2.0)"], *job()):
+        assert [len(part) for (part,) in given] == [8, 8, 8]
+    assert [len(part) for (part,) in given] == [4] * 6
+
+
+def test_both_at_once() -> None:
+    with paceline.applied(["batch(factor=3.0)", "loading(workers=1)"], *job()):
+        assert [len(part) for (part,) in loader()] == [12, 12]
+
+
+def test_a_stream_of_samples_keeps_its_one_reader(caplog: pytest.LogCaptureFixture) -> None:
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(torch.arange(6.0))
+
+    with paceline.applied(["loading(workers=2)", "batch(factor=2.0)"], *job()):
+        found = [part.tolist() for part in DataLoader(Stream(), batch_size=2)]
+    assert sum(map(len, found)) == 6
+    assert "IterableDataset" in caplog.text
+
+
+def test_loaders_are_as_before_after_an_error() -> None:
+    with pytest.raises(RuntimeError), paceline.applied(["loading(workers=1)"], *job()):
+        raise RuntimeError
+    assert iter(loader())._num_workers == 0
