@@ -16,6 +16,7 @@ from paceline.graph import Graph, OpKind, check
 from paceline.graph.synthetic import TrainingJob, training
 from paceline.graph.synthetic.training_lanes import Machine
 from paceline.strategies import Effect, Strategy, kind_of, known, parse
+from paceline.strategies.coded import Coded
 
 if TYPE_CHECKING:
     from conftest import Drawn
@@ -32,6 +33,8 @@ EXAMPLES = {
 APPLIED = {
     "buckets": "buckets(size_bytes=8000, first_size_bytes=0)",
     "bf16": "bf16",
+    "checkpoint": "checkpoint(layers='*', every=2)",
+    "compress_activations": "compress_activations(bits=8)",
     "fp16": "fp16",
     "int8": "int8",
     "onebit": "onebit",
@@ -41,7 +44,7 @@ APPLIED = {
 }
 """Settings under which each strategy trains the worker's small model."""
 
-STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0.05,
+STRAYS = {"bf16": 1e-3, "compress_activations": 0.05, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0.05,
           "random_block": 0.1, "onebit": 0.2}  # fmt: skip
 """By how much of plain's last loss a lossy strategy's may be higher after twenty steps."""
 
@@ -118,6 +121,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 Runs = list[dict[str, Any]]
 EXACT = [name for name in APPLIED if kind_of(name).effect is Effect.EXACT]
 LOSSY = [name for name in APPLIED if kind_of(name).effect is Effect.LOSSY]
+CODED = [name for name in LOSSY if issubclass(kind_of(name), Coded)]
 
 
 @pytest.mark.live
@@ -162,7 +166,7 @@ def drawn(drawn: "Drawn") -> "Drawn":
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("name", LOSSY)
+@pytest.mark.parametrize("name", CODED)
 def test_the_bytes_that_travel_are_the_predicted_ones(
     name: str, runs: Runs, recording: Callable[..., Graph]
 ) -> None:

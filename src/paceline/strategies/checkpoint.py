@@ -25,9 +25,7 @@ from paceline.strategies.strategy import Strategy, StrategyError
 @dataclass(frozen=True)
 class Checkpoint(Strategy):
     grain: ClassVar[Grain] = Grain.LAYER
-    conflicts: ClassVar[frozenset[str]] = frozenset(
-        {"checkpoint", "compress_activations"}
-    )
+    conflicts: ClassVar[frozenset[str]] = frozenset({"checkpoint", "compress_activations"})
     applies: ClassVar[bool] = True
 
     layers: str = ""
