@@ -16,7 +16,7 @@ from paceline.graph import Graph
 from paceline.graph.condense import Grain
 from paceline.graph.stashed import Form, stashed
 from paceline.runtime.run import Run
-from paceline.strategies.strategy import Effect, Strategy, StrategyError
+from paceline.strategies.strategy import KEEPERS, Effect, Strategy, StrategyError
 
 _FORMS = {
     16: Form("activations 16 bits", 1 / 2),
@@ -28,7 +28,7 @@ _FORMS = {
 class CompressActivations(Strategy):
     effect: ClassVar[Effect] = Effect.LOSSY
     grain: ClassVar[Grain] = Grain.LAYER
-    conflicts: ClassVar[frozenset[str]] = frozenset({"checkpoint", "compress_activations"})
+    conflicts: ClassVar[frozenset[str]] = KEEPERS
     applies: ClassVar[bool] = True
 
     bits: int = 16

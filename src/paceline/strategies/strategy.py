@@ -15,6 +15,9 @@ from paceline.graph import Graph
 from paceline.graph.condense import Grain
 from paceline.runtime.run import Run
 
+KEEPERS = frozenset({"checkpoint", "compress_activations", "offload_activations"})
+"""Strategies that decide how activations are kept: one of them in a plan."""
+
 
 class StrategyError(PacelineError):
     """A strategy that is not known, not written as one, or does not fit the job."""
