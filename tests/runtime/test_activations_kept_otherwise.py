@@ -1,13 +1,14 @@
 """Activations run again or kept in fewer bits, in a live model of one process."""
 
-import pytest
-
-torch = pytest.importorskip("torch")
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
 from torch import nn
 
 from paceline.runtime.segments import SegmentError, segments_of
@@ -16,7 +17,6 @@ from paceline.runtime.torch_recompute import recomputing
 from paceline.runtime.torch_stash import stashing
 
 Change = Callable[[Any], AbstractContextManager[None]]
-torch.set_num_threads(1)
 KINDS = {"": "Net", "stem": "Linear", "blocks.0": "Block", "blocks.0.a": "Linear",
          "blocks.1": "Block", "blocks.1.a": "Linear", "head": "Sequential",
          "head.0": "Linear", "head.1": "ReLU", "head.2": "Linear"}  # fmt: skip
@@ -42,6 +42,7 @@ def model() -> nn.Module:
 
 def trained(change: Change | None, steps: int = 50) -> tuple[list[Any], list[float]]:
     """All parameters and buffers after some steps under a change, and the losses."""
+    torch.set_num_threads(1)
     made = model()
     optimizer = torch.optim.SGD(made.parameters(), lr=0.05, momentum=0.9)
     torch.manual_seed(2)
@@ -130,7 +131,7 @@ def test_layers_of_a_sequential_are_run_again_together() -> None:
 
 
 def test_what_cannot_be_run_again_says_why() -> None:
-    with pytest.raises(SegmentError, match="no layer is called 'tail'.*There are stem"):
+    with pytest.raises(SegmentError, match=r"no layer is called 'tail'.*There are stem"):
         segments_of(KINDS, "tail", 1)
     with pytest.raises(SegmentError, match="no numbered blocks"):
         segments_of({"": "Net", "a": "Linear"}, "", 1)

@@ -48,8 +48,8 @@ APPLIED = {
 }
 """Settings under which each strategy trains the worker's small model."""
 
-STRAYS = {"bf16": 1e-3, "compress_activations": 0.05, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0.05,
-          "random_block": 0.1, "onebit": 0.2}  # fmt: skip
+STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0.05,
+          "random_block": 0.1, "onebit": 0.2, "compress_activations": 0.05}  # fmt: skip
 """By how much of plain's last loss a lossy strategy's may be higher after twenty steps."""
 
 GRAPHS = {machine.name: training(TrainingJob(machine=machine)) for machine in Machine}

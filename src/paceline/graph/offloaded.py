@@ -1,7 +1,7 @@
 """`offloaded`: activations that wait in host memory for their layer's backward pass.
 
 Behind a layer's last forward kernel they are copied out, on a lane of its own; they are copied back
-on another one when the backward pass of the layer behind it begins, and the layer's waits for them.
+on another one while the layer behind it runs backward, and the layer's own pass waits for them.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +13,7 @@ import numpy as np
 from paceline.errors import GraphError
 from paceline.graph.border import UNSCALED
 from paceline.graph.copying import joined
+from paceline.graph.cycles import lane_previous
 from paceline.graph.graph import Graph, Int64, Lanes, MemoryEvents
 from paceline.graph.kinds import (
     NONE,
@@ -60,7 +61,7 @@ def offloaded(graph: Graph, dur_ns: Callable[[int], int]) -> Graph:
     count, first = len(passes), len(graph)
     out, back = first + np.arange(count), first + count + np.arange(count)
     ends, begins = _column(passes, "last"), _column(passes, "first")
-    triggers = _triggers(passes)
+    triggers = _triggers(graph, passes)
     there = np.flatnonzero(triggers != NONE)
     links = (
         Links.of(graph)
@@ -113,16 +114,17 @@ def _column(passes: list[Pass], name: str) -> Int64:
     return np.array([getattr(one, name) for one in passes], np.int64)
 
 
-def _triggers(passes: list[Pass]) -> Int64:
-    """The kernel with which each copy back begins: the first of the layer before it in the backward
-    pass; NONE for the one that comes first there."""
+def _triggers(graph: Graph, passes: list[Pass]) -> Int64:
+    """The kernel behind which each copy back may begin: the one before the backward pass of the
+    layer that comes before it there; NONE for the layer that comes first."""
     found = np.full(len(passes), NONE, np.int64)
+    before_on_lane = lane_previous(graph)
     turns = [(one.rank, one.step, one.first) for one in passes]
     order = sorted(range(len(passes)), key=turns.__getitem__)
     for before, after in pairwise(order):
         one, other = passes[before], passes[after]
         if (one.rank, one.step) == (other.rank, other.step):
-            found[after] = one.first
+            found[after] = before_on_lane[one.first]
     return found
 
 
