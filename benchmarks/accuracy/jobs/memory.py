@@ -7,6 +7,7 @@ saved, or what Paceline thinks of it.
 """
 
 import argparse
+import gc
 import json
 import sys
 import time
@@ -58,6 +59,7 @@ def trained(options: argparse.Namespace) -> dict[str, int]:
         step(task, model, optimizer, marks)
     change = paceline.applied([options.change], model, optimizer) if options.change else None
     with change or nullcontext():
+        gc.collect()  # entering a plan builds DDP's reducer anew; the old one lies in a cycle
         for _ in range(UNDER):
             step(task, model, optimizer, marks)
     del model  # DDP's reducer holds the group; it must go first, or a worker may abort at exit

@@ -32,10 +32,11 @@ class LayerMemory:
     name: str  # its path
     kind: str  # class
     kept_bytes: int = 0  # taken in it, and saved by it or by what follows
-    output_bytes: int = 0  # of these its results, which what follows reads
-    own_output_bytes: int = 0  # of its results, what it saves itself
-    input_bytes: int = 0  # of its inputs, what nobody saves
+    output_bytes: int = 0  # of these its results that what follows saves
+    own_output_bytes: int = 0  # of those, what it saves too
+    input_bytes: int = 0  # of its inputs, what neither it nor what follows saves
     float_bytes: int = 0  # of what was taken in it and in no inner module, float32
+    read_bytes: int = 0  # float32 that one of its own ops saved, at most
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from paceline.errors import GraphError
 from paceline.graph.copying import Copied, copied
+from paceline.graph.facts import RankMemory
 from paceline.graph.graph import Device, Graph, Group, Int32, Int64, Lanes
 from paceline.graph.kinds import NONE, Axis, Phase
 from paceline.graph.scaled import scaled, unpriced, works
@@ -82,7 +83,11 @@ def with_replicas(graph: Graph, count: int) -> Graph:
     rows = [np.flatnonzero(replica == new % layout.replicas) for new in range(count)]
     made = copied(graph, rows)
     numbered = _numbered(graph, made, layout, count)
-    facts = replace(graph.facts, world_size=graph.world_size // layout.replicas * count)
+    facts = replace(
+        graph.facts,
+        world_size=graph.world_size // layout.replicas * count,
+        memory=_held(graph, layout, count),
+    )
     return _with_update(replace(numbered, facts=facts), layout.replicas, count)
 
 
@@ -128,6 +133,19 @@ def _numbered(graph: Graph, made: Copied, layout: Layout, count: int) -> Graph:
         memory=memory,
     )
     return unpriced(whole, joins)
+
+
+def _held(graph: Graph, layout: Layout, count: int) -> tuple[RankMemory, ...]:
+    """Each new replica's ranks hold what those that they repeat do."""
+    ranks = np.array([held.rank for held in graph.facts.memory], np.int32)
+    replica = layout.replica(ranks)
+    found = []
+    for new in range(count):
+        for row in np.flatnonzero(replica == new % layout.replicas).tolist():
+            held = graph.facts.memory[row]
+            at = layout.moved(np.array([held.rank]), np.array([new]), count)
+            found.append(replace(held, rank=int(at[0])))
+    return tuple(sorted(found, key=lambda held: held.rank))
 
 
 def _rows_of_lanes(lanes: Lanes, rows: Int64) -> Lanes:
@@ -206,5 +224,9 @@ def _with_update(graph: Graph, before: int, count: int) -> Graph:
     if graph.facts.update_shards != before or before == 1:
         return graph
     update = works(graph) & (graph.ops.phase == Phase.UPDATE)
-    facts = replace(graph.facts, update_shards=count)
+    memory = tuple(
+        replace(held, weight_shards=count) if held.weight_shards == before else held
+        for held in graph.facts.memory
+    )
+    facts = replace(graph.facts, update_shards=count, memory=memory)
     return replace(scaled(graph, update, before / count), facts=facts)

@@ -38,6 +38,7 @@ class Form:
     name: str  # the ops are called `pack NAME` and `unpack NAME`
     share: float  # of float32's bytes
     passes: int = 2  # over the values while they are packed: reading and writing
+    scratch: float = 0.0  # room taken while packing, of float32's bytes
 
 
 def stashed(graph: Graph, form: Form) -> Graph:
@@ -108,12 +109,12 @@ def _columns(graph: Graph, size_bytes: Int64, form: Form) -> dict[str, Int64]:
 def _memory(graph: Graph, form: Form, layers: Mapping[str, int]) -> MemoryEvents:
     """Activations in their form; the values as temporary while an op makes or reads them."""
     memory, ops = graph.memory, graph.ops
-    shares = _shares(graph, form, layers)
+    shares, read = _shares(graph, form, layers), _read(graph)
     owner = np.stack([ops.rank[memory.op], ops.step[memory.op]])
     found: list[tuple[int, int, int, int, bool]] = []
     for rank, step in np.unique(owner, axis=1).T.tolist():
         rows = np.flatnonzero((owner[0] == rank) & (owner[1] == step))
-        found += _of_step(graph, rows, shares)
+        found += _of_step(graph, rows, Shares(shares, read, form.scratch))
     table = sorted(found, key=lambda row: row[0])
     op, device, delta, category, at_end = zip(*table) if table else ((),) * 5
     return MemoryEvents(
@@ -142,32 +143,74 @@ def _shares(graph: Graph, form: Form, layers: Mapping[str, int]) -> dict[int, fl
     return found
 
 
-def _of_step(
-    graph: Graph, rows: Int64, shares: Mapping[int, float]
-) -> Iterator[tuple[int, int, int, int, bool]]:
+@dataclass(frozen=True)
+class Shares:
+    """By index of a layer's name: what packing leaves of its bytes, and what its backward ops read
+    at once."""
+
+    left: Mapping[int, float]
+    read: Mapping[int, int]
+    scratch: float
+
+
+def _read(graph: Graph) -> dict[int, int]:
+    told = {
+        layer.name: layer.read_bytes
+        for held in graph.facts.memory
+        for layer in held.layers
+        if layer.read_bytes and layer.name
+    }
+    return {index: told[name] for index, name in enumerate(graph.names) if name in told}
+
+
+Event = tuple[int, int, int, int, bool]
+"""Op, device, bytes, category, whether at the op's end."""
+
+
+def _of_step(graph: Graph, rows: Int64, shares: Shares) -> Iterator[Event]:
     """The events of one rank in one step, in their order."""
     memory, ops = graph.memory, graph.ops
     raw: deque[int] = deque()
     packed: dict[int, list[int]] = {}
+    reading = 0  # bytes that the backward op at hand has restored
+    last, device = NONE, 0
     for row in rows.tolist():
-        op, device = int(memory.op[row]), int(memory.device[row])
-        delta, kind = int(memory.delta_bytes[row]), int(memory.category[row])
-        at_end = bool(memory.at_end[row])
-        back = ops.phase[op] == Phase.BACKWARD
-        share = shares.get(int(ops.layer[op]), 1.0)
-        if kind != MemoryCategory.ACTIVATIONS or (delta > 0 and (back or share == 1.0)):
-            yield op, device, delta, kind, at_end
-            continue
-        if delta > 0:
-            raw.append(delta)
-            packed.setdefault(delta, []).append(round(delta * share))
-            yield op, device, delta, MemoryCategory.TEMPORARY, at_end
-            yield op, device, packed[delta][-1], MemoryCategory.ACTIVATIONS, at_end
+        op = int(memory.op[row])
+        back = bool(ops.phase[op] == Phase.BACKWARD)
+        if op != last and reading:
+            yield last, device, -reading, MemoryCategory.TEMPORARY, False
+            reading = 0
+        device = int(memory.device[row])
+        if op != last and back and shares.read.get(int(ops.layer[op])):
+            reading = shares.read[int(ops.layer[op])]
+            yield op, device, reading, MemoryCategory.TEMPORARY, False
+        last = op
         while raw and (back or len(raw) > RAW_IN_FORWARD):
-            yield op, device, -raw.popleft(), MemoryCategory.TEMPORARY, at_end
-        if delta < 0:
-            kept = packed[-delta].pop() if packed.get(-delta) else -delta
-            if back and kept != -delta:
-                yield op, device, -delta, MemoryCategory.TEMPORARY, at_end
-                yield op, device, delta, MemoryCategory.TEMPORARY, at_end
-            yield op, device, -kept, MemoryCategory.ACTIVATIONS, at_end
+            yield op, device, -raw.popleft(), MemoryCategory.TEMPORARY, False
+        yield from _of_event(graph, row, shares, raw, packed)
+    if reading:
+        yield last, device, -reading, MemoryCategory.TEMPORARY, False
+
+
+def _of_event(
+    graph: Graph, row: int, shares: Shares, raw: deque[int], packed: dict[int, list[int]]
+) -> Iterator[Event]:
+    """An activation's event as one of its packed form, and of its values while they are made."""
+    memory, ops = graph.memory, graph.ops
+    op, device = int(memory.op[row]), int(memory.device[row])
+    delta, kind = int(memory.delta_bytes[row]), int(memory.category[row])
+    at_end, share = bool(memory.at_end[row]), shares.left.get(int(ops.layer[op]), 1.0)
+    born = delta > 0 and ops.phase[op] == Phase.FORWARD and share < 1.0
+    if kind != MemoryCategory.ACTIVATIONS or (delta > 0 and not born):
+        yield op, device, delta, kind, at_end
+    elif born:
+        raw.append(delta)
+        packed.setdefault(delta, []).append(round(delta * share))
+        yield op, device, delta, MemoryCategory.TEMPORARY, at_end
+        yield op, device, packed[delta][-1], MemoryCategory.ACTIVATIONS, at_end
+        scratch = round(delta * shares.scratch)
+        yield op, device, scratch, MemoryCategory.TEMPORARY, at_end
+        yield op, device, -scratch, MemoryCategory.TEMPORARY, at_end
+    else:
+        kept = packed[-delta].pop() if packed.get(-delta) else -delta
+        yield op, device, -kept, MemoryCategory.ACTIVATIONS, at_end

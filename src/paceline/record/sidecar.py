@@ -228,7 +228,7 @@ class Saved(Record, tag="saved", frozen=True):
     address: int
     size_bytes: int
     dtype: str
-    at_ns: int  # first saved
+    saved_ns: list[int]  # each time that an op saved it, in order
     until_ns: int = 0  # last let go; 0: not within the step
 
 

@@ -67,14 +67,16 @@ class Kept:
 
     def saved(self, storage: int, tensor: Any) -> None:
         """A tensor on the storage was saved."""
+        now = time.time_ns()
         if storage in self._alive:
             self._alive[storage][0] += 1
+            self._alive[storage][1].saved_ns.append(now)
             return
         record = Saved(
             address=address_of(tensor),
             size_bytes=tensor.untyped_storage().nbytes(),
             dtype=str(tensor.dtype).removeprefix("torch."),
-            at_ns=time.time_ns(),
+            saved_ns=[now],
         )
         self._alive[storage] = [1, record]
         self._count(record.size_bytes)

@@ -20,6 +20,7 @@ class RankPeak:
     rank: int
     peak_bytes: int
     by_category: Mapping[str, int]  # at that moment
+    highest: Mapping[str, int]  # of each category at any moment
     at_ns: int
     op: str
     phase: str
@@ -79,16 +80,18 @@ def _peak(graph: Graph, held: RankMemory, rows: Int64, time: Int64) -> RankPeak:
     return RankPeak(
         rank=held.rank,
         peak_bytes=int(curves[:, at].sum()),
-        by_category={
-            category.name.lower(): int(curves[category, at])
-            for category in MemoryCategory
-            if curves[category, at]
-        },
+        by_category=_named(curves[:, at]),
+        highest=_named(np.maximum(curves.max(axis=1), base)),
         at_ns=int(time[rows[at]]),
         op=op.name,
         phase=Phase(op.phase).name.lower(),
         layer=op.layer,
     )
+
+
+def _named(bytes_by_category: Int64) -> dict[str, int]:
+    rows = zip(MemoryCategory, bytes_by_category.tolist())
+    return {category.name.lower(): held for category, held in rows if held}
 
 
 def _at_most(delta: Int64, whole: int) -> Int64:

@@ -18,6 +18,7 @@ from paceline.graph import COMMUNICATION, Axis, Graph, LaneKind, Phase
 from paceline.graph.copy_back import copy_back
 from paceline.graph.gradients import reduced
 from paceline.graph.graph import Bool
+from paceline.graph.held import with_batch
 from paceline.graph.links import Links
 from paceline.graph.scaled import scaled, unpriced, works
 from paceline.runtime.run import Run
@@ -41,7 +42,8 @@ class Batch(Strategy):
 
     def transform(self, graph: Graph) -> Graph:
         grows = works(graph) & np.isin(graph.ops.phase, _GROWS) & ~_fixed(graph)
-        return _sending(scaled(graph, grows, self.factor), self.factor)
+        grown = with_batch(scaled(graph, grows, self.factor), self.factor)
+        return _sending(grown, self.factor)
 
     def apply(self, run: Run) -> AbstractContextManager[None]:
         from paceline.runtime.torch_loaders import loaders_with, with_batches

@@ -19,13 +19,13 @@ from paceline.graph.condense import Grain
 from paceline.graph.recompute import recomputed
 from paceline.runtime.run import Run
 from paceline.runtime.segments import Segments, segments_of
-from paceline.strategies.strategy import Strategy, StrategyError
+from paceline.strategies.strategy import KEEPERS, Strategy, StrategyError
 
 
 @dataclass(frozen=True)
 class Checkpoint(Strategy):
     grain: ClassVar[Grain] = Grain.LAYER
-    conflicts: ClassVar[frozenset[str]] = frozenset({"checkpoint", "compress_activations"})
+    conflicts: ClassVar[frozenset[str]] = KEEPERS
     applies: ClassVar[bool] = True
 
     layers: str = ""

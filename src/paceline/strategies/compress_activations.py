@@ -16,31 +16,33 @@ from paceline.graph import Graph
 from paceline.graph.condense import Grain
 from paceline.graph.stashed import Form, stashed
 from paceline.runtime.run import Run
-from paceline.strategies.strategy import Effect, Strategy, StrategyError
+from paceline.strategies.strategy import KEEPERS, Effect, Strategy, StrategyError
 
-_PASSES = {16: 2, 8: 7}  # over the values: a cast; or range, scale, round, shift, clamp and a cast
+_FORMS = {
+    16: Form("activations 16 bits", 1 / 2),
+    8: Form("activations 8 bits", 1 / 4, passes=11, scratch=1.0),  # range, scale, round, shift, cut
+}
 
 
 @dataclass(frozen=True)
 class CompressActivations(Strategy):
     effect: ClassVar[Effect] = Effect.LOSSY
     grain: ClassVar[Grain] = Grain.LAYER
-    conflicts: ClassVar[frozenset[str]] = frozenset({"checkpoint", "compress_activations"})
+    conflicts: ClassVar[frozenset[str]] = KEEPERS
     applies: ClassVar[bool] = True
 
     bits: int = 16
 
     def __post_init__(self) -> None:
-        if self.bits not in _PASSES:
+        if self.bits not in _FORMS:
             raise StrategyError(f"activations of {self.bits} bits were asked for; give 16 or 8")
 
     def transform(self, graph: Graph) -> Graph:
-        name = f"activations {self.bits} bits"
-        return stashed(graph, Form(name, self.bits / 32, _PASSES[self.bits]))
+        return stashed(graph, _FORMS[self.bits])
 
     @classmethod
     def choices(cls, graph: Graph) -> Iterator[Strategy]:
-        return (cls(bits) for bits in _PASSES)
+        return (cls(bits) for bits in _FORMS)
 
     def apply(self, run: Run) -> AbstractContextManager[None]:
         from paceline.runtime.torch_compressed import FORMS

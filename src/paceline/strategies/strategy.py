@@ -16,6 +16,9 @@ from paceline.graph import Graph
 from paceline.graph.condense import Grain
 from paceline.runtime.run import Run
 
+KEEPERS = frozenset({"checkpoint", "compress_activations", "offload_activations"})
+"""Strategies that decide how activations are kept: one of them in a plan."""
+
 
 class StrategyError(PacelineError):
     """A strategy that is not known, not written as one, or does not fit the job."""
@@ -83,7 +86,7 @@ def transformed(graph: Graph, plan: Iterable[Strategy]) -> Graph:
 def require_order(plan: Sequence[Strategy]) -> None:
     """Refuse a strategy behind one that builds on what it changes."""
     for one, other in combinations(plan, 2):
-        if name_of(type(other)) in one.follows:
+        if _names(type(other)) & one.follows:
             raise StrategyError(
                 f"{one} builds on what {other} changes, and stands before it; give {other} first"
             )

@@ -1,23 +1,17 @@
 """What a rank holds, from the detail step of a recording: allocations by category on the recorded
-steps' ops, and what each module keeps.
+steps' ops, what stands from step to step, and what each module keeps."""
 
-The detail step's allocator events tell every block of memory with its address; the recorder tells
-which addresses autograd saved and which hold gradients. A step is taken to end as it began: a block
-that it leaves behind stands for one that the next step gives back.
-"""
-
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.graph import NONE, LayerMemory, MemoryCategory, RankMemory
-from paceline.record.sidecar import Gradient, Layer, Memory, Mode, Parameter, Saved, Sidecar, Step
+from paceline.graph import NONE, MemoryCategory, RankMemory
+from paceline.record.sidecar import Layer, Memory, Mode, Parameter, Saved, Sidecar, Step
+from paceline.trace.blocks import NEVER, Block, BlockAt, blocks_of, labelled, settled
+from paceline.trace.layer_memory import layers_of, top_ops
 from paceline.trace.trace import Allocations, Category, Int64, Trace, columns
 from paceline.trace.view import RankView
-
-_NEVER = 1 << 62
 
 
 def with_memory(trace: Trace, sidecar: Sidecar, detail: Trace) -> Trace:
@@ -28,114 +22,15 @@ def with_memory(trace: Trace, sidecar: Sidecar, detail: Trace) -> Trace:
     begins = [m for m in sidecar.of(Memory) if not m.peak]
     if step is None or not begins or seen.main_lane == NONE:
         return trace
-    blocks = _settled(_labelled(blocks_of(detail.allocations, step), sidecar), sidecar, step)
+    blocks = settled(labelled(blocks_of(detail.allocations, step), sidecar), sidecar, step)
     return replace(
         trace,
         allocations=_on_steps(RankView(trace, sidecar), seen, step, blocks),
-        memory=_held(trace.rank, begins[-1], blocks, sidecar),
+        memory=replace(
+            _held(trace.rank, begins[-1], blocks, sidecar),
+            layers=tuple(layers_of(blocks, sidecar, top_ops(seen))),
+        ),
     )
-
-
-@dataclass(frozen=True)
-class Block:
-    """Memory between its allocation and its release; `born_ns` 0 and `died_ns` _NEVER are outside
-    the step."""
-
-    address: int
-    size_bytes: int
-    device: int
-    lane: int
-    born_ns: int = 0
-    died_ns: int = _NEVER
-    category: MemoryCategory = MemoryCategory.TEMPORARY
-    dtype: str = ""  # of what was saved in it
-
-
-def blocks_of(events: Allocations, step: Step) -> list[Block]:
-    """All blocks that were taken or given back within the step, in order of birth."""
-    alive: dict[tuple[int, int], Block] = {}
-    found: list[Block] = []
-    rows = zip(*(getattr(events, name).tolist() for name in
-                 ("at_ns", "lane", "address", "delta_bytes", "device")))  # fmt: skip
-    for at, lane, address, delta, device in rows:
-        if not step.begin_ns <= at < step.end_ns or not delta:
-            continue
-        if delta > 0:
-            alive[device, address] = Block(address, delta, device, lane, born_ns=at)
-            continue
-        born = alive.pop((device, address), Block(address, -delta, device, lane))
-        found.append(replace(born, died_ns=at))
-    return sorted([*found, *alive.values()], key=lambda block: block.born_ns)
-
-
-class _At:
-    """Blocks by address, to ask which one was there at a moment."""
-
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        self._rows: dict[int, list[int]] = {}
-        self._blocks = blocks
-        for row, block in enumerate(blocks):
-            self._rows.setdefault(block.address, []).append(row)
-
-    def find(self, address: int, at_ns: int) -> int:
-        """The row of the block; NONE where the address was not taken within the step."""
-        rows = self._rows.get(address, [])
-        last = bisect_right(rows, at_ns, key=lambda row: self._blocks[row].born_ns) - 1
-        if last < 0 or self._blocks[rows[last]].died_ns < at_ns:
-            return NONE
-        return rows[last]
-
-
-def _labelled(blocks: Sequence[Block], sidecar: Sidecar) -> list[Block]:
-    """Each with its category; blocks that are neither saved nor a gradient are temporary."""
-    found, at = list(blocks), _At(blocks)
-    for saved in sidecar.of(Saved):
-        row = at.find(saved.address, saved.at_ns)
-        if row != NONE:
-            kind = MemoryCategory.ACTIVATIONS
-            found[row] = replace(found[row], category=kind, dtype=saved.dtype)
-    for gradient in sidecar.of(Gradient):
-        row = at.find(gradient.address, gradient.ready_ns)
-        if gradient.address and row != NONE:
-            found[row] = replace(found[row], category=MemoryCategory.GRADIENTS)
-    return found
-
-
-def _settled(blocks: Sequence[Block], sidecar: Sidecar, step: Step) -> list[Block]:
-    """Each block that outlives the step has one that was there before it and goes within it: of its
-    size, or the parameter's last gradient. What has none is given back at the step's end, or left
-    out."""
-    left = _outliving(blocks)
-    found = dict(enumerate(blocks))
-    for row, block in enumerate(blocks):
-        if block.born_ns:
-            continue
-        partners = left.get(block.size_bytes)
-        if partners:
-            found[row] = replace(block, category=blocks[partners.pop()].category)
-        else:
-            del found[row]
-    at, freed = _At(blocks), dict[int, int]()
-    for gradient in sidecar.of(Gradient):
-        freed[at.find(gradient.address, gradient.ready_ns)] = gradient.freed_ns
-    older: list[Block] = []
-    for row in (row for rows in left.values() for row in rows):
-        if freed.get(row):
-            older.append(replace(blocks[row], born_ns=0, died_ns=freed[row]))
-        else:
-            found[row] = replace(blocks[row], died_ns=step.end_ns)
-    return [*older, *(found[row] for row in sorted(found))]
-
-
-def _outliving(blocks: Sequence[Block]) -> dict[int, list[int]]:
-    """Rows of the blocks that outlive the step, by size; gradients last."""
-    left: dict[int, list[int]] = {}
-    for row, block in enumerate(blocks):
-        if block.died_ns == _NEVER:
-            left.setdefault(block.size_bytes, []).append(row)
-    for rows in left.values():
-        rows.sort(key=lambda row: blocks[row].category is MemoryCategory.GRADIENTS)
-    return left
 
 
 def _on_steps(view: RankView, seen: RankView, detail: Step, blocks: Sequence[Block]) -> Allocations:
@@ -155,7 +50,7 @@ def _events(blocks: Iterable[Block]) -> Iterable[tuple[int, ...]]:
     for b in blocks:
         if b.born_ns:
             yield b.born_ns, b.lane, b.address, b.size_bytes, b.device, b.category
-        if b.died_ns != _NEVER:
+        if b.died_ns != NEVER:
             yield b.died_ns, b.lane, b.address, -b.size_bytes, b.device, b.category
 
 
@@ -198,15 +93,14 @@ def _held(rank: int, begin: Memory, blocks: Sequence[Block], sidecar: Sidecar) -
         communication=begin.communication,
         other=_standing(blocks, sidecar),
         weight_shards=weights,
-        layers=tuple(layers_of(blocks, sidecar)),
     )
 
 
 def _standing(blocks: Sequence[Block], sidecar: Sidecar) -> int:
     """What lay there before the step and is neither the model's nor its optimizer's: the batch."""
-    at, found = _At(blocks), dict[int, int]()
+    at, found = BlockAt(blocks), dict[int, int]()
     for saved in sidecar.of(Saved):
-        if at.find(saved.address, saved.at_ns) == NONE:
+        if at.find(saved.address, saved.saved_ns[0]) == NONE:
             found[saved.address] = saved.size_bytes
     for layer in sidecar.of(Layer):
         if not layer.module:
@@ -215,64 +109,3 @@ def _standing(blocks: Sequence[Block], sidecar: Sidecar) -> int:
     older = (b for b in blocks if not b.born_ns and b.category is not MemoryCategory.GRADIENTS)
     found |= {block.address: block.size_bytes for block in older}
     return sum(found.values())
-
-
-def layers_of(blocks: Sequence[Block], sidecar: Sidecar) -> Iterable[LayerMemory]:
-    """What each module keeps, in the order in which they begin. A module that runs several times is
-    told as often as one; of the wrapper and the wrapped, both the whole model, the inner one."""
-    at, saves = _At(blocks), _saves(blocks, sidecar)
-    calls: dict[str, list[Layer]] = {}
-    for layer in sidecar.of(Layer):
-        named = calls.setdefault(layer.module, [])
-        if layer.module or not named:
-            named.append(layer)
-    owner = _owners(blocks, [call for named in calls.values() for call in named])
-    for name, named in sorted(calls.items(), key=lambda item: item[1][0].begin_ns):
-        parts = [_kept_in(call, blocks, at, saves) for call in named]
-        own = sum(
-            block.size_bytes
-            for row, block in enumerate(blocks)
-            if owner[row] == name and block.dtype == "float32"
-        )
-        kept, output, own_output, given = (sum(column) for column in zip(*parts))
-        yield LayerMemory(name, named[0].kind, kept, output, own_output, given, own)
-
-
-Saves = Mapping[int, list[int]]
-"""When a block was saved, by its row."""
-
-
-def _saves(blocks: Sequence[Block], sidecar: Sidecar) -> Saves:
-    at, found = _At(blocks), dict[int, list[int]]()
-    for saved in sidecar.of(Saved):
-        found.setdefault(at.find(saved.address, saved.at_ns), []).append(saved.at_ns)
-    return found
-
-
-def _kept_in(
-    call: Layer, blocks: Sequence[Block], at: _At, saves: Saves
-) -> tuple[int, int, int, int]:
-    """Bytes kept, of outputs, of outputs that it saved itself, and of inputs that nobody saves."""
-    inside = {
-        row
-        for row, block in enumerate(blocks)
-        if call.begin_ns <= block.born_ns <= call.end_ns and row in saves
-    }
-    results = {at.find(address, call.end_ns) for address in call.outputs} & inside
-    own = {r for r in results if any(call.begin_ns <= t <= call.end_ns for t in saves[r])}
-    given = {at.find(address, call.begin_ns) for address in call.inputs} - {NONE, *saves}
-
-    def size(rows: set[int]) -> int:
-        return sum(blocks[row].size_bytes for row in rows)
-
-    return size(inside), size(results), size(own), size(given)
-
-
-def _owners(blocks: Sequence[Block], calls: Sequence[Layer]) -> list[str]:
-    """The innermost module in which each block was taken; "" outside."""
-    starts = [block.born_ns for block in blocks]
-    found = [""] * len(blocks)
-    for call in sorted(calls, key=lambda call: call.begin_ns - call.end_ns):
-        first, last = bisect_right(starts, call.begin_ns), bisect_right(starts, call.end_ns)
-        found[first:last] = [call.module] * (last - first)
-    return found

@@ -1,0 +1,186 @@
+"""Layers run again in the backward pass, and activations kept in another form, on drawn graphs.
+
+A step by hand: two layers' forward passes of 30 and 40 ns, their backward passes of 60 and 50. Each
+layer takes 100 bytes that it keeps and 20 for a while; its result of 40 is kept beside them.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from paceline.errors import GraphError
+from paceline.graph import (
+    UNPRICED,
+    DepKind,
+    Facts,
+    Graph,
+    GraphBuilder,
+    LaneKind,
+    LayerMemory,
+    MemoryCategory,
+    OpKind,
+    Phase,
+    RankMemory,
+    check,
+)
+from paceline.graph.held import with_batch
+from paceline.graph.offloaded import offloaded
+from paceline.graph.recompute import recomputed
+from paceline.graph.stashed import Form, stashed
+from paceline.replay import replay
+from paceline.replay.memory_by_rank import RankPeak, rank_peaks
+
+KEPT, BRIEF, RESULT = 100, 20, 40
+ACTIVATIONS, TEMPORARY = MemoryCategory.ACTIVATIONS, MemoryCategory.TEMPORARY
+
+
+def facts() -> Facts:
+    layers = tuple(
+        LayerMemory(name, "Block", kept_bytes=KEPT + RESULT, output_bytes=RESULT,
+                    own_output_bytes=RESULT, float_bytes=KEPT + RESULT, read_bytes=RESULT)
+        for name in ("a", "b")
+    )  # fmt: skip
+    return Facts(world_size=1, memory=(RankMemory(0, weights=1000, layers=layers),))
+
+
+def step() -> Graph:
+    b = GraphBuilder(facts=facts())
+    lane = b.lane(0, "main thread")
+    for layer, dur in (("a", 30), ("b", 40)):
+        op = b.op("forward", lane, dur, phase=Phase.FORWARD, layer=layer)
+        b.allocate(op, KEPT, ACTIVATIONS)
+        b.allocate(op, BRIEF, TEMPORARY)
+        b.allocate(op, -BRIEF, TEMPORARY)
+        b.allocate(op, RESULT, ACTIVATIONS)
+        b.op("between", lane, 1, kind=OpKind.HOST, phase=Phase.FORWARD)
+    for layer, dur in (("b", 60), ("a", 50)):
+        op = b.op("backward", lane, dur, phase=Phase.BACKWARD, layer=layer)
+        b.allocate(op, -KEPT, ACTIVATIONS)
+        b.allocate(op, -RESULT, ACTIVATIONS)
+        b.op("grown", lane, 5, phase=Phase.BACKWARD, tensor=f"{layer}.weight")
+    b.op("sgd", lane, 10, phase=Phase.UPDATE)
+    return check(b.build())
+
+
+def peak(graph: Graph) -> RankPeak:
+    (found,) = rank_peaks(replay(graph))
+    return found
+
+
+def end(graph: Graph, category: MemoryCategory) -> int:
+    mine = graph.memory.category == category
+    return int(graph.memory.delta_bytes[mine].sum())
+
+
+def test_the_peak_is_what_stands_and_both_layers_activations() -> None:
+    found = peak(step())
+    assert found.peak_bytes == 1000 + 2 * (KEPT + RESULT)
+    assert found.by_category == {"weights": 1000, "activations": 2 * (KEPT + RESULT)}
+    assert (found.op, found.phase, found.layer) == ("forward", "forward", "b")
+
+
+def test_a_layer_run_again_takes_its_forward_time_once_more_before_its_backward_pass() -> None:
+    plain, again = step(), check(recomputed(step(), [["b"]]))
+    assert replay(again).step_ns == replay(plain).step_ns + 40
+    names = [(op.name, op.phase, op.layer) for op in again if op.layer == "b"]
+    assert names == [
+        ("forward", Phase.FORWARD, "b"),
+        ("forward", Phase.BACKWARD, "b"),
+        ("backward", Phase.BACKWARD, "b"),
+    ]
+
+
+def test_layers_run_again_hold_one_layers_activations_beside_their_results() -> None:
+    both = check(recomputed(step(), [["a"], ["b"]]))
+    assert peak(both).peak_bytes == 1000 + RESULT + KEPT + RESULT
+    assert end(both, ACTIVATIONS) == end(both, TEMPORARY) == 0
+
+
+def test_layers_run_again_together_keep_no_result_between_them() -> None:
+    together = check(recomputed(step(), [["a", "b"]]))
+    assert replay(together).step_ns == replay(step()).step_ns + 30 + 1 + 40
+    assert end(together, ACTIVATIONS) == end(together, TEMPORARY) == 0
+
+
+def test_a_layer_whose_ops_are_not_known_cannot_be_run_again() -> None:
+    with pytest.raises(GraphError, match="does not tell which ops"):
+        recomputed(step(), [["c"]])
+
+
+def test_a_forward_pass_that_communicates_is_not_run_again() -> None:
+    b = GraphBuilder()
+    main, gloo = b.lane(0), b.lane(0, "gloo", kind=LaneKind.COMM_THREAD)
+    asked = b.op("forward", main, 5, phase=Phase.FORWARD, layer="a")
+    b.op("all-reduce", gloo, 9, after=[asked], dep=DepKind.LAUNCH, kind=OpKind.COLLECTIVE,
+         group=b.group("0", (0,)), instance=b.instance())  # fmt: skip
+    b.op("backward", main, 5, phase=Phase.BACKWARD, layer="a")
+    with pytest.raises(GraphError, match="communicates"):
+        recomputed(b.build(), [["a"]])
+
+
+def test_halved_activations_stand_between_an_op_that_packs_and_one_that_restores() -> None:
+    made = check(stashed(step(), Form("half", 0.5)))
+    names = [op.name for op in made if op.layer == "b"]
+    assert names == ["forward", "pack half", "unpack half", "backward"]
+    packs = made.ops.dur_ns == UNPRICED
+    touched = (KEPT + RESULT) * 3 // 2
+    assert made.ops.size_bytes[packs].tolist() == [touched] * 4
+    assert end(made, ACTIVATIONS) == end(made, TEMPORARY) == 0
+    priced = replace(made, ops=replace(made.ops, dur_ns=np.maximum(made.ops.dur_ns, 0)))
+    assert peak(priced).highest["activations"] == KEPT + RESULT
+
+
+def test_without_what_layers_keep_nothing_is_kept_otherwise() -> None:
+    untold = replace(step(), facts=Facts())
+    with pytest.raises(GraphError, match="older versions lack it"):
+        stashed(untold, Form("half", 0.5))
+    with pytest.raises(GraphError, match="already are in host memory"):
+        offloaded(step(), lambda size: size)
+
+
+def on_streams() -> Graph:
+    b = GraphBuilder(facts=facts())
+    stream = b.lane(0, "stream 7", kind=LaneKind.STREAM)
+    for layer in ("a", "b"):
+        op = b.op("forward", stream, 100, phase=Phase.FORWARD, layer=layer)
+        b.allocate(op, KEPT + RESULT, ACTIVATIONS)
+    for layer in ("b", "a"):
+        op = b.op("backward", stream, 200, phase=Phase.BACKWARD, layer=layer)
+        b.allocate(op, -KEPT - RESULT, ACTIVATIONS, at_end=True)
+    return check(b.build())
+
+
+def test_offloaded_activations_travel_beside_the_kernels() -> None:
+    plain = on_streams()
+    fast = check(offloaded(plain, lambda _: 10))
+    assert replay(fast).step_ns == replay(plain).step_ns + 20, "the last layer's cannot be hidden"
+    slow = check(offloaded(plain, lambda _: 500))
+    assert replay(slow).step_ns > replay(plain).step_ns + 500
+    assert peak(fast).highest["activations"] == 2 * (KEPT + RESULT)
+    assert end(fast, ACTIVATIONS) == 0
+
+
+def test_a_larger_batch_holds_more_activations_and_the_same_weights() -> None:
+    found = peak(with_batch(step(), 3.0))
+    assert found.by_category == {"weights": 1000, "activations": 6 * (KEPT + RESULT)}
+
+
+def test_a_gradient_that_is_there_is_added_to() -> None:
+    held = RankMemory(0, weights=1000, gradients=50)
+    b = GraphBuilder(facts=Facts(world_size=1, memory=(held,)))
+    lane = b.lane(0)
+    clear = b.op("zero_grad", lane, 1)
+    b.allocate(clear, -50, MemoryCategory.GRADIENTS)
+    for _ in range(3):  # micro-batches
+        op = b.op("backward", lane, 10, phase=Phase.BACKWARD)
+        b.allocate(op, 50, MemoryCategory.GRADIENTS)
+    assert peak(b.build()).by_category == {"weights": 1000, "gradients": 50}
+
+
+def test_an_update_that_is_cut_leaves_each_rank_its_part_of_the_state() -> None:
+    held = RankMemory(0, weights=100, optimizer=200)
+    b = GraphBuilder(facts=Facts(world_size=1, memory=(held,), update_shards=4))
+    op = b.op("forward", b.lane(0), 1)
+    b.allocate(op, 8, TEMPORARY)
+    assert peak(b.build()).by_category == {"weights": 100, "optimizer": 50, "temporary": 8}
