@@ -182,7 +182,7 @@ def columns(graph: Graph) -> dict[str, Any]:
 
 def test_every_strategy_that_applies_is_tried_on_real_workers() -> None:
     applying = {name for name in known() if kind_of(name).applies}
-    assert set(APPLIED) == applying - ON_DEVICES
+    assert set(APPLIED) == applying - {"offload_activations"}  # it asks for a device
 
 
 @pytest.fixture(scope="module")
