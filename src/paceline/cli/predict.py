@@ -40,17 +40,19 @@ def run(options: argparse.Namespace) -> Shown:
         before = None if wanted.cluster else predict(graph, (), None, wanted.question)
         after = predict(graph, wanted.changes, wanted.cluster, wanted.question)
     if options.save_plan:
-        _save_plan(options.save_plan, graph, wanted)
+        _save_plan(options.save_plan, graph, wanted, after)
     data = {**prediction_data(after), **_compared(before, after)}
     data["changes"] = [str(change) for change in wanted.changes]
     data["draws"] = _draws(before, after)
     return Shown(data, lambda console: _render(wanted, before, after, console))
 
 
-def _save_plan(path: Path, graph: "Graph", wanted: Asked) -> None:
+def _save_plan(path: Path, graph: "Graph", wanted: Asked, after: "Prediction") -> None:
     from paceline.strategies import Plan, made_for, save_plan
+    from paceline.strategies.sends import sends_of
 
-    save_plan(Plan(wanted.changes, made_for(graph, wanted.changes)), path)
+    sends = sends_of(after.timeline.graph)
+    save_plan(Plan(wanted.changes, made_for(graph, wanted.changes), sends), path)
 
 
 def _compared(before: "Prediction | None", after: "Prediction") -> dict[str, Any]:

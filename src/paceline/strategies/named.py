@@ -19,7 +19,7 @@ from paceline.strategies.strategy import Strategy, StrategyError
 
 _GROUP = "paceline.strategies"
 _NOT_STRATEGIES = {"__init__", "strategy", "named", "plan", "coded", "applying", "torch_applied"}
-_NOT_STRATEGIES |= {"sparse", "torch_codec_times"}
+_NOT_STRATEGIES |= {"sparse", "sends", "torch_codec_times"}
 
 
 def known() -> tuple[str, ...]:
