@@ -13,7 +13,7 @@ from paceline.strategies.workers import Workers
 
 def test_every_file_of_the_room_is_a_change() -> None:
     changes = (
-        "adaptive_topk batch bf16 buckets device dgc fp16 int8 onebit parameter_server powersgd "
+        "adaptive_topk batch bf16 border_topk buckets device dgc fp16 int8 onebit parameter_server powersgd "
         "random_block scale threshold topk workers"
     )
     assert set(changes.split()) <= set(known())
