@@ -21,22 +21,26 @@ from paceline.runtime.codecs.turns import Turns
 from paceline.runtime.exchange import BucketSizes, ExchangeError, Sent
 from paceline.runtime.run import Run
 from paceline.runtime.torch_rounds import RoundsHook, rounds_hook
+from paceline.runtime.torch_sharded import sharded_modules, with_codec
 
 
 @contextmanager
 def installed(run: Run) -> Iterator[Sent]:
     """The exchange that the run's strategies asked for, until the context is left."""
     asked, sent = run.exchange, Sent()
-    if not run.replicas and (asked.buckets or asked.codec):
+    shards = [] if run.replicas or asked.codec is None else sharded_modules(run.model)
+    if not run.replicas and not shards and (asked.buckets or asked.codec):
         raise ExchangeError(
             "this job has no DistributedDataParallel module, whose exchange the plan would change; "
-            "wrap the model in DDP, or leave buckets and codecs out of the plan"
+            "wrap the model in DDP (or FSDP2, for codecs), or leave buckets and codecs out"
         )
     for replica in run.replicas:
         _require_free(replica)
         if asked.codec is not None:
             _require_float32(replica)
     with ExitStack() as stack:
+        if shards and asked.codec is not None:
+            stack.enter_context(with_codec(shards, asked.codec, sent))
         for replica in run.replicas:
             hook = stack.enter_context(_hook(asked.codec or plain(), replica.process_group, sent))
             stack.enter_context(_with_reducer(replica, asked.buckets, hook))
