@@ -63,6 +63,9 @@ def test_a_plan_is_predicted_saved_applied_and_seen_in_the_recording_of_the_chan
 
     shown, said = told(["apply", str(plan), "-o", str(run), "--json", "--", *JOB])
     assert [rank["steps"] for rank in shown["ranks"]] == [43, 43], said
+    for rank in shown["ranks"]:
+        assert rank["payload_bytes"] == shown["predicted"]["payload_bytes"]
+        assert np.isclose(rank["wire_bytes"], shown["predicted"]["wire_bytes"], rtol=1e-3)
 
     recorded = open_run(run).ops
     talks = (recorded.kind == OpKind.COLLECTIVE) & (recorded.dtype == DType.BFLOAT16)

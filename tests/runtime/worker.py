@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from paceline.runtime.stages import PipelineError, PipelineSchedule
 from paceline.runtime.stages.torch_alone import train_alone
+from paceline.runtime.stages.torch_border import Border
 from paceline.runtime.stages.torch_checkpoint import load, save
 from paceline.runtime.stages.torch_cut import cut
 from paceline.runtime.stages.torch_links import Seat, groups
@@ -94,16 +95,20 @@ def _work(folder: str, seat: Seat, scenarios: list[str]) -> None:
     )  # fmt: skip
     among = groups(seat)
 
-    def worker(schedule: str, optimizer: str, recompute: str = "") -> Worker:
+    def worker(
+        schedule: str, optimizer: str, recompute: str = "", border: Border | None = None
+    ) -> Worker:
         stage = cut(model(), seat.stages)[seat.stage]
         made = OPTIMIZERS[optimizer](stage.parameters())
-        job = Job(PipelineSchedule(schedule), MICROBATCHES, bool(recompute))
+        job = Job(PipelineSchedule(schedule), MICROBATCHES, bool(recompute), border)
         data = Numbers(seat.replica, seat.replicas)
         return Worker(job, seat, Part(stage, loss), made, data, among=among)
 
     for scenario in scenarios:
         if scenario.startswith("die"):
             _die(worker("2bw", "momentum"))
+        elif scenario.startswith("border"):
+            _border(worker, scenario, Path(folder))
         elif scenario.startswith("resume"):
             _resume(worker, scenario, Path(folder))
         else:
@@ -157,6 +162,16 @@ def _resume(worker: Callable[..., Worker], scenario: str, folder: Path) -> None:
         load(worker("1f1b", settings[1]), folder / "checkpoint")
     except PipelineError as refused:
         (folder / f"refused-{before.seat.rank}.txt").write_text(str(refused))
+
+
+def _border(worker: Callable[..., Worker], scenario: str, folder: Path) -> None:
+    """Some activations pass alone; where all do, training is as ever."""
+    _, ratio, schedule, optimizer = scenario.split(":")
+    one = worker(schedule, optimizer, border=Border(float(ratio)))
+    losses = one.train(BATCHES) + one.train(REST)
+    _keep(one, losses, folder, scenario)
+    told = {"losses": losses, "down": one.below.sent_bytes, "up": one.above.sent_bytes}
+    (folder / f"border-{ratio}-{one.seat.rank}.json").write_text(json.dumps(told))
 
 
 def _die(worker: Worker) -> None:

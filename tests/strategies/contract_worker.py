@@ -11,12 +11,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.fsdp import FSDPModule, fully_shard
 
 import paceline
 from paceline.strategies.plan import Plan
 
 STEPS, AFTER = 20, 3
 IMAGES = ("batchnorm_relu", "channels_last")  # strategies for convolutional nets
+FSDP2 = ("fp16", "topk(ratio=0.1)", "random_block(ratio=0.3)", "dgc(ratio=0.1, warmup=0)",
+         "powersgd", "topk(layerwise=True)")  # fmt: skip
 
 
 def main() -> None:
@@ -29,6 +32,7 @@ def main() -> None:
         text: states_left(text) for text in ("local_sgd(period=2)", "diloco(period=3)")
     }
     told["raised"] = raised()
+    told["fsdp2"] = {text or "plain": cut_up(text) for text in ("", *FSDP2)}
     told["broken"] = {"said": broken(), "after": trained(None)["losses"] == plain["losses"]}
     (Path(sys.argv[1]) / f"rank-{dist.get_rank()}.json").write_text(json.dumps(told))
     dist.barrier()
@@ -81,6 +85,34 @@ def trained(text: str | None, *, images: bool = False) -> dict[str, Any]:
         "sent": counted,
         **restored(model, data, images=images),
     }
+
+
+def cut_up(text: str) -> dict[str, Any]:
+    """The same under FSDP2, whose modules then reduce as before; or why it is refused."""
+    torch.manual_seed(1)
+    model = nn.Sequential(
+        nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4)
+    )
+    for module in (model[0], model[2], model):
+        fully_shard(module)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    data = torch.Generator().manual_seed(7 + dist.get_rank())
+    losses = [step(model, optimizer, data)]  # FSDP2 is set up in the first
+    before = reducers(model)
+    try:
+        with paceline.applied([text] if text else [], model, optimizer) as sent:
+            losses += [step(model, optimizer, data) for _ in range(STEPS)]
+    except paceline.PacelineError as error:
+        return {"refused": str(error), "restored": reducers(model) == before}
+    counted = {"steps": sent.steps, **sent.a_step()}
+    return {"losses": losses, "sent": counted, "restored": reducers(model) == before}
+
+
+def reducers(model: nn.Module) -> list[int]:
+    """What each of FSDP2's modules reduces by."""
+    modules = [module for module in model.modules() if isinstance(module, FSDPModule)]
+    groups = [group for m in modules for group in m._get_fsdp_state()._fsdp_param_groups]
+    return [id(group._reduce_scatter_comm) for group in groups]
 
 
 def restored(model: nn.Module, data: torch.Generator, *, images: bool) -> dict[str, Any]:

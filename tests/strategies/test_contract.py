@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError, fields, is_dataclass
+from functools import cache
 from math import prod
 from pathlib import Path
 from sys import modules
@@ -28,6 +29,7 @@ from paceline.graph import (
     check,
 )
 from paceline.graph.synthetic import TrainingJob, training
+from paceline.graph.synthetic.training import Parallel
 from paceline.graph.synthetic.training_lanes import Machine
 from paceline.strategies import Effect, Strategy, kind_of, known, parse
 from paceline.strategies.coded import CODECS, Coded
@@ -105,7 +107,9 @@ IMAGES = {"batchnorm_relu": "images", "channels_last": "images"}
 ROUNDED = {"channels_last", "compiled", "fused_optimizer", "fused_step"}
 """Exact but for the order of arithmetic."""
 
-GRAPHS = {machine.name: training(TrainingJob(machine=machine)) for machine in Machine}
+PIPELINE = {"parallel": Parallel.PIPELINE_DATA, "stages": 2, "micro_batches": 2}
+JOBS: Mapping[str, Mapping[str, Any]] = {"border_topk": PIPELINE}
+"""What a strategy needs of a job beyond plain data parallelism."""
 
 
 def images() -> Graph:
@@ -122,7 +126,12 @@ def graph_for(name: str, machine: str) -> Graph:
         return images()
     if (name, machine) in ELSEWHERE:
         pytest.skip(ELSEWHERE[name, machine])
-    return GRAPHS[machine]
+    return drawn(name, machine)
+
+
+@cache
+def drawn(name: str, machine: str) -> Graph:
+    return training(TrainingJob(machine=Machine[machine], **JOBS.get(name, {})))
 
 
 ELSEWHERE = {
@@ -150,7 +159,7 @@ def test_a_strategy_is_a_frozen_dataclass_that_says_when_it_is_wrong(name: str) 
 
 @pytest.mark.parametrize("name", known())
 def test_a_strategy_shown_as_text_is_read_back(name: str) -> None:
-    for one in settings_of(name, GRAPHS["CPU"]):
+    for one in settings_of(name, graph_for(name, "CPU")):
         assert parse(str(one)) == one
         for field in fields(one):  # type: ignore[arg-type]
             with pytest.raises(FrozenInstanceError):
@@ -158,7 +167,7 @@ def test_a_strategy_shown_as_text_is_read_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", known())
-@pytest.mark.parametrize("machine", GRAPHS)
+@pytest.mark.parametrize("machine", ["CPU", "GPU"])
 def test_choices_fit_and_leave_a_lawful_graph_and_their_own_untouched(
     name: str, machine: str
 ) -> None:
@@ -315,4 +324,64 @@ def worker_graph() -> Graph:
             b.link(op, sent, DepKind.GRADIENT)
         b.op("wait", main, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
         b.op("adam", main, 5, phase=Phase.UPDATE)
+    return check(b.build())
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    "text", ["fp16", "topk(ratio=0.1)", "random_block(ratio=0.3)", "dgc(ratio=0.1, warmup=0)"]
+)
+def test_under_fsdp2_codecs_send_the_predicted_bytes_and_learn_about_as_well(
+    text: str, runs: Runs
+) -> None:
+    made = check(parse(text).transform(cut_graph()))
+    talks = (made.ops.collective == Collective.ALL_TO_ALL) & (made.ops.rank == 0)
+    for run in runs:
+        found, plain = run["fsdp2"][text], run["fsdp2"]["plain"]
+        assert found["sent"]["steps"] == 20
+        assert found["sent"]["calls"] == talks.sum()
+        assert found["sent"]["payload_bytes"] == made.ops.size_bytes[talks].sum()
+        assert found["losses"][-1] <= plain["losses"][-1] * 1.1
+        assert found["losses"] != plain["losses"]
+        assert found["restored"]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("powersgd", "two rounds over whole"), ("topk(layerwise=True)", "give layerwise=False")],
+)
+def test_what_fsdp2_cannot_do_is_refused_with_the_reason_in_both_halves(
+    text: str, said: str, runs: Runs
+) -> None:
+    for run in runs:
+        assert said in run["fsdp2"][text]["refused"]
+        assert run["fsdp2"][text]["restored"]
+    assert "treats each parameter by itself" in str(parse(text).refusal(cut_graph()))
+
+
+def cut_graph() -> Graph:
+    """A step of the worker's model under FSDP2 on two ranks: three modules, each gathered once."""
+    sizes = tuple(Parameter(name, 4 * prod(shape), shape) for name, shape in MODEL.items())
+    b = GraphBuilder(facts=Facts(world_size=2, parameters=sizes))
+    group = b.group("0", range(2), Axis.DATA)
+    modules = [sizes[first : first + 2] for first in (0, 2, 4)]
+    instances = {(kind, i): b.instance() for kind in ("gather", "scatter") for i in range(3)}
+    for rank in range(2):
+        main = b.lane(rank, "main")
+        gloo = b.lane(rank, "gloo", kind=LaneKind.COMM_THREAD)
+        common = {"kind": OpKind.COLLECTIVE, "phase": Phase.COMMUNICATION, "group": group,
+                  "dtype": DType.FLOAT32}  # fmt: skip
+        for i, parameters in enumerate(modules):
+            b.op("gloo:all_gather", gloo, 9, instance=instances["gather", i],
+                 collective=Collective.ALL_GATHER,
+                 size_bytes=sum(p.size_bytes for p in parameters), **common)  # fmt: skip
+        for i, parameters in enumerate(modules):
+            ready = [b.op("mm", main, 9, phase=Phase.BACKWARD, tensor=p.name) for p in parameters]
+            sent = b.op("gloo:reduce_scatter", gloo, 99, instance=instances["scatter", i],
+                        collective=Collective.REDUCE_SCATTER,
+                        size_bytes=sum(p.size_bytes for p in parameters), **common)  # fmt: skip
+            for op in ready:
+                b.link(op, sent, DepKind.GRADIENT)
+            b.op("wait", main, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
     return check(b.build())

@@ -1,11 +1,13 @@
 """Plans: files, what they were made for, and what does not go together."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from paceline.errors import FileError
+from paceline.graph import Graph
 from paceline.graph.synthetic import TrainingJob, training
 from paceline.strategies import (
     MadeFor,
@@ -17,6 +19,7 @@ from paceline.strategies import (
     save_plan,
 )
 from paceline.strategies.plan import require_fit
+from paceline.strategies.sends import Sends, sends_of
 
 GRAPH = training(TrainingJob())
 PLAN = Plan((parse("buckets(size_bytes=1048576)"), parse("bf16")), made_for(GRAPH))
@@ -79,3 +82,28 @@ def test_what_is_no_plan_is_refused_with_how_to_write_one(
 def test_a_plan_that_is_not_there_is_an_error_of_its_file(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="is no plan"):
         load_plan(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "payload"),
+    [("bf16", 1, 500), ("topk(ratio=0.1)", 1, 2 * 200), ("powersgd(rank=1)", 1, 1000)],
+)
+def test_a_plan_says_what_a_rank_sends_as_its_graph_does(
+    text: str, calls: int, payload: int, recording: Callable[..., Graph], tmp_path: Path
+) -> None:
+    sends = sends_of(parse(text).transform(shaped(recording(2))))
+    assert sends == Sends(calls, payload, payload * (0.5 if text.startswith("topk") else 1.0))
+    save_plan(Plan((parse(text),), None, sends), tmp_path / "plan.json")
+    assert load_plan(tmp_path / "plan.json").sends == sends
+
+
+def shaped(graph: Graph) -> Graph:
+    """With its parameters as vectors."""
+    told = tuple(replace(p, shape=(p.size_bytes // 4,)) for p in graph.facts.parameters)
+    return replace(graph, facts=replace(graph.facts, parameters=told))
+
+
+def test_a_recording_without_an_exchange_says_nothing_of_it(
+    recording: Callable[..., Graph],
+) -> None:
+    assert sends_of(recording(2, told=False)) is None

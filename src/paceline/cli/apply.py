@@ -2,7 +2,8 @@
 
 The script needs no change; its output and exit code pass through. With -o it is recorded too. A
 plan is written by `paceline predict RUN --with STRATEGY --save-plan FILE`, and refused for another
-model, number of workers or version unless forced. Shown is what each rank sent for its gradients.
+model, number of workers or version unless forced. Shown is what each rank sent for its gradients,
+beside what was predicted.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from paceline.cli import Shown
 
 if TYPE_CHECKING:
+    from paceline.strategies import Plan
     from paceline.strategies.applying import Applied
 
 
@@ -36,9 +38,10 @@ def run(options: argparse.Namespace) -> Shown:
         "strategies": [str(change) for change in plan.strategies],
         "exit_code": done.exit_code,
         "ranks": [asdict(rank) for rank in done.ranks],
+        "predicted": asdict(plan.sends) if plan.sends else None,
         "folder": str(done.recording.folder) if done.recording else None,
     }
-    return Shown(data, lambda console: _render(done), done.exit_code)
+    return Shown(data, lambda console: _render(done, plan), done.exit_code)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -60,9 +63,9 @@ def _command(options: argparse.Namespace) -> tuple[str, ...]:
     return tuple(given[border + 1 :])
 
 
-def _render(done: "Applied") -> None:
+def _render(done: "Applied", plan: "Plan") -> None:
     """To stderr: stdout belongs to the job."""
     from paceline.report.text import sent_lines
 
-    for line in sent_lines(done.ranks):
+    for line in sent_lines(done.ranks, plan.sends):
         print(f"paceline: {line}", file=sys.stderr)

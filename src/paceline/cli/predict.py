@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> Shown:
         after = predict(graph, wanted.changes, wanted.cluster, wanted.question)
     fit = _fit(after, options.memory_limit)
     if options.save_plan:
-        _save_plan(options.save_plan, graph, wanted)
+        _save_plan(options.save_plan, graph, wanted, after)
     data = {**prediction_data(after), **_compared(before, after)}
     data["changes"] = [str(change) for change in wanted.changes]
     data["draws"] = _draws(before, after)
@@ -66,10 +66,12 @@ def _fit(found: "Prediction", limit: str | None) -> "Fit | None":
     return found.memory.fit(size(limit, "--memory-limit"))
 
 
-def _save_plan(path: Path, graph: "Graph", wanted: Asked) -> None:
+def _save_plan(path: Path, graph: "Graph", wanted: Asked, after: "Prediction") -> None:
     from paceline.strategies import Plan, made_for, save_plan
+    from paceline.strategies.sends import sends_of
 
-    save_plan(Plan(wanted.changes, made_for(graph, wanted.changes)), path)
+    sends = sends_of(after.timeline.graph)
+    save_plan(Plan(wanted.changes, made_for(graph, wanted.changes), sends), path)
 
 
 def _compared(before: "Prediction | None", after: "Prediction") -> dict[str, Any]:

@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from paceline.errors import GraphError
+from paceline.graph.facts import Parameter
 from paceline.graph.gradients import gradients_of
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import DepKind
@@ -49,7 +50,7 @@ def buckets_of(graph: Graph, links: Links, calls: Int64, needs: Needs) -> list[B
         return [Bucket(((count,),), place) for count, place in zip(counts, places)]
     held = _parameters(graph, links)
     return [
-        Bucket(_shapes(graph, held.get(call, []), count, needs), place)
+        Bucket(_shapes(_whole(graph, held.get(call, []), place, count), needs), place)
         for call, count, place in zip(calls.tolist(), counts, places)
     ]
 
@@ -65,30 +66,42 @@ def _places(graph: Graph, calls: Int64) -> list[int]:
 
 
 def _parameters(graph: Graph, links: Links) -> dict[int, list[int]]:
-    """By op: the parameters whose gradients lead into it."""
+    """By op: the parameters whose gradients lead into it. A gradient is ready in the op that leads
+    there, or in the one that its rank's next readiness is told of."""
     readied = gradients_of(graph)
-    of_op = dict(zip(readied.op.tolist(), readied.parameter.tolist()))
     fed = links.where(links.kind == DepKind.GRADIENT)
     found: dict[int, list[int]] = {}
-    for op, src in zip(fed.op.tolist(), fed.src.tolist()):
+    if not len(readied.op):
+        return found
+    place = np.searchsorted(readied.op, fed.src).clip(max=len(readied.op) - 1)
+    alike = graph.ops.rank[readied.op[place]] == graph.ops.rank[fed.src]
+    for op, parameter in zip(fed.op[alike].tolist(), readied.parameter[place[alike]].tolist()):
         mine = found.setdefault(op, [])
-        if src in of_op and of_op[src] not in mine:
-            mine.append(of_op[src])
+        if parameter not in mine:
+            mine.append(parameter)
     return found
 
 
-def _shapes(graph: Graph, held: list[int], count: int, needs: Needs) -> tuple[Shape, ...]:
-    parameters = [graph.facts.parameters[index] for index in held]
-    if sum(parameter.size_bytes for parameter in parameters) != 4 * count:
-        raise GraphError(
-            f"the recording does not say which parameters make up a bucket of {4 * count} bytes, "
-            "and this codec treats each by itself. Record a job under DDP with `paceline record`."
-        )
-    if needs is Needs.SHAPES and any(prod(p.shape) * 4 != p.size_bytes for p in parameters):
+def _whole(graph: Graph, held: list[int], place: int, count: int) -> list[Parameter]:
+    """The parameters of a bucket of so many gradients: as links say, or as was recorded of DDP."""
+    parameters, named = graph.facts.parameters, graph.facts.buckets
+    recorded = named[place] if place < len(named) else ()
+    for found in ([parameters[index] for index in held],
+                  [p for p in parameters if p.name in recorded]):  # fmt: skip
+        if sum(parameter.size_bytes for parameter in found) == 4 * count:
+            return found
+    raise GraphError(
+        f"the recording does not say which parameters make up a bucket of {4 * count} bytes, "
+        "and this codec treats each by itself. Record a job under DDP with `paceline record`."
+    )
+
+
+def _shapes(parameters: list[Parameter], needs: Needs) -> tuple[Shape, ...]:
+    if needs is Needs.PARTS:
+        return tuple((parameter.size_bytes // 4,) for parameter in parameters)
+    if any(prod(p.shape) * 4 != p.size_bytes for p in parameters):
         raise GraphError(
             "the recording does not say the shapes of its parameters, which this codec's bytes "
             "depend on; it was made by an older version. Record the job again."
         )
-    if needs is Needs.PARTS:
-        return tuple((parameter.size_bytes // 4,) for parameter in parameters)
     return tuple(parameter.shape for parameter in parameters)

@@ -67,6 +67,19 @@ def _packs(graph: Graph, links: Links) -> Bool:
     return found
 
 
+def scattering(graph: Graph, links: Links) -> Int64:
+    """What reduces gradients among ranks that each keep a part of the weights (FSDP2): gradients
+    lead into it. Gloo's reduce-scatter may be recorded as an all-reduce."""
+    ops = graph.ops
+    fed = np.zeros(len(graph), np.bool_)
+    fed[links.op[links.kind == DepKind.GRADIENT]] = True
+    kinds = (Collective.REDUCE_SCATTER, Collective.ALL_REDUCE)
+    data = [row for row, group in enumerate(graph.groups) if group.axis is Axis.DATA]
+    parts = [row for row in data if _gathers_weights(graph, row)]
+    talks = (ops.kind == OpKind.COLLECTIVE) & np.isin(ops.collective, kinds)
+    return np.flatnonzero(talks & fed & np.isin(ops.group, parts))
+
+
 def reduced(graph: Graph, links: Links) -> Int64:
     """What brings ranks their reduced gradients: all-reduces, or pulls from parameter servers."""
     pulls = (graph.ops.collective == Collective.PULL) & _among_replicas(graph)

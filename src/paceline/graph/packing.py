@@ -15,7 +15,7 @@ import numpy as np
 from paceline.errors import GraphError
 from paceline.graph.border import UNSCALED
 from paceline.graph.buckets import Bucket, Needs, buckets_of
-from paceline.graph.gradients import reducing
+from paceline.graph.gradients import reducing, scattering
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import NONE, UNPRICED, Collective, DepKind, DType, OpKind, Phase
 from paceline.graph.links import Links
@@ -33,6 +33,24 @@ class Packing:
     feedback: bool  # packing also reads and writes what was left out
     calls: Callable[[Bucket], tuple[int, ...]]  # bytes that a rank hands over, in each round
     needs: Needs = Needs.COUNT  # what `calls` must know of a bucket
+    owners: int = 1  # ranks that each keep a part of the reduced gradients (FSDP2)
+
+    def cut(self, owners: int) -> "Packing":
+        """The same where gradients are cut among owners: each rank packs every owner's part by
+        itself and hands it over to that owner, who adds up what it got."""
+
+        def calls(bucket: Bucket) -> tuple[int, ...]:
+            part = Bucket(((bucket.count // owners,),), bucket.index)
+            return (owners * self.calls(part)[0],)
+
+        return replace(self, gathers=False, calls=calls, owners=owners)
+
+    @property
+    def collective(self) -> Collective | None:
+        """In place of the recorded one; None: as recorded."""
+        if self.owners > 1:
+            return Collective.ALL_TO_ALL
+        return Collective.ALL_GATHER if self.gathers else None
 
     def members(self, ranks: int) -> int:
         """How many payloads each rank is left with."""
@@ -49,18 +67,34 @@ class Packing:
 
     def unpack_bytes(self, bucket: Bucket, ranks: int) -> int:
         """Touched by unpacking: all payloads, and the gradients that they stand for."""
-        return 4 * bucket.count + self.members(ranks) * self.calls(bucket)[-1]
+        payloads = self.members(ranks) * self.calls(bucket)[-1]
+        return 4 * bucket.count // self.owners + payloads
 
 
 def packed(graph: Graph, packing: Packing) -> Graph:
     """The graph with every bucket of gradients in that form."""
     links = Links.of(graph)
     calls = reducing(graph, links)
+    if not len(calls):
+        calls, packing = _cut(graph, links, packing)
     _require_plain(graph, calls)
     work = _Work(graph, packing, links)
     for call, bucket in zip(calls.tolist(), buckets_of(graph, links, calls, packing.needs)):
         work.change(call, bucket)
     return work.graph_of(calls)
+
+
+def _cut(graph: Graph, links: Links, packing: Packing) -> tuple[Int64, Packing]:
+    """The calls that reduce gradients which ranks cut among themselves, and how they are packed."""
+    calls = scattering(graph, links)
+    if not len(calls):
+        return calls, packing
+    if packing.needs is not Needs.COUNT:
+        raise GraphError(
+            f"{packing.name} treats each parameter by itself, and FSDP2 reduces one vector of the "
+            "parts of many. Take a codec of whole buckets, or layerwise=False"
+        )
+    return calls, packing.cut(len(graph.groups[int(graph.ops.group[calls[0]])].ranks))
 
 
 class _Op(NamedTuple):
@@ -159,7 +193,8 @@ class _Work:
 
     def _collective(self, rows: Int64) -> Int64:
         found = self.graph.ops.collective[rows].astype(np.int64)
-        return np.full(len(rows), Collective.ALL_GATHER) if self.packing.gathers else found
+        other = self.packing.collective
+        return found if other is None else np.full(len(rows), other, np.int64)
 
     def _sending(self, calls: Int64) -> Graph:
         """The collectives with what then travels."""

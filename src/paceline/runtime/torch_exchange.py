@@ -22,6 +22,7 @@ from paceline.runtime.rounds.torch_driver import exchanging, stays
 from paceline.runtime.run import Run
 from paceline.runtime.torch_rounds import rounds_hook
 from paceline.runtime.torch_routes import Route, route_of
+from paceline.runtime.torch_sharded import sharded_modules, with_codec
 
 
 @contextmanager
@@ -35,16 +36,19 @@ def installed(run: Run) -> Iterator[Sent]:
             raise ExchangeError("the plan changes an exchange that it has replaced; leave one out")
         yield sent
         return
-    if not run.replicas and asked.asks:
+    shards = [] if run.replicas or asked.codec is None else sharded_modules(run.model)
+    if not run.replicas and not shards and asked.asks:
         raise ExchangeError(
             "this job has no DistributedDataParallel module, whose exchange the plan would change; "
-            "wrap the model in DDP, or leave out of the plan what changes the exchange"
+            "wrap the model in DDP (or FSDP2, for codecs), or leave out what changes the exchange"
         )
     for replica in run.replicas:
         _require_free(replica)
         if asked.codec is not None or asked.rounds is not None:
             _require_float32(replica)
     with ExitStack() as stack:
+        if shards and asked.codec is not None:
+            stack.enter_context(with_codec(shards, asked.codec, sent))
         for replica in run.replicas:
             hook = stack.enter_context(_hook(run, replica, sent))
             stack.enter_context(_with_reducer(replica, run, hook))

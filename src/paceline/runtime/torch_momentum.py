@@ -15,20 +15,20 @@ def taken_over(optimizer: Any) -> Iterator[Momentum]:
     """The optimizer works without momentum until the context is left; checkpoints of it say what
     it has otherwise. Its own velocities are those of before, then."""
     found, groups = _momentum(optimizer), optimizer.param_groups
-    before = [(group["momentum"], group["nesterov"]) for group in groups]
-    told = optimizer.register_state_dict_post_hook(lambda _, state: _put(state["param_groups"]))
+    before = [{name: group[name] for name in ("momentum", "nesterov")} for group in groups]
 
-    def _put(into: Any) -> None:
-        for group, (factor, nesterov) in zip(into, before):
-            group["momentum"], group["nesterov"] = factor, nesterov
+    def put_back(into: Any) -> None:
+        for group, own in zip(into, before):
+            group.update(own)
 
+    told = optimizer.register_state_dict_post_hook(lambda _, kept: put_back(kept["param_groups"]))
     for group in groups:
-        group["momentum"], group["nesterov"] = 0.0, False
+        group.update(momentum=0.0, nesterov=False)
     try:
         yield found
     finally:
         told.remove()
-        _put(groups)
+        put_back(groups)
 
 
 def _momentum(optimizer: Any) -> Momentum:

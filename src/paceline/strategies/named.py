@@ -25,6 +25,7 @@ _NOT_STRATEGIES = {
     "named",
     "plan",
     "seldom",
+    "sends",
     "sparse",
     "strategy",
     "torch_applied",

@@ -12,10 +12,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from paceline import __version__
 from paceline.errors import FileError
 from paceline.graph import Graph
 from paceline.strategies.named import parse
+from paceline.strategies.sends import Sends
 from paceline.strategies.strategy import (
     Strategy,
     StrategyError,
@@ -42,6 +45,7 @@ class Plan:
 
     strategies: tuple[Strategy, ...]
     made_for: MadeFor | None = None  # None: for any job
+    sends: Sends | None = None  # as predicted, where it was
 
     def __post_init__(self) -> None:
         for one, other in combinations(self.strategies, 2):
@@ -77,7 +81,8 @@ def require_fit(plan: Plan, job: MadeFor) -> None:
 def save_plan(plan: Plan, path: Path) -> None:
     made = asdict(plan.made_for) if plan.made_for else None
     told = {"paceline_plan": _FORMAT, "strategies": [str(s) for s in plan.strategies]}
-    path.write_text(json.dumps({**told, "made_for": made}, indent=2) + "\n")
+    sends = asdict(plan.sends) if plan.sends else None
+    path.write_text(json.dumps({**told, "made_for": made, "sends": sends}, indent=2) + "\n")
 
 
 def load_plan(path: Path) -> Plan:
@@ -90,7 +95,8 @@ def load_plan(path: Path) -> Plan:
     names = told.get("strategies")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise FileError(f"{path}: strategies must be a list of texts such as 'bf16'. {_WRITE}")
-    return Plan(tuple(parse(name) for name in names), _made_for(path, told.get("made_for")))
+    strategies, sends = tuple(parse(name) for name in names), _sends(path, told.get("sends"))
+    return Plan(strategies, _made_for(path, told.get("made_for")), sends)
 
 
 def _made_for(path: Path, told: Any) -> MadeFor | None:
@@ -100,6 +106,15 @@ def _made_for(path: Path, told: Any) -> MadeFor | None:
     if not isinstance(told, dict) or {k: type(v) for k, v in told.items()} != types:
         raise FileError(f"{path}: made_for must have {', '.join(types)}, or be null. {_WRITE}")
     return MadeFor(**told)
+
+
+def _sends(path: Path, told: Any) -> Sends | None:
+    if told is None:
+        return None
+    try:
+        return msgspec.convert(told, Sends)
+    except msgspec.ValidationError as error:
+        raise FileError(f"{path}: sends does not fit: {error}. {_WRITE}") from error
 
 
 def _require_peace(one: Strategy, other: Strategy) -> None:

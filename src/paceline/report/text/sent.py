@@ -1,12 +1,13 @@
-"""What a job under a plan sent for its gradients, a line a rank."""
+"""What a job under a plan sent for its gradients, a line for each rank, and what was predicted."""
 
 from collections.abc import Iterator, Sequence
 
 from paceline.report.text.quantities import duration, size
 from paceline.strategies.applying import RankSent
+from paceline.strategies.sends import Sends
 
 
-def sent_lines(ranks: Sequence[RankSent]) -> Iterator[str]:
+def sent_lines(ranks: Sequence[RankSent], predicted: Sends | None = None) -> Iterator[str]:
     if not ranks:
         yield "the plan was never entered: no optimizer stepped in the command's Python processes"
     for rank in ranks:
@@ -14,4 +15,9 @@ def sent_lines(ranks: Sequence[RankSent]) -> Iterator[str]:
             f"rank {rank.rank}: {rank.steps} steps under the plan; in each {rank.calls:.3g} calls "
             f"with {size(rank.payload_bytes)} ({size(rank.wire_bytes)} on the wire), and "
             f"{duration(rank.codec_ns)} of packing and unpacking"
+        )
+    if predicted is not None:
+        yield (
+            f"predicted of each: {predicted.calls:.3g} calls with {size(predicted.payload_bytes)} "
+            f"({size(predicted.wire_bytes)} on the wire)"
         )

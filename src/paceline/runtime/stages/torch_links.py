@@ -14,11 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from paceline.runtime.stages.errors import PipelineError
-
-_HEADER = 8
-"""int64 numbers that announce a message: dtype, dimensions, sizes of at most six dimensions."""
-
-_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+from paceline.runtime.stages.torch_header import HEADER, described, header
 
 
 @dataclass(frozen=True)
@@ -107,13 +103,11 @@ class Outbox:
 
     def _announce(self, message: Tensor) -> None:
         """The first message is described; the others must look the same."""
-        header = _header(message)
+        told = header(message)
         if self._announced is None:
-            self._announced = header
-            _guarded(
-                self._peer, lambda: dist.send(_whole(header, message), self._peer, self._group)
-            )
-        elif header != self._announced:
+            self._announced = told
+            _guarded(self._peer, lambda: dist.send(_whole(told, message), self._peer, self._group))
+        elif told != self._announced:
             raise PipelineError(
                 f"a micro-batch's activation has the shape {tuple(message.shape)}, the first had "
                 f"{tuple(self._announced[2 : 2 + self._announced[1]])}; give micro-batches of "
@@ -160,24 +154,13 @@ class Inbox:
             self._posted, self._left = (work, message), self._left - 1
 
     def _described(self, device: torch.device) -> Tensor:
-        header = torch.empty(_HEADER, dtype=torch.int64, device=device)
-        _guarded(self._peer, lambda: dist.recv(header, self._peer, self._group))
-        dtype, dimensions, *sizes = header.tolist()
-        return torch.empty(sizes[:dimensions], dtype=_DTYPES[dtype], device=device)
+        told = torch.empty(HEADER, dtype=torch.int64, device=device)
+        _guarded(self._peer, lambda: dist.recv(told, self._peer, self._group))
+        return described(told)
 
 
-def _header(message: Tensor) -> list[int]:
-    if message.dtype not in _DTYPES or message.dim() > _HEADER - 2:
-        raise PipelineError(
-            f"a stage passes on {message.dtype} of {message.dim()} dimensions; allowed are "
-            f"{', '.join(map(str, _DTYPES))} of at most {_HEADER - 2} dimensions"
-        )
-    sizes = list(message.shape)
-    return [_DTYPES.index(message.dtype), len(sizes), *sizes, *[0] * (_HEADER - 2 - len(sizes))]
-
-
-def _whole(header: list[int], like: Tensor) -> Tensor:
-    return torch.tensor(header, dtype=torch.int64, device=like.device)
+def _whole(told: list[int], like: Tensor) -> Tensor:
+    return torch.tensor(told, dtype=torch.int64, device=like.device)
 
 
 def _guarded(peer: int, act: Any) -> Any:

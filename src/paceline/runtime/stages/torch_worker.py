@@ -24,6 +24,7 @@ from paceline.runtime.stages.schedule import (
     version_used,
     versions_kept,
 )
+from paceline.runtime.stages.torch_border import Before, Behind, Border, Open
 from paceline.runtime.stages.torch_links import Groups, Inbox, Outbox, Seat, groups
 from paceline.runtime.stages.torch_stage import Loss, Piece, Stage
 from paceline.runtime.stages.torch_versions import WeightVersions
@@ -44,6 +45,7 @@ class Job:
     schedule: PipelineSchedule
     microbatches: int
     recompute: bool = False
+    border: Border | None = None  # only the largest activations pass between stages
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Worker:
         self._device = next((p.device for p in part.module.parameters()), torch.device("cpu"))
         self._among = among or groups(seat)
         self._connect()
+        self.above = Behind() if job.border else Open()
+        self.below = Before(job.border) if job.border else Open()
         self._losses: list[float] = []
 
     def train(self, batches: int) -> list[float]:
@@ -116,7 +120,8 @@ class Worker:
         if self.seat.first:
             given = self._data.inputs(microbatch)
         else:
-            given = self._from_before.take(self._device).requires_grad_()
+            came = self._from_before.take(self._device)
+            given = self.above.open(came, microbatch).requires_grad_()
         target = self._data.targets(microbatch) if self.seat.last else None
         made = self._stage.forward(
             microbatch, given, self.versions.leaves(self._version(microbatch)), target
@@ -124,15 +129,18 @@ class Worker:
         if self.seat.last:
             self._losses.append(made.item())
         else:
-            self._from_after.learn(made)
-            self._after.send(made, announce=True)
+            message = self.below.close(made, microbatch)
+            self._from_after.learn(self.below.gradient_like(made, microbatch))
+            self._after.send(message, announce=True)
 
     def _backward(self, microbatch: int) -> None:
-        gradient = None if self.seat.last else self._from_after.take(self._device)
+        gradient = None
+        if not self.seat.last:
+            gradient = self.below.gradient(self._from_after.take(self._device), microbatch)
         passed = self._stage.backward(microbatch, gradient)
         if not self.seat.first:
             assert passed is not None, "a stage must use its input"
-            self._before.send(passed)
+            self._before.send(self.above.masked(passed, microbatch))
 
     def _update(self, microbatch: int) -> None:
         used = self._version(microbatch)

@@ -1,0 +1,127 @@
+"""FSDP2's reduce-scatter by a codec: each rank packs every owner's part of the gradients by itself,
+all parts travel at once (all-to-all), and each owner adds up what it got.
+
+torch lets a module's reduce-scatter be replaced (`FSDPModule.set_custom_reduce_scatter`) and waits
+for it; so packing and unpacking are not hidden behind the backward pass, as the reduction itself is
+not on a CPU.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from time import perf_counter_ns
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from paceline.cost.collectives.volume import sent_share
+from paceline.graph import Collective
+from paceline.runtime.codecs import Codec, Compressor, Turn
+from paceline.runtime.codecs.torch_memory import Memory, memory_of
+from paceline.runtime.codecs.torch_sparse import Layerwise
+from paceline.runtime.exchange import ExchangeError, Sent
+
+_SHARES: Mapping[Any, Callable[[int], float]] = {
+    dist.ReduceOp.SUM: lambda _: 1.0,
+    dist.ReduceOp.AVG: lambda members: 1 / members,
+}
+
+
+def sharded_modules(model: Any) -> list[Any]:
+    """The modules that FSDP2 made of the model's, innermost last."""
+    from torch.distributed.fsdp import FSDPModule
+
+    return [module for module in model.modules() if isinstance(module, FSDPModule)]
+
+
+@contextmanager
+def with_codec(modules: Sequence[Any], codec: Codec, sent: Sent) -> Iterator[None]:
+    """The modules' gradients travel by the codec until the context is left."""
+    how = codec.compressor
+    if not isinstance(how, Compressor):
+        raise ExchangeError(
+            "this codec takes two rounds over whole matrices, and FSDP2 reduces rows of many "
+            "matrices in one; take another codec"
+        )
+    if isinstance(how, Layerwise):
+        raise ExchangeError(
+            "layerwise codecs treat each parameter by itself, and FSDP2 reduces one vector of the "
+            "parts of many; give layerwise=False"
+        )
+    places = count()
+    with ExitStack() as stack:
+        for module in modules:
+            stack.enter_context(_replaced(module, ReduceScatter(codec, how, places, sent)))
+        yield
+
+
+class ReduceScatter:
+    """One module's, in the form in which FSDP2 takes another one."""
+
+    def __init__(self, codec: Codec, how: Compressor, places: Iterator[int], sent: Sent) -> None:
+        self._codec, self._how, self._places, self._sent = codec, how, places, sent
+        self._memory: Memory | None = None  # made when the group is known
+        self._place, self._step = 0, 0  # among the modules, in the order of their calls
+
+    def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: Any) -> torch.Tensor:
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(
+        self,
+        output_tensor: torch.Tensor,
+        input_tensor: torch.Tensor,
+        group: Any,
+        op: Any,
+        async_op: bool = False,
+    ) -> None:
+        """Done when it returns; FSDP2 asks for no other way."""
+        if input_tensor.dtype != torch.float32 or op not in _SHARES or async_op:
+            raise ExchangeError(
+                f"codecs pack float32 gradients that are summed or averaged, and FSDP2 reduces "
+                f"{input_tensor.dtype} by {op}; leave the codec out"
+            )
+        began, members = perf_counter_ns(), dist.get_world_size(group)
+        if self._memory is None:
+            self._memory, self._place = memory_of(self._codec, members), next(self._places)
+        turns = [Turn(self._place, self._step, part=owner) for owner in range(members)]
+        parts = input_tensor.mul_(_SHARES[op](members)).chunk(members)
+        payloads = [self._packed(part, turn) for part, turn in zip(parts, turns)]
+        packed = perf_counter_ns()
+        came = self._exchanged(torch.cat(payloads), group)
+        arrived, mine = perf_counter_ns(), turns[dist.get_rank(group)]
+        first, *others = came.chunk(members)
+        self._how.restore(output_tensor, first, mine)
+        for other in others:
+            self._how.add(output_tensor, other, mine)
+        self._sent.coded(packed - began + perf_counter_ns() - arrived)
+        self._step += 1
+        if self._step > self._sent.steps:
+            self._sent.stepped()
+
+    def _packed(self, part: torch.Tensor, turn: Turn) -> torch.Tensor:
+        assert self._memory is not None
+        corrected = self._memory.corrected((turn.part,), part)
+        payload = self._how.compress(corrected, turn)
+        self._memory.sent(corrected, payload, self._how, turn)
+        return payload
+
+    def _exchanged(self, payload: torch.Tensor, group: Any) -> torch.Tensor:
+        came = torch.empty_like(payload)
+        dist.all_to_all_single(came, payload, group=group)
+        size = payload.numel() * payload.element_size()
+        share = sent_share(Collective.ALL_TO_ALL, dist.get_world_size(group))
+        self._sent.call(size, round(size * share))
+        return came
+
+
+@contextmanager
+def _replaced(module: Any, comm: ReduceScatter) -> Iterator[None]:
+    groups = module._get_fsdp_state()._fsdp_param_groups
+    before = [group._reduce_scatter_comm for group in groups]
+    module.set_custom_reduce_scatter(comm)
+    try:
+        yield
+    finally:
+        for group, own in zip(groups, before):
+            group._reduce_scatter_comm = own

@@ -1,0 +1,51 @@
+"""Between pipeline stages only the largest activations of each sample pass, and the gradients of
+the same ones come back. Gupta et al., "Training Recommender Systems at Scale" (DCT, 2021).
+
+Activations go with their places, those above a cached threshold; gradients need none, for both
+sides know the index set. `width` is how many values a sample has: without it a message is taken for
+one sample, and the bytes are wrong by less than a value for each. Wrong where packing takes longer
+than the memory's rate tells, and in the threshold's refresh.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from paceline.graph import Graph
+from paceline.graph.thinning import Thinning, thinned
+from paceline.runtime.codecs import kept
+from paceline.strategies.strategy import Effect, Strategy, StrategyError
+
+_HEAD_BYTES = 64  # a message of activations says what it was packed from
+_PLACE_BYTES = 4
+
+
+@dataclass(frozen=True)
+class BorderTopK(Strategy):
+    effect: ClassVar[Effect] = Effect.LOSSY
+    how: ClassVar[str] = (
+        "Give the stages' workers Job(..., border=Border(ratio)), of paceline.runtime.stages."
+    )
+
+    ratio: float = 0.1  # of each sample's activations
+    width: int = 0  # values of a sample; 0: not known
+
+    def __post_init__(self) -> None:
+        if not 0 < self.ratio <= 1 or self.width < 0:
+            raise StrategyError(f"{self}: give a ratio above 0, to 1, and a width of 0 or more")
+
+    def transform(self, graph: Graph) -> Graph:
+        return thinned(graph, Thinning("border_topk", self.down_bytes, self.up_bytes))
+
+    def down_bytes(self, size_bytes: int) -> int:
+        """Of activations that would take so many as float32."""
+        return _HEAD_BYTES + (4 + _PLACE_BYTES) * self._passing(size_bytes // 4)
+
+    def up_bytes(self, size_bytes: int) -> int:
+        """Of their gradients."""
+        return 4 * self._passing(size_bytes // 4)
+
+    def _passing(self, count: int) -> int:
+        width = self.width or count
+        if not count or count % width:
+            raise StrategyError(f"a message of {count} values holds no samples of {width}")
+        return count // width * kept(width, self.ratio)
