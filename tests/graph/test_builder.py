@@ -29,3 +29,10 @@ def test_equal_links_are_kept_once() -> None:
 
 def test_an_empty_graph_can_be_built() -> None:
     assert len(GraphBuilder().build()) == 0
+
+
+def test_a_job_that_nothing_is_known_of_has_as_many_workers_as_the_graph_has_ranks() -> None:
+    b = GraphBuilder()
+    for rank in range(3):
+        b.op("work", b.lane(rank), 1)
+    assert b.build().world_size == 3

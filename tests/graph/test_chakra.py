@@ -278,6 +278,10 @@ def node(**settings: Any) -> Any:
         ([node(id=1, type=99)], "its type is 99, known are 0 to 10"),
         ([node(id=1, type=4, duration_micros=2**63)], "more than 292 years"),
         (
+            [node(id=1, type=4, attributes={"num_ops": ("uint64_val", 2**63)})],
+            "num_ops is 9223372036854775808, expected a whole number from 0 to 9223372036854775807",
+        ),
+        (
             [node(id=1, type=7, attributes={"comm_type": ("int64_val", 77)})],
             "attribute comm_type is 77, expected a whole number from 0 to 9",
         ),

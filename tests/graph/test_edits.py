@@ -207,3 +207,9 @@ def test_undo_goes_back_to_a_mark() -> None:
     edits.undo(mark)
     assert edits.freeze().ops.dur_ns.tolist() == [20, 20, 30, 40]
     assert len(select(edits.freeze(), "all")) == 4
+
+
+def test_a_selection_leaves_removed_ops_out_and_no_others() -> None:
+    edited = Overlay(chain())
+    edited.remove([1])
+    assert edited.select("kind=compute").tolist() == [0, 2, 3]

@@ -5,11 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from paceline.errors import GraphError
-from paceline.graph import Axis, Discipline, Graph, LaneKind, OpKind, check, select
+from paceline.graph import Axis, Collective, Discipline, Graph, LaneKind, OpKind, check, select
 from paceline.graph.schedules import Schedule, order
 from paceline.graph.synthetic import (
     Layered,
     Machine,
+    Parallel,
     Pipeline,
     Ring,
     TrainingJob,
@@ -139,3 +140,18 @@ def test_the_lanes_of_a_pipeline_say_where_they_lead() -> None:
 def test_impossible_jobs_are_refused(make: Callable[[], object]) -> None:
     with pytest.raises(GraphError):
         make()
+
+
+@pytest.mark.parametrize(
+    ("machine", "how"),
+    [(Machine.CPU, Collective.ALL_REDUCE), (Machine.GPU, Collective.REDUCE_SCATTER)],
+)
+def test_sharded_replicas_gather_whole_weights_and_share_out_whole_gradients(
+    machine: Machine, how: Collective
+) -> None:
+    """Gloo runs a reduce-scatter as an all-reduce."""
+    job = TrainingJob(Parallel.FSDP2, machine, weight_bytes=3000, bias_bytes=1000)
+    ops = training(job).ops
+    talks = ops.kind == OpKind.COLLECTIVE
+    assert set(ops.collective[talks].tolist()) == {Collective.ALL_GATHER, how}
+    assert set(ops.size_bytes[talks].tolist()) == {4000}

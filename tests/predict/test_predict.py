@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link
+from paceline.cluster import parse as parse_cluster
 from paceline.cluster.machine import Machine
 from paceline.graph import UNPRICED, Graph, GraphBuilder, OpKind, Phase
+from paceline.imagine.transformer import Degrees, Training, Transformer, describe
 from paceline.measure import Calibration, Overlap, Sweep
 from paceline.predict import PredictError, Question, predict
 from paceline.strategies import parse
@@ -201,3 +203,14 @@ def test_bytes_that_are_not_known_are_said(job: Job) -> None:
     silent = replace(graph, ops=replace(graph.ops, size_bytes=np.zeros(len(graph), np.int64)))
     found = predict(silent, cluster=cluster())
     assert any(reason.startswith("no bytes for") for reason in found.rests_on)
+
+
+def test_one_rank_of_a_pair_is_priced_for_both() -> None:
+    """An imagined or described rank stands for those that do the same."""
+    model = Transformer(layers=1, hidden=64, heads=4, seq=32, vocab=64)
+    graph = describe(model, Degrees(data=2), Training(2)).graph
+    found = predict(
+        graph, cluster=parse_cluster("{hosts: {count: 2, device: a100-40}, link: {rate: 10Gbps}}")
+    )
+    assert len(graph.ranks) == 1
+    assert found.by_class["communication"] > 0

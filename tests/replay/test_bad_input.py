@@ -9,6 +9,7 @@ from paceline.cluster import Cluster
 from paceline.errors import GraphError, ReplayError
 from paceline.graph import UNPRICED, Discipline, Graph, GraphBuilder, OpKind
 from paceline.replay import Contention, Engine, Live, Slowdown, replay, replay_many
+from paceline.replay.stuck import stuck
 
 ENGINES = pytest.mark.parametrize(
     "engine",
@@ -123,3 +124,16 @@ def test_live_refuses_what_replay_refuses_and_stays_as_it_was() -> None:
     with pytest.raises(ReplayError, match="nothing to undo"):
         live.undo()
     assert live.step_ns == 3
+
+
+def test_a_replay_in_which_nothing_is_ready_names_the_ops_that_never_end() -> None:
+    b = GraphBuilder()
+    lane = b.lane()
+    for name in ("first", "second", "third"):
+        b.op(name, lane, 1)
+    ended, ready_ns = np.array([True, False, False]), np.full(3, -1, np.int64)
+    told = str(stuck(b.build(), ended, ready_ns))
+    assert "2 of 3 ops can never end. Never ready: " in told
+    assert "'second'" in told
+    assert "'third'" in told
+    assert "'first'" not in told

@@ -10,6 +10,7 @@ from paceline.errors import GraphError
 from paceline.graph import UNPRICED, Axis, Graph, GraphBuilder, OpKind, Phase, check, select
 from paceline.graph.synthetic import Machine, Parallel, TrainingJob, training
 from paceline.strategies import parse
+from paceline.strategies.workers import Workers
 
 Recording = Callable[..., Graph]
 
@@ -100,3 +101,8 @@ def test_each_worker_has_devices_of_its_own(recording: Recording) -> None:
     assert len(made.devices) == 4
     assert len({device.host for device in made.devices}) == 4
     assert len(select(made, "rank=3")) == len(select(made, "rank=0"))
+
+
+def test_worth_trying_are_twice_to_eight_times_the_replicas() -> None:
+    graph = training(TrainingJob(workers=3))
+    assert list(Workers.choices(graph)) == [Workers(6), Workers(12), Workers(24)]

@@ -13,6 +13,7 @@ from paceline.place.operators import (
     Limits,
     Outcome,
     Solver,
+    noncontiguous,
     place_contiguous,
     place_noncontiguous,
     read_problem,
@@ -93,8 +94,11 @@ def test_local_search_never_returns_a_worse_or_invalid_assignment(seed: int) -> 
     assert found.valid()
 
 
-def test_a_graph_with_too_many_choices_gets_local_search_and_says_so() -> None:
-    problem = replace(random_problem(1, nodes=40), cpus=0).with_devices(accelerators=3000)
+def test_a_graph_with_too_many_choices_gets_local_search_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(noncontiguous, "VARIABLES", 500)
+    problem = replace(random_problem(1, nodes=40), cpus=0).with_devices(accelerators=30)
     answer = place_noncontiguous(problem, Limits(seconds=60))
     assert answer.split is not None
     assert any("local search only" in note for note in answer.notes)

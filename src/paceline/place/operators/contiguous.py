@@ -51,6 +51,7 @@ def place_contiguous(
     it does not prove is solved again without merging.
     """
     limits, began = limits or Limits(), time.perf_counter()
+    problem = problem if replication else problem.with_useful_devices()
     answer = _place(problem, contiguous_classes(problem), limits, replication)
     if not _merging_binds_memory(problem) or _proven(problem, answer, limits, replication):
         return answer

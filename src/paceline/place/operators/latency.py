@@ -32,6 +32,7 @@ def place_latency(problem: Problem, limits: Limits | None = None, pieces: int = 
     limits, began = limits or Limits(), time.perf_counter()
     if pieces < 1:
         raise PlacementError(f"{pieces} subgraphs an accelerator; at least 1 is needed")
+    problem = problem.with_useful_devices()
     reasons = infeasibility(colour_classes(problem, merge_trivial=False))
     if reasons:
         return infeasible(Goal.LATENCY, "cp-sat", reasons)

@@ -7,6 +7,7 @@ end[v] >= end[u] + cpu[v]; pieces of one accelerator follow each other.
 """
 
 import math
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,11 +36,12 @@ def solve(
     """Look for a schedule better than `hint`, with up to `pieces` pieces an accelerator."""
     from ortools.sat.python import cp_model
 
+    end = time.perf_counter() + seconds  # building the program counts too
     program = _Program(problem, pieces, hint.latency)
     model, x = program.build(cp_model.CpModel(), lower)
     program.give_hint(model, x, hint)
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = max(0.1, seconds)
+    solver.parameters.max_time_in_seconds = max(0.1, end - time.perf_counter())
     solver.parameters.num_workers = threads
     solver.parameters.relative_gap_limit = 1e-6
     # Without halving, one worker alone lowers the latency unit by unit.
@@ -150,9 +152,9 @@ class _Program:
 
     def _cpu_nodes(self, model: Any, x: Any, end: list[Any]) -> None:
         times = [self.floor(t) for t in self.problem.cpu_time.tolist()]
-        for n, time in enumerate(times):
-            if time:
-                model.add(end[n] >= time).only_enforce_if(x[n, -1])
+        for n, took in enumerate(times):
+            if took:
+                model.add(end[n] >= took).only_enforce_if(x[n, -1])
         for u, v in self.edges:
             model.add(end[v] >= end[u] + times[v]).only_enforce_if(x[v, -1])
 

@@ -6,6 +6,7 @@ alike, so the j-th heaviest class may only use accelerators up to j.
 """
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -19,6 +20,10 @@ from paceline.place.operators.split import TOLERANCE
 
 UNITS = 1e8
 """CP-SAT counts in integers: the upper bound is so many units, rounding down every time."""
+
+
+BUILT_PER_S = 100_000
+"""Terms that Python adds to a program in a second: 66,000 to 150,000 were measured with CP-SAT."""
 
 
 class Solver(Enum):
@@ -47,8 +52,16 @@ def prove(
     threads: int,
 ) -> Proof:
     """Look for an assignment with maximum load of at most `upper`, and for a bound."""
+    end = time.perf_counter() + seconds
     hint = None if start is None else _canonical(classes, start)
-    return _SOLVERS[solver](_Program(classes, hint, lower, upper, max(0.1, seconds), threads))
+    return _SOLVERS[solver](_Program(classes, hint, lower, upper, end, threads))
+
+
+def build_s(classes: Classes) -> float:
+    """About how long it takes to build the program: a term a device for each class and each pin of
+    a hyperedge."""
+    terms = (len(classes) + len(classes.pins)) * (classes.accelerators + classes.cpus)
+    return terms / BUILT_PER_S
 
 
 @dataclass(frozen=True)
@@ -57,8 +70,12 @@ class _Program:
     hint: list[int] | None
     lower: float
     upper: float
-    seconds: float
+    end: float  # of the time that building and solving may take
     threads: int
+
+    def left_s(self) -> float:
+        """For the solver, once the program is built."""
+        return max(0.1, self.end - time.perf_counter())
 
     @property
     def devices(self) -> range:
@@ -125,7 +142,7 @@ def _cp_sat(program: _Program) -> Proof:
         for (c, d), variable in x.items():
             model.add_hint(variable, program.hint[c] == d)
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = program.seconds
+    solver.parameters.max_time_in_seconds = program.left_s()
     solver.parameters.num_workers = program.threads
     solver.parameters.relative_gap_limit = 1e-7
     status = solver.solve(model)
@@ -172,7 +189,6 @@ def _highs(program: _Program) -> Proof:
 
     classes, model = program.classes, highspy.Highs()
     model.setOptionValue("output_flag", False)
-    model.setOptionValue("time_limit", program.seconds)
     model.setOptionValue("threads", program.threads)
     model.setOptionValue("mip_rel_gap", 1e-6)
     allowed = program.allowed()
@@ -193,6 +209,7 @@ def _highs(program: _Program) -> Proof:
         columns = np.array([v.index for v in x.values()], np.int32)
         values = np.array([float(program.hint[c] == d) for c, d in x], np.float64)
         model.setSolution(len(columns), columns, values)
+    model.setOptionValue("time_limit", program.left_s())
     model.run()
     info = model.getInfo()
     status = model.getModelStatus()

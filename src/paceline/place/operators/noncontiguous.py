@@ -15,7 +15,7 @@ from paceline.place.operators.greedy import greedy_share
 from paceline.place.operators.ideals import Limits
 from paceline.place.operators.loads import Loads, assignment_of, split_of
 from paceline.place.operators.local_search import improve
-from paceline.place.operators.mixed_integer import Proof, Solver, missing, prove
+from paceline.place.operators.mixed_integer import Proof, Solver, build_s, missing, prove
 from paceline.place.operators.problem import Problem
 from paceline.place.operators.split import Split, confirm
 
@@ -31,6 +31,7 @@ def place_noncontiguous(
 ) -> Answer:
     """The best split found, with the bound that was proven."""
     limits, began = limits or Limits(), time.perf_counter()
+    problem = problem.with_useful_devices()
     classes = colour_classes(problem)
     reasons = infeasibility(classes)
     if reasons:
@@ -46,7 +47,13 @@ def place_noncontiguous(
         notes = (f"{choices} choices are too many for the integer program: {how} only",)
     elif start is None or max(Loads(classes, start).load) > lower * (1 + PROVEN):
         left = limits.seconds - (time.perf_counter() - began)
-        proof = _prove(solver, classes, start, lower, replace(limits, seconds=left))
+        if build_s(classes) > left:
+            notes = (
+                f"building the integer program takes about {build_s(classes):.2g} s, which the "
+                f"limit of {limits.seconds:g} s does not leave; raise --time-limit",
+            )
+        else:
+            proof = _prove(solver, classes, start, lower, replace(limits, seconds=left))
     if proof.infeasible and start is None:
         return infeasible(Goal.MAX_LOAD, solver.value, ("no split keeps the memory limit",))
     if proof.assignment is not None:
@@ -59,12 +66,12 @@ def place_noncontiguous(
 def _start(
     problem: Problem, classes: Classes, limits: Limits
 ) -> tuple[Split | None, list[int] | None]:
-    """The contiguous answer and an even fill, improved by local search; nothing where the first
-    has none. The better one is where the integer program starts."""
+    """The contiguous answer and an even fill, improved by local search; the fill as it is where
+    the first has none. The better one is where the integer program starts."""
     share = replace(limits, seconds=limits.seconds / 3)
     contiguous = place_contiguous(problem, share)
     if contiguous.split is None:
-        return None, None
+        return _filled(problem, classes)
     best = contiguous.split
     start = assignment_of(classes, best)
     if len(classes) > LARGE:
@@ -78,6 +85,15 @@ def _start(
     if found.max_load(problem) < best.max_load(problem):
         best = found
     return best, better
+
+
+def _filled(problem: Problem, classes: Classes) -> tuple[Split | None, list[int] | None]:
+    """The even fill alone, where there was no time for more and it keeps the limits."""
+    filled = greedy_share(problem)
+    if filled is None:
+        return None, None
+    at = assignment_of(classes, filled)
+    return (filled, at) if Loads(classes, at).valid() else (None, None)
 
 
 def _prove(

@@ -66,6 +66,11 @@ class Problem:
             memory=self.memory if memory is None else memory,
         )
 
+    def with_useful_devices(self) -> "Problem":
+        """The same graph on no more devices of a kind than it has nodes. They are alike, so that
+        any others stay empty in some best answer."""
+        return self.with_devices(min(self.accelerators, len(self)), min(self.cpus, len(self)))
+
 
 def check(problem: Problem) -> Problem:
     """The problem itself, or an error that says what is wrong with it."""
