@@ -118,11 +118,13 @@ def workers() -> Cluster:
 
 
 def kept_forward(found: Prediction) -> int:
-    """What the first rank's forward pass takes and does not give back, gradients aside."""
+    """Activations that the first rank's forward pass takes and does not give back."""
     graph = found.timeline.graph
     memory, ops = graph.memory, graph.ops
     mine = (ops.rank[memory.op] == 0) & (ops.step[memory.op] == ops.step.min())
-    mine &= (ops.phase[memory.op] == Phase.FORWARD) & (memory.category != MemoryCategory.GRADIENTS)
+    mine &= (ops.phase[memory.op] == Phase.FORWARD) & (
+        memory.category == MemoryCategory.ACTIVATIONS
+    )
     return int(memory.delta_bytes[mine].sum())
 
 

@@ -121,10 +121,11 @@ def _render(
 def _render_memory(
     before: "Prediction | None", after: "Prediction", fit: "Fit | None", console: Any
 ) -> None:
-    from paceline.report.text import fit_line, ranks_table
+    from paceline.report.text import fit_line, peak_line, ranks_table
 
     if after.memory is not None:
         console.print()
         console.print(ranks_table(after.memory, before.memory if before else None))
+        console.print(peak_line(after.memory), markup=False, soft_wrap=True)
     if fit is not None:
         console.print(fit_line(fit), markup=False, soft_wrap=True)

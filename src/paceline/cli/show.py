@@ -27,7 +27,13 @@ def run(options: argparse.Namespace) -> Shown:
     from paceline.replay.memory_by_rank import rank_peaks
     from paceline.report import summarise, working
     from paceline.report.run import summarise_run
-    from paceline.report.text import collectives_table, ranks_table, show_run, show_summary
+    from paceline.report.text import (
+        collectives_table,
+        peak_line,
+        ranks_table,
+        show_run,
+        show_summary,
+    )
     from paceline.trace.runs import open_run
 
     with working(f"replaying {options.graph}"):
@@ -45,6 +51,7 @@ def run(options: argparse.Namespace) -> Shown:
         if peaks:
             console.print()
             console.print(ranks_table(PeakMemory(peaks)))
+            console.print(peak_line(PeakMemory(peaks)), markup=False, soft_wrap=True)
 
     held = [asdict(peak) for peak in peaks]
     return Shown({**asdict(summary), "run": asdict(run), "memory_by_rank": held}, render)

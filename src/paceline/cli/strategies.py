@@ -114,6 +114,6 @@ _HEAD = """# Strategies
 
 Every strategy is one file of `src/paceline/strategies/`, and its text here is that file's. This
 page is written by `paceline strategies --markdown`; a test holds it to the files. Exact strategies
-train the same numbers, lossy ones lose precision of gradients on their way, relaxed ones change the
-batch or when workers see each other's updates. To add one, see [how](how/add-a-strategy.md).
+train the same numbers, lossy ones lose precision of gradients or activations, relaxed ones change
+the batch or when workers see each other's updates. To add one, see [how](how/add-a-strategy.md).
 """

@@ -7,7 +7,7 @@ from paceline.report.text.facts import facts_table
 from paceline.report.text.hardware import hardware_tables
 from paceline.report.text.headline import headline
 from paceline.report.text.lanes import lanes_table
-from paceline.report.text.memory import fit_line, memory_table, ranks_table
+from paceline.report.text.memory import fit_line, memory_table, peak_line, ranks_table
 from paceline.report.text.noise import show_noise
 from paceline.report.text.path import path_tables
 from paceline.report.text.prediction import prediction_lines, prediction_table
@@ -31,6 +31,7 @@ __all__ = [
     "lanes_table",
     "memory_table",
     "path_tables",
+    "peak_line",
     "prediction_lines",
     "prediction_table",
     "ranks_table",

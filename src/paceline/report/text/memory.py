@@ -36,9 +36,9 @@ def ranks_table(memory: PeakMemory, before: PeakMemory | None = None) -> "Table"
     """Bytes by category on the fullest rank when it holds most."""
     from rich.table import Table
 
-    peak, title = memory.fullest, "memory peak of a rank, by category"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    table.add_column(f"rank {peak.rank}")
+    peak = memory.fullest
+    table = Table(box=None, pad_edge=False)
+    table.add_column(f"memory peak, rank {peak.rank}")
     old = before.fullest.by_category if before else {}
     for name in ("before", "after") if before else ("held",):
         table.add_column(name, justify="right")
@@ -47,10 +47,14 @@ def ranks_table(memory: PeakMemory, before: PeakMemory | None = None) -> "Table"
         table.add_row(name, *was, size(peak.by_category.get(name, 0)))
     was = (size(before.peak_bytes),) if before else ()
     table.add_row("all", *was, size(peak.peak_bytes))
-    where = f"{peak.op} ({peak.phase}{', ' + peak.layer if peak.layer else ''})"
-    table.caption = f"at {where}; {len(memory.ranks)} ranks, least {size(_least(memory))}"
-    table.caption_justify = "left"
     return table
+
+
+def peak_line(memory: PeakMemory) -> str:
+    """At which op the fullest rank holds most, and how much less the emptiest holds."""
+    peak, least = memory.fullest, min(peak.peak_bytes for peak in memory.ranks)
+    where = f"{peak.op} ({peak.phase}{', ' + peak.layer if peak.layer else ''})"
+    return f"reached at {where}; the least of {len(memory.ranks)} ranks' peaks is {size(least)}"
 
 
 def fit_line(fit: Fit) -> str:
@@ -61,10 +65,6 @@ def fit_line(fit: Fit) -> str:
         f"{size(abs(fit.spare_bytes))} {rest}; most of it {fit.largest} "
         f"({size(fit.largest_bytes)})"
     )
-
-
-def _least(memory: PeakMemory) -> int:
-    return min(peak.peak_bytes for peak in memory.ranks)
 
 
 def _holders(peak: MemoryPeak) -> str:
