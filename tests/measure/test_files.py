@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from paceline.graph.variants import Ratio, Variant
 from paceline.measure import (
     Calibration,
     Constant,
@@ -29,7 +30,17 @@ SHARED = SharedCores(
     Constant(6e4, 0, 9e4),
 )
 MADE = Calibration(
-    "here", 2, 2, LINE, LINE, LINE, LINE, Overlap(1.5, 1.2), SHARED, "2026-01-02T03:04:05+00:00"
+    "here",
+    2,
+    2,
+    LINE,
+    LINE,
+    LINE,
+    LINE,
+    Overlap(1.5, 1.2),
+    SHARED,
+    "2026-01-02T03:04:05+00:00",
+    (Ratio("aten::mm", Variant.BF16, 0.5, 0.4, 0.6),),
 )
 
 
@@ -42,7 +53,7 @@ def test_a_file_of_the_first_version_is_read_without_what_it_did_not_measure(
     tmp_path: Path,
 ) -> None:
     document = {"version": 1, **asdict(MADE)}
-    del document["shared"], document["date"]
+    del document["shared"], document["date"], document["ratios"]
     (tmp_path / "old.json").write_text(json.dumps(document))
     found = load(tmp_path / "old.json")
     assert found.shared is None

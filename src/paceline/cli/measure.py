@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="a recording: its own operators in bfloat16, with channels last and "
                         "fused, each against the recorded way")  # fmt: skip
     parser.add_argument("--compiled", action="store_true",
-                        help="with --for: also by torch.compile; takes minutes")  # fmt: skip
+                        help="with --for: also as torch.compile makes them (minutes)")  # fmt: skip
     parser.add_argument("--out", type=Path, help="keep the calibration in this JSON file")
 
 

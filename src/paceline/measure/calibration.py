@@ -59,10 +59,10 @@ class Calibration:
     all_reduce: Sweep | None
     overlap: Overlap | None
     shared: SharedCores | None = None
-    ratios: tuple[Ratio, ...] = ()  # of operators in other variants
     date: str = ""  # ISO 8601; unknown of a file of version 1
     codecs: tuple[CodecTimes, ...] = ()
     adding: tuple[Adding, ...] = ()  # all-reduces of numbers that the library adds more slowly
+    ratios: tuple[Ratio, ...] = ()  # of a job's operators in other variants
 
     def device(self) -> Device:
         """The machine as a device whose figures are what it reaches, not what a datasheet says."""

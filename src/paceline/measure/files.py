@@ -1,7 +1,6 @@
 """Calibrations as JSON files, with the number of their format. Those of version 1 are read too."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
@@ -13,7 +12,7 @@ FORMAT = 2
 
 
 def save(made: Calibration, path: Path) -> None:
-    path.write_text(json.dumps({"format": FORMAT, **asdict(made)}, indent=2) + "\n")
+    path.write_text(json.dumps({"format": FORMAT, **msgspec.to_builtins(made)}, indent=2) + "\n")
 
 
 def load(path: Path) -> Calibration:

@@ -58,6 +58,17 @@ def runnable(call: OperatorCall) -> Runnable | None:
     return None
 
 
+def is_image(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dim() == 4
+
+
+def innermost(tensor: torch.Tensor) -> torch.Tensor:
+    """An image with its channels last; other tensors as they are."""
+    if not is_image(tensor):
+        return tensor
+    return tensor.contiguous(memory_format=torch.channels_last)
+
+
 def _arguments(call: OperatorCall, wanted: Sequence[str]) -> tuple[Any, ...] | None:
     if len(wanted) != len(call.types):
         return None

@@ -1,7 +1,8 @@
 """Neighbouring element-wise operators and normalisations as torch.compile generates them.
 
 Calls that follow one another without a product between them are put together, each reading what
-the one before it made, compiled as one, and timed against the calls by themselves.
+the one before it made, compiled as one, and timed against the calls by themselves. The compiler
+puts the channels of images last, for the library's convolutions as well.
 """
 
 from collections import Counter
@@ -11,11 +12,11 @@ from typing import Any
 
 import torch
 
-from paceline.cost.operators import FUSIBLE, OPERATORS
+from paceline.cost.operators import FUSIBLE, OPERATORS, OperatorClass
 from paceline.graph.variants import Ratio, Variant
 from paceline.measure.pairs import Pair, Work, clock_of, ratio_of, timed
 from paceline.measure.recorded_calls import OperatorCall, RecordedJob
-from paceline.measure.torch_calls import Runnable, runnable
+from paceline.measure.torch_calls import Runnable, innermost, runnable
 
 _MOST = 24  # runs of calls that are compiled: those with most to read, for each takes seconds
 _LEAST_ELEMENTS = 4_096  # of a call that takes any time
@@ -27,12 +28,17 @@ def compiled_ratios(job: RecordedJob) -> Iterator[Ratio]:
     found: dict[str, list[Pair]] = {}
     clock = clock_of(job.threads)
     for run, count in _largest(_runs(job.calls)):
-        calls = [runnable(call) for call in run]
-        whole = _chained([call for call in calls if call is not None])
-        pair = timed(whole, _compiled(whole), clock, count)
+        made = [call for call in map(runnable, run) if call is not None]
+        generated = _compiled(_chained([call.mapped(innermost) for call in made]))
+        pair = timed(_chained(made), generated, clock, count)
         for operator in {call.operator for call in run}:
             found.setdefault(operator, []).append(pair)
     torch._dynamo.reset()
+    for call, count in job.counted().items():
+        plain = runnable(call) if OPERATORS[call.operator] is OperatorClass.CONVOLUTION else None
+        if plain is not None:
+            pair = timed(plain, plain.mapped(innermost), clock, count)
+            found.setdefault(call.operator, []).append(pair)
     for operator, pairs in found.items():
         yield ratio_of(operator, Variant.COMPILED, pairs)
 

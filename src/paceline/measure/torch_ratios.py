@@ -10,7 +10,7 @@ import torch
 from paceline.graph.variants import Ratio, Variant
 from paceline.measure.pairs import Pair, Work, clock_of, ratio_of, timed
 from paceline.measure.recorded_calls import OperatorCall, RecordedJob
-from paceline.measure.torch_calls import runnable
+from paceline.measure.torch_calls import innermost, is_image, runnable
 from paceline.measure.torch_compiled import compiled_ratios
 from paceline.measure.torch_optimizers import optimizer_ratios
 from paceline.measure.torch_precision import Autocast
@@ -60,8 +60,8 @@ def _channels_last(job: RecordedJob) -> Changed:
     """Calls on images; none where the job has none."""
     for call, count in job.counted().items():
         plain = runnable(call)
-        if plain is not None and any(_is_image(value) for value in plain.arguments):
-            yield call, count, plain, plain.mapped(_innermost)
+        if plain is not None and any(is_image(value) for value in plain.arguments):
+            yield call, count, plain, plain.mapped(innermost)
 
 
 def _in_place(job: RecordedJob) -> Changed:
@@ -78,13 +78,3 @@ _CHANGES: Mapping[Variant, Callable[[RecordedJob], Changed]] = {
     Variant.CHANNELS_LAST: _channels_last,
     Variant.IN_PLACE: _in_place,
 }
-
-
-def _is_image(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.dim() == 4
-
-
-def _innermost(tensor: torch.Tensor) -> torch.Tensor:
-    if not _is_image(tensor):
-        return tensor
-    return tensor.contiguous(memory_format=torch.channels_last)

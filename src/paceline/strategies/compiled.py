@@ -4,7 +4,8 @@ Ansel et al., "PyTorch 2" (ASPLOS 2024); operator fusion as dPRO and Daydream pr
 Runs of such operators become one loop that reads and writes memory once; products and convolutions
 stay the library's. The first step compiles, for seconds to minutes, and is no part of the
 prediction. Wrong by the calls between operators, which are fewer then, where gradients of a
-compiled part become ready together, and where the model does not compile as a whole.
+compiled part become ready together, and where the model compiles in many parts. Small convolutional
+nets on processors became slower against the prediction: try it before you rely on it.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from paceline.cost.operators import FUSIBLE, of_class
+from paceline.cost.operators import FUSIBLE, OperatorClass, of_class
 from paceline.cost.variants import in_variant, typical_words
 from paceline.graph import Graph, Phase
 from paceline.graph.condense import Grain
@@ -45,7 +46,7 @@ class Compiled(Strategy):
 
 def _rows(graph: Graph) -> Bool:
     passes = np.isin(graph.ops.phase, (Phase.FORWARD, Phase.BACKWARD))
-    found: Bool = passes & of_class(graph, *FUSIBLE)
+    found: Bool = passes & of_class(graph, *FUSIBLE, OperatorClass.CONVOLUTION)
     if not (passes & works(graph)).any():
         raise StrategyError(
             "no forward or backward pass is seen in this job, so there is nothing to compile"
