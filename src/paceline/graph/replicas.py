@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.errors import GraphError
+from paceline.graph.alone import alone
 from paceline.graph.copying import Copied, copied
 from paceline.graph.graph import Device, Graph, Group, Int32, Int64, Lanes
 from paceline.graph.kinds import NONE, Axis, Phase
@@ -78,6 +79,7 @@ def with_replicas(graph: Graph, count: int) -> Graph:
     layout = Layout.of(graph)
     if count == layout.replicas:
         return graph
+    graph = alone(graph) if count == 1 else graph
     replica = layout.replica(graph.ops.rank)
     rows = [np.flatnonzero(replica == new % layout.replicas) for new in range(count)]
     made = copied(graph, rows)
