@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.cluster import Cluster
-from paceline.cost.collectives import Call
+from paceline.cost.collectives import Call, Library
+from paceline.cost.opposite import opposite
 from paceline.graph import COMMUNICATION, Collective, Graph, OpKind
 from paceline.graph.graph import Int64
 from paceline.graph.kinds import NONE
@@ -27,14 +28,19 @@ class Calls:
         return Call(Collective(self.collective[index]), int(self.size_bytes[index]), hosts)
 
 
-def calls_of(graph: Graph) -> Calls:
-    """Point-to-point ops without a collective's name count as such."""
+def calls_of(graph: Graph, library: Library) -> Calls:
+    """Point-to-point ops without a collective's name count as such. Messages that follow one
+    another on one connection each count with the bytes of both."""
     ops = graph.ops
     talks = np.isin(np.arange(len(OpKind)), COMMUNICATION)[ops.kind]
     rows = np.flatnonzero(talks & (ops.group != NONE))
     how = ops.collective[rows].astype(np.int64)
     messages = np.isin(ops.kind[rows], (OpKind.SEND, OpKind.RECV, OpKind.TRANSFER))
     how[messages & (how == Collective.NONE)] = Collective.POINT_TO_POINT
-    keys = np.stack([ops.group[rows], how, ops.size_bytes[rows]], axis=1).astype(np.int64)
+    size = ops.size_bytes[rows]
+    if library.one_way:
+        other = opposite(graph)[rows]
+        size = size + np.where(other == NONE, 0, ops.size_bytes[other])
+    keys = np.stack([ops.group[rows], how, size], axis=1).astype(np.int64)
     found, which = np.unique(keys, axis=0, return_inverse=True)
     return Calls(rows, which.ravel(), found[:, 0], found[:, 1], found[:, 2])

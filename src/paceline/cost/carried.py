@@ -34,7 +34,7 @@ def carried(graph: Graph, cluster: Cluster, rates: Rates | None = None) -> Carri
     """Flows for all communication of a graph. Members of an instance share one."""
     network, rates = Network(cluster), rates or Rates()
     cluster.require(graph.world_size)
-    calls = calls_of(graph)
+    calls = calls_of(graph, rates.library_of(cluster))
     kinds = [_flow(graph, network, rates, calls, call) for call in range(len(calls.group))]
     flow_of_op = np.full(len(graph), NONE, np.int32)
     joined = graph.ops.instance[calls.rows]

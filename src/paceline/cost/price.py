@@ -75,8 +75,8 @@ def prices(graph: Graph, cluster: Cluster | Network, rates: Rates | None = None)
 
 def messages_of(graph: Graph, cluster: Cluster, rates: Rates) -> Int64:
     """By op: how many messages of its collective follow one another; 0 for work."""
-    calls = calls_of(graph)
     library, found = rates.library_of(cluster), np.zeros(len(graph), np.int64)
+    calls = calls_of(graph, library)
     each = [calls.call(graph, cluster, index) for index in range(len(calls.group))]
     count = [
         sum(step.repeat for step in choose(library, call).rounds(call)) if call.members > 1 else 0
@@ -140,7 +140,7 @@ def _price_communication(
     graph: Graph, network: Network, rates: Rates, dur: NDArray[np.float64], basis: UInt8
 ) -> None:
     """Price each distinct call once. A lone member's call takes no time."""
-    calls = calls_of(graph)
+    calls = calls_of(graph, rates.library_of(network.cluster))
     found = [_call(graph, network, rates, calls, call) for call in range(len(calls.group))]
     times, reasons = zip(*found) if found else ((), ())
     dur[calls.rows] = np.array(times, np.float64)[calls.which]
