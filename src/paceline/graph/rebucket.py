@@ -8,6 +8,7 @@ in the recording by their bytes. On a device the work behind the wait stays in o
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -74,6 +75,21 @@ class _Source:
     old: Int64  # the all-reduces of buckets
 
     @cached_property
+    def on_stream(self) -> Bool:
+        """Lanes of a device's kernels."""
+        return np.asarray(self.graph.lanes.kind == LaneKind.STREAM)
+
+    @cached_property
+    def handing(self) -> Links:
+        return self.links.where(self.links.kind == DepKind.LAUNCH)
+
+    @cached_property
+    def across(self) -> Links:
+        """Links from one lane to another."""
+        lane = self.graph.ops.lane
+        return self.links.where(lane[self.links.src] != lane[self.links.op])
+
+    @cached_property
     def fed(self) -> Bool:
         """Ops into which gradients lead."""
         leads = self.links.kind == DepKind.GRADIENT
@@ -107,24 +123,26 @@ class _Work:
     def __post_init__(self) -> None:
         graph = self.source.graph
         self.gone: Bool = np.zeros(len(graph), np.bool_)
+        self.count = len(graph)
+        self.first_instance = int(graph.ops.instance.max(initial=NONE)) + 1
         self.sizes = [parameter.size_bytes for parameter in graph.facts.parameters]
 
     def graph(self) -> Graph:
         graph, new, links = self.source.graph, self.new, self.source.links
         columns = dict(zip(_Op._fields, np.array(new, np.int64).reshape(-1, len(_Op._fields)).T))
         like, behind = columns.pop("like"), columns.pop("behind")
-        for kind in sorted({kind for _, _, kind in self.rows}):
-            part = np.array([(o, s) for o, s, k in self.rows if k is kind], np.int64)
-            links = links.joined(Links.all_of(part[:, 0], part[:, 1], kind))
-        return spliced(graph, self.gone, Added(like, behind, columns), links)
+        rows = np.array(sorted(self.rows, key=itemgetter(2)), np.int64).reshape(-1, 3)
+        made = Links(rows[:, 0], rows[:, 1], rows[:, 2], np.zeros(len(rows), np.bool_))
+        return spliced(graph, self.gone, Added(like, behind, columns), links.joined(made))
 
     def change(self, rank: int, step: int) -> None:
         graph, old = self.source.graph, self.source.old
         mine = old[(graph.ops.rank[old] == rank) & (graph.ops.step[old] == step)]
         if not len(mine):
             return
-        launches = self._launches(mine)
-        dropped = np.flatnonzero(self._goes(mine))
+        goes = self._goes(mine)
+        launches = self._launches(mine, goes)
+        dropped = np.flatnonzero(goes)
         self.gone[dropped] = True
         self.gone[launches] = True
         calls = self._calls(mine, launches, self._ready(rank, step))
@@ -144,14 +162,12 @@ class _Work:
         mine = (ops.rank[found.op] == rank) & (ops.step[found.op] == step)
         return dict(zip(found.parameter[mine].tolist(), found.op[mine].tolist()))
 
-    def _launches(self, old: Int64) -> Int64:
+    def _launches(self, old: Int64, goes: Bool) -> Int64:
         """The host's calls that hand over these all-reduces and nothing else."""
-        ops, links = self.source.graph.ops, self.source.links
-        launching = links.kind == DepKind.LAUNCH
-        count, goes = len(self.source.graph), self._goes(old)
-        rows = np.flatnonzero(among(count, links.src[launching & among(count, old)[links.op]]))
-        across = ops.lane[links.src] != ops.lane[links.op]
-        others = among(count, links.src[across & ~goes[links.op]])
+        ops, count = self.source.graph.ops, self.count
+        handing, across = self.source.handing, self.source.across
+        rows = np.flatnonzero(among(count, handing.src[among(count, old)[handing.op]]))
+        others = among(count, across.src[~goes[across.op]])
         calls = (ops.kind[rows] == OpKind.HOST) & (ops.phase[rows] == Phase.COMMUNICATION)
         found: Int64 = rows[calls & (ops.tensor[rows] == NONE) & ~others[rows]]
         return found
@@ -176,7 +192,9 @@ class _Work:
             last = max(ready[p] for p in bucket)
             handed = self._hand_over(launches, last)
             size = sum(self.sizes[p] for p in bucket)
-            number = self.instances.setdefault((group, step, i), self._next_instance())
+            number = self.instances.setdefault(
+                (group, step, i), self.first_instance + len(self.instances)
+            )
             lane = lanes[i % len(lanes)]
             call = self._add(
                 _Op(int(old[0]), last, OpKind.COLLECTIVE, UNPRICED, lane, size, number)
@@ -185,10 +203,6 @@ class _Work:
             self.rows.append((call, handed, DepKind.LAUNCH))
             calls.append(call)
         return calls
-
-    def _next_instance(self) -> int:
-        highest = int(self.source.graph.ops.instance.max(initial=NONE))
-        return highest + 1 + len(self.instances)
 
     def _hand_over(self, launches: Int64, last: int) -> int:
         """The host's op that hands over what must follow a gradient."""
@@ -202,7 +216,7 @@ class _Work:
     def _launcher(self, op: int) -> int:
         """The op itself, or of a kernel its launch."""
         graph, links = self.source.graph, self.source.links
-        if graph.lanes.kind[graph.ops.lane[op]] != LaneKind.STREAM:
+        if not self.source.on_stream[graph.ops.lane[op]]:
             return op
         launch = links.src[(links.op == op) & (links.kind == DepKind.LAUNCH)]
         return int(launch[0]) if len(launch) else op
@@ -213,7 +227,7 @@ class _Work:
         whole = int(np.maximum(ops.dur_ns[copies], 0).sum())
         like, behind = back.first, int(copies[-1]) if len(copies) else back.first - 1
         lane, phase = int(ops.lane[like]), Phase.BACKWARD
-        sizes = [self.new[call - len(self.source.graph)].size_bytes for call in calls]
+        sizes = [self.new[call - self.count].size_bytes for call in calls]
         for call, size in zip(calls, sizes):
             wait = self._add(_Op(like, behind, OpKind.WAIT, 0, lane, phase=phase))
             self.rows.append((wait, call, DepKind.WAIT))
@@ -223,4 +237,4 @@ class _Work:
 
     def _add(self, op: _Op) -> int:
         self.new.append(op)
-        return len(self.source.graph) + len(self.new) - 1
+        return self.count + len(self.new) - 1

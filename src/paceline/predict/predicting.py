@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.cluster import Cluster
-from paceline.cost import SPREAD, Library, Prices, Rates, prices
+from paceline.cost import SPREAD, Calls, Library, Prices, Rates, calls_of, prices
 from paceline.graph import COMMUNICATION, NONE, UNPRICED, Basis, DeviceKind, Graph
 from paceline.graph.condense import Grain, condense, first_step
 from paceline.graph.graph import Int64
@@ -70,9 +70,10 @@ def placed(graph: Graph, cluster: Cluster, question: Question) -> Placed:
         cluster = cluster.with_workers(graph.world_size)
     graph = _slowed(on_one_lane(graph), cluster)
     rates = _rates(question, cluster)
-    found = prices(graph, cluster, rates)
-    run = _runner(graph, cluster, rates, question)
-    return Placed(graph, found, run, rates.library_of(cluster))
+    library = rates.library_of(cluster)
+    calls = calls_of(graph, cluster, library)
+    found = prices(graph, cluster, rates, calls)
+    return Placed(graph, found, _runner(graph, calls, library, question), library)
 
 
 def _require_partners(graph: Graph) -> None:
@@ -171,12 +172,12 @@ def _rates(question: Question, cluster: Cluster) -> Rates:
     return replace(rates, library=None) if only_gpus else rates
 
 
-def _runner(graph: Graph, cluster: Cluster, rates: Rates, question: Question) -> Run:
+def _runner(graph: Graph, calls: Calls, library: Library, question: Question) -> Run:
     machine = question.machine
     if machine is None:
         return Run(graph, contention=_contention(graph, question))
-    shared = shared_of(graph, cluster, rates, machine)
-    hosts = SharedHosts.one_machine(cluster.workers, machine.cores, shared.cpu_ns, shared.turn_ns)
+    shared = shared_of(graph, calls, library, machine)
+    hosts = SharedHosts.one_machine(graph.world_size, machine.cores, shared.cpu_ns, shared.turn_ns)
     return Run(graph, hosts=hosts)
 
 
