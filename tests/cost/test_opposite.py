@@ -44,8 +44,8 @@ def test_messages_that_both_send_before_they_ask_follow_one_another() -> None:
 
 @pytest.mark.parametrize(
     ("first", "second", "waits"),
-    [(SENDS_FIRST, ASKS_FIRST, False), (SENDS_FIRST, ASKS_FIRST, True)],
-    ids=["one asks first", "one waits in between"],
+    [(SENDS_FIRST, ASKS_FIRST, False), (SENDS_FIRST, SENDS_FIRST, True)],
+    ids=["one asks first", "both wait in between"],
 )
 def test_a_word_that_goes_ahead_lets_both_travel_at_once(
     first: tuple[OpKind, OpKind], second: tuple[OpKind, OpKind], waits: bool
