@@ -12,9 +12,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.accuracy import recordings
 from benchmarks.accuracy.cells import cluster
-from benchmarks.accuracy.settings import Setting, summary
+from benchmarks.accuracy.settings import Setting, machine, summary
 from benchmarks.accuracy.settings import recordings as recorded
 from paceline.cluster.machine import Machine
 from paceline.graph import Graph
@@ -36,38 +35,37 @@ Recorded = tuple[Setting, Graph, dict[str, Any]]
 
 def any_rows(*, fresh: bool = False, models: Sequence[str] = ANY_MODELS) -> dict[str, Any]:
     """Every setting of a model predicted from every other."""
-    found: list[dict[str, Any]] = []
+    found, here = list[dict[str, Any]](), machine(fresh=fresh)
     for model in models:
         wanted = [Setting(model, "ddp", *place) for place in ANY]
-        found += rows(list(recorded(wanted, fresh=fresh)))
+        found += rows(list(recorded(wanted, fresh=fresh)), here)
     return summary(found, "any")
 
 
 def parallel_rows(*, fresh: bool = False, kinds: Sequence[str] = tuple(PARALLEL)) -> dict[str, Any]:
-    found: list[dict[str, Any]] = []
+    found, here = list[dict[str, Any]](), machine(fresh=fresh)
     for kind in kinds:
         wanted = [Setting("mlp", kind, *place) for place in PARALLEL[kind]]
-        found += rows(list(recorded(wanted, fresh=fresh)))
+        found += rows(list(recorded(wanted, fresh=fresh)), here)
     return summary(found, "parallel")
 
 
-def rows(given: Sequence[Recorded]) -> list[dict[str, Any]]:
-    machine = recordings.machine()
+def rows(given: Sequence[Recorded], here: Machine) -> list[dict[str, Any]]:
     return [
-        row(start, goal, machine)
+        row(start, goal, here)
         for start in given
         for goal in given
         if start[0] != goal[0] and _reachable(start[0], goal[0])
     ]
 
 
-def row(start: Recorded, goal: Recorded, machine: Machine) -> dict[str, Any]:
+def row(start: Recorded, goal: Recorded, here: Machine) -> dict[str, Any]:
     """One prediction beside what was measured, in milliseconds."""
     setting, graph, facts = start
     there, _, truth = goal
     measured = 1e3 * truth["step_s"]["median"]
     changes = list(_changes(graph, setting, there))
-    found = predict(graph, changes, cluster(there.workers, there.mbit), Question(machine=machine))
+    found = predict(graph, changes, cluster(there.workers, there.mbit), Question(machine=here))
     made = {
         "recorded": setting.key,
         "predicted": there.key,

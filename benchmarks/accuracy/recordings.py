@@ -52,17 +52,22 @@ def graphs(
 
 
 def machine(*, fresh: bool = False) -> Machine:
-    """This machine's cores and what TCP costs them: calibrated once. Of some tries the least counts
-    for a byte, and the median for a message's wait."""
+    """This machine, measured once and kept beside the recordings."""
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     if fresh or "machine" not in kept:
-        tries = [shared_cores(said, prefix=FIRST) for _ in range(TRIES)]
-        cpu = min(found.cpu_ns_per_byte.value for found in tries)
-        turn_ns = statistics.median(found.turn_ns.value for found in tries)
-        kept["machine"] = asdict(Machine(float(tries[0].cores), cpu, turn_ns))
+        kept["machine"] = asdict(measured_machine())
         KEPT.write_text(json.dumps(kept) + "\n")
     found = kept["machine"]
     return Machine(float(found["cores"]), found["cpu_ns_per_byte"], found["turn_ns"])
+
+
+def measured_machine() -> Machine:
+    """This machine's cores and what TCP costs them. Of some tries the least counts for a byte, and
+    the median for a message's wait."""
+    tries = [shared_cores(said, prefix=FIRST) for _ in range(TRIES)]
+    cpu = min(found.cpu_ns_per_byte.value for found in tries)
+    turn_ns = statistics.median(found.turn_ns.value for found in tries)
+    return Machine(float(tries[0].cores), cpu, turn_ns)
 
 
 def record_steadily(model: str) -> tuple[Graph, dict[str, Any]]:

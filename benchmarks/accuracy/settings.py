@@ -11,7 +11,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.accuracy.cells import DATE, FIRST, cluster
+from benchmarks.accuracy.recordings import measured_machine
 from benchmarks.measure import RESULTS, spread
+from paceline.cluster.machine import Machine
 from paceline.graph import Graph, load_graph, save_graph
 from paceline.graph.condense import Grain, condense
 from paceline.record.launch import RecordRequest, launch
@@ -29,6 +31,7 @@ from paceline.verify import Proof, measured_run, recorded_in_lab
 JOBS = Path(__file__).parent / "jobs"
 GRAPHS = RESULTS / "settings"
 KEPT = RESULTS / "settings.json"
+MACHINE = "machine"  # its row in KEPT
 STEPS = 5  # recorded
 WARM = 13  # that the recorder lets pass before it looks, and some at the end
 
@@ -75,6 +78,17 @@ def recordings(
             print(f"{setting.key}: {1e3 * kept[setting.key]['step_s']['median']:.1f} ms",
                   file=sys.stderr, flush=True)  # fmt: skip
         yield setting, load_graph(GRAPHS / setting.key), kept[setting.key]
+
+
+def machine(*, fresh: bool = False) -> Machine:
+    """The machine as it was when the settings were recorded, measured beside them."""
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    if fresh or MACHINE not in kept:
+        found = {**asdict(measured_machine()), "load": round(os.getloadavg()[0], 2)}
+        kept[MACHINE] = found | {"measured": datetime.now(timezone.utc).strftime(DATE)}
+        KEPT.write_text(json.dumps(kept, indent=0, sort_keys=True) + "\n")
+    of = {item.name for item in fields(Machine)}
+    return Machine(**{name: value for name, value in kept[MACHINE].items() if name in of})
 
 
 def record(setting: Setting, grain: Grain = Grain.EVENT) -> tuple[Graph, dict[str, Any]]:

@@ -15,6 +15,7 @@ from paceline.graph import (
     Axis,
     Collective,
     DepKind,
+    Facts,
     Graph,
     GraphBuilder,
     LaneKind,
@@ -50,6 +51,17 @@ def same_times(graph: Graph, grain: Grain) -> None:
     assert coarse.start_ns.tolist() == first.tolist()
     assert coarse.end_ns.tolist() == last.tolist()
     assert made.memory.delta_bytes.sum() == graph.memory.delta_bytes.sum()
+
+
+@pytest.mark.parametrize(("shards", "ops"), [(1, 1), (2, 3)], ids=["whole", "cut"])
+def test_the_hosts_part_of_an_update_stays_apart_where_the_rest_is_cut(
+    shards: int, ops: int
+) -> None:
+    b = GraphBuilder(facts=Facts(update_shards=shards))
+    lane = b.lane()
+    for kind in (OpKind.HOST, OpKind.COMPUTE, OpKind.COMPUTE, OpKind.HOST):
+        b.op("adam", lane, 5, kind=kind, phase=Phase.UPDATE)
+    assert len(coarser(b.build(), Grain.EVENT)[0]) == ops
 
 
 @OFTEN

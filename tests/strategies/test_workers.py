@@ -60,6 +60,14 @@ def test_an_update_that_is_cut_among_the_workers_is_cut_anew() -> None:
     assert made.facts.update_shards == 6
 
 
+def test_the_hosts_part_of_a_cut_update_stays_as_it_is() -> None:
+    graph = training(TrainingJob(parallel=Parallel.FSDP2, update_ns=1200))
+    hosts = graph.ops.phase == Phase.UPDATE
+    kind = np.where(hosts, OpKind.HOST, graph.ops.kind).astype(np.uint8)
+    made = parse("workers(count=6)").transform(replace(graph, ops=replace(graph.ops, kind=kind)))
+    assert set(made.ops.dur_ns[made.ops.phase == Phase.UPDATE].tolist()) == {600}
+
+
 def test_a_new_workers_drains_are_of_its_own_streams() -> None:
     made = parse("workers(count=3)").transform(training(TrainingJob(machine=Machine.GPU)))
     ranks = made.lanes.rank[made.drains.lane]

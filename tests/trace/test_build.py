@@ -78,6 +78,28 @@ def test_host_ops_compute_only_where_there_is_no_device(
     assert gpu[named(gpu, "aten::mm")[0]].kind is OpKind.HOST
 
 
+def test_the_way_into_a_tensors_own_class_computes_nothing(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    d = document().op("PythonSubclass", 0, 20).op("aten::mul_", 5, 10)
+    graph = build(traces(d.save(tmp_path / "cpu.json")))
+    assert graph[named(graph, "PythonSubclass")[0]].kind is OpKind.HOST
+    assert graph[named(graph, "aten::mul_")[0]].kind is OpKind.COMPUTE
+
+
+def test_what_fsdp_does_to_gather_its_weights_is_communication(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    d = document().op("aten::mm", 0, 20).event("user_annotation", "FSDP::all_gather (0)", 30, 40)
+    d.op("aten::copy_", 40, 10)
+    d.event("user_annotation", "FSDP::all_gather_copy_out (0)", 80, 40).op("aten::cat", 90, 10)
+    graph = build(traces(d.save(tmp_path / "fsdp.json")))
+    phases = {graph[op].name: graph[op].phase for op in range(len(graph))}
+    assert phases["aten::copy_"] is Phase.COMMUNICATION
+    assert phases["aten::mm"] is Phase.FORWARD
+    assert phases["aten::cat"] is Phase.FORWARD
+
+
 def test_a_stream_waits_for_another_ones_event(
     document: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """How long it would take: compute, collectives, memory, and what each price rests on."""
 
 from paceline.cost.basis import SPREAD, Price
+from paceline.cost.calls import Calls, calls_of
 from paceline.cost.carried import Carried, carried
 from paceline.cost.collectives import ALGORITHMS, GLOO, NCCL, Library
 from paceline.cost.compute import Efficiency
@@ -16,6 +17,7 @@ __all__ = [
     "NCCL",
     "SPREAD",
     "Basis",
+    "Calls",
     "Carried",
     "CostError",
     "Curve",
@@ -25,6 +27,7 @@ __all__ = [
     "Price",
     "Prices",
     "Rates",
+    "calls_of",
     "carried",
     "messages_of",
     "price",

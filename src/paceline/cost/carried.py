@@ -4,13 +4,14 @@
 `paceline.replay.flows`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from paceline.cluster import Cluster, Network
-from paceline.cost.calls import Calls, calls_of
-from paceline.cost.collectives import choose
+from paceline.cost.calls import calls_of
+from paceline.cost.collectives import Call, Library, choose
 from paceline.cost.flows import Flow, FlowTable, coflow
 from paceline.cost.rates import Rates
 from paceline.graph import Graph
@@ -34,8 +35,12 @@ def carried(graph: Graph, cluster: Cluster, rates: Rates | None = None) -> Carri
     """Flows for all communication of a graph. Members of an instance share one."""
     network, rates = Network(cluster), rates or Rates()
     cluster.require(graph.world_size)
-    calls = calls_of(graph)
-    kinds = [_flow(graph, network, rates, calls, call) for call in range(len(calls.group))]
+    library = rates.library_of(cluster)
+    calls = calls_of(graph, cluster, library)
+    kinds = [
+        _flow(call, network, library, graph.groups[group].ranks)
+        for call, group in zip(calls.each, calls.groups)
+    ]
     flow_of_op = np.full(len(graph), NONE, np.int32)
     joined = graph.ops.instance[calls.rows]
     keys = np.where(joined == NONE, -1 - calls.rows, joined)
@@ -45,10 +50,7 @@ def carried(graph: Graph, cluster: Cluster, rates: Rates | None = None) -> Carri
     return Carried(flow_of_op, FlowTable.of(flows, network.bytes_per_s))
 
 
-def _flow(graph: Graph, network: Network, rates: Rates, calls: Calls, call: int) -> Flow:
-    library = rates.library_of(network.cluster)
-    made = calls.call(graph, network.cluster, call)
-    workers = graph.groups[int(calls.group[call])].ranks
-    if made.members < 2:
+def _flow(call: Call, network: Network, library: Library, workers: Sequence[int]) -> Flow:
+    if call.members < 2:
         return Flow(0.0, {}, 0)
-    return coflow(choose(library, made), made, network, workers, library)
+    return coflow(choose(library, call), call, network, workers, library)

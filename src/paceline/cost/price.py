@@ -5,8 +5,8 @@ runs on worker r.
 `prices` gives the same as columns, each with an interval and what it rests on.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +14,28 @@ from numpy.typing import NDArray
 from paceline.cluster import Cluster, Device, Network
 from paceline.cost.basis import SPREAD, Price
 from paceline.cost.calls import Calls, calls_of
-from paceline.cost.collectives import choose, closed_ns
+from paceline.cost.collectives import Call, Library, choose, closed_ns
 from paceline.cost.compute import Efficiency, roofline_ns
 from paceline.cost.errors import CostError
 from paceline.cost.flows import flows_ns
 from paceline.cost.rates import Fidelity, Rates
-from paceline.graph import COMMUNICATION, DType, Graph, OpKind
+from paceline.graph import DType, Graph, OpKind
 from paceline.graph.graph import Int64, UInt8
 from paceline.graph.kinds import UNPRICED, Basis
+from paceline.graph.membership import TALKS, of_kinds
 from paceline.graph.scaled import ppb
 
 Rows = NDArray[np.int64]
 
-_TALKS = np.isin(np.arange(len(OpKind)), COMMUNICATION)
-_LAUNCHES = np.isin(np.arange(len(OpKind)), (OpKind.HOST, OpKind.WAIT))
-_FREE = np.isin(np.arange(len(OpKind)), (OpKind.MARKER, OpKind.CORE_WAIT))
+_LAUNCHES = of_kinds((OpKind.HOST, OpKind.WAIT))
+_FREE = of_kinds((OpKind.MARKER, OpKind.CORE_WAIT))
 """Tables by kind of op. What a thread waits for a core is no work: a model of cores adds it."""
+
+_SPREADS = np.array([SPREAD[basis] for basis in Basis])
+
+_network_of = lru_cache(maxsize=8)(Network)
+_closed_ns = lru_cache(maxsize=256)(closed_ns)
+"""Remembered: candidates on one cluster make the same few calls again and again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,31 +63,42 @@ def price(graph: Graph, cluster: Cluster | Network, rates: Rates | None = None) 
     return replace(graph, ops=replace(graph.ops, dur_ns=found.dur_ns, basis=found.basis))
 
 
-def prices(graph: Graph, cluster: Cluster | Network, rates: Rates | None = None) -> Prices:
-    """Durations, intervals and reasons for every op."""
+def prices(
+    graph: Graph,
+    cluster: Cluster | Network,
+    rates: Rates | None = None,
+    calls: Calls | None = None,
+) -> Prices:
+    """Durations, intervals and reasons for every op. `calls` are the graph's, where they are
+    known."""
     rates = rates or Rates()
-    network = cluster if isinstance(cluster, Network) else Network(cluster)
+    network = cluster if isinstance(cluster, Network) else _network_of(cluster)
     cluster = network.cluster
     cluster.require(graph.world_size)
+    if calls is None:
+        calls = calls_of(graph, cluster, rates.library_of(cluster))
     dur = graph.ops.dur_ns.astype(np.float64)
     basis = graph.ops.basis.copy()
     _price_compute(graph, cluster, rates, dur, basis)
-    later = np.isin(graph.ops.kind, COMMUNICATION) | (graph.ops.dur_ns == UNPRICED)
-    _price_communication(graph, network, rates, dur, basis)
+    later = TALKS[graph.ops.kind] | (graph.ops.dur_ns == UNPRICED)
+    found = [
+        _call(graph, network, rates, call, group) for call, group in zip(calls.each, calls.groups)
+    ]
+    times, reasons = zip(*found) if found else ((), ())
+    dur[calls.rows] = np.array(times, np.float64)[calls.which]
+    basis[calls.rows] = np.array(reasons, np.uint8)[calls.which]
     dur = np.where(later, dur * ppb(graph), dur)
-    spread = np.array([SPREAD[b] for b in Basis])[basis]
+    spread = _SPREADS[basis]
     return Prices(_ns(dur), _ns(dur / (1 + spread)), _ns(dur * (1 + spread)), basis)
 
 
-def messages_of(graph: Graph, cluster: Cluster, rates: Rates) -> Int64:
+def messages_of(graph: Graph, calls: Calls, library: Library) -> Int64:
     """By op: how many messages of its collective follow one another; 0 for work."""
-    calls = calls_of(graph)
-    library, found = rates.library_of(cluster), np.zeros(len(graph), np.int64)
-    each = [calls.call(graph, cluster, index) for index in range(len(calls.group))]
     count = [
         sum(step.repeat for step in choose(library, call).rounds(call)) if call.members > 1 else 0
-        for call in each
+        for call in calls.each
     ]
+    found = np.zeros(len(graph), np.int64)
     found[calls.rows] = np.array(count, np.int64)[calls.which]
     return found
 
@@ -91,7 +108,7 @@ def _price_compute(
 ) -> None:
     """Fill in unpriced ops that are no communication, one kind of device at a time."""
     ops = graph.ops
-    rows = np.flatnonzero((ops.dur_ns == UNPRICED) & ~_TALKS[ops.kind])
+    rows = np.flatnonzero((ops.dur_ns == UNPRICED) & ~TALKS[ops.kind])
     for device, mine in _by_device(graph, cluster, rows):
         known = rates.of(device.name, device.kind)
         kind = ops.kind[mine]
@@ -136,39 +153,21 @@ def _price_work(
         dur[rows] = roofline_ns(ops.flops[rows], ops.size_bytes[rows], DType(dtype), device, known)
 
 
-def _price_communication(
-    graph: Graph, network: Network, rates: Rates, dur: NDArray[np.float64], basis: UInt8
-) -> None:
-    """Price each distinct call once. A lone member's call takes no time."""
-    calls = calls_of(graph)
-    found = [_call(graph, network, rates, calls, call) for call in range(len(calls.group))]
-    times, reasons = zip(*found) if found else ((), ())
-    dur[calls.rows] = np.array(times, np.float64)[calls.which]
-    basis[calls.rows] = np.array(reasons, np.uint8)[calls.which]
-
-
 def _call(
-    graph: Graph, network: Network, rates: Rates, calls: Calls, index: int
+    graph: Graph, network: Network, rates: Rates, call: Call, group: int
 ) -> tuple[float, Basis]:
-    """Nanoseconds of one call, and what they rest on."""
-    call = calls.call(graph, network.cluster, index)
+    """Nanoseconds of one call, and what they rest on. A lone member's call takes no time."""
     table = rates.calls.get((call.collective, call.members))
     if table is not None:
         return float(table.at(np.array([float(call.size_bytes)]))[0]), Basis.MEASURED
-    basis = rates.library_of(network.cluster).basis
-    return _call_ns(graph, network, rates, calls, index), basis
-
-
-def _call_ns(graph: Graph, network: Network, rates: Rates, calls: Calls, index: int) -> float:
-    group = graph.groups[int(calls.group[index])]
-    call = calls.call(graph, network.cluster, index)
-    if call.members < 2:
-        return 0.0
     library = rates.library_of(network.cluster)
+    if call.members < 2:
+        return 0.0, library.basis
+    algorithm, ranks = choose(library, call), graph.groups[group].ranks
     if rates.fidelity is Fidelity.FLOWS:
-        return flows_ns(choose(library, call), call, network, group.ranks, library)
-    shifts: Sequence[int] = graph.facts.siblings.get(group.axis, (0,))
-    return closed_ns(choose(library, call), call, network, group.ranks, library, shifts)
+        return flows_ns(algorithm, call, network, ranks, library), library.basis
+    shifts = graph.facts.siblings.get(graph.groups[group].axis, (0,))
+    return _closed_ns(algorithm, call, network, ranks, library, shifts), library.basis
 
 
 def _refuse_unknown_work(graph: Graph, rows: Rows) -> None:

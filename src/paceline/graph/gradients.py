@@ -110,9 +110,18 @@ def not_told() -> GraphError:
 def _among_replicas(graph: Graph) -> Bool:
     """Communication of replicas that hold whole weights. Those that gather them hold parts, and
     their gradients travel as the library asks (FSDP2), not in buckets."""
-    data = [row for row, group in enumerate(graph.groups) if group.axis is Axis.DATA]
-    whole = [row for row in data if not _gathers_weights(graph, row)]
+    whole = [row for row in _replicas(graph) if not _gathers_weights(graph, row)]
     return np.isin(graph.ops.group, whole)
+
+
+def among_shards(graph: Graph) -> Bool:
+    """Communication of replicas that hold parts of the weights and gather them (FSDP2)."""
+    parts = [row for row in _replicas(graph) if _gathers_weights(graph, row)]
+    return np.isin(graph.ops.group, parts)
+
+
+def _replicas(graph: Graph) -> list[int]:
+    return [row for row, group in enumerate(graph.groups) if group.axis is Axis.DATA]
 
 
 def _gathers_weights(graph: Graph, group: int) -> bool:

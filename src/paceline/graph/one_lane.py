@@ -24,7 +24,8 @@ def on_one_lane(graph: Graph) -> Graph:
         return graph
     order = _order(graph)
     kept = order[~(threads & (ops.kind == OpKind.HOST))[order]]
-    made = copied(graph, [kept]).graph
+    stays = np.array_equal(kept, np.arange(len(graph)))
+    made = graph if stays else copied(graph, [kept]).graph
     moved = made.ops.kind == OpKind.COLLECTIVE
     moved &= graph.lanes.kind[made.ops.lane] == LaneKind.COMM_THREAD
     moved &= graph.lanes.discipline[made.ops.lane] == Discipline.RECORDED

@@ -8,6 +8,8 @@ stays in one piece.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +18,7 @@ from paceline.errors import GraphError
 from paceline.graph.copy_back import CopyBack, copy_back
 from paceline.graph.gradients import Gradients, gradients_of, not_told, ready_orders, reducing
 from paceline.graph.graph import Bool, Graph, Int64
-from paceline.graph.hand_over import launches_of, with_delays
+from paceline.graph.hand_over import HandOver
 from paceline.graph.kinds import NONE, UNPRICED, DepKind, LaneKind, OpKind, Phase
 from paceline.graph.links import Links
 from paceline.graph.splice import Added, spliced
@@ -73,6 +75,15 @@ class _Source:
     found: Gradients
     old: Int64  # the all-reduces of buckets
 
+    @cached_property
+    def on_stream(self) -> Bool:
+        """Lanes of a device's kernels."""
+        return np.asarray(self.graph.lanes.kind == LaneKind.STREAM)
+
+    @cached_property
+    def handed(self) -> HandOver:
+        return HandOver(self.graph, self.links)
+
 
 class _Op(NamedTuple):
     """A new op."""
@@ -101,24 +112,25 @@ class _Work:
     def __post_init__(self) -> None:
         graph = self.source.graph
         self.gone: Bool = np.zeros(len(graph), np.bool_)
+        self.count = len(graph)
+        self.first_instance = int(graph.ops.instance.max(initial=NONE)) + 1
         self.sizes = [parameter.size_bytes for parameter in graph.facts.parameters]
 
     def graph(self) -> Graph:
         graph, new, links = self.source.graph, self.new, self.source.links
         columns = dict(zip(_Op._fields, np.array(new, np.int64).reshape(-1, len(_Op._fields)).T))
         like, behind = columns.pop("like"), columns.pop("behind")
-        for kind in sorted({kind for _, _, kind in self.rows}):
-            part = np.array([(o, s) for o, s, k in self.rows if k is kind], np.int64)
-            links = links.joined(Links.all_of(part[:, 0], part[:, 1], kind))
-        return spliced(graph, self.gone, Added(like, behind, columns), links)
+        rows = np.array(sorted(self.rows, key=itemgetter(2)), np.int64).reshape(-1, 3)
+        made = Links(rows[:, 0], rows[:, 1], rows[:, 2], np.zeros(len(rows), np.bool_))
+        return spliced(graph, self.gone, Added(like, behind, columns), links.joined(made))
 
     def change(self, rank: int, step: int) -> None:
         graph, old = self.source.graph, self.source.old
         mine = old[(graph.ops.rank[old] == rank) & (graph.ops.step[old] == step)]
         if not len(mine):
             return
-        goes = with_delays(graph, self.source.links, mine)
-        launches = launches_of(graph, self.source.links, goes)
+        goes = self.source.handed.with_delays(mine)
+        launches = self.source.handed.launches(goes)
         dropped = np.flatnonzero(goes)
         self.gone[dropped] = True
         self.gone[launches] = True
@@ -166,8 +178,7 @@ class _Work:
         instance = self.source.graph.ops.instance
         if instance[old] == NONE:
             return NONE
-        following = int(instance.max(initial=NONE)) + 1 + len(self.instances)
-        return self.instances.setdefault(key, following)
+        return self.instances.setdefault(key, self.first_instance + len(self.instances))
 
     def _hand_over(self, launches: Int64, last: int) -> int:
         """The host's op that hands over what must follow a gradient."""
@@ -181,7 +192,7 @@ class _Work:
     def _launcher(self, op: int) -> int:
         """The op itself, or of a kernel its launch."""
         graph, links = self.source.graph, self.source.links
-        if graph.lanes.kind[graph.ops.lane[op]] != LaneKind.STREAM:
+        if not self.source.on_stream[graph.ops.lane[op]]:
             return op
         launch = links.src[(links.op == op) & (links.kind == DepKind.LAUNCH)]
         return int(launch[0]) if len(launch) else op
@@ -192,7 +203,7 @@ class _Work:
         whole = int(np.maximum(ops.dur_ns[copies], 0).sum())
         like, behind = back.first, int(copies[-1]) if len(copies) else back.first - 1
         lane, phase = int(ops.lane[like]), Phase.BACKWARD
-        sizes = [self.new[call - len(self.source.graph)].size_bytes for call in calls]
+        sizes = [self.new[call - self.count].size_bytes for call in calls]
         for call, size in zip(calls, sizes):
             wait = self._add(_Op(like, behind, OpKind.WAIT, 0, lane, phase=phase))
             self.rows.append((wait, call, DepKind.WAIT))
@@ -202,4 +213,4 @@ class _Work:
 
     def _add(self, op: _Op) -> int:
         self.new.append(op)
-        return len(self.source.graph) + len(self.new) - 1
+        return self.count + len(self.new) - 1

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.errors import GraphError
+from paceline.graph.alone import alone
 from paceline.graph.copying import Copied, copied
 from paceline.graph.facts import RankMemory
 from paceline.graph.graph import Device, Graph, Group, Int32, Int64, Lanes
-from paceline.graph.kinds import NONE, Axis, Phase
-from paceline.graph.scaled import scaled, unpriced, works
+from paceline.graph.kinds import NONE, Axis, OpKind, Phase
+from paceline.graph.scaled import scaled, unpriced
 
 _JOINS_REPLICAS = (Axis.DATA, Axis.WORLD)
 
@@ -73,12 +74,13 @@ def replicas_of(graph: Graph) -> int:
 
 def with_replicas(graph: Graph, count: int) -> Graph:
     """The job on `count` replicas. What joins replicas is left for a cluster to price; an update
-    that is cut among them (FSDP2, ZeRO) is cut anew."""
+    that is cut among them (FSDP2, ZeRO) is cut anew; calls that a lone shard has nobody for go."""
     if count < 1:
         raise GraphError(f"{count} workers were asked for; give 1 or more")
     layout = Layout.of(graph)
     if count == layout.replicas:
         return graph
+    graph = alone(graph) if count == 1 else graph
     replica = layout.replica(graph.ops.rank)
     rows = [np.flatnonzero(replica == new % layout.replicas) for new in range(count)]
     made = copied(graph, rows)
@@ -221,9 +223,10 @@ def _instances(instance: Int32, copy: Int64) -> Int32:
 
 
 def _with_update(graph: Graph, before: int, count: int) -> Graph:
+    """Arithmetic of the update goes with the shard; the host goes over all tensors as before."""
     if graph.facts.update_shards != before or before == 1:
         return graph
-    update = works(graph) & (graph.ops.phase == Phase.UPDATE)
+    update = (graph.ops.kind == OpKind.COMPUTE) & (graph.ops.phase == Phase.UPDATE)
     memory = tuple(
         replace(held, weight_shards=count) if held.weight_shards == before else held
         for held in graph.facts.memory

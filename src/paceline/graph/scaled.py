@@ -6,7 +6,8 @@ import numpy as np
 
 from paceline.graph.border import UNSCALED
 from paceline.graph.graph import Bool, Graph, Int64, Spread
-from paceline.graph.kinds import COMMUNICATION, UNPRICED, WORK, Basis
+from paceline.graph.kinds import UNPRICED, Basis
+from paceline.graph.membership import TALKS, WORKS
 
 
 def scaled(graph: Graph, rows: Int64 | Bool, factor: float, basis: Basis | None = None) -> Graph:
@@ -16,7 +17,7 @@ def scaled(graph: Graph, rows: Int64 | Bool, factor: float, basis: Basis | None 
     chosen = np.zeros(len(graph), np.bool_)
     chosen[rows] = True
     known = chosen & (ops.dur_ns != UNPRICED)
-    later = chosen & (np.isin(ops.kind, COMMUNICATION) | (ops.dur_ns == UNPRICED))
+    later = chosen & (TALKS[ops.kind] | (ops.dur_ns == UNPRICED))
     dur, scale = ops.dur_ns.copy(), ops.scale_ppb.copy()
     dur[known] = np.rint(dur[known] * factor)
     scale[later] = np.rint(scale[later] * factor)
@@ -39,7 +40,7 @@ def unpriced(graph: Graph, rows: Int64 | Bool) -> Graph:
 
 def works(graph: Graph) -> Bool:
     """Ops that keep a thread or a stream busy with the rank's own work."""
-    return np.isin(graph.ops.kind, WORK)
+    return WORKS[graph.ops.kind]
 
 
 def ppb(graph: Graph) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.cluster import Cluster
-from paceline.cost import SPREAD, Library, Prices, Rates, prices
+from paceline.cost import SPREAD, Calls, Library, Prices, Rates, calls_of, prices
 from paceline.graph import COMMUNICATION, NONE, UNPRICED, Basis, DeviceKind, Graph
 from paceline.graph.condense import Grain, condense, first_step
 from paceline.graph.one_lane import on_one_lane
@@ -88,9 +88,19 @@ def placed(graph: Graph, cluster: Cluster, question: Question) -> Placed:
         cluster = cluster.with_workers(graph.world_size)
     graph = _slowed(on_one_lane(graph), cluster)
     rates = _rates(question, cluster)
-    found = prices(graph, cluster, rates)
-    run = _runner(graph, cluster, rates, question)
-    return Placed(graph, found, run, rates.library_of(cluster))
+    library = rates.library_of(cluster)
+    calls = calls_of(graph, cluster, library)
+    found = prices(graph, cluster, rates, calls)
+    run = _runner(graph, calls, library, question)
+    if question.shaped_links:
+        run = _on_links(run, cluster, question)
+    return Placed(graph, found, run, library)
+
+
+def _on_links(run: Run, cluster: Cluster, question: Question) -> Run:
+    if question.machine is None:
+        raise PredictError("messages on shaped links need a machine that carries them")
+    return on_shaped_links(run, cluster, question.machine)
 
 
 def _require_partners(graph: Graph) -> None:
@@ -215,16 +225,13 @@ def _rates(question: Question, cluster: Cluster) -> Rates:
     return replace(rates, library=None) if only_gpus else rates
 
 
-def _runner(graph: Graph, cluster: Cluster, rates: Rates, question: Question) -> Run:
+def _runner(graph: Graph, calls: Calls, library: Library, question: Question) -> Run:
     machine = question.machine
     if machine is None:
-        if question.shaped_links:
-            raise PredictError("messages on shaped links need a machine that carries them")
         return Run(graph, contention=_contention(graph, question))
-    shared = shared_of(graph, cluster, rates, machine)
-    hosts = SharedHosts.one_machine(cluster.workers, machine.cores, shared.cpu_ns, shared.turn_ns)
-    run = Run(graph, hosts=hosts, rested=machine.rested)
-    return on_shaped_links(run, cluster, machine) if question.shaped_links else run
+    shared = shared_of(graph, calls, library, machine)
+    hosts = SharedHosts.one_machine(graph.world_size, machine.cores, shared.cpu_ns, shared.turn_ns)
+    return Run(graph, hosts=hosts, rested=machine.rested)
 
 
 def _contention(graph: Graph, question: Question) -> Contention | None:

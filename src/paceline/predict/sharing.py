@@ -4,11 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.cluster import Cluster
 from paceline.cluster.machine import Machine
-from paceline.cost import GLOO, Rates, messages_of
+from paceline.cost import GLOO, Calls, Library, Rates, messages_of
 from paceline.cost.collectives.volume import sent_share
-from paceline.graph import COMMUNICATION, Basis, Collective, Graph, OpKind
+from paceline.graph import Basis, Collective, Graph, OpKind
 from paceline.graph.graph import Int64
 from paceline.graph.scaled import ppb
 
@@ -29,22 +28,18 @@ def library_of(machine: Machine) -> Rates:
     return Rates(library=library)
 
 
-def shared_of(graph: Graph, cluster: Cluster, rates: Rates, machine: Machine) -> Shared:
-    turn = np.rint(messages_of(graph, cluster, rates) * machine.turn_ns * ppb(graph))
+def shared_of(graph: Graph, calls: Calls, library: Library, machine: Machine) -> Shared:
+    turn = np.rint(messages_of(graph, calls, library) * machine.turn_ns * ppb(graph))
     talks = graph.ops.kind == OpKind.COLLECTIVE
-    return Shared(_cpu_ns(graph, machine), np.where(talks, turn, 0).astype(np.int64))
+    return Shared(_cpu_ns(graph, calls, machine), np.where(talks, turn, 0).astype(np.int64))
 
 
-def _cpu_ns(graph: Graph, machine: Machine) -> Int64:
+def _cpu_ns(graph: Graph, calls: Calls, machine: Machine) -> Int64:
     """Processor time of each communication op, by the bytes that its worker sends."""
-    ops = graph.ops
+    shares = np.array([_share(call.collective, call.members) for call in calls.each])
     sent = np.zeros(len(graph))
-    talks = np.isin(ops.kind, COMMUNICATION) & (ops.group >= 0)
-    for group, collective in set(zip(ops.group[talks].tolist(), ops.collective[talks].tolist())):
-        mine = talks & (ops.group == group) & (ops.collective == collective)
-        members = len(graph.groups[group].ranks)
-        sent[mine] = ops.size_bytes[mine] * _share(Collective(collective), members)
-    sent[ops.kind == OpKind.RECV] = 0
+    sent[calls.rows] = graph.ops.size_bytes[calls.rows] * shares[calls.which]
+    sent[graph.ops.kind == OpKind.RECV] = 0
     return np.rint(sent * machine.cpu_ns_per_byte).astype(np.int64)
 
 

@@ -6,11 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from paceline.errors import ReplayError
-from paceline.graph import NONE, Graph, LaneKind, OpKind
+from paceline.graph import NONE, Graph, LaneKind
 from paceline.graph.graph import Bool, Int32, Int64
-
-WORKS = (OpKind.COMPUTE, OpKind.HOST, OpKind.COPY, OpKind.DATA)
-"""Kinds of ops that take a whole core while they run on a thread."""
+from paceline.graph.membership import WORKS
 
 LONGEST_NS = 2**62
 """Work, as long as shared cores could make it, must stay below: no time can overflow int64."""
@@ -76,7 +74,7 @@ class HostColumns:
     def of(cls, graph: Graph, hosts: SharedHosts) -> "HostColumns":
         _check_ranks(graph, hosts)
         on_thread = graph.lanes.kind[graph.ops.lane] == LaneKind.THREAD
-        works = on_thread & np.isin(graph.ops.kind, WORKS)
+        works = on_thread & WORKS[graph.ops.kind]
         return cls(
             hosts,
             np.array(hosts.machine, np.int32)[graph.lanes.rank],

@@ -1,7 +1,9 @@
 """Another number of data-parallel workers; tensor and pipeline axes stay as they are.
 
 Wrong where workers differ in ways that the recorded ones do not show, and where the work of a
-worker depends on how many there are (a batch that is split among them: add `batch`).
+worker depends on how many there are (a batch that is split among them: add `batch`). Of an update
+that is cut among workers the arithmetic is cut anew and the host's part stays, which is too long
+or too short by that part where tensors are dealt out whole (ZeRO).
 """
 
 from collections.abc import Iterator

@@ -18,6 +18,9 @@ LATENCY_NAME: Final = "latency"
 OFFSET_NAME: Final = "starts later"
 STEP_NAME: Final = "step"
 
+_DISPATCH: Final = ("PythonSubclass",)
+"""Operators that compute nothing: torch's way into the Python of a tensor's own class (DTensor)."""
+
 _KINDS: Final = {
     Category.KERNEL: OpKind.COMPUTE,
     Category.MEMCPY: OpKind.COPY,
@@ -169,10 +172,11 @@ def _first_inside(pieces: Pieces, inside: NDArray[np.bool_], lane: int) -> int:
 def _piece_kinds(view: RankView, pieces: Pieces, phase: UInt8) -> UInt8:
     """Operators compute where there is no device to compute for them; the rest is the host's."""
     events = view.trace.events
-    category = events.category[np.maximum(pieces.owner, 0)]
+    owner = np.maximum(pieces.owner, 0)
+    category = events.category[owner]
     on_device = any(lane.kind is LaneKind.STREAM for lane in view.trace.lanes)
     computes = (category == Category.CPU_OP) & (pieces.owner >= 0) & (not on_device)
-    computes &= phase != Phase.COMMUNICATION
+    computes &= (phase != Phase.COMMUNICATION) & ~view.names_with(*_DISPATCH)[owner]
     kind = np.where(computes, OpKind.COMPUTE, OpKind.HOST)
     kind = np.where(phase == Phase.DATA, OpKind.DATA, kind)
     return np.where(pieces.wait, OpKind.WAIT, kind).astype(np.uint8)

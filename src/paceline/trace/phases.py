@@ -16,7 +16,8 @@ from paceline.trace.view import RankView
 _UPDATE: Final = ("Optimizer.step#", "Optimizer.zero_grad#", "## optimizer ##")
 _DATA: Final = ("enumerate(DataLoader)",)
 _BACKWARD: Final = ("## backward ##",)
-_COMMUNICATION: Final = ("c10d::", "nccl:", "record_param_comms")
+_COMMUNICATION: Final = ("c10d::", "nccl:", "record_param_comms", "FSDP::all_gather (")
+"""FSDP2's range holds the copy of its shards into the buffer that it gathers, and the call."""
 _MODULE: Final = re.compile(r"nn\.Module: (.+)")
 
 

@@ -55,6 +55,7 @@ class Library:
     reduce_bytes_per_s: float = 0.0
     reduce: Curve | None = None
     tree_below_bytes: int = 0  # all-reduce across hosts below this goes by tree
+    one_way: bool = False  # messages both ways between two ranks follow one another (`opposite`)
     basis: Basis = Basis.DATASHEET
     source: str = ""  # of its own times
 
@@ -85,7 +86,14 @@ _RINGS = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.ALL_GATHE
 # thread for each message over a socket, NCCL's of a kernel's launch and a flag in memory. A
 # calibration replaces gloo's; `library.basis` says which of the two a price rests on.
 ESTIMATE = "an estimate of its order"
-GLOO = Library("gloo", _GLOO_ALL | _SHARED, call_ns=40_000, message_ns=15_000, source=ESTIMATE)
+GLOO = Library(
+    "gloo",
+    _GLOO_ALL | _SHARED,
+    call_ns=40_000,
+    message_ns=15_000,
+    source=ESTIMATE,
+    one_way=True,
+)
 NCCL = Library(
     "nccl",
     dict.fromkeys(_RINGS, "multi-ring")

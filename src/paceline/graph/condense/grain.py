@@ -12,7 +12,7 @@ import numpy as np
 
 from paceline.graph.copying import copied
 from paceline.graph.graph import Bool, Graph, Int64, MemoryEvents, OpColumns, Spread
-from paceline.graph.kinds import NONE, UNPRICED, WORK, Discipline
+from paceline.graph.kinds import NONE, UNPRICED, WORK, Discipline, Phase
 from paceline.graph.links import Links
 
 
@@ -54,6 +54,8 @@ def _joins(graph: Graph, grain: Grain, keep: Int64) -> Bool:
     # that waited; inside it nothing does either
     may: Bool = (before != NONE) & ends & ~led_into
     may &= plain[before] & ~leads_out[before]
+    if graph.facts.update_shards > 1:  # the host's part of an update is not cut
+        may &= (ops.phase != Phase.UPDATE) | (ops.kind == ops.kind[before])
     columns: list[np.ndarray[Any, Any]] = [ops.phase, ops.step, ops.scale_ppb, ops.basis]
     columns += [ops.layer] if grain is Grain.LAYER else []
     for column in columns:

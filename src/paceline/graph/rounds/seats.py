@@ -9,7 +9,7 @@ from paceline.graph.condense.waits import Step
 from paceline.graph.copy_back import copy_back
 from paceline.graph.gradients import gradients_of, reducing
 from paceline.graph.graph import Graph, Int64
-from paceline.graph.hand_over import launches_of, with_delays
+from paceline.graph.hand_over import HandOver
 from paceline.graph.kinds import NONE, Phase
 from paceline.graph.links import Links
 from paceline.graph.rounds.fragments import fragments_of
@@ -39,8 +39,9 @@ def apart(step: Step, fragments: int) -> tuple[Step, tuple[Seat, ...]]:
             "in another form, so they cannot be left out. Record a job under DDP with `paceline "
             "record`."
         )
-    goes = with_delays(graph, links, calls)
-    launches = launches_of(graph, links, goes)
+    handed = HandOver(graph, links)
+    goes = handed.with_delays(calls)
+    launches = handed.launches(goes)
     seats = tuple(_seats(graph, calls, launches, fragments))
     goes[launches] = True
     none = np.zeros(0, np.int64)

@@ -290,8 +290,8 @@ class _Rank:
         return each.times * sum(sizes[i] for i in part)
 
     def gather(self) -> None:
-        """FSDP2: a layer's weights from all who hold a part."""
-        if self.job.parallel is Parallel.FSDP2:
+        """FSDP2: a layer's weights from all who hold a part; who holds all of it makes no call."""
+        if self.job.parallel is Parallel.FSDP2 and self.job.workers > 1:
             size = self.job.weight_bytes + self.job.bias_bytes
             call = self.pen.call(Talk(Collective.ALL_GATHER, size, *self.replicas()))
             self.pen.wait([call], Phase.FORWARD)
@@ -299,7 +299,7 @@ class _Rank:
     def scatter(self, layer: int) -> None:
         """FSDP2: a layer's gradients to those who hold a part; the update waits for them. Gloo
         runs it as an all-reduce."""
-        if self.job.parallel is Parallel.FSDP2:
+        if self.job.parallel is Parallel.FSDP2 and self.job.workers > 1:
             size = self.job.weight_bytes + self.job.bias_bytes
             gloo = self.job.machine is Machine.CPU
             kind = Collective.ALL_REDUCE if gloo else Collective.REDUCE_SCATTER
