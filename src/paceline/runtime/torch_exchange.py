@@ -86,7 +86,7 @@ class Hook:
     def __call__(self, _: None, bucket: Any) -> Any:
         started = perf_counter_ns()
         how, gradient, turn = self._how, bucket.buffer(), self._turns.next(bucket)
-        payload = self._payload(gradient.mul_(self._share), bucket, turn)
+        payload = self._payload(gradient, bucket, turn)
         self._sent.coded(perf_counter_ns() - started)
         under = self._route(self._codec.sharing, payload, bucket)
         self._sent.call(under.size_bytes, under.wire_bytes, under.calls)
@@ -107,7 +107,9 @@ class Hook:
 
     def _payload(self, gradient: torch.Tensor, bucket: Any, turn: Turn) -> torch.Tensor:
         how, key = self._how, tuple(id(parameter) for parameter in bucket.parameters())
-        corrected = self._memory.corrected(key, gradient)
+        if not self._codec.remembers:
+            return how.averaged(gradient, self._share, turn)
+        corrected = self._memory.corrected(key, gradient.mul_(self._share))
         payload = how.compress(corrected, turn)
         self._memory.sent(corrected, payload, how, turn)
         return payload

@@ -102,9 +102,12 @@ def _at_once(codec: Codec, how: Compressor) -> Trial:
 
     def run(gradient: torch.Tensor, turn: Turn) -> list[int]:
         began = thread_time_ns()
-        corrected = memory.corrected((1,), gradient.mul_(1 / MEMBERS))
-        payload = how.compress(corrected, turn)
-        memory.sent(corrected, payload, how, turn)
+        if codec.remembers:
+            corrected = memory.corrected((1,), gradient.mul_(1 / MEMBERS))
+            payload = how.compress(corrected, turn)
+            memory.sent(corrected, payload, how, turn)
+        else:
+            payload = how.averaged(gradient, 1 / MEMBERS, turn)
         packed = thread_time_ns()
         how.restore(gradient, payload, turn)
         for _ in range(others):

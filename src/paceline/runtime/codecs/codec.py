@@ -33,6 +33,10 @@ class Compressor(ABC):
     def compress(self, values: Tensor, turn: Turn) -> Tensor:
         """What travels: one tensor, as long on every rank. `values` are not changed."""
 
+    def averaged(self, values: Tensor, share: float, turn: Turn) -> Tensor:
+        """What travels of `values` times `share`; `values` are lost."""
+        return self.compress(values.mul_(share), turn)
+
     @abstractmethod
     def add(self, total: Tensor, payload: Tensor, turn: Turn, times: float = 1.0) -> None:
         """Add what the payload stands for, so many times, to `total`."""
@@ -89,6 +93,11 @@ class Codec:
     sharing: Sharing
     feedback: bool = False  # what a step leaves out is added to the next step's gradient
     momentum: Momentum | None = None  # None: the optimizer's own, behind the exchange
+
+    @property
+    def remembers(self) -> bool:
+        """Whether anything of a step is kept for the next."""
+        return self.feedback or self.momentum is not None
 
     @property
     def gathers(self) -> bool:
