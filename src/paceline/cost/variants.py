@@ -42,6 +42,14 @@ def ratios_of(graph: Graph, variant: Variant) -> dict[str, Ratio]:
     return {ratio.operator: ratio for ratio in graph.facts.ratios if ratio.variant is variant}
 
 
+def seen_in(graph: Graph, variant: Variant) -> Bool:
+    """Ops whose operator a measurement saw in the variant."""
+    known = ratios_of(graph, variant)
+    of_name = np.array([*(name in known for name in graph.names), False], np.bool_)
+    found: Bool = of_name[graph.ops.name]
+    return found
+
+
 def unmeasured(graph: Graph, rows: Bool, variant: Variant) -> tuple[str, ...]:
     """Operators among these ops that no measurement tells of, longest first."""
     known, ops = ratios_of(graph, variant), graph.ops

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from paceline.cost.operators import OperatorClass, classes_of, of_class
-from paceline.cost.variants import in_variant, typical_words
+from paceline.cost.variants import in_variant, seen_in, typical_words
 from paceline.graph import Graph, LaneKind, Phase
 from paceline.graph.condense import Grain
 from paceline.graph.graph import Bool
@@ -45,7 +45,8 @@ class Autocast(Strategy):
 
 
 def _rows(graph: Graph) -> Bool:
-    """Operators of forward and backward, or all kernels of a device in them."""
+    """Of forward and backward: a device's kernels; products, and operators that a measurement of
+    the job saw, or all of a known class where there was none."""
     passes = np.isin(graph.ops.phase, (Phase.FORWARD, Phase.BACKWARD))
     if not (passes & of_class(graph, *_LOWERED)).any():
         raise StrategyError(
@@ -53,7 +54,9 @@ def _rows(graph: Graph) -> Bool:
             "speeds up nothing else. Record it with `paceline record`, which names operators"
         )
     streams = graph.lanes.kind[graph.ops.lane] == LaneKind.STREAM
-    found: Bool = passes & (streams | (classes_of(graph) != OperatorClass.OTHER))
+    seen = seen_in(graph, Variant.BF16)
+    others = seen if seen.any() else classes_of(graph) != OperatorClass.OTHER
+    found: Bool = passes & (streams | of_class(graph, *_LOWERED) | others)
     return found
 
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from paceline.cost.operators import OperatorClass, of_class
-from paceline.cost.variants import in_variant, ratios_of, typical_words
+from paceline.cost.variants import in_variant, seen_in, typical_words
 from paceline.graph import Graph, Phase
 from paceline.graph.condense import Grain
 from paceline.graph.graph import Bool
@@ -50,6 +50,4 @@ def _rows(graph: Graph) -> Bool:
             "no convolution is seen in this job, and nothing else runs faster with its channels "
             "last; leave channels_last out"
         )
-    known = ratios_of(graph, Variant.CHANNELS_LAST)
-    measured = np.array([name in known for name in graph.names], np.bool_)[graph.ops.name]
-    return passes & (convolves | measured)
+    return passes & (convolves | seen_in(graph, Variant.CHANNELS_LAST))
