@@ -113,6 +113,19 @@ def test_exchanges_by_priority_give_the_job_that_puts_them_in_that_order(
     assert measured(changed(job, "priority"), rate) == measured(wanted, rate)
 
 
+@SOMETIMES
+@given(REDUCING, MACHINES, BUCKETS, st.sampled_from([(1, False), (3, False), (2, True)]), RATES)
+def test_late_updates_give_the_job_that_waits_where_weights_are_used(
+    job: TrainingJob, machine: Machine, bucket: int, how: tuple[int, bool], rate: float
+) -> None:
+    parts, by_priority = how
+    job = replace(job, machine=machine, bucket_bytes=bucket, parts=parts, by_priority=by_priority)
+    wanted = training(replace(job, steps=STEPS, late=True))
+    assert measured(changed(job, "overlap_update"), rate) == measured(wanted, rate)
+    several = changed(replace(job, steps=STEPS), "overlap_update")
+    assert measured(several, rate) == measured(wanted, rate)
+
+
 @OFTEN
 @given(REDUCING, MACHINES, BUCKETS, RATES)
 def test_parameter_servers_give_the_job_that_pushes_and_pulls(

@@ -35,6 +35,7 @@ APPLIED = {
     "fp16": "fp16",
     "int8": "int8",
     "onebit": "onebit",
+    "overlap_update": "overlap_update()",
     "partition": "partition(parts=3)",
     "priority": "priority()",
     "random_block": "random_block(ratio=0.3, seed=0)",
@@ -49,6 +50,8 @@ STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0
 
 TOGETHER = (
     "buckets(size_bytes=1024, order='last use') + partition(parts=3) + priority()",
+    "buckets(size_bytes=1024) + partition(parts=2) + priority() + overlap_update()",
+    "bf16 + overlap_update()",
     "bf16 + partition(parts=2) + priority()",
     "topk(ratio=0.1) + partition(parts=3)",
 )
@@ -128,7 +131,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 Runs = list[dict[str, Any]]
 EXACT = [name for name in APPLIED if kind_of(name).effect is Effect.EXACT]
-CARRIED_OTHERWISE = ["partition", "priority"]
+CARRIED_OTHERWISE = ["overlap_update", "partition", "priority"]
 """Exact strategies that change how the bytes of one bucket travel."""
 LOSSY = [name for name in APPLIED if kind_of(name).effect is Effect.LOSSY]
 
@@ -192,6 +195,7 @@ def test_the_bytes_that_travel_are_the_predicted_ones(
 ) -> None:
     made = parse(APPLIED[name]).transform(recording(2))
     talks = (made.ops.kind == OpKind.COLLECTIVE) & (made.ops.rank == 0)
+    talks &= made.ops.step == made.ops.step.max()
     sent: Mapping[str, float] = runs[0][APPLIED[name]]["sent"]
     assert sent["steps"] == 20
     assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum()

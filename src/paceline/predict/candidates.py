@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from paceline.cluster import Cluster
 from paceline.graph import Graph
 from paceline.graph.condense import STEPS, Grain, alike_steps, first_step, repeated_alone
@@ -30,7 +32,7 @@ class Candidates:
     def step_ns(self, plan: Sequence[Strategy]) -> int:
         """How long a step takes after the plan's changes."""
         changed = transformed(self._source, plan)
-        if self._alone:
+        if self._alone and len(np.unique(changed.ops.step)) < 2:
             changed = repeated_alone(changed, STEPS)
         at = placed(changed, self.cluster, self.question)
         return step_ns(at.run(at.prices.dur_ns))

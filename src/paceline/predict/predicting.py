@@ -91,8 +91,7 @@ def _require_partners(graph: Graph) -> None:
 
 def finest(changes: Sequence[Strategy]) -> Grain:
     """The finest grain that any of the changes needs."""
-    fine = any(change.grain is Grain.OP for change in changes)
-    return Grain.OP if fine else Grain.EVENT
+    return min((change.grain for change in changes), key=list(Grain).index, default=Grain.EVENT)
 
 
 def typical(graph: Graph, grain: Grain = Grain.EVENT, *, elsewhere: bool = False) -> Graph:

@@ -55,6 +55,7 @@ class Exchange:
     codec: Codec | None = None
     parts: int = 1  # of each bucket's payload
     by_priority: bool = False  # one exchange at a time, first what is needed first
+    late: bool = False  # parameters are updated as they are needed
 
     @contextmanager
     def with_buckets(self, asked: Bucketing) -> Iterator[None]:
@@ -91,6 +92,14 @@ class Exchange:
             yield
         finally:
             self.by_priority = False
+
+    @contextmanager
+    def with_late_updates(self) -> Iterator[None]:
+        self.late = True
+        try:
+            yield
+        finally:
+            self.late = False
 
     @property
     def asks(self) -> bool:

@@ -4,7 +4,7 @@ DDP's reducer is built anew with other bucket sizes, by DDP's own code, and ever
 through one hook, which compresses, remembers, communicates and counts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from time import perf_counter_ns
@@ -18,6 +18,7 @@ from paceline.runtime.codecs.torch_casts import plain
 from paceline.runtime.codecs.torch_memory import ErrorFeedback
 from paceline.runtime.exchange import READY, Bucketing, ExchangeError, Sent, arranged
 from paceline.runtime.run import Run
+from paceline.runtime.torch_late_update import LateUpdates
 from paceline.runtime.torch_routes import Route, route_of
 
 
@@ -34,11 +35,15 @@ def installed(run: Run) -> Iterator[Sent]:
         _require_free(replica)
         if asked.codec is not None:
             _require_float32(replica)
+    late = LateUpdates(run) if asked.late else None
     with ExitStack() as stack:
         for replica in run.replicas:
             route = stack.enter_context(route_of(asked, replica))
             hook = Hook(asked.codec or plain(), replica.process_group, sent, route)
-            stack.enter_context(_with_reducer(replica, run, hook))
+            called = hook.__call__ if late is None else late.behind(hook)
+            stack.enter_context(_with_reducer(replica, run, called))
+        if late is not None:
+            stack.enter_context(late.installed())
         yield sent
 
 
@@ -117,13 +122,13 @@ def _require_float32(replica: Any) -> None:
 
 
 @contextmanager
-def _with_reducer(replica: Any, run: Run, hook: Hook) -> Iterator[None]:
+def _with_reducer(replica: Any, run: Run, hook: Callable[[None, Any], Any]) -> Iterator[None]:
     before, asked = _sizes(replica), run.exchange.buckets
     try:
         _rebuild(replica, before if asked is None else _changed(before, asked))
         if asked is not None and asked.order != READY:
             _arrange(replica, asked.order, run.names)
-        dist._register_comm_hook(replica.reducer, None, hook.__call__)
+        dist._register_comm_hook(replica.reducer, None, hook)
         yield
     finally:
         _rebuild(replica, before)

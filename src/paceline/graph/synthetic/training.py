@@ -15,6 +15,7 @@ from paceline.errors import GraphError
 from paceline.graph.facts import Facts, Parameter
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import Axis, Collective, Phase
+from paceline.graph.late_update import shares
 from paceline.graph.partition import part_sizes
 from paceline.graph.synthetic.pipeline import Pipeline, one_f_one_b
 from paceline.graph.synthetic.training_lanes import Drawing, Machine, Message, Talk
@@ -60,6 +61,7 @@ class TrainingJob:
     batch: float = 1.0
     exchange: Exchange = Exchange.ALL_REDUCE
     parts: int = 1  # collectives of each bucket
+    late: bool = False  # a bucket is waited for, and its weights updated, where they are used next
     by_priority: bool = False  # one exchange at a time, first what the model defines first
     steps: int = 1
     jitter: float = 0.0  # by how much of its duration work differs from step to step, at most
@@ -83,9 +85,12 @@ def training(job: TrainingJob) -> Graph:
     """The graph of all steps on all ranks."""
     drawing = Drawing(job.machine, _facts(job))
     random = np.random.default_rng(job.seed)
+    left: dict[int, list[_Bucket]] = {}  # by rank: what its step before did not wait for
     for step in range(job.steps):
         for rank in range(job.world):
-            _Rank(job, drawing, rank, step, random).draw()
+            worker = _Rank(job, drawing, rank, step, random)
+            worker.draw(left.get(rank, []))
+            left[rank] = worker.reducing
     return drawing.builder.build()
 
 
@@ -107,6 +112,18 @@ def _size(job: TrainingJob, name: str) -> int:
     return job.bias_bytes if name.endswith("bias") else job.weight_bytes
 
 
+@dataclass(frozen=True)
+class _Bucket:
+    """Gradients handed over together."""
+
+    names: tuple[str, ...]
+    size_bytes: int
+    calls: tuple[int, ...]  # that give them back
+
+    def of(self, layer: int) -> bool:
+        return not set(self.names).isdisjoint(_names(layer))
+
+
 class _Rank:
     """One rank's step, told in order to the drawing of its machine."""
 
@@ -119,10 +136,14 @@ class _Rank:
         self.pen = drawing.begin(rank, step)
         self.buckets = self.cut()  # those that are not handed over
         self.arrived: set[str] = set()  # gradients that are ready
-        self.reducing: list[tuple[int, list[int]]] = []  # bytes, and what gives them back
+        self.reducing: list[_Bucket] = []  # handed over
+        self.before: list[_Bucket] = []  # handed over in the step before
+        self.left: list[_Bucket] = []  # of these, not yet waited for
 
-    def draw(self) -> None:
+    def draw(self, left: list[_Bucket]) -> None:
         job = self.job
+        if job.late:
+            self.before, self.left = left, list(left)
         self.pen.load(self.varied(job.load_ns * job.batch))
         schedule = one_f_one_b(self.stage, Pipeline(job.stages, job.micro_batches))
         for phase, micro_batch in schedule:
@@ -138,6 +159,7 @@ class _Rank:
         self.receive(Phase.FORWARD, self.stage - 1, micro_batch)
         for layer in self.layers():
             self.gather()
+            self.update_late(layer)
             self.work("addmm", self.job.forward_ns, Phase.FORWARD, layer)
             self.sum_activations()
         self.send(Phase.FORWARD, self.stage + 1, micro_batch)
@@ -160,7 +182,7 @@ class _Rank:
     def work(self, name: str, dur_ns: int, phase: Phase, layer: int = -1, tensor: str = "") -> None:
         grows = phase in (Phase.FORWARD, Phase.BACKWARD)
         self.pen.work(name, self.varied(dur_ns * (self.job.batch if grows else 1)), phase,
-                      "" if layer < 0 else f"layer {layer}", tensor)  # fmt: skip
+                      "" if layer < 0 else str(layer), tensor)  # fmt: skip
 
     def varied(self, dur_ns: float) -> int:
         way = 2 * self.random.random() - 1 if self.job.jitter else 0.0
@@ -201,7 +223,7 @@ class _Rank:
             if pushed:
                 sent = self.pen.behind(Talk(Collective.PULL, 4 * count, *self.replicas()), sent)
             calls.append(sent)
-        self.reducing.append((whole, calls))
+        self.reducing.append(_Bucket(tuple(bucket), whole, tuple(calls)))
 
     def first_of(self, bucket: list[str]) -> int:
         """Which of the job's parameters is the first in a bucket."""
@@ -212,15 +234,27 @@ class _Rank:
         """Wait for the buckets, and copy each back: one by one, or on a device all at once."""
         each = [[bucket] for bucket in self.reducing]
         for buckets in each if self.job.machine is Machine.CPU else [self.reducing]:
-            whole = sum(size for size, _ in buckets)
-            self.pen.wait([call for _, calls in buckets for call in calls], Phase.BACKWARD)
+            whole = sum(bucket.size_bytes for bucket in buckets)
+            if not self.job.late:
+                self.pen.wait([call for b in buckets for call in b.calls], Phase.BACKWARD)
             if whole:
                 dur = self.varied(whole // self.job.copied_bytes_per_ns)
                 self.pen.work("copy", dur, Phase.BACKWARD, "", "")
 
+    def update_late(self, layer: int) -> None:
+        """Of what the step before left to do, what this layer's weights need."""
+        done = shares(self.job.update_ns, [bucket.size_bytes for bucket in self.before])
+        for bucket, share in zip(self.before, done):
+            if bucket in self.left and bucket.of(layer):
+                self.left.remove(bucket)
+                self.pen.wait(bucket.calls, Phase.FORWARD)
+                self.work("adam", share, Phase.UPDATE)
+
     def update(self) -> None:
+        if self.job.late:
+            return
         cut = self.job.workers if self.job.parallel is Parallel.FSDP2 else 1
-        self.pen.updates_from([call for _, calls in self.reducing for call in calls])
+        self.pen.updates_from([call for bucket in self.reducing for call in bucket.calls])
         self.work("adam", self.job.update_ns // cut, Phase.UPDATE)
 
     def gather(self) -> None:
@@ -238,7 +272,7 @@ class _Rank:
             gloo = self.job.machine is Machine.CPU
             kind = Collective.ALL_REDUCE if gloo else Collective.REDUCE_SCATTER
             talk = Talk(kind, size, *self.replicas())
-            self.reducing.append((0, [self.pen.call(talk, _names(layer))]))
+            self.reducing.append(_Bucket((), 0, (self.pen.call(talk, _names(layer)),)))
 
     def sum_activations(self) -> None:
         if self.job.tensor > 1:
