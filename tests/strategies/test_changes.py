@@ -126,6 +126,19 @@ def test_late_updates_give_the_job_that_waits_where_weights_are_used(
     assert measured(several, rate) == measured(wanted, rate)
 
 
+@SOMETIMES
+@given(REDUCING, MACHINES, BUCKETS, st.sampled_from([(4, 2), (6, 3), (6, 2), (2, 2)]), RATES)
+def test_an_exchange_host_by_host_gives_the_job_that_does_it_so(
+    job: TrainingJob, machine: Machine, bucket: int, sizes: tuple[int, int], rate: float
+) -> None:
+    workers, on_host = sizes
+    job = replace(job, machine=machine, bucket_bytes=bucket, workers=workers)
+    wanted = training(replace(job, on_host=on_host))
+    assert measured(changed(job, f"hierarchical(on_host={on_host})"), rate) == measured(
+        wanted, rate
+    )
+
+
 @OFTEN
 @given(REDUCING, MACHINES, BUCKETS, RATES)
 def test_parameter_servers_give_the_job_that_pushes_and_pulls(

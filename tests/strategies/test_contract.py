@@ -35,6 +35,7 @@ APPLIED = {
     "fp16": "fp16",
     "int8": "int8",
     "onebit": "onebit",
+    "hierarchical": "hierarchical(on_host=2)",
     "overlap_update": "overlap_update()",
     "partition": "partition(parts=3)",
     "priority": "priority()",
@@ -131,7 +132,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 Runs = list[dict[str, Any]]
 EXACT = [name for name in APPLIED if kind_of(name).effect is Effect.EXACT]
-CARRIED_OTHERWISE = ["overlap_update", "partition", "priority"]
+CARRIED_OTHERWISE = ["hierarchical", "overlap_update", "partition", "priority"]
 """Exact strategies that change how the bytes of one bucket travel."""
 LOSSY = [name for name in APPLIED if kind_of(name).effect is Effect.LOSSY]
 

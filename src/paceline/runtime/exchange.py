@@ -55,6 +55,7 @@ class Exchange:
     codec: Codec | None = None
     parts: int = 1  # of each bucket's payload
     by_priority: bool = False  # one exchange at a time, first what is needed first
+    on_host: int = 0  # workers that reduce among themselves first; 0: all at once
     late: bool = False  # parameters are updated as they are needed
 
     @contextmanager
@@ -92,6 +93,14 @@ class Exchange:
             yield
         finally:
             self.by_priority = False
+
+    @contextmanager
+    def with_levels(self, on_host: int) -> Iterator[None]:
+        self.on_host = on_host
+        try:
+            yield
+        finally:
+            self.on_host = 0
 
     @contextmanager
     def with_late_updates(self) -> Iterator[None]:

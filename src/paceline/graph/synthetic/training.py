@@ -14,6 +14,7 @@ import numpy as np
 from paceline.errors import GraphError
 from paceline.graph.facts import Facts, Parameter
 from paceline.graph.graph import Graph
+from paceline.graph.hierarchy import Levels
 from paceline.graph.kinds import Axis, Collective, Phase
 from paceline.graph.late_update import shares
 from paceline.graph.partition import part_sizes
@@ -61,6 +62,7 @@ class TrainingJob:
     batch: float = 1.0
     exchange: Exchange = Exchange.ALL_REDUCE
     parts: int = 1  # collectives of each bucket
+    on_host: int = 0  # replicas that reduce among themselves first; 0: all at once
     late: bool = False  # a bucket is waited for, and its weights updated, where they are used next
     by_priority: bool = False  # one exchange at a time, first what the model defines first
     steps: int = 1
@@ -213,6 +215,9 @@ class _Rank:
         whole = sum(_size(self.job, name) for name in bucket)
         calls = []
         for count in part_sizes(whole // 4, self.job.parts):
+            if self.job.on_host:
+                calls.append(self.reduce_in_levels(4 * count, bucket))
+                continue
             pushed = self.job.exchange is Exchange.PARAMETER_SERVER
             kind = Collective.PUSH if pushed else Collective.ALL_REDUCE
             talk = Talk(kind, 4 * count, *self.replicas())
@@ -224,6 +229,24 @@ class _Rank:
                 sent = self.pen.behind(Talk(Collective.PULL, 4 * count, *self.replicas()), sent)
             calls.append(sent)
         self.reducing.append(_Bucket(tuple(bucket), whole, tuple(calls)))
+
+    def reduce_in_levels(self, size: int, bucket: list[str]) -> int:
+        """Inside the host, across hosts, inside."""
+        led = self.job.machine is Machine.CPU
+        rank = self.rank_of(self.replica, self.stage)
+        levels = Levels.of(rank, self.replicas()[1], self.job.on_host, led=led)
+        first, last = (
+            (Collective.REDUCE, Collective.BROADCAST)
+            if led
+            else (Collective.REDUCE_SCATTER, Collective.ALL_GATHER)
+        )
+        call = self.pen.call(Talk(first, size, Axis.NONE, levels.inside), bucket)
+        across = []
+        if levels.across:
+            each = size if led else size // self.job.on_host
+            talk = Talk(Collective.ALL_REDUCE, each, Axis.NONE, levels.across)
+            across.append(self.pen.behind(talk, call))
+        return self.pen.behind(Talk(last, size, Axis.NONE, levels.inside), call, across)
 
     def first_of(self, bucket: list[str]) -> int:
         """Which of the job's parameters is the first in a bucket."""
