@@ -139,6 +139,17 @@ def test_an_exchange_host_by_host_gives_the_job_that_does_it_so(
     )
 
 
+@SOMETIMES
+@given(REDUCING, MACHINES, BUCKETS, st.integers(1, 4), st.integers(1, 3))
+def test_accumulated_gradients_give_the_job_of_as_many_passes_a_step(
+    job: TrainingJob, machine: Machine, bucket: int, passes: int, steps: int
+) -> None:
+    job = replace(job, machine=machine, bucket_bytes=bucket, steps=steps)
+    made = changed(job, f"accumulate(steps={passes})")
+    assert measured(made) == measured(training(replace(job, passes=passes)))
+    assert made.facts.samples == passes
+
+
 @OFTEN
 @given(REDUCING, MACHINES, BUCKETS, RATES)
 def test_parameter_servers_give_the_job_that_pushes_and_pulls(

@@ -30,6 +30,7 @@ EXAMPLES = {
 """Settings of strategies that have none worth trying on every job."""
 
 APPLIED = {
+    "accumulate": "accumulate(steps=2)",
     "buckets": "buckets(size_bytes=8000, first_size_bytes=0, order='last use')",
     "bf16": "bf16",
     "fp16": "fp16",

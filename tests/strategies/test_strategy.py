@@ -13,8 +13,8 @@ from paceline.strategies.workers import Workers
 
 def test_every_file_of_the_room_is_a_change() -> None:
     changes = (
-        "batch bf16 buckets device fp16 hierarchical int8 onebit overlap_update parameter_server "
-        "partition priority random_block scale threshold topk workers"
+        "accumulate batch bf16 buckets device fp16 hierarchical int8 onebit overlap_update "
+        "parameter_server partition priority random_block scale threshold topk workers"
     )
     assert known() == tuple(changes.split())
 
@@ -42,7 +42,7 @@ def test_changes_are_made_in_turn() -> None:
     ("text", "said"),
     [
         ("worker(count=4)", "did you mean workers"),
-        ("flux()", "Known are batch, bf16"),
+        ("flux()", "Known are accumulate, batch"),
         ("workers", r"workers needs count, as in workers\(count=...\)"),
         ("workers(cuont=4)", "workers has no setting 'cuont'; it has count"),
         ("parameter_server(count=4)", "it has none"),

@@ -24,6 +24,7 @@ class Facts:
     update_shards: int = 1  # into how many parts the data axis cuts the update (ZeRO, FSDP)
     plain_step_ns: int = 0  # a step without instruments, the median
     plain_run_ns: int = 0  # how long the training thread ran in it, waits of all kinds left out
+    samples: float = 1.0  # in a worker's step, as a multiple of the recorded step's
     cores: int = 0  # processor cores of the host that was recorded
     siblings: Mapping[Axis, tuple[int, ...]] = field(default_factory=dict)
     """By axis: shifts of a group's ranks to those of groups that communicate at the same time."""

@@ -139,6 +139,7 @@ def _prediction(
         by_class=by_class(timeline),
         rests_on=reasons_of(graph, found, changes, question),
         workers=graph.world_size,
+        samples=graph.facts.samples,
         timeline=timeline,
         drawn=_drawn(graph, found, run, question),
     )

@@ -53,6 +53,7 @@ class Exchange:
 
     buckets: Bucketing | None = None
     codec: Codec | None = None
+    passes: int = 1  # of the script's steps, to one exchange
     parts: int = 1  # of each bucket's payload
     by_priority: bool = False  # one exchange at a time, first what is needed first
     on_host: int = 0  # workers that reduce among themselves first; 0: all at once
@@ -77,6 +78,14 @@ class Exchange:
             yield
         finally:
             self.codec = None
+
+    @contextmanager
+    def with_passes(self, passes: int) -> Iterator[None]:
+        self.passes = passes
+        try:
+            yield
+        finally:
+            self.passes = 1
 
     @contextmanager
     def with_parts(self, parts: int) -> Iterator[None]:

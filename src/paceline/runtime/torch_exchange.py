@@ -18,6 +18,7 @@ from paceline.runtime.codecs.torch_casts import plain
 from paceline.runtime.codecs.torch_memory import ErrorFeedback
 from paceline.runtime.exchange import READY, Bucketing, ExchangeError, Sent, arranged
 from paceline.runtime.run import Run
+from paceline.runtime.torch_accumulate import accumulating
 from paceline.runtime.torch_late_update import LateUpdates
 from paceline.runtime.torch_routes import Route, route_of
 
@@ -39,9 +40,12 @@ def installed(run: Run) -> Iterator[Sent]:
     with ExitStack() as stack:
         for replica in run.replicas:
             route = stack.enter_context(route_of(asked, replica))
-            hook = Hook(asked.codec or plain(), replica.process_group, sent, route)
+            share = 1.0 / (asked.passes * dist.get_world_size(replica.process_group))
+            hook = Hook(asked.codec or plain(), share, sent, route)
             called = hook.__call__ if late is None else late.behind(hook)
             stack.enter_context(_with_reducer(replica, run, called))
+        if asked.passes > 1:
+            stack.enter_context(accumulating(run, asked.passes))
         if late is not None:
             stack.enter_context(late.installed())
         yield sent
@@ -50,9 +54,9 @@ def installed(run: Run) -> Iterator[Sent]:
 class Hook:
     """DDP's communication hook: one bucket's gradients become their mean over all ranks."""
 
-    def __init__(self, codec: Codec, group: Any, sent: Sent, route: Route) -> None:
+    def __init__(self, codec: Codec, share: float, sent: Sent, route: Route) -> None:
         self._codec, self._route, self._sent = codec, route, sent
-        self._share = 1.0 / dist.get_world_size(group)
+        self._share = share  # of each rank's gradient in the mean
         self._memory = ErrorFeedback() if codec.feedback else None
         self._turns: dict[int, int] = {}  # by bucket
 

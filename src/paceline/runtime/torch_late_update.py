@@ -9,7 +9,6 @@ weights by `state_dict` waits for all.
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from torch import nn
 
 from paceline.runtime.exchange import ExchangeError
 from paceline.runtime.run import Run
+from paceline.runtime.torch_attributes import instead
 
 Hook = Callable[[None, Any], Any]
 
@@ -92,25 +92,21 @@ class LateUpdates:
 
     @contextmanager
     def _allowing(self) -> Iterator[None]:
-        optimizer, own = self._optimizer, self._optimizer.__dict__.get("step")
-        step = optimizer.step
+        optimizer = self._optimizer
 
-        @wraps(step)
-        def allow(*given: Any, **named: Any) -> Any:
-            self._require_untouched()
-            settings = [_settings(group) for group in optimizer.param_groups]
-            for bucket in self._pending.values():
-                bucket.settings = settings
-            with _only(optimizer, set(), settings):  # for those who listen to steps
-                return step(*given, **named)
+        def allowing(step: Callable[..., Any]) -> Callable[..., Any]:
+            def allow(*given: Any, **named: Any) -> Any:
+                self._require_untouched()
+                settings = [_settings(group) for group in optimizer.param_groups]
+                for bucket in self._pending.values():
+                    bucket.settings = settings
+                with _only(optimizer, set(), settings):  # for those who listen to steps
+                    return step(*given, **named)
 
-        optimizer.step = allow
-        try:
+            return allow
+
+        with instead(optimizer, "step", allowing):
             yield
-        finally:
-            del optimizer.step
-            if own is not None:
-                optimizer.step = own
 
     def _before_forward(self, module: nn.Module, _: Any) -> None:
         for parameter in module.parameters():

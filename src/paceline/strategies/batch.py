@@ -38,7 +38,8 @@ class Batch(Strategy):
 
     def transform(self, graph: Graph) -> Graph:
         grows = works(graph) & np.isin(graph.ops.phase, _GROWS) & ~_fixed(graph)
-        return _sending(scaled(graph, grows, self.factor), self.factor)
+        facts = replace(graph.facts, samples=graph.facts.samples * self.factor)
+        return _sending(replace(scaled(graph, grows, self.factor), facts=facts), self.factor)
 
     @classmethod
     def choices(cls, graph: Graph) -> Iterator[Strategy]:

@@ -32,7 +32,7 @@ class Hierarchical(Strategy):
         "parameter_server",
         "priority",
     }
-    follows: ClassVar[frozenset[str]] = frozenset({"buckets", "partition", "workers"})
+    follows: ClassVar[frozenset[str]] = frozenset({"accumulate", "buckets", "partition", "workers"})
     applies: ClassVar[bool] = True
 
     on_host: int  # workers

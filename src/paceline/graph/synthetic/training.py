@@ -62,6 +62,7 @@ class TrainingJob:
     batch: float = 1.0
     exchange: Exchange = Exchange.ALL_REDUCE
     parts: int = 1  # collectives of each bucket
+    passes: int = 1  # forward and backward, to one exchange and update
     on_host: int = 0  # replicas that reduce among themselves first; 0: all at once
     late: bool = False  # a bucket is waited for, and its weights updated, where they are used next
     by_priority: bool = False  # one exchange at a time, first what the model defines first
@@ -141,11 +142,24 @@ class _Rank:
         self.reducing: list[_Bucket] = []  # handed over
         self.before: list[_Bucket] = []  # handed over in the step before
         self.left: list[_Bucket] = []  # of these, not yet waited for
+        self.turn = 0  # the pass that is drawn
 
     def draw(self, left: list[_Bucket]) -> None:
         job = self.job
         if job.late:
             self.before, self.left = left, list(left)
+        for turn in range(job.passes):
+            self.turn = turn
+            if turn:
+                self.pen.end()
+            self.compute()
+        self.give_back()
+        self.update()
+        self.pen.end()
+
+    def compute(self) -> None:
+        """A forward and backward pass of every micro-batch."""
+        job = self.job
         self.pen.load(self.varied(job.load_ns * job.batch))
         schedule = one_f_one_b(self.stage, Pipeline(job.stages, job.micro_batches))
         for phase, micro_batch in schedule:
@@ -153,9 +167,6 @@ class _Rank:
                 self.forward(micro_batch)
             else:
                 self.backward(micro_batch)
-        self.give_back()
-        self.update()
-        self.pen.end()
 
     def forward(self, micro_batch: int) -> None:
         self.receive(Phase.FORWARD, self.stage - 1, micro_batch)
@@ -168,7 +179,7 @@ class _Rank:
 
     def backward(self, micro_batch: int) -> None:
         self.receive(Phase.BACKWARD, self.stage + 1, micro_batch)
-        last = micro_batch == self.job.micro_batches - 1
+        last = (self.turn, micro_batch) == (self.job.passes - 1, self.job.micro_batches - 1)
         for layer in reversed(self.layers()):
             self.gather()
             for name in _names(layer):
@@ -315,7 +326,7 @@ class _Rank:
     def message(self, phase: Phase, stage: int, micro_batch: int) -> Message:
         ranks = tuple(self.rank_of(self.replica, s) for s in range(self.job.stages))
         return Message(self.rank_of(self.replica, stage), ranks, self.activation(),
-                       f"{phase.name.lower()} {micro_batch}")  # fmt: skip
+                       f"{phase.name.lower()} {micro_batch} of pass {self.turn}")  # fmt: skip
 
     def activation(self) -> int:
         return round(self.job.activation_bytes * self.job.batch)
