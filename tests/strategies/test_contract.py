@@ -43,6 +43,7 @@ APPLIED = {
     "random_block": "random_block(ratio=0.3, seed=0)",
     "threshold": "threshold(ratio=0.1, every=5)",
     "topk": "topk(ratio=0.1)",
+    "zero1": "zero1()",
 }
 """Settings under which each strategy trains the worker's small model."""
 
@@ -133,7 +134,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 Runs = list[dict[str, Any]]
 EXACT = [name for name in APPLIED if kind_of(name).effect is Effect.EXACT]
-CARRIED_OTHERWISE = ["hierarchical", "overlap_update", "partition", "priority"]
+CARRIED_OTHERWISE = ["hierarchical", "overlap_update", "partition", "priority", "zero1"]
 """Exact strategies that change how the bytes of one bucket travel."""
 LOSSY = [name for name in APPLIED if kind_of(name).effect is Effect.LOSSY]
 

@@ -14,7 +14,7 @@ from paceline.strategies.workers import Workers
 def test_every_file_of_the_room_is_a_change() -> None:
     changes = (
         "accumulate batch bf16 buckets device fp16 hierarchical int8 onebit overlap_update "
-        "parameter_server partition priority random_block scale threshold topk workers"
+        "parameter_server partition priority random_block scale threshold topk workers zero1"
     )
     assert known() == tuple(changes.split())
 

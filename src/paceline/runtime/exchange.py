@@ -57,6 +57,7 @@ class Exchange:
     parts: int = 1  # of each bucket's payload
     by_priority: bool = False  # one exchange at a time, first what is needed first
     on_host: int = 0  # workers that reduce among themselves first; 0: all at once
+    owned: bool = False  # each rank updates its own parameters and gathers the others
     late: bool = False  # parameters are updated as they are needed
 
     @contextmanager
@@ -110,6 +111,14 @@ class Exchange:
             yield
         finally:
             self.on_host = 0
+
+    @contextmanager
+    def with_owners(self) -> Iterator[None]:
+        self.owned = True
+        try:
+            yield
+        finally:
+            self.owned = False
 
     @contextmanager
     def with_late_updates(self) -> Iterator[None]:

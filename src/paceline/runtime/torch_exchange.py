@@ -20,6 +20,7 @@ from paceline.runtime.exchange import READY, Bucketing, ExchangeError, Sent, arr
 from paceline.runtime.run import Run
 from paceline.runtime.torch_accumulate import accumulating
 from paceline.runtime.torch_late_update import LateUpdates
+from paceline.runtime.torch_owners import owning
 from paceline.runtime.torch_routes import Route, route_of
 
 
@@ -44,6 +45,8 @@ def installed(run: Run) -> Iterator[Sent]:
             hook = Hook(asked.codec or plain(), share, sent, route)
             called = hook.__call__ if late is None else late.behind(hook)
             stack.enter_context(_with_reducer(replica, run, called))
+        if asked.owned:
+            stack.enter_context(owning(run, sent))
         if asked.passes > 1:
             stack.enter_context(accumulating(run, asked.passes))
         if late is not None:

@@ -17,21 +17,9 @@ from torch import nn
 from paceline.runtime.exchange import ExchangeError
 from paceline.runtime.run import Run
 from paceline.runtime.torch_attributes import instead
+from paceline.runtime.torch_optimizers import only, require_per_parameter
 
 Hook = Callable[[None, Any], Any]
-
-PER_PARAMETER = (
-    torch.optim.SGD,
-    torch.optim.Adam,
-    torch.optim.AdamW,
-    torch.optim.Adamax,
-    torch.optim.NAdam,
-    torch.optim.RAdam,
-    torch.optim.RMSprop,
-    torch.optim.Adagrad,
-    torch.optim.Adadelta,
-)
-"""Optimizers that read and write one parameter at a time, with its own state."""
 
 
 @dataclass(eq=False)
@@ -100,7 +88,7 @@ class LateUpdates:
                 settings = [_settings(group) for group in optimizer.param_groups]
                 for bucket in self._pending.values():
                     bucket.settings = settings
-                with _only(optimizer, set(), settings):  # for those who listen to steps
+                with only(optimizer, set(), settings):  # for those who listen to steps
                     return step(*given, **named)
 
             return allow
@@ -124,7 +112,7 @@ class LateUpdates:
         try:
             for parameter, gradient in zip(bucket.parameters, bucket.gradients):
                 parameter.grad = gradient
-            with _only(self._optimizer, set(map(id, bucket.parameters)), bucket.settings):
+            with only(self._optimizer, set(map(id, bucket.parameters)), bucket.settings):
                 _plain_step(self._optimizer)
         finally:
             for parameter, gradient in zip(bucket.parameters, before):
@@ -160,21 +148,6 @@ class LateUpdates:
             raise ExchangeError(f"{name} cannot be updated late: {why}; leave overlap_update out")
 
 
-@contextmanager
-def _only(optimizer: Any, wanted: set[int], settings: list[dict[str, Any]]) -> Iterator[None]:
-    """The optimizer with these parameters alone, and these settings."""
-    before = [dict(group) for group in optimizer.param_groups]
-    try:
-        for group, given in zip(optimizer.param_groups, settings):
-            group.update(given)
-            group["params"] = [p for p in group["params"] if id(p) in wanted]
-        yield
-    finally:
-        for group, whole in zip(optimizer.param_groups, before):
-            group.clear()
-            group.update(whole)
-
-
 def _settings(group: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in group.items() if name != "params"}
 
@@ -192,22 +165,7 @@ def _at_the_end(call: Callable[[], None]) -> None:
 
 
 def _require_separate(run: Run) -> None:
-    kind = type(run.optimizer)
-    if kind not in PER_PARAMETER:
-        known = ", ".join(each.__name__ for each in PER_PARAMETER)
-        raise ExchangeError(
-            f"{kind.__name__} may read all gradients at once, so parameters cannot be updated one "
-            f"by one; known not to are {known}"
-        )
-    listening = (
-        *run.optimizer._optimizer_step_pre_hooks,
-        *run.optimizer._optimizer_step_post_hooks,
-    )
-    if listening:
-        raise ExchangeError(
-            "the optimizer has hooks of its own on its steps, which would see weights before their "
-            "update; leave overlap_update out of the plan"
-        )
+    require_per_parameter(run.optimizer)
     if any(replica.gradient_as_bucket_view for replica in run.replicas):
         raise ExchangeError(
             "with gradient_as_bucket_view a parameter's gradient is the buffer that travels, so it "
