@@ -57,6 +57,7 @@ class Exchange:
     parts: int = 1  # of each bucket's payload
     by_priority: bool = False  # one exchange at a time, first what is needed first
     on_host: int = 0  # workers that reduce among themselves first; 0: all at once
+    served: bool = False  # by parameter servers on the workers' own hosts
     owned: bool = False  # each rank updates its own parameters and gathers the others
     late: bool = False  # parameters are updated as they are needed
 
@@ -111,6 +112,14 @@ class Exchange:
             yield
         finally:
             self.on_host = 0
+
+    @contextmanager
+    def with_servers(self) -> Iterator[None]:
+        self.served = True
+        try:
+            yield
+        finally:
+            self.served = False
 
     @contextmanager
     def with_owners(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from paceline.runtime.codecs.torch_communicate import Under, counted, share
 from paceline.runtime.exchange import Exchange, ExchangeError
 from paceline.runtime.torch_groups import gloo_groups, require_gloo
 from paceline.runtime.torch_priority import Scheduler, scheduler
+from paceline.runtime.torch_servers import served
 from paceline.runtime.torch_turns import in_turn
 
 Route = Callable[[Sharing, torch.Tensor, Any], Under]
@@ -46,6 +47,10 @@ def _whole(asked: Exchange, replica: Any) -> Iterator[Route]:
         require_gloo(group, "an exchange host by host (hierarchical)")
         with in_levels(group, asked.on_host) as route:
             yield route
+    elif asked.served:
+        require_gloo(group, "an exchange by parameter servers")
+        with served(group) as start:
+            yield lambda sharing, payload, bucket: start(_sums(sharing, payload))
     else:
         yield direct(group)
 
@@ -61,7 +66,7 @@ def in_levels(group: Any, on_host: int) -> Iterator[Route]:
         inside, across = groups[levels.inside], groups.get(levels.across)
 
         def start(sharing: Sharing, payload: torch.Tensor, bucket: Any) -> Under:
-            _require_sums(sharing)
+            _sums(sharing, payload)
 
             def exchange() -> None:
                 dist.reduce(payload, lead, group=inside)
@@ -126,9 +131,11 @@ def _together(sharing: Sharing, payload: torch.Tensor, under: list[Under]) -> Un
     return Under(done, whole, size, wire, sum(u.calls for u in under))
 
 
-def _require_sums(sharing: Sharing) -> None:
+def _sums(sharing: Sharing, payload: torch.Tensor) -> torch.Tensor:
+    """The payload, if it is one that adds up."""
     if sharing is not Sharing.SUM:
         raise ExchangeError(
             "payloads that are gathered cannot be added up on their way; leave the codec out of "
             "the plan"
         )
+    return payload
