@@ -8,26 +8,16 @@ import torch
 
 from paceline.runtime.exchange import ExchangeError
 
-PER_PARAMETER = (
-    torch.optim.SGD,
-    torch.optim.Adam,
-    torch.optim.AdamW,
-    torch.optim.Adamax,
-    torch.optim.NAdam,
-    torch.optim.RAdam,
-    torch.optim.RMSprop,
-    torch.optim.Adagrad,
-    torch.optim.Adadelta,
-)
+PER_PARAMETER = "SGD Adam AdamW Adamax NAdam RAdam RMSprop Adagrad Adadelta".split()
+"""Of torch's own; looked up when asked, for this file is imported while torch still is."""
 
 
 def require_per_parameter(optimizer: Any) -> None:
     kind = type(optimizer)
-    if kind not in PER_PARAMETER:
-        known = ", ".join(each.__name__ for each in PER_PARAMETER)
+    if kind not in [getattr(torch.optim, name) for name in PER_PARAMETER]:
         raise ExchangeError(
             f"{kind.__name__} may read all gradients at once, so parameters cannot be updated one "
-            f"by one; known not to are {known}"
+            f"by one; known not to are {', '.join(PER_PARAMETER)}"
         )
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise ExchangeError(
