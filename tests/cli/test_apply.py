@@ -12,7 +12,9 @@ import pytest
 
 from paceline.cli import main
 from paceline.graph import DType, OpKind
-from paceline.strategies import load_plan
+from paceline.record.launch import hooked
+from paceline.strategies import Plan, load_plan, parse, save_plan
+from paceline.strategies.applying import PLAN
 from paceline.trace.runs import open_run
 
 if TYPE_CHECKING:
@@ -47,6 +49,18 @@ def test_strategies_say_whether_they_fit_a_run(ddp_recording: "Recording") -> No
     assert refusals["bf16"] is None
     assert refusals["buckets"] is None
     assert "needs select" in refusals["scale"]
+
+
+@pytest.mark.live
+@pytest.mark.needs("torch")
+def test_a_plans_files_can_be_imported_while_torch_still_is(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    save_plan(Plan((parse("overlap_update"),)), plan)
+    environment = {**hooked(os.environ), PLAN: str(plan)}
+    done = subprocess.run(
+        [sys.executable, "-c", "import torch"], env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.live

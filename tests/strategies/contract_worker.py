@@ -179,7 +179,8 @@ def step(model: nn.Module, optimizer: torch.optim.Optimizer, data: torch.Generat
 
 
 def weights(model: nn.Module) -> list[float]:
-    return torch.cat([p.detach().flatten() for p in model.parameters()]).tolist()
+    """As a checkpoint has them."""
+    return torch.cat([tensor.flatten() for tensor in model.state_dict().values()]).tolist()
 
 
 if __name__ == "__main__":

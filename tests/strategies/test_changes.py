@@ -113,6 +113,43 @@ def test_exchanges_by_priority_give_the_job_that_puts_them_in_that_order(
     assert measured(changed(job, "priority"), rate) == measured(wanted, rate)
 
 
+@SOMETIMES
+@given(REDUCING, MACHINES, BUCKETS, st.sampled_from([(1, False), (3, False), (2, True)]), RATES)
+def test_late_updates_give_the_job_that_waits_where_weights_are_used(
+    job: TrainingJob, machine: Machine, bucket: int, how: tuple[int, bool], rate: float
+) -> None:
+    parts, by_priority = how
+    job = replace(job, machine=machine, bucket_bytes=bucket, parts=parts, by_priority=by_priority)
+    wanted = training(replace(job, steps=STEPS, late=True))
+    assert measured(changed(job, "overlap_update"), rate) == measured(wanted, rate)
+    several = changed(replace(job, steps=STEPS), "overlap_update")
+    assert measured(several, rate) == measured(wanted, rate)
+
+
+@SOMETIMES
+@given(REDUCING, MACHINES, BUCKETS, st.sampled_from([(4, 2), (6, 3), (6, 2), (2, 2)]), RATES)
+def test_an_exchange_host_by_host_gives_the_job_that_does_it_so(
+    job: TrainingJob, machine: Machine, bucket: int, sizes: tuple[int, int], rate: float
+) -> None:
+    workers, on_host = sizes
+    job = replace(job, machine=machine, bucket_bytes=bucket, workers=workers)
+    wanted = training(replace(job, on_host=on_host))
+    assert measured(changed(job, f"hierarchical(on_host={on_host})"), rate) == measured(
+        wanted, rate
+    )
+
+
+@SOMETIMES
+@given(REDUCING, MACHINES, BUCKETS, st.integers(1, 4), st.integers(1, 3))
+def test_accumulated_gradients_give_the_job_of_as_many_passes_a_step(
+    job: TrainingJob, machine: Machine, bucket: int, passes: int, steps: int
+) -> None:
+    job = replace(job, machine=machine, bucket_bytes=bucket, steps=steps)
+    made = changed(job, f"accumulate(steps={passes})")
+    assert measured(made) == measured(training(replace(job, passes=passes)))
+    assert made.facts.samples == passes
+
+
 @OFTEN
 @given(REDUCING, MACHINES, BUCKETS, RATES)
 def test_parameter_servers_give_the_job_that_pushes_and_pulls(

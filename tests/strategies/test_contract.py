@@ -3,13 +3,13 @@
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import FrozenInstanceError, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from functools import cache
 from math import prod
 from pathlib import Path
 from sys import modules
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -35,12 +35,17 @@ from paceline.strategies import Effect, Strategy, kind_of, known, parse
 from paceline.strategies.coded import CODECS, Coded
 from paceline.strategies.seldom import Seldom
 
+if TYPE_CHECKING:
+    from conftest import Drawn
+
 WORKER = Path(__file__).parent / "contract_worker.py"
 MODEL = {
     "4.bias": (4,), "4.weight": (4, 64), "2.bias": (64,), "2.weight": (64, 64), "0.bias": (64,),
     "0.weight": (64, 20),
 }  # fmt: skip
 """The parameters of the worker's model."""
+LARGEST_BYTES = 4 * 64 * 64
+MODEL_BYTES = 4 * (20 * 64 + 64 + 64 * 64 + 64 + 64 * 4 + 4)  # of the worker's model
 
 EXAMPLES = {
     "device": "device(name='h200', recorded='a100-80')",
@@ -50,6 +55,7 @@ EXAMPLES = {
 """Settings of strategies that have none worth trying on every job."""
 
 APPLIED = {
+    "accumulate": "accumulate(steps=2)",
     "adaptive_topk": "adaptive_topk(ratio=0.1, ratios=(0.1, 0.2))",
     "autocast": "autocast",
     "batch": "batch(factor=2.0)",
@@ -67,6 +73,9 @@ APPLIED = {
     "fp16": "fp16",
     "int8": "int8",
     "onebit": "onebit",
+    "hierarchical": "hierarchical(on_host=2)",
+    "overlap_update": "overlap_update()",
+    "parameter_server": "parameter_server()",
     "partition": "partition(parts=3)",
     "powersgd": "powersgd(rank=2)",
     "priority": "priority()",
@@ -76,6 +85,7 @@ APPLIED = {
     "local_sgd": "local_sgd(period=4, states=0)",
     "overlap_local_sgd": "overlap_local_sgd(period=2, pullback=0.6, momentum=0.7)",
     "diloco": "diloco(period=4, fragments=2, delay=1, mixing=0.2)",
+    "zero1": "zero1()",
 }
 """Settings under which each strategy trains the worker's small model."""
 
@@ -96,6 +106,8 @@ STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0
 
 TOGETHER = (
     "buckets(size_bytes=1024, order='last use') + partition(parts=3) + priority()",
+    "buckets(size_bytes=1024) + partition(parts=2) + priority() + overlap_update()",
+    "bf16 + overlap_update()",
     "bf16 + partition(parts=2) + priority()",
     "topk(ratio=0.1) + partition(parts=3)",
 )
@@ -126,11 +138,11 @@ def graph_for(name: str, machine: str) -> Graph:
         return images()
     if (name, machine) in ELSEWHERE:
         pytest.skip(ELSEWHERE[name, machine])
-    return drawn(name, machine)
+    return job_for(name, machine)
 
 
 @cache
-def drawn(name: str, machine: str) -> Graph:
+def job_for(name: str, machine: str) -> Graph:
     return training(TrainingJob(machine=Machine[machine], **JOBS.get(name, {})))
 
 
@@ -211,12 +223,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 Runs = list[dict[str, Any]]
 EXACT = [name for name in APPLIED if kind_of(name).effect is Effect.EXACT]
-CARRIED_OTHERWISE = ["partition", "priority"]
+CARRIED_OTHERWISE = [
+    *("accumulate", "hierarchical", "overlap_update", "parameter_server"),
+    *("partition", "priority", "zero1"),
+]
 """Exact strategies that change how the bytes of one bucket travel."""
 LOSSY = [name for name in APPLIED if kind_of(name).effect is Effect.LOSSY]
 RELAXED = [name for name in APPLIED if kind_of(name).effect is Effect.RELAXED]
 SENDING = [name for name in APPLIED if issubclass(kind_of(name), (Coded, Seldom))]
-SENDING += CARRIED_OTHERWISE
 """Strategies that change what travels."""
 
 
@@ -292,6 +306,26 @@ def test_a_plan_that_breaks_on_its_way_leaves_the_job_as_it_was(runs: Runs) -> N
     for run in runs:
         assert "workers(count=99) cannot be switched on" in run["broken"]["said"]
         assert run["broken"]["after"]
+
+
+@pytest.fixture
+def drawn(drawn: "Drawn") -> "Drawn":
+    """The worker's model, in one bucket, its largest parameter apart."""
+    return replace(drawn, first_bytes=MODEL_BYTES - LARGEST_BYTES, second_bytes=LARGEST_BYTES)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("name", CARRIED_OTHERWISE)
+def test_what_carries_gradients_otherwise_sends_the_predicted_bytes(
+    name: str, runs: Runs, recording: Callable[..., Graph]
+) -> None:
+    made = parse(APPLIED[name]).transform(recording(2))
+    talks = (made.ops.kind == OpKind.COLLECTIVE) & (made.ops.rank == 0)
+    talks &= made.ops.step == made.ops.step.max()
+    sent: Mapping[str, float] = runs[0][APPLIED[name]]["sent"]
+    assert sent["steps"] == 20
+    assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum()
+    assert sent["calls"] == talks.sum()
 
 
 @pytest.mark.live

@@ -13,10 +13,11 @@ from paceline.strategies.workers import Workers
 
 def test_every_file_of_the_room_is_a_change() -> None:
     changes = (
-        "adaptive_topk autocast batch batchnorm_relu bf16 border_topk buckets "
-        "channels_last compiled device dgc diloco fp16 fused_optimizer fused_step int8 "
-        "loading local_sgd onebit overlap_local_sgd parameter_server partition powersgd "
-        "priority random_block scale threshold topk workers "
+        "accumulate adaptive_topk autocast batch batchnorm_relu bf16 border_topk buckets "
+        "channels_last compiled device dgc diloco fp16 fused_optimizer fused_step "
+        "hierarchical int8 loading local_sgd onebit overlap_local_sgd overlap_update "
+        "parameter_server partition powersgd priority random_block scale threshold topk "
+        "workers zero1 "
     )
     assert set(changes.split()) <= set(known())
     assert list(known()) == sorted(known())

@@ -116,6 +116,8 @@ def prediction_data(found: "Prediction") -> dict[str, Any]:
         "low_ns": found.low_ns,
         "high_ns": found.high_ns,
         "by_class_ns": dict(found.by_class),
+        "samples": found.samples,
+        "batch_ns": found.batch_ns,
         "rests_on": list(found.rests_on),
         "memory": [asdict(peak) for peak in found.memory.ranks] if found.memory else None,
     }

@@ -77,7 +77,7 @@ def _save_plan(path: Path, graph: "Graph", wanted: Asked, after: "Prediction") -
 def _compared(before: "Prediction | None", after: "Prediction") -> dict[str, Any]:
     if before is None:
         return {}
-    change = after.step_ns / before.step_ns - 1 if before.step_ns else 0.0
+    change = after.batch_ns / before.batch_ns - 1 if before.step_ns else 0.0
     return {"before_ns": before.step_ns, "after_ns": after.step_ns, "change": change}
 
 

@@ -65,6 +65,7 @@ class Facts:
     plain_step_ns: int = 0  # a step without instruments, the median
     plain_run_ns: int = 0  # how long the training thread ran in it, waits of all kinds left out
     pulse: Pulse | None = None  # of the machine, the median while it was recorded
+    samples: float = 1.0  # in a worker's step, as a multiple of the recorded step's
     cores: int = 0  # processor cores of the host that was recorded
     steps_overlap: bool = False
     """Steps run into one another, as in a pipeline without flush: the graph stands for itself, and

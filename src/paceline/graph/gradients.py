@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.errors import GraphError
+from paceline.graph.copying import ragged
 from paceline.graph.graph import Bool, Graph, Int64
 from paceline.graph.kinds import NONE, Axis, Collective, DepKind, OpKind, Phase
 from paceline.graph.links import Links
@@ -44,18 +45,37 @@ def carrying(graph: Graph, links: Links) -> Int64:
     return np.union1d(reducing(graph, links), np.flatnonzero(packed))
 
 
-def fed_from(graph: Graph, links: Links) -> tuple[Int64, Int64]:
+def parameters_in(graph: Graph, links: Links) -> dict[int, set[int]]:
+    """By collective: the parameters whose gradients it carries. What makes a gradient may stand
+    before the op that is known to ready it: the next such op on its lane is meant."""
+    found: dict[int, set[int]] = {}
+    known = gradients_of(graph)
+    by_lane = np.lexsort((known.op, graph.ops.lane[known.op]))
+    ready, parameter = known.op[by_lane], known.parameter[by_lane]
+    width = len(graph) + 1
+    keys = graph.ops.lane[ready].astype(np.int64) * width + ready
+    call, source = _fed_from(graph, links)
+    at = np.searchsorted(keys, graph.ops.lane[source].astype(np.int64) * width + source)
+    there = at < len(keys)
+    there[there] = graph.ops.lane[ready[at[there]]] == graph.ops.lane[source[there]]
+    for op, carried in zip(call[there].tolist(), parameter[at[there]].tolist()):
+        found.setdefault(op, set()).add(carried)
+    return found
+
+
+def _fed_from(graph: Graph, links: Links) -> tuple[Int64, Int64]:
     """Ops that gradients lead into, at once or through an op that packs them, and the ops that
-    ready these gradients: one row a pair."""
+    these gradients come from: one row a pair."""
     fed = links.where(links.kind == DepKind.GRADIENT)
     packs = _packs(graph, links)
     through = links.where((links.kind == DepKind.DATA) & packs[links.src])
-    packed = np.full(len(graph), NONE, np.int64)
-    packed[through.src] = through.op
-    behind = np.flatnonzero((packed[fed.op] != NONE) & packs[fed.op])
+    by_pack = np.argsort(fed.op, kind="stable")
+    first = np.searchsorted(fed.op[by_pack], through.src, "left")
+    count = np.searchsorted(fed.op[by_pack], through.src, "right") - first
+    packed = by_pack[ragged(first, count)]
     return (
-        np.concatenate([fed.op, packed[fed.op[behind]]]),
-        np.concatenate([fed.src, fed.src[behind]]),
+        np.concatenate([fed.op, np.repeat(through.op, count)]),
+        np.concatenate([fed.src, fed.src[packed]]),
     )
 
 
@@ -102,7 +122,7 @@ def ready_orders(graph: Graph, found: Gradients) -> Mapping[int, tuple[int, ...]
 
 def not_told() -> GraphError:
     return GraphError(
-        "the recording does not say when each gradient is ready, so its buckets cannot be "
+        "the recording does not say when each gradient is ready, so its exchange cannot be "
         "changed. Record a job under DDP with `paceline record`."
     )
 

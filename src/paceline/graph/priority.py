@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from paceline.errors import GraphError
-from paceline.graph.gradients import carrying, fed_from
+from paceline.graph.gradients import carrying, not_told, parameters_in
 from paceline.graph.graph import Graph, Int64, Lanes
 from paceline.graph.kinds import (
     NONE,
@@ -71,12 +71,10 @@ def _announced(graph: Graph, links: Links, calls: Int64, leading: Int64, announc
 
 def _first_use(graph: Graph, links: Links, calls: Int64) -> Int64:
     """By exchange: which of the job's parameters is the first that it carries."""
-    number = {parameter.name: at for at, parameter in enumerate(graph.facts.parameters)}
-    found = np.full(len(graph), len(number), np.int64)
-    rows, sources = fed_from(graph, links)
-    carried = [number.get(graph.text(t), len(number)) for t in graph.ops.tensor[sources].tolist()]
-    np.minimum.at(found, rows, np.array(carried, np.int64))
-    return found[calls]
+    carried = parameters_in(graph, links)
+    if not carried.keys() >= set(calls.tolist()):
+        raise not_told()
+    return np.array([min(carried[call]) for call in calls.tolist()], np.int64)
 
 
 def _behind(graph: Graph, links: Links, calls: Int64) -> Int64:

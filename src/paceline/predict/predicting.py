@@ -119,8 +119,7 @@ def _require_partners(graph: Graph) -> None:
 
 def finest(changes: Sequence[Strategy]) -> Grain:
     """The finest grain that any of the changes needs."""
-    needed = {change.grain for change in changes}
-    return next((grain for grain in (Grain.OP, Grain.LAYER) if grain in needed), Grain.EVENT)
+    return min((change.grain for change in changes), key=list(Grain).index, default=Grain.EVENT)
 
 
 def typical(graph: Graph, grain: Grain = Grain.EVENT, *, elsewhere: bool = False) -> Graph:
@@ -181,6 +180,7 @@ def _prediction(
         by_class=by_class(timeline),
         rests_on=reasons_of(graph, found, changes, question),
         workers=graph.world_size,
+        samples=graph.facts.samples,
         timeline=timeline,
         drawn=_drawn(graph, found, run, question),
         pulse=graph.facts.pulse and (question.pulse or graph.facts.pulse),

@@ -47,12 +47,20 @@ class Prediction:
     timeline: Timeline
     drawn: Distribution | None = None
     pulse: Pulse | None = None  # of the machine, for which the work holds; None: not known
+    samples: float = 1.0  # in a worker's step, as a multiple of the recorded step's
+
+    @property
+    def batch_ns(self) -> float:
+        """For as many samples of a worker as its recorded step has: by this, plans with other
+        batches compare. More workers bring more samples, and not to a worker."""
+        return self.step_ns / self.samples
 
     def __str__(self) -> str:
         low, high = self.low_ns / 1e6, self.high_ns / 1e6
         return (
             f"a step of {self.step_ns / 1e6:,.1f} ms on {self.workers} workers "
             f"(typical error: {low:,.1f} to {high:,.1f} ms)"
+            + (f", {self.batch_ns / 1e6:,.1f} ms for a recorded batch" * (self.samples != 1))
         )
 
     @cached_property

@@ -55,9 +55,14 @@ class Exchange:
     buckets: Bucketing | None = None
     codec: Codec | None = None
     rounds: WeightRounds | None = None  # gradients stay, and weights are exchanged in rounds
+    elsewhere: bool = False  # a strategy exchanges the gradients itself
+    passes: int = 1  # of the script's steps, to one exchange
     parts: int = 1  # of each bucket's payload
     by_priority: bool = False  # one exchange at a time, first what is needed first
-    elsewhere: bool = False  # a strategy exchanges the gradients itself
+    on_host: int = 0  # workers that reduce among themselves first; 0: all at once
+    served: bool = False  # by parameter servers on the workers' own hosts
+    owned: bool = False  # each rank updates its own parameters and gathers the others
+    late: bool = False  # parameters are updated as they are needed
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
@@ -103,6 +108,14 @@ class Exchange:
             self.rounds = None
 
     @contextmanager
+    def with_passes(self, passes: int) -> Iterator[None]:
+        self.passes = passes
+        try:
+            yield
+        finally:
+            self.passes = 1
+
+    @contextmanager
     def with_parts(self, parts: int) -> Iterator[None]:
         self.parts = parts
         try:
@@ -117,6 +130,38 @@ class Exchange:
             yield
         finally:
             self.by_priority = False
+
+    @contextmanager
+    def with_levels(self, on_host: int) -> Iterator[None]:
+        self.on_host = on_host
+        try:
+            yield
+        finally:
+            self.on_host = 0
+
+    @contextmanager
+    def with_servers(self) -> Iterator[None]:
+        self.served = True
+        try:
+            yield
+        finally:
+            self.served = False
+
+    @contextmanager
+    def with_owners(self) -> Iterator[None]:
+        self.owned = True
+        try:
+            yield
+        finally:
+            self.owned = False
+
+    @contextmanager
+    def with_late_updates(self) -> Iterator[None]:
+        self.late = True
+        try:
+            yield
+        finally:
+            self.late = False
 
     @property
     def asks(self) -> bool:

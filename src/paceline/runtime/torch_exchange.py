@@ -6,20 +6,23 @@ through one hook, which compresses, remembers, communicates and counts.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from paceline.runtime.codecs import Codec, Compressor, Rounds, Turn
+from paceline.runtime.codecs import Codec, Compressor, Turn
 from paceline.runtime.codecs.torch_casts import plain
 from paceline.runtime.codecs.torch_memory import memory_of
 from paceline.runtime.codecs.turns import Turns
 from paceline.runtime.exchange import READY, Bucketing, Exchange, ExchangeError, Sent, arranged
 from paceline.runtime.rounds.torch_driver import exchanging, stays
 from paceline.runtime.run import Run
+from paceline.runtime.torch_accumulate import accumulating
+from paceline.runtime.torch_late_update import LateUpdates
+from paceline.runtime.torch_owners import owning
 from paceline.runtime.torch_rounds import rounds_hook
 from paceline.runtime.torch_routes import Route, route_of
 from paceline.runtime.torch_sharded import sharded_modules, with_codec
@@ -29,8 +32,7 @@ from paceline.runtime.torch_sharded import sharded_modules, with_codec
 def installed(run: Run) -> Iterator[Sent]:
     """The exchange that the run's strategies asked for, until the context is left."""
     asked, sent = run.exchange, Sent()
-    if asked.codec is not None and asked.rounds is not None:
-        raise ExchangeError("a codec packs gradients, and under this plan none travel")
+    _require_one_way(asked)
     if asked.elsewhere:
         if asked != Exchange(elsewhere=True):
             raise ExchangeError("the plan changes an exchange that it has replaced; leave one out")
@@ -46,15 +48,35 @@ def installed(run: Run) -> Iterator[Sent]:
         _require_free(replica)
         if asked.codec is not None or asked.rounds is not None:
             _require_float32(replica)
+    late = LateUpdates(run) if asked.late else None
     with ExitStack() as stack:
         if shards and asked.codec is not None:
             stack.enter_context(with_codec(shards, asked.codec, sent))
         for replica in run.replicas:
             hook = stack.enter_context(_hook(run, replica, sent))
-            stack.enter_context(_with_reducer(replica, run, hook))
+            called = hook if late is None else late.behind(hook)
+            stack.enter_context(_with_reducer(replica, run, called))
         if asked.rounds is not None:
             stack.enter_context(exchanging(run, asked.rounds, sent))
+        if asked.owned:
+            stack.enter_context(owning(run, sent))
+        if asked.passes > 1:
+            stack.enter_context(accumulating(run, asked.passes))
+        if late is not None:
+            stack.enter_context(late.installed())
         yield sent
+
+
+def _require_one_way(asked: Exchange) -> None:
+    """Plans that were not checked by their strategies' conflicts are refused here."""
+    if asked.rounds is not None and asked != Exchange(asked.buckets, rounds=asked.rounds):
+        raise ExchangeError("the plan changes how gradients travel, and under it none do")
+    in_rounds = asked.codec is not None and not isinstance(asked.codec.compressor, Compressor)
+    if in_rounds and (asked.parts > 1 or asked.by_priority or asked.on_host or asked.served):
+        raise ExchangeError(
+            "this codec exchanges a bucket in several rounds, one behind the other, and the plan "
+            "asks for another way; leave out partition, priority, hierarchical, parameter_server"
+        )
 
 
 Answer = Callable[[None, Any], Any]
@@ -63,24 +85,36 @@ Answer = Callable[[None, Any], Any]
 
 @contextmanager
 def _hook(run: Run, replica: Any, sent: Sent) -> Iterator[Answer]:
-    asked, codec = run.exchange, run.exchange.codec or plain()
+    asked, codec, group = run.exchange, run.exchange.codec or plain(), replica.process_group
+    members = dist.get_world_size(group)
+    share = 1.0 / (asked.passes * members)
     if asked.rounds is not None:
         yield stays
-    elif isinstance(codec.compressor, Rounds):
-        with rounds_hook(codec, replica.process_group, sent) as in_rounds:
-            yield in_rounds.__call__
-    else:
+    elif isinstance(codec.compressor, Compressor):
         with route_of(asked, replica) as route:
-            yield Hook(codec, codec.compressor, replica.process_group, sent, route).__call__
+            yield Hook(codec, codec.compressor, Share(share, members), sent, route).__call__
+    else:
+        with rounds_hook(codec, group, share, sent) as in_rounds:
+            yield in_rounds.__call__
+
+
+@dataclass(frozen=True)
+class Share:
+    """What each rank's gradient is of the mean."""
+
+    of_mean: float
+    members: int
 
 
 class Hook:
     """DDP's communication hook: one bucket's gradients become their mean over all ranks."""
 
-    def __init__(self, codec: Codec, how: Compressor, group: Any, sent: Sent, route: Route) -> None:
+    def __init__(
+        self, codec: Codec, how: Compressor, share: Share, sent: Sent, route: Route
+    ) -> None:
         self._codec, self._how, self._route, self._sent = codec, how, route, sent
-        self._share = 1.0 / dist.get_world_size(group)
-        self._memory = memory_of(codec, dist.get_world_size(group))
+        self._share = share.of_mean
+        self._memory = memory_of(codec, share.members)
         self._turns = Turns()
 
     def __call__(self, _: None, bucket: Any) -> Any:

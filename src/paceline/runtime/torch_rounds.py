@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from paceline.runtime.codecs import Codec, Rounds, Turn
-from paceline.runtime.codecs.torch_communicate import share
+from paceline.runtime.codecs.torch_communicate import share as start
 from paceline.runtime.codecs.torch_memory import Key, Vectors
 from paceline.runtime.codecs.turns import Turns
 from paceline.runtime.exchange import Sent
@@ -37,10 +37,10 @@ class Asked:
 
 
 @contextmanager
-def rounds_hook(codec: Codec, group: Any, sent: Sent) -> "Iterator[RoundsHook]":
+def rounds_hook(codec: Codec, group: Any, share: float, sent: Sent) -> "Iterator[RoundsHook]":
     """The hook with its thread and its group, which end with the context."""
     own = _own_group(group)
-    hook = RoundsHook(codec, own, sent)
+    hook = RoundsHook(codec, own, share, sent)
     thread = Thread(target=hook.work, name="paceline rounds", daemon=True)
     thread.start()
     try:
@@ -54,10 +54,10 @@ def rounds_hook(codec: Codec, group: Any, sent: Sent) -> "Iterator[RoundsHook]":
 class RoundsHook:
     """One bucket's gradients become their mean over all ranks."""
 
-    def __init__(self, codec: Codec, group: Any, sent: Sent) -> None:
+    def __init__(self, codec: Codec, group: Any, share: float, sent: Sent) -> None:
         assert isinstance(codec.compressor, Rounds)
         self._how, self._codec, self._group, self._sent = codec.compressor, codec, group, sent
-        self._members = dist.get_world_size(group)
+        self._share, self._members = share, dist.get_world_size(group)
         self._left, self._turns = Vectors(), Turns()
         self._asked: SimpleQueue[Asked | None] = SimpleQueue()
 
@@ -98,17 +98,15 @@ class RoundsHook:
         self._sent.coded(perf_counter_ns() - began - talked_ns)
 
     def _corrected(self, asked: Asked) -> torch.Tensor:
-        """The gradient over the number of workers, and what was left of earlier ones."""
+        """The gradient's share of the mean, and what was left of earlier ones."""
         if not self._codec.feedback:
-            return asked.gradient.div(self._members)
-        return self._left.of(asked.key, asked.gradient).add_(
-            asked.gradient, alpha=1 / self._members
-        )
+            return asked.gradient.mul(self._share)
+        return self._left.of(asked.key, asked.gradient).add_(asked.gradient, alpha=self._share)
 
     def _sum(self, payload: torch.Tensor) -> int:
         """How long the call took."""
         began = perf_counter_ns()
-        under = share(self._codec.sharing, payload, self._group)
+        under = start(self._codec.sharing, payload, self._group)
         under.future.wait()
         self._sent.call(under.size_bytes, under.wire_bytes)
         return perf_counter_ns() - began

@@ -43,7 +43,8 @@ class Batch(Strategy):
     def transform(self, graph: Graph) -> Graph:
         grows = works(graph) & np.isin(graph.ops.phase, _GROWS) & ~_fixed(graph)
         grown = with_batch(scaled(graph, grows, self.factor), self.factor)
-        return _sending(grown, self.factor)
+        facts = replace(grown.facts, samples=grown.facts.samples * self.factor)
+        return _sending(replace(grown, facts=facts), self.factor)
 
     def apply(self, run: Run) -> AbstractContextManager[None]:
         from paceline.runtime.torch_loaders import loaders_with, with_batches

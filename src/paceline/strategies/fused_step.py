@@ -33,10 +33,16 @@ STATES = {"SGD": 1, "Adam": 2, "AdamW": 2, "Lamb": 2}
 @dataclass(frozen=True)
 class FusedStep(Strategy):
     conflicts: ClassVar[frozenset[str]] = CODECS | {
+        "accumulate",
         "buckets",
         "fused_optimizer",
         "fused_step",
+        "hierarchical",
+        "overlap_update",
         "parameter_server",
+        "partition",
+        "priority",
+        "zero1",
     }
     applies: ClassVar[bool] = True
 

@@ -33,7 +33,7 @@ MOST = 32
 @dataclass(frozen=True)
 class Partition(Strategy):
     conflicts: ClassVar[frozenset[str]] = frozenset({"partition", "parameter_server"})
-    follows: ClassVar[frozenset[str]] = frozenset({"buckets"})
+    follows: ClassVar[frozenset[str]] = frozenset({"accumulate", "buckets"})
     applies: ClassVar[bool] = True
 
     parts: int

@@ -16,9 +16,13 @@ from paceline.runtime.codecs.low_rank import Layout
 from paceline.strategies.coded import Coded
 from paceline.strategies.strategy import StrategyError
 
+_ONE_ROUND = frozenset({"hierarchical", "partition", "priority"})
+"""Ways to exchange a bucket that know one round of it."""
+
 
 @dataclass(frozen=True)
 class PowerSGD(Coded):
+    conflicts: ClassVar[frozenset[str]] = Coded.conflicts | _ONE_ROUND
     sharing: ClassVar[Sharing] = Sharing.SUM
     wire: ClassVar[DType] = DType.FLOAT32
 

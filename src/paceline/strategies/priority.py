@@ -25,7 +25,9 @@ from paceline.strategies.strategy import Strategy
 @dataclass(frozen=True)
 class Priority(Strategy):
     conflicts: ClassVar[frozenset[str]] = frozenset({"priority", "parameter_server"})
-    follows: ClassVar[frozenset[str]] = frozenset({"workers", "buckets", "partition"}) | CODECS
+    follows: ClassVar[frozenset[str]] = (
+        frozenset({"accumulate", "workers", "buckets", "partition"}) | CODECS
+    )
     applies: ClassVar[bool] = True
 
     def transform(self, graph: Graph) -> Graph:

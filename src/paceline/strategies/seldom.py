@@ -13,12 +13,16 @@ from paceline.strategies.strategy import Effect, Strategy, StrategyError
 
 SELDOM = frozenset({"diloco", "local_sgd", "overlap_local_sgd"})
 
+EXCHANGES = frozenset({"accumulate", "fused_step", "hierarchical", "overlap_update",
+                       "parameter_server", "partition", "priority", "zero1"})  # fmt: skip
+"""What changes how gradients travel, or who updates what."""
+
 
 class Seldom(Strategy):
     """Gradients do not travel, so nothing that changes how they do can stand beside it."""
 
     effect: ClassVar[Effect] = Effect.RELAXED
-    conflicts: ClassVar[frozenset[str]] = CODECS | SELDOM | {"parameter_server"}
+    conflicts: ClassVar[frozenset[str]] = CODECS | SELDOM | EXCHANGES
     applies: ClassVar[bool] = True
 
     period: int

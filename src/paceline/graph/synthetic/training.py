@@ -15,7 +15,9 @@ import numpy as np
 from paceline.errors import GraphError
 from paceline.graph.facts import Facts, LayerMemory, Optimizer, Parameter, RankMemory
 from paceline.graph.graph import Graph
+from paceline.graph.hierarchy import Levels
 from paceline.graph.kinds import Axis, Collective, Phase
+from paceline.graph.late_update import shares
 from paceline.graph.partition import part_sizes
 from paceline.graph.rounds import Round, Rounds, fragments_of
 from paceline.graph.schedules import Schedule, Work, order
@@ -63,6 +65,9 @@ class TrainingJob:
     exchange: Exchange = Exchange.ALL_REDUCE
     rounds: Rounds | None = None  # weights exchanged now and then, in place of gradients
     parts: int = 1  # collectives of each bucket
+    passes: int = 1  # forward and backward, to one exchange and update
+    on_host: int = 0  # replicas that reduce among themselves first; 0: all at once
+    late: bool = False  # a bucket is waited for, and its weights updated, where they are used next
     by_priority: bool = False  # one exchange at a time, first what the model defines first
     steps: int = 1
     jitter: float = 0.0  # by how much of its duration work differs from step to step, at most
@@ -87,12 +92,14 @@ def training(job: TrainingJob) -> Graph:
     drawing = Drawing(job.machine, _facts(job))
     random = np.random.default_rng(job.seed)
     under_way: dict[tuple[int, int, Round], int] = {}
+    left: dict[int, list[_Bucket]] = {}  # by rank: what its step before did not wait for
     for step in range(job.steps):
         for rank in range(job.world):
-            drawn = _Rank(job, drawing, rank, step, random)
-            drawn.draw()
-            drawn.exchange_weights(step, under_way)
-            drawn.pen.end()
+            worker = _Rank(job, drawing, rank, step, random)
+            worker.draw(left.get(rank, []))
+            worker.exchange_weights(step, under_way)
+            worker.pen.end()
+            left[rank] = worker.reducing
     return drawing.builder.build()
 
 
@@ -140,6 +147,18 @@ def _shape(job: TrainingJob, name: str) -> tuple[int, ...]:
     return (rows, count // rows)
 
 
+@dataclass(frozen=True)
+class _Bucket:
+    """Gradients handed over together."""
+
+    names: tuple[str, ...]
+    size_bytes: int
+    calls: tuple[int, ...]  # that give them back
+
+    def of(self, layer: int) -> bool:
+        return not set(self.names).isdisjoint(_names(layer))
+
+
 class _Rank:
     """One rank's step, told in order to the drawing of its machine."""
 
@@ -152,9 +171,25 @@ class _Rank:
         self.pen = drawing.begin(rank, step)
         self.buckets = self.cut()  # those that are not handed over
         self.arrived: set[str] = set()  # gradients that are ready
-        self.reducing: list[tuple[int, list[int]]] = []  # bytes, and what gives them back
+        self.reducing: list[_Bucket] = []  # handed over
+        self.before: list[_Bucket] = []  # handed over in the step before
+        self.left: list[_Bucket] = []  # of these, not yet waited for
+        self.turn = 0  # the pass that is drawn
 
-    def draw(self) -> None:
+    def draw(self, left: list[_Bucket]) -> None:
+        job = self.job
+        if job.late:
+            self.before, self.left = left, list(left)
+        for turn in range(job.passes):
+            self.turn = turn
+            if turn:
+                self.pen.end()
+            self.compute()
+        self.give_back()
+        self.update()
+
+    def compute(self) -> None:
+        """A forward and backward pass of every micro-batch."""
         job = self.job
         self.pen.load(self.varied(job.load_ns * job.batch))
         passes = order(Schedule.ONE_F_ONE_B, self.stage, job.stages, job.micro_batches, 1)
@@ -163,20 +198,19 @@ class _Rank:
                 self.forward(task.microbatch)
             else:
                 self.backward(task.microbatch)
-        self.give_back()
-        self.update()
 
     def forward(self, micro_batch: int) -> None:
         self.receive(Phase.FORWARD, self.stage - 1, micro_batch)
         for layer in self.layers():
             self.gather()
+            self.update_late(layer)
             self.work("addmm", self.job.forward_ns, Phase.FORWARD, layer)
             self.sum_activations()
         self.send(Phase.FORWARD, self.stage + 1, micro_batch)
 
     def backward(self, micro_batch: int) -> None:
         self.receive(Phase.BACKWARD, self.stage + 1, micro_batch)
-        last = micro_batch == self.job.micro_batches - 1
+        last = (self.turn, micro_batch) == (self.job.passes - 1, self.job.micro_batches - 1)
         for layer in reversed(self.layers()):
             self.gather()
             for name in _names(layer):
@@ -192,7 +226,7 @@ class _Rank:
     def work(self, name: str, dur_ns: int, phase: Phase, layer: int = -1, tensor: str = "") -> None:
         grows = phase in (Phase.FORWARD, Phase.BACKWARD)
         self.pen.work(name, self.varied(dur_ns * (self.job.batch if grows else 1)), phase,
-                      "" if layer < 0 else f"layer {layer}", tensor)  # fmt: skip
+                      "" if layer < 0 else str(layer), tensor)  # fmt: skip
 
     def varied(self, dur_ns: float) -> int:
         way = 2 * self.random.random() - 1 if self.job.jitter else 0.0
@@ -223,9 +257,12 @@ class _Rank:
         whole = sum(_size(self.job, name) for name in bucket)
         calls: list[int] = []
         if self.job.rounds:
-            self.reducing.append((whole, calls))
+            self.reducing.append(_Bucket(tuple(bucket), whole, ()))
             return
         for count in part_sizes(whole // 4, self.job.parts):
+            if self.job.on_host:
+                calls.append(self.reduce_in_levels(4 * count, bucket))
+                continue
             pushed = self.job.exchange is Exchange.PARAMETER_SERVER
             kind = Collective.PUSH if pushed else Collective.ALL_REDUCE
             talk = Talk(kind, 4 * count, *self.replicas())
@@ -236,7 +273,25 @@ class _Rank:
             if pushed:
                 sent = self.pen.behind(Talk(Collective.PULL, 4 * count, *self.replicas()), sent)
             calls.append(sent)
-        self.reducing.append((whole, calls))
+        self.reducing.append(_Bucket(tuple(bucket), whole, tuple(calls)))
+
+    def reduce_in_levels(self, size: int, bucket: list[str]) -> int:
+        """Inside the host, across hosts, inside."""
+        led = self.job.machine is Machine.CPU
+        rank = self.rank_of(self.replica, self.stage)
+        levels = Levels.of(rank, self.replicas()[1], self.job.on_host, led=led)
+        first, last = (
+            (Collective.REDUCE, Collective.BROADCAST)
+            if led
+            else (Collective.REDUCE_SCATTER, Collective.ALL_GATHER)
+        )
+        call = self.pen.call(Talk(first, size, Axis.NONE, levels.inside), bucket)
+        across = []
+        if levels.across:
+            each = size if led else size // self.job.on_host
+            talk = Talk(Collective.ALL_REDUCE, each, Axis.NONE, levels.across)
+            across.append(self.pen.behind(talk, call))
+        return self.pen.behind(Talk(last, size, Axis.NONE, levels.inside), call, across)
 
     def first_of(self, bucket: list[str]) -> int:
         """Which of the job's parameters is the first in a bucket."""
@@ -248,15 +303,27 @@ class _Rank:
         each = [[bucket] for bucket in self.reducing]
         phase = Phase.COMMUNICATION if self.job.rounds else Phase.BACKWARD
         for buckets in each if self.job.machine is Machine.CPU else [self.reducing]:
-            whole = sum(size for size, _ in buckets)
-            self.pen.wait([call for _, calls in buckets for call in calls], phase)
+            whole = sum(bucket.size_bytes for bucket in buckets)
+            if not self.job.late:
+                self.pen.wait([call for b in buckets for call in b.calls], phase)
             if whole:
                 dur = self.varied(whole // self.job.copied_bytes_per_ns)
                 self.pen.work("copy", dur, phase, "", "")
 
+    def update_late(self, layer: int) -> None:
+        """Of what the step before left to do, what this layer's weights need."""
+        done = shares(self.job.update_ns, [bucket.size_bytes for bucket in self.before])
+        for bucket, share in zip(self.before, done):
+            if bucket in self.left and bucket.of(layer):
+                self.left.remove(bucket)
+                self.pen.wait(bucket.calls, Phase.FORWARD)
+                self.work("adam", share, Phase.UPDATE)
+
     def update(self) -> None:
+        if self.job.late:
+            return
         cut = self.job.workers if self.job.parallel is Parallel.FSDP2 else 1
-        self.pen.updates_from([call for _, calls in self.reducing for call in calls])
+        self.pen.updates_from([call for bucket in self.reducing for call in bucket.calls])
         self.work("adam", self.job.update_ns // cut, Phase.UPDATE)
 
     def exchange_weights(self, step: int, under_way: dict[tuple[int, int, Round], int]) -> None:
@@ -304,7 +371,7 @@ class _Rank:
             gloo = self.job.machine is Machine.CPU
             kind = Collective.ALL_REDUCE if gloo else Collective.REDUCE_SCATTER
             talk = Talk(kind, size, *self.replicas())
-            self.reducing.append((0, [self.pen.call(talk, _names(layer))]))
+            self.reducing.append(_Bucket((), 0, (self.pen.call(talk, _names(layer)),)))
 
     def sum_activations(self) -> None:
         if self.job.tensor > 1:
@@ -324,7 +391,7 @@ class _Rank:
     def message(self, phase: Phase, stage: int, micro_batch: int) -> Message:
         ranks = tuple(self.rank_of(self.replica, s) for s in range(self.job.stages))
         return Message(self.rank_of(self.replica, stage), ranks, self.activation(),
-                       f"{phase.name.lower()} {micro_batch}")  # fmt: skip
+                       f"{phase.name.lower()} {micro_batch} of pass {self.turn}")  # fmt: skip
 
     def activation(self) -> int:
         return round(self.job.activation_bytes * self.job.batch)

@@ -164,10 +164,13 @@ class Pen(ABC):
         link(self.drawing.announced[columns["instance"]], op, DepKind.MESSAGE)
         return op
 
-    def behind(self, talk: Talk, call: int) -> int:
-        """A collective that another one hands over, on its lane."""
+    def behind(self, talk: Talk, call: int, others: Iterable[int] = ()) -> int:
+        """A collective that another one hands over, on its lane; it waits for others too."""
         lane, columns = self._lane_of[call], self._columns(talk)
-        return self.op("pull", lane, after=[call], dep=DepKind.LAUNCH, **columns)
+        op = self.op("behind", lane, after=[call], dep=DepKind.LAUNCH, **columns)
+        for other in others:
+            self.drawing.builder.link(other, op)
+        return op
 
     def updates_from(self, calls: Sequence[int]) -> None:
         """The next op of the update works on what these calls bring."""

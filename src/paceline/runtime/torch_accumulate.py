@@ -1,0 +1,62 @@
+"""Gradients add up on each rank over several steps of the script; the last of them exchanges them
+and updates weights."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+
+from paceline.runtime.run import Run
+from paceline.runtime.torch_attributes import instead
+
+
+@contextmanager
+def accumulating(run: Run, passes: int) -> Iterator[None]:
+    """Left between two exchanges, gradients that were not exchanged stay the rank's own."""
+    count = _Count(run, passes)
+    with ExitStack() as stack:
+        for replica in run.replicas:
+            before = replica.require_backward_grad_sync
+            stack.callback(setattr, replica, "require_backward_grad_sync", before)
+        stack.enter_context(instead(run.optimizer, "step", count.stepping))
+        for owner in {
+            id(each): each for each in (run.optimizer, run.model, *run.replicas)
+        }.values():
+            stack.enter_context(instead(owner, "zero_grad", count.clearing))
+        count.tell()
+        yield
+
+
+class _Count:
+    """Which pass of a step this is."""
+
+    def __init__(self, run: Run, passes: int) -> None:
+        self._replicas, self._passes, self._done = run.replicas, passes, 0
+
+    def tell(self) -> None:
+        """Only the last pass of a step lets DDP exchange gradients."""
+        for replica in self._replicas:
+            replica.require_backward_grad_sync = self._done == self._passes - 1
+
+    def stepping(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        def count(closure: Callable[[], Any] | None = None) -> Any:
+            self._done = (self._done + 1) % self._passes
+            self.tell()
+            if not self._done:
+                return step(closure)
+            if closure is None:
+                return None
+            with torch.enable_grad():
+                return closure()
+
+        return count
+
+    def clearing(self, zero_grad: Callable[..., None]) -> Callable[..., None]:
+        """Gradients are cleared before a step's first pass alone."""
+
+        def clear(set_to_none: bool = True) -> None:
+            if not self._done:
+                zero_grad(set_to_none)
+
+        return clear

@@ -1,0 +1,173 @@
+"""Each parameter is updated when its gradient has arrived, as late as its next use.
+
+DDP no longer waits for its buckets at the end of backward. The optimizer's `step` only says that
+updates may be made, with the learning rate and other settings of that moment; a bucket is waited
+for, and its parameters are updated, before the first module that needs one of them runs. Reading
+weights by `state_dict` waits for all.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from paceline.runtime.exchange import ExchangeError
+from paceline.runtime.run import Run
+from paceline.runtime.torch_attributes import instead
+from paceline.runtime.torch_optimizers import only, require_per_parameter
+
+Hook = Callable[[None, Any], Any]
+
+
+@dataclass(eq=False)
+class Bucket:
+    """Gradients on their way."""
+
+    parameters: list[Any]
+    gradients: list[Any]  # where they will lie
+    arrived: Any  # a future of torch
+    settings: list[dict[str, Any]] | None = None  # of the optimizer's groups, once it stepped
+
+
+class LateUpdates:
+    """Of one plan: what is on its way, and what each gradient looked like behind backward."""
+
+    def __init__(self, run: Run) -> None:
+        _require_separate(run)
+        self._optimizer, self._run = run.optimizer, run
+        self._pending: dict[int, Bucket] = {}  # by `id` of each parameter
+        self._left: dict[int, tuple[Any, Any, int]] = {}  # parameter, gradient and its version
+
+    def behind(self, hook: Hook) -> Hook:
+        """A hook that leaves the exchange under way; DDP goes on with the rank's own gradients."""
+
+        def begin(state: None, bucket: Any) -> Any:
+            parameters = bucket.parameters()
+            self._require_settled(parameters)
+            kept = Bucket(parameters, bucket.gradients(), hook(state, bucket))
+            self._pending.update(dict.fromkeys(map(id, parameters), kept))
+            if bucket.is_last():  # behind DDP's own callback, which is queued in a moment
+                _at_the_end(lambda: _at_the_end(self._note))
+            done: Any = torch.futures.Future()
+            done.set_result(bucket.buffer())
+            return done
+
+        return begin
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Modules wait for their weights, and the optimizer's step only allows updates."""
+        with ExitStack() as stack:
+            for module in self._run.model.modules():
+                if any(True for _ in module.parameters(recurse=False)):
+                    stack.callback(module.register_forward_pre_hook(self._before_forward).remove)
+                settle = module.register_state_dict_pre_hook(lambda *_: self.settle())
+                stack.callback(settle.remove)
+            kept = self._optimizer.register_state_dict_pre_hook(lambda _: self.settle())
+            stack.callback(kept.remove)
+            stack.enter_context(self._allowing())
+            stack.callback(self.settle)
+            yield
+
+    def settle(self) -> None:
+        """Wait for all that is under way, and make the updates that are allowed."""
+        for bucket in list(dict.fromkeys(self._pending.values())):
+            bucket.arrived.wait()
+            self._update(bucket)
+
+    @contextmanager
+    def _allowing(self) -> Iterator[None]:
+        optimizer = self._optimizer
+
+        def allowing(step: Callable[..., Any]) -> Callable[..., Any]:
+            def allow(*given: Any, **named: Any) -> Any:
+                self._require_untouched()
+                settings = [_settings(group) for group in optimizer.param_groups]
+                for bucket in self._pending.values():
+                    bucket.settings = settings
+                with only(optimizer, set(), settings):  # for those who listen to steps
+                    return step(*given, **named)
+
+            return allow
+
+        with instead(optimizer, "step", allowing):
+            yield
+
+    def _before_forward(self, module: nn.Module, _: Any) -> None:
+        for parameter in module.parameters():
+            bucket = self._pending.get(id(parameter))
+            if bucket is not None and bucket.settings is not None:
+                bucket.arrived.wait()
+                self._update(bucket)
+
+    def _update(self, bucket: Bucket) -> None:
+        if bucket.settings is None:
+            return
+        for parameter in bucket.parameters:
+            del self._pending[id(parameter)]
+        before = [parameter.grad for parameter in bucket.parameters]
+        try:
+            for parameter, gradient in zip(bucket.parameters, bucket.gradients):
+                parameter.grad = gradient
+            with only(self._optimizer, set(map(id, bucket.parameters)), bucket.settings):
+                _plain_step(self._optimizer)
+        finally:
+            for parameter, gradient in zip(bucket.parameters, before):
+                parameter.grad = gradient
+
+    def _note(self) -> None:
+        """What backward left behind."""
+        found = {id(p): p for bucket in self._pending.values() for p in bucket.parameters}
+        self._left = {at: (p, p.grad, p.grad._version) for at, p in found.items()}
+
+    def _require_untouched(self) -> None:
+        for parameter, gradient, version in self._left.values():
+            if parameter.grad is not gradient or gradient._version != version:
+                name = self._run.names.get(id(parameter), "a parameter")
+                raise ExchangeError(
+                    f"the gradient of {name} was changed between backward and the optimizer's "
+                    "step, as clipping by the norm of all gradients does. overlap_update updates "
+                    "each parameter as its own gradient arrives; leave it out of the plan"
+                )
+        self._left = {}
+
+    def _require_settled(self, parameters: list[Any]) -> None:
+        for parameter in parameters:
+            bucket = self._pending.get(id(parameter))
+            if bucket is None:
+                continue
+            name = self._run.names.get(id(parameter), "a parameter")
+            why = (
+                "there were two backward passes before the optimizer's step"
+                if bucket.settings is None
+                else "it was used outside the module that owns it, before its update"
+            )
+            raise ExchangeError(f"{name} cannot be updated late: {why}; leave overlap_update out")
+
+
+def _settings(group: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in group.items() if name != "params"}
+
+
+def _plain_step(optimizer: Any) -> None:
+    """The update itself, of which those who listen to steps are not told again."""
+    step = type(optimizer).step
+    getattr(step, "__wrapped__", step)(optimizer)
+
+
+def _at_the_end(call: Callable[[], None]) -> None:
+    """Behind the backward pass that is under way, and what was asked for it before."""
+    engine: Any = torch.autograd.Variable._execution_engine
+    engine.queue_callback(call)
+
+
+def _require_separate(run: Run) -> None:
+    require_per_parameter(run.optimizer)
+    if any(replica.gradient_as_bucket_view for replica in run.replicas):
+        raise ExchangeError(
+            "with gradient_as_bucket_view a parameter's gradient is the buffer that travels, so it "
+            "cannot be seen whether the script changes it; leave overlap_update out of the plan"
+        )

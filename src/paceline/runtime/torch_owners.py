@@ -1,0 +1,173 @@
+"""Each rank updates the parameters that it owns, and gathers the weights of the others.
+
+The state of others' parameters is not kept. Whoever wants all of it, for a checkpoint or at the
+end, asks the owners one by one: on every rank a thread answers, so that one rank may ask alone, as
+scripts do that save on rank 0. No owner can be in an update then, for its next gradients need the
+rank that asks.
+"""
+
+import io
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from paceline.cost.collectives.volume import sent_share
+from paceline.graph import Collective
+from paceline.graph.sharded_update import owners
+from paceline.runtime.exchange import ExchangeError, Sent
+from paceline.runtime.run import Run
+from paceline.runtime.torch_attributes import instead
+from paceline.runtime.torch_groups import gloo_groups, require_gloo
+from paceline.runtime.torch_optimizers import only, require_per_parameter
+
+_ASK, _ANSWER = 1, 2  # tags
+_STATES, _STOP = 1, 0  # what is asked
+
+
+@contextmanager
+def owning(run: Run, sent: Sent) -> Iterator[None]:
+    """Left by an error, the state is fetched from owners that still answer."""
+    require_per_parameter(run.optimizer)
+    group = _group(run)
+    ranks = tuple(dist.get_process_group_ranks(group))
+    with gloo_groups([ranks]) as made, ExitStack() as stack:
+        shared = Owned(run.optimizer, made[ranks], sent)
+        stack.enter_context(instead(run.optimizer, "step", shared.stepping))
+        for remove in shared.listening():
+            stack.callback(remove)
+        shared.drop()
+        try:
+            yield
+        finally:
+            shared.fill()
+        shared.stop()
+
+
+class Owned:
+    """An optimizer whose parameters have owners among the ranks of a group."""
+
+    def __init__(self, optimizer: Any, group: Any, sent: Sent) -> None:
+        self._optimizer, self._group, self._sent = optimizer, group, sent
+        self._ranks = dist.get_process_group_ranks(group)
+        self._me = self._ranks.index(dist.get_rank())
+        self._all = [p for g in optimizer.param_groups for p in g["params"] if p.requires_grad]
+        sizes = [p.numel() * p.element_size() for p in self._all]
+        self._owner = owners(sizes, len(self._ranks))
+        self._longest = max(
+            sum(p.numel() for p in self._of(rank)) for rank in range(len(self._ranks))
+        )
+        self._thread = threading.Thread(target=self._answer, name="optimizer state", daemon=True)
+        self._thread.start()
+
+    def listening(self) -> Iterator[Callable[[], None]]:
+        """A checkpoint holds all states; of a loaded one each rank keeps its own."""
+        optimizer = self._optimizer
+        yield optimizer.register_state_dict_pre_hook(lambda _: self.fill()).remove
+        yield optimizer.register_state_dict_post_hook(lambda *_: self.drop()).remove
+        yield optimizer.register_load_state_dict_post_hook(lambda _: self.drop()).remove
+
+    def stepping(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        def update(*given: Any, **named: Any) -> Any:
+            with only(self._optimizer, set(map(id, self._of(self._me)))):
+                found = step(*given, **named)
+            self._gather()
+            return found
+
+        return update
+
+    def drop(self) -> None:
+        """Keep the states of own parameters alone."""
+        for parameter, owner in zip(self._all, self._owner):
+            if owner != self._me:
+                self._optimizer.state.pop(parameter, None)
+
+    def fill(self) -> None:
+        """Fetch the states of all others."""
+        for place, rank in enumerate(self._ranks):
+            if place != self._me:
+                dist.send(torch.tensor([_STATES, dist.get_rank()]), rank, self._group, _ASK)
+                states = _received(rank, self._group)
+                found = zip(self._of(place), states)
+                self._optimizer.state.update({p: state for p, state in found if state})
+
+    def stop(self) -> None:
+        """Once nobody asks any more, each ends the thread of the next."""
+        dist.barrier(self._group)
+        if len(self._ranks) > 1:
+            following = self._ranks[(self._me + 1) % len(self._ranks)]
+            dist.send(torch.tensor([_STOP, dist.get_rank()]), following, self._group, _ASK)
+            self._thread.join()
+
+    def _answer(self) -> None:
+        asked = torch.zeros(2, dtype=torch.int64)
+        while len(self._ranks) > 1:
+            try:
+                dist.recv(asked, group=self._group, tag=_ASK)
+            except RuntimeError:  # the job ended, and its group with it
+                return
+            what, rank = asked.tolist()
+            if what == _STOP:
+                return
+            states = [dict(self._optimizer.state.get(p, {})) for p in self._of(self._me)]
+            _send(states, rank, self._group)
+
+    def _of(self, place: int) -> list[Any]:
+        return [p for p, owner in zip(self._all, self._owner) if owner == place]
+
+    def _gather(self) -> None:
+        """New weights of all owners, in parts as long as the longest."""
+        mine = torch.zeros(self._longest)
+        own = [parameter.detach().flatten() for parameter in self._of(self._me)]
+        if own:
+            torch.cat(own, out=mine[: sum(map(len, own))])
+        parts = [torch.empty_like(mine) for _ in self._ranks]
+        dist.all_gather(parts, mine, group=self._group)
+        size = len(parts) * mine.numel() * mine.element_size()
+        share = sent_share(Collective.ALL_GATHER, len(parts))
+        self._sent.call(size, round(size * share))
+        for place, part in enumerate(parts):
+            theirs = self._of(place) if place != self._me else []
+            for parameter, new in zip(theirs, part.split_with_sizes(_cut(theirs, len(part)))):
+                parameter.data.copy_(new.view_as(parameter))
+
+
+def _cut(parameters: list[Any], whole: int) -> list[int]:
+    """Lengths of the parameters, and of what is left behind them."""
+    sizes = [parameter.numel() for parameter in parameters]
+    return [*sizes, whole - sum(sizes)]
+
+
+def _send(states: list[dict[str, Any]], rank: int, group: Any) -> None:
+    file = io.BytesIO()
+    torch.save(states, file)
+    data = torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
+    dist.send(torch.tensor([len(data)]), rank, group, _ANSWER)
+    dist.send(data, rank, group, _ANSWER)
+
+
+def _received(rank: int, group: Any) -> list[Any]:
+    length = torch.zeros(1, dtype=torch.int64)
+    dist.recv(length, rank, group, _ANSWER)
+    data = torch.empty(int(length), dtype=torch.uint8)
+    dist.recv(data, rank, group, _ANSWER)
+    states: list[Any] = torch.load(io.BytesIO(data.numpy().tobytes()), weights_only=True)
+    return states
+
+
+def _group(run: Run) -> Any:
+    groups = {id(replica.process_group): replica.process_group for replica in run.replicas}
+    if len(groups) != 1:
+        raise ExchangeError(
+            f"the job has DDP modules in {len(groups)} groups; zero1 cuts the update among the "
+            "replicas of one"
+        )
+    group = next(iter(groups.values()))
+    require_gloo(group, "an update that is cut among replicas (zero1)")
+    kinds = {p.dtype for g in run.optimizer.param_groups for p in g["params"]}
+    if kinds != {torch.float32}:
+        raise ExchangeError("zero1 gathers float32 weights, and this job has others; leave it out")
+    return group

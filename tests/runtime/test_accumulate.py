@@ -1,0 +1,61 @@
+"""Gradients that add up over steps of the script: one larger batch, exchanged and learnt once."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
+
+import paceline  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _alone() -> Iterator[None]:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def job() -> tuple[Any, Any]:
+    torch.manual_seed(3)
+    model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 2)))
+    return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def train(model: Any, optimizer: Any, batches: list[Any]) -> None:
+    for batch in batches:
+        optimizer.zero_grad()
+        model(batch).square().mean().backward()
+        optimizer.step()
+
+
+def weights(model: Any) -> list[float]:
+    return [x for parameter in model.parameters() for x in parameter.flatten().tolist()]
+
+
+def test_two_steps_together_learn_what_one_of_both_batches_learns() -> None:
+    batches = list(torch.randn(6, 4, 6))
+    model, optimizer = job()
+    with paceline.applied(["accumulate(steps=2)"], model, optimizer) as sent:
+        train(model, optimizer, batches)
+    larger, other = job()
+    train(larger, other, [torch.cat(pair) for pair in zip(batches[::2], batches[1::2])])
+    assert weights(model) == pytest.approx(weights(larger), rel=1e-5, abs=1e-7)
+    assert sent.steps == 3
+
+
+def test_leaving_gives_back_the_script_its_own_steps() -> None:
+    model, optimizer = job()
+    step = optimizer.step.__func__
+    with paceline.applied(["accumulate(steps=4)"], model, optimizer):
+        train(model, optimizer, list(torch.randn(5, 4, 6)))
+        before = weights(model)
+    assert model.require_backward_grad_sync
+    assert optimizer.step.__func__ is step
+    assert "zero_grad" not in {**vars(model), **vars(optimizer)}
+    train(model, optimizer, [torch.ones(4, 6)])
+    assert weights(model) != before

@@ -1,0 +1,131 @@
+"""Updates as late as the next use: the same weights, and what would read gradients is refused."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
+
+import paceline  # noqa: E402
+from paceline.runtime.exchange import ExchangeError  # noqa: E402
+
+PLAN = ["buckets(size_bytes=1)", "overlap_update"]
+Optimizer = Callable[[Any], Any]
+
+
+@pytest.fixture(autouse=True)
+def _alone() -> Iterator[None]:
+    """A job of one worker."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def job(optimizer: Optimizer) -> tuple[Any, Any]:
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
+    replica = nn.parallel.DistributedDataParallel(model)
+    return replica, optimizer(replica.parameters())
+
+
+def backward(model: Any, turn: int) -> None:
+    model.zero_grad()
+    model(torch.full((4, 6), turn / 10)).square().sum().backward()
+
+
+def weights(model: Any) -> list[float]:
+    return torch.cat([tensor.flatten() for tensor in model.state_dict().values()]).tolist()
+
+
+def scheduled(plan: list[str], optimizer: Optimizer) -> list[list[float]]:
+    """Weights behind each step, with a learning rate that halves in every step."""
+    model, trained = job(optimizer)
+    halved = torch.optim.lr_scheduler.ExponentialLR(trained, 0.5)
+    seen = []
+    with paceline.applied(plan, model, trained):
+        for turn in range(5):
+            backward(model, turn)
+            trained.step()
+            halved.step()
+            seen.append(weights(model))
+    return seen
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+        lambda parameters: torch.optim.AdamW(parameters, lr=0.01, weight_decay=0.1),
+        lambda parameters: torch.optim.Adam(
+            [{"params": [each], "lr": 0.01 * (1 + at)} for at, each in enumerate(parameters)]
+        ),
+    ],
+)
+def test_a_late_update_takes_the_settings_of_its_own_step(optimizer: Optimizer) -> None:
+    assert scheduled(PLAN, optimizer) == scheduled([], optimizer)
+
+
+def sgd(parameters: Any) -> Any:
+    return torch.optim.SGD(parameters, lr=0.1)
+
+
+def test_a_module_that_runs_waits_for_its_own_weights_alone() -> None:
+    model, trained = job(sgd)
+    with paceline.applied(PLAN, model, trained):
+        backward(model, 1)  # in one bucket, after which DDP makes those asked for
+        trained.step()
+        backward(model, 2)
+        before = [parameter.detach().clone() for parameter in model.parameters()]
+        trained.step()
+        model.module[0](torch.ones(1, 6))
+        same = [torch.equal(old, new) for old, new in zip(before, model.parameters())]
+    assert same == [False, False, True, True, True, True]
+
+
+def clipped(model: Any, trained: Any) -> None:
+    backward(model, 1)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+    trained.step()
+
+
+def added_up(model: Any, _: Any) -> None:
+    backward(model, 1)
+    backward(model, 2)
+
+
+@pytest.mark.parametrize(
+    ("train", "said"),
+    [(clipped, "was changed between backward and"), (added_up, "two backward passes before")],
+)
+def test_what_needs_all_gradients_at_once_is_refused(
+    train: Callable[[Any, Any], None], said: str
+) -> None:
+    model, trained = job(sgd)
+    with paceline.applied(PLAN, model, trained), pytest.raises(ExchangeError, match=said):
+        train(model, trained)
+
+
+def test_an_optimizer_that_reads_all_gradients_at_once_is_refused() -> None:
+    model, trained = job(torch.optim.LBFGS)
+    with (
+        pytest.raises(ExchangeError, match="LBFGS may read all gradients at once"),
+        paceline.applied(PLAN, model, trained),
+    ):
+        pass
+
+
+def test_leaving_makes_the_last_update_and_gives_the_optimizer_back() -> None:
+    model, trained = job(sgd)
+    step = trained.step.__func__
+    with paceline.applied(PLAN, model, trained):
+        backward(model, 1)
+        before = weights(model)
+        trained.step()
+    assert [p for parameter in model.parameters() for p in parameter.flatten().tolist()] != before
+    assert trained.step.__func__ is step
+    assert len(trained.param_groups[0]["params"]) == 6
+    assert not any(module._forward_pre_hooks for module in model.modules())
