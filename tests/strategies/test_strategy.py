@@ -13,8 +13,8 @@ from paceline.strategies.workers import Workers
 
 def test_every_file_of_the_room_is_a_change() -> None:
     changes = (
-        "batch bf16 buckets device fp16 int8 onebit parameter_server random_block scale threshold "
-        "topk workers"
+        "batch bf16 buckets checkpoint compress_activations device fp16 int8 offload_activations "
+        "onebit parameter_server random_block scale threshold topk workers"
     )
     assert known() == tuple(changes.split())
 
