@@ -44,7 +44,7 @@ def kind_of(name: str) -> type[Strategy]:
         near = get_close_matches(name, known(), 1)
         raise StrategyError(
             f"no strategy is called {name!r}"
-            + (f"; did you mean {near[0]}?" if near else "")
+            + (f"; did you mean {near[0]}?" if near else ".")
             + f" Known are {', '.join(known())}"
         )
     module = import_module(_modules()[name])
