@@ -11,6 +11,7 @@ SPREAD = {
     Basis.SCALED: 0.12,
     Basis.WALL: 0.13,
     Basis.DATASHEET: 0.36,
+    Basis.ARITHMETIC: 0.30,
 }
 """Typical error by basis, as a share of the price: half the width of a price's interval. These are
 mean errors, not quantiles, and that an interval holds the truth with any given probability was

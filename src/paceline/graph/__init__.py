@@ -34,6 +34,7 @@ from paceline.graph.kinds import (
     MemoryCategory,
     OpKind,
     Phase,
+    Role,
 )
 from paceline.graph.law import check
 from paceline.graph.select import scaling, select
@@ -68,6 +69,7 @@ __all__ = [
     "Overlay",
     "Parameter",
     "Phase",
+    "Role",
     "Spread",
     "check",
     "fold",

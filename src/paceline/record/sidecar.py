@@ -84,6 +84,8 @@ class Parameter(Record, tag="parameter", frozen=True):
     dtype: str = ""
     shards: int = 1  # parts that the data axis cuts the tensor into (FSDP)
     owners: int = 1  # ranks of which one alone updates the tensor (ZeRO)
+    shape: tuple[int, ...] = ()  # of the whole tensor
+    role: str = ""  # the value of a `graph.Role`
 
 
 class Bucket(Record, tag="bucket", frozen=True):

@@ -126,6 +126,11 @@ def _with_reducer(replica: Any, sizes: BucketSizes | None, hook: Hook) -> Iterat
         _rebuild(replica, before)
 
 
+def rebuilt(replica: Any) -> None:
+    """DDP's reducer made anew, for the parameters that its module has now."""
+    _rebuild(replica, _sizes(replica))
+
+
 def _sizes(replica: Any) -> Any:
     """DDP's own note of its bucket sizes; None in a torch that keeps none."""
     return getattr(replica, "_bucket_config", None)

@@ -18,7 +18,8 @@ from typing import Any, get_type_hints
 from paceline.strategies.strategy import Strategy, StrategyError
 
 _GROUP = "paceline.strategies"
-_NOT_STRATEGIES = {"__init__", "strategy", "named", "plan", "coded", "applying", "torch_applied"}
+_NOT_STRATEGIES = {"__init__", "strategy", "named", "plan", "coded", "applying", "torch_applied",
+                   "remodelling"}  # fmt: skip
 
 
 def known() -> tuple[str, ...]:

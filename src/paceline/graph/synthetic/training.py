@@ -8,13 +8,14 @@ with that change.
 
 from dataclasses import dataclass
 from enum import Enum
+from math import isqrt
 
 import numpy as np
 
 from paceline.errors import GraphError
 from paceline.graph.facts import Facts, Parameter
 from paceline.graph.graph import Graph
-from paceline.graph.kinds import Axis, Collective, Phase
+from paceline.graph.kinds import Axis, Collective, Phase, Role
 from paceline.graph.synthetic.pipeline import Pipeline, one_f_one_b
 from paceline.graph.synthetic.training_lanes import Drawing, Machine, Message, Talk
 
@@ -89,7 +90,7 @@ def _facts(job: TrainingJob) -> Facts:
     names = [name for layer in range(job.layers * job.stages) for name in _names(layer)]
     return Facts(
         world_size=job.world,
-        parameters=tuple(Parameter(name, _size(job, name)) for name in names),
+        parameters=tuple(_parameter(job, name) for name in names),
         update_shards=job.workers if job.parallel is Parallel.FSDP2 else 1,
     )
 
@@ -101,6 +102,21 @@ def _names(layer: int) -> tuple[str, str]:
 
 def _size(job: TrainingJob, name: str) -> int:
     return job.bias_bytes if name.endswith("bias") else job.weight_bytes
+
+
+def _parameter(job: TrainingJob, name: str) -> Parameter:
+    layer, _, kind = name.partition(".")
+    role = Role.LINEAR_WEIGHT if kind == "weight" else Role.OTHER
+    return Parameter(name, _size(job, name), _shape(job, name), f"layer {layer}", role)
+
+
+def _shape(job: TrainingJob, name: str) -> tuple[int, ...]:
+    """A weight has twice as many columns as rows, or as near to it as its bytes allow."""
+    count = _size(job, name) // 4
+    if name.endswith("bias"):
+        return (count,)
+    rows = next(n for n in range(max(1, isqrt(count // 2)), 0, -1) if count % n == 0)
+    return (rows, count // rows)
 
 
 class _Rank:

@@ -1,0 +1,54 @@
+"""Linear layers of circulant blocks: one vector of k weights stands for a block of k x k, and
+Fourier transforms multiply. Ding et al., "CirCNN" (2017); Liao et al., on training them (2018).
+
+A k-th of the weights, of their gradients' bytes and of the update, and fewer multiplications.
+Training begins with the nearest such weights and ends with dense ones. Where sizes do not divide by
+k a layer stays as it is, and so do convolutions. Wrong by the transforms and the complex products,
+which reach another share of the processor's rate than a dense product does: their operations are
+counted at the rate that the layer was recorded with.
+"""
+
+from dataclasses import dataclass
+from math import log2
+from typing import TYPE_CHECKING
+
+from paceline.graph.remodel import Factor
+from paceline.strategies.remodelling import Remodelling
+from paceline.strategies.strategy import StrategyError
+
+if TYPE_CHECKING:
+    from paceline.runtime.layers import Remaking
+
+
+@dataclass(frozen=True)
+class BlockCirculant(Remodelling):
+    block: int = 8
+    layers: str = "*"  # names, with * and ?, apart by |
+
+    def __post_init__(self) -> None:
+        if self.block < 2:
+            raise StrategyError(f"blocks of {self.block} were asked for; give 2 or more")
+
+    @property
+    def chosen(self) -> str:
+        return self.layers
+
+    def factors(self, rows: int, columns: int) -> tuple[Factor, ...]:
+        k = self.block
+        if rows % k or columns % k:
+            return ()
+        down, across = rows // k, columns // k
+        return (Factor((down, across, k), _operations(down, across, k) / (2 * rows * columns)),)
+
+    def remaking(self) -> "Remaking":
+        from paceline.runtime.layers import Remaking
+        from paceline.runtime.layers.torch_circulant import nearest_circulant
+
+        return Remaking(lambda weight: nearest_circulant(weight, self.block))
+
+
+def _operations(down: int, across: int, k: int) -> float:
+    """Floating-point operations of one row: transforms at 2.5 k log2 k, and k / 2 + 1 complex
+    products of 8 a pair of blocks."""
+    transforms = 2.5 * k * log2(k) * (down + across)
+    return transforms + 8 * (k // 2 + 1) * down * across
