@@ -82,6 +82,11 @@ def _with_layer(graph: Graph, new: NewLayer) -> Graph:
     return _with_factors(made, new, [rows for each in added for rows in each])
 
 
+def passes_on(graph: Graph, weight: Parameter) -> bool:
+    """Whether a layer's backward has a gradient for the layer before."""
+    return any(place.passes_on for place in _places(graph, weight))
+
+
 @dataclass(frozen=True, eq=False)
 class _Place:
     """A layer's ops in one step of one rank."""

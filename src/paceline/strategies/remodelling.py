@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 from paceline.graph import Graph, Parameter, Role
 from paceline.graph.bucket_limits import bucket_limits
 from paceline.graph.condense import Grain
-from paceline.graph.rebucket import rebucketed
 from paceline.graph.remodel import Factor, NewLayer, remodelled
 from paceline.runtime.run import Run
-from paceline.strategies.buckets import Buckets, buckets_of
+from paceline.strategies.buckets import recut
 from paceline.strategies.strategy import Effect, Strategy, StrategyError
 
 if TYPE_CHECKING:
@@ -28,7 +27,9 @@ class Remodelling(Strategy):
 
     grain: ClassVar[Grain] = Grain.OP  # only there ops have a layer
     effect: ClassVar[Effect] = Effect.LOSSY
-    conflicts: ClassVar[frozenset[str]] = frozenset({"block_circulant", "low_rank", "factored"})
+    conflicts: ClassVar[frozenset[str]] = frozenset(
+        {"block_circulant", "low_rank", "factored", "tensor_parallel"}
+    )
     applies: ClassVar[bool] = True
 
     @abstractmethod
@@ -55,10 +56,7 @@ class Remodelling(Strategy):
         if not layers:
             raise StrategyError(self._no_layers(graph))
         limits = bucket_limits(graph)
-        changed = remodelled(graph, layers)
-        asked = Buckets(limits.others, limits.first)
-        sizes = [parameter.size_bytes for parameter in changed.facts.parameters]
-        return rebucketed(changed, lambda order: buckets_of(order, sizes, asked))
+        return recut(remodelled(graph, layers), limits)
 
     def apply(self, run: Run) -> AbstractContextManager[None]:
         from paceline.runtime.layers.torch_swapped import swapped
