@@ -13,8 +13,9 @@ from paceline.strategies.workers import Workers
 
 def test_every_file_of_the_room_is_a_change() -> None:
     changes = (
-        "batch bf16 buckets device fp16 int8 onebit parameter_server random_block scale threshold "
-        "topk workers"
+        "batch bf16 block_circulant buckets device factored fp16 int8 low_rank onebit "
+        "parameter_server pipeline random_block scale substitute tensor_parallel threshold topk "
+        "workers"
     )
     assert known() == tuple(changes.split())
 
