@@ -6,7 +6,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from paceline.runtime.layers import LayerError, Remaking  # noqa: E402
+from paceline.runtime.layers import (  # noqa: E402
+    LayerError,
+    Remaking,
+    torch_circulant,
+)
 from paceline.runtime.layers.torch_circulant import Circulant, nearest_circulant  # noqa: E402
 from paceline.runtime.layers.torch_composed import composed, thin, truncated  # noqa: E402
 from paceline.runtime.layers.torch_swapped import swapped  # noqa: E402
@@ -53,6 +57,14 @@ def _with_history(made: Any) -> Any:
     for factor in others:
         weight = factor @ weight
     return weight
+
+
+def test_long_blocks_are_transformed_as_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, given = nearest_circulant(drawn(8, 12), 4), drawn(3, 12)
+    short = torch.autograd.grad(made(given).square().sum(), made.vectors)[0]
+    monkeypatch.setattr(torch_circulant, "SHORT", 0)
+    long = torch.autograd.grad(made(given).square().sum(), made.vectors)[0]
+    assert torch.allclose(short, long)
 
 
 def test_the_nearest_circulant_of_a_circulant_is_itself() -> None:

@@ -5,11 +5,13 @@ transform, y_i = F^-1(sum_j F(w_ij) F(x_j)): sums are made in frequencies, one i
 block of outputs. The backward pass multiplies by the conjugates.
 """
 
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from paceline.runtime.layers.circulant import SHORT
 from paceline.runtime.layers.torch_structured import Structure
 
 
@@ -73,12 +75,37 @@ def _blocks(rows: Tensor, k: int) -> Tensor:
 
 def _by_frequency(blocks: Tensor) -> Tensor:
     """Frequencies first, so that each is one product of matrices."""
-    return torch.fft.rfft(blocks).permute(2, 0, 1).contiguous()
+    k = blocks.shape[-1]
+    if k > SHORT:
+        return torch.fft.rfft(blocks).permute(2, 0, 1).contiguous()
+    made = (blocks.reshape(-1, k) @ _forward(k, blocks.dtype, blocks.device)).reshape(
+        *blocks.shape[:-1], -1, 2
+    )
+    return torch.view_as_complex(made).permute(2, 0, 1).contiguous()
 
 
 def _from_frequency(found: Tensor, k: int) -> Tensor:
     """In one piece first: transforms of scattered numbers take three times as long."""
-    return torch.fft.irfft(found.permute(1, 2, 0).contiguous(), n=k)
+    last = found.permute(1, 2, 0).contiguous()
+    if k > SHORT:
+        return torch.fft.irfft(last, n=k)
+    inverse = _inverse(k, torch.view_as_real(last).dtype, last.device)
+    made: Tensor = torch.view_as_real(last).reshape(-1, len(inverse)) @ inverse
+    return made.reshape(*last.shape[:-1], k)
+
+
+@cache
+def _forward(k: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The transform as a matrix: real and imaginary parts of each frequency in turn."""
+    each = torch.fft.rfft(torch.eye(k, dtype=dtype, device=device))
+    return torch.view_as_real(each).reshape(k, -1)
+
+
+@cache
+def _inverse(k: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    count = k // 2 + 1
+    each = torch.eye(2 * count, dtype=dtype, device=device).reshape(2 * count, count, 2)
+    return torch.fft.irfft(torch.view_as_complex(each), n=k)
 
 
 def _joined(found: Tensor, k: int) -> Tensor:
