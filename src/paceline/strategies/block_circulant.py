@@ -3,10 +3,10 @@ Fourier transforms multiply. Ding et al., "CirCNN" (2017); Liao et al., on train
 
 A k-th of the weights, of their gradients' bytes and of the update, and fewer multiplications.
 Training begins with the nearest such weights and ends with dense ones. Where sizes do not divide by
-k a layer stays as it is, and so do convolutions. Wrong by the transforms and the complex products,
-which reach another share of the processor's rate than a dense product does: their operations are
-counted at the rate that the layer was recorded with, and those of the weights' own transforms,
-which few rows do not outweigh, are left out.
+k a layer stays as it is, and so do convolutions. Wrong where complex
+products reach another share of the processor's rate than a dense one does, for their operations are
+counted at the rate that the layer was recorded with; and where few rows of inputs do not outweigh
+the transforms of the weights, which are left out.
 """
 
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ class Circulant(Structure):
 
     def dense(self) -> Tensor:
         down, across, k = self.vectors.shape
-        turned = self.vectors[:, :, _differences(k)]  # down x across x k x k
+        turned = self.vectors[:, :, _differences(k, self.vectors.device)]  # down x across x k x k
         return turned.transpose(1, 2).reshape(down * k, across * k)
 
 
@@ -36,13 +36,13 @@ def nearest_circulant(weight: Tensor, k: int) -> Circulant:
     """The nearest to a dense weight: each wrapped diagonal's mean."""
     rows, columns = weight.shape
     blocks = weight.reshape(rows // k, k, columns // k, k).transpose(1, 2)
-    a = torch.arange(k, device=weight.device)
-    b = (a[:, None] - a[None, :]) % k  # column of diagonal d in row a
-    return Circulant(blocks[:, :, a[:, None], b].mean(2).contiguous())
+    row = torch.arange(k, device=weight.device)[:, None]
+    column = _differences(k, weight.device)  # of diagonal d in each row
+    return Circulant(blocks[:, :, row, column].mean(2).contiguous())
 
 
-def _differences(k: int) -> Tensor:
-    a = torch.arange(k)
+def _differences(k: int, device: torch.device) -> Tensor:
+    a = torch.arange(k, device=device)
     return (a[:, None] - a[None, :]) % k
 
 
@@ -52,20 +52,20 @@ class _Product(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(context: Any, inputs: Tensor, vectors: Tensor) -> Tensor:
         k = vectors.shape[-1]
-        given, weight = _by_frequency(_blocks(inputs, k)), _by_frequency(vectors)
+        given, weight = _planes(_blocks(inputs, k)), _planes(vectors)
         context.save_for_backward(given, weight)
         context.k = k
-        return _joined(torch.bmm(given, weight.transpose(1, 2)), k)
+        return _numbers(_times(given, weight.mT), k).flatten(1)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> Any:
         given, weight = context.saved_tensors
         k, inputs, vectors = context.k, None, None
-        back = _by_frequency(_blocks(gradient, k))
+        back = _planes(_blocks(gradient, k))
         if context.needs_input_grad[0]:
-            inputs = _joined(torch.bmm(back, weight.conj()), k)
+            inputs = _numbers(_times(back, weight, conjugate=True), k).flatten(1)
         if context.needs_input_grad[1]:
-            vectors = _from_frequency(torch.bmm(back.transpose(1, 2), given.conj()), k)
+            vectors = _numbers(_times(back.mT, given, conjugate=True), k)
         return inputs, vectors
 
 
@@ -73,41 +73,45 @@ def _blocks(rows: Tensor, k: int) -> Tensor:
     return rows.reshape(rows.shape[0], -1, k)
 
 
-def _by_frequency(blocks: Tensor) -> Tensor:
-    """Frequencies first, so that each is one product of matrices."""
+def _times(one: Tensor, other: Tensor, *, conjugate: bool = False) -> Tensor:
+    """Matrices of complex numbers, a product for each frequency; `other` conjugated if asked."""
+    sign = -1 if conjugate else 1
+    (a, b), (c, d) = one, other
+    made = one.new_empty(2, *a.shape[:2], c.shape[2])
+    torch.bmm(a, c, out=made[0]).baddbmm_(b, d, alpha=-sign)
+    torch.bmm(b, c, out=made[1]).baddbmm_(a, d, alpha=sign)
+    return made
+
+
+def _planes(blocks: Tensor) -> Tensor:
+    """By frequency: 2 (real and imaginary parts) x frequencies x blocks. So each frequency is one
+    product of matrices, and nothing has to be moved for it."""
     k = blocks.shape[-1]
     if k > SHORT:
-        return torch.fft.rfft(blocks).permute(2, 0, 1).contiguous()
-    made = (blocks.reshape(-1, k) @ _forward(k, blocks.dtype, blocks.device)).reshape(
-        *blocks.shape[:-1], -1, 2
-    )
-    return torch.view_as_complex(made).permute(2, 0, 1).contiguous()
+        found = torch.fft.rfft(blocks).permute(2, 0, 1)
+        return torch.stack([found.real, found.imag])
+    made = _forward(k, blocks.dtype, blocks.device) @ blocks.reshape(-1, k).T
+    return made.reshape(2, k // 2 + 1, *blocks.shape[:-1])
 
 
-def _from_frequency(found: Tensor, k: int) -> Tensor:
-    """In one piece first: transforms of scattered numbers take three times as long."""
-    last = found.permute(1, 2, 0).contiguous()
+def _numbers(planes: Tensor, k: int) -> Tensor:
+    """Blocks again."""
+    shape = (*planes.shape[2:], k)
     if k > SHORT:
+        last = torch.complex(planes[0], planes[1]).permute(1, 2, 0).contiguous()
         return torch.fft.irfft(last, n=k)
-    inverse = _inverse(k, torch.view_as_real(last).dtype, last.device)
-    made: Tensor = torch.view_as_real(last).reshape(-1, len(inverse)) @ inverse
-    return made.reshape(*last.shape[:-1], k)
+    made: Tensor = planes.flatten(0, 1).flatten(1).T @ _inverse(k, planes.dtype, planes.device)
+    return made.reshape(shape)
 
 
 @cache
 def _forward(k: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The transform as a matrix: real and imaginary parts of each frequency in turn."""
+    """The transform as a matrix: all real parts, then all imaginary ones."""
     each = torch.fft.rfft(torch.eye(k, dtype=dtype, device=device))
-    return torch.view_as_real(each).reshape(k, -1)
+    return torch.cat([each.real, each.imag], 1).T.contiguous()
 
 
 @cache
 def _inverse(k: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    count = k // 2 + 1
-    each = torch.eye(2 * count, dtype=dtype, device=device).reshape(2 * count, count, 2)
-    return torch.fft.irfft(torch.view_as_complex(each), n=k)
-
-
-def _joined(found: Tensor, k: int) -> Tensor:
-    made = _from_frequency(found, k)
-    return made.reshape(made.shape[0], -1)
+    parts = torch.eye(2 * (k // 2 + 1), dtype=dtype, device=device).chunk(2, 1)
+    return torch.fft.irfft(torch.complex(*(part.contiguous() for part in parts)), n=k)

@@ -6,6 +6,7 @@ job began with, whose optimizer state is put back as it was. Checkpoints taken m
 the model's by the layers themselves, the optimizer's by leaving out state of what it replaced.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ class _Place:
 @contextmanager
 def swapped(run: Run, remaking: Remaking, fits: Fits) -> Iterator[None]:
     """The fitting layers made anew, until the context is left."""
+    _require_whole(run.optimizer)
     places = _places(run, fits)
     with torch.no_grad():
         layers = [StructuredLinear(place.linear, remaking.make) for place in places]
@@ -54,6 +56,16 @@ def swapped(run: Run, remaking: Remaking, fits: Fits) -> Iterator[None]:
         yield
 
 
+def _require_whole(optimizer: Any) -> None:
+    """ZeRO keeps lists of its own of who updates which tensor."""
+    zero = getattr(sys.modules.get("torch.distributed.optim"), "ZeroRedundancyOptimizer", None)
+    if zero is not None and isinstance(optimizer, zero):
+        raise LayerError(
+            "layers cannot be made anew under ZeroRedundancyOptimizer, which has already shared "
+            "out the tensors; take a plain optimizer, or leave the strategy out"
+        )
+
+
 def _places(run: Run, fits: Fits) -> list[_Place]:
     """The linear layers of the model that are trained, belong to one place and fit."""
     trained = {id(p) for group in run.optimizer.param_groups for p in group["params"]}
@@ -65,7 +77,7 @@ def _places(run: Run, fits: Fits) -> list[_Place]:
         (clean_path(f"{path}.{name}" if path else name), _Place(parent, name, child))
         for path, parent in run.model.named_modules()
         for name, child in parent.named_children()
-        if type(child) is nn.Linear
+        if type(child) is nn.Linear and type(child.weight) is nn.Parameter
     ]
     places = [
         place
@@ -78,7 +90,7 @@ def _places(run: Run, fits: Fits) -> list[_Place]:
         shown = ", ".join(f"{name} {tuple(p.weight.shape)}" for name, p in found[:6]) or "none"
         raise LayerError(
             f"no linear layer of this model can be made anew by these settings; it has {shown}. "
-            "Layers must be plain nn.Linear, trained, and share their weight with no other"
+            "Layers must be plain nn.Linear, trained, on whole tensors that no other layer shares"
         )
     return places
 
