@@ -197,6 +197,12 @@ def test_messages_have_a_micro_batchs_share_of_the_border(job: Callable[..., Gra
     assert (found.ops.dur_ns[sends] == UNPRICED).all()
 
 
+def test_copies_of_reduced_gradients_are_no_layers_work() -> None:
+    """Four layers of equal work, of 4 MiB each, are cut in the middle."""
+    found = changed(training(TrainingJob(workers=4)), "pipeline(stages=2)")
+    assert talks(found, Axis.DATA, 0) == talks(found, Axis.DATA, 2) == [8 << 20]
+
+
 def test_the_first_stage_loads_the_batch_of_all_its_workers(job: Callable[..., Graph]) -> None:
     found = changed(job(2, load_ns=30), "pipeline(stages=2)")
     assert spent(found, "kind=data") == [60]

@@ -78,7 +78,7 @@ def _with_layer(graph: Graph, new: NewLayer) -> Graph:
     graph = scaled(graph, backward, first.work, Basis.ARITHMETIC)
     graph = _told(scaled(graph, copies, share), new)
     after = sum(graph.facts.gradient_bytes().values())
-    made = scaled(graph, _by_bytes(graph), after / before)
+    made = scaled(graph, by_bytes(graph), after / before)
     return _with_factors(made, new, [rows for each in added for rows in each])
 
 
@@ -167,7 +167,7 @@ def _told(graph: Graph, new: NewLayer) -> Graph:
     return replace(graph, facts=facts, names=names)
 
 
-def _by_bytes(graph: Graph) -> Bool:
+def by_bytes(graph: Graph) -> Bool:
     """The update, and the copies of reduced gradients before it."""
     ops, links = graph.ops, Links.of(graph)
     found: Bool = works(graph) & (ops.phase == Phase.UPDATE) & (ops.kind == OpKind.COMPUTE)

@@ -1,7 +1,8 @@
 """What each piece of a recorded model costs a worker, cut into stages of about equal work.
 
 Work without a layer belongs to the layer before it in its phase: of the forward pass to the one
-that ran last, so that the loss is the last piece's.
+that ran last, so that the loss is the last piece's. Copies of reduced gradients go with the update,
+by their bytes.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import numpy as np
 from paceline.errors import GraphError
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import NONE, LaneKind, Phase
+from paceline.graph.remodel import by_bytes
 from paceline.graph.scaled import works
 
 
@@ -45,7 +47,8 @@ def job_cost(graph: Graph, pieces: int) -> JobCost:
     spent = {p: _by_layer(graph, order, p) // count for p in (Phase.FORWARD, Phase.BACKWARD)}
     sizes = _bytes_by_layer(graph, order)
     whole = sum(sizes) or 1
-    update = _whole(graph, Phase.UPDATE) // count
+    back = by_bytes(graph) & (graph.ops.phase == Phase.BACKWARD)
+    update = (_whole(graph, Phase.UPDATE) + int(graph.ops.dur_ns[back].sum())) // count
     cuts = balanced((spent[Phase.FORWARD] + spent[Phase.BACKWARD]).tolist(), pieces)
     made = tuple(
         PieceCost(
@@ -85,6 +88,8 @@ def _busy(graph: Graph, phase: Phase) -> Int64:
     """Work of a phase on the lanes that compute."""
     ops, kinds = graph.ops, graph.lanes.kind[graph.ops.lane]
     mine = works(graph) & (ops.phase == phase) & (ops.dur_ns > 0)
+    if phase is Phase.BACKWARD:
+        mine &= ~by_bytes(graph)
     streams = graph.lanes.kind == LaneKind.STREAM
     if streams.any() and phase is not Phase.DATA:
         mine &= kinds == LaneKind.STREAM
