@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from functools import cache
 from math import prod
@@ -26,6 +26,7 @@ from paceline.graph import (
     OpKind,
     Parameter,
     Phase,
+    Role,
     check,
 )
 from paceline.graph.synthetic import TrainingJob, training
@@ -33,6 +34,7 @@ from paceline.graph.synthetic.training import Parallel
 from paceline.graph.synthetic.training_lanes import Machine
 from paceline.strategies import Effect, Strategy, kind_of, known, parse
 from paceline.strategies.coded import CODECS, Coded
+from paceline.strategies.remodelling import Remodelling
 from paceline.strategies.seldom import Seldom
 
 if TYPE_CHECKING:
@@ -60,12 +62,15 @@ APPLIED = {
     "autocast": "autocast",
     "batch": "batch(factor=2.0)",
     "batchnorm_relu": "batchnorm_relu",
+    "block_circulant": "block_circulant(block=4, layers='0|2')",
     "buckets": "buckets(size_bytes=8000, first_size_bytes=0, order='last use')",
     "channels_last": "channels_last",
     "compiled": "compiled",
+    "factored": "factored(rank=16, layers='*')",
     "fused_optimizer": "fused_optimizer",
     "fused_step": "fused_step",
     "loading": "loading(workers=1, prefetch=2, pinned=False)",
+    "low_rank": "low_rank(depth=2, rank=0, energy=0.999, layers='*')",
     "bf16": "bf16",
     "dgc": "dgc(ratio=0.1, warmup=0)",
     "checkpoint": "checkpoint(layers='*', every=2)",
@@ -79,6 +84,7 @@ APPLIED = {
     "partition": "partition(parts=3)",
     "powersgd": "powersgd(rank=2)",
     "priority": "priority()",
+    "substitute": "substitute(rules='relu_in_place')",
     "random_block": "random_block(ratio=0.3, seed=0)",
     "threshold": "threshold(ratio=0.1, every=5)",
     "topk": "topk(ratio=0.1)",
@@ -101,6 +107,7 @@ VARIANTS = (
 STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0.05,
           "random_block": 0.1, "onebit": 0.2, "adaptive_topk": 0.05, "dgc": 0.1, "powersgd": 0.1,
           "local_sgd": 0.05, "overlap_local_sgd": 0.2, "diloco": 0.2,
+          "block_circulant": 0.3, "factored": 0.1, "low_rank": 0.05,
           "autocast": 0.05, "compress_activations": 0.05, "batch": 1.0}  # fmt: skip
 """By how much of plain's last loss another strategy's may be higher after twenty steps."""
 
@@ -136,6 +143,8 @@ def images() -> Graph:
 def graph_for(name: str, machine: str) -> Graph:
     if name in IMAGES:
         return images()
+    if name in ("substitute", "tensor_parallel"):
+        return worker_model()
     if (name, machine) in ELSEWHERE:
         pytest.skip(ELSEWHERE[name, machine])
     return job_for(name, machine)
@@ -314,6 +323,9 @@ def drawn(drawn: "Drawn") -> "Drawn":
     return replace(drawn, first_bytes=MODEL_BYTES - LARGEST_BYTES, second_bytes=LARGEST_BYTES)
 
 
+REMODELLING = [name for name in APPLIED if issubclass(kind_of(name), Remodelling)]
+
+
 @pytest.mark.live
 @pytest.mark.parametrize("name", CARRIED_OTHERWISE)
 def test_what_carries_gradients_otherwise_sends_the_predicted_bytes(
@@ -419,3 +431,48 @@ def cut_graph() -> Graph:
                 b.link(op, sent, DepKind.GRADIENT)
             b.op("wait", main, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
     return check(b.build())
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("name", REMODELLING)
+def test_the_gradients_of_a_smaller_model_are_the_predicted_ones(name: str, runs: Runs) -> None:
+    made = parse(APPLIED[name]).transform(worker_model())
+    talks = (made.ops.kind == OpKind.COLLECTIVE) & (made.ops.rank == 0)
+    sent: Mapping[str, float] = runs[0][APPLIED[name]]["sent"]
+    assert sent["steps"] == 20
+    assert sent["calls"] == talks.sum()
+    assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum()
+
+
+def worker_model() -> Graph:
+    """The worker's three linear layers, drawn as a recording shows them."""
+    b = GraphBuilder(facts=Facts(world_size=2, parameters=tuple(_parameters())))
+    group, instance = b.group("0", (0, 1), Axis.DATA), b.instance()
+    for rank in (0, 1):
+        main, gloo = b.lane(rank, "main"), b.lane(rank, "gloo", kind=LaneKind.COMM_THREAD)
+        for layer in range(5):
+            name = "aten::relu" if layer % 2 else "aten::linear"
+            b.op(name, main, 300, phase=Phase.FORWARD, layer=str(layer))
+        ready = []
+        for parameter in reversed(list(_parameters())):
+            b.op("mm", main, 200, phase=Phase.BACKWARD, layer=parameter.layer)
+            ready.append(b.op("mul", main, 20, phase=Phase.BACKWARD, tensor=parameter.name))
+        asked = b.op("c10d", main, kind=OpKind.HOST, phase=Phase.COMMUNICATION)
+        sent = b.op(
+            "gloo:all_reduce", gloo, 900, after=[asked], dep=DepKind.LAUNCH, group=group,
+            kind=OpKind.COLLECTIVE, phase=Phase.COMMUNICATION, instance=instance,
+            collective=Collective.ALL_REDUCE, dtype=DType.FLOAT32, size_bytes=MODEL_BYTES,
+        )  # fmt: skip
+        for op in ready:
+            b.link(op, sent, DepKind.GRADIENT)
+        b.op("wait", main, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
+        b.op("copy", main, 40, phase=Phase.BACKWARD)
+        b.op("sgd", main, 60, phase=Phase.UPDATE)
+    return check(b.build())
+
+
+def _parameters() -> Iterator[Parameter]:
+    """As the model defines them."""
+    for name, shape in reversed(MODEL.items()):
+        role = Role.LINEAR_WEIGHT if len(shape) > 1 else Role.OTHER
+        yield Parameter(name, 4 * prod(shape), shape, name.partition(".")[0], role)

@@ -34,6 +34,7 @@ from paceline.graph.kinds import (
     MemoryCategory,
     OpKind,
     Phase,
+    Role,
 )
 from paceline.graph.law import check
 from paceline.graph.select import scaling, select
@@ -70,6 +71,7 @@ __all__ = [
     "Parameter",
     "Phase",
     "RankMemory",
+    "Role",
     "Spread",
     "check",
     "fold",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from paceline.graph.kinds import Axis
+from paceline.graph.kinds import Axis, Role
 from paceline.graph.variants import Ratio
 from paceline.machine.pulse import Pulse
 
@@ -15,6 +15,8 @@ class Parameter:
     name: str
     size_bytes: int  # of its whole gradient
     shape: tuple[int, ...] = ()  # unknown where empty
+    layer: str = ""  # the module that owns it, as `Graph.ops.layer` names it
+    role: Role = Role.OTHER
 
 
 @dataclass(frozen=True)

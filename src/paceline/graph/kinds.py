@@ -129,6 +129,13 @@ class Axis(Enum):
     WORLD = "world"  # all ranks, where that is more than one axis
 
 
+class Role(Enum):
+    """What a parameter is in its layer; the value is the file format."""
+
+    OTHER = ""
+    LINEAR_WEIGHT = "linear weight"  # output features x input features of a plain linear layer
+
+
 class Basis(IntEnum):
     """Where a duration comes from, the most trustworthy first."""
 
@@ -138,6 +145,7 @@ class Basis(IntEnum):
     SCALED = 3  # seen on this op on another device, carried over by both datasheets (Habitat)
     WALL = 4  # seen on this op by the wall clock alone: waiting for a core may be in it
     DATASHEET = 5  # a model with the maker's figures and typical efficiency
+    ARITHMETIC = 6  # seen on this op with other dimensions, carried over by its multiplications
 
 
 class MemoryCategory(IntEnum):

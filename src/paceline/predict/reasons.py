@@ -17,6 +17,7 @@ _WORDS = {
     Basis.FITTED: "a model fitted to measurements",
     Basis.SCALED: "recorded on another device, carried over by both datasheets",
     Basis.DATASHEET: "the device's datasheet and typical efficiency",
+    Basis.ARITHMETIC: "recorded with other dimensions, carried over by its multiplications",
     Basis.WALL: "recorded by the wall clock alone, for the run time of threads is not known",
 }
 _CALLS = {

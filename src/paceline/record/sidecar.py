@@ -85,6 +85,7 @@ class Parameter(Record, tag="parameter", frozen=True):
     shards: int = 1  # parts that the data axis cuts the tensor into (FSDP)
     owners: int = 1  # ranks of which one alone updates the tensor (ZeRO)
     shape: tuple[int, ...] = ()  # of the whole tensor
+    role: str = ""  # the value of a `graph.Role`
 
 
 class Optimizer(Record, tag="optimizer", frozen=True):

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from paceline.graph import Role
 from paceline.record.sidecar import Bucket, Group, Host, Optimizer, Parameter
 
 
@@ -76,7 +77,7 @@ def model_facts(optimizer: Any) -> Model:
     tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
     roots = root_modules(tensors)
     named = [(path, module) for root in roots for path, module in root.named_modules()]
-    names = {id(p): (name, layer) for path, m in named for name, layer, p in _named(path, m)}
+    names = _names_of(named)
     replicas = [(path, m) for path, m in named if isinstance(m, DistributedDataParallel)]
     index_of = {id(tensor): index for index, tensor in enumerate(tensors)}
     split = _split(optimizer, [module for _, module in named])
@@ -87,7 +88,7 @@ def model_facts(optimizer: Any) -> Model:
         paths={id(module): clean_path(path) for path, module in named},
         replicas=[module for _, module in replicas],
         parameters=[
-            _parameter(index, tensor, names.get(id(tensor), (f"parameter {index}", "")), split)
+            _parameter(index, tensor, names.get(id(tensor), _Named(f"parameter {index}")), split)
             for index, tensor in enumerate(tensors)
         ],
         buckets=[bucket for path, m in replicas for bucket in _buckets(m, path, index_of)],
@@ -120,25 +121,40 @@ def clean_path(path: str) -> str:
     return ".".join(part for part in path.split(".") if part not in _WRAPPERS)
 
 
-def _named(path: str, module: torch.nn.Module) -> Iterator[tuple[str, str, Any]]:
-    """Name, layer and tensor of a module's own parameters."""
-    layer = clean_path(path)
-    for name, tensor in module.named_parameters(recurse=False):
-        yield (f"{layer}.{name}" if layer else name), layer, tensor
+@dataclass(frozen=True)
+class _Named:
+    """What the modules tell of a parameter."""
+
+    name: str
+    layer: str = ""
+    role: Role = Role.OTHER
 
 
-def _parameter(index: int, tensor: Any, named: tuple[str, str], split: "Split") -> Parameter:
+def _names_of(modules: Iterable[tuple[str, torch.nn.Module]]) -> dict[int, _Named]:
+    """By id of the tensor. One that several layers share is nobody's weight alone."""
+    found: dict[int, _Named] = {}
+    for path, module in modules:
+        layer = clean_path(path)
+        for name, tensor in module.named_parameters(recurse=False):
+            linear = type(module) is torch.nn.Linear and name == "weight"
+            role = Role.LINEAR_WEIGHT if linear and id(tensor) not in found else Role.OTHER
+            found[id(tensor)] = _Named(f"{layer}.{name}" if layer else name, layer, role)
+    return found
+
+
+def _parameter(index: int, tensor: Any, named: _Named, split: "Split") -> Parameter:
     local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     return Parameter(
         index=index,
-        name=named[0],
-        module=named[1],
+        name=named.name,
+        module=named.layer,
         elements=local.numel(),
         size_bytes=local.numel() * local.element_size(),
         dtype=str(tensor.dtype).removeprefix("torch."),
         shards=_shards(tensor) if split.weights else 1,
         owners=split.owners,
         shape=tuple(tensor.shape),
+        role=named.role.value,
     )
 
 

@@ -190,7 +190,7 @@ def _with_reducer(replica: Any, run: Run, hook: Answer) -> Iterator[None]:
 
 
 def rebuilt(replica: Any) -> None:
-    """DDP's reducer anew, for weights that were laid out anew."""
+    """DDP's reducer made anew, for the parameters that its module has now."""
     _rebuild(replica, _sizes(replica))
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from paceline.graph import Graph
+from paceline.graph.bucket_limits import BucketLimits
 from paceline.graph.rebucket import rebucketed
 from paceline.runtime.exchange import READY, Bucketing, arranged
 from paceline.runtime.run import Run
@@ -59,6 +60,11 @@ class Buckets(Strategy):
     def apply(self, run: Run) -> AbstractContextManager[None]:
         asked = Bucketing(self.size_bytes, self.first_size_bytes, self.order)
         return run.exchange.with_buckets(asked)
+
+
+def recut(graph: Graph, limits: BucketLimits) -> Graph:
+    """Gradients whose sizes have changed, in buckets of the limits that the job had."""
+    return Buckets(limits.others, limits.first).transform(graph)
 
 
 def buckets_of(

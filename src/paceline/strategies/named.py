@@ -24,6 +24,7 @@ _NOT_STRATEGIES = {
     "coded",
     "named",
     "plan",
+    "remodelling",
     "seldom",
     "sends",
     "sparse",

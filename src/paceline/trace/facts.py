@@ -6,7 +6,7 @@ from statistics import median
 
 import numpy as np
 
-from paceline.graph import NONE, Axis, DepKind, Facts, Graph, Group, OpKind, Parameter
+from paceline.graph import NONE, Axis, DepKind, Facts, Graph, Group, OpKind, Parameter, Role
 from paceline.graph.facts import Optimizer
 from paceline.graph.graph import Bool
 from paceline.machine import Pulse, typical_pulse
@@ -33,7 +33,10 @@ def _facts_of(sidecars: Sequence[Sidecar], world: int) -> Facts:
     hosts = sidecars[0].of(Host)
     return Facts(
         world_size=world,
-        parameters=tuple(Parameter(p.name, p.size_bytes * p.shards, p.shape) for p in parameters),
+        parameters=tuple(
+            Parameter(p.name, p.size_bytes * p.shards, p.shape, p.module, Role(p.role))
+            for p in parameters
+        ),
         buckets=tuple(tuple(names[i] for i in b.parameters) for b in sidecars[0].of(Bucket)),
         update_shards=max((p.shards * p.owners for p in parameters), default=1),
         plain_step_ns=round(median(lengths)) if lengths else 0,

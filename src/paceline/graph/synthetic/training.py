@@ -16,7 +16,7 @@ from paceline.errors import GraphError
 from paceline.graph.facts import Facts, LayerMemory, Optimizer, Parameter, RankMemory
 from paceline.graph.graph import Graph
 from paceline.graph.hierarchy import Levels
-from paceline.graph.kinds import Axis, Collective, Phase
+from paceline.graph.kinds import Axis, Collective, Phase, Role
 from paceline.graph.late_update import shares
 from paceline.graph.partition import part_sizes
 from paceline.graph.rounds import Round, Rounds, fragments_of
@@ -107,7 +107,7 @@ def _facts(job: TrainingJob) -> Facts:
     names = [name for layer in range(job.layers * job.stages) for name in _names(layer)]
     return Facts(
         world_size=job.world,
-        parameters=tuple(Parameter(name, _size(job, name), _shape(job, name)) for name in names),
+        parameters=tuple(_parameter(job, name) for name in names),
         update_shards=job.workers if job.parallel is Parallel.FSDP2 else 1,
         period=job.rounds.period if job.rounds else 1,
         memory=tuple(_held(job, rank) for rank in range(job.world)),
@@ -136,6 +136,12 @@ def _names(layer: int) -> tuple[str, str]:
 
 def _size(job: TrainingJob, name: str) -> int:
     return job.bias_bytes if name.endswith("bias") else job.weight_bytes
+
+
+def _parameter(job: TrainingJob, name: str) -> Parameter:
+    layer, _, kind = name.partition(".")
+    role = Role.LINEAR_WEIGHT if kind == "weight" else Role.OTHER
+    return Parameter(name, _size(job, name), _shape(job, name), layer, role)
 
 
 def _shape(job: TrainingJob, name: str) -> tuple[int, ...]:

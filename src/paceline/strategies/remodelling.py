@@ -1,0 +1,94 @@
+"""What strategies share that make linear layers of other weights: both halves, but for how one
+layer is made.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, ClassVar
+
+from paceline.graph import Graph, Parameter, Role
+from paceline.graph.bucket_limits import bucket_limits
+from paceline.graph.condense import Grain
+from paceline.graph.remodel import Factor, NewLayer, remodelled
+from paceline.runtime.run import Run
+from paceline.strategies.buckets import recut
+from paceline.strategies.strategy import Effect, Strategy, StrategyError
+
+if TYPE_CHECKING:
+    from paceline.runtime.layers import Remaking
+
+
+@dataclass(frozen=True)
+class Remodelling(Strategy):
+    """A strategy whose settings say of what a linear layer is made."""
+
+    grain: ClassVar[Grain] = Grain.OP  # only there ops have a layer
+    effect: ClassVar[Effect] = Effect.LOSSY
+    conflicts: ClassVar[frozenset[str]] = frozenset(
+        {"block_circulant", "low_rank", "factored", "tensor_parallel"}
+    )
+    applies: ClassVar[bool] = True
+
+    @abstractmethod
+    def factors(self, rows: int, columns: int) -> tuple[Factor, ...]:
+        """What takes the place of a weight of that shape; empty where it does not fit."""
+
+    @abstractmethod
+    def remaking(self) -> "Remaking":
+        """The same for a live layer; needs torch."""
+
+    @property
+    @abstractmethod
+    def chosen(self) -> str:
+        """Names of layers, with * and ?, apart by |."""
+
+    @classmethod
+    def choices(cls, graph: Graph) -> Iterator[Strategy]:
+        for one in super().choices(graph):
+            if isinstance(one, Remodelling) and one._new_layers(graph):
+                yield one
+
+    def transform(self, graph: Graph) -> Graph:
+        layers = self._new_layers(graph)
+        if not layers:
+            raise StrategyError(self._no_layers(graph))
+        limits = bucket_limits(graph)
+        return recut(remodelled(graph, layers), limits)
+
+    def apply(self, run: Run) -> AbstractContextManager[None]:
+        from paceline.runtime.layers.torch_swapped import swapped
+
+        return swapped(run, self.remaking(), self.fits)
+
+    def fits(self, layer: str, rows: int, columns: int) -> bool:
+        """Whether a linear layer of that name and size is made anew."""
+        return _matches(layer, self.chosen) and bool(self.factors(rows, columns))
+
+    def _new_layers(self, graph: Graph) -> list[NewLayer]:
+        return [
+            NewLayer(weight, self.factors(*weight.shape))
+            for weight in linear_weights(graph)
+            if self.fits(weight.layer, *weight.shape)
+        ]
+
+    def _no_layers(self, graph: Graph) -> str:
+        found = linear_weights(graph)
+        if not found:
+            return (
+                "the recording names no linear layers, which this strategy makes anew. Record the "
+                "job again where it has some: older recordings do not tell the shapes of weights."
+            )
+        shown = ", ".join(f"{p.layer} ({p.shape[0]} x {p.shape[1]})" for p in found[:6])
+        return f"{self} fits none of the linear layers {shown}; give other settings"
+
+
+def linear_weights(graph: Graph) -> list[Parameter]:
+    """The weights of plain linear layers."""
+    return [p for p in graph.facts.parameters if p.role is Role.LINEAR_WEIGHT and len(p.shape) == 2]
+
+
+def _matches(layer: str, chosen: str) -> bool:
+    return any(fnmatchcase(layer, pattern.strip()) for pattern in chosen.split("|"))
