@@ -139,7 +139,7 @@ def test_what_the_lab_cannot_change_is_not_verified(
     run, cluster = places
     assert main(["verify", run, "--cluster", cluster, "--device", "h200"]) == 1
     assert "can be predicted" in capsys.readouterr().err
-    assert main(["verify", run, "--cluster", cluster, "--batch", "2"]) == 1
+    assert main(["verify", run, "--cluster", cluster, "--scale", "phase=backward:0.5"]) == 1
     assert "--job" in capsys.readouterr().err
     seldom = ["--with", "local_sgd(period=4)", "--job", "torchrun train.py"]
     assert main(["verify", run, "--cluster", cluster, *seldom]) == 1
@@ -152,8 +152,8 @@ def test_strategies_are_switched_on_in_the_job_that_verifies_them() -> None:
     fp16, workers = strategy("fp16"), strategy("workers", count=4)
     assert plan_of((workers, fp16)) == Plan((fp16,))
     assert plan_of((workers,)) is None
-    with pytest.raises(OptionError, match=r"batch.* is not switched on(.|\n)*--job"):
-        plan_of((strategy("batch", factor=2.0),))
+    with pytest.raises(OptionError, match=r"scale.* is not switched on(.|\n)*--job"):
+        plan_of((strategy("scale", select="phase=backward", factor=0.5),))
 
 
 def test_a_calibration_file_slows_what_overlaps(

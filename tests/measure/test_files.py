@@ -1,16 +1,19 @@
 """Calibrations in files: what is saved is read, an earlier format too, anything else refused."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from paceline.graph import DType
 from paceline.graph.variants import Ratio, Variant
 from paceline.measure import (
     Calibration,
+    CodecTimes,
     Constant,
     MeasureError,
+    OpTimes,
     Overlap,
     SharedCores,
     Sweep,
@@ -40,8 +43,14 @@ MADE = Calibration(
     Overlap(1.5, 1.2),
     SHARED,
     "2026-01-02T03:04:05+00:00",
-    (Ratio("aten::mm", Variant.BF16, 0.5, 0.4, 0.6),),
-)
+    ratios=(Ratio("aten::mm", Variant.BF16, 0.5, 0.4, 0.6),),
+    codecs=(
+        CodecTimes(
+            "fp16", DType.FLOAT16, False, (9, 18), (18, 36),
+            (OpTimes("pack fp16", (99, 198), (7.0, 14.0)),),
+        ),
+    ),
+)  # fmt: skip
 
 
 def test_what_is_saved_is_read(tmp_path: Path) -> None:
@@ -52,12 +61,13 @@ def test_what_is_saved_is_read(tmp_path: Path) -> None:
 def test_a_file_of_the_first_version_is_read_without_what_it_did_not_measure(
     tmp_path: Path,
 ) -> None:
-    document = {"version": 1, **asdict(MADE)}
-    del document["shared"], document["date"], document["ratios"]
+    document = {"version": 1, **asdict(replace(MADE, ratios=(), codecs=()))}
+    for later in ("shared", "date", "ratios", "codecs", "adding"):
+        del document[later]
     (tmp_path / "old.json").write_text(json.dumps(document))
     found = load(tmp_path / "old.json")
     assert found.shared is None
-    assert found.rates() == MADE.rates()
+    assert found.rates() == replace(MADE, codecs=()).rates()
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def _held(job: TrainingJob, rank: int) -> RankMemory:
     shards = job.workers if job.parallel is Parallel.FSDP2 else 1
     first = rank // (job.tensor * job.workers) * job.layers
     layers = tuple(
-        LayerMemory(f"layer {layer}", "Linear", kept_bytes=kept, output_bytes=kept,
+        LayerMemory(str(layer), "Linear", kept_bytes=kept, output_bytes=kept,
                     float_bytes=kept)
         for layer in range(first, first + job.layers)
     )  # fmt: skip
