@@ -10,7 +10,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
@@ -91,8 +91,13 @@ def machine(*, fresh: bool = False) -> Machine:
     return Machine(**{name: value for name, value in kept[MACHINE].items() if name in of})
 
 
-def record(setting: Setting, grain: Grain = Grain.EVENT) -> tuple[Graph, dict[str, Any]]:
-    """One recording in the lab: its typical step at that grain, and its plain steps."""
+def record(
+    setting: Setting,
+    grain: Grain = Grain.EVENT,
+    seen: Callable[[Path], None] = lambda folder: None,
+) -> tuple[Graph, dict[str, Any]]:
+    """One recording in the lab: its typical step at that grain, and its plain steps. `seen` gets
+    the recording's folder, which then goes."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch) / "run"
         proof = Proof(setting.command, cluster(setting.workers, setting.mbit), STEPS, 400.0)
@@ -103,6 +108,7 @@ def record(setting: Setting, grain: Grain = Grain.EVENT) -> tuple[Graph, dict[st
         )
         graph = open_run(place)
         measured = measured_run(place, graph)
+        seen(place)
         steps = [ns / 1e9 for ns in measured.steps_ns]
         return condense(graph, grain), {
             "step_s": spread(steps),

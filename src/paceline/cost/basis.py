@@ -25,8 +25,9 @@ never tested.
 - SCALED: what Habitat's authors report over six GPUs (11.8 %); not tested here.
 - DATASHEET: the model on the same jobs without calibration (`uncalibrated`).
 - ARITHMETIC: as wide as a datasheet's, for too little was measured to say less. In the processor
-  time of an MLP with layers of 768 x 768, composed, thin and circulant weights were 2 to 12 %
-  off (once, on a busy machine); circulant blocks by fast transforms were 42 % short.
+  time of an MLP with layers of 768 x 768, on a busy machine, thin factors were off by +2 and -36 %
+  in two runs, composed layers by -5 and -6 %, circulant blocks by -5 to -12 % with the present
+  kernel.
 - WALL: a convolutional net recorded at 200 Mbit/s and carried to 1 Gbit/s by its wall times (13.4
   %). Where more workers than cores were recorded it was 46 %.
 """

@@ -39,7 +39,8 @@ class Pipeline(Strategy):
     conflicts: ClassVar[frozenset[str]] = frozenset({"pipeline", "tensor_parallel"})
     how: ClassVar[str] = (
         "Cut the model in the script: paceline.runtime.stages.torch_worker.Worker runs a stage "
-        "under any of these schedules; `paceline pipeline RUN --devices N` plans the cuts."
+        "under gpipe, 1f1b and 2bw, and torch.distributed.pipelining the other schedules; "
+        "`paceline pipeline RUN --devices N` plans the cuts."
     )
 
     stages: int
