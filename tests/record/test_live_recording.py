@@ -144,9 +144,9 @@ def test_steps_tell_what_the_training_thread_ran_and_waited_for_a_core(ddp: Reco
 
 def test_the_graph_knows_what_plain_steps_ran_and_keeps_waiting_apart(ddp: Recorded) -> None:
     graph = ddp.graph()
-    if "plain_run_ns" not in graph.meta:
+    if not graph.facts.plain_run_ns:
         pytest.skip("this kernel keeps no schedstat")
-    assert 0 < graph.meta["plain_run_ns"] < graph.meta["plain_step_ns"]
+    assert 0 < graph.facts.plain_run_ns < graph.facts.plain_step_ns
     worked = without_core_waits(graph)
     waited = int(graph.ops.dur_ns[graph.ops.kind == OpKind.CORE_WAIT].sum())
     assert int(worked.ops.dur_ns.sum()) == int(graph.ops.dur_ns.sum()) - waited
