@@ -8,7 +8,7 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from paceline.graph.buckets import Bucket  # noqa: E402
-from paceline.runtime.codecs import Codec, Compressor, Momentum, Rounds, Turn  # noqa: E402
+from paceline.runtime.codecs import Codec, Compressor, Iterative, Momentum, Turn  # noqa: E402
 from paceline.runtime.codecs.torch_dgc import SampledTopK  # noqa: E402
 from paceline.runtime.codecs.torch_low_rank import LowRank  # noqa: E402
 from paceline.runtime.codecs.torch_memory import LocalMomentum, memory_of  # noqa: E402
@@ -137,7 +137,7 @@ def test_a_sampled_bound_finds_nearly_all_of_the_largest() -> None:
     assert found.count_nonzero() <= exact.count_nonzero()
 
 
-def one_worker(how: Rounds, values: "torch.Tensor", turn: Turn) -> "torch.Tensor":
+def one_worker(how: Iterative, values: "torch.Tensor", turn: Turn) -> "torch.Tensor":
     """What a lone worker is left with."""
     payload, round_ = how.first(values, turn), 0
     while payload is not None:

@@ -21,9 +21,9 @@ from paceline.runtime.exchange import READY, Bucketing, Exchange, ExchangeError,
 from paceline.runtime.rounds.torch_driver import exchanging, stays
 from paceline.runtime.run import Run
 from paceline.runtime.torch_accumulate import accumulating
+from paceline.runtime.torch_iterative import iterative_hook
 from paceline.runtime.torch_late_update import LateUpdates
 from paceline.runtime.torch_owners import owning
-from paceline.runtime.torch_rounds import rounds_hook
 from paceline.runtime.torch_routes import Route, route_of
 from paceline.runtime.torch_sharded import sharded_modules, with_codec
 
@@ -94,8 +94,8 @@ def _hook(run: Run, replica: Any, sent: Sent) -> Iterator[Answer]:
         with route_of(asked, replica) as route:
             yield Hook(codec, codec.compressor, Share(share, members), sent, route).__call__
     else:
-        with rounds_hook(codec, group, share, sent) as in_rounds:
-            yield in_rounds.__call__
+        with iterative_hook(codec, group, share, sent) as hook:
+            yield hook.__call__
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 
 from paceline.graph.buckets import Bucket
 from paceline.measure import CodecTimes, OpTimes
-from paceline.runtime.codecs import Codec, Compressor, Momentum, Rounds, Turn
+from paceline.runtime.codecs import Codec, Compressor, Iterative, Momentum, Turn
 from paceline.runtime.codecs.torch_memory import Vectors, memory_of
 from paceline.strategies.coded import Coded
 from paceline.strategies.named import kind_of, known
@@ -93,7 +93,7 @@ def _codec(change: Coded) -> Codec:
 
 def _trial(codec: Codec) -> Trial:
     how = codec.compressor
-    return _in_rounds(codec, how) if isinstance(how, Rounds) else _at_once(codec, how)
+    return _in_rounds(codec, how) if isinstance(how, Iterative) else _at_once(codec, how)
 
 
 def _at_once(codec: Codec, how: Compressor) -> Trial:
@@ -117,7 +117,7 @@ def _at_once(codec: Codec, how: Compressor) -> Trial:
     return run
 
 
-def _in_rounds(codec: Codec, how: Rounds) -> Trial:
+def _in_rounds(codec: Codec, how: Iterative) -> Trial:
     left = Vectors()
 
     def run(gradient: torch.Tensor, turn: Turn) -> list[int]:

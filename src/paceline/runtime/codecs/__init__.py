@@ -8,12 +8,12 @@ add up are all-reduced, others are gathered. Files named `torch_*` need torch.
 from paceline.runtime.codecs.codec import (
     Codec,
     Compressor,
+    Iterative,
     Momentum,
-    Rounds,
     Sharing,
     Sparse,
     Turn,
     kept,
 )
 
-__all__ = ["Codec", "Compressor", "Momentum", "Rounds", "Sharing", "Sparse", "Turn", "kept"]
+__all__ = ["Codec", "Compressor", "Iterative", "Momentum", "Sharing", "Sparse", "Turn", "kept"]

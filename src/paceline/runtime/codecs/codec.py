@@ -58,8 +58,8 @@ class Sparse(Compressor):
         """Set to zero what the payload speaks of."""
 
 
-class Rounds(ABC):
-    """Another form of a vector that ranks share in several rounds, each made from the sum of the
+class Iterative(ABC):
+    """Another form of a vector that ranks share in several turns, each made from the sum of the
     one before."""
 
     @abstractmethod
@@ -68,11 +68,11 @@ class Rounds(ABC):
 
     @abstractmethod
     def next(self, values: Tensor, turn: Turn, round_: int) -> Tensor | None:
-        """What travels in a later round, once the one before is summed; None behind the last."""
+        """What travels in a later turn, once the one before is summed; None behind the last."""
 
     @abstractmethod
     def restore(self, total: Tensor, turn: Turn) -> None:
-        """Set `total` to what all rounds' sums stand for."""
+        """Set `total` to what all sums stand for."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Momentum:
 class Codec:
     """One way to send gradients."""
 
-    compressor: Compressor | Rounds
+    compressor: Compressor | Iterative
     sharing: Sharing
     feedback: bool = False  # what a step leaves out is added to the next step's gradient
     momentum: Momentum | None = None  # None: the optimizer's own, behind the exchange

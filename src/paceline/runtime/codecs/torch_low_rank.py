@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from paceline.runtime.codecs.codec import Rounds, Turn
+from paceline.runtime.codecs.codec import Iterative, Turn
 from paceline.runtime.codecs.low_rank import Layout, Matrix
 
 _LOST = 1e-5  # of a vector's length: less of it left of the others is rounding
@@ -21,7 +21,7 @@ class Factors(NamedTuple):
     q: torch.Tensor
 
 
-class LowRank(Rounds):
+class LowRank(Iterative):
     """P = M Q is summed and orthogonalised; Q = M' P is summed; M is then P Q'."""
 
     def __init__(self, rank: int, seed: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from paceline.runtime.codecs import Codec, Rounds, Turn
+from paceline.runtime.codecs import Codec, Iterative, Turn
 from paceline.runtime.codecs.torch_communicate import share as start
 from paceline.runtime.codecs.torch_memory import Key, Vectors
 from paceline.runtime.codecs.turns import Turns
@@ -37,11 +37,11 @@ class Asked:
 
 
 @contextmanager
-def rounds_hook(codec: Codec, group: Any, share: float, sent: Sent) -> "Iterator[RoundsHook]":
+def iterative_hook(codec: Codec, group: Any, share: float, sent: Sent) -> "Iterator[IterativeHook]":
     """The hook with its thread and its group, which end with the context."""
     own = _own_group(group)
-    hook = RoundsHook(codec, own, share, sent)
-    thread = Thread(target=hook.work, name="paceline rounds", daemon=True)
+    hook = IterativeHook(codec, own, share, sent)
+    thread = Thread(target=hook.work, name="paceline iterations", daemon=True)
     thread.start()
     try:
         yield hook
@@ -51,11 +51,11 @@ def rounds_hook(codec: Codec, group: Any, share: float, sent: Sent) -> "Iterator
         dist.destroy_process_group(own)
 
 
-class RoundsHook:
+class IterativeHook:
     """One bucket's gradients become their mean over all ranks."""
 
     def __init__(self, codec: Codec, group: Any, share: float, sent: Sent) -> None:
-        assert isinstance(codec.compressor, Rounds)
+        assert isinstance(codec.compressor, Iterative)
         self._how, self._codec, self._group, self._sent = codec.compressor, codec, group, sent
         self._share, self._members = share, dist.get_world_size(group)
         self._left, self._turns = Vectors(), Turns()
