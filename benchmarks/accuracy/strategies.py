@@ -70,6 +70,7 @@ SETTINGS = {
     "buckets": "buckets(size_bytes=1048576)",
     "checkpoint": "checkpoint(layers='*')",
     "diloco": "diloco(period=8)",
+    "factored": "factored(rank=64)",
     "hierarchical": "hierarchical(on_host=2)",
     "local_sgd": "local_sgd(period=4)",
     "overlap_local_sgd": "overlap_local_sgd(period=4)",
@@ -81,6 +82,7 @@ NOT_HERE = {
     "batch": "the job makes its batches itself",
     "loading": "the job makes its batches itself",
     "fused_step": "workers of the lab stand for hosts that share no memory",
+    "keep_gathered": "the job is none of FSDP2",
     "offload_activations": "it moves what lies on a device",
 }
 

@@ -18,8 +18,8 @@ from paceline.strategies.plan import Plan
 
 STEPS, AFTER = 20, 3
 IMAGES = ("batchnorm_relu", "channels_last")  # strategies for convolutional nets
-FSDP2 = ("fp16", "topk(ratio=0.1)", "random_block(ratio=0.3)", "dgc(ratio=0.1, warmup=0)",
-         "powersgd", "topk(layerwise=True)")  # fmt: skip
+FSDP2 = ("fp16", "keep_gathered()", "topk(ratio=0.1)", "random_block(ratio=0.3)",
+         "dgc(ratio=0.1, warmup=0)", "powersgd", "topk(layerwise=True)")  # fmt: skip
 
 
 def main() -> None:
@@ -108,11 +108,11 @@ def cut_up(text: str) -> dict[str, Any]:
     return {"losses": losses, "sent": counted, "restored": reducers(model) == before}
 
 
-def reducers(model: nn.Module) -> list[int]:
-    """What each of FSDP2's modules reduces by."""
+def reducers(model: nn.Module) -> list[tuple[int, int]]:
+    """What each of FSDP2's modules reduces by, and what its weights go back to after forward."""
     modules = [module for module in model.modules() if isinstance(module, FSDPModule)]
     groups = [group for m in modules for group in m._get_fsdp_state()._fsdp_param_groups]
-    return [id(group._reduce_scatter_comm) for group in groups]
+    return [(id(g._reduce_scatter_comm), id(g.post_forward_mesh_info)) for g in groups]
 
 
 def restored(model: nn.Module, data: torch.Generator, *, images: bool) -> dict[str, Any]:

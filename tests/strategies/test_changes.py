@@ -57,6 +57,23 @@ def changed(job: TrainingJob, *texts: str) -> Graph:
     return transformed(training(job), map(parse, texts))
 
 
+@SOMETIMES
+@given(MACHINES, RATES, st.integers(2, 5), st.integers(1, 3))
+def test_weights_that_stay_gathered_are_those_of_a_job_that_gathers_once(
+    machine: Machine, rate: float, workers: int, micro_batches: int
+) -> None:
+    job = TrainingJob(parallel=Parallel.FSDP2, machine=machine, workers=workers,
+                      micro_batches=micro_batches)  # fmt: skip
+    made = changed(job, "keep_gathered")
+    assert measured(made, rate) == measured(training(replace(job, gathers_again=False)), rate)
+
+
+def test_weights_that_are_gathered_once_cannot_stay_so_any_longer() -> None:
+    for job in (TrainingJob(), TrainingJob(parallel=Parallel.FSDP2, gathers_again=False)):
+        with pytest.raises(GraphError, match="gathers no weights a second time"):
+            changed(job, "keep_gathered")
+
+
 @OFTEN
 @given(SHAPES, MACHINES, WORKERS, WORKERS, RATES)
 def test_other_workers_give_the_job_of_as_many_workers(

@@ -127,7 +127,10 @@ ROUNDED = {"channels_last", "compiled", "fused_optimizer", "fused_step"}
 """Exact but for the order of arithmetic."""
 
 PIPELINE = {"parallel": Parallel.PIPELINE_DATA, "stages": 2, "micro_batches": 2}
-JOBS: Mapping[str, Mapping[str, Any]] = {"border_topk": PIPELINE}
+JOBS: Mapping[str, Mapping[str, Any]] = {
+    "border_topk": PIPELINE,
+    "keep_gathered": {"parallel": Parallel.FSDP2},
+}
 """What a strategy needs of a job beyond plain data parallelism."""
 
 
@@ -212,7 +215,8 @@ def columns(graph: Graph) -> dict[str, Any]:
 
 def test_every_strategy_that_applies_is_tried_on_real_workers() -> None:
     applying = {name for name in known() if kind_of(name).applies}
-    assert set(APPLIED) == applying - {"offload_activations"}  # it asks for a device
+    elsewhere = {"keep_gathered", "offload_activations"}  # of FSDP2, and of a device
+    assert set(APPLIED) == applying - elsewhere
 
 
 @pytest.fixture(scope="module")
@@ -391,6 +395,14 @@ def test_under_fsdp2_codecs_send_the_predicted_bytes_and_learn_about_as_well(
         assert found["losses"][-1] <= plain["losses"][-1] * 1.1
         assert found["losses"] != plain["losses"]
         assert found["restored"]
+
+
+@pytest.mark.live
+def test_weights_that_stay_gathered_learn_the_very_same(runs: Runs) -> None:
+    for run in runs:
+        under, plain = run["fsdp2"]["keep_gathered()"], run["fsdp2"]["plain"]
+        assert under["losses"] == plain["losses"]
+        assert under["restored"]
 
 
 @pytest.mark.live

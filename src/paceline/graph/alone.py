@@ -19,10 +19,10 @@ def alone(graph: Graph) -> Graph:
     calls = among_shards(graph)
     if not calls.any():
         return graph
-    return scaled(graph, works(graph) & _for_calls(graph, calls), 0.0)
+    return scaled(graph, works(graph) & for_calls(graph, calls), 0.0)
 
 
-def _for_calls(graph: Graph, calls: Bool) -> Bool:
+def for_calls(graph: Graph, calls: Bool) -> Bool:
     """Stretches of communication on a thread that hand one of the calls over, or wait for it. A
     hand-over may lie at the begin of its stretch: then what leads to it is no part of that."""
     ops = graph.ops

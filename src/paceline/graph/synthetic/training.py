@@ -69,6 +69,7 @@ class TrainingJob:
     on_host: int = 0  # replicas that reduce among themselves first; 0: all at once
     late: bool = False  # a bucket is waited for, and its weights updated, where they are used next
     by_priority: bool = False  # one exchange at a time, first what the model defines first
+    gathers_again: bool = True  # FSDP2's weights, for the backward pass
     steps: int = 1
     jitter: float = 0.0  # by how much of its duration work differs from step to step, at most
     seed: int = 0
@@ -218,7 +219,8 @@ class _Rank:
         self.receive(Phase.BACKWARD, self.stage + 1, micro_batch)
         last = (self.turn, micro_batch) == (self.job.passes - 1, self.job.micro_batches - 1)
         for layer in reversed(self.layers()):
-            self.gather()
+            if self.job.gathers_again:
+                self.gather()
             for name in _names(layer):
                 self.work("mm", self.job.backward_ns // 2, Phase.BACKWARD, layer, name)
                 self.ready(name, last=last)
