@@ -69,6 +69,7 @@ SETTINGS = {
     "adaptive_topk": "adaptive_topk(ratios=(0.01,))",
     "buckets": "buckets(size_bytes=1048576)",
     "checkpoint": "checkpoint(layers='*')",
+    "dgc": "dgc(warmup=0)",
     "diloco": "diloco(period=8)",
     "factored": "factored(rank=64)",
     "hierarchical": "hierarchical(on_host=2)",
@@ -281,6 +282,8 @@ def figures(cells: Sequence[Cell], options: argparse.Namespace) -> dict[str, Any
         judged = told_apart(good, ASKED)[0]
         if judged:
             found |= {f"{name}{key}": value for key, value in _errors(judged).items()}
+            fitting = len(cells) * len(plans) - sum("refused" in row for row in rows)
+            found[f"{name}share_judged"] = round(len(judged) / fitting, 3)
         if good and not name:
             found |= counted(good, ASKED)
     return found
