@@ -33,7 +33,20 @@ def run(options: argparse.Namespace) -> Shown:
         page = markdown(rows)
         return Shown(data, lambda console: console.out(page, end=""))
     job = str(options.run or "")
-    return Shown(data, lambda console: console.print(strategies_table(rows, job)))
+    return Shown(data, lambda console: console.print(strategies_table(rows, job, families())))
+
+
+def families() -> "dict[str, frozenset[str]]":
+    """Strategies that are built on one class, by what they are called together."""
+    from paceline.strategies import kind_of, known
+    from paceline.strategies.coded import Coded
+    from paceline.strategies.seldom import Seldom
+
+    kinds = {"codecs": Coded, "rounds of weights": Seldom}
+    return {
+        name: frozenset(each for each in known() if issubclass(kind_of(each), base))
+        for name, base in kinds.items()
+    }
 
 
 def markdown(rows: "list[StrategyRow]") -> str:
