@@ -76,6 +76,7 @@ SETTINGS = {
     "local_sgd": "local_sgd(period=4)",
     "overlap_local_sgd": "overlap_local_sgd(period=4)",
     "partition": "partition(parts=4)",
+    "random_block": "random_block(ratio=0.1)",
 }
 """Strategies whose defaults are none, or are too long for a block; others stand for themselves."""
 
