@@ -1,6 +1,8 @@
 """What every strategy keeps, those of other packages too: its text, its graph, its live half."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -219,6 +221,20 @@ def test_every_strategy_that_applies_is_tried_on_real_workers() -> None:
     assert set(APPLIED) == applying - elsewhere
 
 
+COMPILING = {"compiled", "fused_step"}
+"""Strategies that make C++ kernels, and refuse where no compiler is there."""
+
+
+def _where_it_can(name: str, value: str) -> Any:
+    """A parameter that is skipped where the machine lacks what the strategy needs."""
+    return pytest.param(value, marks=pytest.mark.needs("g++")) if name in COMPILING else value
+
+
+def _applied_here() -> list[str]:
+    able = shutil.which(os.environ.get("CXX", "g++")) is not None
+    return [text for name, text in APPLIED.items() if able or name not in COMPILING]
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each of two workers saw: plain training, and training under each strategy."""
@@ -226,7 +242,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("contract")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [*command, str(WORKER), str(folder), *APPLIED.values(), *VARIANTS, *TOGETHER],
+        [*command, str(WORKER), str(folder), *_applied_here(), *VARIANTS, *TOGETHER],
         capture_output=True,
         text=True,
     )
@@ -249,7 +265,7 @@ SENDING = [name for name in APPLIED if issubclass(kind_of(name), (Coded, Seldom)
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", [_where_it_can(name, name) for name in EXACT])
 def test_an_exact_strategy_trains_the_very_same_weights(name: str, runs: Runs) -> None:
     for run in runs:
         under, plain = run[APPLIED[name]], run[IMAGES.get(name, "")]
@@ -302,7 +318,9 @@ def test_the_optimizers_of_workers_that_trained_alone_are_alike_after_leaving(ru
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("text", [*APPLIED.values(), *VARIANTS])
+@pytest.mark.parametrize(
+    "text", [*(_where_it_can(name, text) for name, text in APPLIED.items()), *VARIANTS]
+)
 def test_leaving_a_strategy_restores_the_job_and_its_checkpoints(text: str, runs: Runs) -> None:
     for run in runs:
         assert run[text]["after"] == run[text]["fresh"]
