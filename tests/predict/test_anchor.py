@@ -6,7 +6,7 @@ import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.graph import Graph
-from paceline.graph.synthetic.training import Parallel, TrainingJob, training
+from paceline.graph.synthetic import Parallel, TrainingJob, training
 from paceline.predict import predict
 
 

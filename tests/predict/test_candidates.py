@@ -4,7 +4,7 @@ import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.cluster.machine import Machine
-from paceline.graph.synthetic.training import Parallel, TrainingJob, training
+from paceline.graph.synthetic import Parallel, TrainingJob, training
 from paceline.predict import Candidates, Question, predict
 from paceline.strategies import parse
 

@@ -31,8 +31,7 @@ from paceline.graph import (
     Role,
     check,
 )
-from paceline.graph.synthetic import TrainingJob, training
-from paceline.graph.synthetic.training import Parallel
+from paceline.graph.synthetic import Parallel, TrainingJob, training
 from paceline.graph.synthetic.training_lanes import Machine
 from paceline.strategies import Effect, Strategy, kind_of, known, parse
 from paceline.strategies.coded import CODECS, Coded

@@ -10,9 +10,8 @@ import numpy as np
 
 from paceline.errors import GraphError
 from paceline.graph.facts import Parameter
-from paceline.graph.gradients import gradients_of
+from paceline.graph.gradients import parameters_in
 from paceline.graph.graph import Graph, Int64
-from paceline.graph.kinds import DepKind
 from paceline.graph.links import Links
 
 Shape = tuple[int, ...]
@@ -48,7 +47,7 @@ def buckets_of(graph: Graph, links: Links, calls: Int64, needs: Needs) -> list[B
     places = _places(graph, calls)
     if needs is Needs.COUNT:
         return [Bucket(((count,),), place) for count, place in zip(counts, places)]
-    held = _parameters(graph, links)
+    held = parameters_in(graph, links)
     return [
         Bucket(_shapes(_whole(graph, held.get(call, []), place, count), needs), place)
         for call, count, place in zip(calls.tolist(), counts, places)
@@ -62,23 +61,6 @@ def _places(graph: Graph, calls: Int64) -> list[int]:
     for key in map(tuple, keys):
         found.append(seen[key])
         seen[key] += 1
-    return found
-
-
-def _parameters(graph: Graph, links: Links) -> dict[int, list[int]]:
-    """By op: the parameters whose gradients lead into it. A gradient is ready in the op that leads
-    there, or in the one that its rank's next readiness is told of."""
-    readied = gradients_of(graph)
-    fed = links.where(links.kind == DepKind.GRADIENT)
-    found: dict[int, list[int]] = {}
-    if not len(readied.op):
-        return found
-    place = np.searchsorted(readied.op, fed.src).clip(max=len(readied.op) - 1)
-    alike = graph.ops.rank[readied.op[place]] == graph.ops.rank[fed.src]
-    for op, parameter in zip(fed.op[alike].tolist(), readied.parameter[place[alike]].tolist()):
-        mine = found.setdefault(op, [])
-        if parameter not in mine:
-            mine.append(parameter)
     return found
 
 

@@ -45,10 +45,10 @@ def carrying(graph: Graph, links: Links) -> Int64:
     return np.union1d(reducing(graph, links), np.flatnonzero(packed))
 
 
-def parameters_in(graph: Graph, links: Links) -> dict[int, set[int]]:
-    """By collective: the parameters whose gradients it carries. What makes a gradient may stand
-    before the op that is known to ready it: the next such op on its lane is meant."""
-    found: dict[int, set[int]] = {}
+def parameters_in(graph: Graph, links: Links) -> dict[int, list[int]]:
+    """By collective: the parameters whose gradients it carries, in order. What makes a gradient may
+    stand before the op that is known to ready it: the next such op on its lane is meant."""
+    found: dict[int, dict[int, None]] = {}
     known = gradients_of(graph)
     by_lane = np.lexsort((known.op, graph.ops.lane[known.op]))
     ready, parameter = known.op[by_lane], known.parameter[by_lane]
@@ -59,8 +59,8 @@ def parameters_in(graph: Graph, links: Links) -> dict[int, set[int]]:
     there = at < len(keys)
     there[there] = graph.ops.lane[ready[at[there]]] == graph.ops.lane[source[there]]
     for op, carried in zip(call[there].tolist(), parameter[at[there]].tolist()):
-        found.setdefault(op, set()).add(carried)
-    return found
+        found.setdefault(op, {})[carried] = None
+    return {op: list(carried) for op, carried in found.items()}
 
 
 def _fed_from(graph: Graph, links: Links) -> tuple[Int64, Int64]:

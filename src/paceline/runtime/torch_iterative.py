@@ -9,6 +9,7 @@ for a round on gloo's own threads, as torch's hook does, can leave none to serve
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from time import perf_counter_ns
@@ -22,6 +23,7 @@ from paceline.runtime.codecs.torch_communicate import share as start
 from paceline.runtime.codecs.torch_memory import Key, Vectors
 from paceline.runtime.codecs.turns import Turns
 from paceline.runtime.exchange import Sent
+from paceline.runtime.torch_turns import run_into
 
 _PATIENCE_S = 10.0  # for a peer that is gone when the plan is left
 
@@ -76,14 +78,10 @@ class IterativeHook:
         """Serve buckets until the end. What fails, fails in the backward pass that waits for it."""
         torch.set_grad_enabled(False)  # of this thread alone
         while (asked := self._asked.get()) is not None:
-            try:
-                self._exchange(asked)
-            except Exception as error:  # noqa: BLE001 handed over to who waits
-                asked.future.set_exception(error)
-            else:
-                asked.future.set_result(asked.gradient)
+            run_into(asked.future, partial(self._exchange, asked))
 
-    def _exchange(self, asked: Asked) -> None:
+    def _exchange(self, asked: Asked) -> Any:
+        """The bucket's gradients, once they are the mean of all ranks."""
         began, talked_ns = perf_counter_ns(), 0
         values, turn = self._corrected(asked), asked.turn
         payload: torch.Tensor | None = self._how.first(values, turn)
@@ -96,6 +94,7 @@ class IterativeHook:
         if self._codec.feedback:
             values.sub_(asked.gradient, alpha=1 / self._members)
         self._sent.coded(perf_counter_ns() - began - talked_ns)
+        return asked.gradient
 
     def _corrected(self, asked: Asked) -> torch.Tensor:
         """The gradient's share of the mean, and what was left of earlier ones."""

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from paceline.runtime.torch_groups import gloo_groups
+from paceline.runtime.torch_turns import run_into
 
 Key = tuple[int, int]  # priority, and which exchange of that priority this is
 Exchange = Callable[[], None]
@@ -74,12 +75,7 @@ class Scheduler:
     def _run(self) -> None:
         while (taken := self._next()) is not None:
             exchange, future = taken
-            try:
-                exchange()
-            except Exception as error:  # noqa: BLE001  whoever waits for the future is told
-                future.set_exception(error)
-            else:
-                future.set_result(None)
+            run_into(future, exchange)
 
     def _next(self) -> tuple[Exchange, Any] | None:
         with self._changed:

@@ -20,16 +20,17 @@ def in_turn() -> Iterator[Submit]:
 
         def submit(exchange: Callable[[], None]) -> Any:
             future: Any = torch.futures.Future()
-            thread.submit(_run, exchange, future)
+            thread.submit(run_into, future, exchange)
             return future
 
         yield submit
 
 
-def _run(exchange: Callable[[], None], future: Any) -> None:
+def run_into(future: Any, exchange: Callable[[], Any]) -> None:
+    """Run it; whoever waits for the future gets its result, or the error on which it ended."""
     try:
-        exchange()
-    except Exception as error:  # noqa: BLE001  whoever waits for the future is told
+        result = exchange()
+    except Exception as error:  # noqa: BLE001
         future.set_exception(error)
     else:
-        future.set_result(None)
+        future.set_result(result)

@@ -4,7 +4,8 @@ from paceline.graph.synthetic.jumble import jumble
 from paceline.graph.synthetic.layered import Layered, layered
 from paceline.graph.synthetic.pipeline import Pipeline, pipeline
 from paceline.graph.synthetic.ring import Ring, folded_ring, ring
-from paceline.graph.synthetic.training import Exchange, Parallel, TrainingJob, training
+from paceline.graph.synthetic.training import training
+from paceline.graph.synthetic.training_job import Exchange, Parallel, TrainingJob
 from paceline.graph.synthetic.training_lanes import Machine
 from paceline.graph.synthetic.transformer import Transformer, transformer
 
