@@ -2,11 +2,13 @@
 
 Packing stands on the thread or stream behind a bucket's last gradient, unpacking on the
 communication lane behind the collective; who waited for the collective waits for the unpacking.
-A codec may share a bucket in several rounds: a `repack` stands before each that follows. All are
-unpriced, by the bytes that they touch or by a measured table of their name.
+A codec that treats a bucket in pieces (each matrix, each parameter) has an op for every piece, for
+each costs a start of its own. A codec may share a bucket in several rounds: a `repack` stands
+before each that follows. All are unpriced, by the bytes that they touch or by a measured table of
+their name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -23,6 +25,10 @@ from paceline.graph.scaled import unpriced
 from paceline.graph.splice import Added, spliced
 
 
+def _undivided(bucket: Bucket) -> tuple[Bucket, ...]:
+    return (bucket,)
+
+
 @dataclass(frozen=True)
 class Packing:
     """A form of gradients as a graph sees it."""
@@ -34,6 +40,7 @@ class Packing:
     calls: Callable[[Bucket], tuple[int, ...]]  # bytes that a rank hands over, in each round
     needs: Needs = Needs.COUNT  # what `calls` must know of a bucket
     owners: int = 1  # ranks that each keep a part of the reduced gradients (FSDP2)
+    pieces: Callable[[Bucket], tuple[Bucket, ...]] = _undivided  # worked on one after the other
 
     def cut(self, owners: int) -> "Packing":
         """The same where gradients are cut among owners: each rank packs every owner's part by
@@ -43,7 +50,7 @@ class Packing:
             part = Bucket(((bucket.count // owners,),), bucket.index)
             return (owners * self.calls(part)[0],)
 
-        return replace(self, gathers=False, calls=calls, owners=owners)
+        return replace(self, gathers=False, calls=calls, owners=owners, pieces=_undivided)
 
     @property
     def collective(self) -> Collective | None:
@@ -131,19 +138,26 @@ class _Work:
         """Pack, the call, and for each later round repack and another call; then unpack."""
         packing, ranks = self.packing, len(self.graph.groups[int(self.graph.ops.group[call])].ranks)
         sizes = [size * packing.members(ranks) for size in packing.calls(bucket)]
-        last = int(self.last[call])
-        pack = self._add(_Op(last, last, OpKind.COMPUTE, packing.pack_bytes(bucket), _PACK))
+        pieces, last = packing.pieces(bucket), int(self.last[call])
+        pack = self._worked(last, _PACK, map(packing.pack_bytes, pieces))
         self.rows.append((call, pack))
         before = call
         for round_, size in enumerate(sizes[1:], 1):
-            touched = packing.repack_bytes(bucket, round_)
-            again = self._add(_Op(call, call, OpKind.COMPUTE, touched, _REPACK), before)
+            again = [p for p in pieces if len(packing.calls(p)) > round_]
+            touched = (packing.repack_bytes(p, round_) for p in again)
+            repack = self._worked(call, _REPACK, touched, before)
             instance = self._instance(call, round_)
-            before = self._add(_Op(call, call, OpKind.COLLECTIVE, size, _SAME, instance), again)
-        restored = packing.unpack_bytes(bucket, ranks)
-        unpack = self._add(_Op(call, call, OpKind.COMPUTE, restored, _UNPACK), before)
+            before = self._add(_Op(call, call, OpKind.COLLECTIVE, size, _SAME, instance), repack)
+        restored = (packing.unpack_bytes(p, ranks) for p in pieces)
+        unpack = self._worked(call, _UNPACK, restored, before)
         self.sizes.append(sizes[0])
         self.ends.append((pack, unpack))
+
+    def _worked(self, like: int, name: int, touched: Iterable[int], before: int = NONE) -> int:
+        """One op a piece, each behind the one before; the last of them."""
+        for size in touched:
+            before = self._add(_Op(like, like, OpKind.COMPUTE, size, name), before)
+        return before
 
     def graph_of(self, calls: Int64) -> Graph:
         """The changed graph."""

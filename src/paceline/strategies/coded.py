@@ -43,11 +43,17 @@ class Coded(Strategy):
         """What `calls` must know of a bucket."""
         return Needs.COUNT
 
+    def pieces(self, bucket: Bucket) -> tuple[Bucket, ...]:
+        """What of a bucket is packed by itself, one behind the other."""
+        return (bucket,)
+
     def packing(self) -> Packing:
         """This codec as a graph sees it."""
         gathers = self.sharing is Sharing.GATHER
         name = name_of(type(self))
-        return Packing(name, self.wire, gathers, self.feedback, self.calls, self.needs())
+        return Packing(
+            name, self.wire, gathers, self.feedback, self.calls, self.needs(), pieces=self.pieces
+        )
 
     def transform(self, graph: Graph) -> Graph:
         return packed(graph, self.packing())

@@ -44,6 +44,14 @@ class PowerSGD(Coded):
     def needs(self) -> Needs:
         return Needs.SHAPES
 
+    def pieces(self, bucket: Bucket) -> tuple[Bucket, ...]:
+        """Each matrix; what travels whole is copied in one go."""
+        layout = Layout.of(bucket.shapes, self.rank)
+        shapes: list[tuple[int, ...]] = [(m.rows, m.columns) for m in layout.matrices]
+        if whole := sum(each.count for each in layout.wholes):
+            shapes.append((whole,))
+        return tuple(Bucket((shape,), bucket.index) for shape in shapes)
+
     def codec(self) -> Codec:
         from paceline.runtime.codecs.torch_low_rank import LowRank
 

@@ -51,6 +51,11 @@ class Sparse(Coded):
     def needs(self) -> Needs:
         return Needs.PARTS if self.layerwise else Needs.COUNT
 
+    def pieces(self, bucket: Bucket) -> tuple[Bucket, ...]:
+        if not self.layerwise:
+            return (bucket,)
+        return tuple(Bucket((shape,), bucket.index) for shape in bucket.shapes)
+
     def codec(self) -> Codec:
         how = self.compressor()
         if self.layerwise:

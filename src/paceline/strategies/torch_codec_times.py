@@ -23,7 +23,7 @@ from paceline.strategies.named import kind_of, known
 from paceline.strategies.sparse import BEFORE, Sparse
 from paceline.strategies.strategy import Strategy, name_of
 
-SIDES = (2**8, 2**9, 2**10, 2**11)  # of the square matrix of gradients
+SIDES = (2**5, 2**8, 2**9, 2**10, 2**11, 2560)  # of the square matrix; the last: DDP's 25 MB
 MEMBERS = 2
 FACTOR = 0.9  # of the momentum, where workers accumulate it
 STRIDE = 7919  # by which the same gradients are moved in each step, so that they do not add up
