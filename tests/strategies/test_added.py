@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "how" / "add-a-strategy.md"
-WORKER = Path(__file__).parent / "contract_worker.py"
+WORKER = Path(__file__).parent / "contract" / "contract_worker.py"
 TEXT = "round_robin(parts=4)"
 PREDICT = """
 from paceline.graph import OpKind, check
@@ -68,7 +68,16 @@ def test_an_added_strategy_trains_on_real_workers(
     installed: dict[str, str], tmp_path: Path
 ) -> None:
     run(
-        ["-m", "torch.distributed.run", "--nproc-per-node", "2", str(WORKER), str(tmp_path), TEXT],
+        [
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node",
+            "2",
+            str(WORKER),
+            str(tmp_path),
+            "20",
+            TEXT,
+        ],
         installed,
     )
     told: dict[str, Any] = json.loads((tmp_path / "rank-0.json").read_text())

@@ -95,9 +95,11 @@ def test_four_workers_on_two_hosts_learn_the_same_and_send_what_was_predicted(
 ) -> None:
     pytest.importorskip("torch")
     plan = "hierarchical(on_host=2)"
-    worker = Path(__file__).parent / "contract_worker.py"
+    worker = Path(__file__).parent / "contract" / "contract_worker.py"
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "4"]
-    subprocess.run([*command, str(worker), str(tmp_path), plan], check=True, capture_output=True)
+    subprocess.run(
+        [*command, str(worker), str(tmp_path), "20", plan], check=True, capture_output=True
+    )
     for rank in range(4):
         told = json.loads((tmp_path / f"rank-{rank}.json").read_text())
         assert told[plan]["losses"] == pytest.approx(told[""]["losses"], rel=1e-5)

@@ -1,6 +1,6 @@
 """A worker of the contract test: trains under each strategy, and writes what came of it.
 
-torchrun --nproc-per-node 2 contract_worker.py OUT STRATEGY[ + STRATEGY...] ...
+torchrun --nproc-per-node 2 contract_worker.py OUT STEPS STRATEGY[ + STRATEGY...] ...
 """
 
 import json
@@ -16,7 +16,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 import paceline
 from paceline.strategies.plan import Plan
 
-STEPS, AFTER = 20, 3
+STEPS, AFTER = int(sys.argv[2]), 3
 IMAGES = ("batchnorm_relu", "channels_last")  # strategies for convolutional nets
 FSDP2 = ("fp16", "keep_gathered()", "topk(ratio=0.1)", "random_block(ratio=0.3)",
          "dgc(ratio=0.1, warmup=0)", "powersgd", "topk(layerwise=True)")  # fmt: skip
@@ -27,7 +27,7 @@ def main() -> None:
     dist.init_process_group("gloo")
     plain = trained(None)
     told = {"": plain, "images": trained(None, images=True)}
-    told |= {text: trained(text, images=text in IMAGES) for text in sys.argv[2:]}
+    told |= {text: trained(text, images=text in IMAGES) for text in sys.argv[3:]}
     told["states"] = {
         text: states_left(text) for text in ("local_sgd(period=2)", "diloco(period=3)")
     }

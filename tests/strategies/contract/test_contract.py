@@ -5,10 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from functools import cache
-from math import prod
 from pathlib import Path
 from sys import modules
 from typing import TYPE_CHECKING, Any
@@ -17,18 +16,9 @@ import numpy as np
 import pytest
 
 from paceline.graph import (
-    Axis,
     Collective,
-    DepKind,
-    DType,
-    Facts,
     Graph,
-    GraphBuilder,
-    LaneKind,
     OpKind,
-    Parameter,
-    Phase,
-    Role,
     check,
 )
 from paceline.graph.synthetic import Parallel, TrainingJob, training
@@ -42,14 +32,7 @@ if TYPE_CHECKING:
     from conftest import Drawn
 
 WORKER = Path(__file__).parent / "contract_worker.py"
-MODEL = {
-    "4.bias": (4,), "4.weight": (4, 64), "2.bias": (64,), "2.weight": (64, 64), "0.bias": (64,),
-    "0.weight": (64, 20),
-}  # fmt: skip
-"""The parameters of the worker's model."""
-LARGEST_BYTES = 4 * 64 * 64
-MODEL_BYTES = 4 * (20 * 64 + 64 + 64 * 64 + 64 + 64 * 4 + 4)  # of the worker's model
-
+STEPS = 52  # under each strategy: fifty and more, and whole periods of weights that travel
 EXAMPLES = {
     "device": "device(name='h200', recorded='a100-80')",
     "offload_activations": "offload_activations",
@@ -110,7 +93,7 @@ STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0
           "local_sgd": 0.05, "overlap_local_sgd": 0.2, "diloco": 0.2,
           "block_circulant": 0.3, "factored": 0.1, "low_rank": 0.05,
           "autocast": 0.05, "compress_activations": 0.05, "accumulate": 0.5}  # fmt: skip
-"""By how much of plain's last loss another strategy's may be higher after twenty steps."""
+"""By how much of plain's last loss another strategy's may be higher after so many steps."""
 
 TOGETHER = (
     "buckets(size_bytes=1024, order='last use') + partition(parts=3) + priority()",
@@ -127,6 +110,8 @@ IMAGES = {"batchnorm_relu": "images", "channels_last": "images"}
 ROUNDED = {"channels_last", "compiled", "fused_optimizer", "fused_step"}
 """Exact but for the order of arithmetic."""
 
+GraphFor = Callable[[str, str], Graph]
+
 PIPELINE = {"parallel": Parallel.PIPELINE_DATA, "stages": 2, "micro_batches": 2}
 JOBS: Mapping[str, Mapping[str, Any]] = {
     "border_topk": PIPELINE,
@@ -135,23 +120,20 @@ JOBS: Mapping[str, Mapping[str, Any]] = {
 """What a strategy needs of a job beyond plain data parallelism."""
 
 
-def images() -> Graph:
-    """A convolution, a batch norm and a ReLU."""
-    b = GraphBuilder()
-    thread = b.lane()
-    for name in ("aten::mkldnn_convolution", "aten::native_batch_norm", "aten::clamp_min"):
-        b.op(name, thread, 100, phase=Phase.FORWARD)
-    return b.build()
+@pytest.fixture
+def graph_for(worker_model: Graph, images: Graph) -> GraphFor:
+    """A job that a strategy may change, by the strategy's name and where the job trained."""
 
+    def chosen(name: str, machine: str) -> Graph:
+        if name in IMAGES:
+            return images
+        if name in ("substitute", "tensor_parallel"):
+            return worker_model
+        if (name, machine) in ELSEWHERE:
+            pytest.skip(ELSEWHERE[name, machine])
+        return job_for(name, machine)
 
-def graph_for(name: str, machine: str) -> Graph:
-    if name in IMAGES:
-        return images()
-    if name in ("substitute", "tensor_parallel"):
-        return worker_model()
-    if (name, machine) in ELSEWHERE:
-        pytest.skip(ELSEWHERE[name, machine])
-    return job_for(name, machine)
+    return chosen
 
 
 @cache
@@ -183,7 +165,7 @@ def test_a_strategy_is_a_frozen_dataclass_that_says_when_it_is_wrong(name: str) 
 
 
 @pytest.mark.parametrize("name", known())
-def test_a_strategy_shown_as_text_is_read_back(name: str) -> None:
+def test_a_strategy_shown_as_text_is_read_back(name: str, graph_for: GraphFor) -> None:
     for one in settings_of(name, graph_for(name, "CPU")):
         assert parse(str(one)) == one
         for field in fields(one):  # type: ignore[arg-type]
@@ -194,7 +176,7 @@ def test_a_strategy_shown_as_text_is_read_back(name: str) -> None:
 @pytest.mark.parametrize("name", known())
 @pytest.mark.parametrize("machine", ["CPU", "GPU"])
 def test_choices_fit_and_leave_a_lawful_graph_and_their_own_untouched(
-    name: str, machine: str
+    name: str, machine: str, graph_for: GraphFor
 ) -> None:
     graph = graph_for(name, machine)
     before = columns(graph)
@@ -241,7 +223,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("contract")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [*command, str(WORKER), str(folder), *_applied_here(), *VARIANTS, *TOGETHER],
+        [*command, str(WORKER), str(folder), str(STEPS), *_applied_here(), *VARIANTS, *TOGETHER],
         capture_output=True,
         text=True,
     )
@@ -339,6 +321,10 @@ def test_a_plan_that_breaks_on_its_way_leaves_the_job_as_it_was(runs: Runs) -> N
         assert run["broken"]["after"]
 
 
+LARGEST_BYTES = 4 * 64 * 64
+MODEL_BYTES = 4 * (20 * 64 + 64 + 64 * 64 + 64 + 64 * 4 + 4)  # of the worker's model
+
+
 @pytest.fixture
 def drawn(drawn: "Drawn") -> "Drawn":
     """The worker's model, in one bucket, its largest parameter apart."""
@@ -357,42 +343,23 @@ def test_what_carries_gradients_otherwise_sends_the_predicted_bytes(
     talks = (made.ops.kind == OpKind.COLLECTIVE) & (made.ops.rank == 0)
     talks &= made.ops.step == made.ops.step.max()
     sent: Mapping[str, float] = runs[0][APPLIED[name]]["sent"]
-    assert sent["steps"] == 20 / made.facts.samples
+    assert sent["steps"] == STEPS / made.facts.samples
     assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum()
     assert sent["calls"] == talks.sum()
 
 
 @pytest.mark.live
 @pytest.mark.parametrize("text", [*(APPLIED[name] for name in SENDING), *VARIANTS])
-def test_the_bytes_that_travel_are_the_predicted_ones(text: str, runs: Runs) -> None:
-    made = parse(text).transform(worker_graph())
+def test_the_bytes_that_travel_are_the_predicted_ones(
+    text: str, runs: Runs, worker_graph: Graph
+) -> None:
+    made = parse(text).transform(worker_graph)
     talks = (made.ops.kind == OpKind.COLLECTIVE) & (made.ops.rank == 0)
     sent: Mapping[str, float] = runs[0][text]["sent"]
-    assert sent["steps"] == 20
+    assert sent["steps"] == STEPS
     steps = len(np.unique(made.ops.step))
     assert sent["calls"] == talks.sum() / steps
     assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum() / steps
-
-
-def worker_graph() -> Graph:
-    """A step of the worker's model on two ranks: all gradients in one bucket."""
-    sizes = tuple(Parameter(name, 4 * prod(shape), shape) for name, shape in MODEL.items())
-    b = GraphBuilder(facts=Facts(world_size=2, parameters=sizes, buckets=(tuple(MODEL),)))
-    group, instance = b.group("0", range(2), Axis.DATA), b.instance()
-    for rank in range(2):
-        main = b.lane(rank, "main")
-        gloo = b.lane(rank, "gloo", kind=LaneKind.COMM_THREAD)
-        ready = [b.op("mm", main, 9, phase=Phase.BACKWARD, tensor=name) for name in MODEL]
-        sent = b.op(
-            "gloo:all_reduce", gloo, 99, kind=OpKind.COLLECTIVE,
-            phase=Phase.COMMUNICATION, group=group, instance=instance, dtype=DType.FLOAT32,
-            collective=Collective.ALL_REDUCE, size_bytes=sum(p.size_bytes for p in sizes),
-        )  # fmt: skip
-        for op in ready:
-            b.link(op, sent, DepKind.GRADIENT)
-        b.op("wait", main, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
-        b.op("adam", main, 5, phase=Phase.UPDATE)
-    return check(b.build())
 
 
 @pytest.mark.live
@@ -400,13 +367,13 @@ def worker_graph() -> Graph:
     "text", ["fp16", "topk(ratio=0.1)", "random_block(ratio=0.3)", "dgc(ratio=0.1, warmup=0)"]
 )
 def test_under_fsdp2_codecs_send_the_predicted_bytes_and_learn_about_as_well(
-    text: str, runs: Runs
+    text: str, runs: Runs, cut_graph: Graph
 ) -> None:
-    made = check(parse(text).transform(cut_graph()))
+    made = check(parse(text).transform(cut_graph))
     talks = (made.ops.collective == Collective.ALL_TO_ALL) & (made.ops.rank == 0)
     for run in runs:
         found, plain = run["fsdp2"][text], run["fsdp2"]["plain"]
-        assert found["sent"]["steps"] == 20
+        assert found["sent"]["steps"] == STEPS
         assert found["sent"]["calls"] == talks.sum()
         assert found["sent"]["payload_bytes"] == made.ops.size_bytes[talks].sum()
         assert found["losses"][-1] <= plain["losses"][-1] * 1.1
@@ -428,81 +395,22 @@ def test_weights_that_stay_gathered_learn_the_very_same(runs: Runs) -> None:
     [("powersgd", "two rounds over whole"), ("topk(layerwise=True)", "give layerwise=False")],
 )
 def test_what_fsdp2_cannot_do_is_refused_with_the_reason_in_both_halves(
-    text: str, said: str, runs: Runs
+    text: str, said: str, runs: Runs, cut_graph: Graph
 ) -> None:
     for run in runs:
         assert said in run["fsdp2"][text]["refused"]
         assert run["fsdp2"][text]["restored"]
-    assert "treats each parameter by itself" in str(parse(text).refusal(cut_graph()))
-
-
-def cut_graph() -> Graph:
-    """A step of the worker's model under FSDP2 on two ranks: three modules, each gathered once."""
-    sizes = tuple(Parameter(name, 4 * prod(shape), shape) for name, shape in MODEL.items())
-    b = GraphBuilder(facts=Facts(world_size=2, parameters=sizes))
-    group = b.group("0", range(2), Axis.DATA)
-    modules = [sizes[first : first + 2] for first in (0, 2, 4)]
-    instances = {(kind, i): b.instance() for kind in ("gather", "scatter") for i in range(3)}
-    for rank in range(2):
-        main = b.lane(rank, "main")
-        gloo = b.lane(rank, "gloo", kind=LaneKind.COMM_THREAD)
-        common = {"kind": OpKind.COLLECTIVE, "phase": Phase.COMMUNICATION, "group": group,
-                  "dtype": DType.FLOAT32}  # fmt: skip
-        for i, parameters in enumerate(modules):
-            b.op("gloo:all_gather", gloo, 9, instance=instances["gather", i],
-                 collective=Collective.ALL_GATHER,
-                 size_bytes=sum(p.size_bytes for p in parameters), **common)  # fmt: skip
-        for i, parameters in enumerate(modules):
-            ready = [b.op("mm", main, 9, phase=Phase.BACKWARD, tensor=p.name) for p in parameters]
-            sent = b.op("gloo:reduce_scatter", gloo, 99, instance=instances["scatter", i],
-                        collective=Collective.REDUCE_SCATTER,
-                        size_bytes=sum(p.size_bytes for p in parameters), **common)  # fmt: skip
-            for op in ready:
-                b.link(op, sent, DepKind.GRADIENT)
-            b.op("wait", main, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
-    return check(b.build())
+    assert "treats each parameter by itself" in str(parse(text).refusal(cut_graph))
 
 
 @pytest.mark.live
 @pytest.mark.parametrize("name", REMODELLING)
-def test_the_gradients_of_a_smaller_model_are_the_predicted_ones(name: str, runs: Runs) -> None:
-    made = parse(APPLIED[name]).transform(worker_model())
+def test_the_gradients_of_a_smaller_model_are_the_predicted_ones(
+    name: str, runs: Runs, worker_model: Graph
+) -> None:
+    made = parse(APPLIED[name]).transform(worker_model)
     talks = (made.ops.kind == OpKind.COLLECTIVE) & (made.ops.rank == 0)
     sent: Mapping[str, float] = runs[0][APPLIED[name]]["sent"]
-    assert sent["steps"] == 20
+    assert sent["steps"] == STEPS
     assert sent["calls"] == talks.sum()
     assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum()
-
-
-def worker_model() -> Graph:
-    """The worker's three linear layers, drawn as a recording shows them."""
-    b = GraphBuilder(facts=Facts(world_size=2, parameters=tuple(_parameters())))
-    group, instance = b.group("0", (0, 1), Axis.DATA), b.instance()
-    for rank in (0, 1):
-        main, gloo = b.lane(rank, "main"), b.lane(rank, "gloo", kind=LaneKind.COMM_THREAD)
-        for layer in range(5):
-            name = "aten::relu" if layer % 2 else "aten::linear"
-            b.op(name, main, 300, phase=Phase.FORWARD, layer=str(layer))
-        ready = []
-        for parameter in reversed(list(_parameters())):
-            b.op("mm", main, 200, phase=Phase.BACKWARD, layer=parameter.layer)
-            ready.append(b.op("mul", main, 20, phase=Phase.BACKWARD, tensor=parameter.name))
-        asked = b.op("c10d", main, kind=OpKind.HOST, phase=Phase.COMMUNICATION)
-        sent = b.op(
-            "gloo:all_reduce", gloo, 900, after=[asked], dep=DepKind.LAUNCH, group=group,
-            kind=OpKind.COLLECTIVE, phase=Phase.COMMUNICATION, instance=instance,
-            collective=Collective.ALL_REDUCE, dtype=DType.FLOAT32, size_bytes=MODEL_BYTES,
-        )  # fmt: skip
-        for op in ready:
-            b.link(op, sent, DepKind.GRADIENT)
-        b.op("wait", main, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
-        b.op("copy", main, 40, phase=Phase.BACKWARD)
-        b.op("sgd", main, 60, phase=Phase.UPDATE)
-    return check(b.build())
-
-
-def _parameters() -> Iterator[Parameter]:
-    """As the model defines them."""
-    for name, shape in reversed(MODEL.items()):
-        role = Role.LINEAR_WEIGHT if len(shape) > 1 else Role.OTHER
-        yield Parameter(name, 4 * prod(shape), shape, name.partition(".")[0], role)
