@@ -1,7 +1,8 @@
-"""Write the README's tables of figures from the newest results, so that no figure is typed by hand.
+"""Write the README's tables of figures from the newest results, so that no figure is typed by hand,
+and what was measured of each strategy into the package.
 
     python benchmarks/tables.py           # rewrite what stands between <!-- begin:NAME --> and end
-    python benchmarks/tables.py --check   # exit code 1 where the README differs
+    python benchmarks/tables.py --check   # exit code 1 where something differs
 
 Which figures stands in `figures.py`. Only full runs count: `--quick` results are passed over. A
 figure that misses its target says so.
@@ -22,6 +23,7 @@ from benchmarks.figures import TABLES, Row, Table
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
+OF_STRATEGIES = HERE.parent / "src/paceline/strategies/measured.json"
 Results = Mapping[str, Mapping[str, Any]]
 
 
@@ -29,15 +31,36 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; 1 where it differs")
     options = parser.parse_args(arguments)
-    old = README.read_text()
-    new = filled(old, newest_results())
+    results = newest_results()
+    written = {
+        README: filled(README.read_text(), results),
+        OF_STRATEGIES: by_strategy(results["accuracy/strategies"]),
+    }
+    differs = [path for path, text in written.items() if path.read_text() != text]
     if options.check:
-        print(
-            "README.md is in step" if new == old else "README.md differs: run benchmarks/tables.py"
-        )
-        return int(new != old)
-    README.write_text(new)
+        names = ", ".join(path.name for path in differs)
+        print(f"{names}: run benchmarks/tables.py" if differs else "all tables are in step")
+        return int(bool(differs))
+    for path in differs:
+        path.write_text(written[path])
     return 0
+
+
+def by_strategy(result: Mapping[str, Any]) -> str:
+    """How far each strategy's predictions were off, for its page and for `paceline strategies`."""
+    errors: dict[str, list[float]] = {}
+    for row in result["rows"]:
+        if "error" in row and " + " not in row["plan"]:
+            errors.setdefault(row["plan"].partition("(")[0], []).append(abs(row["error"]))
+    told = {
+        name: {
+            "rows": len(found),
+            "mean_error": round(sum(found) / len(found), 4),
+            "worst_error": round(max(found), 4),
+        }
+        for name, found in sorted(errors.items())
+    }
+    return json.dumps({"date": result["date"][:10], "strategies": told}, indent=1) + "\n"
 
 
 def filled(text: str, results: Results) -> str:

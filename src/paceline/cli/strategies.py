@@ -61,8 +61,23 @@ def markdown(rows: "list[StrategyRow]") -> str:
         text = getdoc(modules[kind_of(row.name).__module__]) or ""
         beside = f" Not beside {', '.join(row.conflicts)}." if row.conflicts else ""
         done = "predicted and applied" if row.applies else "predicted only"
-        parts.append(f"## `{_signature(row.name)}`\n\n{row.effect}, {done}.{beside}\n\n{text}\n")
+        said = f"{row.effect}, {done}.{beside}\n\n{text}\n\n{_accuracy(row.name)}"
+        parts.append(f"## `{_signature(row.name)}`\n\n{said}\n")
     return "\n".join(parts)
+
+
+def _accuracy(name: str) -> str:
+    from paceline.strategies.accuracy import accuracy_of
+
+    found = accuracy_of(name)
+    if found is None:
+        return "Its predicted step was not measured yet."
+    if found.rows == 1:
+        return f"Predicted against measured: off by {found.worst_error:.1%} in one setting."
+    return (
+        f"Predicted against measured: off by {found.mean_error:.1%} in the mean of {found.rows} "
+        f"settings, {found.worst_error:.1%} at worst."
+    )
 
 
 def _row(name: str, graph: "Graph | None") -> "StrategyRow":
@@ -129,4 +144,6 @@ Every strategy is one file of `src/paceline/strategies/`, and its text here is t
 page is written by `paceline strategies --markdown`; a test holds it to the files. Exact strategies
 train the same numbers, lossy ones lose precision of gradients or activations, relaxed ones change
 the batch or when workers see each other's updates. To add one, see [how](how/add-a-strategy.md).
+Errors are of whole steps in the lab, on links of 100 Mbit/s and 1 Gbit/s, of jobs that were
+recorded without the strategy; see [accuracy](accuracy.md).
 """

@@ -20,6 +20,7 @@ from paceline.strategies.strategy import Strategy, StrategyError
 _GROUP = "paceline.strategies"
 _NOT_STRATEGIES = {
     "__init__",
+    "accuracy",
     "applying",
     "coded",
     "named",
