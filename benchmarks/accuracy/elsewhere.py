@@ -5,7 +5,9 @@ language model with a large embedding and a wide convolutional net were not used
 parallel: FSDP2, ZeRO, tensor x data and pipeline x data.
 """
 
+import math
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.accuracy.cells import cluster
-from benchmarks.accuracy.settings import Setting, machine, summary
-from benchmarks.accuracy.settings import recordings as recorded
+from benchmarks.accuracy.settings import Effort, Setting, machine, recordings, summary
 from paceline.cluster.machine import Machine
 from paceline.graph import Graph
 from paceline.graph.replicas import replicas_of
@@ -30,24 +31,28 @@ PARALLEL = {
     "pipeline_data": ((4, 1000), (4, 100), (2, 1000), (2, 100)),
 }
 
+ASKED = 0.12  # of the worst row
+
 Recorded = tuple[Setting, Graph, dict[str, Any]]
 
 
-def any_rows(*, fresh: bool = False, models: Sequence[str] = ANY_MODELS) -> dict[str, Any]:
+def any_rows(effort: Effort, models: Sequence[str] = ANY_MODELS) -> dict[str, Any]:
     """Every setting of a model predicted from every other."""
-    found, here = list[dict[str, Any]](), machine(fresh=fresh)
-    for model in models:
-        wanted = [Setting(model, "ddp", *place) for place in ANY]
-        found += rows(list(recorded(wanted, fresh=fresh)), here)
-    return summary(found, "any")
+    wanted = [Setting(model, "ddp", *place) for model in models for place in ANY]
+    return summary(_rows_of(wanted, effort), "any", ASKED)
 
 
-def parallel_rows(*, fresh: bool = False, kinds: Sequence[str] = tuple(PARALLEL)) -> dict[str, Any]:
-    found, here = list[dict[str, Any]](), machine(fresh=fresh)
-    for kind in kinds:
-        wanted = [Setting("mlp", kind, *place) for place in PARALLEL[kind]]
-        found += rows(list(recorded(wanted, fresh=fresh)), here)
-    return summary(found, "parallel")
+def parallel_rows(effort: Effort, kinds: Sequence[str] = tuple(PARALLEL)) -> dict[str, Any]:
+    """The same of other kinds of parallelism, each by itself."""
+    wanted = [Setting("mlp", kind, *place) for kind in kinds for place in PARALLEL[kind]]
+    return summary(_rows_of(wanted, effort), "parallel", ASKED)
+
+
+def _rows_of(wanted: Sequence[Setting], effort: Effort) -> list[dict[str, Any]]:
+    here, found = machine(fresh=effort.fresh), defaultdict[tuple[str, str], list[Recorded]](list)
+    for each in recordings(wanted, effort):
+        found[each[0].model, each[0].parallel].append(each)
+    return [row for given in found.values() for row in rows(given, here)]
 
 
 def rows(given: Sequence[Recorded], here: Machine) -> list[dict[str, Any]]:
@@ -75,10 +80,12 @@ def row(start: Recorded, goal: Recorded, here: Machine) -> dict[str, Any]:
         ),
         "predicted_ms": round(found.step_ns / 1e6, 2),
         "error": round(found.step_ns / 1e6 / measured - 1, 4),
+        "floor": round(math.hypot(facts["floor"], truth["floor"]), 4),
         "loads": [facts["load"], truth["load"]],
     }
-    print(f"{setting.key} -> {there.key}: {made['predicted_ms']} beside {made['measured_ms']} ms, "
-          f"{made['error']:+.1%}", file=sys.stderr, flush=True)  # fmt: skip
+    told = f"{made['predicted_ms']} beside {made['measured_ms']} ms, {made['error']:+.1%}"
+    print(f"{setting.key} -> {there.key}: {told} (floor {made['floor']:.1%})",
+          file=sys.stderr, flush=True)  # fmt: skip
     return made
 
 

@@ -3,14 +3,18 @@
 Recorded with 2 workers at 1 Gbit/s and buckets of 25 MB; predicted, and measured in the lab, at 50
 to 1,000 Mbit/s, 2 and 4 workers (on this machine's cores), buckets of 1 and 25 MB. Measured cells
 and recordings are kept in `benchmarks/results`; `--fresh` makes them anew (about 25 minutes). Short
-steps are measured in three runs each, minutes apart (`runs_ms`).
+steps are measured in three runs each, minutes apart (`runs_ms`). Jobs of the `any` and `parallel`
+rows run twice; a row whose runs differ by too much to judge it does not count (`floor`).
 
 `naive` is the line that needs no graph: the recorded step, with its bytes at another rate.
 """
 
 import argparse
+import math
 import statistics
 import sys
+import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import measure
 from benchmarks.accuracy import cells, elsewhere, recordings
 from benchmarks.accuracy.cells import Cell
+from benchmarks.accuracy.settings import Effort
 from paceline.cluster.machine import Machine
 from paceline.graph import Graph
 from paceline.predict import Prediction, Question, predict
@@ -36,26 +41,40 @@ def main() -> None:
         "--rows", choices=("cells", "any", "parallel", "all"), default="all", help="which to run"
     )
     parser.add_argument("--fresh", action="store_true", help="record and measure everything anew")
+    parser.add_argument("--budget", type=float, default=math.inf, metavar="MINUTES",
+                        help="record and measure so long; what is kept costs nothing")  # fmt: skip
     options = parser.parse_args()
     found: dict[str, Any] = {}
+    effort = Effort(options.fresh, time.monotonic() + 60 * options.budget)
     if options.rows in ("cells", "all"):
-        found |= cell_figures(options)
+        found |= cell_figures(options, effort)
     if options.rows in ("any", "all") and not options.quick:
-        found |= elsewhere.any_rows(fresh=options.fresh)
+        found |= elsewhere.any_rows(effort)
     if options.rows in ("parallel", "all") and not options.quick:
-        found |= elsewhere.parallel_rows(fresh=options.fresh)
+        found |= elsewhere.parallel_rows(effort)
+    found |= judged(found)
     measure.report("accuracy/retarget", found, options, "torch")
 
 
-def cell_figures(options: argparse.Namespace) -> dict[str, Any]:
+def judged(found: Mapping[str, Any]) -> dict[str, int]:
+    """How many rows could be judged, and how many this machine was too unsteady for."""
+    kinds = [kind for kind in ("any", "parallel") if f"{kind}_count" in found]
+    return {
+        "rows_judged": sum(found[f"{kind}_count"] for kind in kinds),
+        "rows_not_measurable": sum(found[f"{kind}_not_measurable"] for kind in kinds),
+    }
+
+
+def cell_figures(options: argparse.Namespace, effort: Effort) -> dict[str, Any]:
     """The sixty cells of DDP."""
     chosen = QUICK if options.quick else tuple(cells.all_cells())
     models = tuple(dict.fromkeys(cell.model for cell in chosen))
     jobs = recordings.graphs(models, fresh=options.fresh)
     machine = recordings.machine(fresh=options.fresh)
     since = datetime.now(timezone.utc).strftime(cells.DATE) if options.fresh else ""
-    cells.measure_missing(chosen, since)
-    rows = [row(cell, machine, *jobs[cell.model]) for cell in chosen]
+    cells.measure_missing(chosen, since, effort.end_s - time.monotonic())
+    known = [cell for cell in chosen if cells.runs(cell, since)]
+    rows = [row(cell, machine, *jobs[cell.model]) for cell in known]
     return {"machine_cost": asdict(machine), **figures(rows, jobs)}
 
 

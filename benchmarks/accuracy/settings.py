@@ -2,15 +2,20 @@
 
 A recording holds steps without instruments, so each is the truth of its own setting and a start
 for predictions of all others. Kept in `benchmarks/results/settings`: the typical step as a graph,
-and the plain steps with date and load beside it.
+and the plain steps with date and load beside it. Once all settings are recorded, each is run a
+second time: what two runs of one setting differ by is the least that an error can be told from.
 """
 
 import json
+import math
 import os
+import random
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,11 +25,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.accuracy.cells import DATE, FIRST, cluster
 from benchmarks.accuracy.recordings import measured_machine
+from benchmarks.floors import floor_of, told_apart
 from benchmarks.measure import RESULTS, spread
 from paceline.cluster.machine import Machine
 from paceline.graph import Graph, load_graph, save_graph
 from paceline.graph.condense import Grain, condense
+from paceline.record import sidecar
 from paceline.record.launch import RecordRequest, launch
+from paceline.trace.plain import plain_steps
 from paceline.trace.runs import open_run
 from paceline.verify import Proof, measured_run, recorded_in_lab
 
@@ -34,6 +42,20 @@ KEPT = RESULTS / "settings.json"
 MACHINE = "machine"  # its row in KEPT
 STEPS = 5  # recorded
 WARM = 13  # that the recorder lets pass before it looks, and some at the end
+BLOCK = 4  # steps whose median is one measurement, where chance is asked for
+ORDER_SEED = 23
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What is recorded anew, and until when; what is kept costs nothing."""
+
+    fresh: bool = False
+    end_s: float = math.inf  # as time.monotonic tells it
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() > self.end_s
 
 
 @dataclass(frozen=True)
@@ -66,23 +88,70 @@ class Setting:
 
 
 def recordings(
-    wanted: Sequence[Setting], *, fresh: bool = False
-) -> Iterator[tuple[Setting, Graph, dict[str, Any]]]:
-    """Each setting's typical step, and its plain steps; recorded where none is kept."""
-    for setting in wanted:
-        kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-        if fresh or setting.key not in kept:
-            graph, kept[setting.key] = record(setting)
-            save_graph(graph, GRAPHS / setting.key)
-            KEPT.write_text(json.dumps(kept, indent=0, sort_keys=True) + "\n")
-            print(f"{setting.key}: {1e3 * kept[setting.key]['step_s']['median']:.1f} ms",
-                  file=sys.stderr, flush=True)  # fmt: skip
-        yield setting, load_graph(GRAPHS / setting.key), kept[setting.key]
+    wanted: Sequence[Setting], effort: Effort
+) -> list[tuple[Setting, Graph, dict[str, Any]]]:
+    """Each setting's typical step, and its plain steps; recorded where none is kept, in a fixed
+    random order, until the effort is over. Second runs follow when all are recorded."""
+    order = random.Random(ORDER_SEED).sample(wanted, len(wanted))
+    began = datetime.now(timezone.utc).strftime(DATE) if effort.fresh else ""
+    for make in (_recorded, _again):
+        for setting in order:
+            if effort.over:
+                break
+            make(setting, began)
+    kept = load()
+    found = [each for each in wanted if _twice(kept.get(each.key, {}), began)]
+    return [(each, load_graph(GRAPHS / each.key), kept[each.key]) for each in found]
+
+
+def _twice(facts: Mapping[str, Any], since: str) -> bool:
+    return "runs_s" in facts and facts["recorded"] >= since
+
+
+def _recorded(setting: Setting, since: str) -> None:
+    facts = load().get(setting.key)
+    if facts is not None and facts["recorded"] >= since:
+        return
+    graph, facts = record(setting)
+    save_graph(graph, GRAPHS / setting.key)
+    _keep(setting, facts)
+    print(f"{setting.key}: {1e3 * facts['step_s']['median']:.1f} ms", file=sys.stderr, flush=True)
+
+
+def _again(setting: Setting, since: str) -> None:
+    """The second run of what is recorded: what both say together, and how far they differ."""
+    facts = load().get(setting.key)
+    if facts is None or "runs_s" in facts:
+        return
+    runs = [facts.pop("steps_s"), plain_run(setting)]
+    steps = [step for run in runs for step in run]
+    facts |= {"runs_s": runs, "step_s": spread(steps), "floor": floor(runs)}
+    _keep(setting, facts)
+    print(f"{setting.key}: second run, floor {facts['floor']:.1%}", file=sys.stderr, flush=True)
+
+
+def floor(runs: Sequence[Sequence[float]]) -> float:
+    """How far the median of these runs may lie off by chance: by what runs differ, and steps."""
+    blocks = [
+        statistics.median(run[at : at + BLOCK])
+        for run in runs
+        for at in range(0, len(run) - BLOCK + 1, BLOCK)
+    ]
+    between = floor_of([statistics.median(run) for run in runs]) if len(runs) > 1 else 0.0
+    return round(max(between, floor_of(blocks)), 4)
+
+
+def load() -> dict[str, Any]:
+    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
+
+
+def _keep(setting: Setting, facts: dict[str, Any]) -> None:
+    KEPT.write_text(json.dumps({**load(), setting.key: facts}, indent=0, sort_keys=True) + "\n")
 
 
 def machine(*, fresh: bool = False) -> Machine:
     """The machine as it was when the settings were recorded, measured beside them."""
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    kept = load()
     if fresh or MACHINE not in kept:
         found = {**asdict(measured_machine()), "load": round(os.getloadavg()[0], 2)}
         kept[MACHINE] = found | {"measured": datetime.now(timezone.utc).strftime(DATE)}
@@ -98,35 +167,56 @@ def record(
 ) -> tuple[Graph, dict[str, Any]]:
     """One recording in the lab: its typical step at that grain, and its plain steps. `seen` gets
     the recording's folder, which then goes."""
-    with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch) / "run"
-        proof = Proof(setting.command, cluster(setting.workers, setting.mbit), STEPS, 400.0)
-        launch(
-            RecordRequest(setting.command, place, STEPS, setting.plain),
-            os.environ,
-            recorded_in_lab(proof, Path(scratch) / "logs"),
-        )
+    with in_lab(setting, STEPS) as place:
         graph = open_run(place)
         measured = measured_run(place, graph)
         seen(place)
         steps = [ns / 1e9 for ns in measured.steps_ns]
         return condense(graph, grain), {
             "step_s": spread(steps),
-            "steps": len(steps),
+            "steps_s": steps,
+            "floor": floor([steps]),
             "load": round(os.getloadavg()[0], 2),
             "recorded": datetime.now(timezone.utc).strftime(DATE),
         }
 
 
-def summary(rows: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
-    """Mean and worst error of rows, under a figure's name."""
+def plain_run(setting: Setting) -> list[float]:
+    """Another run of the job: its steps without instruments."""
+    with in_lab(setting, 1) as place:
+        sidecars = [sidecar.read(path) for path in sorted(place.glob("rank-*.facts.jsonl"))]
+        return [ns / 1e9 for ns in plain_steps(sidecars)]
+
+
+@contextmanager
+def in_lab(setting: Setting, steps: int) -> Iterator[Path]:
+    """The job's recording of so many steps, for as long as the context lasts."""
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch) / "run"
+        proof = Proof(setting.command, cluster(setting.workers, setting.mbit), steps, 400.0)
+        launch(
+            RecordRequest(setting.command, place, steps, setting.plain),
+            os.environ,
+            recorded_in_lab(proof, Path(scratch) / "logs"),
+        )
+        yield place
+
+
+def summary(rows: Sequence[dict[str, Any]], name: str, asked: float) -> dict[str, Any]:
+    """Mean and worst error of the rows that can be judged, under a figure's name."""
+    good, lost = told_apart(rows, asked)
     if not rows:
         return {}
-    worst = max(rows, key=lambda row: abs(row["error"]))
-    return {
-        f"{name}_mean_error": round(statistics.mean(abs(row["error"]) for row in rows), 4),
+    told: dict[str, Any] = {
+        f"{name}_count": len(good),
+        f"{name}_not_measurable": len(lost),
+        f"{name}_rows": list(rows),
+    }
+    if not good:
+        return told
+    worst = max(good, key=lambda row: abs(row["error"]))
+    return told | {
+        f"{name}_mean_error": round(statistics.mean(abs(row["error"]) for row in good), 4),
         f"{name}_worst_error": round(abs(worst["error"]), 4),
         f"{name}_worst_row": {k: worst[k] for k in ("recorded", "predicted", "error")},
-        f"{name}_count": len(rows),
-        f"{name}_rows": list(rows),
     }
