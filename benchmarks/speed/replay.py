@@ -151,7 +151,7 @@ def candidates(count: int) -> dict[str, Any]:
     known = Candidates(
         job, over_tcp(Cluster(hosts, Link.both_ways(25e6))), Question(machine=Machine(2.0))
     )
-    plans = [[strategy("buckets", size_bytes=(1 + i % 12) << 20)] for i in range(count)]
+    plans = [[strategy("buckets", size_bytes=((1 + i % 12) << 20) + i)] for i in range(count)]
     known.step_ns(plans[0])
     wall, cpu = [], []
     for plan in plans:

@@ -9,7 +9,6 @@ import pytest
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.errors import GraphError
 from paceline.graph import NONE, Graph, OpKind, Phase, check
-from paceline.graph.condense import Grain
 from paceline.graph.late_update import shares
 from paceline.graph.synthetic import TrainingJob, training
 from paceline.predict import predict
@@ -58,7 +57,7 @@ def test_a_job_of_one_step_is_repeated_for_it_has_no_next() -> None:
 def test_many_candidates_find_the_step_that_a_prediction_finds() -> None:
     graph = training(JOB)
     plan = [parse("buckets(size_bytes=4194304)"), parse("overlap_update")]
-    found = Candidates(graph, LAN, Question(), Grain.LAYER).step_ns(plan)
+    found = Candidates(graph, LAN, Question()).step_ns(plan)
     assert found == predict(graph, plan, LAN).step_ns
 
 

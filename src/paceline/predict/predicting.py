@@ -40,10 +40,10 @@ def predict(
     plan = tuple(parse(each) if isinstance(each, str) else each for each in changes)
     step = typical(graph, finest(plan), elsewhere=cluster is not None)
     changed = transformed(brought(step, moved(step.facts.pulse, question.pulse)), plan)
-    if cluster is None:
-        return _as_recorded(changed, plan, question)
     at = placed(changed, cluster, question)
-    made = _prediction(at.graph, at.prices, at.run, plan, question)
+    made = _prediction(at, plan, question)
+    if cluster is None or at.library is None:
+        return made
     estimates = estimates_of(at.graph, at.library)
     costs = _of_codecs(graph, plan, cluster, question, made.step_ns)
     return replace(made, rests_on=(*made.rests_on, *estimates, *costs))
@@ -73,16 +73,18 @@ def informed(graph: Graph, question: Question) -> Graph:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A job on a cluster: what its ops take there, and how it is replayed."""
+    """A job on a cluster, or as recorded: what its ops take there, and how it is replayed."""
 
     graph: Graph
     prices: Prices
     run: Run
-    library: Library
+    library: Library | None  # None: communication takes the time that it was recorded with
 
 
-def placed(graph: Graph, cluster: Cluster, question: Question) -> Placed:
+def placed(graph: Graph, cluster: Cluster | None, question: Question) -> Placed:
     """The job on the cluster; hosts are added where it has too few."""
+    if cluster is None:
+        return _as_recorded(graph, question)
     _require_partners(graph)
     if cluster.workers != graph.world_size:
         cluster = cluster.with_workers(graph.world_size)
@@ -130,7 +132,7 @@ def typical(graph: Graph, grain: Grain = Grain.EVENT, *, elsewhere: bool = False
     return anchored(condense(graph, grain), elsewhere=elsewhere)
 
 
-def _as_recorded(graph: Graph, changes: Sequence[Strategy], question: Question) -> Prediction:
+def _as_recorded(graph: Graph, question: Question) -> Placed:
     _require_cluster(graph, question)
     missing = np.flatnonzero(graph.ops.dur_ns == UNPRICED)
     if len(missing):
@@ -138,12 +140,11 @@ def _as_recorded(graph: Graph, changes: Sequence[Strategy], question: Question) 
             f"{len(missing)} ops have no recorded duration after the changes, first "
             f"{graph[int(missing[0])]}: give a cluster (--cluster FILE), which prices them"
         )
-    found = _recorded_prices(graph)
     run = Run(graph, contention=_contention(graph, question))
     if question.machine is not None:
         hosts = SharedHosts.one_machine(graph.world_size, question.machine.cores)
         run = Run(graph, hosts=hosts, rested=question.machine.rested)
-    return _prediction(graph, found, run, changes, question)
+    return Placed(graph, _recorded_prices(graph), run, None)
 
 
 def _require_cluster(graph: Graph, question: Question) -> None:
@@ -167,9 +168,8 @@ def _recorded_prices(graph: Graph) -> Prices:
     return Prices(dur, low.astype(np.int64), high.astype(np.int64), graph.ops.basis)
 
 
-def _prediction(
-    graph: Graph, found: Prices, run: Run, changes: Sequence[Strategy], question: Question
-) -> Prediction:
+def _prediction(at: Placed, changes: Sequence[Strategy], question: Question) -> Prediction:
+    graph, found, run = at.graph, at.prices, at.run
     timeline = run(found.dur_ns)
     by = moved(graph.facts.pulse, question.pulse)
     interval: Interval = widened(interval_of(graph, found, works(graph)), graph, by)

@@ -86,10 +86,15 @@ def transformed(graph: Graph, plan: Iterable[Strategy]) -> Graph:
 def require_order(plan: Sequence[Strategy]) -> None:
     """Refuse a strategy behind one that builds on what it changes."""
     for one, other in combinations(plan, 2):
-        if _names(type(other)) & one.follows:
+        if stands_before(type(other), type(one)):
             raise StrategyError(
                 f"{one} builds on what {other} changes, and stands before it; give {other} first"
             )
+
+
+def stands_before(one: type[Strategy], other: type[Strategy]) -> bool:
+    """Whether the first stands before the second in a plan that has both."""
+    return bool(_names(one) & other.follows)
 
 
 def exclude_each_other(one: type[Strategy], other: type[Strategy]) -> bool:

@@ -1,0 +1,15 @@
+"""Which plan: searchers over all strategies' settings, judged by replay.
+
+found = search(graph, cluster, Question(), Goal(allow=Effect.LOSSY))
+found.best.plan, found.best.step_ns, found.best.reasons
+"""
+
+from paceline.callable_room import callable_room
+from paceline.search.errors import SearchError
+from paceline.search.found import Candidate, Found
+from paceline.search.goal import Aim, Goal
+from paceline.search.searching import SEARCHERS, search
+
+__all__ = ["SEARCHERS", "Aim", "Candidate", "Found", "Goal", "SearchError", "search"]
+
+callable_room(__name__)

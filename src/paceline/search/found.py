@@ -1,0 +1,31 @@
+"""`Found` and `Candidate`: what a search gives back."""
+
+from dataclasses import dataclass
+
+from paceline.strategies import Effect, Strategy
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A plan and what it costs a mean worker."""
+
+    plan: tuple[Strategy, ...]
+    step_ns: int
+    batch_ns: float  # for a recorded batch: by this, plans with other batches compare
+    memory_bytes: int | None  # of the fullest rank; None where the recording does not tell
+    sends: int  # bytes of a rank in a mean step
+    effect: Effect
+    reasons: tuple[str, ...] = ()  # why each part is in the plan, one line each
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best plan, the job as it is, and all that nothing tried beats in every respect."""
+
+    best: Candidate
+    unchanged: Candidate
+    pareto: tuple[Candidate, ...]
+    tried: int
+    seconds: float
+    refused: tuple[tuple[Strategy, str], ...]  # strategies that this job does not take
+    ended: str = "done"  # or "budget", "interrupted"

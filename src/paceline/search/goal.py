@@ -1,0 +1,73 @@
+"""`Goal`: what a search is to find, and what it may do for that."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from paceline.search.errors import SearchError
+from paceline.search.score import Score
+from paceline.strategies import Effect, kind_of
+
+ORDER = (Effect.EXACT, Effect.LOSSY, Effect.RELAXED)
+"""From what leaves the numbers that are learnt alone to what changes them most."""
+
+
+class Aim(Enum):
+    """What is to be least."""
+
+    TIME = "time"  # for a recorded batch
+    MEMORY = "memory"  # of the fullest rank
+    BYTES = "bytes"  # that a mean rank sends for a recorded batch
+
+
+@dataclass(frozen=True)
+class Goal:
+    """`allow` is the least exact effect that a plan may have; `strategies` are names to choose
+    from, or None for all."""
+
+    allow: Effect = Effect.EXACT
+    memory_limit_bytes: int | None = None
+    budget_s: float = 30.0
+    seed: int = 0
+    strategies: Sequence[str] | None = None
+    aim: Aim = Aim.TIME
+
+    def __post_init__(self) -> None:
+        if not self.budget_s > 0:
+            raise SearchError(f"a budget of {self.budget_s:g} s was asked for; give more than 0")
+        if self.memory_limit_bytes is not None and self.memory_limit_bytes <= 0:
+            raise SearchError(
+                f"a memory limit of {self.memory_limit_bytes} bytes was asked for; give more than 0"
+            )
+        for name in self.strategies or ():
+            kind_of(name)  # refuses a name that is not known
+
+    @property
+    def needs_memory(self) -> bool:
+        return self.memory_limit_bytes is not None or self.aim is Aim.MEMORY
+
+    def allows(self, effect: Effect) -> bool:
+        return ORDER.index(effect) <= ORDER.index(self.allow)
+
+    def holds(self, score: Score) -> bool:
+        """Whether it stays within the memory limit."""
+        limit = self.memory_limit_bytes
+        return limit is None or (score.memory_bytes is not None and score.memory_bytes <= limit)
+
+    def cost(self, score: Score) -> tuple[float, ...]:
+        """The lower the better; what breaks the memory limit comes last, the least first."""
+        if not self.holds(score):
+            return (1.0, float(score.memory_bytes or 0), score.batch_ns)
+        return (0.0, *_AIMS[self.aim](score))
+
+
+def least_exact(effects: Sequence[Effect]) -> Effect:
+    """The effect of a plan with these."""
+    return max(effects, key=ORDER.index, default=Effect.EXACT)
+
+
+_AIMS: Mapping[Aim, Callable[[Score], tuple[float, float]]] = {
+    Aim.TIME: lambda score: (score.batch_ns, float(score.sends)),
+    Aim.MEMORY: lambda score: (float(score.memory_bytes or 0), score.batch_ns),
+    Aim.BYTES: lambda score: (score.sends / score.samples, score.batch_ns),
+}
