@@ -58,6 +58,7 @@ class End(Line, tag="end", frozen=True):
     reason: Reason
     kind: str = ""  # class of the exception
     detail: str = ""
+    at_ns: int = 0
 
 
 class RankFile(msgspec.Struct, frozen=True):
@@ -69,6 +70,7 @@ class RankFile(msgspec.Struct, frozen=True):
     end: End | None = None
 
 
+_TAIL_BYTES = 4096  # more than a last line has
 _KINDS = Began | Step | Loss | End
 encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_KINDS).decode
@@ -102,3 +104,28 @@ def _lines(path: Path) -> Iterator[Line]:
     whole, _, _ = path.read_bytes().rpartition(b"\n")
     for line in whole.split(b"\n") if whole else ():
         yield _decode(line)
+
+
+def all_ended(folder: Path) -> bool:
+    """Whether every rank of the job has written its last line."""
+    files = list(folder.glob("rank-*.trial.jsonl"))
+    worlds = [first.world_size for path in files if isinstance(first := _first(path), Began)]
+    return bool(worlds) and len(files) == worlds[0] and all(map(_has_ended, files))
+
+
+def written_bytes(folder: Path) -> int:
+    """It grows for as long as steps end."""
+    return sum(path.stat().st_size for path in folder.glob("rank-*.trial.jsonl"))
+
+
+def _first(path: Path) -> Line | None:
+    with path.open("rb") as file:
+        line = file.readline()
+    return _decode(line) if line.endswith(b"\n") else None
+
+
+def _has_ended(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+        last = file.read().rpartition(b"\n")[0].rpartition(b"\n")[2]
+    return last.startswith(b'{"is":"end"')

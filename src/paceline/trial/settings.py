@@ -1,7 +1,5 @@
 """What a trial's processes are told, in one environment variable."""
 
-from pathlib import Path
-
 import msgspec
 
 from paceline.trial.blocks import Block
@@ -10,9 +8,9 @@ VARIABLE = "PACELINE_TRIAL"
 
 
 class TrialSettings(msgspec.Struct, frozen=True):
-    """Where each rank writes, and what runs when. No blocks: steps are noted, nothing is changed."""
+    """Where each rank writes, and what runs when. Without blocks steps are noted, no more."""
 
-    folder: Path
+    folder: str
     plan: list[str] = []
     blocks: list[Block] = []
     limit_s: float = 3600.0  # behind it no further round begins

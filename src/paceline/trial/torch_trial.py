@@ -12,6 +12,7 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -99,8 +100,8 @@ class LiveTrial:
             self._patches.undo()
             if self._file is not None:
                 self._read_losses()
-                told = str(error)[:_LONGEST] if error else ""
-                self._write(End(reason, type(error).__name__ if error else "", told))
+                kind, told = (type(error).__name__, str(error)[:_LONGEST]) if error else ("", "")
+                self._write(End(reason, kind, told, time.time_ns()))
                 self._file.close()
 
     def _before_update(self, *_: Any) -> None:
@@ -137,8 +138,9 @@ class LiveTrial:
     def _open(self) -> None:
         rank, world = (dist.get_rank(), dist.get_world_size()) if _joined() else (0, 1)
         self._blocks = agreed(self._blocks)
-        self._settings.folder.mkdir(parents=True, exist_ok=True)
-        self._file = file_of(self._settings.folder, rank).open("wb", buffering=0)
+        folder = Path(self._settings.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = file_of(folder, rank).open("wb", buffering=0)
         self._write(Began(rank, world, self._blocks))
         self._place = _Place(0, -1)
 
@@ -167,8 +169,9 @@ class LiveTrial:
         return self._settings.limit_s
 
     def _round_ends(self, before: _Place) -> bool:
-        now, then = (self._blocks[place.block].round for place in (self._place, before))
-        return bool(now != then and then != SETTLING)
+        now: int = self._blocks[self._place.block].round
+        then: int = self._blocks[before.block].round
+        return now != then and then != SETTLING
 
     def _switch(self, side: Side, optimizer: Any) -> None:
         if side is not Side.PLAN:
@@ -240,7 +243,7 @@ def agreed(mine: Any) -> Any:
 
 
 def _joined() -> bool:
-    return dist.is_available() and dist.is_initialized()
+    return bool(dist.is_available() and dist.is_initialized())
 
 
 def _tell_uncaught(trial: LiveTrial) -> None:
