@@ -18,6 +18,7 @@ from paceline.trial.blocks import Side
 from paceline.trial.series import Sample
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 SHUFFLES = 2000
 CERTAIN = 1 / 60
@@ -26,7 +27,9 @@ SEEN = 0.9  # the share of true gains that is to be told from chance
 CALM = 3.0
 """Times the median distance from a round's middle beyond which a block is not taken at its word.
 Where a plan halves the step, each side lies one such distance away."""
+STEPS = 34  # of halving an interval: to less than a millionth
 FAR = 5.0  # of a logarithm: a factor of 148
+NORMAL = 1.4826  # a deviation over the median distance, where values are normal
 WORTH = 0.03  # the gain of which is said how many steps it takes to see it
 
 
@@ -56,18 +59,15 @@ def gain_of(samples: Sequence[Sample], steps_a_block: int = 1, seed: int = 0) ->
     if not table.rounds:
         return None
     draw = np.random.default_rng(seed)
-    planned = table.of_side(Side.PLAN)
-    shuffled = table.shuffled(planned, draw)
-    seen = _effect(table, planned[None])[0]
-    low, high = _interval(table, planned, shuffled, seen)
-    floor, itself = _against_itself(table, draw)
+    test = _Test.of(table, table.of_side(Side.PLAN), draw)
+    none = _Test.of(*table.against_itself(), draw)
     return Gain(
-        gain=exp(seen) - 1,
-        low=exp(low) - 1,
-        high=exp(high) - 1,
-        chance=_chance(_effect(table, shuffled), seen),
-        floor=floor,
-        itself=itself,
+        gain=exp(test.found()) - 1,
+        low=exp(test.border(-1.0)) - 1,
+        high=exp(test.border(1.0)) - 1,
+        chance=test.chance(0.0, 1.0),
+        floor=exp(float(np.quantile(np.abs(none.shuffled @ none.left(0.0)), 0.95))) - 1,
+        itself=exp(none.found()) - 1,
         rounds=table.rounds,
         needed=steps_needed(WORTH, table.deviation * sqrt(steps_a_block)),
     )
@@ -83,118 +83,109 @@ def steps_needed(gain: float, deviation: float) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """Blocks as columns."""
+    """Blocks: one row for each round, all of which hold as many of each side."""
 
     values: Floats
-    sides: tuple[Side, ...]
-    number: NDArray[np.int64]  # of the round, from 0
+    sides: tuple[tuple[Side, ...], ...]
 
     @staticmethod
     def of(samples: Sequence[Sample]) -> "_Table":
-        names = sorted({s.round for s in samples})
-        whole = [n for n in names if {s.side for s in samples if s.round == n} == set(Side)]
-        kept = [s for s in samples if s.round in whole]
-        number = np.array([whole.index(s.round) for s in kept], dtype=np.int64)
-        values = np.array([s.value for s in kept])
-        return _Table(_calmed(values, number), tuple(s.side for s in kept), number)
-
-    def of_side(self, wanted: Side) -> NDArray[np.bool_]:
-        return np.array([side is wanted for side in self.sides], np.bool_)
+        rows = [[s for s in samples if s.round == n] for n in sorted({s.round for s in samples})]
+        whole = [row for row in rows if {s.side for s in row} == set(Side)]
+        return _Table(
+            np.array([[s.value for s in row] for row in whole]),
+            tuple(tuple(s.side for s in row) for row in whole),
+        )
 
     @property
     def rounds(self) -> int:
-        return len(set(self.number.tolist()))
+        return len(self.sides)
+
+    def of_side(self, wanted: Side) -> Bools:
+        return np.array([[side is wanted for side in row] for row in self.sides], np.bool_)
+
+    def against_itself(self) -> "tuple[_Table, Bools]":
+        """The baseline's blocks alone, and which of them bear its second name."""
+        rest = ~self.of_side(Side.PLAN)
+        names = tuple(tuple(side for side in row if side is not Side.PLAN) for row in self.sides)
+        alone = _Table(self.values[rest].reshape(self.rounds, -1), names)
+        return alone, alone.of_side(Side.AGAIN)
 
     @property
     def deviation(self) -> float:
-        """Of a block, within its round and side."""
+        """Of a block, within its round and side; as the middle of all tells it."""
         planned = self.of_side(Side.PLAN)
-        left, freedom = 0.0, 0
-        for row in range(self.rounds):
-            for side in (planned, ~planned):
-                mine = self.values[(self.number == row) & side]
-                left += float(((mine - mine.mean()) ** 2).sum())
-                freedom += len(mine) - 1
-        return sqrt(left / freedom) if freedom else 0.0
-
-    def shuffled(self, chosen: NDArray[np.bool_], draw: np.random.Generator) -> NDArray[np.bool_]:
-        """Who bears the label, many times, as many in each round as before."""
-        found = np.zeros((SHUFFLES, len(self.values)), np.bool_)
-        for row in range(self.rounds):
-            mine = np.flatnonzero(self.number == row)
-            order = draw.random((SHUFFLES, len(mine))).argsort(axis=1)
-            found[:, mine] = order < chosen[mine].sum()
-        return found
+        sides = [self.values[side].reshape(self.rounds, -1) for side in (planned, ~planned)]
+        left = [
+            (side - side.mean(axis=1, keepdims=True)) * sqrt(many / max(1, many - 1))
+            for side in sides
+            for many in (side.shape[1],)
+        ]
+        return NORMAL * float(np.median(np.abs(np.concatenate(left, axis=1))))
 
 
-def _calmed(values: Floats, number: NDArray[np.int64]) -> Floats:
+@dataclass(frozen=True, eq=False)
+class _Test:
+    """Labelled blocks, and the same with their labels shuffled. `weights` of a labelling give by
+    how much shorter the blocks with the label are, as a logarithm: the mean over rounds."""
+
+    values: Floats
+    labelled: Bools
+    weights: Floats  # of the labels as they are
+    shuffled: Floats  # one row for each shuffle
+
+    @staticmethod
+    def of(table: _Table, labelled: Bools, draw: np.random.Generator) -> "_Test":
+        order = draw.random((SHUFFLES, *labelled.shape)).argsort(axis=2)
+        shuffles = order < labelled.sum(axis=1)[:, None]
+        return _Test(table.values, labelled, _weights(labelled[None])[0], _weights(shuffles))
+
+    def left(self, d: float) -> Floats:
+        """Blocks once a gain of d is taken off those with the label."""
+        return _calmed(self.values + d * self.labelled).ravel()
+
+    def chance(self, d: float, way: float) -> float:
+        """Of an effect this large or larger, that way, where the gain is d. The order that was
+        seen is one of those that could have been."""
+        left = self.left(d)
+        as_large = way * (self.shuffled @ left) >= way * (self.weights @ left) - 1e-12
+        return float((1 + as_large.sum()) / (1 + len(as_large)))
+
+    def found(self) -> float:
+        """The gain without which nothing is left."""
+        return _root(lambda d: float(self.weights @ self.left(d)), -FAR, FAR)
+
+    def border(self, way: float) -> float:
+        """The farthest gain, that way, which the test does not refuse. Fewer than three rounds
+        refuse nothing."""
+        middle, far = self.found(), 0.01
+        while far < FAR and self.chance(middle + way * far, -way) > CERTAIN:
+            far *= 2
+        return _root(
+            lambda d: way * (self.chance(d, -way) - CERTAIN), *sorted((middle, middle + way * far))
+        )
+
+
+def _root(falling: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function that falls crosses zero."""
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
+    return (low + high) / 2
+
+
+def _weights(labelled: Bools) -> Floats:
+    """One row for each labelling."""
+    many = labelled.sum(axis=2, keepdims=True)
+    rest, rounds = labelled.shape[2] - many, labelled.shape[1]
+    found: Floats = np.where(labelled, -1 / many, 1 / rest) / rounds
+    return found.reshape(len(labelled), -1)
+
+
+def _calmed(values: Floats) -> Floats:
     """Blocks that a burst hit count as slow ones, not as slow as they were. Who bears which label
     is not looked at, so that the test stays exact."""
-    middle = np.zeros(len(values))
-    for row in np.unique(number):
-        middle[number == row] = np.median(values[number == row])
-    left = values - middle
-    most = CALM * float(np.median(np.abs(left))) if len(left) else 0.0
-    calmed: Floats = middle + np.clip(left, -most, most)
+    middle = np.median(values, axis=1, keepdims=True)
+    most = CALM * float(np.median(np.abs(values - middle)))
+    calmed: Floats = middle + np.clip(values - middle, -most, most)
     return calmed
-
-
-def _effect(table: _Table, chosen: NDArray[np.bool_]) -> Floats:
-    """By how much shorter blocks with the label are, as a logarithm: the mean over rounds."""
-    return _weights(table, chosen) @ table.values
-
-
-def _weights(table: _Table, chosen: NDArray[np.bool_]) -> Floats:
-    found = np.zeros(chosen.shape)
-    for row in range(table.rounds):
-        mine = table.number == row
-        many = chosen[:, mine].sum(axis=1, keepdims=True)
-        rest = mine.sum() - many
-        found[:, mine] = np.where(chosen[:, mine], -1 / many, 1 / rest) / table.rounds
-    return found
-
-
-def _chance(shuffled: Floats, seen: float) -> float:
-    """The order that was seen is one of those that could have been."""
-    return float((1 + (shuffled >= seen - 1e-12).sum()) / (1 + len(shuffled)))
-
-
-def _interval(
-    table: _Table, planned: NDArray[np.bool_], shuffled: NDArray[np.bool_], seen: float
-) -> tuple[float, float]:
-    """Gains d for which, taken off the plan's blocks, what is left does not differ from chance. A
-    shuffle then shows its effect plus d times the share of its weight on those blocks."""
-    weights = _weights(table, shuffled)
-    effects, moved = weights @ table.values, weights @ planned.astype(np.float64)
-
-    def likely(d: float, sign: float) -> bool:
-        left = sign * (effects + d * moved)
-        return _chance(left, sign * (seen - d)) > CERTAIN
-
-    return _border(lambda d: likely(d, 1.0), seen, -1.0), _border(
-        lambda d: likely(d, -1.0), seen, 1.0
-    )
-
-
-def _border(likely: Callable[[float], bool], seen: float, way: float) -> float:
-    """As far from what was seen as is likely; too few rounds for a test refuse nothing."""
-    far = 0.01
-    while likely(seen + way * far):
-        far *= 2
-        if far > FAR:
-            return way * FAR
-    near = 0.0
-    for _ in range(30):
-        middle = (near + far) / 2
-        near, far = (middle, far) if likely(seen + way * middle) else (near, middle)
-    return seen + way * near
-
-
-def _against_itself(table: _Table, draw: np.random.Generator) -> tuple[float, float]:
-    """Of the baseline's blocks alone: what shuffling their two names makes, and what was seen."""
-    rest = ~table.of_side(Side.PLAN)
-    names = tuple(side for side in table.sides if side is not Side.PLAN)
-    alone = _Table(table.values[rest], names, table.number[rest])
-    again = alone.of_side(Side.AGAIN)
-    made = np.abs(_effect(alone, alone.shuffled(again, draw)))
-    return exp(float(np.quantile(made, 0.95))) - 1, exp(_effect(alone, again[None])[0]) - 1
