@@ -3,7 +3,7 @@
 What a killed worker left is readable up to its last whole line. Durations are nanoseconds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def file_of(folder: Path, rank: int) -> Path:
 
 def read_all(folder: Path) -> tuple[RankFile, ...]:
     """Every rank's file that has begun, in the order of ranks."""
-    read = (_read(path) for path in folder.glob("rank-*.trial.jsonl"))
+    read = map(_read, files_of(folder))
     return tuple(sorted((r for r in read if r is not None), key=lambda r: r.began.rank))
 
 
@@ -106,22 +106,22 @@ def _lines(path: Path) -> Iterator[Line]:
         yield _decode(line)
 
 
-def all_ended(folder: Path) -> bool:
-    """Whether every rank of the job has written its last line."""
-    files = list(folder.glob("rank-*.trial.jsonl"))
-    worlds = [first.world_size for path in files if isinstance(first := _first(path), Began)]
+def ended_all(files: Sequence[Path]) -> bool:
+    """Whether every rank of the job has written its last line: of a trial's files, or of a
+    recording's, which begin and end alike."""
+    worlds = [_world_size(path) for path in files]
     return bool(worlds) and len(files) == worlds[0] and all(map(_has_ended, files))
 
 
-def written_bytes(folder: Path) -> int:
-    """It grows for as long as steps end."""
-    return sum(path.stat().st_size for path in folder.glob("rank-*.trial.jsonl"))
+def files_of(folder: Path) -> list[Path]:
+    return list(folder.glob("rank-*.trial.jsonl"))
 
 
-def _first(path: Path) -> Line | None:
+def _world_size(path: Path) -> int:
+    """0 where the first line is still under way."""
     with path.open("rb") as file:
         line = file.readline()
-    return _decode(line) if line.endswith(b"\n") else None
+    return int(msgspec.json.decode(line)["world_size"]) if line.endswith(b"\n") else 0
 
 
 def _has_ended(path: Path) -> bool:

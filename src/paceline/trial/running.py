@@ -5,7 +5,7 @@ job that crashes or hangs is ended with all that it started, and the trial says 
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -15,7 +15,7 @@ from paceline.record.launch import hooked
 from paceline.strategies import Effect, Strategy
 from paceline.trial.blocks import Block, Side, Timetable, apart, in_turn, steps_of
 from paceline.trial.failure import Failure, failure_of, oom_kills
-from paceline.trial.lines import all_ended, read_all, written_bytes
+from paceline.trial.lines import ended_all, files_of, read_all
 from paceline.trial.losses import loss_check
 from paceline.trial.outcome import Finding, Outcome, finding_of
 from paceline.trial.places import Place, Ran, Watching, logged
@@ -110,7 +110,7 @@ def _run(
 ) -> tuple[Ran, int]:
     """How the run ended, and how many processes the kernel killed for memory meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("rank-*.trial.jsonl"):
+    for old in files_of(folder):
         old.unlink()
     told = TrialSettings(
         str(folder.resolve()),
@@ -125,17 +125,26 @@ def _run(
 
 
 def watching(folder: Path, patience: Patience) -> Watching:
-    """A job has done enough when every rank has written its last line, and hangs when none has
-    written for long."""
-    seen = [time.monotonic(), 0.0]  # when it last grew, and to what
+    """A job has done enough when every rank has written its last line."""
+    return Watching(
+        lambda: ended_all(files_of(folder)),
+        grows(folder, patience.hang_s),
+        patience.limit_s + patience.hang_s + START_S,
+    )
+
+
+def grows(folder: Path, hang_s: float) -> Callable[[], bool]:
+    """Whether a job hangs: no rank has written to its folder for so long."""
+    last = [time.monotonic(), 0.0]  # when it last grew, and to what
 
     def hangs() -> bool:
-        size, now = written_bytes(folder), time.monotonic()
-        if size != seen[1]:
-            seen[:] = [now, size]
-        return now - seen[0] > (patience.hang_s if size else max(START_S, patience.hang_s))
+        size = sum(path.stat().st_size for path in folder.glob("rank-*"))
+        now = time.monotonic()
+        if size != last[1]:
+            last[:] = [now, size]
+        return now - last[0] > (hang_s if size else max(START_S, hang_s))
 
-    return Watching(lambda: all_ended(folder), hangs, patience.limit_s + patience.hang_s + START_S)
+    return hangs
 
 
 def _failed(request: TrialRequest, runs: Sequence[Series], failure: Failure) -> Outcome:
