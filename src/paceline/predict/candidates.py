@@ -4,26 +4,35 @@ What does not depend on the plan is done beforehand: the typical step at the gra
 needs, its anchor, the cluster. Changes are made to a single step, which is then repeated (unless a
 change has done that), and plans that begin alike share what they begin with. The same step time as
 `predict` finds, without its interval and reasons.
+
+Seen coarsely, like ranks stand once (`graph.fold`), and work is merged as soon as no change behind
+asks for more detail. The times are the same wherever ranks that are alike stay alike, and rounding
+does not decide; so a search looks coarsely, and `whole` has the last word.
 """
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+import numpy as np
 
 from paceline.cluster import Cluster
 from paceline.graph import Graph
-from paceline.graph.condense import STEPS, Grain, alike_steps, first_step, repeated_alone
+from paceline.graph.condense import STEPS, Grain, alike_steps, coarser, first_step, repeated_alone
+from paceline.graph.folding import fold
 from paceline.predict.classes import step_ns
-from paceline.predict.predicting import finest, informed, placed, typical
+from paceline.predict.predicting import Placed, finest, informed, placed, typical
 from paceline.predict.prediction import Question
 from paceline.predict.pulse import brought, moved
 from paceline.replay import Timeline
-from paceline.strategies import Strategy
+from paceline.strategies import Strategy, transformed
 from paceline.strategies.strategy import require_order
 
 _KEPT_OPS = 2_000_000
 """Of changed graphs that are kept for plans which begin alike, ops in all: some 300 MB."""
+
+_Plan = tuple[Strategy, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +42,11 @@ class Candidates:
     graph: Graph
     cluster: Cluster | None
     question: Question
-    _sources: "dict[Grain, _Source]" = field(default_factory=dict, init=False, repr=False)
+    coarse: bool = False
+    _sources: dict[Grain, Graph] = field(default_factory=dict, init=False, repr=False)
+    _kept: "OrderedDict[tuple[_Plan, Grain], Graph]" = field(
+        default_factory=OrderedDict, init=False, repr=False
+    )
 
     def step_ns(self, plan: Sequence[Strategy]) -> int:
         """How long a step takes after the plan's changes."""
@@ -41,65 +54,77 @@ class Candidates:
 
     def timeline(self, plan: Sequence[Strategy]) -> Timeline:
         """When each op of the changed steps runs."""
-        at = placed(self.changed(plan), self.cluster, self.question)
+        at = self.placed(plan)
         return at.run(at.prices.dur_ns)
+
+    def placed(self, plan: Sequence[Strategy]) -> Placed:
+        return placed(self.changed(plan), self.cluster, self.question)
 
     def changed(self, plan: Sequence[Strategy]) -> Graph:
         """The typical steps after the plan's changes, which are yet to be priced."""
         require_order(plan)
-        return self._source(finest(plan)).changed(tuple(plan))
-
-    def typical(self, grain: Grain) -> Graph:
-        """What changes of that grain are made to."""
-        return self._source(grain).typical
-
-    def _source(self, grain: Grain) -> "_Source":
-        if grain not in self._sources:
-            step = typical(self._informed, grain, elsewhere=self.cluster is not None)
-            by = moved(step.facts.pulse, self.question.pulse)
-            self._sources[grain] = _Source(brought(step, by))
-        return self._sources[grain]
+        made = self._made(tuple(plan), Grain.EVENT if self.coarse else finest(plan))
+        if not self._alone:
+            return made
+        if made.facts.steps_overlap:  # no step of it stands alone
+            return transformed(self._typical(finest(plan)), plan)
+        alone = made.ops.step.min() == made.ops.step.max()
+        return repeated_alone(made, STEPS) if alone else made
 
     @cached_property
-    def _informed(self) -> Graph:
-        return informed(self.graph, self.question)
+    def whole(self) -> "Candidates":
+        """The same job with every rank and all detail that a plan needs."""
+        return replace(self, coarse=False) if self.coarse else self
 
+    @property
+    def world_size(self) -> int:
+        return self.graph.world_size
 
-@dataclass(frozen=True, eq=False)
-class _Source:
-    """The typical step at one grain, and what beginnings of plans have made of it."""
+    def source(self, grain: Grain) -> Graph:
+        """The single step that changes are made to, where that will do; else the typical steps."""
+        if grain not in self._sources:
+            step = self._typical(grain)
+            step = first_step(step) if self._alone else step
+            self._sources[grain] = fold(step).graph if self.coarse and self._folds(step) else step
+        return self._sources[grain]
 
-    typical: Graph
-    _kept: "OrderedDict[tuple[Strategy, ...], Graph]" = field(default_factory=OrderedDict)
-
-    def changed(self, plan: tuple[Strategy, ...]) -> Graph:
-        made = self._begun(plan)
-        if self._alone and made.ops.step.min() == made.ops.step.max():
-            made = repeated_alone(made, STEPS)
-        return made
-
-    def _begun(self, plan: tuple[Strategy, ...]) -> Graph:
-        """After the plan's changes, of the single step where that will do."""
-        if not plan:
-            return self._first
-        if plan in self._kept:
-            self._kept.move_to_end(plan)
-            return self._kept[plan]
-        made = plan[-1].transform(self._begun(plan[:-1]))
-        self._keep(plan, made)
-        return made
-
-    def _keep(self, plan: tuple[Strategy, ...], made: Graph) -> None:
-        most = _KEPT_OPS // max(1, len(self._first))
-        self._kept[plan] = made
-        while len(self._kept) > most:
-            self._kept.popitem(last=False)
+    def _typical(self, grain: Grain) -> Graph:
+        graph = informed(self.graph, self.question)
+        step = typical(graph, grain, elsewhere=self.cluster is not None)
+        return brought(step, moved(step.facts.pulse, self.question.pulse))
 
     @cached_property
     def _alone(self) -> bool:
         """Whether the typical step needs nothing of the one before but its lanes."""
-        return not self.typical.facts.steps_overlap and alike_steps(self.typical)
+        step = self._typical(Grain.EVENT)
+        return not step.facts.steps_overlap and alike_steps(step)
 
-    @cached_property
-    def _first(self) -> Graph:
-        return first_step(self.typical) if self._alone else self.typical
+    def _folds(self, step: Graph) -> bool:
+        """Whether like ranks can stand once: they share no cores, their hosts are alike, and all
+        of them are in the graph."""
+        if self.question.machine is not None or self.question.shaped_links:
+            return False
+        hosts = self.cluster.hosts if self.cluster is not None else ()
+        alike = len({(host.device, host.cpus) for host in hosts}) <= 1
+        return alike and len(np.unique(step.ops.rank)) == len(step.ranks) > 1
+
+    def _made(self, plan: _Plan, grain: Grain) -> Graph:
+        """After the plan's changes, at that grain."""
+        if not plan:
+            return self.source(grain)
+        if (plan, grain) in self._kept:
+            self._kept.move_to_end((plan, grain))
+            return self._kept[plan, grain]
+        *begun, last = plan
+        needed = min(last.grain, grain, key=list(Grain).index)
+        made = last.transform(self._made(tuple(begun), needed))
+        if needed is not grain:
+            made = coarser(made, grain)[0]
+        self._keep((plan, grain), made)
+        return made
+
+    def _keep(self, key: tuple[_Plan, Grain], made: Graph) -> None:
+        self._kept[key] = made
+        most = max(1, _KEPT_OPS // max(1, len(made)))
+        while len(self._kept) > most:
+            self._kept.popitem(last=False)

@@ -6,10 +6,20 @@ found.best.plan, found.best.step_ns, found.best.reasons
 
 from paceline.callable_room import callable_room
 from paceline.search.errors import SearchError
-from paceline.search.found import Candidate, Found
+from paceline.search.found import Candidate, Ended, Found
 from paceline.search.goal import Aim, Goal
-from paceline.search.searching import SEARCHERS, search
+from paceline.search.searching import SEARCHERS, Place, search
 
-__all__ = ["SEARCHERS", "Aim", "Candidate", "Found", "Goal", "SearchError", "search"]
+__all__ = [
+    "SEARCHERS",
+    "Aim",
+    "Candidate",
+    "Ended",
+    "Found",
+    "Goal",
+    "Place",
+    "SearchError",
+    "search",
+]
 
 callable_room(__name__)

@@ -1,6 +1,7 @@
 """`Found` and `Candidate`: what a search gives back."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 from paceline.strategies import Effect, Strategy
 
@@ -16,6 +17,16 @@ class Candidate:
     sends: int  # bytes of a rank in a mean step
     effect: Effect
     reasons: tuple[str, ...] = ()  # why each part is in the plan, one line each
+    low_ns: int | None = None  # of the step, as `Prediction` has it; told of the best plan
+    high_ns: int | None = None
+
+
+class Ended(Enum):
+    """Why a search went no further."""
+
+    DONE = "done"  # the searcher had no more to try
+    BUDGET = "budget"  # the time was spent
+    INTERRUPTED = "interrupted"  # by Ctrl-C
 
 
 @dataclass(frozen=True)
@@ -27,5 +38,5 @@ class Found:
     pareto: tuple[Candidate, ...]
     tried: int
     seconds: float
-    refused: tuple[tuple[Strategy, str], ...]  # strategies that this job does not take
-    ended: str = "done"  # or "budget", "interrupted"
+    refused: tuple[tuple[Strategy, str], ...]  # strategies that this job does not take, and why
+    ended: Ended = Ended.DONE

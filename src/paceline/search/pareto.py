@@ -1,4 +1,4 @@
-"""Plans that no other beats in time, bytes, memory and exactness at once."""
+"""Plans that no other beats in time, exactness, bytes and memory at once."""
 
 from collections.abc import Mapping
 
@@ -6,26 +6,26 @@ from paceline.search.goal import ORDER, least_exact
 from paceline.search.score import Score
 from paceline.search.space import Plan
 
+CLOSE = 0.01
+"""A plan that is not better by this share in anything is as good as another that is kept."""
+
 
 def pareto(found: Mapping[Plan, Score]) -> tuple[Plan, ...]:
     """From the fastest on; of plans that cost the same, the shortest."""
+    costs = {plan: objectives(plan, score) for plan, score in found.items()}
     front: list[Plan] = []
-    for plan in sorted(
-        found, key=lambda each: (objectives(each, found[each]), len(each), str(each))
-    ):
-        mine = objectives(plan, found[plan])
-        if not any(dominates(objectives(other, found[other]), mine) for other in front):
+    for plan in sorted(found, key=lambda each: (costs[each], len(each), str(each))):
+        if not any(dominates(costs[other], costs[plan], CLOSE) for other in front):
             front.append(plan)
     return tuple(front)
 
 
 def objectives(plan: Plan, score: Score) -> tuple[float, ...]:
-    """Time for a batch, bytes sent for it, memory where it is known, and how exact it is."""
+    """Time for a batch, how exact it is, bytes sent for it, and memory where it is known."""
     exactness = float(ORDER.index(least_exact([each.effect for each in plan])))
-    sends = score.sends / score.samples
-    return (score.batch_ns, exactness, sends, float(score.memory_bytes or 0))
+    return (score.batch_ns, exactness, score.batch_sends, float(score.memory_bytes or 0))
 
 
-def dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """Whether the first is nowhere worse."""
-    return all(a <= b for a, b in zip(one, other, strict=True))
+def dominates(one: tuple[float, ...], other: tuple[float, ...], close: float = 0.0) -> bool:
+    """Whether the first is nowhere worse, or not by more than that share."""
+    return all(a <= b * (1 + close) for a, b in zip(one, other, strict=True))

@@ -1,13 +1,14 @@
 """`Score`: what a plan costs by replay. `Judge` finds it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from paceline.cost.collectives.volume import sent_share
 from paceline.errors import PacelineError
-from paceline.graph import Collective, Graph, OpKind
+from paceline.graph import COMMUNICATION, Collective, Graph, OpKind
+from paceline.graph.scaled import works
 from paceline.predict import Candidates
 from paceline.predict.classes import step_ns
 from paceline.replay.memory_by_rank import rank_peaks
@@ -22,6 +23,8 @@ class Score:
     step_ns: int
     samples: float  # of a worker's step, as a multiple of the recorded step's
     sends: int  # bytes of a mean rank and step
+    calls: float = 0.0  # collectives and messages of a mean rank and step
+    work_ns: int = 0  # of a mean rank and step, hidden or not
     memory_bytes: int | None = None  # at the fullest rank's peak; None: not known, or not asked
 
     @property
@@ -29,10 +32,18 @@ class Score:
         """For as many samples as the recorded step has."""
         return self.step_ns / self.samples
 
+    @property
+    def batch_sends(self) -> float:
+        return self.sends / self.samples
+
+    @property
+    def batch_work_ns(self) -> float:
+        return self.work_ns / self.samples
+
 
 @dataclass(frozen=True)
 class Refused:
-    """A strategy or a plan that this job or cluster does not take."""
+    """A plan that this job or cluster does not take."""
 
     reason: str
 
@@ -50,10 +61,13 @@ class Judge:
         except PacelineError as error:
             return Refused(str(error))
 
+    def exact(self) -> "Judge":
+        """The same with every rank and all detail, and with memory."""
+        return replace(self, candidates=self.candidates.whole, memory=True)
+
     def _score(self, plan: Sequence[Strategy]) -> Score:
         timeline = self.candidates.timeline(plan)
-        graph = timeline.graph
-        wanted = self.candidates.graph.world_size
+        graph, wanted = timeline.graph, self.candidates.world_size
         if graph.world_size != wanted:
             raise SearchError(
                 f"the plan asks for {graph.world_size} workers and the job has {wanted}; "
@@ -61,21 +75,29 @@ class Judge:
             )
         peaks = rank_peaks(timeline) if self.memory else ()
         memory = max((peak.peak_bytes for peak in peaks), default=None)
-        return Score(step_ns(timeline), graph.facts.samples, sent_bytes(graph), memory)
+        times, talks = _times(graph), np.isin(graph.ops.kind, COMMUNICATION)
+        return Score(
+            step_ns=step_ns(timeline),
+            samples=graph.facts.samples,
+            sends=round(_sent_bytes(graph) / times),
+            calls=float(talks.sum()) / times,
+            work_ns=round(float(timeline.dur_ns[works(graph)].sum()) / times),
+            memory_bytes=memory,
+        )
 
 
-def sent_bytes(graph: Graph) -> int:
-    """What a mean rank sends in a mean step, by the bytes that its collectives and messages move;
-    of a job with a period, over whole periods."""
+def _times(graph: Graph) -> int:
+    """Ranks times steps; of a job with a period the graph has whole periods."""
+    return len(np.unique(graph.ops.rank)) * len(np.unique(graph.ops.step))
+
+
+def _sent_bytes(graph: Graph) -> float:
+    """By the bytes that collectives and messages move."""
     ops = graph.ops
     talks = np.flatnonzero((ops.kind == OpKind.COLLECTIVE) & (ops.group >= 0))
     sizes = np.array([len(group.ranks) for group in graph.groups], np.int64)
-    share = np.zeros(len(talks))
-    pairs = np.stack([ops.collective[talks], sizes[ops.group[talks]]], axis=1)
-    for collective, members in np.unique(pairs, axis=0).tolist():
-        mine = (pairs == (collective, members)).all(axis=1)
-        share[mine] = sent_share(Collective(collective), members)
-    whole = float((ops.size_bytes[talks] * share).sum())
-    whole += float(ops.size_bytes[ops.kind == OpKind.SEND].sum())
-    times = len(graph.ranks) * len(np.unique(ops.step))
-    return round(whole / max(1, times))
+    calls = ops.collective[talks].astype(np.int64) * (1 << 32) + sizes[ops.group[talks]]
+    each, which = np.unique(calls, return_inverse=True)
+    shares = [sent_share(Collective(c >> 32), c & 0xFFFFFFFF) for c in each.tolist()]
+    whole = float((ops.size_bytes[talks] * np.array(shares)[which]).sum()) if len(talks) else 0.0
+    return whole + float(ops.size_bytes[ops.kind == OpKind.SEND].sum())

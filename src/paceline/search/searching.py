@@ -2,24 +2,44 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from paceline.cluster import Cluster
 from paceline.graph import Graph
 from paceline.graph.condense import Grain
 from paceline.predict import Candidates, Question
 from paceline.search.errors import SearchError
+from paceline.search.evolutionary import evolutionary
 from paceline.search.exhaustive import exhaustive
-from paceline.search.found import Candidate, Found
-from paceline.search.goal import Goal, least_exact
+from paceline.search.found import Candidate, Ended, Found
+from paceline.search.goal import Goal
 from paceline.search.guided import guided
+from paceline.search.notebook import noted
+from paceline.search.optuna_search import optuna_search
 from paceline.search.pareto import pareto
-from paceline.search.score import Judge, Refused, Score
+from paceline.search.score import Judge, Score
+from paceline.search.settle import candidate, settled
 from paceline.search.space import Plan, Space, space_of
+from paceline.search.spread import opened
 from paceline.search.trials import BudgetSpent, Trials
-from paceline.strategies import Strategy
+from paceline.strategies import Strategy, kind_of, known
 
-Searcher = Callable[[Space, Trials], None]
-SEARCHERS: Mapping[str, Searcher] = {"exhaustive": exhaustive, "guided": guided}
+Searcher = Callable[[Space, Trials, Candidates], None]
+SEARCHERS: Mapping[str, Searcher] = {
+    "guided": guided,
+    "evolutionary": evolutionary,
+    "optuna": optuna_search,
+    "exhaustive": exhaustive,
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a search runs, and where it keeps what it tried."""
+
+    on: str = ""  # this process; else processes[:N], dask://[HOST:PORT] or ray://[HOST:PORT]
+    tried: Path | None = None  # a file to go on from, made where there is none
 
 
 def search(
@@ -29,54 +49,71 @@ def search(
     goal: Goal,
     searcher: str = "guided",
     live_only: bool = True,
+    place: Place | None = None,
 ) -> Found:
     """The best plan found within the budget. `live_only`: of strategies that `apply` can do."""
-    begun = time.monotonic()
+    begun, place = time.monotonic(), place or Place()
     if searcher not in SEARCHERS:
         raise SearchError(f"no searcher is called {searcher!r}; there are {', '.join(SEARCHERS)}")
-    judge = Judge(Candidates(graph, cluster, question), goal.needs_memory)
-    space = space_of(judge.candidates.typical(Grain.OP), goal, live_only=live_only)
-    trials = Trials(goal, lambda plans: [judge.score(plan) for plan in plans], begun_s=begun)
-    ended = _run(SEARCHERS[searcher], space, trials)
-    full = Judge(judge.candidates, memory=True)
-    told = {plan: _told(full, plan) for plan in ((), trials.best(), *pareto(trials.found))}
+    job = Candidates(graph, cluster, replace(question, draws=0), coarse=True)
+    judge = Judge(job, goal.needs_memory)
+    space = space_of(
+        job.source(Grain.OP), goal, live_only=live_only, refuses=_refused_on(job.cluster)
+    )
+    with opened(place.on, judge) as scores, noted(place.tried, judge) as notes:
+        trials = Trials(goal, scores, notes.add, begun_s=begun)
+        for plan, score in notes.before:
+            trials.note((plan, score))
+        ended = _run(SEARCHERS[searcher], space, trials, job)
+    return _found(trials, judge, space, ended)
+
+
+def _run(searcher: Searcher, space: Space, trials: Trials, job: Candidates) -> Ended:
+    """The job as it is comes first, whatever the searcher does."""
+    if trials.one(()) is None:
+        raise SearchError(f"the job as it is cannot be replayed: {trials.refused[()]}")
+    try:
+        searcher(space, trials, job)
+    except BudgetSpent:
+        return Ended.BUDGET
+    except KeyboardInterrupt:
+        return Ended.INTERRUPTED
+    return Ended.DONE
+
+
+def _found(trials: Trials, judge: Judge, space: Space, ended: Ended) -> Found:
+    best = settled(trials, judge)
+    full = replace(judge, memory=True)
     return Found(
-        best=told[trials.best()],
-        unchanged=told[()],
-        pareto=tuple(told[plan] for plan in pareto(trials.found)),
+        best=best,
+        unchanged=_told(judge.exact(), ()),
+        pareto=_front(trials, best, full),
         tried=trials.tried,
-        seconds=time.monotonic() - begun,
+        seconds=time.monotonic() - trials.begun_s,
         refused=(*space.refused, *_refused_alone(trials)),
         ended=ended,
     )
 
 
-def _run(searcher: Searcher, space: Space, trials: Trials) -> str:
-    """How the search ended. The job as it is comes first, whatever the searcher does."""
-    if trials.one(()) is None:
-        raise SearchError(f"the job as it is cannot be replayed: {trials.refused[()]}")
-    try:
-        searcher(space, trials)
-    except BudgetSpent:
-        return "budget"
-    except KeyboardInterrupt:
-        return "interrupted"
-    return "done"
+def _front(trials: Trials, best: Candidate, judge: Judge) -> tuple[Candidate, ...]:
+    """As plans look coarsely; the best as it is."""
+    others = [_told(judge, plan) for plan in pareto(trials.found) if plan != best.plan]
+    return tuple(sorted([best, *others], key=lambda each: each.batch_ns))
 
 
 def _told(judge: Judge, plan: Plan) -> Candidate:
     score = judge.score(plan)
-    if isinstance(score, Refused):  # it was not when it was tried
-        raise SearchError(f"{plan} was tried, and is now refused: {score.reason}")
+    assert isinstance(score, Score), "it could be replayed when it was tried"
     return candidate(plan, score)
-
-
-def candidate(plan: Plan, score: Score, reasons: tuple[str, ...] = ()) -> Candidate:
-    effect = least_exact([each.effect for each in plan])
-    return Candidate(
-        plan, score.step_ns, score.batch_ns, score.memory_bytes, score.sends, effect, reasons
-    )
 
 
 def _refused_alone(trials: Trials) -> tuple[tuple[Strategy, str], ...]:
     return tuple((plan[0], why) for plan, why in trials.refused.items() if len(plan) == 1)
+
+
+def _refused_on(cluster: Cluster | None) -> dict[str, str]:
+    """Strategies that what the job runs on does not take."""
+    if cluster is None or len(cluster.hosts) < 2:
+        return {}
+    why = f"its workers must share one host's memory, and the cluster has {len(cluster.hosts)}"
+    return {name: why for name in known() if kind_of(name).one_host}

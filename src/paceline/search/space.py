@@ -8,6 +8,8 @@ from math import prod
 
 from paceline.errors import PacelineError
 from paceline.graph import Graph
+from paceline.graph.condense import Grain
+from paceline.search.errors import SearchError
 from paceline.search.goal import Goal
 from paceline.strategies import Strategy, kind_of, known, name_of
 from paceline.strategies.strategy import exclude_each_other, stands_before
@@ -28,8 +30,9 @@ class Space:
         """How many combinations there are before conflicts are looked at."""
         return prod(len(settings) + 1 for settings in self.options.values())
 
-    def singles(self) -> Iterator[Plan]:
-        return ((setting,) for settings in self.options.values() for setting in settings)
+    @property
+    def settings(self) -> tuple[Strategy, ...]:
+        return tuple(setting for settings in self.options.values() for setting in settings)
 
     def plans(self) -> Iterator[Plan]:
         """Every plan without conflicts, the empty one first; those that begin alike together."""
@@ -39,27 +42,34 @@ class Space:
         yield begun
         for at, name in enumerate(names):
             for setting in self.options[name]:
-                if go_together((*begun, setting)):
+                if fits(begun, setting):
                     yield from self._from((*begun, setting), names[at + 1 :])
 
     def joined(self, plan: Plan, setting: Strategy) -> Plan:
         """The plan with that setting, in place of another of its strategy and of all that cannot
         stand beside it."""
         kept = [each for each in plan if not _apart(type(each), type(setting))]
-        return ordered([*kept, setting], tuple(self.options))
+        return self.ordered([*kept, setting])
+
+    def ordered(self, plan: Sequence[Strategy]) -> Plan:
+        """As these may stand in a plan."""
+        names = tuple(self.options)
+        return tuple(sorted(plan, key=lambda each: names.index(name_of(type(each)))))
 
 
-def space_of(graph: Graph, goal: Goal, *, live_only: bool) -> Space:
-    """Of a job's typical step: what the goal allows and the job takes."""
-    wanted = known() if goal.strategies is None else tuple(dict.fromkeys(goal.strategies))
-    kinds = [kind_of(name) for name in wanted]
+def space_of(
+    graph: Graph, goal: Goal, *, live_only: bool, refuses: Mapping[str, str] | None = None
+) -> Space:
+    """Of a job's typical step: what the goal allows and the job takes. `refuses`: why what it runs
+    on does not take a strategy, by name."""
+    kinds = [kind_of(name) for name in (goal.strategies or known())]
     kinds = [k for k in kinds if goal.allows(k.effect) and (k.applies or not live_only)]
     options: dict[str, tuple[Strategy, ...]] = {}
     refused: list[tuple[Strategy, str]] = []
-    for kind in sorted_kinds(kinds):
+    for kind in sorted_kinds(list(dict.fromkeys(kinds))):
         taken = []
-        for setting in kind.choices(graph):
-            reason = setting.refusal(graph)
+        for setting in _choices(kind, graph):
+            reason = (refuses or {}).get(name_of(kind)) or setting.refusal(graph)
             if reason is None:
                 taken.append(setting)
             else:
@@ -69,28 +79,39 @@ def space_of(graph: Graph, goal: Goal, *, live_only: bool) -> Space:
     return Space(options, tuple(refused))
 
 
+def fits(plan: Plan, setting: Strategy) -> bool:
+    """Whether the setting can stand beside all of the plan."""
+    return not any(_apart(type(each), type(setting)) for each in plan)
+
+
 def go_together(plan: Sequence[Strategy]) -> bool:
     return not any(_apart(type(one), type(other)) for one, other in combinations(plan, 2))
 
 
-def ordered(plan: Sequence[Strategy], names: Sequence[str]) -> Plan:
-    """In the order of these names."""
-    return tuple(sorted(plan, key=lambda each: names.index(name_of(type(each)))))
-
-
 def sorted_kinds(kinds: Sequence[type[Strategy]]) -> list[type[Strategy]]:
-    """By name, each behind those that it follows."""
-    left, found = sorted(kinds, key=name_of), []
+    """Each behind those that it follows; else first what needs most detail, which can be merged
+    behind it."""
+    grains = list(Grain)
+    left = sorted(kinds, key=lambda kind: (grains.index(kind.grain), name_of(kind)))
+    found: list[type[Strategy]] = []
     while left:
-        free = next(
-            (k for k in left if not any(stands_before(o, k) for o in left if o is not k)), None
-        )
-        if free is None:
+        free = [k for k in left if not any(stands_before(o, k) for o in left if o is not k)]
+        if not free:
             names = ", ".join(map(name_of, left))
-            raise PacelineError(f"the strategies {names} follow one another in a circle")
-        found.append(free)
-        left.remove(free)
+            raise SearchError(
+                f"the strategies {names} follow one another in a circle; correct `follows` in one"
+            )
+        found.append(free[0])
+        left.remove(free[0])
     return found
+
+
+def _choices(kind: type[Strategy], graph: Graph) -> tuple[Strategy, ...]:
+    """None where the job does not tell what they are made of."""
+    try:
+        return tuple(kind.choices(graph))
+    except PacelineError:
+        return ()
 
 
 @cache

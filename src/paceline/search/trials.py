@@ -5,16 +5,16 @@ search ends where it stands, and what was tried stays.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from paceline.search.goal import Goal
 from paceline.search.score import Refused, Score
 from paceline.search.space import Plan
 
-Scores = Callable[[Sequence[Plan]], Sequence[Score | Refused]]
-BATCH = 16
-"""Plans between two looks at the clock: some 40 ms of one core."""
+Scored = tuple[Plan, Score | Refused]
+Scores = Callable[[Sequence[Plan]], Iterator[Scored]]
+"""Replays plans, here or elsewhere, and yields each as it is done, in any order."""
 
 
 class BudgetSpent(Exception):
@@ -23,12 +23,11 @@ class BudgetSpent(Exception):
 
 @dataclass(eq=False)
 class Trials:
-    """One search's ledger. `scores` replays plans, here or elsewhere."""
+    """One search's ledger."""
 
     goal: Goal
     scores: Scores
-    batch: int = BATCH
-    kept: Callable[[Plan, Score | Refused], None] | None = None  # told of each new one
+    kept: Callable[[Scored], None] | None = None  # told of each new one
     found: dict[Plan, Score] = field(default_factory=dict)
     refused: dict[Plan, str] = field(default_factory=dict)
     begun_s: float = field(default_factory=time.monotonic)
@@ -45,20 +44,20 @@ class Trials:
         """The score of each plan; None where the job does not take it."""
         wanted = tuple(plans)
         new = [plan for plan in dict.fromkeys(wanted) if not self._known(plan)]
-        for at in range(0, len(new), self.batch):
-            if self.tried and self.left_s <= 0:
-                raise BudgetSpent
-            part = new[at : at + self.batch]
-            for plan, score in zip(part, self.scores(part), strict=True):
-                self.note(plan, score)
-                if self.kept is not None:
-                    self.kept(plan, score)
+        if new and self.tried:
+            self._require_time()
+        for scored in self.scores(new) if new else ():
+            self.note(scored)
+            if self.kept is not None:
+                self.kept(scored)
+            self._require_time()
         return [self.found.get(plan) for plan in wanted]
 
     def one(self, plan: Plan) -> Score | None:
         return self.ask([plan])[0]
 
-    def note(self, plan: Plan, score: Score | Refused) -> None:
+    def note(self, scored: Scored) -> None:
+        plan, score = scored
         if isinstance(score, Refused):
             self.refused[plan] = score.reason
         else:
@@ -68,8 +67,14 @@ class Trials:
         """Of a plan that was tried; the shorter plan of two that cost the same."""
         return (*self.goal.cost(self.found[plan]), float(len(plan)))
 
-    def best(self) -> Plan:
-        return min(self.found, key=lambda plan: (self.cost(plan), str(plan)))
+    def ranked(self, plans: Iterable[Plan] | None = None) -> list[Plan]:
+        """Those that the job takes, the best first."""
+        taken = self.found if plans is None else {plan for plan in plans if plan in self.found}
+        return sorted(taken, key=lambda plan: (self.cost(plan), str(plan)))
 
     def _known(self, plan: Plan) -> bool:
         return plan in self.found or plan in self.refused
+
+    def _require_time(self) -> None:
+        if self.left_s <= 0:
+            raise BudgetSpent

@@ -45,6 +45,7 @@ class FusedStep(Strategy):
         "zero1",
     }
     applies: ClassVar[bool] = True
+    one_host: ClassVar[bool] = True
 
     def transform(self, graph: Graph) -> Graph:
         states, links = _states(graph), Links.of(graph)

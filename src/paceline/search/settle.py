@@ -1,0 +1,124 @@
+"""The end of a search: the best plan without what brings little, seen in full, and why it is so."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from paceline.predict import PredictError, predict
+from paceline.search.errors import SearchError
+from paceline.search.found import Candidate
+from paceline.search.goal import Goal, least_exact
+from paceline.search.reasons import Seen, reason
+from paceline.search.score import Judge, Refused, Score
+from paceline.search.space import Plan
+from paceline.search.trials import Trials
+
+LITTLE = 0.001
+"""A part that makes the goal better by less than this share is left out."""
+LOOKS = 5
+"""Plans that are seen in full, where the best few are not as they looked coarsely."""
+
+
+def settled(trials: Trials, judge: Judge) -> Candidate:
+    """The best that holds in full, with its reasons and interval."""
+    exact = judge.exact()
+    plan = _best(trials, judge, exact)
+    score = _known(exact, plan)
+    _require_limit(trials.goal, plan, score, exact)
+    found = candidate(plan, score, tuple(_reasons(plan, judge)))
+    return _with_interval(found, judge)
+
+
+def candidate(plan: Plan, score: Score, reasons: tuple[str, ...] = ()) -> Candidate:
+    effect = least_exact([each.effect for each in plan])
+    return Candidate(
+        plan, score.step_ns, score.batch_ns, score.memory_bytes, score.sends, effect, reasons
+    )
+
+
+def _with_interval(found: Candidate, judge: Judge) -> Candidate:
+    job = judge.candidates.whole
+    full = predict(job.graph, found.plan, job.cluster, job.question)
+    return replace(found, low_ns=full.low_ns, high_ns=full.high_ns)
+
+
+def _best(trials: Trials, judge: Judge, exact: Judge) -> Plan:
+    """Of the best few as they look, the best as it is."""
+    goal, seen = trials.goal, dict[Plan, tuple[float, ...]]()
+    for look in islice(trials.ranked(), LOOKS):
+        if seen and min(seen.values()) <= trials.cost(look):
+            break
+        plan = _pruned(look, goal, judge)
+        score = exact.score(plan)
+        if isinstance(score, Score):
+            seen[plan] = (*goal.cost(score), float(len(plan)))
+    unchanged = _known(exact, ())
+    seen[()] = (*goal.cost(unchanged), 0.0)
+    return min(seen, key=lambda plan: seen[plan])
+
+
+def _pruned(plan: Plan, goal: Goal, judge: Judge) -> Plan:
+    """Without the parts that bring little, the least useful first."""
+    while plan:
+        now = goal.cost(_known(judge, plan))
+        shorter = {without: judge.score(without) for without in _without_one(plan)}
+        costs = {p: goal.cost(score) for p, score in shorter.items() if isinstance(score, Score)}
+        least = min(costs, key=lambda p: costs[p], default=None)
+        if least is None or not _hardly_worse(costs[least], now):
+            return plan
+        plan = least
+    return plan
+
+
+def _hardly_worse(cost: tuple[float, ...], than: tuple[float, ...]) -> bool:
+    """By whether the limit holds, then by what the goal minimises."""
+    return cost[0] == than[0] and cost[1] <= than[1] * (1 + LITTLE)
+
+
+def _without_one(plan: Plan) -> Iterator[Plan]:
+    return (plan[:at] + plan[at + 1 :] for at in range(len(plan)))
+
+
+def _reasons(plan: Plan, judge: Judge) -> Iterator[str]:
+    if not plan:
+        yield "nothing that was tried makes it better, so the job stays as it is"
+        return
+    seen = _seen(judge, plan)
+    for part, without in zip(plan, _without_one(plan)):
+        if isinstance(judge.score(without), Refused):
+            yield f"{part}: the other parts need it"
+        else:
+            yield reason(str(part), seen, _seen(judge, without))
+
+
+def _seen(judge: Judge, plan: Plan) -> Seen:
+    return Seen(_known(replace(judge, memory=True), plan), judge.candidates.timeline(plan))
+
+
+def _known(judge: Judge, plan: Plan) -> Score:
+    score = judge.score(plan)
+    if isinstance(score, Refused):
+        raise SearchError(f"[{', '.join(map(str, plan))}] cannot be replayed: {score.reason}")
+    return score
+
+
+def _require_limit(goal: Goal, plan: Plan, score: Score, exact: Judge) -> None:
+    """Say what is largest, and what would do, where nothing stays within the limit."""
+    limit = goal.memory_limit_bytes
+    if limit is None or goal.holds(score):
+        return
+    job = exact.candidates
+    memory = predict(job.graph, plan, job.cluster, job.question).memory
+    if memory is None:
+        raise PredictError(
+            "the graph does not tell what a rank holds, so it is not known what fits; record the "
+            "job anew with `paceline record`"
+        )
+    fit = memory.fit(limit)
+    told = ", ".join(map(str, plan)) or "the job as it is"
+    raise SearchError(
+        f"no plan that was tried stays within {limit:,} bytes: the smallest peak is "
+        f"{fit.peak_bytes:,} bytes on rank {fit.rank} ({told}), of which {fit.largest} are the "
+        f"most with {fit.largest_bytes:,}. Give a limit of {fit.peak_bytes:,} or more, allow less "
+        "exact plans (--allow), or search longer (--budget)"
+    )

@@ -1,0 +1,27 @@
+"""Processes of this machine, one to a core."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+
+from paceline.search.errors import SearchError
+from paceline.search.score import Judge
+from paceline.search.spread.pool import Held, Pool, hold
+
+
+@contextmanager
+def processes(where: str, key: str, judge: Judge) -> Iterator[Pool]:
+    """`where` is how many; empty: as many as this process may use cores."""
+    if where and not (where.isdigit() and int(where)):
+        raise SearchError(f"processes:{where} was asked for; give a number, as in processes:4")
+    workers = int(where) if where else len(os.sched_getaffinity(0))
+    executor = ProcessPoolExecutor(
+        workers, get_context("spawn"), initializer=hold, initargs=(key, judge)
+    )
+    try:
+        yield Pool(executor, Held(key), workers, (BrokenProcessPool,), die_together=True)
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)

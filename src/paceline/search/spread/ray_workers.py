@@ -1,0 +1,55 @@
+"""Workers of a Ray cluster; without an address, one that is started here. Needs the extra `ray`."""
+
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+from paceline.search.errors import SearchError
+from paceline.search.score import Judge
+from paceline.search.spread.pool import Held, Pool
+
+
+@contextmanager
+def ray_workers(where: str, key: str, judge: Judge) -> Iterator[Pool]:
+    """`where` is the head's host and port; `auto` finds the one of this machine."""
+    if find_spec("ray") is None:
+        raise SearchError(
+            "ray:// needs ray, which is not installed: pip install 'paceline[ray]', or take "
+            "--on processes"
+        )
+    import ray
+
+    begun = not ray.is_initialized()
+    try:
+        if begun:
+            ray.init(
+                address=where or "local",
+                include_dashboard=None if where else False,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+            )
+    except (ConnectionError, ValueError) as error:
+        raise SearchError(
+            f"no Ray cluster answers at {where}: {error}. Give its head's host and port, as in "
+            "ray://10.0.0.1:6379, or ray:// to start workers here"
+        ) from error
+    try:
+        workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        died = (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError)
+        yield Pool(RayExecutor(), ray.put(Held(key, judge)), workers, died)
+    finally:
+        if begun:
+            ray.shutdown()
+
+
+class RayExecutor(Executor):
+    """Ray's tasks as futures; Ray gives a task whose worker died to another by itself."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        import ray
+
+        done: Future[Any] = ray.remote(fn).remote(*args, **kwargs).future()
+        return done
