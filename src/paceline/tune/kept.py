@@ -38,7 +38,7 @@ def tuned_data(tuned: Tuned) -> dict[str, Any]:
         else {
             "tried": found.tried,
             "seconds": found.seconds,
-            "ended": found.ended,
+            "ended": found.ended.value,
             "best": _candidate(found.best),
             "unchanged": _candidate(found.unchanged),
             "pareto": [_candidate(each) for each in found.pareto],

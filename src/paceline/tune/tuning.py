@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from paceline.predict import Prediction, predict
-from paceline.search import Candidate, Found, search
+from paceline.search import Candidate, Ended, Found, search
 from paceline.strategies import Plan, made_for, save_plan
 from paceline.strategies.sends import sends_of
 from paceline.trial import Decision, Finding, Patience, TrialRequest, Tried, steps_needed, try_plan
@@ -42,7 +42,7 @@ def tune(
     told("searching for a plan")
     so_far = replace(so_far, found=_searched(request, seen, where))
     keep_outcome(so_far, request.folder)
-    if so_far.found is not None and so_far.found.ended == "interrupted":
+    if so_far.found is not None and so_far.found.ended is Ended.INTERRUPTED:
         return _stopped(so_far, request)
     try:
         for known in _Loop(request, where, environment, end_s).trials(so_far, told):
