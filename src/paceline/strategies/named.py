@@ -28,6 +28,7 @@ _NOT_STRATEGIES = {
     "seldom",
     "sends",
     "sparse",
+    "staleness",
     "strategy",
     "torch_applied",
     "torch_codec_times",

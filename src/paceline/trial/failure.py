@@ -30,9 +30,9 @@ def failure_of(ran: Ran, ranks: Sequence[RankFile], kills: int, hang_s: float) -
     for rank, end in ends:
         if end.reason in _SAID:
             return Failure(_SAID[end.reason], f"rank {rank}: {end.detail}")
-    if ran.ending is Ending.ENOUGH:
-        return None
     thrown = [(rank, end) for rank, end in ends if end.reason is Reason.EXCEPTION]
+    if ran.ending is Ending.ENOUGH and not thrown:
+        return None
     short = [(rank, end) for rank, end in thrown if _lacks_memory(end)]
     if short:
         return Failure(Finding.OUT_OF_MEMORY, _told(*short[0]))
@@ -42,9 +42,9 @@ def failure_of(ran: Ran, ranks: Sequence[RankFile], kills: int, hang_s: float) -
         )
     if ran.ending is Ending.HUNG:
         return Failure(Finding.HUNG, f"no step ended within {hang_s:g} s")
-    if ran.exit_code:
-        return Failure(Finding.CRASHED, _told(*thrown[0]) if thrown else _last_words(ran))
-    return None
+    if thrown:
+        return Failure(Finding.CRASHED, _told(*thrown[0]))
+    return Failure(Finding.CRASHED, _last_words(ran)) if ran.exit_code else None
 
 
 def oom_kills(file: Path = VMSTAT) -> int:

@@ -1,16 +1,18 @@
 """What the loop did, in six lines; and one for each plan that was tried and not kept."""
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 from paceline.predict import WORK_CLASSES
 from paceline.report.text.prediction import label
 from paceline.report.text.quantities import duration, share, size
+from paceline.strategies import Strategy, name_of
 from paceline.trial import Decision
 from paceline.tune import Expected, Trial, Tuned
 
 _DONE = {
     Decision.STAY: "keep what you have",
-    Decision.INCONCLUSIVE: "inconclusive; keep what you have",
+    Decision.INCONCLUSIVE: "keep what you have",
 }
 
 
@@ -48,16 +50,31 @@ def _bottleneck(tuned: Tuned) -> str:
     return ", ".join(f"{label(name)} {share(ns, whole)}" for ns, name in ranked)
 
 
+def brief(change: Strategy) -> str:
+    """A strategy with those settings that are not its defaults."""
+    told = [
+        f"{f.name}={value!r}"
+        for f in fields(change)  # type: ignore[arg-type]
+        if (value := getattr(change, f.name)) != f.default
+    ]
+    name = name_of(type(change))
+    return f"{name}({', '.join(told)})" if told else name
+
+
 def _chosen(tuned: Tuned, last: Trial | None) -> str:
     if last is None:
         tried = f" ({tuned.found.tried:,} plans tried by replay)" if tuned.found else ""
         return f"none is predicted to help{tried}"
-    reasons = "; ".join(last.expected.candidate.reasons)
+    candidate = last.expected.candidate
+    whole = {f"{change}: ": f"{brief(change)}: " for change in candidate.plan}
+    reasons = "; ".join(candidate.reasons)
+    for long, short in whole.items():
+        reasons = reasons.replace(long, short if len(whole) > 1 else "")
     return _plan(last.expected) + (f": {reasons}" if reasons else "")
 
 
 def _plan(expected: Expected) -> str:
-    return " + ".join(map(str, expected.candidate.plan))
+    return " + ".join(map(brief, expected.candidate.plan))
 
 
 def _predicted(tuned: Tuned, last: Trial | None) -> str:
@@ -96,5 +113,4 @@ def _verdict(tuned: Tuned, last: Trial | None) -> str:
 
 
 def _finding(trial: Trial) -> str:
-    outcome = trial.outcome
-    return f"{outcome.finding.value} ({outcome.cause})"
+    return f"{trial.outcome.finding.value}, {trial.outcome.cause}"
