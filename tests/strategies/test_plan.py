@@ -12,13 +12,14 @@ from paceline.graph.synthetic import TrainingJob, training
 from paceline.strategies import (
     MadeFor,
     Plan,
+    Predicted,
     StrategyError,
     load_plan,
     made_for,
     parse,
     save_plan,
 )
-from paceline.strategies.plan import require_fit
+from paceline.strategies.plan import changed, require_fit
 from paceline.strategies.sends import Sends, sends_of
 
 GRAPH = training(TrainingJob())
@@ -26,9 +27,24 @@ PLAN = Plan((parse("buckets(size_bytes=1048576)"), parse("bf16")), made_for(GRAP
 
 
 def test_a_plan_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
-    for plan in (PLAN, Plan(PLAN.strategies), Plan(())):
+    told = Predicted(5_000_000, 4_000_000, 6_000_000, 2.5e6, memory_bytes=7)
+    full = replace(PLAN, predicted=told, reasons=("bf16: halves the bytes",))
+    for plan in (PLAN, full, Plan(PLAN.strategies), Plan(())):
         save_plan(plan, tmp_path / "plan.json")
         assert load_plan(tmp_path / "plan.json") == plan
+
+
+def test_a_plan_of_the_first_format_is_read(tmp_path: Path) -> None:
+    made = '{"model": "a", "world_size": 2, "version": "0.1.0"}'
+    text = f'{{"paceline_plan": 1, "strategies": ["bf16"], "made_for": {made}, "sends": null}}'
+    (tmp_path / "plan.json").write_text(text)
+    assert load_plan(tmp_path / "plan.json") == Plan((parse("bf16"),), MadeFor("a", 2, "0.1.0"))
+
+
+def test_what_is_not_known_of_a_job_is_not_held_against_it() -> None:
+    made = MadeFor("m", 2, batch_bytes=8, cluster="lan")
+    assert changed(Plan((), made), MadeFor("m", 2)) == ()
+    assert changed(Plan((), made), MadeFor("m", 2, batch_bytes=16)) == ("batch_bytes",)
 
 
 def test_a_plan_counts_the_workers_that_its_job_will_have() -> None:
@@ -49,25 +65,30 @@ def test_strategies_that_exclude_each_other_make_no_plan(pair: tuple[str, str]) 
         ({"model": "another"}, "made for the model"),
         ({"world_size": 3}, "made for a number of workers of 2, and this job has 3"),
         ({"version": "9.9"}, "made for Paceline"),
+        ({"torch": "9.9"}, "made for torch 2.0, and this job has 9.9"),
     ],
 )
 def test_a_plan_for_another_job_is_refused(other: dict[str, object], said: str) -> None:
-    job = made_for(GRAPH)
-    require_fit(PLAN, job)
+    job = replace(made_for(GRAPH), torch="2.0")
+    plan = Plan(PLAN.strategies, job)
+    require_fit(plan, job)
     require_fit(Plan(PLAN.strategies), MadeFor("any", 7))
     with pytest.raises(StrategyError, match=said):
-        require_fit(PLAN, replace(job, **other))  # type: ignore[arg-type]
+        require_fit(plan, replace(job, **other))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "is no plan"),
-        ("[]", "is no plan of format 1"),
-        ('{"paceline_plan": 2, "strategies": []}', "is no plan of format 1"),
+        ("[]", "is no plan of format 1 or 2"),
+        ('{"paceline_plan": 3, "strategies": []}', "is no plan of format 1 or 2"),
         ('{"paceline_plan": 1}', "strategies must be a list of texts"),
         ('{"paceline_plan": 1, "strategies": [3]}', "strategies must be a list of texts"),
-        ('{"paceline_plan": 1, "strategies": [], "made_for": {"model": 3}}', "made_for must have"),
+        (
+            '{"paceline_plan": 1, "strategies": [], "made_for": {"model": 3}}',
+            "made_for does not fit",
+        ),
     ],
 )
 def test_what_is_no_plan_is_refused_with_how_to_write_one(

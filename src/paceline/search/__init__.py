@@ -8,6 +8,7 @@ from paceline.callable_room import callable_room
 from paceline.search.errors import SearchError
 from paceline.search.found import Candidate, Ended, Found
 from paceline.search.goal import Aim, Goal
+from paceline.search.planned import planned, repriced
 from paceline.search.searching import SEARCHERS, Place, search
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "Goal",
     "Place",
     "SearchError",
+    "planned",
+    "repriced",
     "search",
 ]
 

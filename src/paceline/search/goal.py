@@ -23,7 +23,7 @@ class Aim(Enum):
 @dataclass(frozen=True)
 class Goal:
     """`allow` is the least exact effect that a plan may have; `strategies` are names to choose
-    from, or None for all."""
+    from, or None for all; `without` are names to leave out."""
 
     allow: Effect = Effect.EXACT
     memory_limit_bytes: int | None = None
@@ -31,6 +31,7 @@ class Goal:
     seed: int = 0
     strategies: Sequence[str] | None = None
     aim: Aim = Aim.TIME
+    without: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not self.budget_s > 0:
@@ -39,7 +40,7 @@ class Goal:
             raise SearchError(
                 f"a memory limit of {self.memory_limit_bytes} bytes was asked for; give more than 0"
             )
-        for name in self.strategies or ():
+        for name in (*(self.strategies or ()), *self.without):
             kind_of(name)  # refuses a name that is not known
 
     @property

@@ -62,11 +62,12 @@ def space_of(
 ) -> Space:
     """Of a job's typical step: what the goal allows and the job takes. `refuses`: why what it runs
     on does not take a strategy, by name."""
-    kinds = [kind_of(name) for name in (goal.strategies or known())]
+    wanted = known() if goal.strategies is None else dict.fromkeys(goal.strategies)
+    kinds = [kind_of(name) for name in wanted if name not in goal.without]
     kinds = [k for k in kinds if goal.allows(k.effect) and (k.applies or not live_only)]
     options: dict[str, tuple[Strategy, ...]] = {}
     refused: list[tuple[Strategy, str]] = []
-    for kind in sorted_kinds(list(dict.fromkeys(kinds))):
+    for kind in sorted_kinds(kinds):
         taken = []
         for setting in _choices(kind, graph):
             reason = (refuses or {}).get(name_of(kind)) or setting.refusal(graph)

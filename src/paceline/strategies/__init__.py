@@ -5,13 +5,14 @@ changed = transformed(graph, plan)
 """
 
 from paceline.strategies.named import kind_of, known, parse, strategy
-from paceline.strategies.plan import MadeFor, Plan, load_plan, made_for, save_plan
+from paceline.strategies.plan import MadeFor, Plan, Predicted, load_plan, made_for, save_plan
 from paceline.strategies.strategy import Effect, Strategy, StrategyError, name_of, transformed
 
 __all__ = [
     "Effect",
     "MadeFor",
     "Plan",
+    "Predicted",
     "Strategy",
     "StrategyError",
     "kind_of",

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch.optim import optimizer as torch_optimizer
 
@@ -114,7 +115,7 @@ def _plan(given: Given) -> Plan:
 def _job(told: Model) -> MadeFor:
     """This job as plans name it, as its recording would."""
     sizes = ((p.name, p.size_bytes * p.shards) for p in told.parameters)
-    return MadeFor(digest(sizes), _world_size())
+    return MadeFor(digest(sizes), _world_size(), torch=str(torch.__version__))
 
 
 def _world_size() -> int:

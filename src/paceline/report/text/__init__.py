@@ -4,6 +4,7 @@ from paceline.report.text.bottleneck import bottleneck_lines, bottleneck_table
 from paceline.report.text.breakdown import breakdown_table
 from paceline.report.text.draws import draws_table
 from paceline.report.text.facts import facts_table
+from paceline.report.text.found import found_lines, pareto_table
 from paceline.report.text.hardware import hardware_tables
 from paceline.report.text.headline import headline
 from paceline.report.text.lanes import lanes_table
@@ -27,10 +28,12 @@ __all__ = [
     "draws_table",
     "facts_table",
     "fit_line",
+    "found_lines",
     "hardware_tables",
     "headline",
     "lanes_table",
     "memory_table",
+    "pareto_table",
     "path_tables",
     "peak_line",
     "prediction_lines",
