@@ -98,13 +98,15 @@ class Lab:
         environment: Mapping[str, str] | None = None,
         logs: Path | None = None,
         watch: Callable[[str], None] | None = None,
+        enough: Callable[[], bool] = lambda: False,
     ) -> Finished:
-        """Run a command on every worker and wait for it. See `launch` for what it is given."""
+        """Run a command on every worker and wait for it, or until `enough` is true. See `launch`
+        for what it is given."""
         if self._access is None:
             raise LabError(f"lab {self.layout.name} is not up; call up(), or use a with block")
         if not command:
             raise LabError("no command was given; for example: lab run -- python train.py")
-        job = Job(tuple(command), timeout_s, environment or {})
+        job = Job(tuple(command), timeout_s, environment or {}, enough=enough)
         placed = InLab(list(command), dump(self.cluster))
         launched_in(placed, {**os.environ, **job.environment})
         place = logs or Path(tempfile.mkdtemp(prefix=f"paceline-{self.layout.name}-"))

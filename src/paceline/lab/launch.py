@@ -28,6 +28,7 @@ class Job:
     timeout_s: float = 600.0
     environment: Mapping[str, str] = field(default_factory=dict)
     port: int = 29400
+    enough: Callable[[], bool] = lambda: False  # asked a few times a second; true: it may end now
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class WorkerStart:
 
 @dataclass(frozen=True)
 class Finished:
-    """A job that ended well. `logs` are in the order of the workers (or hosts, with torchrun)."""
+    """A job that ended well, or has done enough. `logs` are in the order of the workers (or hosts,
+    with torchrun)."""
 
     seconds: float
     logs: tuple[Path, ...]
@@ -99,7 +101,7 @@ def run_job(
         _Placed(start, _process(access, layout, start, logs, groups.get(number)))
         for number, start in enumerate(starts(layout, job))
     ]
-    _run_all(placed, job.timeout_s, told)
+    _run_all(placed, job, told)
     return Finished(time.monotonic() - began, tuple(one.log for one in placed))
 
 
@@ -159,24 +161,23 @@ def _process(
     return Process(tuple(command), {**os.environ, **start.environment}, log=log)
 
 
-def _run_all(
-    placed: Sequence[_Placed], timeout_s: float, told: Callable[[str], None] | None
-) -> None:
+def _run_all(placed: Sequence[_Placed], job: Job, told: Callable[[str], None] | None) -> None:
     """Until all have ended; raises for the first that fails, or for all when time is up."""
     with ExitStack() as stack:
         started = [stack.enter_context(start(one.process)) for one in placed]
         first = stack.enter_context(placed[0].log.open(errors="replace"))
 
-        def tell() -> None:
+        def tell() -> bool:
             if told is not None and (text := first.read()):
                 told(text)
+            return job.enough()
 
         try:
-            for number, code in watch(started, timeout_s, tell):
+            for number, code in watch(started, job.timeout_s, tell):
                 _require_good_end(placed[number], code)
         except Late as late:
             slow = [placed[number] for number in late.left]
-            raise WorkerError(_timeout_message(slow, timeout_s)) from late
+            raise WorkerError(_timeout_message(slow, job.timeout_s)) from late
 
 
 def _require_good_end(one: _Placed, code: int) -> None:

@@ -21,9 +21,10 @@ class Late(PacelineError):
 
 
 def watch(
-    started: Sequence[Running], timeout_s: float, tick: Callable[[], None]
+    started: Sequence[Running], timeout_s: float, tick: Callable[[], bool]
 ) -> Iterator[tuple[int, int]]:
-    """Number and exit code of each process as it ends; `tick` is called a few times a second."""
+    """Number and exit code of each process as it ends, until all have or `tick`, which is called a
+    few times a second, says that it is enough."""
     deadline = time.monotonic() + timeout_s
     with ExitStack() as stack, selectors.DefaultSelector() as selector:
         for number, one in enumerate(started):
@@ -32,7 +33,8 @@ def watch(
             selector.register(end, selectors.EVENT_READ, number)
         while selector.get_map():
             ready = selector.select(min(TICK_S, max(0.0, deadline - time.monotonic())))
-            tick()
+            if tick():
+                return
             for key, _ in ready:
                 selector.unregister(key.fileobj)
                 yield key.data, started[key.data].supervisor.wait()

@@ -33,6 +33,7 @@ class Batch(Strategy):
     effect: ClassVar[Effect] = Effect.RELAXED
     conflicts: ClassVar[frozenset[str]] = frozenset({"batch"})
     applies: ClassVar[bool] = True
+    in_turns: ClassVar[bool] = False
 
     factor: float
 

@@ -31,6 +31,7 @@ class Compiled(Strategy):
     grain: ClassVar[Grain] = Grain.OP
     conflicts: ClassVar[frozenset[str]] = frozenset({"compiled", "batchnorm_relu"})
     applies: ClassVar[bool] = True
+    in_turns: ClassVar[bool] = False
 
     def transform(self, graph: Graph) -> Graph:
         return in_variant(graph, _rows(graph), Variant.COMPILED)

@@ -23,6 +23,7 @@ from paceline.strategies.strategy import Strategy, StrategyError
 class Loading(Strategy):
     conflicts: ClassVar[frozenset[str]] = frozenset({"loading"})
     applies: ClassVar[bool] = True
+    in_turns: ClassVar[bool] = False
 
     workers: int = 2
     prefetch: int = 2  # batches that each worker prepares ahead

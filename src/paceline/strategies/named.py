@@ -29,6 +29,7 @@ _NOT_STRATEGIES = {
     "seldom",
     "sends",
     "sparse",
+    "staleness",
     "strategy",
     "torch_applied",
     "torch_codec_times",

@@ -41,6 +41,7 @@ class Strategy(ABC):
     """Names that cannot stand in the same plan; a base class's file stands for all built on it."""
     follows: ClassVar[frozenset[str]] = frozenset()  # names that stand before it where both are
     applies: ClassVar[bool] = False  # whether `apply` can do it to a live job
+    in_turns: ClassVar[bool] = True  # whether steps with and without it can take turns in one run
     one_host: ClassVar[bool] = False  # whether all workers must share one host's memory
     how: ClassVar[str] = ""  # where it cannot: what the user does instead
 

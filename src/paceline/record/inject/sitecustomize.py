@@ -1,6 +1,6 @@
-"""Loaded by every Python process of a job: starts recorder and plan once torch is imported.
+"""Loaded by every Python process of a job: starts recorder, plan or trial once torch is imported.
 
-`paceline record` and `paceline apply` put this folder first on PYTHONPATH; which of the two are
+`paceline record`, `apply` and `tune` put this folder first on PYTHONPATH; which of the three are
 started, the environment says. The job's own `sitecustomize`, if any, still runs. Nothing else
 happens in processes that never import torch's optimizers.
 """
@@ -18,10 +18,11 @@ HERE = Path(__file__).parent
 TRIGGER = "torch.optim.optimizer"
 STARTED_BY = {
     "PACELINE_PLAN": "paceline.strategies.torch_applied",
+    "PACELINE_TRIAL": "paceline.trial.torch_trial",
     "PACELINE_RECORD": "paceline.record.torch_job",
 }
-"""What each variable of the environment starts. The recorder stands in front of the plan and goes
-before it: both take their wrappers off in the reverse order."""
+"""What each variable of the environment starts. The recorder stands in front of the others and goes
+before them: all take their wrappers off in the reverse order."""
 
 
 class AfterTorch(MetaPathFinder):

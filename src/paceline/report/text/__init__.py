@@ -16,6 +16,7 @@ from paceline.report.text.run import collectives_table, show_run
 from paceline.report.text.sent import sent_lines
 from paceline.report.text.step import show_summary
 from paceline.report.text.strategies import StrategyRow, strategies_table
+from paceline.report.text.tuned import tuned_lines
 from paceline.report.text.weave import schedules_table
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "show_run",
     "show_summary",
     "strategies_table",
+    "tuned_lines",
 ]

@@ -14,6 +14,11 @@ CLASSES = (*WORK_CLASSES, "exposed", "communication")
 _LABELS = {"exposed": "waiting, exposed communication", "communication": "all communication"}
 
 
+def label(name: str) -> str:
+    """A class of work as people read it."""
+    return _LABELS.get(name, name)
+
+
 def prediction_lines(found: Prediction) -> list[str]:
     """A prediction in words, with its classes and what it rests on."""
     lines = [
@@ -21,7 +26,7 @@ def prediction_lines(found: Prediction) -> list[str]:
         f"(typical error: {duration(found.low_ns)} to {duration(found.high_ns)})"
     ]
     lines += [
-        f"  {_LABELS.get(name, name):<32}{duration(found.by_class[name]):>10}"
+        f"  {label(name):<32}{duration(found.by_class[name]):>10}"
         for name in CLASSES
         if found.by_class.get(name)
     ]
@@ -40,7 +45,7 @@ def prediction_table(before: Prediction, after: Prediction) -> "Table":
     for name in CLASSES:
         old, new = before.by_class.get(name, 0), after.by_class.get(name, 0)
         if old or new:
-            _add(table, f"  {_LABELS.get(name, name)}", old, new)
+            _add(table, f"  {label(name)}", old, new)
     return table
 
 

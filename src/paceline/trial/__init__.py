@@ -1,0 +1,32 @@
+"""A plan tried in the live job: blocks with and without it take turns, and a test decides."""
+
+from paceline.trial.blocks import Side, Timetable
+from paceline.trial.losses import LossCheck
+from paceline.trial.outcome import Decision, Finding, Outcome
+from paceline.trial.places import Ending, Place, Ran, Watching, here, in_lab, logged
+from paceline.trial.running import Patience, TrialRequest, Tried, can_take_turns, try_plan
+from paceline.trial.significance import Gain, gain_of, steps_needed
+
+__all__ = [
+    "Decision",
+    "Ending",
+    "Finding",
+    "Gain",
+    "LossCheck",
+    "Outcome",
+    "Patience",
+    "Place",
+    "Ran",
+    "Side",
+    "Timetable",
+    "TrialRequest",
+    "Tried",
+    "Watching",
+    "can_take_turns",
+    "gain_of",
+    "here",
+    "in_lab",
+    "logged",
+    "steps_needed",
+    "try_plan",
+]

@@ -1,0 +1,35 @@
+"""What is to be tuned, and how far the loop may go."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from paceline.search import Goal
+from paceline.trial import Place, Timetable, here
+from paceline.tune.where import Where
+
+TRIALS = 3
+SEARCH_S = 30.0
+
+
+@dataclass(frozen=True)
+class TuneRequest:
+    """A command, the folder that keeps what is found, and the goal. Without `where` predictions
+    are for the machines that are recorded; `place` runs the job."""
+
+    command: tuple[str, ...]
+    folder: Path
+    goal: Goal = field(default_factory=Goal)
+    searcher: str = "guided"
+    where: Where | None = None
+    place: Place = here
+    budget_s: float = 900.0
+    steps: int = 0  # measured of each side; 0: as many as the noise and the gain ask for
+    hang_s: float = 60.0  # without a step, after which a job is said to hang
+    trials: int = TRIALS
+    seed: int = 0
+
+    def table(self, needed: int, period: int) -> Timetable:
+        """As many steps as were asked for, else as are needed, within bounds. Short trials take
+        shorter blocks: chance needs rounds to be told from."""
+        a_side = self.steps or max(30, min(200, needed))
+        return Timetable(a_side, block=max(3, min(10, a_side // 6)), period=period, seed=self.seed)
