@@ -4,4 +4,5 @@ export { Engine, EngineError, loadEngine } from "./engine.js";
 export { Column, Heap } from "./heap.js";
 export { Pack, unpack } from "./pack.js";
 export { Replayer } from "./replay.js";
-export { Graph, replay } from "./graph.js";
+export { Conditions } from "./conditions.js";
+export { Graph, replay, stepNs } from "./graph.js";
