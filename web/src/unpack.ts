@@ -1,4 +1,4 @@
-/** Reads the block that src/paceline/report/page/pack.py writes. */
+/** Reads the block that src/paceline/report/page/block.py writes. */
 
 import type { Contents, Numbers } from "./contents";
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from paceline.report.page.pack import Column
+from paceline.report.page.block import Column
 
 
 class Kind(Enum):

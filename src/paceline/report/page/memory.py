@@ -3,8 +3,8 @@
 from paceline.graph import MemoryCategory
 from paceline.replay import Timeline
 from paceline.replay.memory_by_rank import RankCurve, rank_curves
+from paceline.report.page.block import Column
 from paceline.report.page.contents import Memory
-from paceline.report.page.pack import Column
 
 
 def memory_of(timeline: Timeline) -> Memory | None:

@@ -20,8 +20,8 @@ from paceline.graph.kinds import NONE
 from paceline.graph.membership import TALKS
 from paceline.predict import Prediction, Question, predict
 from paceline.predict.predicting import placed
+from paceline.report.page.block import Column
 from paceline.report.page.contents import Choice, Kind, Lever, Scenario
-from paceline.report.page.pack import Column
 from paceline.report.page.tracks import track
 from paceline.strategies import Strategy, parse, strategy
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from paceline.graph import Graph, LaneKind
 from paceline.graph.graph import Int32, Int64
 from paceline.replay import Timeline
+from paceline.report.page.block import Column
 from paceline.report.page.contents import Kind, LaneRow, Track
-from paceline.report.page.pack import Column
 
 
 def track(kind: Kind, title: str, timeline: Timeline) -> Track:

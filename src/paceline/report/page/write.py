@@ -8,8 +8,8 @@ from pathlib import Path
 
 from paceline.errors import FileError
 from paceline.graph.atomic import atomic_file
+from paceline.report.page.block import packed
 from paceline.report.page.contents import Contents
-from paceline.report.page.pack import packed
 
 _TITLE, _DATA = "PACELINE_TITLE", "PACELINE_DATA"
 _LONGEST_TITLE = 120
