@@ -3,22 +3,29 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := torch,chakra,place,demo,test,check
+EXTRAS := torch,chakra,place,demo,test,check,wasm
+WASM := src/paceline/wasm/engine.wasm
 
-.PHONY: demo test test-slow test-all bench check clean
+.PHONY: demo test test-slow test-all bench check clean wasm
 
 $(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*.cpp native/*.hpp native/bind/*.cpp native/bind/*.hpp)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
 	touch $(READY)
 
+# The engine as WebAssembly, for the page and for the wheel without a compiler.
+wasm: $(WASM)
+
+$(WASM): $(READY) native/wasm/build.py $(wildcard native/*.cpp native/*.hpp native/wasm/*.cpp native/wasm/*.hpp)
+	$(BIN)/python native/wasm/build.py $@
+
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-test: $(READY)
+test: $(READY) $(WASM)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-slow: $(READY)
+test-slow: $(READY) $(WASM)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 test-all: test test-slow
@@ -35,4 +42,4 @@ check: $(READY)
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build $(WASM)

@@ -56,6 +56,12 @@ def built() -> bool:
     return native() is not None
 
 
+def webassembly() -> bool:
+    from paceline.engine import module_file
+
+    return module_file().is_file()
+
+
 def namespaces() -> bool:
     """Whether this user may make network and mount namespaces here; containers often forbid it."""
     made = ["unshare", "--net", "--mount", "true"]
@@ -83,6 +89,11 @@ NEEDS = {
     "quotas": Need(quotas, "CPU quotas (control groups)", "slower hosts in the lab"),
     "g++": Need(compiler, "a C++ compiler (g++, or CXX)", "weave's compiled kernels"),
     "native": Need(built, "the native core", "that it equals its Python twins"),
+    "webassembly": Need(
+        webassembly,
+        "the engine as WebAssembly (`make wasm`)",
+        "the engine of the page and of the universal wheel",
+    ),
     "torch": Need(partial(module, "torch"), "torch", "recording, imagining, runtimes"),
     "cosmic-ray": Need(
         lambda: module("cosmic_ray") and module("coverage"),

@@ -6,6 +6,7 @@
 import os
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 
@@ -18,6 +19,11 @@ def native() -> ModuleType | None:
         return import_module("paceline._core")
     except ModuleNotFoundError:
         return None
+
+
+def module_file() -> Path:
+    """The engine as WebAssembly, which the page carries: where it is, once `make wasm` built it."""
+    return Path(__file__).parent / "wasm" / "engine.wasm"
 
 
 def engine_name() -> str:

@@ -1,0 +1,77 @@
+"""Columns of whole numbers as few bytes: varints of values or of differences, for deflate to press.
+
+The page reads them with native/wasm/unpack.cpp.
+"""
+
+import zlib
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TYPES: Final = ("uint8", "int32", "int64", "float64")
+_LEVEL: Final = 6  # of deflate, to choose by; higher levels choose alike
+
+
+class Coding(Enum):
+    """How the numbers of a column stand in its bytes."""
+
+    PLAIN = "plain"  # as in memory, little end first
+    VALUES = "values"  # each as a zigzag varint
+    DELTA = "delta"  # as the difference to the one before
+
+
+@dataclass(frozen=True, eq=False)
+class CodedColumn:
+    """One column: its bytes, and what they are."""
+
+    name: str
+    type: str
+    count: int
+    coding: Coding
+    data: bytes
+
+    def described(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "type": self.type,
+            "count": self.count,
+            "bytes": len(self.data),
+            "coding": self.coding.value,
+        }
+
+
+def coded(name: str, column: NDArray[Any]) -> CodedColumn:
+    """The column in the coding that deflate presses best."""
+    if column.dtype == np.bool_:
+        column = column.astype(np.uint8)
+    kind = column.dtype.name
+    if kind not in _TYPES:
+        raise TypeError(f"column {name} is of type {kind}; a page has {', '.join(_TYPES)}")
+    if kind == "float64":
+        data = np.ascontiguousarray(column).astype("<f8").tobytes()
+        return CodedColumn(name, kind, len(column), Coding.PLAIN, data)
+    values = column.astype(np.int64)
+    differences = np.diff(values, prepend=np.int64(0))  # may wrap, as adding them up does
+    found = {Coding.VALUES: varints(values), Coding.DELTA: varints(differences)}
+    best = min(found, key=lambda coding: len(zlib.compress(found[coding], _LEVEL)))
+    return CodedColumn(name, kind, len(column), best, found[best])
+
+
+def varints(values: NDArray[np.int64]) -> bytes:
+    """Zigzag varints: small numbers of either sign take one byte, seven bits each."""
+    bits = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    size = np.ones(len(bits), np.int64)
+    for more in range(1, 10):
+        size += bits >= np.uint64(1 << 7 * more)
+    ends = np.cumsum(size)
+    out = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    begins = ends - size
+    for place in range(int(size.max(initial=0))):
+        rows = np.flatnonzero(size > place)
+        low = (bits[rows] >> np.uint64(7 * place)) & np.uint64(0x7F)
+        goes_on = np.where(size[rows] > place + 1, 0x80, 0).astype(np.uint8)
+        out[begins[rows] + place] = low.astype(np.uint8) | goes_on
+    return out.tobytes()

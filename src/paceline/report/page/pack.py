@@ -1,0 +1,89 @@
+"""`pack`: a graph as the bytes that a page carries: all columns, compressed, with its texts.
+
+MAGIC, then one raw deflate stream of: the length of a header in four bytes, the header (JSON:
+`facts`, and each column's name, type, length and coding), and every column's bytes.
+web/src/engine/pack.js reads it.
+"""
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from paceline.graph import Collective, DeviceKind, DType, Graph, LaneKind, OpKind, Phase
+from paceline.report.page.coding import coded
+
+MAGIC: Final = b"plpack 1"
+_LEVEL: Final = 9
+
+
+def pack(graph: Graph, more: Mapping[str, NDArray[Any]] | None = None, **facts: Any) -> bytes:
+    """The graph's columns and texts; `more` columns and further facts beside them."""
+    columns = {**graph_columns(graph), **(more or {})}
+    return packed(columns, {**graph_facts(graph), **facts})
+
+
+def packed(columns: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> bytes:
+    """Any columns and facts."""
+    made = [coded(name, column) for name, column in columns.items()]
+    described = {"facts": facts, "columns": [one.described() for one in made]}
+    header = json.dumps(described, allow_nan=False, separators=(",", ":")).encode()
+    press = zlib.compressobj(_LEVEL, wbits=-15)
+    parts = (struct.pack("<I", len(header)), header, *(one.data for one in made))
+    return MAGIC + b"".join([*map(press.compress, parts), press.flush()])
+
+
+def graph_columns(graph: Graph) -> dict[str, NDArray[Any]]:
+    """By the names that the page reads them under. A column that its lane tells (rank) is left
+    out."""
+    ops, deps, lanes, memory = graph.ops, graph.deps, graph.lanes, graph.memory
+    of_ops = {name: column for name, column in vars(ops).items() if name != "rank"}
+    found: dict[str, NDArray[Any]] = {
+        **of_ops,
+        "dep_ptr": deps.ptr,
+        "dep_src": deps.src,
+        "dep_kind": deps.kind,
+        "dep_inferred": deps.inferred,
+        "discipline": lanes.discipline,
+        "drain_op": graph.drains.op,
+        "drain_lane": graph.drains.lane,
+        **{f"memory_{name}": column for name, column in vars(memory).items()},
+    }
+    if graph.spread is not None:
+        found |= {"sample_ptr": graph.spread.ptr, "sample_ns": graph.spread.samples_ns}
+    return found
+
+
+def graph_facts(graph: Graph) -> dict[str, Any]:
+    """Texts, and what is not a column of ops."""
+    lanes = graph.lanes
+    rows = zip(lanes.rank.tolist(), lanes.device.tolist(), lanes.kind.tolist(), lanes.name)
+    return {
+        "names": list(graph.names),
+        "lanes": [
+            {"rank": rank, "device": device, "kind": LaneKind(kind).name.lower(), "name": name}
+            for rank, device, kind, name in rows
+        ],
+        "devices": [
+            {
+                "name": one.name,
+                "host": one.host,
+                "kind": one.kind.name.lower(),
+                "memory_bytes": one.memory_bytes,
+            }
+            for one in graph.devices
+        ],
+        "groups": [
+            {"name": one.name, "ranks": list(one.ranks), "axis": one.axis.name.lower()}
+            for one in graph.groups
+        ],
+        "words": {name: [word.name.lower() for word in words] for name, words in _WORDS.items()},
+    }
+
+
+_WORDS: Final = {"kind": OpKind, "phase": Phase, "collective": Collective, "dtype": DType,
+                 "device": DeviceKind}  # fmt: skip
+"""What the numbers of a column of words stand for, in their order."""

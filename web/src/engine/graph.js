@@ -1,0 +1,65 @@
+/** A packed graph in the engine: its columns as typed arrays, its texts, and its replays. */
+
+import { Replayer } from "./replay.js";
+
+/** @typedef {import("./heap.js").Column<any>} AnyColumn */
+
+export class Graph {
+  /**
+   * @param {import("./engine.js").Engine} engine
+   * @param {import("./pack.js").Pack} pack
+   */
+  constructor(engine, pack) {
+    this.engine = engine;
+    this.pack = pack;
+    this.ops = pack.column("dur_ns").length;
+    /** @type {Replayer | null} */
+    this.made = null;
+    /** @type {string[]} */
+    this.names = pack.facts.names;
+    /** @type {{ rank: number, device: number, kind: string, name: string }[]} */
+    this.lanes = pack.facts.lanes;
+    /** @type {import("./replay.js").Structure} */
+    this.structure = {
+      lane: pack.column("lane"),
+      instance: pack.column("instance"),
+      depPtr: pack.column("dep_ptr"),
+      depSrc: pack.column("dep_src"),
+      depKind: pack.column("dep_kind"),
+      discipline: pack.column("discipline"),
+      drainOp: pack.column("drain_op"),
+      drainLane: pack.column("drain_lane"),
+      priority: pack.column("priority"),
+    };
+  }
+
+  /** A view of a column, good until the next call of the engine. @param {string} name */
+  values(name) {
+    return this.pack.column(name).values;
+  }
+
+  /** The durations that the file carries. */
+  get durations() {
+    return this.pack.column("dur_ns");
+  }
+
+  /** @param {number} op */
+  nameOf(op) {
+    return this.names[this.values("name")[op]];
+  }
+
+  /** For replays in which every op takes its own time; compiled once. */
+  get replayer() {
+    this.made ??= new Replayer(this.engine, this.structure);
+    return this.made;
+  }
+}
+
+/**
+ * When every op of a graph runs.
+ * @param {Graph} graph
+ * @param {import("./replay.js").Int64} [durations] in ns; without, the graph's own
+ */
+export function replay(graph, durations = graph.durations) {
+  return graph.replayer.run(durations);
+}
