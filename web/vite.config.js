@@ -1,12 +1,13 @@
 // Builds src/ into one HTML file, the template that `paceline report` fills: script and styles
 // inside, and a content security policy that allows these two alone, by their digests.
 import { createHash } from "node:crypto";
-import { writeFileSync } from "node:fs";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { defineConfig } from "vite";
 
 const TEMPLATE = resolve(import.meta.dirname, "../src/paceline/report/page/template.html");
+
+const ENGINE = resolve(import.meta.dirname, "../src/paceline/wasm/engine.wasm");
 
 export default defineConfig({
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
@@ -18,8 +19,19 @@ export default defineConfig({
     modulePreload: false,
     rollupOptions: { input: "src/main.tsx", output: { format: "iife" } },
   },
-  plugins: [{ name: "one-file", generateBundle: (_, bundle) => writeTemplate(bundle) }],
+  plugins: [engine(), { name: "one-file", enforce: "post", generateBundle: (_, bundle) => writeTemplate(bundle) }],
 });
+
+/** `virtual:engine` is the module that `make wasm` builds, as base64; empty where it is missing. */
+function engine() {
+  const id = "virtual:engine";
+  const base64 = () => (existsSync(ENGINE) ? readFileSync(ENGINE).toString("base64") : "");
+  return {
+    name: "engine",
+    resolveId: (wanted) => (wanted === id ? `\0${id}` : undefined),
+    load: (wanted) => (wanted === `\0${id}` ? `export default "${base64()}";` : undefined),
+  };
+}
 
 function writeTemplate(bundle) {
   const files = Object.values(bundle);

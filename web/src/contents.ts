@@ -30,6 +30,8 @@ export interface TrackData {
   lanes: LaneRow[];
   names: string[];
   groups: string[];
+  /** By tensor: its dimensions. */
+  shapes: Record<string, number[]>;
   span_ns: number;
   steps: [number, number, number][];
   path: { op: Numbers; share: Numbers };

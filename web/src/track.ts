@@ -13,6 +13,7 @@ export class Track {
   readonly depPtr: Int32Array;
   readonly depSrc: Int32Array;
   readonly onPath: Uint8Array;
+  samplePtr?: Float64Array;
   /** Ops of each lane in the order in which they start. */
   readonly laneOps: Int32Array[];
   steps: TrackData["steps"];

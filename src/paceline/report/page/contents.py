@@ -51,6 +51,7 @@ class Track:
     lanes: tuple[LaneRow, ...]
     names: tuple[str, ...]  # pool of texts that columns hold indices into
     groups: tuple[str, ...]
+    shapes: Mapping[str, tuple[int, ...]]  # by tensor
     span_ns: int
     steps: tuple[tuple[int, int, int], ...]  # number, begin, end
     path: Mapping[str, Column]  # ops of the critical path, and their shares

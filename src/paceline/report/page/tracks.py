@@ -23,6 +23,7 @@ def track(kind: Kind, title: str, timeline: Timeline) -> Track:
         lanes=_lanes(graph),
         names=pool.texts,
         groups=tuple(group.name for group in graph.groups),
+        shapes={p.name: p.shape for p in graph.facts.parameters if p.shape},
         span_ns=timeline.step_ns,
         steps=_steps(timeline),
         path={"op": Column(path.ops, rising=True), "share": Column(path.share_ns)},
