@@ -29,7 +29,7 @@ export function Figure({ name, title, words, drawing, table, children }: Props) 
   return (
     <figure class="figure" aria-labelledby={`${name}-title`} aria-describedby={`${name}-words`}>
       <figcaption>
-        <h3 id={`${name}-title`}>{title}</h3>
+        <h2 id={`${name}-title`}>{title}</h2>
         <span class="exports" role="group" aria-label={`Export ${title}`}>
           {drawing && <button onClick={() => saveSvg(name, drawing())}>SVG</button>}
           {drawing && <button onClick={() => savePng(name, drawing())}>PNG</button>}

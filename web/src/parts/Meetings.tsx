@@ -19,7 +19,7 @@ export function Meetings() {
   if (!meetings.rows.length) {
     return (
       <section class="greyed" aria-labelledby="meetings-title">
-        <h3 id="meetings-title">Collectives</h3>
+        <h2 id="meetings-title">Collectives</h2>
         <p>{missing.collectives}</p>
       </section>
     );

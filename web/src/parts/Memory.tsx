@@ -18,7 +18,7 @@ export function Memory() {
   if (!memory || !stack) {
     return (
       <section class="greyed" aria-labelledby="memory-title">
-        <h3 id="memory-title">Memory over time</h3>
+        <h2 id="memory-title">Memory over time</h2>
         <p>{missing.memory}</p>
       </section>
     );

@@ -9,14 +9,14 @@ export function Plan() {
   if (!plan) {
     return (
       <section class="greyed" aria-labelledby="plan-title">
-        <h3 id="plan-title">Plan and verdict</h3>
+        <h2 id="plan-title">Plan and verdict</h2>
         <p>{missing.plan}</p>
       </section>
     );
   }
   return (
     <section aria-labelledby="plan-title">
-      <h3 id="plan-title">Plan and verdict</h3>
+      <h2 id="plan-title">Plan and verdict</h2>
       <p>
         {plan.strategies.map((each) => <code key={each}>{shown(each)}</code>)} takes a step from {duration(plan.before_ns)} to {duration(plan.after_ns)} ({change(plan.after_ns, plan.before_ns)}; typical error {duration(plan.low_ns)} to {duration(plan.high_ns)}).
       </p>

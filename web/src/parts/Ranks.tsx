@@ -8,7 +8,7 @@ import { usePage } from "./App";
 import { Chart, Legend } from "./Chart";
 
 const BAR = 18;
-const LABEL = 92;
+const LABEL = 128;
 const MOST = 128;
 
 const SERIES: Record<string, string> = {

@@ -7,7 +7,7 @@ export function Rests() {
   const { contents, lacks } = usePage().model;
   return (
     <section class="rests" aria-labelledby="rests-title">
-      <h3 id="rests-title">What the prediction rests on</h3>
+      <h2 id="rests-title">What the prediction rests on</h2>
       <ul>
         {contents.rests_on.map((reason) => <li key={reason}>{shown(reason)}</li>)}
         {!contents.rests_on.length && <li>{contents.missing.what_if ?? "nothing was predicted"}</li>}
@@ -15,7 +15,7 @@ export function Rests() {
       </ul>
       {contents.notes.length > 0 && (
         <>
-          <h4>Notes on the recording</h4>
+          <h3>Notes on the recording</h3>
           <ul>{contents.notes.map((note) => <li key={note}>{shown(note)}</li>)}</ul>
         </>
       )}

@@ -18,10 +18,10 @@ export function Details({ tracks }: { tracks: Track[] }) {
   const { op } = chosen;
   return (
     <div class="panel details" role="status">
-      <h4>
+      <h3>
         {shown(track.name(op)) || "(no name)"}
         <button class="quiet" onClick={() => store.set({ chosen: null })} aria-label="Close">×</button>
-      </h4>
+      </h3>
       <dl class="facts">
         {factsOf(track, op).map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
       </dl>
@@ -111,7 +111,7 @@ function Ops({ title, track, ops }: { title: string; track: Track; ops: [number,
   if (!ops.length) return null;
   return (
     <div>
-      <h5>{title}{ops.length > MOST && ` (${MOST} of ${count(ops.length)})`}</h5>
+      <h4>{title}{ops.length > MOST && ` (${MOST} of ${count(ops.length)})`}</h4>
       <ul class="plain">
         {ops.slice(0, MOST).map(([op, why, last]) => (
           <li key={op}>

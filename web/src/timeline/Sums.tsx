@@ -11,7 +11,7 @@ export function Sums({ tracks }: { tracks: Track[] }) {
   const [from, to] = [Math.min(...range), Math.max(...range)];
   return (
     <div class="panel" role="status">
-      <h4>{duration(to - from)} selected</h4>
+      <h3>{duration(to - from)} selected</h3>
       <table>
         <thead><tr><th>timeline</th><th>kind</th><th class="number">ops</th><th class="number">time, all lanes</th><th class="number">of one lane</th></tr></thead>
         <tbody>

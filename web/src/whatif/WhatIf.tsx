@@ -19,7 +19,7 @@ export function WhatIf() {
   if (!scenarios.length) {
     return (
       <section class="greyed" aria-labelledby="whatif-title">
-        <h3 id="whatif-title">What if</h3>
+        <h2 id="whatif-title">What if</h2>
         <p>{missing.what_if}</p>
       </section>
     );

@@ -111,7 +111,7 @@ def _what_if(job: Job, strategies: Sequence[str]) -> WhatIf:
         return WhatIf(lacks=str(error))
     first = scenario(job, "as recorded", base)
     others, cannot = carried(job, strategies)
-    sliders = levers(job, base.timeline.graph)
+    sliders = levers(job, base.timeline)
     advice = words.best_of(first, others) or words.halved(base.step_ns, _halves(job, sliders))
     return WhatIf((first, *others), cannot, sliders, advice)
 

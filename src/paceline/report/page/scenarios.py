@@ -20,6 +20,7 @@ from paceline.graph.kinds import NONE
 from paceline.graph.membership import TALKS
 from paceline.predict import Prediction, Question, predict
 from paceline.predict.predicting import placed
+from paceline.replay import Timeline
 from paceline.report.page.block import Column
 from paceline.report.page.contents import Choice, Kind, Lever, Scenario
 from paceline.report.page.tracks import track
@@ -89,8 +90,9 @@ def scenario(job: Job, name: str, made: Prediction) -> Scenario:
     )
 
 
-def levers(job: Job, graph: Graph) -> tuple[Lever, ...]:
+def levers(job: Job, timeline: Timeline) -> tuple[Lever, ...]:
     """Sliders, the links' first; greyed where the file cannot answer."""
+    graph = timeline.graph
     talks = len(select(graph, BY_NAME[-1][2]))
     lacks, (rate, latency) = _no_links(job, talks), _links_now(job)
     rows = [
@@ -99,7 +101,7 @@ def levers(job: Job, graph: Graph) -> tuple[Lever, ...]:
     ]
     for name, label, selection in BY_NAME:
         chosen = select(graph, selection)
-        count = int((graph.ops.dur_ns[chosen] != 0).sum())
+        count = int((timeline.dur_ns[chosen] != 0).sum())
         if count:
             rows.append(Lever(name, label, count, "", selection))
     return tuple(rows)
