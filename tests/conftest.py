@@ -94,6 +94,7 @@ NEEDS = {
         "the engine as WebAssembly (`make wasm`)",
         "the engine of the page and of the universal wheel",
     ),
+    "wasmtime": Need(partial(module, "wasmtime"), "wasmtime", "the universal wheel's engine"),
     "torch": Need(partial(module, "torch"), "torch", "recording, imagining, runtimes"),
     "cosmic-ray": Need(
         lambda: module("cosmic_ray") and module("coverage"),

@@ -8,6 +8,7 @@ void bind_replay(nb::module_& m);
 void bind_sharing(nb::module_& m);
 void bind_place(nb::module_& m);
 void bind_flows(nb::module_& m);
+void bind_levels(nb::module_& m);
 
 NB_MODULE(_core, m) {
     m.doc() = "Paceline's native core: flat arrays in, flat arrays out.";
@@ -16,5 +17,6 @@ NB_MODULE(_core, m) {
     bind_sharing(m);
     bind_replay(m);  // after bind_sharing, whose Shared it takes
     bind_place(m);
+    bind_levels(m);
     bind_flows(m);  // after bind_sharing, whose Flows it derives from
 }

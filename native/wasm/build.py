@@ -18,6 +18,7 @@ CACHE = NATIVE.parent / "build" / "zig"
 REPLAY = (
     "program pull events cores sharing shaped slack editable".split()  # native/replay_*.cpp
 )
+OTHERS = ("flows", "flows_saved", "levels")
 FLAGS = (
     "-target wasm32-wasi -mexec-model=reactor -std=c++20 -O3 -s -Wall -Wextra "
     "-fno-exceptions -fno-rtti -ffp-contract=off -nostdlib++ -nostdinc++ "
@@ -33,7 +34,7 @@ FLAGS = (
 
 def sources() -> list[Path]:
     replay = [NATIVE / f"replay_{part}.cpp" for part in REPLAY]
-    return [*sorted(HERE.glob("*.cpp")), *replay, NATIVE / "flows.cpp", NATIVE / "flows_saved.cpp"]
+    return [*sorted(HERE.glob("*.cpp")), *replay, *(NATIVE / f"{name}.cpp" for name in OTHERS)]
 
 
 def build(out: Path) -> None:

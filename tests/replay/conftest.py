@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from paceline.engine import native
+from paceline.engine import native, replaying, webassembly
 
 NoCore = Callable[[], AbstractContextManager[None]]
 
@@ -21,9 +21,11 @@ def _without_core() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PACELINE_ENGINE", "python")
         native.cache_clear()
-        assert native() is None
+        webassembly.cache_clear()
+        assert replaying() is None
         try:
             yield
         finally:
             patch.undo()
             native.cache_clear()
+            webassembly.cache_clear()

@@ -67,7 +67,7 @@ def line(graph: Graph, workers: int, lab: Lab) -> Timeline:
             hosts=hosts,
             engine=engine,
         )
-        for engine in Engine
+        for engine in (Engine.NATIVE, Engine.REFERENCE)
         for reference in (False, True)
         if engine is Engine.REFERENCE or native()
     ]

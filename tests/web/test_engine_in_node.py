@@ -2,43 +2,61 @@
 
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.conditions import Conditions
 
 from paceline.engine import module_file
 from paceline.errors import ReplayError
 from paceline.graph import Graph, GraphBuilder
 from paceline.graph.synthetic import Pipeline, Ring, jumble, pipeline, ring
 from paceline.replay import Timeline, replay
-from paceline.report.page import pack
+from paceline.replay.job import ReplayJob, Shares
+from paceline.report.page import conditions, pack
 
 REPLAYED = Path(__file__).parents[2] / "web" / "test" / "replayed.js"
 
 pytestmark = pytest.mark.needs("node", "webassembly")
 
 
-def replayed(graphs: Mapping[str, Graph], folder: Path) -> None:
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A graph, and what its ops share."""
+
+    graph: Graph
+    shares: Shares = field(default_factory=Shares)
+
+
+def replayed(cases: Mapping[str, Case], folder: Path) -> None:
     """Replay all of them in Node; leaves NAME.times or NAME.error in the folder."""
-    for name, graph in graphs.items():
-        (folder / f"{name}.pack").write_bytes(pack(graph))
+    for name, case in cases.items():
+        job = ReplayJob.of(case.graph, case.graph.ops.dur_ns, case.shares)
+        (folder / f"{name}.pack").write_bytes(pack(case.graph, conditions(job)))
     subprocess.run(["node", str(REPLAYED), str(module_file()), str(folder)], check=True)
 
 
-def ours(graph: Graph) -> Timeline | None:
+def ours(case: Case) -> Timeline | None:
+    shares = case.shares
     try:
-        return replay(graph)
+        return replay(
+            case.graph,
+            contention=shares.contention,
+            transfers=shares.transfers,
+            hosts=shares.hosts,
+        )
     except ReplayError:
         return None
 
 
-def assert_equal(graphs: Mapping[str, Graph], folder: Path) -> int:
+def assert_equal(cases: Mapping[str, Case], folder: Path) -> int:
     """How many could be replayed, here and there."""
-    replayed(graphs, folder)
+    replayed(cases, folder)
     count = 0
-    for name, graph in graphs.items():
-        if (timeline := ours(graph)) is None:
+    for name, case in cases.items():
+        if (timeline := ours(case)) is None:
             assert (folder / f"{name}.error").exists(), name
             continue
         times = np.fromfile(folder / f"{name}.times", np.int64).reshape(3, -1)
@@ -50,21 +68,32 @@ def assert_equal(graphs: Mapping[str, Graph], folder: Path) -> int:
 
 def test_jobs_replay_in_node_as_here(tmp_path: Path) -> None:
     jobs = {
-        "pipeline": pipeline(Pipeline(4, 8, forward_ns=10, backward_ns=20, update_ns=5)),
-        "ring": ring(Ring(ranks=4, jitter=0.05)),
+        "pipeline": Case(pipeline(Pipeline(4, 8, forward_ns=10, backward_ns=20, update_ns=5))),
+        "ring": Case(ring(Ring(ranks=4, jitter=0.05))),
     }
     assert assert_equal(jobs, tmp_path) == 2
 
 
 def test_random_graphs_replay_in_node_as_here_or_are_stuck_in_both(tmp_path: Path) -> None:
-    random = {f"{seed}": jumble(seed, longest=25, recorded=seed % 4 == 0) for seed in range(100)}
+    random = {
+        f"{seed}": Case(jumble(seed, longest=25, recorded=seed % 4 == 0)) for seed in range(100)
+    }
     assert assert_equal(random, tmp_path) > 70
+
+
+def test_a_lab_replays_in_node_as_here(tmp_path: Path) -> None:
+    cases = {}
+    for seed in range(100):
+        on = Conditions(seed, turns=seed % 2 == 0, shaped=seed % 3 > 0, hosts=seed % 5 > 0)
+        graph = on.graph()
+        cases[f"{seed}"] = Case(graph, on.shares(graph))
+    assert assert_equal(cases, tmp_path) > 50
 
 
 def test_a_graph_without_links_replays(tmp_path: Path) -> None:
     b = GraphBuilder()
     b.op("alone", b.lane(), 7)
-    assert assert_equal({"alone": b.build()}, tmp_path) == 1
+    assert assert_equal({"alone": Case(b.build())}, tmp_path) == 1
 
 
 @pytest.mark.parametrize("spoil", ["head", "middle", "end"])

@@ -157,9 +157,8 @@ def _call(
     graph: Graph, network: Network, rates: Rates, call: Call, group: int
 ) -> tuple[float, Basis]:
     """Nanoseconds of one call, and what they rest on. A lone member's call takes no time."""
-    table = rates.calls.get((call.collective, call.members))
-    if table is not None:
-        return float(table.at(np.array([float(call.size_bytes)]))[0]), Basis.MEASURED
+    if (known := measured_ns(rates, call)) is not None:
+        return known, Basis.MEASURED
     library = rates.library_of(network.cluster)
     if call.members < 2:
         return 0.0, library.basis
@@ -168,6 +167,12 @@ def _call(
         return flows_ns(algorithm, call, network, ranks, library), library.basis
     shifts = graph.facts.siblings.get(graph.groups[group].axis, (0,))
     return _closed_ns(algorithm, call, network, ranks, library, shifts), library.basis
+
+
+def measured_ns(rates: Rates, call: Call) -> float | None:
+    """What a table of measurements says of a call; None where there is none."""
+    table = rates.calls.get((call.collective, call.members))
+    return None if table is None else float(table.at(np.array([float(call.size_bytes)]))[0])
 
 
 def _refuse_unknown_work(graph: Graph, rows: Rows) -> None:

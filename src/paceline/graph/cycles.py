@@ -6,14 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from paceline.engine import native
+from paceline.engine import replaying
 from paceline.graph.graph import Graph, Int32
 from paceline.graph.kinds import NONE, Discipline
 
 
 def find_cycle(graph: Graph) -> Sequence[int]:
     """The ops of one cycle, each waiting for the one before it; empty where there is none."""
-    core = native()
+    core = replaying()
     if core is None:
         return find_cycle_reference(graph)
     found: list[int] = core.compile(*structure(graph), False).cycle.tolist()

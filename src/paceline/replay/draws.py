@@ -73,8 +73,9 @@ def replay_many(
         )
     job = ReplayJob.of(graph, graph.ops.dur_ns, Shares(hosts=hosts))
     wanted = Draws(_checked_spread(job, sampling), draws, seed, sampling is Sampling.QUANTILES)
-    if chosen_engine(engine) is Engine.REFERENCE:
-        steps, critical = draws_reference(graph, wanted, hosts)
+    chosen = chosen_engine(engine)
+    if chosen is not Engine.NATIVE:
+        steps, critical = draws_reference(graph, wanted, hosts, chosen)
     else:
         steps, critical = _native(job, wanted, threads or len(os.sched_getaffinity(0)))
     return Distribution(steps, critical / draws)

@@ -25,14 +25,18 @@ class Draws:
 
 
 def draws_reference(
-    graph: Graph, wanted: Draws, hosts: SharedHosts | None = None
+    graph: Graph,
+    wanted: Draws,
+    hosts: SharedHosts | None = None,
+    engine: Engine = Engine.REFERENCE,
 ) -> tuple[Int64, NDArray[np.uint32]]:
-    """Step time of each draw, and for each op in how many draws it was critical."""
+    """Step time of each draw, and for each op in how many draws it was critical; each draw
+    replayed by `engine`."""
     steps = np.zeros(wanted.count, np.int64)
     critical = np.zeros(len(graph), np.uint32)
     for draw in range(wanted.count):
         dur_ns = drawn_durations(graph, wanted, draw)
-        timeline = replay(graph, prices=dur_ns, hosts=hosts, engine=Engine.REFERENCE)
+        timeline = replay(graph, prices=dur_ns, hosts=hosts, engine=engine)
         steps[draw] = timeline.step_ns
         critical[timeline.critical_path.ops] += 1
     return steps, critical

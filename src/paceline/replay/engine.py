@@ -7,13 +7,13 @@ import numpy as np
 
 from paceline import cost
 from paceline.cluster import Cluster
-from paceline.engine import native
+from paceline.engine import native, webassembly
 from paceline.errors import ReplayError
 from paceline.graph import NONE, FoldedGraph, Graph
 from paceline.graph.graph import Int64
 from paceline.graph.law import check_columns
 from paceline.replay.columns import Columns
-from paceline.replay.contention import ContendedPace, Contention, Slowdown, sorts
+from paceline.replay.contention import ContendedPace, Contention
 from paceline.replay.cores import CoupledPace, SharedCores
 from paceline.replay.flows import flows
 from paceline.replay.hosts import SharedHosts
@@ -21,14 +21,17 @@ from paceline.replay.job import ReplayJob, Shares
 from paceline.replay.pace import FixedPace, OwnPace, Pace, SplitPace, Transfers
 from paceline.replay.program import program
 from paceline.replay.reference import replay_reference
+from paceline.replay.shared import host_columns, own_columns, shared_columns, takes_cores
 from paceline.replay.stuck import stuck
 from paceline.replay.timeline import Timeline
 
 
 class Engine(Enum):
-    """Who replays: the compiled core, or its specification in plain Python."""
+    """Who replays: the compiled core, the same as WebAssembly, or their specification in plain
+    Python."""
 
     NATIVE = "native"
+    WEBASSEMBLY = "webassembly"
     REFERENCE = "reference"
 
 
@@ -56,12 +59,13 @@ def replay(
     `prices`, in ns, one an op. `contention` slows compute and communication that overlap on a
     device. `transfers` hands ops over to a simulator of shared links; `network=FLOWS` does so with
     the links of the cluster. `hosts` lets ranks share the cores of machines, and slows those that
-    are more than their cores. Without `engine` the native one is used where it was built, else the
-    reference. The timeline of a folded graph says so.
+    are more than their cores. Without `engine` the native one is used where it was built, else
+    WebAssembly where it is there, else the reference (also for transfers that only a Python object
+    knows, which cannot be handed to WebAssembly). The timeline of a folded graph says so.
     """
     folded = graph if isinstance(graph, FoldedGraph) else None
     graph = graph.graph if isinstance(graph, FoldedGraph) else graph
-    chosen = chosen_engine(engine)
+    chosen = chosen_engine(engine, transfers)
     if network is Network.FLOWS:
         transfers = shared_links(graph, cluster, transfers, chosen)
     if transfers is not None or hosts is not None:
@@ -69,8 +73,7 @@ def replay(
     job = ReplayJob.of(
         graph, durations(graph, cluster, prices), Shares(contention, transfers, hosts)
     )
-    run = _native if chosen is Engine.NATIVE else _reference
-    return Timeline(graph, job.dur_ns, run(job), folded)
+    return Timeline(graph, job.dur_ns, _RUNS[chosen](job), folded)
 
 
 def shared_links(
@@ -100,14 +103,22 @@ def durations(graph: Graph, cluster: Cluster | None, prices: Int64 | None) -> In
     return prices
 
 
-def chosen_engine(engine: Engine | None) -> Engine:
-    """The engine asked for; where none was, the native one if it was built."""
+def chosen_engine(engine: Engine | None, transfers: Transfers | None = None) -> Engine:
+    """The engine asked for; where none was, the fastest at hand that can take the transfers."""
     if engine is Engine.NATIVE and native() is None:
         raise ReplayError(
             "engine NATIVE was asked for, but the native core is not built or is turned off. "
             "Install with a C++ compiler, unset PACELINE_ENGINE, or use Engine.REFERENCE."
         )
-    return engine or (Engine.NATIVE if native() else Engine.REFERENCE)
+    if engine is Engine.WEBASSEMBLY and webassembly() is None:
+        raise ReplayError(
+            "engine WEBASSEMBLY was asked for, but its module is not built (make wasm), wasmtime "
+            "is not installed (pip install 'paceline[universal]'), or PACELINE_ENGINE turns it off"
+        )
+    if engine is not None or native() is not None:
+        return engine or Engine.NATIVE
+    python_alone = transfers is not None and transfers.columns is None
+    return Engine.REFERENCE if python_alone or webassembly() is None else Engine.WEBASSEMBLY
 
 
 def _reference(job: ReplayJob) -> Columns:
@@ -131,8 +142,15 @@ def _pace(job: ReplayJob) -> Pace:
 
 
 def _native(job: ReplayJob) -> Columns:
-    shared = shared_of(job)
-    compiled = program(job.graph, events=shared is not None)
+    return _compiled(job, native(), shared_of(job))
+
+
+def _webassembly(job: ReplayJob) -> Columns:
+    return _compiled(job, webassembly(), _shared_in_module(job))
+
+
+def _compiled(job: ReplayJob, core: Any, shared: Any) -> Columns:
+    compiled = program(job.graph, events=shared is not None, core=core)
     if compiled.by_pull:
         ready, start, end = compiled.pull(job.dur_ns)
         return Columns(ready, start, end, None, None, np.zeros((0, 2), np.int32))
@@ -145,24 +163,28 @@ def _native(job: ReplayJob) -> Columns:
     return Columns(ready, start, end, previous, order, drained.reshape(-1, 2))
 
 
+def _shared_in_module(job: ReplayJob) -> Any:
+    """What ops share, in the memory of the WebAssembly module; None where nothing is."""
+    if job.shares.nothing:
+        return None
+    core, columns = webassembly(), shared_columns(job)
+    assert core is not None, "chosen_engine names WEBASSEMBLY only where it is there"
+    if columns is None:
+        raise ReplayError(
+            "these transfers are a Python object, which WebAssembly cannot call; use "
+            "Engine.REFERENCE, or transfers of shaped_links or flows"
+        )
+    return core.shared(columns, takes_cores(job))
+
+
 def shared_of(job: ReplayJob) -> Any:
     """What ops share, for the native engine; None where every op takes its own time."""
-    shares, transfers = job.shares, job.shares.transfers
-    if shares.nothing:
+    if job.shares.nothing:
         return None
     core = native()
     assert core is not None, "chosen_engine names NATIVE only where it was built"
-    devices = (Slowdown(),) * len(job.graph.devices)
-    contention = shares.contention or Contention(devices)
-    carried = transfers.carried if transfers else np.zeros(len(job.graph), np.bool_)
-    return core.Shared(
-        sort=sorts(job.graph),
-        device=np.ascontiguousarray(job.graph.lanes.device),
-        slowed=contention.speeds().ravel(),
-        carried=carried.astype(np.uint8),
-        pace=_carrier(shares),
-        hosts=_native_hosts(core, job),
-    )
+    hosts = _native_hosts(core, job)
+    return core.Shared(**own_columns(job), pace=_carrier(job.shares), hosts=hosts)
 
 
 def _carrier(shares: Shares) -> Pace | None:
@@ -177,14 +199,21 @@ def _carrier(shares: Shares) -> Pace | None:
 
 def _native_hosts(core: Any, job: ReplayJob) -> Any:
     """Cores that ranks share; None where they do not."""
-    found, transfers = job.on_hosts, job.shares.transfers
-    if found is None:
+    if job.on_hosts is None:
         return None
+    columns = host_columns(job)
     return core.Hosts(
-        machine=found.machine,
-        cores=np.array(found.hosts.cores, np.float64),
-        works=found.works.astype(np.uint8),
-        cpu_ns=found.cpu_ns,
-        turn_ns=found.turn_ns,
-        loaded=transfers is not None and transfers.start_on is not None,
+        machine=columns["machine"],
+        cores=columns["cores"],
+        works=columns["works"],
+        cpu_ns=columns["cpu"],
+        turn_ns=columns["turn"],
+        loaded=takes_cores(job),
     )
+
+
+_RUNS = {
+    Engine.NATIVE: _native,
+    Engine.WEBASSEMBLY: _webassembly,
+    Engine.REFERENCE: _reference,
+}

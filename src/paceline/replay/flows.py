@@ -5,6 +5,9 @@ fairly (`paceline.cost.flows`), so two all-reduces that overlap on a link slow e
 """
 
 from collections import defaultdict
+from typing import Any
+
+from numpy.typing import NDArray
 
 from paceline.cluster import Cluster
 from paceline.cost import Carried, Rates, carried
@@ -21,8 +24,25 @@ def flows(
     found = carried(graph, cluster, rates)
     core = None if reference else native()
     if core is None:
-        return Transfers(found.carried, lambda: FlowPace(found))
-    return Transfers(found.carried, lambda: core.CarriedFlows(found.table.native, found.flow_of_op))
+        return Transfers(found.carried, lambda: FlowPace(found), columns=lambda _: _columns(found))
+    return Transfers(
+        found.carried,
+        lambda: core.CarriedFlows(found.table.native, found.flow_of_op),
+        columns=lambda _: _columns(found),
+    )
+
+
+def _columns(found: Carried) -> dict[str, NDArray[Any]]:
+    table = found.table
+    return {
+        "flows_flow_of_op": found.flow_of_op,
+        "flows_size": table.size_bytes,
+        "flows_tail_ns": table.tail_ns,
+        "flows_link_ptr": table.link_ptr,
+        "flows_link": table.link,
+        "flows_weight": table.weight,
+        "flows_capacity": table.capacity,
+    }
 
 
 class FlowPace:

@@ -6,12 +6,13 @@ Replay decides when an op starts, a pace when it ends. `FixedPace` lets every op
 another, brought in by `Transfers`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.graph import NONE
 from paceline.graph.graph import Bool, Int64
@@ -51,11 +52,14 @@ class Transfers:
     `start` makes a fresh `Pace` for one replay: a Python object, or one of the native core's
     classes derived from `Flows` (native/replay_flows.hpp), which both engines can use. Where the
     transfers take processor time, `start_on` makes one for a replay whose ranks share cores.
+    `columns` tell the same as flat arrays (`paceline.replay.shared`), for an engine to which no
+    object can be handed; None where there are none.
     """
 
     carried: Bool  # one an op: whether the pace decides when it ends
     start: Callable[[], Pace]
     start_on: Callable[[SharedHosts], HostPace] | None = None
+    columns: Callable[[SharedHosts | None], Mapping[str, NDArray[Any]]] | None = None
 
     def renumbered(self, old_ids: Int64) -> "Transfers":
         """The same for a graph in which op i was `old_ids[i]`, or NONE where it was not there."""

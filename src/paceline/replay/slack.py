@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paceline.engine import native
+from paceline.engine import replaying
 from paceline.graph import NONE
 from paceline.graph.graph import Int64
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def slack(timeline: "Timeline") -> Int64:
     """In ns, one an op; 0 all along the critical path."""
-    core = native()
+    core = replaying()
     if core is None:
         return slack_reference(timeline)
     graph, columns = timeline.graph, timeline.columns

@@ -1,1 +1,5 @@
-"""The engine as WebAssembly: the module itself, and its face for Python where no compiler is."""
+"""The engine as WebAssembly, through the package wasmtime, for machines without a native core."""
+
+from paceline.wasm.engine import Core
+
+__all__ = ["Core"]

@@ -1,5 +1,6 @@
 /** A packed graph in the engine: its columns as typed arrays, its texts, and its replays. */
 
+import { Conditions } from "./conditions.js";
 import { Replayer } from "./replay.js";
 
 /** @typedef {import("./heap.js").Column<any>} AnyColumn */
@@ -48,18 +49,37 @@ export class Graph {
     return this.names[this.values("name")[op]];
   }
 
-  /** For replays in which every op takes its own time; compiled once. */
+  /** What the graph's ops share; null where each takes its own time. */
+  get conditions() {
+    return Conditions.in(this.pack) ? new Conditions(this.engine, this.pack) : null;
+  }
+
+  /** Compiled once for all replays. */
   get replayer() {
-    this.made ??= new Replayer(this.engine, this.structure);
+    this.made ??= new Replayer(this.engine, this.structure, this.conditions !== null);
     return this.made;
   }
 }
 
 /**
- * When every op of a graph runs.
+ * When every op of a graph runs, under the conditions that its file carries.
  * @param {Graph} graph
  * @param {import("./replay.js").Int64} [durations] in ns; without, the graph's own
+ * @returns {import("./replay.js").Timeline}
  */
 export function replay(graph, durations = graph.durations) {
-  return graph.replayer.run(durations);
+  const { conditions, replayer } = graph;
+  if (!conditions) return replayer.run(durations);
+  return conditions.during((sharing) => replayer.run(durations, sharing));
+}
+
+/**
+ * The step alone, which is faster where every lane runs in recorded order.
+ * @param {Graph} graph
+ * @param {import("./replay.js").Int64} [durations]
+ */
+export function stepNs(graph, durations = graph.durations) {
+  const { conditions, replayer } = graph;
+  if (!conditions) return replayer.step(durations);
+  return conditions.during((sharing) => replayer.step(durations, sharing));
 }

@@ -4,4 +4,7 @@ export { Engine, EngineError, loadEngine } from "./engine.js";
 export { Column, Heap } from "./heap.js";
 export { Pack, unpack } from "./pack.js";
 export { Replayer } from "./replay.js";
-export { Graph, replay } from "./graph.js";
+export { Conditions } from "./conditions.js";
+export { Edits, priceNs } from "./edits.js";
+export { KINDS, Levels, WAITING, levelsIn, levelsOf } from "./levels.js";
+export { Graph, replay, stepNs } from "./graph.js";

@@ -79,6 +79,12 @@ export class Replayer {
     return step;
   }
 
+  /** Where ready, start and end of the last replay lie. */
+  addresses() {
+    const { heap, calls } = this.engine;
+    return heap.readTable(COLUMNS, (at) => calls.replayer_columns(this.handle, at)).slice(0, 3);
+  }
+
   /** The columns of the last replay. @returns {Timeline} */
   timeline() {
     const { heap, calls } = this.engine;

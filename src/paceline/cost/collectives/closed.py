@@ -5,7 +5,8 @@ the receiver adds, bytes / reduce rate. On equal links without sharing this is e
 in each algorithm's docstring.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,24 @@ from numpy.typing import NDArray
 from paceline.cluster.network import Network
 from paceline.cost.collectives.algorithm import Algorithm, Call, Round
 from paceline.cost.collectives.choice import Library
+
+
+@dataclass(frozen=True, eq=False)
+class RoundCost:
+    """One round, which happens `repeat` times: what its time is made of."""
+
+    repeat: int
+    message_ns: float
+    add_ns: float  # until the receiver has added what it got
+    paths: Sequence[tuple[int, ...]]  # the links of each message
+    load: Mapping[int, float]  # bytes by link
+
+    def ns(self, network: Network) -> float:
+        """Once."""
+        loads = self.load.items()
+        slowest = max((size / network.bytes_per_s[link] for link, size in loads), default=0.0)
+        latency = max(sum(int(network.latency_ns[link]) for link in path) for path in self.paths)
+        return self.message_ns + latency + float(slowest) * 1e9 + self.add_ns
 
 
 def closed_ns(
@@ -30,11 +49,24 @@ def closed_ns(
     """
     if call.members < 2:
         return library.call_ns
-    crowd = _neighbours(network, workers, shifts)
     total = library.call_ns
-    for step in algorithm.rounds(call):
-        total += step.repeat * _round_ns(step, network, workers, library, crowd)
+    for cost in round_costs(algorithm, call, network, workers, library, shifts):
+        total += cost.repeat * cost.ns(network)
     return total
+
+
+def round_costs(
+    algorithm: Algorithm,
+    call: Call,
+    network: Network,
+    workers: Sequence[int],
+    library: Library,
+    shifts: Sequence[int] = (0,),
+) -> Iterator[RoundCost]:
+    """What each round of a call between two members or more takes its time from."""
+    crowd = _neighbours(network, workers, shifts)
+    for step in algorithm.rounds(call):
+        yield _cost_of(step, network, workers, library, crowd)
 
 
 def link_bytes(
@@ -64,24 +96,22 @@ def _neighbours(
     return found
 
 
-def _round_ns(
+def _cost_of(
     step: Round,
     network: Network,
     workers: Sequence[int],
     library: Library,
     crowd: Sequence[Sequence[int]],
-) -> float:
-    own = _load(step, network, workers)
-    load = dict(own)
+) -> RoundCost:
+    load = _load(step, network, workers)
     for others in crowd:
         for link, size in _load(step, network, others).items():
             if link in load:
                 load[link] += size
-    slowest = max((size / network.bytes_per_s[link] for link, size in load.items()), default=0.0)
-    latency = max(network.path_latency_ns(workers[s], workers[d]) for s, d in _pairs(step))
+    paths = [network.path(workers[s], workers[d]) for s, d in _pairs(step)]
     got = float(np.bincount(step.dst, step.size_bytes).max())
     add = library.reduce_ns(got) if step.reduced else 0.0
-    return library.message_ns + latency + float(slowest) * 1e9 + add
+    return RoundCost(step.repeat, library.message_ns, add, paths, load)
 
 
 def _load(step: Round, network: Network, workers: Sequence[int]) -> dict[int, float]:

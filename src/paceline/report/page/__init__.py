@@ -6,19 +6,26 @@ whoever replays it with the engine as WebAssembly.
 """
 
 from paceline.report.page.carry import carried_by_default, named
+from paceline.report.page.conditions import conditions
 from paceline.report.page.contents import Contents
 from paceline.report.page.gather import Asked, gather
-from paceline.report.page.pack import MAGIC, graph_columns, graph_facts, pack, packed
+from paceline.report.page.levels import coarse
+from paceline.report.page.pack import MAGIC, Part, graph_columns, graph_facts, pack, packed
+from paceline.report.page.prices import link_prices
 from paceline.report.page.write import write_page
 
 __all__ = [
     "MAGIC",
     "Asked",
     "Contents",
+    "Part",
     "carried_by_default",
+    "coarse",
+    "conditions",
     "gather",
     "graph_columns",
     "graph_facts",
+    "link_prices",
     "named",
     "pack",
     "packed",

@@ -9,6 +9,7 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from numpy.typing import NDArray
@@ -20,10 +21,19 @@ MAGIC: Final = b"plpack 1"
 _LEVEL: Final = 9
 
 
-def pack(graph: Graph, more: Mapping[str, NDArray[Any]] | None = None, **facts: Any) -> bytes:
-    """The graph's columns and texts; `more` columns and further facts beside them."""
-    columns = {**graph_columns(graph), **(more or {})}
-    return packed(columns, {**graph_facts(graph), **facts})
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Columns and facts that a page carries, by the names under which it reads them."""
+
+    columns: Mapping[str, NDArray[Any]]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def pack(graph: Graph, *parts: Part) -> bytes:
+    """The graph's columns and texts, and other parts beside them."""
+    every = (Part(graph_columns(graph), graph_facts(graph)), *parts)
+    columns = {name: column for part in every for name, column in part.columns.items()}
+    return packed(columns, {name: fact for part in every for name, fact in part.facts.items()})
 
 
 def packed(columns: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> bytes:

@@ -1,0 +1,50 @@
+// Binds native/levels: spans in, what to draw of them out.
+#include "levels.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+using namespace paceline;
+
+namespace {
+
+template <class T>
+using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::span<const T> view(const Column<T>& column) {
+    return {column.data(), column.size()};
+}
+
+template <class T>
+nb::object given(std::vector<T> values) {
+    auto* raw = new std::vector<T>(std::move(values));
+    nb::capsule owner(raw, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(raw->data(), {raw->size()}, owner));
+}
+
+nb::tuple draw(std::size_t lanes, Column<Op> lane, Column<std::uint8_t> kind, Column<Time> start,
+               Column<Time> end, Column<Op> of_lanes, Time from, Time to, std::int32_t pixels) {
+    Drawn out;
+    {
+        nb::gil_scoped_release unlocked;
+        const Levels levels(lanes, {view(lane), view(kind), view(start), view(end), {}, {}});
+        levels.draw({from, to, pixels}, view(of_lanes), out);
+    }
+    return nb::make_tuple(given(std::move(out.lane)), given(std::move(out.kind)),
+                          given(std::move(out.start)), given(std::move(out.end)),
+                          given(std::move(out.busy)), given(std::move(out.ops)),
+                          given(std::move(out.span)));
+}
+
+}  // namespace
+
+void bind_levels(nb::module_& m) {
+    m.def("draw_levels", &draw, nb::arg("lanes"), nb::arg("lane"), nb::arg("kind"),
+          nb::arg("start"), nb::arg("end"), nb::arg("of_lanes"), nb::arg("from_ns"),
+          nb::arg("to_ns"), nb::arg("pixels"));
+}
