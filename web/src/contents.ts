@@ -1,5 +1,7 @@
 /** What the file holds: the same fields as `Contents` in src/paceline/report/page/contents.py. */
 
+import type { Price } from "./engine/edits.js";
+
 /** A column of whole numbers, still packed. `unpack.ts` makes an array of it. */
 export type Numbers = Float64Array | Int32Array;
 
@@ -86,12 +88,12 @@ export interface Lever {
 
 export interface Program {
   dur: Numbers;
+  /** Which sliders touch the op, by bit. */
   touched: Numbers;
-  call?: Numbers;
-  factor?: Numbers;
-  fixed?: Numbers;
-  latency?: Numbers;
-  inverse?: Numbers;
+  /** By what a price is multiplied, in parts per billion. */
+  factor: Numbers;
+  /** The row of `prices` that the op takes its time from, or -1. */
+  price_of: Numbers;
 }
 
 export interface ScenarioData {
@@ -106,6 +108,7 @@ export interface ScenarioData {
   rests_on: string[];
   track: TrackData;
   program: Program;
+  prices: Price[];
 }
 
 export interface PlanData {

@@ -38,7 +38,7 @@ export class Scenario {
   #ask(track: Track, times: Times, setting: Setting): Answer {
     if (!this.engine) throw new Error("there is no engine");
     this.#program ??= this.engine.compile(this.track.structure());
-    const took = durations(this.data.program, setting);
+    const took = durations(this.data, setting);
     track.retime(this.#program.replay(took, times));
     const window = lastWindow(track, this.data);
     return { stepNs: stepNs(track, this.data), parts: partsOf(track, window), durations: took };

@@ -224,6 +224,6 @@ function pointsOf(points: CurvePoint[]): Pick<Stack, "x" | "series"> {
 }
 
 function axisText(lever: Lever | undefined, factor: number): string {
-  if (!lever || (lever.name === "latency" && !lever.now) || !lever.now) return `${short(factor)} ×`;
+  if (!lever?.now) return `${short(factor)} ×`;
   return textAt(lever, Math.log2(factor) * 4);
 }

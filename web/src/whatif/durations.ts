@@ -1,6 +1,7 @@
 /** How long each op takes at a setting of the sliders. */
 
-import type { Program } from "../contents";
+import type { ScenarioData } from "../contents";
+import { type Price, priceNs } from "../engine/edits.js";
 
 /** Bits of `touched`, in the order of `BY_NAME` in src/paceline/report/page/scenarios.py. */
 const BY_NAME = [
@@ -10,15 +11,15 @@ const BY_NAME = [
 export interface Setting {
   /** By lever over ops: how many times as fast. */
   speeds: Record<string, number>;
-  /** How many times the links' rate, and what is added to their latency. */
+  /** How many times what the links have. */
   rate: number;
-  addedNs: number;
+  latency: number;
 }
 
-export const UNTOUCHED: Setting = { speeds: {}, rate: 1, addedNs: 0 };
+export const UNTOUCHED: Setting = { speeds: {}, rate: 1, latency: 1 };
 
 /** In ns, rounded as Python rounds: changes of ops one after the other, then the links' prices. */
-export function durations(program: Program, setting: Setting): Float64Array {
+export function durations({ program, prices }: ScenarioData, setting: Setting): Float64Array {
   const { dur, touched } = program;
   const found = Float64Array.from(dur);
   const factors = BY_NAME.map((name) => 1 / (setting.speeds[name] ?? 1));
@@ -28,27 +29,26 @@ export function durations(program: Program, setting: Setting): Float64Array {
       if ((touched[op]! >> place) & 1) found[op] = rint(found[op]! * factor);
     }
   });
-  if (program.call) overLinks(program, setting, factors, found);
+  if (prices.length) overLinks({ program, prices }, setting, factors, found);
   return found;
 }
 
 function overLinks(
-  { call, factor, fixed, latency, inverse, touched }: Program,
+  { program, prices }: Pick<ScenarioData, "program" | "prices">,
   setting: Setting,
   factors: number[],
   found: Float64Array,
 ): void {
-  const times = Float64Array.from(
-    fixed!,
-    (each, at) => (each + latency![at]! * setting.addedNs + inverse![at]! / setting.rate) / 1000,
-  );
+  const { price_of, factor, touched } = program;
+  const times = prices.map((price: Price) => priceNs(price, setting.latency, setting.rate));
   for (let op = 0; op < found.length; op++) {
-    if (call![op]! < 0) continue;
-    let parts = factor![op]!;
+    const price = price_of[op]!;
+    if (price < 0) continue;
+    let parts = factor[op]!;
     factors.forEach((each, place) => {
       if (each !== 1 && (touched[op]! >> place) & 1) parts = rint(parts * each);
     });
-    found[op] = rint(times[call![op]!]! * (parts / 1e9));
+    found[op] = rint(times[price]! * (parts / 1e9));
   }
 }
 

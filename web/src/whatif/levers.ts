@@ -11,27 +11,18 @@ export interface Range {
 }
 
 const STEPS = 4;
-const FROM_NOTHING_NS = 1000;
 
 export const rangeOf = (lever: Lever): Range =>
   lever.name === "rate" ? { least: -16, most: 24 }
-  : lever.name === "latency" ? { least: lever.now ? -16 : 0, most: 24 }
+  : lever.name === "latency" ? { least: -16, most: 24 }
   : { least: -8, most: 16 };
 
 export const factorAt = (position: number): number => 2 ** (position / STEPS);
 
-/** What is added to each link's latency. Where latencies differ, or are 0, it grows from 1 us. */
-export function addedNs(lever: Lever, position: number): number {
-  if (lever.now) return Math.round(lever.now * factorAt(position)) - lever.now;
-  return position ? Math.round(FROM_NOTHING_NS * factorAt(position)) : 0;
-}
-
 export function textAt(lever: Lever, position: number): string {
   const factor = factorAt(position);
   if (lever.name === "rate" && lever.now) return rate(lever.now * factor);
-  if (lever.name === "latency") {
-    return lever.now ? duration(lever.now + addedNs(lever, position)) : `+${duration(addedNs(lever, position))}`;
-  }
+  if (lever.name === "latency") return lever.now ? duration(lever.now * factor) : `${short(factor)} ×`;
   return `${short(factor)} × as fast`;
 }
 
@@ -39,12 +30,12 @@ export const short = (factor: number): string =>
   factor.toLocaleString("en-US", { maximumSignificantDigits: 3 });
 
 export function settingOf(levers: Lever[], sliders: Record<string, number>): Setting {
-  const setting: Setting = { speeds: {}, rate: 1, addedNs: 0 };
+  const setting: Setting = { speeds: {}, rate: 1, latency: 1 };
   for (const lever of levers) {
     const position = sliders[lever.name] ?? 0;
     if (!position || lever.why_not) continue;
     if (lever.name === "rate") setting.rate = factorAt(position);
-    else if (lever.name === "latency") setting.addedNs = addedNs(lever, position);
+    else if (lever.name === "latency") setting.latency = factorAt(position);
     else setting.speeds[lever.name] = factorAt(position);
   }
   return setting;
@@ -58,7 +49,7 @@ export function commandOf(levers: Lever[], sliders: Record<string, number>, scen
   for (const lever of moved) {
     const position = sliders[lever.name]!;
     if (lever.name === "rate" && lever.now) words.push(`--set link.rate=${Math.round(lever.now * factorAt(position))}bps`);
-    else if (lever.name === "latency" && lever.now) words.push(`--set link.latency=${lever.now + addedNs(lever, position)}ns`);
+    else if (lever.name === "latency" && lever.now) words.push(`--set link.latency=${Math.round(lever.now * factorAt(position))}ns`);
   }
   if (scenario !== "as recorded") words.push(...scenario.split("+").map((each) => `--with '${each}'`));
   for (const lever of moved) {

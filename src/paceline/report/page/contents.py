@@ -129,6 +129,7 @@ class Scenario:
     rests_on: tuple[str, ...]
     track: Track
     program: Mapping[str, Column]  # durations, and how sliders change them
+    prices: tuple[Mapping[str, Any], ...]  # of distinct communications, by `prices.link_prices`
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,26 @@
 """What the engine in the page replays: the typical step, as recorded and under strategies.
 
 A scenario is what `predict` replays, at the grain of single ops, with what sliders need to give
-every op another duration. With all links slid together, to k times their rate and so many ns more
-latency, a communication takes `fixed + latency * ns + inverse / k`: a collective's rounds add up,
-and the fullest link of each stays the fullest.
+every op another duration: which of them touch it, and what its communication takes on other links.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.cluster import Cluster, Link
+from paceline.cluster import Cluster
+from paceline.cost import Rates, calls_of
 from paceline.errors import PacelineError
 from paceline.graph import Graph, select
-from paceline.graph.border import UNSCALED
 from paceline.graph.graph import Int64
 from paceline.graph.kinds import NONE
-from paceline.graph.membership import TALKS
-from paceline.predict import Prediction, Question, predict
-from paceline.predict.predicting import placed
+from paceline.predict import Prediction, predict
 from paceline.replay import Timeline
 from paceline.report.page.block import Column
 from paceline.report.page.contents import Choice, Kind, Lever, Scenario
+from paceline.report.page.pack import Part
+from paceline.report.page.prices import link_prices
 from paceline.report.page.tracks import track
 from paceline.strategies import Strategy, parse, strategy
 
@@ -38,7 +36,6 @@ BY_NAME = (
 )
 """Sliders over ops: name, label, and what `paceline predict --scale` calls the same ops."""
 
-_LATER_NS = 1000
 _BITS = {name: 1 << place for place, (name, *_) in enumerate(BY_NAME)}
 
 
@@ -75,6 +72,7 @@ def carried(job: Job, strategies: Sequence[str]) -> tuple[tuple[Scenario, ...], 
 def scenario(job: Job, name: str, made: Prediction) -> Scenario:
     """A prediction, with all that the page needs to repeat it at other settings."""
     graph = made.timeline.graph
+    priced = _priced(job, graph)
     return Scenario(
         name=name,
         step_ns=made.step_ns,
@@ -86,7 +84,11 @@ def scenario(job: Job, name: str, made: Prediction) -> Scenario:
         by_class=made.by_class,
         rests_on=tuple(line for line in made.rests_on if str(UNCHANGED) not in line),
         track=track(Kind.PREDICTED, f"predicted, {name}", made.timeline),
-        program=_program(job, graph, made.timeline.dur_ns),
+        program={
+            **_program(graph, made.timeline.dur_ns),
+            "price_of": Column(priced.columns["price_of"]),
+        },
+        prices=tuple(priced.facts["prices"]),
     )
 
 
@@ -95,9 +97,10 @@ def levers(job: Job, timeline: Timeline) -> tuple[Lever, ...]:
     graph = timeline.graph
     talks = len(select(graph, BY_NAME[-1][2]))
     lacks, (rate, latency) = _no_links(job, talks), _links_now(job)
+    still = lacks or ("" if latency != 0 else "links without latency: give them one (link.latency)")
     rows = [
-        Lever("rate", "link rate", talks, lacks, now=rate),
-        Lever("latency", "link latency", talks, lacks, now=latency),
+        Lever("rate", "link rate", talks, lacks, now=rate or 0.0),
+        Lever("latency", "link latency", talks, still, now=latency or 0.0),
     ]
     for name, label, selection in BY_NAME:
         chosen = select(graph, selection)
@@ -107,11 +110,11 @@ def levers(job: Job, timeline: Timeline) -> tuple[Lever, ...]:
     return tuple(rows)
 
 
-def _links_now(job: Job) -> tuple[float, float]:
-    """Rate in bit/s and latency in ns of all links; 0 where they differ."""
+def _links_now(job: Job) -> tuple[float | None, float | None]:
+    """Rate in bit/s and latency in ns of all links between hosts; None where they differ."""
     cluster = job.cluster
-    if cluster is None or any(host.link or host.fabric for host in cluster.hosts):
-        return 0.0, 0.0
+    if cluster is None or any(host.link for host in cluster.hosts):
+        return None, None
     return 8 * cluster.link.up_bytes_per_s, float(cluster.link.latency_ns)
 
 
@@ -123,55 +126,22 @@ def _no_links(job: Job, talks: int) -> str:
     return ""
 
 
-def _program(job: Job, graph: Graph, dur_ns: Int64) -> dict[str, Column]:
-    """Durations, the sliders that touch each op, and the terms of communication's times."""
+def _program(graph: Graph, dur_ns: Int64) -> dict[str, Column]:
+    """Durations, and the sliders that touch each op."""
     touched = np.zeros(len(graph), np.uint8)
     for name, _, selection in BY_NAME:
         touched[select(graph, selection)] |= _BITS[name]
-    found = {"dur": Column(dur_ns), "touched": Column(touched)}
-    return found if job.cluster is None else {**found, **_terms(job.cluster, graph)}
-
-
-def _terms(cluster: Cluster, graph: Graph) -> dict[str, Column]:
-    """For each distinct time of a communication its three terms, in picoseconds, and for each op
-    which of them it has (-1: none)."""
-    talks = TALKS[graph.ops.kind] & (graph.ops.group != NONE)
-    base, half = _times_ps(cluster, graph), _times_ps(_slid(cluster, 0.5), graph)
-    late = _times_ps(_slid(cluster, 1.0, _LATER_NS), graph)
-    inverse, latency = half - base, (late - base) // _LATER_NS
-    terms = np.stack([base - inverse, latency, inverse])[:, talks]
-    distinct, which = np.unique(terms, axis=1, return_inverse=True)
-    call = np.full(len(graph), -1, np.int64)
-    call[talks] = which.reshape(-1)
-    names = ("fixed", "latency", "inverse")
     return {
-        "call": Column(call),
+        "dur": Column(dur_ns),
+        "touched": Column(touched),
         "factor": Column(graph.ops.scale_ppb),
-        **{name: Column(row) for name, row in zip(names, distinct)},
     }
 
 
-def _times_ps(cluster: Cluster, graph: Graph) -> Int64:
-    """What every communication takes on that cluster, before factors of changes."""
-    finer = np.full(len(graph), UNSCALED * 1000, np.int64)
-    plain = replace(graph, ops=replace(graph.ops, scale_ppb=finer))
-    return placed(plain, cluster, Question()).prices.dur_ns
-
-
-def _slid(cluster: Cluster, rate: float, added_ns: int = 0) -> Cluster:
-    """All links, those inside hosts too, with so many times the rate and so much more latency."""
-
-    def slid(link: Link) -> Link:
-        up, down = link.up_bytes_per_s * rate, link.down_bytes_per_s * rate
-        later = link.latency_ns + added_ns
-        return replace(link, up_bytes_per_s=up, down_bytes_per_s=down, latency_ns=later)
-
-    hosts = tuple(
-        replace(
-            host,
-            link=slid(host.link) if host.link else None,
-            fabric=slid(host.fabric) if host.fabric else None,
-        )
-        for host in cluster.hosts
-    )
-    return replace(cluster, hosts=hosts, link=slid(cluster.link))
+def _priced(job: Job, graph: Graph) -> Part:
+    """What each distinct communication takes on links of other rates and latencies."""
+    if job.cluster is None:
+        return Part({"price_of": np.full(len(graph), NONE, np.int32)}, {"prices": []})
+    cluster, rates = job.cluster.with_workers(graph.world_size), Rates()
+    calls = calls_of(graph, cluster, rates.library_of(cluster))
+    return link_prices(graph, cluster, rates, calls)
