@@ -1,4 +1,4 @@
-"""The most that each rank holds on its device, by category, and the op at which it does."""
+"""What each rank holds on its device over time, by category, and the op at which it is most."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,8 +27,34 @@ class RankPeak:
     layer: str
 
 
+@dataclass(frozen=True, eq=False)
+class RankCurve:
+    """What one rank holds on its fullest device after each allocation and free, over time."""
+
+    rank: int
+    device: int
+    time_ns: Int64
+    op: Int64  # whose allocation or free it was
+    held_bytes: Int64  # a row for each category
+    begins_with: Int64  # by category, before the first
+
+    @property
+    def peak(self) -> int:
+        """Where most is held first."""
+        return int(np.argmax(self.held_bytes.sum(axis=0)))
+
+    @property
+    def peak_bytes(self) -> int:
+        return int(self.held_bytes[:, self.peak].sum())
+
+
 def rank_peaks(timeline: Timeline) -> tuple[RankPeak, ...]:
     """One peak a rank; none where the graph does not tell what ops allocate."""
+    return tuple(_peak(timeline.graph, curve) for curve in rank_curves(timeline))
+
+
+def rank_curves(timeline: Timeline) -> tuple[RankCurve, ...]:
+    """One curve for each rank; none where the graph does not tell what ops allocate."""
     graph = timeline.graph
     memory = graph.memory
     if not len(memory.op):
@@ -39,10 +65,10 @@ def rank_peaks(timeline: Timeline) -> tuple[RankPeak, ...]:
     found = []
     for rank in graph.ranks:
         rows = order[owner[order] == rank]
-        rows = rows[memory.device[rows] == _fullest(graph, rows)]
+        device = _fullest(graph, rows)
+        rows = rows[memory.device[rows] == device]
         if len(rows):
-            held = known.get(rank, RankMemory(rank))
-            found.append(_peak(graph, held, rows, time))
+            found.append(_curve(graph, known.get(rank, RankMemory(rank)), rows, time))
     return tuple(found)
 
 
@@ -64,7 +90,7 @@ def _fullest(graph: Graph, rows: Int64) -> int:
     return int((gpus or devices or [0])[0])
 
 
-def _peak(graph: Graph, held: RankMemory, rows: Int64, time: Int64) -> RankPeak:
+def _curve(graph: Graph, held: RankMemory, rows: Int64, time: Int64) -> RankCurve:
     memory = graph.memory
     base = standing(held, graph.facts.update_shards)
     curves = np.zeros((_CATEGORIES, len(rows)), np.int64)
@@ -75,14 +101,19 @@ def _peak(graph: Graph, held: RankMemory, rows: Int64, time: Int64) -> RankPeak:
     if whole:
         mine = np.where(kind == MemoryCategory.GRADIENTS, delta, 0)
         curves[MemoryCategory.GRADIENTS] = _at_most(mine, whole)
-    at = int(np.argmax(curves.sum(axis=0)))
-    op = graph[int(memory.op[rows[at]])]
+    device = int(memory.device[rows[0]])
+    return RankCurve(held.rank, device, time[rows], memory.op[rows].astype(np.int64), curves, base)
+
+
+def _peak(graph: Graph, curve: RankCurve) -> RankPeak:
+    at = curve.peak
+    op = graph[int(curve.op[at])]
     return RankPeak(
-        rank=held.rank,
-        peak_bytes=int(curves[:, at].sum()),
-        by_category=_named(curves[:, at]),
-        highest=_named(np.maximum(curves.max(axis=1), base)),
-        at_ns=int(time[rows[at]]),
+        rank=curve.rank,
+        peak_bytes=curve.peak_bytes,
+        by_category=_named(curve.held_bytes[:, at]),
+        highest=_named(np.maximum(curve.held_bytes.max(axis=1), curve.begins_with)),
+        at_ns=int(curve.time_ns[at]),
         op=op.name,
         phase=Phase(op.phase).name.lower(),
         layer=op.layer,

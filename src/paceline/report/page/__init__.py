@@ -1,18 +1,33 @@
-"""What a page that shows a run carries: its graph, packed, and what its engine is to do with it."""
+"""The page: one HTML file that shows a run, opens from disk and loads nothing from anywhere.
 
+`gather` makes a frozen `Contents` of what the page shows, out of what other rooms compute;
+`write_page` packs it into the template that `web/` is built into. `pack` is a graph alone, for
+whoever replays it with the engine as WebAssembly.
+"""
+
+from paceline.report.page.carry import carried_by_default, named
 from paceline.report.page.conditions import conditions
+from paceline.report.page.contents import Contents
+from paceline.report.page.gather import Asked, gather
 from paceline.report.page.levels import coarse
 from paceline.report.page.pack import MAGIC, Part, graph_columns, graph_facts, pack, packed
 from paceline.report.page.prices import link_prices
+from paceline.report.page.write import write_page
 
 __all__ = [
     "MAGIC",
+    "Asked",
+    "Contents",
     "Part",
+    "carried_by_default",
     "coarse",
     "conditions",
+    "gather",
     "graph_columns",
     "graph_facts",
     "link_prices",
+    "named",
     "pack",
     "packed",
+    "write_page",
 ]

@@ -1,0 +1,184 @@
+"""`Contents`: all that a page shows, as frozen values. `asdict` and `pack` make a file of it.
+
+Field names are the keys that `web/src/contents.ts` reads: a change here is one there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from paceline.report.page.block import Column
+
+
+class Kind(Enum):
+    """Which of the timelines that stand under each other; the value is the file format."""
+
+    RECORDED = "recorded"
+    PREDICTED = "predicted"
+    MEASURED = "measured"  # a second run
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Part of a sentence; one with a place is a link into the timeline."""
+
+    text: str
+    op: int | None = None  # of the recorded timeline
+    span_ns: tuple[int, int] | None = None
+
+
+Sentence = tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class LaneRow:
+    """A queue on a rank."""
+
+    rank: int
+    host: int
+    name: str
+    kind: str
+    discipline: int  # 0: in recorded order, 1: by priority
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """One timeline: a row of `columns` for each op."""
+
+    kind: str
+    title: str
+    lanes: tuple[LaneRow, ...]
+    names: tuple[str, ...]  # pool of texts that columns hold indices into
+    groups: tuple[str, ...]
+    shapes: Mapping[str, tuple[int, ...]]  # by tensor
+    span_ns: int
+    steps: tuple[tuple[int, int, int], ...]  # number, begin, end
+    path: Mapping[str, Column]  # ops of the critical path, and their shares
+    columns: Mapping[str, Column]
+
+
+@dataclass(frozen=True)
+class RankRow:
+    """Where one rank's time goes: shares of all recorded steps, in the order of `STATES`."""
+
+    rank: int
+    host: int
+    shares_ns: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PathRow:
+    """A share of the critical path, and the op of that name which weighs most."""
+
+    name: str
+    detail: str
+    count: int
+    share_ns: int
+    op: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What the fullest rank holds, by category and over time."""
+
+    rank: int
+    categories: tuple[str, ...]
+    time_ns: Column
+    held_bytes: tuple[Column, ...]  # one for each category
+    peak_bytes: int
+    at_ns: int
+    op: int
+    capacity_bytes: int  # 0 unknown
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """Collectives and messages."""
+
+    count: int
+    rows: tuple[tuple[Any, ...], ...]  # instance, name, group, ranks, bytes, skew, ..., late rank
+    groups: tuple[tuple[Any, ...], ...]
+    stragglers: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class Lever:
+    """Something that a slider slides."""
+
+    name: str
+    label: str
+    ops: int  # that it touches
+    why_not: str = ""  # greyed: what this file lacks, and the command that would bring it
+    selection: str = ""  # the same ops for `paceline predict --scale`
+    now: float = 0.0  # of links: their rate in bit/s, their latency in ns; 0 where they differ
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """A typical step that the engine in the page replays: as recorded, or under a strategy."""
+
+    name: str
+    step_ns: int
+    low_ns: int
+    high_ns: int
+    workers: int
+    period: int  # steps after which the job repeats itself
+    overlap: bool  # steps run into one another
+    by_class: Mapping[str, int]
+    rests_on: tuple[str, ...]
+    track: Track
+    program: Mapping[str, Column]  # durations, and how sliders change them
+    prices: tuple[Mapping[str, Any], ...]  # of distinct communications, by `prices.link_prices`
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A strategy that was tried for this file and cannot be switched on here."""
+
+    name: str
+    why_not: str
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """A plan and what came of it."""
+
+    strategies: tuple[str, ...]
+    before_ns: int
+    after_ns: int
+    low_ns: int
+    high_ns: int
+    classes: tuple[tuple[str, int, int], ...]  # class, before, after
+    measured_ns: int | None
+    error: float | None
+    within: bool | None
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """The page from top to bottom."""
+
+    title: str
+    version: str
+    headline: tuple[Sentence, ...]
+    facts: tuple[tuple[str, str], ...]  # short figures under the headline
+    step_ns: float
+    steps_ns: tuple[int, ...]
+    states: tuple[tuple[str, str], ...]
+    ranks: tuple[RankRow, ...]
+    waited_for: tuple[int, int] | None  # rank, what others waited for it
+    path_ns: int
+    path_by_kind: tuple[PathRow, ...]
+    path_by_layer: tuple[PathRow, ...]
+    path_ops: tuple[PathRow, ...]
+    tracks: tuple[Track, ...]
+    levers: tuple[Lever, ...]
+    scenarios: tuple[Scenario, ...]
+    cannot: tuple[Choice, ...]
+    memory: Memory | None
+    meetings: Meetings
+    plan: PlanRow | None
+    rests_on: tuple[str, ...]
+    notes: tuple[str, ...]
+    missing: Mapping[str, str] = field(default_factory=dict)  # part of the page -> what to do

@@ -1,0 +1,186 @@
+"""`gather`: a run's page, out of what the other rooms compute."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paceline import __version__
+from paceline.cluster import Cluster
+from paceline.errors import PacelineError
+from paceline.graph import Graph
+from paceline.predict import predict
+from paceline.replay import Timeline, replay
+from paceline.report.page import words
+from paceline.report.page.contents import (
+    Choice,
+    Contents,
+    Kind,
+    Lever,
+    PlanRow,
+    Scenario,
+    Sentence,
+    Track,
+)
+from paceline.report.page.memory import memory_of
+from paceline.report.page.rows import (
+    kind_rows,
+    layer_rows,
+    meetings_of,
+    op_rows,
+    plan_row,
+    rank_rows,
+    waited_for,
+)
+from paceline.report.page.scenarios import Job, carried, levers, predicted, scenario
+from paceline.report.page.tracks import track
+from paceline.report.run import RunSummary, summarise_run
+from paceline.report.summary import summarise
+from paceline.report.text.breakdown import STATES
+from paceline.report.text.quantities import duration, share, size
+from paceline.strategies import Plan, strategy
+
+_ROWS = 12  # of a table on the page
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a page is to be of."""
+
+    name: str
+    graph: Graph
+    other: Graph | None = None  # a second run, shown as measured
+    other_name: str = ""
+    plan: Plan | None = None
+    cluster: Cluster | None = None
+    strategies: tuple[str, ...] = ()  # that the page can switch on
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What the page can answer: its scenarios, the first as recorded, and its sliders."""
+
+    scenarios: tuple[Scenario, ...] = ()
+    cannot: tuple[Choice, ...] = ()
+    levers: tuple[Lever, ...] = ()
+    advice: Sentence = ()
+    lacks: str = ""  # why there is none of it
+
+
+def gather(asked: Asked) -> Contents:
+    """Everything that the page shows."""
+    timeline = replay(asked.graph)
+    summary, run = summarise(timeline, _ROWS), summarise_run(timeline)
+    other = None if asked.other is None else replay(asked.other)
+    what_if = _what_if(Job(asked.graph, asked.cluster), asked.strategies)
+    memory = memory_of(timeline)
+    plan, no_plan = _plan(asked)
+    return Contents(
+        title=asked.name,
+        version=__version__,
+        headline=words.headline(timeline, summary, run, what_if.advice),
+        facts=_facts(timeline, run, memory.peak_bytes if memory else 0),
+        step_ns=run.median_step_ns,
+        steps_ns=run.steps.lasted_ns,
+        states=tuple((state, name) for state, (name, *_) in STATES.items()),
+        ranks=rank_rows(timeline, summary),
+        waited_for=waited_for(timeline, run),
+        path_ns=summary.step_ns,
+        path_by_kind=kind_rows(timeline, summary.path_by_kind),
+        path_by_layer=layer_rows(timeline, summary.path_by_layer),
+        path_ops=op_rows(timeline, summary.path_ops),
+        tracks=_tracks(asked, timeline, other),
+        levers=what_if.levers,
+        scenarios=what_if.scenarios,
+        cannot=what_if.cannot,
+        memory=memory,
+        meetings=meetings_of(run),
+        plan=plan,
+        rests_on=what_if.scenarios[0].rests_on if what_if.scenarios else (),
+        notes=run.notes,
+        missing={
+            **_missing(asked, run, what_if, memory is not None),
+            **({"plan": no_plan} if no_plan else {}),
+        },
+    )
+
+
+def _what_if(job: Job, strategies: Sequence[str]) -> WhatIf:
+    """Nothing where the job cannot be predicted at all; then the page says why."""
+    try:
+        base = predicted(job)
+    except PacelineError as error:
+        return WhatIf(lacks=str(error))
+    first = scenario(job, "as recorded", base)
+    others, cannot = carried(job, strategies)
+    sliders = levers(job, base.timeline)
+    advice = words.best_of(first, others) or words.halved(base.step_ns, _halves(job, sliders))
+    return WhatIf((first, *others), cannot, sliders, advice)
+
+
+def _halves(job: Job, sliders: Sequence[Lever]) -> tuple[tuple[str, int], ...]:
+    """The step where the ops of each slider take half their time."""
+    asked = [(lever, lever.selection) for lever in sliders if lever.selection]
+    return tuple(
+        (lever.label, predicted(job, (strategy("scale", select=text, factor=0.5),)).step_ns)
+        for lever, text in asked
+    )
+
+
+def _tracks(asked: Asked, timeline: Timeline, other: Timeline | None) -> tuple[Track, ...]:
+    found = [track(Kind.RECORDED, f"recorded, {asked.name}", timeline)]
+    if other is not None:
+        found.append(track(Kind.MEASURED, f"measured, {asked.other_name}", other))
+    return tuple(found)
+
+
+def _plan(asked: Asked) -> tuple[PlanRow | None, str]:
+    """The plan's row, or what would bring one."""
+    if asked.plan is None:
+        return None, _NO_PLAN
+    try:
+        before = predict(asked.graph, (), asked.cluster)
+        after = predict(asked.graph, asked.plan.strategies, asked.cluster)
+    except PacelineError as error:
+        return None, f"The plan cannot be predicted: {error}"
+    measured = None if asked.other is None else asked.other.facts.plain_step_ns or None
+    return plan_row(asked.plan, before, after, measured), ""
+
+
+def _facts(timeline: Timeline, run: RunSummary, peak_bytes: int) -> tuple[tuple[str, str], ...]:
+    """Short figures under the headline."""
+    graph, talk = timeline.graph, run.communication
+    moved = talk.hidden_ns + talk.exposed_ns
+    found = [("ranks", f"{len(graph.ranks):,}"), ("ops", f"{len(graph):,}")]
+    if len(run.steps.number) > 1:
+        found.append(("steps recorded", f"{len(run.steps.number)}"))
+    if graph.facts.plain_step_ns:
+        found.append(("without instruments", duration(graph.facts.plain_step_ns)))
+    if moved:
+        found.append(("communication hidden", share(talk.hidden_ns, moved) or "none"))
+    if peak_bytes:
+        found.append(("memory peak", size(peak_bytes)))
+    return tuple(found)
+
+
+def _missing(asked: Asked, run: RunSummary, what_if: WhatIf, memory: bool) -> dict[str, str]:
+    """What the page cannot show, and what to do about it."""
+    found = {}
+    if what_if.lacks:
+        found["what_if"] = f"This run cannot be predicted: {what_if.lacks}"
+    if not asked.strategies:
+        found["strategies"] = _NO_STRATEGIES
+    if not memory:
+        found["memory"] = (
+            "The recording does not tell what ops allocate. Record anew with `paceline record`."
+        )
+    if not run.collectives:
+        found["collectives"] = "No op of this run communicates."
+    if asked.other is None:
+        found["measured"] = "Give a second run to see it below: paceline report RUN RUN2"
+    return found
+
+
+_NO_PLAN = (
+    "This file has no plan: paceline predict RUN --with STRATEGY --save-plan plan.json, then "
+    "paceline report RUN --plan plan.json"
+)
+_NO_STRATEGIES = "This file carries no strategies: paceline report RUN --carry 'bf16;buckets'"

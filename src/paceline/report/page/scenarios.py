@@ -1,0 +1,147 @@
+"""What the engine in the page replays: the typical step, as recorded and under strategies.
+
+A scenario is what `predict` replays, at the grain of single ops, with what sliders need to give
+every op another duration: which of them touch it, and what its communication takes on other links.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from paceline.cluster import Cluster
+from paceline.cost import Rates, calls_of
+from paceline.errors import PacelineError
+from paceline.graph import Graph, select
+from paceline.graph.graph import Int64
+from paceline.graph.kinds import NONE
+from paceline.predict import Prediction, predict
+from paceline.replay import Timeline
+from paceline.report.page.block import Column
+from paceline.report.page.contents import Choice, Kind, Lever, Scenario
+from paceline.report.page.pack import Part
+from paceline.report.page.prices import link_prices
+from paceline.report.page.tracks import track
+from paceline.strategies import Strategy, parse, strategy
+
+BY_NAME = (
+    ("compute", "compute", "kind=compute"),
+    ("forward", "forward pass", "phase=forward"),
+    ("backward", "backward pass", "phase=backward"),
+    ("update", "optimizer", "phase=update"),
+    ("data", "data loading", "kind=data"),
+    ("host", "host calls", "kind=host"),
+    ("waits", "waiting for a core", "kind=core_wait"),
+    ("communication", "communication", "kind=collective|send|recv|transfer"),
+)
+"""Sliders over ops: name, label, and what `paceline predict --scale` calls the same ops."""
+
+_BITS = {name: 1 << place for place, (name, *_) in enumerate(BY_NAME)}
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What is asked about: a recorded job, and the cluster that it is carried to, if any."""
+
+    graph: Graph
+    cluster: Cluster | None = None
+
+
+UNCHANGED = strategy("scale", select="all", factor=1.0)
+"""A change that changes nothing, for which `predict` keeps every op apart."""
+
+
+def predicted(job: Job, changes: Sequence[Strategy] = ()) -> Prediction:
+    """As `paceline predict` has it, op by op."""
+    return predict(job.graph, (*changes, UNCHANGED), job.cluster)
+
+
+def carried(job: Job, strategies: Sequence[str]) -> tuple[tuple[Scenario, ...], tuple[Choice, ...]]:
+    """The job under each strategy (`workers(count=4)+bf16` is one of two changes); and those that
+    cannot be predicted here, with the reason."""
+    found, cannot = [], []
+    for text in strategies:
+        try:
+            changes = tuple(parse(part) for part in text.split("+"))
+            found.append(scenario(job, text, predicted(job, changes)))
+        except PacelineError as error:
+            cannot.append(Choice(text, str(error)))
+    return tuple(found), tuple(cannot)
+
+
+def scenario(job: Job, name: str, made: Prediction) -> Scenario:
+    """A prediction, with all that the page needs to repeat it at other settings."""
+    graph = made.timeline.graph
+    priced = _priced(job, graph)
+    return Scenario(
+        name=name,
+        step_ns=made.step_ns,
+        low_ns=made.low_ns,
+        high_ns=made.high_ns,
+        workers=made.workers,
+        period=graph.facts.period,
+        overlap=graph.facts.steps_overlap,
+        by_class=made.by_class,
+        rests_on=tuple(line for line in made.rests_on if str(UNCHANGED) not in line),
+        track=track(Kind.PREDICTED, f"predicted, {name}", made.timeline),
+        program={
+            **_program(graph, made.timeline.dur_ns),
+            "price_of": Column(priced.columns["price_of"]),
+        },
+        prices=tuple(priced.facts["prices"]),
+    )
+
+
+def levers(job: Job, timeline: Timeline) -> tuple[Lever, ...]:
+    """Sliders, the links' first; greyed where the file cannot answer."""
+    graph = timeline.graph
+    talks = len(select(graph, BY_NAME[-1][2]))
+    lacks, (rate, latency) = _no_links(job, talks), _links_now(job)
+    still = lacks or ("" if latency != 0 else "links without latency: give them one (link.latency)")
+    rows = [
+        Lever("rate", "link rate", talks, lacks, now=rate or 0.0),
+        Lever("latency", "link latency", talks, still, now=latency or 0.0),
+    ]
+    for name, label, selection in BY_NAME:
+        chosen = select(graph, selection)
+        count = int((timeline.dur_ns[chosen] != 0).sum())
+        if count:
+            rows.append(Lever(name, label, count, "", selection))
+    return tuple(rows)
+
+
+def _links_now(job: Job) -> tuple[float | None, float | None]:
+    """Rate in bit/s and latency in ns of all links between hosts; None where they differ."""
+    cluster = job.cluster
+    if cluster is None or any(host.link for host in cluster.hosts):
+        return None, None
+    return 8 * cluster.link.up_bytes_per_s, float(cluster.link.latency_ns)
+
+
+def _no_links(job: Job, talks: int) -> str:
+    if not talks:
+        return "no op of this job communicates; record it on two workers or more"
+    if job.cluster is None:
+        return "this file knows no links: paceline report RUN --cluster cluster.yaml -o report.html"
+    return ""
+
+
+def _program(graph: Graph, dur_ns: Int64) -> dict[str, Column]:
+    """Durations, and the sliders that touch each op."""
+    touched = np.zeros(len(graph), np.uint8)
+    for name, _, selection in BY_NAME:
+        touched[select(graph, selection)] |= _BITS[name]
+    return {
+        "dur": Column(dur_ns),
+        "touched": Column(touched),
+        "factor": Column(graph.ops.scale_ppb),
+    }
+
+
+def _priced(job: Job, graph: Graph) -> Part:
+    """What each distinct communication takes on links of other rates and latencies."""
+    if job.cluster is None:
+        return Part({"price_of": np.full(len(graph), NONE, np.int32)}, {"prices": []})
+    cluster, rates = job.cluster.with_workers(graph.world_size), Rates()
+    calls = calls_of(graph, cluster, rates.library_of(cluster))
+    return link_prices(graph, cluster, rates, calls)

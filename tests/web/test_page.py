@@ -1,0 +1,172 @@
+"""The page in a real headless Chromium, opened from disk without a network."""
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paceline.cluster import Cluster, parse, with_settings
+from paceline.graph import Axis, Collective, Graph, GraphBuilder, OpKind
+from paceline.graph.synthetic.training import training
+from paceline.graph.synthetic.training_job import TrainingJob
+from paceline.predict import predict
+from paceline.report.page import Asked, gather, write_page
+
+WEB = Path(__file__).parents[2] / "web"
+TEMPLATE = Path(__file__).parents[2] / "src" / "paceline" / "report" / "page" / "template.html"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+HOSTILE = '<img src=x onerror="window.hacked=1">\'"</script><script>window.hacked=1</script>'
+LONG = "x" * 100_000
+PLACE = "hosts: 2\nlink: {rate: 1Gbps, latency: 50us}\n"
+MOVES = (
+    ({}, 0),
+    ({"rate": 8}, 0),  # four steps are a factor of two
+    ({"rate": -4, "latency": 4}, 0),
+    ({"rate": 0, "latency": 0, "forward": 4}, 0),
+    ({"forward": 0, "communication": 8}, 0),
+    ({"communication": 0}, 1),
+    ({"rate": 8}, 1),
+)
+
+pytestmark = [
+    pytest.mark.needs("node", "chromium", "webassembly"),
+    pytest.mark.skipif(not TEMPLATE.exists(), reason="the page is not built: make page"),
+    pytest.mark.skipif(
+        not (WEB / "node_modules" / "playwright-core").is_dir(),
+        reason="the page's packages are not installed: make page",
+    ),
+]
+
+
+def job() -> Graph:
+    return training(TrainingJob(workers=2, layers=3, steps=3))
+
+
+def place(*settings: str) -> Cluster:
+    return with_settings(parse(PLACE), list(settings))
+
+
+def hostile() -> Graph:
+    """Two ranks whose names are attacks: on markup, on terminals, on patience."""
+    b = GraphBuilder()
+    group, joined = b.group(HOSTILE, (0, 1), Axis.DATA), b.instance()
+    for rank in (0, 1):
+        lane = b.lane(rank, f"{HOSTILE}\x00\x1b[31m\u202egnp")
+        b.op(HOSTILE, lane, 4_000 + 90_000 * rank, layer=f"</script>{HOSTILE}")
+        b.op(LONG, lane, 5_000)
+        moves = {"kind": OpKind.COLLECTIVE, "collective": Collective.ALL_REDUCE}
+        b.op("a\x00b\x1b\u202ec", lane, 5_000, group=group, instance=joined, **moves)
+    return b.build()
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What Chromium saw, of all pages."""
+    folder = tmp_path_factory.mktemp("pages")
+    asked = Asked("run", job(), cluster=place(), strategies=("bf16", "workers(count=x)"))
+    sound = write_page(gather(asked), folder / "sound.html")
+    bad = write_page(gather(Asked(HOSTILE, hostile())), folder / "hostile.html")
+    cut = folder / "cut.html"
+    text = sound.read_text()
+    data = re.search(r'id="contents">([^<]*)<', text)
+    assert data
+    cut.write_text(text.replace(data[1], data[1][: len(data[1]) // 2]))
+    request = {
+        "chromium": next(path for name in BROWSERS if (path := shutil.which(name))),
+        "pages": {"sound": str(sound), "hostile": str(bad), "cut": str(cut)},
+        "moves": [{"sliders": sliders, "scenario": scenario} for sliders, scenario in MOVES],
+    }
+    done = subprocess.run(
+        ["node", str(WEB / "test" / "browser.js"), json.dumps(request)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_page_opens_from_disk_and_asks_for_nothing(told: Any) -> None:
+    assert told["sound"]["title"] == "run · Paceline"
+    assert told["sound"]["heading"].endswith("a step")
+    assert [
+        url for url in told["sound"]["requests"] if not url.startswith(("file:", "blob:"))
+    ] == []
+    assert told["sound"]["complaints"] == []
+
+
+def test_a_slid_page_shows_what_python_predicts(told: Any) -> None:
+    def step(*changes: str, at: Cluster | None = None) -> int:
+        unchanged = "scale(select='all', factor=1.0)"
+        return predict(job(), (*changes, unchanged), at or place()).step_ns
+
+    forward = "scale(select='phase=forward', factor=0.5)"
+    talk = "scale(select='kind=collective|send|recv|transfer', factor=0.25)"
+    assert told["sound"]["steps"] == [
+        step(),
+        step(at=place("link.rate=4Gbps")),
+        step(at=place("link.rate=500Mbps", "link.latency=100us")),
+        step(forward),
+        step(talk),
+        step("bf16"),
+        step("bf16", at=place("link.rate=4Gbps")),
+    ]
+
+
+def test_keys_choose_an_op_search_finds_one_and_the_fragment_restores_it(told: Any) -> None:
+    sound = told["sound"]
+    assert sound["chosen"]
+    assert "took" in sound["waits"]
+    assert "gloo" in sound["match"]
+    assert sound["restored"] == sound["match"]
+
+
+def test_a_chart_exports_its_figures(told: Any) -> None:
+    head, *rows = told["sound"]["download"].split("\r\n")
+    assert head.startswith("host,rank,compute (ns)")
+    assert len(rows) == 2
+
+
+def test_the_page_prints_to_two_sheets(told: Any) -> None:
+    assert told["sound"]["sheets"] == 2
+
+
+def test_axe_finds_no_violation_in_light_or_dark(told: Any) -> None:
+    assert told["sound"]["violations"] == []
+    assert told["dark"]["violations"] == []
+    assert told["dark"]["ground"] == "rgb(20, 23, 28)"
+
+
+def test_hostile_names_are_shown_as_text(told: Any) -> None:
+    seen = told["hostile"]
+    assert "<img src=x onerror=" in seen["text"]
+    assert "⟨1b⟩" in seen["text"]
+    assert not re.search("[\x00\x1b\u202e]", seen["text"])
+    assert not seen["ran"]
+    assert seen["images"] == 0
+    assert seen["complaints"] == []
+    assert "<img" in seen["title"]
+
+
+def test_a_browser_without_webassembly_says_so_and_shows_the_rest(told: Any) -> None:
+    assert "WebAssembly" in told["plain"]["words"]
+    assert told["plain"]["disabled"]
+    assert told["plain"]["heading"] == told["sound"]["heading"]
+    assert told["plain"]["complaints"] == []
+
+
+def test_a_file_that_was_cut_short_says_so(told: Any) -> None:
+    assert "cut short" in told["cut"]["text"]
+
+
+def test_a_run_of_one_op_has_a_page() -> None:
+    b = GraphBuilder()
+    b.op("alone", b.lane(0, "main"), 1_000)
+    contents = gather(replace(Asked("one", b.build()), strategies=()))
+    assert contents.step_ns == 1_000
+    assert "collectives" in contents.missing

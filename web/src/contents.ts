@@ -1,0 +1,150 @@
+/** What the file holds: the same fields as `Contents` in src/paceline/report/page/contents.py. */
+
+import type { Price } from "./engine/edits.js";
+
+/** A column of whole numbers, still packed. `unpack.ts` makes an array of it. */
+export type Numbers = Float64Array | Int32Array;
+
+export interface Piece {
+  text: string;
+  op: number | null;
+  span_ns: [number, number] | null;
+}
+
+export type Sentence = Piece[];
+
+export interface LaneRow {
+  rank: number;
+  host: number;
+  name: string;
+  kind: string;
+  discipline: number;
+}
+
+export type ColumnName =
+  | "start" | "took" | "waited" | "slack" | "lane" | "kind" | "phase" | "name" | "layer" | "tensor"
+  | "bytes" | "flops" | "dtype" | "collective" | "group" | "instance" | "step" | "basis" | "deps"
+  | "back" | "link" | "previous" | "priority" | "drain_op" | "drain_lane";
+
+export interface TrackData {
+  kind: "recorded" | "predicted" | "measured";
+  title: string;
+  lanes: LaneRow[];
+  names: string[];
+  groups: string[];
+  /** By tensor: its dimensions. */
+  shapes: Record<string, number[]>;
+  span_ns: number;
+  steps: [number, number, number][];
+  path: { op: Numbers; share: Numbers };
+  columns: Record<ColumnName, Numbers> & { samples?: Numbers; sample?: Numbers };
+}
+
+export interface RankRow {
+  rank: number;
+  host: number;
+  shares_ns: number[];
+}
+
+export interface PathRow {
+  name: string;
+  detail: string;
+  count: number;
+  share_ns: number;
+  op: number | null;
+}
+
+export interface MemoryData {
+  rank: number;
+  categories: string[];
+  time_ns: Numbers;
+  held_bytes: Numbers[];
+  peak_bytes: number;
+  at_ns: number;
+  op: number;
+  capacity_bytes: number;
+}
+
+/** instance, name, collective, group, ranks, step, bytes, skew, transfer, waiting, bus, late rank */
+export type MeetingRow = [
+  number, string, string, string, number, number, number, number, number, number, number, number,
+];
+
+export interface MeetingsData {
+  count: number;
+  rows: MeetingRow[];
+  groups: [string, number, number, number, number, number][];
+  stragglers: [number, number, number, string, number][];
+}
+
+export interface Lever {
+  name: string;
+  label: string;
+  ops: number;
+  why_not: string;
+  selection: string;
+  now: number;
+}
+
+export interface Program {
+  dur: Numbers;
+  /** Which sliders touch the op, by bit. */
+  touched: Numbers;
+  /** By what a price is multiplied, in parts per billion. */
+  factor: Numbers;
+  /** The row of `prices` that the op takes its time from, or -1. */
+  price_of: Numbers;
+}
+
+export interface ScenarioData {
+  name: string;
+  step_ns: number;
+  low_ns: number;
+  high_ns: number;
+  workers: number;
+  period: number;
+  overlap: boolean;
+  by_class: Record<string, number>;
+  rests_on: string[];
+  track: TrackData;
+  program: Program;
+  prices: Price[];
+}
+
+export interface PlanData {
+  strategies: string[];
+  before_ns: number;
+  after_ns: number;
+  low_ns: number;
+  high_ns: number;
+  classes: [string, number, number][];
+  measured_ns: number | null;
+  error: number | null;
+  within: boolean | null;
+}
+
+export interface Contents {
+  title: string;
+  version: string;
+  headline: Sentence[];
+  facts: [string, string][];
+  step_ns: number;
+  steps_ns: number[];
+  states: [string, string][];
+  ranks: RankRow[];
+  waited_for: [number, number] | null;
+  path_ns: number;
+  path_by_kind: PathRow[];
+  path_by_layer: PathRow[];
+  path_ops: PathRow[];
+  tracks: TrackData[];
+  levers: Lever[];
+  scenarios: ScenarioData[];
+  cannot: { name: string; why_not: string }[];
+  memory: MemoryData | null;
+  meetings: MeetingsData;
+  plan: PlanData | null;
+  rests_on: string[];
+  notes: string[];
+  missing: Record<string, string>;
+}

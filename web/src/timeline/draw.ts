@@ -1,0 +1,264 @@
+/** Draws rows of timelines on a surface. */
+
+import { opSeries, type Palette } from "../charts/palette";
+import type { Point, Surface } from "../charts/surface";
+import { duration, shown } from "../format";
+import type { Track } from "../track";
+import { type Row } from "./rows";
+
+export const GUTTER = 168;
+export const AXIS = 24;
+
+export interface Scene {
+  rows: Row[];
+  from: number;
+  to: number;
+  width: number;
+  height: number;
+  scroll: number;
+  palette: Palette;
+  lit: boolean;
+  chosen: { track: Track; op: number } | null;
+  range: [number, number] | null;
+  cursor: number | null;
+  /** By timeline: names that a search found, by place in its pool. */
+  found: Map<Track, Uint8Array> | null;
+}
+
+/** Where a moment lies on the screen. */
+export function scale({ from, to, width }: Scene): (moment: number) => number {
+  const factor = (width - GUTTER) / Math.max(to - from, 1);
+  return (moment) => GUTTER + (moment - from) * factor;
+}
+
+export function drawTimeline(surface: Surface, scene: Scene): void {
+  const { width, height, palette } = scene;
+  surface.rect(0, 0, width, height, palette.ground);
+  const x = scale(scene);
+  grid(surface, scene, x);
+  surface.clip(0, AXIS, width, height - AXIS, () => {
+    for (const row of visible(scene)) drawRow(surface, scene, row, x);
+    surface.clip(GUTTER, AXIS, width - GUTTER, height - AXIS, () => over(surface, scene, x));
+  });
+  axis(surface, scene, x);
+}
+
+export function visible({ rows, scroll, height }: Scene): Row[] {
+  return rows.filter(({ y, height: tall }) => y + tall > scroll && y < scroll + height - AXIS);
+}
+
+function drawRow(surface: Surface, scene: Scene, row: Row, x: (moment: number) => number): void {
+  const { palette, width } = scene;
+  const y = AXIS + row.y - scene.scroll;
+  if (row.what === "track") {
+    surface.rect(0, y, width, row.height, palette.raised);
+    surface.text(shown(row.label, 80), 8, y + row.height / 2, { fill: palette.ink, bold: true });
+    return;
+  }
+  const inset = row.what === "rank" ? 8 : 24;
+  const fold = row.what === "rank" ? (row.folded ? "▸ " : "▾ ") : row.pinned ? "◆ " : "";
+  surface.rect(0, y + row.height - 1, width, 1, row.what === "rank" ? palette.line : palette.raised);
+  surface.text(`${fold}${shown(row.label, 80)}`, inset, y + row.height / 2, {
+    fill: row.what === "rank" ? palette.ink : palette.faint,
+    size: 11,
+    bold: row.what === "rank",
+    most: GUTTER - inset - 6,
+  });
+  if (row.what === "rank" && !row.folded) return;
+  const each = (row.height - 4) / row.lanes.length;
+  surface.clip(GUTTER, y, width - GUTTER, row.height, () => {
+    row.lanes.forEach((lane, place) => {
+      drawLane(surface, scene, row.track, lane, y + 2 + place * each, Math.max(1, each - 0.5), x);
+    });
+  });
+}
+
+/** Ops narrower than a pixel share it: the longest of them gives its colour. */
+function drawLane(
+  surface: Surface, scene: Scene, track: Track, lane: number, y: number, height: number,
+  x: (moment: number) => number,
+): void {
+  const { palette, from, to, lit } = scene;
+  const ops = track.laneOps[lane]!;
+  const { kind, phase, name } = track.columns;
+  const names = scene.found?.get(track);
+  const dense = (to - from) / (scene.width - GUTTER);
+  let [pixel, longest, colour, path] = [-1, 0, "", 0];
+  const flush = () => {
+    if (pixel < 0) return;
+    surface.rect(pixel, y, 1, height, colour);
+    if (path) surface.rect(pixel, y + height - 3, 1, 3, palette.path);
+    [pixel, longest, path] = [-1, 0, 0];
+  };
+  let skipped = 0;
+  for (let at = track.firstAfter(lane, from); at < ops.length; at++) {
+    const op = ops[at]!;
+    if (track.ready[op]! > to) break;
+    const [start, end] = [track.start[op]!, track.end[op]!];
+    const left = x(start);
+    const wide = x(end) - left;
+    if (start - track.ready[op]! > dense) {
+      flush();
+      const since = Math.max(x(track.ready[op]!), GUTTER);
+      surface.hatch(since, y + height * 0.2, left - since, height * 0.6, palette.wait);
+    }
+    if (end === start) continue;
+    const fits = !names || names[name[op]!];
+    const fill = fits ? palette.series[opSeries(kind[op]!, phase[op]!)]! : palette.raised;
+    if (wide < 1) {
+      const mine = Math.floor(left);
+      if (mine !== pixel) {
+        flush();
+        [pixel, skipped] = [mine, 0];
+      }
+      if (end - start > longest) [longest, colour] = [end - start, fill];
+      if (lit) path |= track.onPath[op]!;
+      if (++skipped > 64) at = Math.max(at, track.firstAfter(lane, start + dense) - 1);
+      continue;
+    }
+    flush();
+    const [begin, stop] = [Math.max(left, GUTTER), Math.min(left + wide, scene.width)];
+    const gap = wide > 3 ? 0.7 : 0;
+    surface.rect(begin, y, stop - begin - gap, height, fill);
+    if (isWaiting(kind[op]!)) surface.hatch(begin, y, stop - begin - gap, height, palette.wait);
+    if (lit && track.onPath[op]) surface.rect(begin, y + height - 3, stop - begin - gap, 3, palette.path);
+    if (stop - begin > 34 && height > 9) {
+      const ink = inkOn(fill);
+      const style = { fill: ink, size: 11, most: stop - begin - 8 };
+      surface.text(shown(track.name(op), 120), begin + 4, y + height / 2, style);
+    }
+  }
+  flush();
+}
+
+/** A wait, or a thread without a core. */
+const isWaiting = (kind: number): boolean => kind === 7 || kind === 10;
+
+const inks = new Map<string, string>();
+
+/** Black or white, whichever can be read on a colour. */
+function inkOn(fill: string): string {
+  const known = inks.get(fill);
+  if (known) return known;
+  const [r, g, b] = [1, 3, 5].map((at) => Number.parseInt(fill.slice(at, at + 2), 16) / 255);
+  const light = 0.2126 * r! ** 2.2 + 0.7152 * g! ** 2.2 + 0.0722 * b! ** 2.2;
+  const ink = light > 0.19 ? "#10151c" : "#ffffff";
+  inks.set(fill, ink);
+  return ink;
+}
+
+function over(surface: Surface, scene: Scene, x: (moment: number) => number): void {
+  const { palette, chosen, range, cursor, height } = scene;
+  if (range) {
+    const [a, b] = [x(Math.min(...range)), x(Math.max(...range))];
+    surface.rect(a, AXIS, b - a, height, `${palette.accent}2e`);
+    surface.lines([[a, AXIS], [a, height]], palette.accent, 1);
+    surface.lines([[b, AXIS], [b, height]], palette.accent, 1);
+  }
+  if (scene.lit) pathLinks(surface, scene, x);
+  if (chosen) arrows(surface, scene, chosen.track, chosen.op, x);
+  if (cursor !== null) {
+    surface.lines([[x(cursor), AXIS], [x(cursor), height]], palette.faint, 1, [3, 3]);
+  }
+}
+
+/** Where an op is drawn, or null where its lane is not on the screen. */
+export function boxOf(scene: Scene, track: Track, op: number, x: (moment: number) => number) {
+  const lane = track.columns.lane[op]!;
+  const row = scene.rows.find((each) => {
+    const shows = each.what === "lane" || (each.what === "rank" && each.folded);
+    return shows && each.track === track && each.lanes.includes(lane);
+  });
+  if (!row) return null;
+  const each = (row.height - 4) / row.lanes.length;
+  const y = AXIS + row.y - scene.scroll + 2 + row.lanes.indexOf(lane) * each;
+  return { left: x(track.start[op]!), right: x(track.end[op]!), y, height: Math.max(1, each - 0.5) };
+}
+
+const MOST_LINKS = 400;
+
+/** The critical path from lane to lane. */
+function pathLinks(surface: Surface, scene: Scene, x: (moment: number) => number): void {
+  for (const track of new Set(scene.rows.map((row) => row.track))) {
+    const path = track.data.path.op;
+    let drawn = 0;
+    for (let i = 1; i < path.length && drawn < MOST_LINKS; i++) {
+      const [a, b] = [path[i - 1]!, path[i]!];
+      if (track.end[a]! < scene.from || track.start[b]! > scene.to) continue;
+      if (track.columns.lane[a] === track.columns.lane[b]) continue;
+      const [from, to] = [boxOf(scene, track, a, x), boxOf(scene, track, b, x)];
+      if (!from || !to) continue;
+      drawn++;
+      surface.lines([[from.right, from.y + from.height - 1], [to.left, to.y + to.height - 1]], scene.palette.path, 1);
+    }
+  }
+}
+
+const MOST_ARROWS = 60;
+
+function arrows(
+  surface: Surface, scene: Scene, track: Track, op: number, x: (moment: number) => number,
+): void {
+  const mine = boxOf(scene, track, op, x);
+  if (!mine) return;
+  const { ink, accent } = scene.palette;
+  const middle = mine.y + mine.height / 2;
+  for (const other of track.waitsFor(op).slice(0, MOST_ARROWS)) {
+    const box = boxOf(scene, track, other, x);
+    if (box) arrow(surface, [box.right, box.y + box.height / 2], [mine.left, middle], accent);
+  }
+  for (const other of track.waitedForBy(op).slice(0, MOST_ARROWS)) {
+    const box = boxOf(scene, track, other, x);
+    if (box) arrow(surface, [mine.right, middle], [box.left, box.y + box.height / 2], accent);
+  }
+  for (const other of track.members(op)) {
+    const box = other === op ? null : boxOf(scene, track, other, x);
+    if (box) surface.lines([[mine.left, middle], [box.left, box.y + box.height / 2]], ink, 1, [2, 3]);
+  }
+  const wide = Math.max(2, mine.right - mine.left);
+  outline(surface, mine.left - 1, mine.y - 1, wide + 2, mine.height + 2, ink);
+}
+
+function outline(surface: Surface, x: number, y: number, w: number, h: number, ink: string): void {
+  surface.lines([[x, y], [x + w, y], [x + w, y + h], [x, y + h], [x, y]], ink, 2);
+}
+
+function arrow(surface: Surface, from: Point, to: Point, colour: string): void {
+  surface.lines([from, to], colour, 1.5);
+  const angle = Math.atan2(to[1] - from[1], to[0] - from[0]);
+  const back = (turn: number): Point => [
+    to[0] - 7 * Math.cos(angle + turn), to[1] - 7 * Math.sin(angle + turn),
+  ];
+  surface.area([to, back(0.4), back(-0.4)], colour);
+}
+
+function ticks({ from, to, width }: Scene): number[] {
+  const wanted = (to - from) / Math.max(2, (width - GUTTER) / 110);
+  const power = 10 ** Math.floor(Math.log10(Math.max(wanted, 1)));
+  const step = power * ([1, 2, 5, 10].find((each) => each * power >= wanted) ?? 10);
+  const found: number[] = [];
+  for (let at = Math.ceil(from / step) * step; at <= to; at += step) found.push(at);
+  return found;
+}
+
+function grid(surface: Surface, scene: Scene, x: (moment: number) => number): void {
+  for (const tick of ticks(scene)) surface.rect(x(tick), AXIS, 1, scene.height, scene.palette.raised);
+  const first = scene.rows.find((row) => row.what === "track")?.track;
+  for (const [, begin] of first?.steps ?? []) {
+    if (begin > scene.from && begin < scene.to) surface.rect(x(begin), AXIS, 1, scene.height, scene.palette.line);
+  }
+}
+
+function axis(surface: Surface, scene: Scene, x: (moment: number) => number): void {
+  const { palette, width } = scene;
+  surface.rect(0, 0, width, AXIS, palette.ground);
+  surface.rect(0, AXIS - 1, width, 1, palette.line);
+  for (const tick of ticks(scene)) {
+    if (x(tick) < width - 30) surface.text(tick ? duration(tick) : "0", x(tick) + 3, AXIS / 2, { fill: palette.faint, size: 11 });
+  }
+  if (scene.cursor !== null) {
+    const at = Math.min(x(scene.cursor), width - 70);
+    surface.rect(at, 2, 70, AXIS - 5, palette.ink);
+    surface.text(duration(scene.cursor), at + 35, AXIS / 2 - 1, { fill: palette.ground, size: 11, align: "center" });
+  }
+}

@@ -1,0 +1,67 @@
+/** Reads the block that src/paceline/report/page/block.py writes. */
+
+import type { Contents, Numbers } from "./contents";
+
+interface Packed {
+  at: number;
+  width: number;
+  length: number;
+  rising: boolean;
+}
+
+/** The contents of this page. An error says that the file was cut short or edited. */
+export async function unpack(base64: string): Promise<Contents> {
+  try {
+    return read(await inflated(base64));
+  } catch (error) {
+    throw new Error(
+      `This file was cut short or edited, and what is left of it cannot be read (${String(error)}). ` +
+        "Write it anew with `paceline report`, or send it as a file and not as text.",
+    );
+  }
+}
+
+async function inflated(base64: string): Promise<Uint8Array<ArrayBuffer>> {
+  const text = atob(base64.trim());
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+function read(block: Uint8Array<ArrayBuffer>): Contents {
+  const length = new DataView(block.buffer).getUint32(0, true);
+  const text = new TextDecoder().decode(block.subarray(4, 4 + length));
+  const columns = block.subarray(4 + length);
+  const known = new Map<string, Numbers>();
+  return JSON.parse(text, (_, value) => (isPacked(value) ? once(value) : value));
+
+  function once(column: Packed): Numbers {
+    const key = `${column.at} ${column.width} ${column.length} ${column.rising}`;
+    const found = known.get(key) ?? numbers(columns, column);
+    known.set(key, found);
+    return found;
+  }
+}
+
+function isPacked(value: unknown): value is Packed {
+  return typeof value === "object" && value !== null && "width" in value && "rising" in value;
+}
+
+/** A column by planes, zigzag, perhaps as differences. Whole numbers up to 2^53 are exact. */
+export function numbers(bytes: Uint8Array, { at, width, length, rising }: Packed): Numbers {
+  if (at + width * length > bytes.length) throw new Error("a column ends beyond the file");
+  const wide = width > 3 || rising;
+  const found = wide ? new Float64Array(length) : new Int32Array(length);
+  let before = 0;
+  for (let i = 0; i < length; i++) {
+    let value = 0;
+    for (let plane = width - 1; plane >= 0; plane--) {
+      value = value * 256 + (bytes[at + plane * length + i] ?? 0);
+    }
+    value = value % 2 ? -(value + 1) / 2 : value / 2;
+    before = rising ? before + value : value;
+    found[i] = before;
+  }
+  return found;
+}
