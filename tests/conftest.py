@@ -24,6 +24,8 @@ import pytest
 if TYPE_CHECKING:
     from paceline.record.launch import Recording
 
+os.environ["PACELINE_HISTORY"] = "off"  # no test writes to the history of who runs it
+
 TRAIN = Path(__file__).parents[1] / "examples" / "train.py"
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
 DDP_TRAINING = (str(TRAIN), *"--model small --parallel ddp --steps 34 --bucket-mb 0.3".split())

@@ -15,6 +15,7 @@ from paceline.errors import PacelineError
 if TYPE_CHECKING:
     from paceline.cluster import Cluster
     from paceline.cluster.machine import Machine
+    from paceline.history import Subject
     from paceline.measure import Calibration
     from paceline.predict import Prediction, Question
     from paceline.strategies import Strategy
@@ -66,6 +67,8 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--calibration", type=Path, metavar="FILE",
                        help="rest on what `paceline measure --out FILE` found: of each "
                        "worker's machine, or with --cores of the one that all share")  # fmt: skip
+    parser.add_argument("--no-correction", action="store_true",
+                        help="leave out what earlier runs of the job taught")  # fmt: skip
     parser.add_argument("--draws", type=count, default=0, metavar="N",
                         help="also N steps drawn from recorded durations")  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
@@ -84,6 +87,17 @@ def asked(options: argparse.Namespace) -> Asked:
         _cluster(options, calibration),
         Question(_machine(options, calibration), calibration, options.draws, options.seed),
     )
+
+
+def predicted(subject: "Subject", options: argparse.Namespace) -> "Prediction":
+    """The prediction, with what the history teaches where that is wanted."""
+    from paceline.history import predict_knowing
+    from paceline.predict import predict
+
+    if options.no_correction:
+        question = replace(subject.question, lean=True)
+        return predict(subject.graph, subject.changes, subject.cluster, question)
+    return predict_knowing(subject)
 
 
 def changes_of(options: argparse.Namespace) -> "tuple[Strategy, ...]":
@@ -119,8 +133,14 @@ def prediction_data(found: "Prediction") -> dict[str, Any]:
         "samples": found.samples,
         "batch_ns": found.batch_ns,
         "rests_on": list(found.rests_on),
+        "correction": _correction(found),
         "memory": [asdict(peak) for peak in found.memory.ranks] if found.memory else None,
     }
+
+
+def _correction(found: "Prediction") -> dict[str, float] | None:
+    by = found.correction
+    return {"work": by.work, "communication": by.communication} if by else None
 
 
 def ms(value_ns: float) -> str:

@@ -9,13 +9,13 @@ layer, name~REGEX, ...); its factor multiplies the durations of the ops that it 
 """
 
 import argparse
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
 from paceline.cli._arguments import add_graph
-from paceline.cli._question import Asked, add_question, asked, prediction_data
+from paceline.cli._question import Asked, add_question, asked, predicted, prediction_data
 
 if TYPE_CHECKING:
     from paceline.graph import Graph
@@ -34,14 +34,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.predict import predict
+    from paceline.history import Subject, keep, prediction_entry
     from paceline.report import working
     from paceline.trace.runs import open_run
 
     with working(f"predicting {options.graph}"):
         graph, wanted = open_run(Path(options.graph)), asked(options)
-        before = None if wanted.cluster else predict(graph, (), None, wanted.question)
-        after = predict(graph, wanted.changes, wanted.cluster, wanted.question)
+        plain = Subject(graph, Path(options.graph), (), wanted.cluster, wanted.question)
+        subject = replace(plain, changes=wanted.changes)
+        before = None if wanted.cluster else predicted(plain, options)
+        after = predicted(subject, options)
+    keep(prediction_entry(subject, after))
     fit = _fit(after, options.memory_limit)
     if options.save_plan:
         _save_plan(options.save_plan, graph, wanted, after)

@@ -23,6 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
+    from paceline.history import keep, recording_entry
     from paceline.record.launch import RecordRequest, launch
 
     command = tuple(options.training)
@@ -35,6 +36,8 @@ def run(options: argparse.Namespace) -> Shown:
     )
     done = launch(request, os.environ)
     sys.stdout.flush()
+    if (entry := recording_entry(done.folder)) is not None:
+        keep(entry)
     data = {
         "folder": str(done.folder),
         "exit_code": done.exit_code,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._question import OptionError, add_question, asked, ms, prediction_data
+from paceline.cli._question import OptionError, add_question, asked, ms, predicted, prediction_data
 
 if TYPE_CHECKING:
     from paceline.strategies import Plan, Strategy
@@ -35,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
+    from paceline.history import Subject, keep, verdict_entry
     from paceline.predict import predict
     from paceline.trace.runs import open_run
     from paceline.verify import Proof, Verdict, prove, recorded_command
@@ -46,7 +47,8 @@ def run(options: argparse.Namespace) -> Shown:
     plan = None if options.job else plan_of(wanted.changes)
     command = tuple(options.job) or recorded_command(Path(options.graph))
     graph = open_run(Path(options.graph))
-    guess = predict(graph, wanted.changes, wanted.cluster, wanted.question)
+    subject = Subject(graph, Path(options.graph), wanted.changes, wanted.cluster, wanted.question)
+    guess = predicted(subject, options)
     if guess.timeline.graph.facts.period > 1:
         raise OptionError(
             "verify compares single steps, and under this plan the job repeats itself every "
@@ -60,9 +62,10 @@ def run(options: argparse.Namespace) -> Shown:
     measured = prove(proof, os.environ, options.keep)
     again = None
     if guess.pulse is not None and measured.pulse is not None:
-        there = replace(wanted.question, pulse=measured.pulse)
+        there = replace(wanted.question, pulse=measured.pulse, correction=guess.correction)
         again = predict(graph, wanted.changes, wanted.cluster, there)
     verdict = Verdict(guess, measured, again)
+    keep(verdict_entry(subject, verdict))
     return Shown(verdict_data(verdict), lambda console: _render(verdict, console))
 
 

@@ -13,6 +13,7 @@ from paceline.graph.one_lane import on_one_lane
 from paceline.graph.scaled import works
 from paceline.predict.anchor import anchored
 from paceline.predict.classes import by_class, step_ns
+from paceline.predict.correction import Leaning, corrected, leaning_of
 from paceline.predict.errors import PredictError
 from paceline.predict.interval import Interval, interval_of
 from paceline.predict.prediction import Prediction, Question
@@ -57,7 +58,7 @@ def _of_codecs(
     if codec is None:
         return
     others = [change for change in plan if change is not codec]
-    without = predict(graph, others, cluster, replace(question, draws=0))
+    without = predict(graph, others, cluster, replace(question, draws=0, lean=False))
     if without.step_ns < step_ns:
         told = f"{without.step_ns / 1e6:,.1f} ms without it, {step_ns / 1e6:,.1f} ms with it"
         yield f"{codec} costs you time here: a step of {told}"
@@ -92,7 +93,7 @@ def placed(graph: Graph, cluster: Cluster | None, question: Question) -> Placed:
     rates = _rates(question, cluster)
     library = rates.library_of(cluster)
     calls = calls_of(graph, cluster, library)
-    found = prices(graph, cluster, rates, calls)
+    found = corrected(graph, prices(graph, cluster, rates, calls), question.correction)
     run = _runner(graph, calls, library, question)
     if question.shaped_links:
         run = _on_links(run, cluster, question)
@@ -140,11 +141,12 @@ def _as_recorded(graph: Graph, question: Question) -> Placed:
             f"{len(missing)} ops have no recorded duration after the changes, first "
             f"{graph[int(missing[0])]}: give a cluster (--cluster FILE), which prices them"
         )
+    found = corrected(graph, _recorded_prices(graph), question.correction)
     run = Run(graph, contention=_contention(graph, question))
     if question.machine is not None:
         hosts = SharedHosts.one_machine(graph.world_size, question.machine.cores)
         run = Run(graph, hosts=hosts, rested=question.machine.rested)
-    return Placed(graph, _recorded_prices(graph), run, None)
+    return Placed(graph, found, run, None)
 
 
 def _require_cluster(graph: Graph, question: Question) -> None:
@@ -184,7 +186,13 @@ def _prediction(at: Placed, changes: Sequence[Strategy], question: Question) -> 
         timeline=timeline,
         drawn=_drawn(graph, found, run, question),
         pulse=graph.facts.pulse and (question.pulse or graph.facts.pulse),
+        leans=_leans(graph, found, run) if question.lean else None,
+        correction=question.correction,
     )
+
+
+def _leans(graph: Graph, found: Prices, run: Run) -> Leaning:
+    return leaning_of(graph, found.dur_ns, lambda dur_ns: step_ns(run(dur_ns)))
 
 
 def _drawn(graph: Graph, found: Prices, run: Run, question: Question) -> Distribution | None:

@@ -7,6 +7,7 @@ from functools import cached_property
 from paceline.cluster.machine import Machine
 from paceline.machine import Pulse
 from paceline.measure import Calibration
+from paceline.predict.correction import Correction, Leaning
 from paceline.predict.memory import PeakMemory
 from paceline.replay import Distribution, Timeline
 from paceline.replay.memory_by_rank import rank_peaks
@@ -21,7 +22,8 @@ class Question:
     overlap hold; shared cores slow what overlaps by themselves. Recorded work is brought to the
     `pulse` that the machine has at another moment. With `shaped_links` messages between stages
     cross the cluster's links one by one, as they do in the lab, where otherwise each takes its
-    closed form's time.
+    closed form's time. Priced ops take longer or shorter by the `correction`, which earlier runs of
+    the job taught.
     """
 
     machine: Machine | None = None
@@ -30,6 +32,8 @@ class Question:
     seed: int = 0
     pulse: Pulse | None = None
     shaped_links: bool = False
+    correction: Correction | None = None
+    lean: bool = False  # find what the step hangs on, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,8 @@ class Prediction:
     drawn: Distribution | None = None
     pulse: Pulse | None = None  # of the machine, for which the work holds; None: not known
     samples: float = 1.0  # in a worker's step, as a multiple of the recorded step's
+    leans: Leaning | None = None  # None: not asked for
+    correction: Correction | None = None  # that is in the step
 
     @property
     def batch_ns(self) -> float:

@@ -43,6 +43,7 @@ def reasons_of(
         *(line for change in changes for line in change.rests_on(graph)),
         *_of_calibration(question),
         *_of_machine(question),
+        *_of_correction(question),
     )
 
 
@@ -94,3 +95,10 @@ def _of_machine(question: Question) -> Iterator[str]:
     if machine.defaults:
         told = ", ".join(f"{name} {getattr(machine, name):g}" for name in machine.defaults)
         yield f"defaults, measured on the machine of the published results and not here: {told}"
+
+
+def _of_correction(question: Question) -> Iterator[str]:
+    made = question.correction
+    if made is not None:
+        yield f"corrected by earlier runs: {made}"
+        yield from made.rests_on

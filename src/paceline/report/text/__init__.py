@@ -7,6 +7,7 @@ from paceline.report.text.facts import facts_table
 from paceline.report.text.found import found_lines, pareto_table
 from paceline.report.text.hardware import hardware_tables
 from paceline.report.text.headline import headline
+from paceline.report.text.history import entries_table, errors_table
 from paceline.report.text.lanes import lanes_table
 from paceline.report.text.memory import fit_line, memory_table, peak_line, ranks_table
 from paceline.report.text.noise import show_noise
@@ -26,6 +27,8 @@ __all__ = [
     "breakdown_table",
     "collectives_table",
     "draws_table",
+    "entries_table",
+    "errors_table",
     "facts_table",
     "fit_line",
     "found_lines",

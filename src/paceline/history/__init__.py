@@ -1,0 +1,43 @@
+"""What was recorded, predicted, tried and measured, kept in one file, and what it teaches.
+
+history.keep(history.verdict_entry(subject, verdict))
+question = replace(question, correction=history.correction_for(subject, workers))
+"""
+
+from paceline.history.compared import Errors, by_strategy
+from paceline.history.correcting import correction_for, predict_knowing
+from paceline.history.entry import Entry, Ground, Job, Kind, Measured, Predicted
+from paceline.history.errors import HistoryError
+from paceline.history.keeping import keep, opened
+from paceline.history.learning import Asked, Lesson, correction, lessons
+from paceline.history.place import place
+from paceline.history.store import History
+from paceline.history.told import Subject, prediction_entry, recording_entry, verdict_entry
+from paceline.history.wanted import Wanted
+
+__all__ = [
+    "Asked",
+    "Entry",
+    "Errors",
+    "Ground",
+    "History",
+    "HistoryError",
+    "Job",
+    "Kind",
+    "Lesson",
+    "Measured",
+    "Predicted",
+    "Subject",
+    "Wanted",
+    "by_strategy",
+    "correction",
+    "correction_for",
+    "keep",
+    "lessons",
+    "opened",
+    "place",
+    "predict_knowing",
+    "prediction_entry",
+    "recording_entry",
+    "verdict_entry",
+]
