@@ -39,6 +39,21 @@ class CauseKind(Enum):
     UNSEEN = "not seen in the recorded steps"
 
 
+_OF_THE_JOB: Final = frozenset(
+    {
+        CauseKind.MODEL,
+        CauseKind.BATCH,
+        CauseKind.REPLACED,
+        CauseKind.OPTIMIZER,
+        CauseKind.LAYER_ON_RANK,
+        CauseKind.RANK,
+        CauseKind.LAYER,
+        CauseKind.INPUT,
+    }
+)
+_FAR: Final = 3.0
+
+
 @dataclass(frozen=True)
 class Moved:
     """One place of a cause, ns a step."""
@@ -67,6 +82,11 @@ class Cause:
     @property
     def beyond_noise(self) -> bool:
         return abs(self.share_ns) > self.noise_ns
+
+    @property
+    def steady(self) -> bool:
+        """Far beyond noise, and neither the network nor other programs make it."""
+        return abs(self.share_ns) > _FAR * self.noise_ns and self.kind in _OF_THE_JOB
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from paceline.compare.causes import Cause, causes_of
 from paceline.compare.noise import noise_of
@@ -10,6 +11,8 @@ from paceline.compare.pair import Pair
 from paceline.compare.places import Place, Work
 from paceline.compare.rules import RULES
 from paceline.compare.side import Side
+
+PART: Final = 0.03  # of a step: smaller parts alone decide nothing
 
 
 class Verdict(Enum):
@@ -77,6 +80,12 @@ class Difference:
         return self.change_ns / self.before_ns if self.before_ns else 0.0
 
     @property
+    def by_part(self) -> bool:
+        """Whole steps spread more than they differ, and one part of them does not."""
+        differs = self.verdict in (Verdict.SLOWER, Verdict.FASTER)
+        return differs and abs(self.change_ns) <= self.noise_ns
+
+    @property
     def noise(self) -> float:
         return self.noise_ns / self.before_ns if self.before_ns else 0.0
 
@@ -90,29 +99,42 @@ def diff(a: Side, b: Side) -> Difference:
     pair = Pair(a, b)
     noise = noise_of(a.steps, b.steps)
     change = b.steps.median_ns - a.steps.median_ns
+    causes = causes_of(pair, RULES, change)
+    beyond = abs(change) > noise.noise_ns or _by_one_part(causes, a.steps.median_ns, change)
     return Difference(
         before=a.name,
         after=b.name,
         before_ns=a.steps.median_ns,
         after_ns=b.steps.median_ns,
         noise_ns=noise.noise_ns,
-        verdict=_verdict(change, noise.noise_ns, tested=noise.tested),
+        verdict=_verdict(change, beyond=beyond, tested=noise.tested),
         plain=a.steps.plain and b.steps.plain,
         steps=(len(a.steps.all), len(b.steps.all)),
         correlation=noise.correlation,
         same_model=pair.same_model,
         alike=pair.alike,
-        causes=causes_of(pair, RULES, change),
+        causes=causes,
         classes=_rows(pair, _class_of),
         layers=_rows(pair, lambda place: place.layer),
         ranks=_ranks(pair),
     )
 
 
-def _verdict(change_ns: float, noise_ns: float, *, tested: bool) -> Verdict:
+def _by_one_part(causes: tuple[Cause, ...], step_ns: float, change_ns: float) -> bool:
+    """Whether a part of the job changed far beyond its own noise and makes up most of the change:
+    what the network and other programs do to whole steps then hides nothing."""
+    return any(
+        cause.steady
+        and cause.share_ns * change_ns > 0
+        and abs(cause.share_ns) > max(PART * step_ns, abs(change_ns) / 2)
+        for cause in causes
+    )
+
+
+def _verdict(change_ns: float, *, beyond: bool, tested: bool) -> Verdict:
     if not tested:
         return Verdict.UNTESTED
-    if abs(change_ns) <= noise_ns:
+    if not beyond:
         return Verdict.SAME
     return Verdict.SLOWER if change_ns > 0 else Verdict.FASTER
 

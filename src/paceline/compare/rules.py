@@ -51,9 +51,14 @@ def one_rank(pair: Pair, left: Places) -> Iterator[Claim]:
             if rank != NONE:
                 found[rank][layer] = places
     for rank, layers in found.items():
-        kind = CauseKind.LAYER_ON_RANK if len(layers) == 1 else CauseKind.RANK
-        names = by_size({layer: pair.change_ns(places) for layer, places in layers.items()})
-        yield Claim(kind, tuple(p for some in layers.values() for p in some), rank, names)
+        changes = {layer: pair.change_ns(places) for layer, places in layers.items()}
+        first, *others = by_size(changes)
+        if abs(changes[first]) > _ONE_LAYER * sum(map(abs, changes.values())):
+            yield Claim(CauseKind.LAYER_ON_RANK, layers[first], rank, (first,))
+        else:
+            others = [first, *others]
+        rest = tuple(p for layer in others for p in layers[layer])
+        yield Claim(CauseKind.RANK, rest, rank, tuple(others))
 
 
 def another_optimizer(pair: Pair, left: Places) -> Iterator[Claim]:

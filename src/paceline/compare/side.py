@@ -12,7 +12,7 @@ from paceline.graph import Graph
 from paceline.record import sidecar
 from paceline.replay import replay
 from paceline.replay.steps import step_times
-from paceline.trace.plain import plain_sides
+from paceline.trace.plain import all_plain_sides
 from paceline.trace.runs import open_run
 
 
@@ -37,7 +37,7 @@ def side_of(path: str | Path) -> Side:
     there are none, as in an import, the recorded ones are."""
     path = Path(path)
     recorded = [sidecar.read(file) for file in sorted(path.glob("rank-*.facts.jsonl"))]
-    before, after = plain_sides(recorded) if recorded else ([], [])
+    before, after = all_plain_sides(recorded) if recorded else ([], [])
     stretches = tuple(tuple(each) for each in (before, after) if each)
     graph = trued(open_run(path), plain_runs_ns(recorded))
     return side_of_graph(graph, path.name, Steps(stretches) if stretches else None)

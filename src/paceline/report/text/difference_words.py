@@ -18,6 +18,8 @@ def verdict_line(found: Difference) -> str:
     if found.verdict is Verdict.UNTESTED:
         return f"{found.after} differs by {change}, {step}; too few steps to test it against noise"
     noise = f"beyond noise ({100 * found.noise:.1f} %)"
+    if found.by_part:
+        noise = f"less than steps spread ({100 * found.noise:.1f} %), but one part does not spread"
     return f"{found.after} is {found.verdict.value} by {change} a step, {step}, {noise}"
 
 
