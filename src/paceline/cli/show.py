@@ -9,6 +9,7 @@ from typing import Any
 
 from paceline.cli import Shown
 from paceline.cli._arguments import add_graph, count
+from paceline.cli._more import TOPICS
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,9 +20,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--collectives", action="store_true", help="each collective: skew, transfer, bandwidth"
     )
+    parser.add_argument(
+        "--more", choices=tuple(TOPICS), metavar="TOPIC", help=f"one of {', '.join(TOPICS)}"
+    )
 
 
 def run(options: argparse.Namespace) -> Shown:
+    return _more(options) if options.more else _summary(options)
+
+
+def _more(options: argparse.Namespace) -> Shown:
+    from paceline.report import working
+    from paceline.report.text import analyses
+
+    topic = TOPICS[options.more]
+    with working(f"analysing {options.graph}"):
+        found = topic.compute(options.graph, options.top)
+    table = getattr(analyses, topic.table)
+    data = {options.more: [asdict(each) for each in found]}
+    return Shown(data, lambda console: console.print(table(found, options.top)))
+
+
+def _summary(options: argparse.Namespace) -> Shown:
     from paceline.predict import PeakMemory
     from paceline.replay import replay
     from paceline.replay.memory_by_rank import rank_peaks

@@ -24,7 +24,7 @@ from paceline.trace.rules import find_all
 from paceline.trace.samples import with_samples
 from paceline.trace.stack import stack
 from paceline.trace.steps import common_steps, steps_of
-from paceline.trace.trace import Steps, Trace
+from paceline.trace.trace import Category, Steps, Trace
 from paceline.trace.view import RankView
 
 _LOG = logging.getLogger(__name__)
@@ -108,4 +108,14 @@ def _facts(views: Sequence[RankView]) -> dict[str, Any]:
     return {
         "source": views[0].trace.format,
         "ranks": [view.trace.rank for view in views],
+        "driver_calls": _driver_calls(views),
     }
+
+
+def _driver_calls(views: Sequence[RankView]) -> list[str]:
+    """Names of the calls into the device's driver, by which pieces of host threads are known."""
+    found: set[str] = set()
+    for trace in (view.trace for view in views):
+        rows = trace.events.category == Category.RUNTIME
+        found |= {trace.names[name] for name in np.unique(trace.events.name[rows]).tolist()}
+    return sorted(found)

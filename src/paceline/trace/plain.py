@@ -34,6 +34,13 @@ def plain_sides(sidecars: Sequence[Sidecar]) -> tuple[list[int], list[int]]:
     return _mean(before, _wall_ns), _mean(after, _wall_ns)
 
 
+def all_plain_sides(sidecars: Sequence[Sidecar]) -> tuple[list[int], list[int]]:
+    """The same of all plain steps: two runs that were recorded alike may be compared with both."""
+    sides = [_sides(one) for one in sidecars]
+    before, after = [before for before, _ in sides], [after for _, after in sides]
+    return _mean(before, _wall_ns), _mean(after, _wall_ns)
+
+
 def _chosen(sidecars: Sequence[Sidecar]) -> tuple[list[list[Step]], list[list[Step]]]:
     """Each rank's steps before the recorded ones and after them; none after where a rank was spared
     page faults in them."""

@@ -2,6 +2,7 @@
 
 from paceline.report.text.bottleneck import bottleneck_lines, bottleneck_table
 from paceline.report.text.breakdown import breakdown_table
+from paceline.report.text.difference import show_difference
 from paceline.report.text.draws import draws_table
 from paceline.report.text.facts import facts_table
 from paceline.report.text.found import found_lines, pareto_table
@@ -44,6 +45,7 @@ __all__ = [
     "ranks_table",
     "schedules_table",
     "sent_lines",
+    "show_difference",
     "show_noise",
     "show_run",
     "show_summary",

@@ -1,0 +1,28 @@
+"""Memory copies, what moves most first; the bandwidth's curve over the recorded time."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from paceline.analyse.copies import Copies
+from paceline.report.text.quantities import duration, size
+from paceline.report.text.table import curve, plain_table, short
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def copies_table(found: Sequence[Copies], top: int) -> "Table":
+    columns = ("copy", "rank", "times", "bytes", "time", "rate", "rate over time")
+    rows = (
+        (
+            short(row.name),
+            str(row.rank),
+            str(row.count),
+            size(row.size_bytes),
+            duration(row.total_ns),
+            f"{size(row.mean_bytes_per_s)}/s",
+            curve(row.bytes_per_s[::3]),
+        )
+        for row in found[:top]
+    )
+    return plain_table("memory copies whose size is known", columns, rows)

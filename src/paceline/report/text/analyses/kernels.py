@@ -1,0 +1,28 @@
+"""Kernels across ranks, what takes most first."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from paceline.analyse.kernels import Kernel
+from paceline.report.text.quantities import duration
+from paceline.report.text.table import plain_table, short
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def kernels_table(found: Sequence[Kernel], top: int) -> "Table":
+    columns = ("kernel", "times", "in all", "shortest", "longest", "slowest rank", "above mean")
+    rows = (
+        (
+            short(row.name),
+            str(row.count),
+            duration(row.total_ns),
+            duration(row.least_ns),
+            duration(row.most_ns),
+            str(max(row.by_rank_ns, key=lambda rank: row.by_rank_ns[rank])),
+            f"{100 * row.imbalance:.1f} %",
+        )
+        for row in found[:top]
+    )
+    return plain_table("kernels on all ranks and in all steps", columns, rows)

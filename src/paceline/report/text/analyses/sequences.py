@@ -1,0 +1,26 @@
+"""Sequences of kernels worth fusing, most predicted gain first."""
+
+from collections.abc import Sequence as Several
+from typing import TYPE_CHECKING
+
+from paceline.analyse.sequences import Sequence
+from paceline.report.text.quantities import duration
+from paceline.report.text.table import plain_table, short
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def sequences_table(found: Several[Sequence], top: int) -> "Table":
+    columns = ("under", "kernels", "times", "in all", "gain a step, at most")
+    rows = (
+        (
+            short(row.under, 28),
+            " + ".join(short(name, 24) for name in row.names),
+            str(row.times),
+            duration(row.total_ns),
+            duration(row.gain_ns),
+        )
+        for row in found[:top]
+    )
+    return plain_table("sequences that recur, and what fusing each would bring", columns, rows)

@@ -1,0 +1,25 @@
+"""Operators by the shapes of their inputs, what takes most first."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from paceline.analyse.shapes import Shaped
+from paceline.report.text.quantities import duration
+from paceline.report.text.table import plain_table, short
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def shapes_table(found: Sequence[Shaped], top: int) -> "Table":
+    columns = ("operator", "shapes", "times", "on the host")
+    rows = (
+        (
+            short(row.call.name),
+            short(" ".join("x".join(map(str, dims)) for dims in row.call.dims if dims)),
+            str(row.count),
+            duration(1e3 * row.total_us),
+        )
+        for row in found[:top]
+    )
+    return plain_table("operators by shape, all ranks, with what they call", columns, rows)

@@ -1,0 +1,35 @@
+"""A plain table: a title, one column to the left, all others to the right."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_SHORT: Final = 48
+_BARS: Final = " ▁▂▃▄▅▆▇█"
+
+
+def plain_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> "Table":
+    """Names of the columns, then the rows as text; nothing in them is markup."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, title=Text(title), title_justify="left")
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def short(name: str, most: int = _SHORT) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def curve(values: Sequence[float]) -> str:
+    """A line of bars, the highest value the full one."""
+    top = max(values, default=0.0)
+    if top <= 0:
+        return ""
+    return "".join(_BARS[round((len(_BARS) - 1) * value / top)] for value in values)
