@@ -37,7 +37,7 @@ from paceline.graph import (
 )
 from paceline.graph.columns import TABLES, decode
 from paceline.graph.facts import Facts
-from paceline.graph.first_schema import facts_of_notes
+from paceline.graph.earlier_schemas import facts_of_notes
 
 SETTINGS = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
