@@ -36,7 +36,7 @@ class DeviceWork:
 
 def kernels_of(view: RankView, found: Operators) -> DeviceWork:
     events = view.trace.events
-    kernels = np.flatnonzero(events.category == Category.KERNEL)
+    kernels = np.flatnonzero(np.isin(events.category, (Category.KERNEL, Category.MEMSET)))
     asked = call_column(view)[kernels]
     operator = _operators(view, found.of_event, asked)
     known = np.where(operator == NONE, NONE, found.of_event[operator])
@@ -52,6 +52,8 @@ def kernels_of(view: RankView, found: Operators) -> DeviceWork:
     guessing = _operators(view, found.guess_of_event, asked)
     guess = np.where(guessing == NONE, NONE, found.guess_of_event[guessing])
     likely = np.where((likely == NONE) & ~launches.has_own_family, guess, likely)
+    alone = _fills_alone(view, found, kernels, (known, likely))
+    known, likely = (np.where(alone, NONE, each) for each in (known, likely))
     recorded, rows = _recorded(launches, found.works, known, likely)
     row = np.full(len(events), NONE, np.int64)
     row[kernels] = rows
@@ -114,6 +116,18 @@ def _contradicts(launches: _Launches, found: Operators, known: Int64, operator: 
     return wrong
 
 
+def _fills_alone(
+    view: RankView, found: Operators, kernels: Int64, rows: tuple[Int64, Int64]
+) -> Bool:
+    """Fills of memory that are no part of a product: libraries clear what they then add to."""
+    products = [work.family in _PRODUCTS for _, work in found.works]
+    known, likely = rows
+    row = np.where(known == NONE, likely, known)
+    part = (row != NONE) & np.array([*products, False])[row]
+    alone: Bool = (view.trace.events.category[kernels] == Category.MEMSET) & ~part
+    return alone
+
+
 def _elements(work: Work) -> int:
     return work.dims.count if isinstance(work.dims, Elements) else 0
 
@@ -161,8 +175,10 @@ def _with_copies(
     """Memory copies and fills move the bytes that the driver says."""
     events = view.trace.events
     rows, row = {each: at for at, each in enumerate(recorded)}, row.copy()
+    named = np.array([bool(each.operator) for each in recorded] + [False])[row]
     for category, reads in ((Category.MEMCPY, True), (Category.MEMSET, False)):
-        mine = np.flatnonzero((events.category == category) & (events.size_bytes > 0))
+        moves = (events.category == category) & (events.size_bytes > 0) & ~named
+        mine = np.flatnonzero(moves)
         sizes, which = np.unique(events.size_bytes[mine], return_inverse=True)
         places = [
             rows.setdefault(Recorded("", moved(size if reads else 0, size)), len(rows))
