@@ -37,7 +37,7 @@ from paceline.graph import (
 )
 from paceline.graph.columns import TABLES, decode
 from paceline.graph.facts import Facts
-from paceline.graph.first_schema import facts_of_notes
+from paceline.graph.earlier_schemas import facts_of_notes
 
 SETTINGS = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -184,7 +184,7 @@ def test_a_folder_of_other_things_is_never_overwritten(tmp_path: Path) -> None:
         (lambda g: os.truncate(g / "ops.parquet", 100), "ops.parquet has 100 bytes"),
         (lambda g: (g / "header.json").write_text("[" * 100_000), "header.json is truncated"),
         (lambda g: (g / "header.json").write_text('{"a": 1}'), "not the header of a graph"),
-        (lambda g: rewrite(g, schema=3), "schema 3, this Paceline reads up to 2. Upgrade"),
+        (lambda g: rewrite(g, schema=4), "schema 4, this Paceline reads up to 3. Upgrade"),
         (lambda g: rewrite(g, schema="x"), "is no valid header"),
         (lambda g: rewrite(g, tables={}), "lists the tables"),
         (lambda g: edit_header(g, "drawn", "faked"), "checksum is wrong"),

@@ -114,6 +114,8 @@ class DType(IntEnum):
     UINT8 = 10
     BOOL = 11
     COMPLEX64 = 12
+    FLOAT4 = 13
+    TFLOAT32 = 14  # float32 in memory, of which products use the first 10 bits
 
 
 class Axis(Enum):

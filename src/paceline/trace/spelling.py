@@ -89,6 +89,8 @@ ELEMENT_BYTES: dict[DType, int] = {
     DType.UINT8: 1,
     DType.BOOL: 1,
     DType.COMPLEX64: 8,
+    DType.FLOAT4: 1,  # torch stores two in one element of a byte
+    DType.TFLOAT32: 4,
 }
 
 

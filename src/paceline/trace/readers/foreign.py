@@ -124,6 +124,7 @@ def _events(table: Int64) -> Events:
         sequence=absent.copy(),
         record=absent.copy(),
         backward=np.zeros(len(table), np.bool_),
+        form=np.full(len(table), NONE, np.int32),
     )
 
 

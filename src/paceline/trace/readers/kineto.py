@@ -82,6 +82,7 @@ def trace_of(source: str, raw: RawEvents, header: Mapping[str, Any]) -> Trace:
         steps=steps,
         groups={**groups, **seen.groups},
         facts=_facts(header),
+        forms=tuple(raw.forms),
     )
 
 
@@ -200,6 +201,7 @@ def _events(
         sequence=ranges.sequence[kept],
         record=ranges.record[kept],
         backward=ranges.fwd_thread[kept] > 0,
+        form=ranges.form[kept].astype(np.int32),
     )
 
 

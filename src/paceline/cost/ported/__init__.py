@@ -1,0 +1,13 @@
+"""Recorded kernels on another device: each keeps its share of what its device can do.
+
+    ported_ns(kernels, origin, destination)    # durations there, one per kernel
+
+`roof` says how long a work takes at the rates that a device achieves, `achieved.yaml` has these
+rates with their sources, `port` carries durations over.
+"""
+
+from paceline.cost.ported.achieved import Achieved, achieved, rate_of
+from paceline.cost.ported.port import Kernels, ported_ns
+from paceline.cost.ported.roof import fill, roof_ns
+
+__all__ = ["Achieved", "Kernels", "achieved", "fill", "ported_ns", "rate_of", "roof_ns"]
