@@ -276,6 +276,13 @@ def _kind(text: Any) -> DeviceKind:
     return DeviceKind[text.upper()]
 
 
+def _vendor(text: Any) -> Vendor:
+    known = [vendor.value for vendor in Vendor]
+    if text not in known:
+        raise ClusterError(f"device.vendor is {text!r}; known: {', '.join(known)}")
+    return Vendor(text)
+
+
 def _count(value: Any, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ClusterError(f"{what} is {value!r}; give a whole number")

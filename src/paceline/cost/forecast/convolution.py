@@ -15,15 +15,15 @@ from paceline.graph.kinds import DType
 from paceline.graph.work import element_bytes
 
 _COEFFICIENTS: Final = (
-    Coefficient("launch_s", 60e-6, 1.0),
-    Coefficient("arithmetic", 0.75, 0.3, 1.1),
+    Coefficient("launch_s", 60e-6, 0.4),
+    Coefficient("arithmetic", 0.75, 0.1, 1.0),
     Coefficient("winograd", 0.55, 0.4, 1.1),
-    Coefficient("memory", 0.7, 0.3, 1.1),
+    Coefficient("memory", 0.7, 0.1, 1.0),
     Coefficient("few_blocks", 0.3, 1.0),
     Coefficient("ends", 40.0, 0.7),
-    Coefficient("transform", 1.0, 0.5),
-    Coefficient("overlap", 3.0, 0.4),
-    Coefficient("power", 1.0, 0.3),
+    Coefficient("transform", 1.0, 0.3),
+    Coefficient("overlap", 3.0, 0.15),
+    Coefficient("power", 1.0, 0.15),
 )
 _MOMENT_S: Final = 1e-3
 

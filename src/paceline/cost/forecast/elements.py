@@ -13,10 +13,10 @@ from paceline.cost.forecast.method import Estimate, Method, Question, Values, jo
 
 _COEFFICIENTS: Final = (
     Coefficient("launch_s", 25e-6, 1.0),
-    Coefficient("memory", 0.8, 0.3, 1.1),
+    Coefficient("memory", 0.8, 0.1, 1.0),
     Coefficient("cached", 0.5, 0.5, 1.0),
     Coefficient("start_s", 3e-6, 0.7),
-    Coefficient("overlap", 3.0, 0.4),
+    Coefficient("overlap", 3.0, 0.2),
 )
 OPERATORS: Final = (
     "add", "addu", "div", "divu", "gelu", "mul", "mulu", "pow", "powu", "relu", "tanh",

@@ -13,12 +13,12 @@ from paceline.cost.forecast.method import Column, Estimate, Method, Question, Va
 
 _COEFFICIENTS: Final = (
     Coefficient("launch_s", 30e-6, 1.0),
-    Coefficient("memory", 0.75, 0.3, 1.1),
+    Coefficient("memory", 0.8, 0.1, 1.0),
     Coefficient("cached", 0.5, 0.5, 1.0),
     Coefficient("start_s", 4e-6, 0.7),
     Coefficient("row_s", 1e-6, 0.8),
     Coefficient("again", 0.3, 0.7),
-    Coefficient("overlap", 3.0, 0.4),
+    Coefficient("overlap", 3.0, 0.2),
 )
 _IN_REGISTERS: Final = 1024
 
