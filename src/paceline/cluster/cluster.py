@@ -10,7 +10,7 @@ from functools import cached_property
 
 from paceline.cluster.quantities import ClusterError
 from paceline.cluster.topologies import Cable, Port, Star, Topology
-from paceline.graph.kinds import DeviceKind, DType
+from paceline.graph.kinds import DeviceKind, DType, Vendor
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,11 @@ class Device:
     units: int = 0  # streaming multiprocessors, compute units, or cores
     clock_hz: float = 0.0  # boost clock
     flops_per_s: Mapping[DType, float] = field(default_factory=dict)  # dense, per element type
+    cache_bytes: float = 0.0  # the last one before memory
+    watts: float = 0.0  # what the board may draw
+    process_nm: float = 0.0
+    link_bytes_per_s: float = 0.0  # to its neighbours in the host, one direction
+    vendor: Vendor = Vendor.NVIDIA  # of a GPU
     source: str = ""
 
     def __hash__(self) -> int:

@@ -19,7 +19,7 @@ from paceline.cluster.cluster import Cluster, Device, Host, Link, Transport
 from paceline.cluster.presets import preset
 from paceline.cluster.quantities import ClusterError
 from paceline.cluster.topologies import TOPOLOGIES, Custom, Topology
-from paceline.graph.kinds import DeviceKind, DType
+from paceline.graph.kinds import DeviceKind, DType, Vendor
 
 _LINK = ("preset", "rate", "up", "down", "latency", "background", "background_up",
          "background_down", "loss", "buffer", "source")  # fmt: skip
@@ -27,7 +27,8 @@ MOST = 1_000_000
 """Larger counts are mistakes: each host is an object, so they would only fill the memory."""
 
 _HOST = ("name", "count", "device", "devices", "fabric", "nics", "link", "cpus")
-_DEVICE = ("preset", "name", "kind", "memory", "memory_rate", "units", "clock", "flops", "source")
+_DEVICE = ("preset", "name", "kind", "memory", "memory_rate", "units", "clock", "flops",
+           "cache", "power", "process", "link", "vendor", "source")  # fmt: skip
 
 
 def load(path: str | Path) -> Cluster:
@@ -113,6 +114,11 @@ def device(given: Any) -> Device:
         units=_count(given.get("units", 0), "device.units"),
         clock_hz=q.clock(given.get("clock", 0), "device.clock"),
         flops_per_s={DType[k.upper()]: q.arithmetic(v, f"flops.{k}") for k, v in rates.items()},
+        cache_bytes=q.size(given.get("cache", 0), "device.cache"),
+        watts=_number(given.get("power", 0), "device.power"),
+        process_nm=_number(given.get("process", 0), "device.process"),
+        link_bytes_per_s=q.rate(given.get("link", 0), "device.link"),
+        vendor=_vendor(given.get("vendor", "nvidia")),
         source=str(given.get("source", "")),
     )
 
@@ -195,6 +201,11 @@ def _device_document(made: Device) -> dict[str, Any]:
         "units": made.units,
         "clock": f"{made.clock_hz!r}Hz",
         "flops": {t.name.lower(): f"{v!r}FLOPS" for t, v in made.flops_per_s.items()},
+        "cache": q.show_size(int(made.cache_bytes)),
+        "power": made.watts,
+        "process": made.process_nm,
+        "link": q.show_rate(made.link_bytes_per_s) if made.link_bytes_per_s else 0,
+        "vendor": made.vendor.value,
         "source": made.source,
     }
 
@@ -263,6 +274,13 @@ def _kind(text: Any) -> DeviceKind:
     if text not in known:
         raise ClusterError(f"device.kind is {text!r}; known: {', '.join(known)}")
     return DeviceKind[text.upper()]
+
+
+def _vendor(text: Any) -> Vendor:
+    known = [vendor.value for vendor in Vendor]
+    if text not in known:
+        raise ClusterError(f"device.vendor is {text!r}; known: {', '.join(known)}")
+    return Vendor(text)
 
 
 def _count(value: Any, what: str) -> int:

@@ -168,3 +168,10 @@ class DeviceKind(IntEnum):
     CPU = 0
     GPU = 1
     NIC = 2
+
+
+class Vendor(Enum):
+    """Whose libraries a GPU runs: NVIDIA's (cuBLAS, cuDNN, NCCL) or AMD's."""
+
+    NVIDIA = "nvidia"
+    AMD = "amd"

@@ -1,0 +1,66 @@
+"""The forecast of a question: the formulas, corrected by what was learned, with an interval."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from paceline.cost.forecast.learned import Constants, Learned
+from paceline.cost.forecast.method import Column, Method, Question
+
+_CHUNK: Final = 8192  # rows whose columns fit a core's cache
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Nanoseconds of each operator; `low_ns` and `high_ns` are a mean error away."""
+
+    dur_ns: Column
+    low_ns: Column
+    high_ns: Column
+    rests_on: str
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A method, and the keys under which its constants lie, best first."""
+
+    method: Method
+    keys: tuple[str, ...]
+
+
+def ask(kind: Kind, question: Question, constants: Constants) -> Forecast:
+    """A device that was measured is known by name; any other is told by its sheet alone."""
+    learned = constants.of(kind.keys)
+    parts = [
+        seconds(kind.method, part, learned)
+        for part in (_part(question, at) for at in range(0, len(question), _CHUNK))
+    ]
+    dur_ns = (np.concatenate(parts) if parts else np.zeros(0, np.float32)) * np.float32(1e9)
+    known = question.sheet.name in learned.devices
+    wide = np.float32(1 + (learned.known_spread if known else learned.spread))
+    rests_on = f"measured on {question.sheet.name}" if known else "devices like it"
+    return Forecast(dur_ns, dur_ns / wide, dur_ns * wide, rests_on)
+
+
+def seconds(method: Method, question: Question, learned: Learned) -> Column:
+    estimate = method.estimate(question, learned.values)
+    features, net = estimate.features, learned.net
+    if question.sheet.name in learned.devices and learned.known is not None:
+        net = learned.known
+        features = named(features, learned.devices.index(question.sheet.name), learned.devices)
+    if net is None:
+        return estimate.seconds
+    return np.asarray(estimate.seconds * np.exp(net(features)), np.float32)
+
+
+def named(features: Column, device: int, devices: tuple[str, ...]) -> Column:
+    """Features with the device's own column set."""
+    which = np.zeros((len(features), len(devices)), np.float32)
+    which[:, device] = 1
+    return np.concatenate([features, which], axis=1)
+
+
+def _part(question: Question, at: int) -> Question:
+    dims = {name: column[at : at + _CHUNK] for name, column in question.dims.items()}
+    return Question(dims, question.dtype, question.sheet, question.variant)

@@ -1,0 +1,137 @@
+"""Fitting `Learned` from measurements: coefficients first, then what they leave over.
+
+The coefficients are found by damped Gauss-Newton on relative errors with what is typical as prior
+(`cost.fit`), on a sample in which every device counts alike. The net learns the logarithm of what is
+left. How far the result is off on devices that were not seen is measured, not assumed: each device
+is left out in turn.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from paceline.cost.fit import fit_coefficients
+from paceline.cost.forecast.asked import named, seconds
+from paceline.cost.forecast.learned import Learned
+from paceline.cost.forecast.method import Column, Method, Question
+from paceline.cost.forecast.net import Learning, Net, learn
+
+_A_DEVICE: Final = 500  # rows that the coefficients are fitted to
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Measurements of one kind of operator on one device."""
+
+    method: Method
+    question: Question
+    seconds: Column
+
+    @property
+    def device(self) -> str:
+        return self.question.sheet.name
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def rows(self, chosen: Column) -> "Sample":
+        """Some of the rows, by mask or index."""
+        dims = {name: column[chosen] for name, column in self.question.dims.items()}
+        return replace(
+            self, question=replace(self.question, dims=dims), seconds=self.seconds[chosen]
+        )
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is spent on a fit. `priors` replace what is typical of coefficients."""
+
+    net: Learning = Learning()
+    known: Learning = Learning(hidden=(40, 40), steps=4000)
+    rounds: int = 12
+    nets: bool = True
+
+
+def fit(samples: Sequence[Sample], effort: Effort = Effort(), *, known: bool = True) -> Learned:
+    """What these measurements teach, of the devices in them (`known`) and of any other."""
+    method = samples[0].method
+    values = _coefficients(samples, effort)
+    if not effort.nets:
+        return Learned(values)
+    left = [_left(sample, values) for sample in samples]
+    net = _net([_centred(*one) for one in left], samples, effort.net)
+    devices = tuple(sample.device for sample in samples)
+    learned = Learned(values, net, None, devices, rows=sum(map(len, samples)))
+    if not known:
+        return replace(learned, devices=())
+    with_names = [
+        (named(features, at, devices), wanted) for at, (features, wanted) in enumerate(left)
+    ]
+    assert method is samples[-1].method
+    return replace(learned, known=_net(with_names, samples, effort.known))
+
+
+def left_out(
+    samples: Sequence[Sample],
+    taught_by: Callable[[Sample, Sample], bool],
+    effort: Effort = Effort(),
+) -> Mapping[str, float]:
+    """Mean error on each device, forecast by what the others taught."""
+    found = {}
+    for sample in samples:
+        others = [one for one in samples if one.device != sample.device and taught_by(one, sample)]
+        if others:
+            found[sample.device] = error_of(fit(others, effort, known=False), sample)
+    return found
+
+
+def error_of(learned: Learned, sample: Sample) -> float:
+    """Mean of |forecast / measured - 1|."""
+    return float(np.abs(seconds(sample.method, sample.question, learned) / sample.seconds - 1).mean())
+
+
+def held_back(sample: Sample, every: int = 5) -> tuple[Sample, Sample]:
+    """A sample without each fifth row, and those rows; rows of one shape stay together."""
+    keys = np.zeros(len(sample), np.uint64)
+    for column in sample.question.dims.values():
+        keys = keys * np.uint64(1_000_003) + column.astype(np.float64).view(np.uint64)
+    keys = (keys ^ (keys >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
+    held = (keys >> np.uint64(33)) % np.uint64(every) == 0
+    return sample.rows(~held), sample.rows(held)
+
+
+def _coefficients(samples: Sequence[Sample], effort: Effort) -> dict[str, float]:
+    method, rng = samples[0].method, np.random.default_rng(0)
+    few = [
+        one.rows(rng.choice(len(one), min(len(one), _A_DEVICE), replace=False)) for one in samples
+    ]
+    measured = np.concatenate([one.seconds for one in few]).astype(np.float64)
+
+    def predict(values: dict[str, float]) -> np.ndarray:
+        times = [method.estimate(one.question, values).seconds for one in few]
+        return np.concatenate(times).astype(np.float64)
+
+    noise = 0.2 * np.sqrt(len(measured) / 200)  # so that the priors weigh as much as 200 rows
+    return fit_coefficients(method.coefficients, predict, measured, noise, effort.rounds)
+
+
+def _left(sample: Sample, values: Mapping[str, float]) -> tuple[Column, Column]:
+    """Features, and the logarithm of measured over the formulas."""
+    estimate = sample.method.estimate(sample.question, values)
+    return estimate.features, np.log(sample.seconds / estimate.seconds)
+
+
+def _centred(features: Column, wanted: Column) -> tuple[Column, Column]:
+    """Without what is the device's own: that tells nothing of another one."""
+    return features, wanted - np.median(wanted)
+
+
+def _net(
+    left: Sequence[tuple[Column, Column]], samples: Sequence[Sample], how: Learning
+) -> Net:
+    features = np.concatenate([one for one, _ in left])
+    wanted = np.concatenate([one for _, one in left])
+    weight = np.concatenate([np.full(len(one), 1 / len(one)) for one in samples])
+    return learn(features, wanted, weight, how)

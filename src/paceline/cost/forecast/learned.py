@@ -1,0 +1,110 @@
+"""`Learned`: constants of one kind of operator, and the small file that holds all of them.
+
+The file is NumPy's `.npz`: per key the coefficients of its formulas, a net for any device, a net
+that also knows the devices which were measured, and how far both were off.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from paceline.cost.errors import CostError
+from paceline.cost.forecast.net import Net
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """`net` serves any device; `known`, whose last inputs say which of `devices` it is, those."""
+
+    values: Mapping[str, float]
+    net: Net | None = None
+    known: Net | None = None
+    devices: tuple[str, ...] = ()
+    spread: float = 0.36  # mean error on a device left out
+    known_spread: float = 0.12  # on shapes held back, of devices that were measured
+    rows: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Constants:
+    """All that was fitted, by key, with where it comes from and when it was fitted."""
+
+    learned: Mapping[str, Learned]
+    source: str = ""
+    date: str = ""
+
+    def of(self, keys: tuple[str, ...]) -> Learned:
+        """The first of these keys that was fitted."""
+        for key in keys:
+            if key in self.learned:
+                return self.learned[key]
+        raise CostError(
+            f"nothing was fitted for {keys[0]}; fitted are {', '.join(sorted(self.learned))}. "
+            "Fit constants with `paceline fit TABLES -o FILE`."
+        )
+
+
+def save(constants: Constants, path: Path) -> None:
+    arrays: dict[str, np.ndarray] = {}
+    about: dict[str, object] = {"source": constants.source, "date": constants.date}
+    kinds = {}
+    for key, one in constants.learned.items():
+        kinds[key] = {
+            "values": {name: float(f"{value:.6g}") for name, value in one.values.items()},
+            "devices": one.devices,
+            "spread": one.spread,
+            "known_spread": one.known_spread,
+            "rows": one.rows,
+        }
+        for role, net in (("net", one.net), ("known", one.known)):
+            arrays |= {} if net is None else _packed(f"{key}/{role}", net)
+    about["kinds"] = kinds
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
+
+
+def load(file: str | Path | IO[bytes]) -> Constants:
+    with np.load(file) as arrays:
+        about = json.loads(arrays["about"].tobytes())
+        learned = {
+            key: Learned(
+                values=kind["values"],
+                net=_unpacked(f"{key}/net", arrays),
+                known=_unpacked(f"{key}/known", arrays),
+                devices=tuple(kind["devices"]),
+                spread=kind["spread"],
+                known_spread=kind["known_spread"],
+                rows=kind["rows"],
+            )
+            for key, kind in about["kinds"].items()
+        }
+    return Constants(learned, about["source"], about["date"])
+
+
+@cache
+def shipped() -> Constants:
+    """The constants that come with the package."""
+    with (files("paceline.cost.forecast") / "constants.npz").open("rb") as file:
+        return load(file)  # type: ignore[arg-type]
+
+
+def _packed(name: str, net: Net) -> dict[str, np.ndarray]:
+    found = {f"{name}/mean": net.mean, f"{name}/scale": net.scale}
+    for at, (weights, bias) in enumerate(net.layers):
+        found[f"{name}/{at}w"], found[f"{name}/{at}b"] = weights.astype(np.float16), bias
+    return found
+
+
+def _unpacked(name: str, arrays: Mapping[str, np.ndarray]) -> Net | None:
+    if f"{name}/mean" not in arrays:
+        return None
+    layers = tuple(
+        (arrays[f"{name}/{at}w"].astype(np.float32), arrays[f"{name}/{at}b"]) for at in range(3)
+    )
+    return Net(arrays[f"{name}/mean"], arrays[f"{name}/scale"], layers)

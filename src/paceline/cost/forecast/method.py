@@ -1,0 +1,61 @@
+"""`Method`: how one kind of operator is forecast, on columns: what its formulas need, and what a net sees of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.cost.fit import Coefficient
+from paceline.cost.forecast.sheet import Sheet
+from paceline.graph.kinds import DType
+
+Column = NDArray[np.float32]
+Columns = Mapping[str, Column]
+Values = Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Operators of one family and type on one device. `dims` are the columns of the family."""
+
+    dims: Columns
+    dtype: DType
+    sheet: Sheet
+    variant: int = 0  # which of a type's kernels: 1 is block scaling
+
+    def __len__(self) -> int:
+        return len(next(iter(self.dims.values())))
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Seconds by the formulas, and what a net may correct them by: one column per feature."""
+
+    seconds: Column
+    features: Column
+
+
+@dataclass(frozen=True)
+class Method:
+    """`columns` name the dimensions; `estimate` is pure and works on whole columns."""
+
+    name: str
+    columns: tuple[str, ...]
+    coefficients: tuple[Coefficient, ...]
+    estimate: Callable[[Question, Values], Estimate]
+
+
+def logs(*columns: Column) -> Column:
+    """Features on a scale where a factor is a distance."""
+    return np.stack([np.log(np.maximum(one, np.float32(1e-12))) for one in columns], axis=1)
+
+
+def joined(power: float, *times: Column) -> Column:
+    """What takes longest, and something of the rest, which does not overlap fully."""
+    longest = times[0]
+    for one in times[1:]:
+        longest = np.maximum(longest, one)
+    longest = np.maximum(longest, np.float32(1e-12))
+    total = sum(((one / longest) ** np.float32(power) for one in times), np.float32(0))
+    return np.asarray(longest * total ** np.float32(1 / power), np.float32)

@@ -1,0 +1,115 @@
+"""Forecasts of `Work`: which method and constants serve a family, and its dimensions as columns."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from paceline.cost.errors import CostError
+from paceline.cost.forecast.asked import Forecast, Kind, ask
+from paceline.cost.forecast.convolution import CONVOLUTION
+from paceline.cost.forecast.elements import ELEMENTS
+from paceline.cost.forecast.learned import Constants, shipped
+from paceline.cost.forecast.method import Method, Question
+from paceline.cost.forecast.product import PRODUCT
+from paceline.cost.forecast.rows import ROWS
+from paceline.cost.forecast.sheet import Sheet
+from paceline.graph.kinds import DType, Vendor
+from paceline.graph.work import Convolution, Elements, Family, Matrix, Rows, Work
+
+_STANDS_FOR: Final[Mapping[DType, DType]] = {
+    DType.FLOAT16: DType.BFLOAT16,
+    DType.TFLOAT32: DType.BFLOAT16,
+    DType.FLOAT64: DType.FLOAT32,
+}
+"""Types that take the constants of another where none of their own were fitted."""
+
+
+def forecast(works: Sequence[Work], sheet: Sheet, constants: Constants | None = None) -> Forecast:
+    """Nanoseconds of each operator on a device."""
+    constants = constants or shipped()
+    rows: dict[tuple[str, DType], list[int]] = defaultdict(list)
+    for at, work in enumerate(works):
+        rows[(task_of(work), work.dtype)].append(at)
+    dur, low, high = (np.zeros(len(works), np.float32) for _ in range(3))
+    rests = set()
+    for (task, dtype), mine in rows.items():
+        method, columns = _TASKS[task]
+        found = np.array([columns(works[at]) for at in mine], np.float32).T
+        question = Question(dict(zip(method.columns, found)), dtype, sheet)
+        part = ask(Kind(method, keys(task, dtype, sheet.vendor)), question, constants)
+        dur[mine], low[mine], high[mine] = part.dur_ns, part.low_ns, part.high_ns
+        rests.add(part.rests_on)
+    return Forecast(dur, low, high, "; ".join(sorted(rests)))
+
+
+def keys(task: str, dtype: DType, vendor: Vendor) -> tuple[str, ...]:
+    """Where constants may lie, best first. Element-wise ones are told by their bytes alone."""
+    types = dict.fromkeys((dtype, _STANDS_FOR.get(dtype, dtype), DType.FLOAT32))
+    vendors = dict.fromkeys((vendor, Vendor.NVIDIA))
+    return tuple(
+        f"{task}.{one.name.lower()}.{maker.value}" for one in types for maker in vendors
+    )
+
+
+def task_of(work: Work) -> str:
+    """Which constants an operator takes."""
+    if work.family is Family.MATRIX:
+        assert isinstance(work.dims, Matrix)
+        return "bmm" if work.dims.b > 1 else "linear"
+    if work.family not in _OF_FAMILY:
+        raise CostError(
+            f"{work.family.name.lower()} has no forecast; known are matrix, "
+            f"{', '.join(family.name.lower() for family in _OF_FAMILY)}"
+        )
+    return _OF_FAMILY[work.family]
+
+
+def _matrix(work: Work) -> tuple[float, ...]:
+    dims = work.dims
+    assert isinstance(dims, Matrix)
+    return dims.b, dims.m, dims.n, dims.k
+
+
+def _convolution(work: Work) -> tuple[float, ...]:
+    dims = work.dims
+    assert isinstance(dims, Convolution)
+    return (
+        dims.b, dims.channels_in, dims.channels_out, dims.size_in, dims.size_out,
+        dims.kernel / dims.groups, dims.stride,
+    )  # fmt: skip
+
+
+def _rows(work: Work) -> tuple[float, ...]:
+    dims = work.dims
+    assert isinstance(dims, Rows)
+    return dims.rows, dims.columns, work.read_bytes + work.written_bytes
+
+
+def _elements(work: Work) -> tuple[float, ...]:
+    dims = work.dims
+    if isinstance(dims, Elements):
+        count, inputs = dims.count, dims.inputs
+    else:
+        assert isinstance(dims, Rows)
+        count, inputs = dims.rows * dims.columns, 1
+    return max(count, 1), min(inputs, 2), max(work.read_bytes + work.written_bytes, 1), -1
+
+
+_TASKS: Final[Mapping[str, tuple[Method, Callable[[Work], tuple[float, ...]]]]] = {
+    "bmm": (PRODUCT, _matrix),
+    "linear": (PRODUCT, _matrix),
+    "convolution": (CONVOLUTION, _convolution),
+    "softmax": (ROWS, _rows),
+    "norm": (ROWS, _rows),
+    "pointwise": (ELEMENTS, _elements),
+}
+_OF_FAMILY: Final[Mapping[Family, str]] = {
+    Family.CONVOLUTION: "convolution",
+    Family.SOFTMAX: "softmax",
+    Family.NORM: "norm",
+    **dict.fromkeys(
+        (Family.POINTWISE, Family.COPY, Family.REDUCTION, Family.EMBEDDING, Family.LOSS,
+         Family.OPTIMIZER, Family.POOLING), "pointwise"),
+}  # fmt: skip
