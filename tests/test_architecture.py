@@ -10,7 +10,8 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "paceline"
 ROOMS = (
     "wasm machine graph cluster launch record trace imagine cost measure replay runtime weave wire "
-    "strategies predict analyse compare place search lab verify trial tune history serve bench report cli"
+    "strategies predict analyse compare place search lab verify trial tune history serve bench "
+    "report cli"
 ).split()
 GROUND = {"errors", "engine", "callable_room", "_core"}  # what every room may stand on
 
