@@ -1,7 +1,6 @@
 """What two runs of one setting tell of chance."""
 
 import pytest
-
 from benchmarks.accuracy.settings import floor, summary
 
 
