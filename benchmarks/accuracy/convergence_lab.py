@@ -16,12 +16,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy import cells, pipeline_lab, settings
+from benchmarks.accuracy import calibrated, cells, pipeline_lab, settings
 from benchmarks.measure import RESULTS
 from paceline.cluster import Cluster
 from paceline.graph import Graph
-from paceline.lab import Lab, said
-from paceline.measure import shared_cores
+from paceline.lab import Lab
 from paceline.predict import Question, predict
 
 KEPT = RESULTS / "convergence-lab.json"
@@ -102,11 +101,10 @@ def _measured() -> dict[str, float]:
 
 
 def _predicted(graph: Graph) -> dict[str, float]:
-    machine = shared_cores(said, prefix=cells.FIRST).machine()
-    asked = Question(machine=machine)
+    made = calibrated.here()
+    asked = Question(machine=calibrated.machine(made), calibration=made)
     plans = {way: [text] if text else [] for way, text in WAYS.items() if way != "apart"}
-    found = {
-        way: predict(graph, plan, _cluster(), asked).step_ns / 1e6 for way, plan in plans.items()
-    }
-    apart = predict(graph, [WAYS["local_sgd"]], _cluster(FREE_MBIT))  # and each with its own cores
+    there, free = (made.applied(_cluster(mbit)) for mbit in (MBIT, FREE_MBIT))
+    found = {way: predict(graph, plan, there, asked).step_ns / 1e6 for way, plan in plans.items()}
+    apart = predict(graph, [WAYS["local_sgd"]], free)  # and each with its own cores
     return {**found, "apart": apart.step_ns / 1e6}

