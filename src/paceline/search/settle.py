@@ -25,7 +25,7 @@ def settled(trials: Trials, judge: Judge) -> Candidate:
     plan = _best(trials, judge, exact)
     score = _known(exact, plan)
     _require_limit(trials.goal, plan, score, exact)
-    found = candidate(plan, score, tuple(_reasons(plan, judge)))
+    found = candidate(plan, score, tuple(_reasons(plan, judge.remembering())))
     return _with_interval(found, judge)
 
 
@@ -92,7 +92,7 @@ def _reasons(plan: Plan, judge: Judge) -> Iterator[str]:
 
 
 def _seen(judge: Judge, plan: Plan) -> Seen:
-    return Seen(_known(replace(judge, memory=True), plan), judge.candidates.timeline(plan))
+    return Seen(_known(judge, plan), judge.candidates.timeline(plan))
 
 
 def _known(judge: Judge, plan: Plan) -> Score:
