@@ -71,9 +71,9 @@ def search(
 
 def _run(searcher: Searcher, space: Space, trials: Trials, job: Candidates) -> Ended:
     """The job as it is comes first, whatever the searcher does."""
-    if trials.one(()) is None:
-        raise SearchError(f"the job as it is cannot be replayed: {trials.refused[()]}")
     try:
+        if trials.one(()) is None:
+            raise SearchError(f"the job as it is cannot be replayed: {trials.refused[()]}")
         searcher(space, trials, job)
     except BudgetSpent:
         return Ended.BUDGET
