@@ -13,6 +13,7 @@ from pathlib import Path
 from paceline.predict import Prediction, predict
 from paceline.search import Candidate, Ended, Found, search
 from paceline.strategies import Plan, made_for, save_plan
+from paceline.strategies.plan import Predicted
 from paceline.strategies.sends import sends_of
 from paceline.trial import Decision, Finding, Patience, TrialRequest, Tried, steps_needed, try_plan
 from paceline.trial.outcome import WORTHLESS
@@ -127,10 +128,36 @@ class _Loop:
 
     def _kept(self, expected: Expected, so_far: Tuned) -> Path:
         graph, plan = so_far.recorded.graph, expected.candidate.plan
+        kept = Plan(
+            plan,
+            made_for(graph, plan, self._request.where and self._request.where.cluster),
+            sends_of(expected.after.timeline.graph),
+            as_measured(so_far.trials[-1]),
+            expected.candidate.reasons,
+        )
         file = self._request.folder / PLAN
-        sends = sends_of(expected.after.timeline.graph)
-        save_plan(Plan(plan, made_for(graph, plan), sends), file)
+        save_plan(kept, file)
         return file
+
+
+def as_measured(trial: Trial) -> Predicted:
+    """What was predicted, in times of the job as it ran in the trial: from there the plan is held
+    against the job's own steps. The interval holds what was measured too."""
+    expected, outcome, after = trial.expected, trial.outcome, trial.expected.after
+    assert outcome.gain is not None, "kept plans were measured"
+    here = outcome.baseline_ns / expected.before.batch_ns
+    measured = [
+        outcome.baseline_ns * after.samples / (1 + gain)
+        for gain in (outcome.gain.high, outcome.gain.low)
+    ]
+    return Predicted(
+        round(after.step_ns * here),
+        round(min(after.low_ns * here, *measured)),
+        round(max(after.high_ns * here, *measured)),
+        after.batch_ns * here,
+        outcome.baseline_ns,
+        expected.candidate.memory_bytes,
+    )
 
 
 def words(candidate: Candidate) -> str:
