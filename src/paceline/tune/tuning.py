@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from paceline.predict import Prediction, predict
-from paceline.search import Candidate, Ended, Found, search
-from paceline.strategies import Plan, made_for, save_plan
+from paceline.search import Candidate, Ended, Found, Goal, search
+from paceline.strategies import Plan, kind_of, known, made_for, save_plan
 from paceline.strategies.plan import Predicted
 from paceline.strategies.sends import sends_of
 from paceline.trial import Decision, Finding, Patience, TrialRequest, Tried, steps_needed, try_plan
@@ -62,8 +62,15 @@ def _stopped(so_far: Tuned, request: TuneRequest) -> Tuned:
 
 def _searched(request: TuneRequest, seen: Recorded, where: Where) -> Found:
     goal = request.goal
-    within = replace(goal, budget_s=min(goal.budget_s, SEARCH_S, request.budget_s))
+    without = goal.without if request.apart else (*goal.without, *_not_in_turns(goal))
+    limit_s = min(goal.budget_s, SEARCH_S, request.budget_s)
+    within = replace(goal, budget_s=limit_s, without=without)
     return search(seen.graph, where.cluster, where.question, within, request.searcher)
+
+
+def _not_in_turns(goal: Goal) -> list[str]:
+    """Strategies that need runs of their own; those that were named are wanted all the same."""
+    return [n for n in known() if not kind_of(n).in_turns and n not in (goal.strategies or ())]
 
 
 class _Loop:
@@ -130,7 +137,7 @@ class _Loop:
         graph, plan = so_far.recorded.graph, expected.candidate.plan
         kept = Plan(
             plan,
-            made_for(graph, plan, self._request.where and self._request.where.cluster),
+            made_for(graph, plan, self._request.where.cluster if self._request.where else None),
             sends_of(expected.after.timeline.graph),
             as_measured(so_far.trials[-1]),
             expected.candidate.reasons,
