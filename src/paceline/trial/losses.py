@@ -8,34 +8,36 @@ exact, and jobs that do not repeat themselves, are judged by the level: blocks o
 turns in one training, so that its progress is the same for both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import isfinite, sqrt
-from statistics import mean, stdev
+from math import isfinite, log
+from statistics import mean
 
 from paceline.strategies import Effect
 from paceline.trial.blocks import Side
-from paceline.trial.series import Series
+from paceline.trial.series import Sample, Series
+from paceline.trial.significance import gain_of
 
 EXACT_WITHIN = 1e-5  # relative, in the first steps behind a switch
 FIRST = 3  # steps of the first block under the plan
 BANDS = {Effect.EXACT: 0.02, Effect.LOSSY: 0.05, Effect.RELAXED: 0.10}
-"""By how much the mean loss under a plan may lie above that without it, beyond its own noise."""
+"""By how much the loss under a plan may lie above that without it."""
 
 
 @dataclass(frozen=True)
 class LossCheck:
-    """`held` is None where no loss was seen."""
+    """`held` is None where it cannot be told."""
 
     held: bool | None
     said: str
+    seen: bool = True  # the script differentiates a scalar
 
 
 def loss_check(series: Series, effect: Effect, before: Mapping[int, float]) -> LossCheck:
     """Of a trial. `before` are the losses of the job without a plan, by step, from another run."""
     lost = [s.loss for s in series.steps if s.loss is not None]
     if not lost:
-        return LossCheck(None, "no loss was seen: the script differentiates no scalar")
+        return LossCheck(None, "no loss was seen: the script differentiates no scalar", False)
     if not all(map(isfinite, lost)):
         return LossCheck(False, "the loss is no longer finite")
     if effect is Effect.EXACT and (off := _parted(series, before)) is not None:
@@ -73,19 +75,31 @@ def _relative(one: float, other: float) -> float:
 
 
 def _by_level(series: Series, effect: Effect) -> LossCheck:
-    """The mean of one side's losses against the other's."""
-    plan, rest = (
-        [s.loss for s in series.of(*sides) if s.loss is not None]
-        for sides in ((Side.PLAN,), (Side.BASELINE, Side.AGAIN))
-    )
-    if len(plan) < 2 or len(rest) < 2:
-        return LossCheck(None, "too few losses were seen to compare")
-    scale = max(abs(mean(rest)), 1e-12)
-    off = (mean(plan) - mean(rest)) / scale
-    noise = 2 * sqrt(stdev(plan) ** 2 / len(plan) + stdev(rest) ** 2 / len(rest)) / scale
+    """One side's losses against the other's, block beside block of a round: training makes both
+    fall. By logarithms, tested as step times are."""
+    found = gain_of(list(_samples(series)))
+    if found is None:
+        return LossCheck(None, "too few losses above zero were seen to compare")
+    off, least, most = (1 / (1 + gain) - 1 for gain in (found.gain, found.high, found.low))
     band = BANDS[effect]
-    return LossCheck(
-        off <= band + noise,
-        f"the mean loss lies {off:+.1%} from that without the plan "
-        f"({effect.value}: up to {band:+.0%}, noise {noise:.1%})",
+    told = (
+        f"the loss lies {off:+.1%} ({least:+.1%} to {most:+.1%}) from that without the plan "
+        f"({effect.value}: up to {band:+.0%})"
     )
+    if off <= band:
+        return LossCheck(True, told)
+    return LossCheck(False if least > band else None, told)
+
+
+def _samples(series: Series) -> Iterator[Sample]:
+    """The mean loss of each block of the rounds that have one in every block."""
+    means: dict[int, list[Sample]] = {}
+    for number, block in enumerate(series.blocks):
+        lost = [s.loss for s in series.steps if s.block == number and s.counted]
+        seen = [loss for loss in lost if loss is not None and loss > 0]
+        if block.steps and len(seen) == block.steps:
+            row = means.setdefault(block.round, [])
+            row.append(Sample(block.round, block.side, log(mean(seen))))
+    for number, row in means.items():
+        if len(row) == sum(1 for block in series.blocks if block.round == number):
+            yield from row
