@@ -9,6 +9,7 @@ when it has shown enough; what the loop knows is written after each stage.
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from math import ceil, floor
 from pathlib import Path
 
 from paceline.predict import Prediction, predict
@@ -173,8 +174,8 @@ def as_measured(trial: Trial) -> Predicted:
     ]
     return Predicted(
         round(after.step_ns * here),
-        round(min(after.low_ns * here, *measured)),
-        round(max(after.high_ns * here, *measured)),
+        floor(min(after.low_ns * here, *measured)),
+        ceil(max(after.high_ns * here, *measured)),
         after.batch_ns * here,
         outcome.baseline_ns,
         expected.candidate.memory_bytes,
