@@ -2,9 +2,10 @@
 
 import pytest
 
-from paceline.strategies.staleness import SETTLED, WINDOW, Drift, Interval
+from paceline.strategies.plan import Predicted
+from paceline.strategies.staleness import SETTLED, WINDOW, Drift
 
-EXPECTED = Interval(90e6, 110e6)
+EXPECTED = Predicted(100_000_000, 90_000_000, 110_000_000, 1e8)
 
 
 def after(step_ns: int, steps: int = SETTLED + WINDOW) -> str:
@@ -24,6 +25,13 @@ def test_steps_beyond_the_interval_make_it_stale_either_way() -> None:
     assert "shorter" in after(50_000_000)
 
 
+def test_a_plan_that_exchanges_every_fourth_step_is_judged_by_its_mean() -> None:
+    drift = Drift(EXPECTED)
+    for at in range(100):
+        drift.step(280_000_000 if at % 4 == 3 else 40_000_000)
+    assert drift.stale == ""
+
+
 def test_a_few_steps_and_the_first_ones_tell_nothing() -> None:
     assert after(150_000_000, SETTLED + WINDOW - 1) == ""
     drift = Drift(EXPECTED)
@@ -35,7 +43,7 @@ def test_a_few_steps_and_the_first_ones_tell_nothing() -> None:
 def test_one_burst_leaves_the_plan_fresh_and_a_lasting_change_does_not() -> None:
     drift = Drift(EXPECTED)
     for at in range(200):
-        drift.step(500_000_000 if at % 10 == 0 else 100_000_000)
+        drift.step(900_000_000 if at % 40 < 3 else 100_000_000)
     assert drift.stale == ""
     for _ in range(WINDOW):
         drift.step(160_000_000)

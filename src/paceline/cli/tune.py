@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from paceline.cli import Shown
 from paceline.cli._arguments import count
+from paceline.cli.search import EFFECTS
 
 if TYPE_CHECKING:
     from paceline.search import Goal
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("runs/tune"), metavar="FOLDER",
                         help="keeps recording, trials, outcome and plan (runs/tune)")  # fmt: skip
-    parser.add_argument("--allow", choices=["exact", "lossy", "relaxed"], default="exact",
+    parser.add_argument("--allow", choices=EFFECTS, default="exact",
                         help="what a plan may do to the numbers that are learnt")  # fmt: skip
     parser.add_argument("--budget", default="15min", metavar="TIME",
                         help="for the whole loop, as in 90s or 15min")  # fmt: skip
@@ -35,6 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory-limit", metavar="SIZE", help="of a rank, such as 16GB")
     parser.add_argument("--only", action="append", default=[], metavar="STRATEGY",
                         help="search among these strategies; may be repeated")  # fmt: skip
+    parser.add_argument("--apart", action="store_true",
+                        help="also strategies that cannot take turns within a run (compiled, "
+                        "loading, other layers): a trial of them is eight short runs")  # fmt: skip
     parser.add_argument("--trials", type=count, default=3, metavar="N",
                         help="plans tried live, at most (3)")  # fmt: skip
     parser.add_argument("--hang", type=float, default=60.0, metavar="SECONDS",
@@ -82,6 +86,7 @@ def request_of(options: argparse.Namespace) -> "TuneRequest":
         steps=options.steps,
         hang_s=options.hang,
         trials=options.trials,
+        apart=options.apart,
         seed=options.seed,
     )
 

@@ -27,6 +27,8 @@ class RankSent:
     payload_bytes: float
     wire_bytes: float
     codec_ns: float
+    step_ns: float = 0.0  # its latest steps; 0 where the plan tells no prediction
+    stale: str = ""  # why the plan no longer fits the job
 
 
 @dataclass(frozen=True)

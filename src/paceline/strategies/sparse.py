@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from paceline.graph import DType
+from paceline.graph import DType, Graph
 from paceline.graph.packing import Bucket, Needs
 from paceline.runtime.codecs import Codec, Momentum, kept
 from paceline.runtime.codecs import Sparse as Compressor
@@ -67,6 +67,15 @@ class Sparse(Coded):
     def corrected(self, momentum: Momentum) -> Momentum:
         """The optimizer's momentum, as this codec accumulates it on each worker."""
         return momentum
+
+    def transform(self, graph: Graph) -> Graph:
+        trained = graph.facts.optimizer
+        if self.momentum == BEFORE and trained is not None and trained.kind != "SGD":
+            raise StrategyError(
+                f"{self} takes over the momentum of SGD, and this job trains with {trained.kind}; "
+                f"give momentum={AFTER!r}"
+            )
+        return super().transform(graph)
 
     @contextmanager
     def apply(self, run: Run) -> Iterator[None]:

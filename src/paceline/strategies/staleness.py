@@ -2,28 +2,23 @@
 
 from collections import deque
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import mean, median
 
-WINDOW = 40  # steps of which the median counts
+from paceline.strategies.plan import Predicted
+
+WINDOW = 40  # the latest steps, which count
+STRETCH = 8  # steps whose mean counts as one: some plans exchange every few steps alone
 SETTLED = 10  # the first ones, which still fill caches, do not
 SLACK = 0.10
 """Beyond the interval's ends: steps of one job on a shared machine differ by as much from hour to
 hour without any change of it."""
 
 
-@dataclass(frozen=True)
-class Interval:
-    """What a step under the plan is to take."""
-
-    low_ns: float
-    high_ns: float
-
-
 @dataclass
 class Drift:
     """The latest steps of a job under a plan."""
 
-    expected: Interval
+    expected: Predicted
     _steps: deque[int] = field(default_factory=lambda: deque(maxlen=WINDOW))
     _seen: int = 0
 
@@ -34,8 +29,11 @@ class Drift:
 
     @property
     def step_ns(self) -> float:
-        """The median of the window; 0 before there is any."""
-        return median(self._steps) if self._steps else 0.0
+        """The median of the window's stretches; 0 before there is one."""
+        steps = list(self._steps)
+        whole = range(0, len(steps) - STRETCH + 1, STRETCH)
+        means = [mean(steps[at : at + STRETCH]) for at in whole]
+        return median(means) if means else 0.0
 
     @property
     def stale(self) -> str:
@@ -45,7 +43,7 @@ class Drift:
         return stale(self.expected, self.step_ns)
 
 
-def stale(expected: Interval, step_ns: float) -> str:
+def stale(expected: Predicted, step_ns: float) -> str:
     """Said where a step lies outside what was predicted."""
     low, high = expected.low_ns / (1 + SLACK), expected.high_ns * (1 + SLACK)
     if low <= step_ns <= high:

@@ -9,7 +9,9 @@ Leaving the block, also by an error, leaves model and optimizer as they were.
 
 import atexit
 import json
+import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -27,6 +29,9 @@ from paceline.runtime.torch_exchange import installed
 from paceline.strategies.applying import PLAN, REPORT
 from paceline.strategies.named import parse
 from paceline.strategies.plan import MadeFor, Plan, digest, load_plan, require_fit
+from paceline.strategies.staleness import Drift
+
+log = logging.getLogger(__name__)
 
 Given = Plan | str | Path | Sequence[str]
 """A plan, its file, or strategies as text."""
@@ -63,7 +68,10 @@ class Entering:
         self._stack, self._patches = ExitStack(), Patches()
         self._sent: Sent | None = None
         self._rank = 0
-        self._entered = False
+        self._lead: int | None = None  # id of the optimizer whose steps are the job's
+        self._drift = Drift(plan.predicted) if plan.predicted is not None else None
+        self._ended_ns = 0  # the step before
+        self._warned = False
 
     def listen(self) -> None:
         self._hook = torch_optimizer.register_optimizer_step_post_hook(self._enter)
@@ -78,7 +86,7 @@ class Entering:
         self._patches.undo()
         sent, self._sent = self._sent, None
         if sent is not None and self._report is not None:
-            told = {"rank": self._rank, "steps": sent.steps, **sent.a_step()}
+            told = {"rank": self._rank, "steps": sent.steps, **sent.a_step(), **self._drifted()}
             (self._report / f"rank-{self._rank}.json").write_text(json.dumps(told))
 
     def _ended(self) -> None:
@@ -87,13 +95,30 @@ class Entering:
         self.leave()
 
     def _enter(self, optimizer: Any, *_: Any) -> None:
-        if self._entered:
-            return  # torch goes over its hooks now, so this one stays until the plan is left
-        self._entered = True
+        if self._lead is not None:  # torch goes over its hooks now, so this one stays
+            self._watch(optimizer)
+            return
+        self._lead, self._ended_ns = id(optimizer), time.perf_counter_ns()
         self._rank = dist.get_rank() if dist.is_initialized() else 0
         tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
         roots = root_modules(tensors)
         self._sent = self._stack.enter_context(applied(self._plan, roots[0], optimizer))
+
+    def _watch(self, optimizer: Any) -> None:
+        """Steps under the plan, beside what was predicted of them."""
+        if self._drift is None or id(optimizer) != self._lead:
+            return
+        now = time.perf_counter_ns()
+        self._drift.step(now - self._ended_ns)
+        self._ended_ns = now
+        if not self._warned and not self._rank and (why := self._drift.stale):
+            self._warned = True
+            log.warning("%s", why)
+
+    def _drifted(self) -> dict[str, Any]:
+        if self._drift is None:
+            return {}
+        return {"step_ns": self._drift.step_ns, "stale": self._drift.stale}
 
     def _before_shutdown(self, original: Callable[[Any], None]) -> Callable[[Any], None]:
         def shutdown(group: Any) -> None:

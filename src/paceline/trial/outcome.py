@@ -77,6 +77,8 @@ def finding_of(gain: Gain, loss: LossCheck) -> tuple[Finding, str]:
         return Finding.LOSS_OFF, loss.said
     told = f"{gain.gain:+.1%} ({gain.low:+.1%} to {gain.high:+.1%})"
     if gain.chance <= CERTAIN and gain.gain > abs(gain.itself):
+        if loss.held is None and loss.seen:
+            return Finding.INCONCLUSIVE, f"{told}, but the loss may be off: {loss.said}"
         return Finding.FASTER, f"{told}, and chance makes that in {gain.chance:.1%} of cases"
     if gain.high < 0:
         return Finding.SLOWER, f"{told}: the job is slower under it"

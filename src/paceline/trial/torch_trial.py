@@ -154,8 +154,8 @@ class LiveTrial:
     def _move(self, optimizer: Any) -> None:
         """To the next step's block; switches where its side is another."""
         before, self._place = self._place, self._place.next(self._blocks)
-        if self._place.block == before.block:
-            return
+        if self._place.past:
+            return  # still in the same block
         self._read_losses()
         if self._place.block >= len(self._blocks):
             self.finish(Reason.COMPLETE)
@@ -171,12 +171,12 @@ class LiveTrial:
     def _round_ends(self, before: _Place) -> bool:
         now: int = self._blocks[self._place.block].round
         then: int = self._blocks[before.block].round
-        return now != then and then != SETTLING
+        return now != then != SETTLING
 
     def _switch(self, side: Side, optimizer: Any) -> None:
         if side is not Side.PLAN:
             self._leave(None)
-        elif self._under is None:
+        elif self._under is None and self._plan.strategies:
             tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
             with ExitStack() as stack:
                 stack.enter_context(

@@ -26,6 +26,7 @@ class TuneRequest:
     steps: int = 0  # measured of each side; 0: as many as the noise and the gain ask for
     hang_s: float = 60.0  # without a step, after which a job is said to hang
     trials: int = TRIALS
+    apart: bool = False  # also plans that cannot take turns within one run, and need eight runs
     seed: int = 0
 
     def table(self, needed: int, period: int) -> Timetable:

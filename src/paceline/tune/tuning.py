@@ -1,23 +1,26 @@
 """The loop: record the job, search for a plan, try the best live, and keep it if it helps.
 
-Two or three trials at most. A plan that fails, brings nothing or makes the job slower is told and
-left; the next of the search's Pareto set is tried. The job's script is run as it is, and ended
+Two or three trials at most. A plan that brings nothing or makes the job slower is told and left,
+and the next of the search's Pareto set is tried; what was in a plan with which the job failed is
+left out of a new search. The job's script is run as it is, and ended
 when it has shown enough; what the loop knows is written after each stage.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from math import ceil, floor
 from pathlib import Path
 
 from paceline.predict import Prediction, predict
-from paceline.search import Candidate, Ended, Found, search
-from paceline.strategies import Plan, made_for, save_plan
+from paceline.search import Candidate, Ended, Found, Goal, search
+from paceline.strategies import Plan, kind_of, known, made_for, name_of, save_plan
+from paceline.strategies.plan import Predicted
 from paceline.strategies.sends import sends_of
-from paceline.trial import Decision, Finding, Patience, TrialRequest, Tried, steps_needed, try_plan
+from paceline.trial import Decision, Patience, TrialRequest, Tried, steps_needed, try_plan
 from paceline.trial.outcome import WORTHLESS
 from paceline.tune.kept import keep_outcome
-from paceline.tune.recorded import Recorded, recorded
+from paceline.tune.recorded import recorded
 from paceline.tune.request import SEARCH_S, TuneRequest
 from paceline.tune.tuned import Expected, Trial, Tuned
 from paceline.tune.where import Where, as_recorded
@@ -33,20 +36,17 @@ def tune(
 ) -> Tuned:
     """Run the whole loop. Interrupted, it ends what it started and keeps what it found."""
     end_s = time.monotonic() + request.budget_s
+    (request.folder / PLAN).unlink(missing_ok=True)  # an earlier loop's
     told("recording the job")
     place, folder = request.place, request.folder / "recording"
     seen = recorded(request.command, folder, environment, place, request.budget_s, request.hang_s)
     where = request.where or as_recorded(seen.graph)
     so_far = Tuned(seen, predict(seen.graph, (), where.cluster, where.question))
     keep_outcome(so_far, request.folder)
-    told("searching for a plan")
-    so_far = replace(so_far, found=_searched(request, seen, where))
-    keep_outcome(so_far, request.folder)
-    if so_far.found is not None and so_far.found.ended is Ended.INTERRUPTED:
-        return _stopped(so_far, request)
+    loop = _Loop(request, where, environment, end_s)
     try:
-        for known in _Loop(request, where, environment, end_s).trials(so_far, told):
-            so_far = known
+        for latest in loop.run(so_far, told):
+            so_far = latest
             keep_outcome(so_far, request.folder)
     except KeyboardInterrupt:
         return _stopped(so_far, request)
@@ -59,14 +59,8 @@ def _stopped(so_far: Tuned, request: TuneRequest) -> Tuned:
     return interrupted
 
 
-def _searched(request: TuneRequest, seen: Recorded, where: Where) -> Found:
-    goal = request.goal
-    within = replace(goal, budget_s=min(goal.budget_s, SEARCH_S, request.budget_s))
-    return search(seen.graph, where.cluster, where.question, within, request.searcher)
-
-
 class _Loop:
-    """The live trials."""
+    """Searches and live trials."""
 
     def __init__(
         self, request: TuneRequest, where: Where, environment: Mapping[str, str], end_s: float
@@ -74,13 +68,25 @@ class _Loop:
         self._request, self._where = request, where
         self._environment, self._end_s = environment, end_s
 
-    def trials(self, so_far: Tuned, told: Told) -> Iterator[Tuned]:
-        """What is known after each trial."""
-        for expected in self._worth_trying(so_far):
-            if len(so_far.trials) == self._request.trials or _is_done(so_far):
+    def run(self, so_far: Tuned, told: Told) -> Iterator[Tuned]:
+        """What is known after each search and each trial. Behind a plan with which the job failed,
+        what was in it is left out of a new search."""
+        while True:
+            told("searching for a plan")
+            so_far = replace(so_far, found=self._searched(so_far))
+            yield so_far
+            if so_far.found is not None and so_far.found.ended is Ended.INTERRUPTED:
+                raise KeyboardInterrupt
+            before = len(so_far.trials)
+            for latest in self._trials(so_far, told):
+                so_far = latest
+                yield so_far
+            if len(so_far.trials) == before or not self._goes_on(so_far) or not _failed(so_far):
                 return
-            if _rests_on_a_failure(expected.candidate, so_far):
-                continue
+
+    def _trials(self, so_far: Tuned, told: Told) -> Iterator[Tuned]:
+        """The best of one search, until one is kept, cannot be told from chance, or fails."""
+        for expected in self._worth_trying(so_far):
             if self._left_s < LEAST_TRIAL_S:
                 yield replace(so_far, stopped="the budget is spent")
                 return
@@ -92,6 +98,23 @@ class _Loop:
             if outcome.decision is Decision.KEEP:
                 so_far = replace(so_far, kept=self._kept(expected, so_far))
             yield so_far
+            if not self._goes_on(so_far) or outcome.finding.failed:
+                return
+
+    def _goes_on(self, so_far: Tuned) -> bool:
+        """A plan that may help and could not be told from chance ends the loop too."""
+        last = so_far.trials[-1].outcome.decision
+        return len(so_far.trials) < self._request.trials and last is Decision.STAY
+
+    def _searched(self, so_far: Tuned) -> Found:
+        request, seen, goal = self._request, so_far.recorded, self._request.goal
+        without = {*goal.without, *_failed(so_far)}
+        if not request.apart:
+            without |= set(_not_in_turns(goal))
+        limit_s = max(1.0, min(goal.budget_s, SEARCH_S, self._left_s))
+        within = replace(goal, budget_s=limit_s, without=tuple(sorted(without)))
+        where = self._where
+        return search(seen.graph, where.cluster, where.question, within, request.searcher)
 
     @property
     def _left_s(self) -> float:
@@ -127,26 +150,48 @@ class _Loop:
 
     def _kept(self, expected: Expected, so_far: Tuned) -> Path:
         graph, plan = so_far.recorded.graph, expected.candidate.plan
+        kept = Plan(
+            plan,
+            made_for(graph, plan, self._request.where.cluster if self._request.where else None),
+            sends_of(expected.after.timeline.graph),
+            as_measured(so_far.trials[-1]),
+            expected.candidate.reasons,
+        )
         file = self._request.folder / PLAN
-        sends = sends_of(expected.after.timeline.graph)
-        save_plan(Plan(plan, made_for(graph, plan), sends), file)
+        save_plan(kept, file)
         return file
+
+
+def as_measured(trial: Trial) -> Predicted:
+    """What was predicted, in times of the job as it ran in the trial: from there the plan is held
+    against the job's own steps. The interval holds what was measured too."""
+    expected, outcome, after = trial.expected, trial.outcome, trial.expected.after
+    assert outcome.gain is not None, "kept plans were measured"
+    here = outcome.baseline_ns / expected.before.batch_ns
+    measured = [
+        outcome.baseline_ns * after.samples / (1 + gain)
+        for gain in (outcome.gain.high, outcome.gain.low)
+    ]
+    return Predicted(
+        round(after.step_ns * here),
+        floor(min(after.low_ns * here, *measured)),
+        ceil(max(after.high_ns * here, *measured)),
+        after.batch_ns * here,
+        outcome.baseline_ns,
+        expected.candidate.memory_bytes,
+    )
 
 
 def words(candidate: Candidate) -> str:
     return " + ".join(map(str, candidate.plan)) or "nothing"
 
 
-def _is_done(so_far: Tuned) -> bool:
-    """A plan is kept, or one that may help could not be told from chance."""
-    last = so_far.trials[-1].outcome.decision if so_far.trials else Decision.STAY
-    return last is not Decision.STAY
+def _failed(so_far: Tuned) -> set[str]:
+    """Strategies of plans with which the job failed."""
+    failed = (t.outcome for t in so_far.trials if t.outcome.finding.failed)
+    return {name_of(type(change)) for outcome in failed for change in outcome.plan}
 
 
-def _rests_on_a_failure(candidate: Candidate, so_far: Tuned) -> bool:
-    """Whether it holds all of a plan with which the job failed."""
-    return any(
-        set(trial.outcome.plan) <= set(candidate.plan)
-        for trial in so_far.trials
-        if trial.outcome.finding.failed and trial.outcome.finding is not Finding.NO_STEPS
-    )
+def _not_in_turns(goal: Goal) -> list[str]:
+    """Strategies that need runs of their own; those that were named are wanted all the same."""
+    return [n for n in known() if not kind_of(n).in_turns and n not in (goal.strategies or ())]

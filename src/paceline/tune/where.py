@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.cluster import Cluster, Device, Host, Link
+from paceline.cluster import Cluster, Host, Link
+from paceline.cluster.files import device
 from paceline.cluster.machine import Machine
 from paceline.cost.collectives.volume import sent_share
 from paceline.graph import Collective, Graph, OpKind
@@ -18,6 +19,8 @@ from paceline.graph.graph import Int64
 from paceline.predict import Question
 from paceline.predict.predicting import typical
 
+DEVICE = "epyc-2c"
+"""By whose data sheet new work is priced, such as packing; recorded work keeps its time."""
 FOUND = "the recording's own collectives"
 
 
@@ -35,7 +38,7 @@ def as_recorded(graph: Graph) -> Where:
     rate = _bytes_per_s(step)
     if rate is None:
         return Where(None, Question())
-    hosts = tuple(Host(f"rank-{rank}", Device("as recorded")) for rank in range(graph.world_size))
+    hosts = tuple(Host(f"rank-{rank}", device(DEVICE)) for rank in range(graph.world_size))
     cluster = Cluster(hosts, Link.both_ways(rate, source=FOUND))
     if len({device.host for device in graph.devices}) > 1:
         return Where(cluster, Question())

@@ -16,6 +16,8 @@ def sent_lines(ranks: Sequence[RankSent], predicted: Sends | None = None) -> Ite
             f"with {size(rank.payload_bytes)} ({size(rank.wire_bytes)} on the wire), and "
             f"{duration(rank.codec_ns)} of packing and unpacking"
         )
+    if ranks and (why := ranks[0].stale):
+        yield why
     if predicted is not None:
         yield (
             f"predicted of each: {predicted.calls:.3g} calls with {size(predicted.payload_bytes)} "

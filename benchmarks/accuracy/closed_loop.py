@@ -1,0 +1,300 @@
+"""The loop in one command, held against what it promised: predicted, measured, and the bound.
+
+Each row tunes one of three jobs with two workers in the lab, at one link rate and with one effect
+allowed. `bound`: no exact plan beats the larger of compute time and bytes over the link.
+`vs_hand` sets the kept plan beside what PyTorch users would do by hand (a sweep of bucket_cap_mb,
+ZeroRedundancyOptimizer, and where losses are allowed the fp16 and PowerSGD hooks), each in its own
+job, at its best. A row whose loop kept no plan leaves the job as it was: it measured 1.
+
+`false_accepts` and `power` need no lab: steps of real jobs, drawn again in stretches, are tuned
+against themselves, and against themselves made 3 % faster. `live_false_accepts` counts live trials
+of a job against itself (`--itself N` makes N more).
+
+Rows are kept in `benchmarks/results/closed-loop.json` as they come, so that an ended run goes on
+where it was. `--budget MINUTES` ends the measuring; `--only NAME` and `--fresh` choose and repeat.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks import measure
+from benchmarks.accuracy import calibrated
+from benchmarks.accuracy.cells import DATE, cluster
+from benchmarks.accuracy.cells import KEPT as CELLS
+from paceline.errors import PacelineError
+from paceline.lab import Lab
+from paceline.predict import WORK_CLASSES, Question
+from paceline.search import Goal
+from paceline.strategies import Effect
+from paceline.trial import (
+    Finding,
+    LossCheck,
+    Patience,
+    Side,
+    Timetable,
+    TrialRequest,
+    Tried,
+    gain_of,
+    in_lab,
+    try_plan,
+)
+from paceline.trial.blocks import in_turn, steps_of
+from paceline.trial.outcome import finding_of
+from paceline.trial.series import SeenStep, Series, samples_of
+from paceline.tune import Tuned, TuneRequest, Where, tune
+
+KEPT = measure.RESULTS / "closed-loop.json"
+JOB = Path(__file__).parents[2] / "examples" / "train.py"
+JOBS = ("resnet20", "transformer", "mlp")
+RATES_MBIT = (100, 500, 1000)
+EFFECTS = (Effect.EXACT, Effect.LOSSY)
+WORKERS = 2
+ROW_S = 600.0  # for one row's loop
+HAND_S = 8.0  # of steps of each choice by hand, about
+WARM = 3
+PAIRS, SIDE, GAIN = 1000, 200, 0.03
+VARY = 0.03  # steps vary by so much where power is asked for
+STRETCH = 6  # steps that stay neighbours when they are drawn again
+
+EXACT_BY_HAND = {
+    **{f"bucket_cap_mb={mb}": ("--bucket-mb", str(mb)) for mb in (1, 5, 10, 25, 50)},
+    "ZeroRedundancyOptimizer": ("--parallel", "zero"),
+}
+BY_HAND = {
+    Effect.EXACT: EXACT_BY_HAND,
+    Effect.LOSSY: {**EXACT_BY_HAND, "fp16 hook": ("--hook", "fp16"),
+                   "PowerSGD hook": ("--hook", "powersgd")},
+}  # fmt: skip
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A job, its links, and what a plan may do."""
+
+    job: str
+    mbit: int
+    effect: Effect
+
+    @property
+    def key(self) -> str:
+        return f"{self.job} {self.mbit} Mbit/s {self.effect.value}"
+
+
+def main() -> None:
+    parser = measure.parser(__doc__ or "")
+    parser.add_argument("--budget", type=float, default=30.0, metavar="MINUTES")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="of a job")
+    parser.add_argument("--itself", type=int, default=0, metavar="N", help="live trials more")
+    parser.add_argument("--fresh", action="store_true", help="measure everything anew")
+    options = parser.parse_args()
+    if options.fresh:
+        KEPT.unlink(missing_ok=True)
+    end = time.monotonic() + 60 * options.budget
+    for cell in cells(options):
+        if cell.key not in kept() and time.monotonic() < end:
+            keep(cell.key, row_of(cell))
+    for _ in range(options.itself):
+        if time.monotonic() < end:
+            keep("itself", [*kept().get("itself", []), against_itself()])
+    pairs = PAIRS // 10 if options.quick else PAIRS
+    measure.report("accuracy/closed_loop", figures(cells(options), pairs), options, "torch")
+
+
+def cells(options: argparse.Namespace) -> list[Cell]:
+    """The fastest first, so that a short budget shows something of each job."""
+    found = [
+        Cell(job, mbit, effect)
+        for mbit in reversed(RATES_MBIT)
+        for effect in EFFECTS
+        for job in JOBS
+        if not options.only or job in options.only
+    ]
+    return found[:1] if options.quick else found
+
+
+def row_of(cell: Cell) -> Row:
+    """One loop, and what users do by hand in the same minutes."""
+    moment = datetime.now(timezone.utc).strftime(DATE)
+    told = {"job": cell.job, "mbit": cell.mbit, "effect": cell.effect.value, "measured_at": moment}
+    try:
+        with tempfile.TemporaryDirectory(prefix="paceline-loop-") as folder:
+            tuned = tune(request(cell, Path(folder)), environment())
+            row = {**told, **loop_row(cell, tuned)}
+        hand = dict(by_hand(cell))
+        row |= {"hand_ms": hand, "vs_hand": versus(row, hand)}
+    except PacelineError as error:
+        row = {**told, "failed": str(error)[-600:]}
+    row["load"] = round(os.getloadavg()[0], 2)
+    print(f"{cell.key}: {row}", file=sys.stderr, flush=True)
+    return row
+
+
+def request(cell: Cell, folder: Path) -> TuneRequest:
+    made = calibrated.here()
+    place = cluster(WORKERS, cell.mbit)
+    where = Where(made.applied(place), Question(calibrated.machine(made), made))
+    command = (sys.executable, str(JOB), "--model", cell.job, "--steps", "100000")
+    goal = Goal(cell.effect, budget_s=20.0)
+    return TuneRequest(
+        command, folder, goal, where=where, place=in_lab(place), budget_s=ROW_S, hang_s=120.0
+    )
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def loop_row(cell: Cell, tuned: Tuned) -> Row:
+    """Times as fast: predicted, measured, and at the bound."""
+    last = tuned.trials[-1] if tuned.trials else None
+    gain = last.outcome.gain if last is not None else None
+    before_ns = statistics.median(tuned.recorded.plain_ns)
+    return {
+        "decision": tuned.decision.value,
+        "plan": [str(change) for change in last.outcome.plan] if last else [],
+        "predicted": round(last.expected.times, 4) if last else 1.0,
+        "measured": round(gain.times, 4) if gain else 1.0,
+        "low": round(1 + gain.low, 4) if gain else 1.0,
+        "high": round(1 + gain.high, 4) if gain else 1.0,
+        "floor": round(gain.floor, 4) if gain else None,
+        "kept": tuned.kept is not None,
+        "step_ms": round(before_ns / 1e6, 2),
+        "predicted_step_ms": round(tuned.before.step_ns / 1e6, 2),
+        "bound": round(max(1.0, before_ns / floor_ns(cell, tuned)), 4),
+        "findings": [f"{t.outcome.finding.value}: {t.outcome.cause}" for t in tuned.trials],
+    }
+
+
+def floor_ns(cell: Cell, tuned: Tuned) -> float:
+    """What no exact plan beats: the work of a worker, or its bytes at the link's rate."""
+    assert tuned.found is not None, "the loop came this far"
+    work = sum(tuned.before.by_class.get(name, 0) for name in WORK_CLASSES)
+    wire = tuned.found.unchanged.sends * 8 / (cell.mbit * 1e6) * 1e9
+    return max(float(work), wire)
+
+
+def by_hand(cell: Cell) -> Iterator[tuple[str, float]]:
+    """The median step of each choice in a job of its own, in ms; the plain job first."""
+    guess_s = 0.2 + 2 * 25.0 * 8 / cell.mbit / 2
+    steps = max(6, min(40, round(HAND_S / guess_s)))
+    for name, options in {"plain": (), **BY_HAND[cell.effect]}.items():
+        with (
+            tempfile.TemporaryDirectory(prefix="paceline-hand-") as folder,
+            Lab(cluster(WORKERS, cell.mbit)) as lab,
+        ):
+            out = Path(folder) / "times"
+            job = (sys.executable, str(JOB), "--model", cell.job, *options)
+            shown = ("--steps", str(steps + WARM), "--times", str(out))
+            lab.run((*job, *shown), timeout_s=300, environment=environment(), logs=Path(folder))
+            walls = [wall for wall, _ in json.loads(Path(f"{out}.0").read_text())][WARM:]
+        yield name, round(statistics.median(walls) / 1e6, 2)
+
+
+def versus(row: Row, hand: dict[str, float]) -> float:
+    """The best choice by hand over the loop's answer, which leaves the plain job where it kept no
+    plan."""
+    ours = hand["plain"] / (row["measured"] if row["kept"] else 1.0)
+    return round(min(hand.values()) / ours, 4)
+
+
+def against_itself() -> Row:
+    """A live trial of a job without any change."""
+    with tempfile.TemporaryDirectory(prefix="paceline-itself-") as folder:
+        job = (sys.executable, str(JOB), "--model", "small", "--steps", "100000")
+        asked = TrialRequest(
+            job, Path(folder), Tried(()), Timetable(a_side=60), Patience(120.0, 60.0)
+        )
+        outcome = try_plan(asked, environment(), in_lab(cluster(WORKERS, 1000)))
+    gain = outcome.gain
+    return {"finding": outcome.finding.value, "measured": round(gain.times, 4) if gain else None}
+
+
+def figures(asked: Sequence[Cell], pairs: int) -> dict[str, Any]:
+    """Over the rows that are kept."""
+    rows = [kept()[cell.key] for cell in asked if cell.key in kept()]
+    good = [row for row in rows if "failed" not in row]
+    exact = [row for row in good if row["effect"] == "exact" and row["bound"] > 1.05]
+    shares = [((row["measured"] if row["kept"] else 1) - 1) / (row["bound"] - 1) for row in exact]
+    ratios = [row["measured"] / row["predicted"] for row in good if row["plan"]]
+    hands = [row["vs_hand"] for row in good if "vs_hand" in row]
+    mlp = [r for r in good if (r["job"], r["mbit"], r["effect"]) == ("mlp", 100, "lossy")]
+    itself = kept().get("itself", [])
+    return {
+        "rows_asked": len(asked),
+        "rows": rows,
+        "measured_of_predicted_worst": round(min(ratios), 4) if ratios else None,
+        "exact_gain_share": round(min(shares), 4) if shares else None,
+        "lossy_mlp_100": mlp[0]["measured"] if mlp and mlp[0]["kept"] else None,
+        "vs_best_hand": round(min(hands), 4) if hands else None,
+        "vs_best_hand_median": round(statistics.median(hands), 4) if hands else None,
+        "live_trials_of_itself": len(itself),
+        "live_false_accepts": sum(r["finding"] == Finding.FASTER.value for r in itself),
+        "false_accepts": accepted(0.0, pairs),
+        "power": accepted(GAIN, pairs, vary=VARY),
+    }
+
+
+def accepted(gain: float, pairs: int, vary: float | None = None) -> float:
+    """The share of resampled trials that keep a plan with that gain. `vary`: steps are scaled to
+    that deviation."""
+    runs = recorded_steps(vary)
+    verdicts = [resampled(runs, gain, seed) for seed in range(pairs)]
+    return sum(verdict is Finding.FASTER for verdict in verdicts) / pairs
+
+
+def recorded_steps(vary: float | None) -> list[list[float]]:
+    """Logarithms of real steps over their run's median."""
+    found = []
+    for cell in json.loads(CELLS.read_text()).values():
+        for run in cell:
+            steps = [log(s / statistics.median(run["steps_ms"])) for s in run["steps_ms"]]
+            spread = float(np.std(steps))
+            if len(steps) >= 2 * STRETCH and spread > 0:
+                found.append([s * vary / spread for s in steps] if vary else steps)
+    return found
+
+
+def resampled(runs: Sequence[Sequence[float]], gain: float, seed: int) -> Finding:
+    draw = np.random.default_rng(seed)
+    run, blocks = runs[draw.integers(len(runs))], in_turn(Timetable(a_side=SIDE, seed=seed))
+    count = steps_of(blocks)
+    starts = draw.integers(len(run) - STRETCH + 1, size=count // STRETCH + 1)
+    drawn = iter([step for at in starts for step in run[at : at + STRETCH]])
+    seen = []
+    for place, block in enumerate(blocks):
+        for past in range(block.warm + block.steps):
+            wall = 1e8 * exp(next(drawn)) / (1 + gain * (block.side is Side.PLAN))
+            seen.append(SeenStep(len(seen), wall, wall, place, past >= block.warm))
+    found = gain_of(samples_of(Series(blocks, tuple(seen))), 10, seed)
+    assert found is not None, "whole rounds"
+    return finding_of(found, LossCheck(True, ""))[0]
+
+
+def kept() -> dict[str, Any]:
+    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
+
+
+def keep(key: str, row: Any) -> None:
+    KEPT.parent.mkdir(parents=True, exist_ok=True)
+    KEPT.write_text(json.dumps({**kept(), key: row}, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""The loop around a recorded job, at a place where jobs do as they are told to."""
+
+import json
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from paceline.graph.synthetic import TrainingJob, training
+from paceline.launch import Process
+from paceline.predict import predict
+from paceline.record.launch import SETTINGS, Recording
+from paceline.report.text import tuned_lines
+from paceline.search import Goal
+from paceline.strategies import Effect, load_plan
+from paceline.trace.runs import open_run
+from paceline.trial import Decision, Ending, Ran, Side, Watching
+from paceline.trial.lines import Began, End, Loss, Reason, Step, encode, file_of
+from paceline.trial.settings import VARIABLE, TrialSettings
+from paceline.tune import Tuned, TuneError, TuneRequest, as_recorded, tune
+
+pytestmark = pytest.mark.needs("torch")
+CRASHED = "ValueError"
+
+
+@dataclass
+class Told:
+    """A place where the job was recorded before, and whose trials are told: how many times as fast
+    each plan is, or that it crashes."""
+
+    recording: Path
+    trials: list[float | str]
+    tried: list[tuple[str, ...]] = field(default_factory=list)
+
+    def __call__(self, process: Process, watching: Watching) -> Ran:
+        given = process.environment or {}
+        if SETTINGS in given:
+            folder = Path(json.loads(given[SETTINGS])["folder"])
+            for file in self.recording.glob("rank-*"):
+                shutil.copy(file, folder)
+            return Ran(Ending.ENOUGH)
+        return self._trial(msgspec.json.decode(given[VARIABLE], type=TrialSettings))
+
+    def _trial(self, asked: TrialSettings) -> Ran:
+        times = self.trials[len(self.tried)]
+        self.tried.append(tuple(asked.plan))
+        for rank in range(2):
+            lines = [Began(rank, 2, asked.blocks)]
+            lines += [] if isinstance(times, str) else steps(asked, times)  # type: ignore[arg-type]
+            crashed = isinstance(times, str)
+            lines.append(End(Reason.EXCEPTION, CRASHED) if crashed else End(Reason.COMPLETE))  # type: ignore[arg-type]
+            text = b"".join(encode(line) + b"\n" for line in lines)
+            file_of(Path(asked.folder), rank).write_bytes(text)
+        return Ran(Ending.ENOUGH)
+
+
+def steps(asked: TrialSettings, times: float) -> list[Step | Loss]:
+    """Every step takes 10 ms, and under the plan so many times less; the loss never moves."""
+    found: list[Step | Loss] = []
+    for place, block in enumerate(asked.blocks):
+        wall = round(1e7 / (times if block.side is Side.PLAN else 1.0))
+        for past in range(block.warm + block.steps):
+            index = len(found) // 2 + 1
+            found += [Step(index, wall, wall, place, past >= block.warm), Loss(index, 1.0)]
+    return found
+
+
+def looped(place: Told, folder: Path) -> Tuned:
+    """Links so slow that plans which send less are sure to be worth a trial."""
+    goal = Goal(Effect.LOSSY, budget_s=10.0, strategies=("fp16", "bf16", "int8", "onebit"))
+    return tune(TuneRequest(("train",), folder, goal, place=place), {})
+
+
+def titles(tuned: Tuned) -> list[str]:
+    return [line.split()[0] for line in tuned_lines(tuned)]
+
+
+def test_what_helps_is_kept_and_said_in_six_lines(ddp_recording: Recording, tmp_path: Path) -> None:
+    place = Told(ddp_recording.folder, [1.5])
+    tuned = looped(place, tmp_path)
+    assert tuned.decision is Decision.KEEP
+    assert titles(tuned) == ["recorded", "bottleneck", "plan", "predicted", "measured", "verdict"]
+    assert "1.50 times as fast (1.50 to 1.50)" in "\n".join(tuned_lines(tuned))
+    plan = load_plan(tmp_path / "plan.json")
+    assert [tuple(map(str, plan.strategies))] == place.tried
+    assert plan.predicted is not None
+    assert plan.predicted.low_ns <= 1e7 / 1.5 <= plan.predicted.high_ns
+    assert json.loads((tmp_path / "outcome.json").read_text())["decision"] == "keep the plan"
+
+
+def test_after_a_crash_a_search_without_that_plan_finds_another(
+    ddp_recording: Recording, tmp_path: Path
+) -> None:
+    place = Told(ddp_recording.folder, [CRASHED, 1.4])
+    tuned = looped(place, tmp_path)
+    assert tuned.decision is Decision.KEEP
+    first, second = ({text.split("(")[0] for text in plan} for plan in place.tried)
+    assert not first & second
+    assert titles(tuned).count("tried") == 1
+    assert any("crashed, rank 0: ValueError" in line for line in tuned_lines(tuned))
+
+
+def test_where_all_are_slower_the_job_is_left_as_it_was(
+    ddp_recording: Recording, tmp_path: Path
+) -> None:
+    (tmp_path / "plan.json").write_text("of an earlier loop")
+    place = Told(ddp_recording.folder, [0.5, 0.6, 0.7])
+    tuned = looped(place, tmp_path)
+    assert 1 <= len(place.tried) <= 3
+    assert tuned.decision is Decision.STAY
+    assert tuned.kept is None
+    *_, verdict = tuned_lines(tuned)
+    assert "slower" in verdict
+    assert "the job is left as it was" in verdict
+    assert not (tmp_path / "plan.json").exists(), "no earlier plan is taken for this one's"
+
+
+def test_a_job_that_nothing_is_predicted_to_help_is_not_tried(
+    ddp_recording: Recording, tmp_path: Path
+) -> None:
+    place = Told(ddp_recording.folder, [])
+    goal = Goal(Effect.EXACT, budget_s=5.0, strategies=("keep_gathered",))
+    tuned = tune(TuneRequest(("train",), tmp_path, goal, place=place), {})
+    assert tuned.decision is Decision.STAY
+    assert any("none is predicted to help" in line for line in tuned_lines(tuned))
+
+
+def test_a_recording_says_how_fast_its_own_links_were(ddp_recording: Recording) -> None:
+    graph = open_run(ddp_recording.folder)
+    where = as_recorded(graph)
+    assert where.cluster is not None
+    assert where.cluster.workers == 2
+    assert predict(graph, (), where.cluster, where.question).step_ns > 0
+    assert as_recorded(training(TrainingJob(workers=1))).cluster is None
+
+
+@pytest.mark.parametrize(
+    ("ran", "said"),
+    [
+        (Ran(Ending.HUNG), "no step was recorded within"),
+        (Ran(Ending.ITSELF), "with too few optimizer steps"),
+        (Ran(Ending.ITSELF, 1, "ImportError"), "failed before a step was recorded. ImportError"),
+    ],
+)
+def test_a_job_that_brings_no_steps_is_told_why(ran: Ran, said: str, tmp_path: Path) -> None:
+    def place(process: Process, watching: Watching) -> Ran:
+        return ran
+
+    with pytest.raises(TuneError, match=said):
+        tune(TuneRequest(("train",), tmp_path, place=place), {})
