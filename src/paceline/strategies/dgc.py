@@ -5,8 +5,8 @@ A sample of each bucket gives the bound, which is far cheaper than exact top-k. 
 momentum is taken over (SGD alone); `clip` is the norm to which gradients are clipped, over the
 square root of the number of workers, in each bucket. Over the first `warmup` steps the share falls
 from a quarter to `ratio`. With `masks`, as in the paper, what was sent loses its momentum; a
-classifier of Fashion-MNIST lost 1.3 points with it and 0.1 without. Wrong during the warm-up, which sends more than the predicted step, and
-for weight decay, which then has no momentum.
+classifier of Fashion-MNIST lost 1.3 points with it and 0.1 without. Wrong during the warm-up, which
+sends more than the predicted step, and for weight decay, which then has no momentum.
 """
 
 from dataclasses import dataclass, replace
