@@ -34,6 +34,13 @@ export class Pack {
     return found;
   }
 
+  /** The same for an owner that may change it: the pack has it no longer. @param {string} name */
+  taken(name) {
+    const found = this.column(name);
+    this.columns.delete(name);
+    return found;
+  }
+
   /** @param {string} name */
   has(name) {
     return this.columns.has(name);
