@@ -16,7 +16,7 @@ from paceline.graph import Graph
 from paceline.graph.synthetic import jumble
 from paceline.imagine.transformer import Degrees, Training, Transformer, describe
 from paceline.replay import replay
-from paceline.report.page import link_prices, pack
+from paceline.report.page import coarse, link_prices, pack
 from paceline.report.page.levels import Window, drawn, spans_of
 from paceline.report.page.pack import Part
 
@@ -60,6 +60,17 @@ def test_the_page_draws_what_its_definition_draws(recorded: bool, tmp_path: Path
         columns = [column.tolist() for name, column in vars(exact).items() if name != "span"]
         assert [list(row) for row in zip(*columns)] == found["rows"]
     assert sum(seen[0]["sums"]) == int((spans.end_ns - spans.start_ns).sum())
+
+
+def test_levels_that_a_file_carries_in_place_of_ops_are_drawn_as_they_are(tmp_path: Path) -> None:
+    graph = first_that_runs(recorded=True)
+    timeline = replay(graph)
+    part = coarse(spans_of(timeline), timeline.step_ns, len(graph) // 2)
+    window = (0, timeline.step_ns, part.facts["level_pixels"])
+    (found,) = asked(pack(graph, part), tmp_path, windows=[window])["seen"]
+    lane, kind, start, lasts, idle, ops = (column.tolist() for column in part.columns.values())
+    rows = zip(lane, kind, start, lasts, idle, ops)
+    assert found["rows"] == [[a, b, c, c + d, d - e, f] for a, b, c, d, e, f in rows]
 
 
 def test_durations_are_scaled_as_numpy_rounds(tmp_path: Path) -> None:

@@ -6,15 +6,16 @@
  */
 
 import { readFileSync } from "node:fs";
-import { Edits, Graph, levelsOf, loadEngine, replay, stepNs, unpack } from "../src/engine/index.js";
+import { Edits, Graph, levelsIn, levelsOf, loadEngine, replay, stepNs, unpack } from "../src/engine/index.js";
 
 const [engineFile, file, questions] = process.argv.slice(2);
 const { windows, slid } = JSON.parse(questions);
 const engine = await loadEngine(readFileSync(engineFile));
-const graph = new Graph(engine, await unpack(engine, new Uint8Array(readFileSync(file))));
+const pack = await unpack(engine, new Uint8Array(readFileSync(file)));
+const graph = new Graph(engine, pack);
 
 replay(graph);
-const levels = levelsOf(graph);
+const levels = pack.has("level_lane") ? levelsIn(engine, pack) : levelsOf(graph);
 const lanes = Int32Array.from(graph.lanes, (_, lane) => lane);
 const seen = windows.map((/** @type {number[]} */ [from, to, pixels]) => ({
   rows: drawn(BigInt(from), BigInt(to), pixels),
