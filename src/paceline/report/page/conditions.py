@@ -7,8 +7,8 @@ from paceline.report.page.pack import Part
 
 
 def conditions(job: ReplayJob) -> Part:
-    """Contention, shared cores and links of a replay, beside the graph whose durations are replayed;
-    empty where every op takes its own time."""
+    """Contention, shared cores and links, for the graph whose durations are replayed; empty where
+    every op takes its own time."""
     if job.shares.nothing:
         return Part({})
     columns = shared_columns(job)
