@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXTRAS := torch,chakra,place,demo,test,check,wasm
 WASM := src/paceline/wasm/engine.wasm
 
-.PHONY: demo test test-slow test-all bench check clean wasm
+.PHONY: demo test test-slow test-all bench check clean wasm wheel-universal
 
 $(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*.cpp native/*.hpp native/bind/*.cpp native/bind/*.hpp)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -18,6 +18,10 @@ wasm: $(WASM)
 
 $(WASM): $(READY) native/wasm/build.py $(wildcard native/*.cpp native/*.hpp native/wasm/*.cpp native/wasm/*.hpp)
 	$(BIN)/python native/wasm/build.py $@
+
+# For machines without a native core (Mac, Windows): no compiled code but the module, for wasmtime.
+wheel-universal: $(WASM)
+	$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -C wheel.cmake=false -w dist .
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
