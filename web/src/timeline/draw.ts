@@ -4,6 +4,7 @@ import { opSeries, type Palette } from "../charts/palette";
 import type { Point, Surface } from "../charts/surface";
 import { duration, shown } from "../format";
 import type { Track } from "../track";
+import { Kind } from "../words";
 import { type Row } from "./rows";
 
 export const GUTTER = 168;
@@ -104,7 +105,7 @@ function drawLane(
     }
     if (end === start) continue;
     const fits = !names || names[name[op]!];
-    const fill = fits ? palette.series[opSeries(kind[op]!, phase[op]!)]! : palette.raised;
+    const fill = fits && kind[op] !== Kind.Wait ? palette.series[opSeries(kind[op]!, phase[op]!)]! : palette.raised;
     if (wide < 1) {
       const mine = Math.floor(left);
       if (mine !== pixel) {
@@ -132,7 +133,7 @@ function drawLane(
 }
 
 /** A wait, or a thread without a core. */
-const isWaiting = (kind: number): boolean => kind === 7 || kind === 10;
+const isWaiting = (kind: number): boolean => kind === Kind.Wait || kind === Kind.CoreWait;
 
 const inks = new Map<string, string>();
 

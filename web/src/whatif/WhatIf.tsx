@@ -60,8 +60,9 @@ function Answers() {
             <p class="big" data-step-ns={step}>
               <output aria-live="polite">{duration(step)}</output>
               <span>
-                {change(step, base)} against {duration(base)} {touched || scenario ? "" : "(nothing changed yet)"}
-                {!touched && <small> typical error {duration(data.low_ns)} to {duration(data.high_ns)}</small>}
+                {touched || scenario
+                  ? `${change(step, base)} against ${duration(base)}`
+                  : `predicted, nothing changed; typical error ${duration(data.low_ns)} to ${duration(data.high_ns)}`}
               </span>
             </p>
             {answer && <PartsBar parts={answer.parts} />}
