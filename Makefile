@@ -8,7 +8,7 @@ WASM := src/paceline/wasm/engine.wasm
 PAGE := src/paceline/report/page/template.html
 NODE := $(shell command -v npm)
 
-.PHONY: demo test test-slow test-all bench check clean wasm page
+.PHONY: demo test test-slow test-all bench check clean wasm page wheel-universal
 
 $(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*.cpp native/*.hpp native/bind/*.cpp native/bind/*.hpp)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -26,6 +26,10 @@ page: $(PAGE)
 
 $(PAGE): $(WASM) $(wildcard web/*.json web/*.js web/*.html web/src/*.* web/src/*/*.*)
 	$(BIN)/python web/build.py
+
+# For machines without a native core (Mac, Windows): no compiled code but the module, for wasmtime.
+wheel-universal: $(WASM) $(PAGE)
+	$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -C wheel.cmake=false -w dist .
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py

@@ -29,7 +29,7 @@ from benchmarks import measure
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.cluster.machine import Machine
 from paceline.cluster.tcp import over_tcp
-from paceline.engine import native
+from paceline.engine import native, webassembly
 from paceline.graph import Discipline, Graph, OpKind, Spread, load_graph, select
 from paceline.graph.replicas import with_replicas
 from paceline.graph.synthetic import Ring, folded_ring, ring
@@ -55,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         "ops": len(fixed),
         **compiling(fixed, priority),
         **whole(fixed, priority, rounds=7 if options.quick else 31),
+        **webassembly_share(fixed, rounds=7 if options.quick else 31),
         **beside_plain({"fixed": fixed, "priority": priority}, rounds=3 if options.quick else 15),
         **cores(fixed, rounds=1 if options.quick else 3),
         **candidates(count=50 if options.quick else 200),
@@ -94,6 +95,26 @@ def speeds(times: dict[str, dict[str, list[float]]], ops: int) -> dict[str, Any]
         found[f"{name}_ops_per_cpu_s"] = ops / statistics.median(samples["cpu"])
         found[f"{name}_s"] = wall
     return found
+
+
+def webassembly_share(graph: Graph, rounds: int) -> dict[str, Any]:
+    """The same by WebAssembly through wasmtime, in turn with the native engine: its share of the
+    native speed, columns included."""
+    if webassembly() is None:
+        return {"wasm_share": None, "wasm_lacks": "make wasm, and the package wasmtime"}
+    engines = {"native": Engine.NATIVE, "wasm": Engine.WEBASSEMBLY}
+    one, other = (replay(graph, engine=engine) for engine in engines.values())
+    if not all(np.array_equal(a, b) for a, b in zip(times_of(one), times_of(other))):
+        raise SystemExit("WebAssembly differs from the native engine")
+    runs = {name: partial(replay, graph, engine=engine) for name, engine in engines.items()}
+    times = measure.interleave(runs, rounds)
+    wall = {name: measure.spread(samples["wall"]) for name, samples in times.items()}
+    share = wall["native"]["median"] / wall["wasm"]["median"]
+    return {"wasm_share": share, "wasm_s": wall["wasm"], "wasm_native_s": wall["native"]}
+
+
+def times_of(timeline: Timeline) -> tuple[Any, ...]:
+    return timeline.ready_ns, timeline.start_ns, timeline.end_ns
 
 
 def beside_plain(graphs: dict[str, Graph], rounds: int) -> dict[str, Any]:

@@ -8,7 +8,11 @@ from paceline.replay import Engine, replay
 
 ENGINES = pytest.mark.parametrize(
     "engine",
-    [Engine.REFERENCE, pytest.param(Engine.NATIVE, marks=pytest.mark.needs("native"))],
+    [
+        Engine.REFERENCE,
+        pytest.param(Engine.NATIVE, marks=pytest.mark.needs("native")),
+        pytest.param(Engine.WEBASSEMBLY, marks=pytest.mark.needs("webassembly", "wasmtime")),
+    ],
 )
 
 

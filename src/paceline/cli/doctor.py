@@ -54,13 +54,20 @@ def diagnosis() -> dict[str, Any]:
         "system": platform.platform(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
-        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
-        "load": [round(load, 2) for load in os.getloadavg()],
+        "memory_gb": _memory_gb(),
+        "load": [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,
         "libraries": {name: _version(name) for name in _NEEDED},
         "extras": {name: _version(name) for name in _EXTRAS},
         "lab": _lab(),
         "variables": {k: v for k, v in os.environ.items() if k.startswith("PACELINE_")},
     }
+
+
+def _memory_gb() -> float | None:
+    """None where the system does not say."""
+    if not hasattr(os, "sysconf"):
+        return None
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
 
 
 def _noise(seconds: float) -> Shown:
@@ -106,7 +113,7 @@ def _lab() -> dict[str, Any]:
     """Whether emulated clusters can be stood up here: root, namespaces, and the tools."""
     tools = {name: _first_line([name, "-V"]) for name in _LAB_TOOLS if shutil.which(name)}
     return {
-        "root": os.geteuid() == 0,
+        "root": hasattr(os, "geteuid") and os.geteuid() == 0,
         "network namespaces": os.path.exists("/proc/self/ns/net"),
         **{name: tools.get(name) for name in _LAB_TOOLS},
     }

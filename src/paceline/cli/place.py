@@ -6,8 +6,8 @@ published JSON format. The split is printed in that format.
 
 import argparse
 import math
-import resource
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -195,12 +195,16 @@ def _data(problem: "Problem", answer: "Answer", others: list["Baseline"]) -> dic
 
 
 def _peak_mb() -> float:
-    """Highest resident memory of this process in MB. (`getrusage` would count the parent's at the
-    time of the fork.)"""
+    """Highest resident memory of this process in MB; not a number where the system does not tell.
+    (`getrusage` would count the parent's at the time of the fork.)"""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(float(x.split()[1]) * 1024 / 1e6 for x in lines if x.startswith("VmHWM"))
     except (OSError, StopIteration):
+        if find_spec("resource") is None:
+            return math.nan
+        import resource
+
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 

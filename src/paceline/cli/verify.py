@@ -35,12 +35,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
+    from paceline.machine import usable_cores
     from paceline.predict import predict
     from paceline.trace.runs import open_run
     from paceline.verify import Proof, Verdict, prove, recorded_command
 
     _require_provable(options)
-    options.cores = options.cores or float(len(os.sched_getaffinity(0)))
+    options.cores = options.cores or float(usable_cores())
     wanted = asked(options)
     assert wanted.cluster is not None, "_require_provable asks for one"
     plan = None if options.job else plan_of(wanted.changes)

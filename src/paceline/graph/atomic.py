@@ -120,7 +120,9 @@ def _hidden_name(path: Path) -> Path:
 
 
 def _sync_folder(path: Path) -> None:
-    """Make renames in a folder survive a power cut."""
+    """Make renames in a folder survive a power cut. Windows opens no folders."""
+    if os.name == "nt":
+        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -5,7 +5,7 @@ this room: it needs nothing but Python.
 """
 
 from paceline.machine.clocks import Clocks, Moved, clocks_now, moved
-from paceline.machine.cores import Cores, cores_here
+from paceline.machine.cores import Cores, cores_here, usable_cores
 from paceline.machine.pulse import Brought, Pulse, PulseTaker, at_pulse, take_pulse, typical_pulse
 from paceline.machine.quota import Quota, quota_here
 from paceline.machine.rhythm import Rhythm
@@ -39,4 +39,5 @@ __all__ = [
     "thread_clock",
     "thread_names",
     "typical_pulse",
+    "usable_cores",
 ]

@@ -24,6 +24,13 @@ class Cores:
         return len(self.speeds) > 1
 
 
+def usable_cores() -> int:
+    """How many this process may use; where the system does not say, how many there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def cores_here(cpus: Path = CPUS) -> Cores:
     return Cores(os.cpu_count() or 1, kinds(raw_speeds(cpus)))
 

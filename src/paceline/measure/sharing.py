@@ -13,7 +13,6 @@ The workers run in a lab, which the caller gives (`paceline.lab.said`).
 """
 
 import json
-import os
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from paceline.cluster import Cluster, Device, Host, Link
 from paceline.cluster.tcp import tcp_share
 from paceline.cost.errors import CostError
 from paceline.cost.fit import fit_line
+from paceline.machine import usable_cores
 from paceline.measure.constant import Constant
 from paceline.measure.errors import MeasureError
 from paceline.measure.shared_cores import SLACK, SharedCores
@@ -43,7 +43,7 @@ InLab = Callable[[Cluster, Sequence[str]], str]
 def shared_cores(in_lab: InLab, *, prefix: Sequence[str] = ()) -> SharedCores:
     """Measure it in a lab of its own. `prefix` goes before the workers' command, such as
     `nice -n -20`."""
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     hosts = tuple(Host(f"h{i}", Device("core")) for i in range(2 * cores))
     cluster = Cluster(hosts, Link.both_ways(BYTES_PER_S))
     numbers = map(str, (SIZE_BYTES, ROUNDS, SMALL_ROUNDS))

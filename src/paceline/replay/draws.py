@@ -4,7 +4,6 @@ Each draw gives every op that has samples a duration of its own and replays the 
 Random numbers are a function of (seed, draw, op): the same on any number of threads.
 """
 
-import os
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -16,6 +15,7 @@ from paceline.engine import native
 from paceline.errors import ReplayError
 from paceline.graph import Graph, Spread
 from paceline.graph.graph import Int64
+from paceline.machine import usable_cores
 from paceline.replay.draws_reference import Draws, draws_reference
 from paceline.replay.engine import Engine, chosen_engine, shared_of
 from paceline.replay.hosts import SharedHosts
@@ -77,7 +77,7 @@ def replay_many(
     if chosen is not Engine.NATIVE:
         steps, critical = draws_reference(graph, wanted, hosts, chosen)
     else:
-        steps, critical = _native(job, wanted, threads or len(os.sched_getaffinity(0)))
+        steps, critical = _native(job, wanted, threads or usable_cores())
     return Distribution(steps, critical / draws)
 
 
