@@ -74,7 +74,8 @@ function drawRow(surface: Surface, scene: Scene, row: Row, x: (moment: number) =
   });
 }
 
-/** Ops narrower than a pixel share it: the longest of them gives its colour. */
+/** Ops narrower than a pixel share it: the longest of them gives its colour. Alike pixels are one
+ * rectangle. */
 function drawLane(
   surface: Surface, scene: Scene, track: Track, lane: number, y: number, height: number,
   x: (moment: number) => number,
@@ -85,11 +86,25 @@ function drawLane(
   const names = scene.found?.get(track);
   const dense = (to - from) / (scene.width - GUTTER);
   let [pixel, longest, colour, path] = [-1, 0, "", 0];
-  const flush = () => {
+  let run = { from: 0, to: -1, colour: "", path: 0 };
+  const paint = () => {
+    if (run.to < run.from) return;
+    surface.rect(run.from, y, run.to - run.from, height, run.colour);
+    if (run.path) surface.rect(run.from, y + height - 3, run.to - run.from, 3, palette.path);
+    run.to = -1;
+  };
+  const close = () => {
     if (pixel < 0) return;
-    surface.rect(pixel, y, 1, height, colour);
-    if (path) surface.rect(pixel, y + height - 3, 1, 3, palette.path);
+    if (pixel === run.to && colour === run.colour && path === run.path) run.to = pixel + 1;
+    else {
+      paint();
+      run = { from: pixel, to: pixel + 1, colour, path };
+    }
     [pixel, longest, path] = [-1, 0, 0];
+  };
+  const flush = () => {
+    close();
+    paint();
   };
   let skipped = 0;
   for (let at = track.firstAfter(lane, from); at < ops.length; at++) {
@@ -109,7 +124,7 @@ function drawLane(
     if (wide < 1) {
       const mine = Math.floor(left);
       if (mine !== pixel) {
-        flush();
+        close();
         [pixel, skipped] = [mine, 0];
       }
       if (end - start > longest) [longest, colour] = [end - start, fill];
@@ -163,13 +178,28 @@ function over(surface: Surface, scene: Scene, x: (moment: number) => number): vo
   }
 }
 
+const rowsKnown = new WeakMap<Row[], Map<Track, Row[]>>();
+
+/** By timeline and lane: the first row that shows it. */
+function rowsByLane(rows: Row[]): Map<Track, Row[]> {
+  let found = rowsKnown.get(rows);
+  if (!found) {
+    found = new Map();
+    for (const row of rows) {
+      if (row.what !== "lane" && !row.folded) continue;
+      const mine = found.get(row.track) ?? [];
+      for (const lane of row.lanes) mine[lane] ??= row;
+      found.set(row.track, mine);
+    }
+    rowsKnown.set(rows, found);
+  }
+  return found;
+}
+
 /** Where an op is drawn, or null where its lane is not on the screen. */
 export function boxOf(scene: Scene, track: Track, op: number, x: (moment: number) => number) {
   const lane = track.columns.lane[op]!;
-  const row = scene.rows.find((each) => {
-    const shows = each.what === "lane" || (each.what === "rank" && each.folded);
-    return shows && each.track === track && each.lanes.includes(lane);
-  });
+  const row = rowsByLane(scene.rows).get(track)?.[lane];
   if (!row) return null;
   const each = (row.height - 4) / row.lanes.length;
   const y = AXIS + row.y - scene.scroll + 2 + row.lanes.indexOf(lane) * each;

@@ -148,6 +148,8 @@ function PartsBar({ parts }: { parts: Parts }) {
   );
 }
 
+const FIRST_MS = 120; // the timeline comes first
+
 /** The engine's answer to how the sliders stand; found at most once a frame. */
 function useAnswer(sliders: Record<string, number>, scenario: number): Answer | null {
   const { model, view } = usePage();
@@ -155,16 +157,19 @@ function useAnswer(sliders: Record<string, number>, scenario: number): Answer | 
   const moved = useRef(0);
   useLayoutEffect(() => {
     if (!model.engine) return;
+    const find = () => setAnswer(model.scenario(scenario).show(settingOf(model.contents.levers, sliders)));
+    if (!answer) {
+      const idle = setTimeout(find, FIRST_MS);
+      return () => clearTimeout(idle);
+    }
     moved.current ||= performance.now();
-    const frame = requestAnimationFrame(() => {
-      setAnswer(model.scenario(scenario).show(settingOf(model.contents.levers, sliders)));
-    });
+    const frame = requestAnimationFrame(find);
     return () => cancelAnimationFrame(frame);
-  }, [sliders, scenario]);
+  }, [sliders, scenario, answer === null]);
   useLayoutEffect(() => {
     if (!answer) return;
     view.current?.draw();
-    performance.measure("paceline-redrawn", { start: moved.current, end: performance.now() });
+    if (moved.current) performance.measure("paceline-redrawn", { start: moved.current, end: performance.now() });
     moved.current = 0;
   }, [answer]);
   return answer;
