@@ -225,7 +225,7 @@ function pathLinks(surface: Surface, scene: Scene, x: (moment: number) => number
   }
 }
 
-const MOST_ARROWS = 60;
+const MOST_ARROWS = 12; // of many causes those that ended last
 
 function arrows(
   surface: Surface, scene: Scene, track: Track, op: number, x: (moment: number) => number,
@@ -234,7 +234,8 @@ function arrows(
   if (!mine) return;
   const { ink, accent } = scene.palette;
   const middle = mine.y + mine.height / 2;
-  for (const other of track.waitsFor(op).slice(0, MOST_ARROWS)) {
+  const causes = track.waitsFor(op).sort((a, b) => track.end[b]! - track.end[a]!);
+  for (const other of causes.slice(0, MOST_ARROWS)) {
     const box = boxOf(scene, track, other, x);
     if (box) arrow(surface, [box.right, box.y + box.height / 2], [mine.left, middle], accent);
   }
