@@ -55,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         "ops": len(fixed),
         **compiling(fixed, priority),
         **whole(fixed, priority, rounds=7 if options.quick else 31),
-        **webassembly_share(fixed, rounds=7 if options.quick else 31),
+        **webassembly_share("wasm", fixed, rounds=7 if options.quick else 31),
+        **webassembly_share("wasm_priority", priority, rounds=3 if options.quick else 9),
         **beside_plain({"fixed": fixed, "priority": priority}, rounds=3 if options.quick else 15),
         **cores(fixed, rounds=1 if options.quick else 3),
         **candidates(count=50 if options.quick else 200),
@@ -97,20 +98,20 @@ def speeds(times: dict[str, dict[str, list[float]]], ops: int) -> dict[str, Any]
     return found
 
 
-def webassembly_share(graph: Graph, rounds: int) -> dict[str, Any]:
+def webassembly_share(name: str, graph: Graph, rounds: int) -> dict[str, Any]:
     """The same by WebAssembly through wasmtime, in turn with the native engine: its share of the
     native speed, columns included."""
     if webassembly() is None:
-        return {"wasm_share": None, "wasm_lacks": "make wasm, and the package wasmtime"}
+        return {f"{name}_share": None, f"{name}_lacks": "make wasm, and the package wasmtime"}
     engines = {"native": Engine.NATIVE, "wasm": Engine.WEBASSEMBLY}
     one, other = (replay(graph, engine=engine) for engine in engines.values())
     if not all(np.array_equal(a, b) for a, b in zip(times_of(one), times_of(other))):
         raise SystemExit("WebAssembly differs from the native engine")
-    runs = {name: partial(replay, graph, engine=engine) for name, engine in engines.items()}
+    runs = {who: partial(replay, graph, engine=engine) for who, engine in engines.items()}
     times = measure.interleave(runs, rounds)
-    wall = {name: measure.spread(samples["wall"]) for name, samples in times.items()}
+    wall = {who: measure.spread(samples["wall"]) for who, samples in times.items()}
     share = wall["native"]["median"] / wall["wasm"]["median"]
-    return {"wasm_share": share, "wasm_s": wall["wasm"], "wasm_native_s": wall["native"]}
+    return {f"{name}_share": share, f"{name}_s": wall["wasm"], f"{name}_native_s": wall["native"]}
 
 
 def times_of(timeline: Timeline) -> tuple[Any, ...]:

@@ -27,13 +27,24 @@ nb::object given(std::vector<T> values) {
     return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(raw->data(), {raw->size()}, owner));
 }
 
-nb::tuple draw(std::size_t lanes, Column<Op> lane, Column<std::uint8_t> kind, Column<Time> start,
-               Column<Time> end, Column<Op> of_lanes, Time from, Time to, std::int32_t pixels) {
+struct BoundLevels {  // keeps what a Levels looks at
+    Column<Op> lane;
+    Column<std::uint8_t> kind;
+    Column<Time> start, end;
+    Levels levels;
+
+    BoundLevels(std::size_t lanes, Column<Op> l, Column<std::uint8_t> k, Column<Time> s,
+                Column<Time> e)
+        : lane(l), kind(k), start(s), end(e),
+          levels(lanes, {view(lane), view(kind), view(start), view(end), {}, {}}) {}
+};
+
+nb::tuple draw(const BoundLevels& bound, Column<Op> lanes, Time from, Time to,
+               std::int32_t pixels) {
     Drawn out;
     {
         nb::gil_scoped_release unlocked;
-        const Levels levels(lanes, {view(lane), view(kind), view(start), view(end), {}, {}});
-        levels.draw({from, to, pixels}, view(of_lanes), out);
+        bound.levels.draw({from, to, pixels}, view(lanes), out);
     }
     return nb::make_tuple(given(std::move(out.lane)), given(std::move(out.kind)),
                           given(std::move(out.start)), given(std::move(out.end)),
@@ -44,7 +55,9 @@ nb::tuple draw(std::size_t lanes, Column<Op> lane, Column<std::uint8_t> kind, Co
 }  // namespace
 
 void bind_levels(nb::module_& m) {
-    m.def("draw_levels", &draw, nb::arg("lanes"), nb::arg("lane"), nb::arg("kind"),
-          nb::arg("start"), nb::arg("end"), nb::arg("of_lanes"), nb::arg("from_ns"),
-          nb::arg("to_ns"), nb::arg("pixels"));
+    nb::class_<BoundLevels>(m, "Levels")
+        .def(nb::init<std::size_t, Column<Op>, Column<std::uint8_t>, Column<Time>, Column<Time>>(),
+             nb::arg("lanes"), nb::arg("lane"), nb::arg("kind"), nb::arg("start"), nb::arg("end"))
+        .def("draw", &draw, nb::arg("lanes"), nb::arg("from_ns"), nb::arg("to_ns"),
+             nb::arg("pixels"));
 }

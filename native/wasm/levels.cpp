@@ -84,6 +84,15 @@ void levels_sums(const Viewed* levels, const WindowTable* window, Time* out) {
 
 EXPORTED(levels_delete) void levels_delete(Viewed* levels) { delete levels; }
 
+// Ends and work of intervals, from how long each lasts and how much of it no work fills, in place.
+EXPORTED(levels_unpack)
+void levels_unpack(const Time* start, Time* lasts, Time* idle, std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+        idle[i] = lasts[i] - idle[i];
+        lasts[i] += start[i];
+    }
+}
+
 struct TimesTable {
     std::uint32_t ops, kind_of_waiting;
     const Op* lane;

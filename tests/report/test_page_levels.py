@@ -88,6 +88,7 @@ def test_a_large_run_is_carried_as_finely_as_there_is_room_for() -> None:
     timeline = replay(ring(Ring(ranks=4, jitter=0.05)))
     spans = spans_of(timeline)
     assert WAITING not in spans.kind.tolist()
-    part = coarse(timeline, len(spans.lane) // 3)
+    part = coarse(spans, timeline.step_ns, len(spans.lane) // 3)
     assert len(spans.lane) // 12 < len(part.columns["level_lane"]) <= len(spans.lane) // 3
-    assert len(coarse(timeline, len(spans.lane)).columns["level_lane"]) == len(spans.lane)
+    whole = coarse(spans, timeline.step_ns, len(spans.lane))
+    assert len(whole.columns["level_lane"]) == len(spans.lane)

@@ -10,15 +10,17 @@ import pytest
 
 from paceline.cluster import parse
 from paceline.cost import Rates, calls_of, prices
-from paceline.engine import module_file
+from paceline.engine import module_file, webassembly
 from paceline.errors import ReplayError
 from paceline.graph import Graph
 from paceline.graph.synthetic import jumble
 from paceline.imagine.transformer import Degrees, Training, Transformer, describe
 from paceline.replay import replay
-from paceline.report.page import link_prices, pack
+from paceline.report.page import coarse, link_prices, pack
+from paceline.report.page.coding import CodedColumn, Coding, coded
 from paceline.report.page.levels import Window, drawn, spans_of
 from paceline.report.page.pack import Part
+from paceline.wasm.memory import Borrowed
 
 ASKED = Path(__file__).parents[2] / "web" / "test" / "asked.js"
 
@@ -28,7 +30,8 @@ pytestmark = pytest.mark.needs("node", "webassembly")
 def asked(packed: bytes, folder: Path, **questions: Any) -> dict[str, Any]:
     file = folder / "asked.pack"
     file.write_bytes(packed)
-    every = {"windows": [], "slid": []} | questions
+    every: dict[str, Any] = {"windows": [], "slid": [], "sampled": []}
+    every |= questions
     command = ["node", str(ASKED), str(module_file()), str(file), json.dumps(every)]
     found: dict[str, Any] = json.loads(subprocess.check_output(command))
     return found
@@ -62,6 +65,17 @@ def test_the_page_draws_what_its_definition_draws(recorded: bool, tmp_path: Path
     assert sum(seen[0]["sums"]) == int((spans.end_ns - spans.start_ns).sum())
 
 
+def test_levels_that_a_file_carries_in_place_of_ops_are_drawn_as_they_are(tmp_path: Path) -> None:
+    graph = first_that_runs(recorded=True)
+    timeline = replay(graph)
+    part = coarse(spans_of(timeline), timeline.step_ns, len(graph) // 2)
+    window = (0, timeline.step_ns, part.facts["level_pixels"])
+    (found,) = asked(pack(graph, part), tmp_path, windows=[window])["seen"]
+    lane, kind, start, lasts, idle, ops = (column.tolist() for column in part.columns.values())
+    rows = zip(lane, kind, start, lasts, idle, ops)
+    assert found["rows"] == [[a, b, c, c + d, d - e, f] for a, b, c, d, e, f in rows]
+
+
 def test_durations_are_scaled_as_numpy_rounds(tmp_path: Path) -> None:
     graph = first_that_runs(recorded=True)
     factors = (0.5, 1.0, 1.3)
@@ -70,6 +84,16 @@ def test_durations_are_scaled_as_numpy_rounds(tmp_path: Path) -> None:
     dur = graph.ops.dur_ns
     exact = [replay(graph, prices=np.rint(dur * f).astype(np.int64)).step_ns for f in factors]
     assert steps == exact
+
+
+def test_samples_are_those_of_the_graph(tmp_path: Path) -> None:
+    graph = first_that_runs(recorded=True)
+    spread = graph.spread
+    assert spread is not None
+    found = asked(pack(graph), tmp_path, sampled=list(range(len(graph))))["samples"]
+    borders = zip(spread.ptr.tolist(), spread.ptr[1:].tolist())
+    assert found == [spread.samples_ns[first:last].tolist() for first, last in borders]
+    assert any(found)
 
 
 def test_a_slid_link_gives_the_step_of_the_slid_cluster(tmp_path: Path) -> None:
@@ -86,3 +110,37 @@ def test_a_slid_link_gives_the_step_of_the_slid_cluster(tmp_path: Path) -> None:
     slid = [{"factor": 1, "rate": rate, "latency": 1} for rate in clusters]
     steps = asked(pack(graph, part, priced), tmp_path, slid=slid)["steps"]
     assert steps == [replay(graph, cluster).step_ns for cluster in clusters.values()]
+
+
+@pytest.mark.needs("wasmtime")
+def test_columns_of_any_numbers_come_out_as_they_went_in() -> None:
+    random = np.random.default_rng(0)
+    columns = {
+        "none": np.zeros(0, np.int64),
+        "zero": np.zeros(9, np.int32),
+        "small": random.integers(-3, 3, 500).astype(np.int32),
+        "rising": np.cumsum(random.integers(0, 300, 500)),
+        "noise": random.integers(-(2**40), 2**40, 500),
+        "ends": np.array([2**63 - 1, -(2**63), 0, -1, 1]),
+        "bytes": random.integers(0, 256, 500).astype(np.uint8),
+        "parts": random.random(50),
+    }
+    for name, column in columns.items():
+        one = coded(name, column)
+        assert np.array_equal(_decoded(one), column), (name, one.coding)
+
+
+def _decoded(one: CodedColumn) -> np.ndarray:
+    """By the module that a page carries, through wasmtime."""
+    if one.coding is Coding.PLAIN:
+        return np.frombuffer(one.data, one.type)
+    core = webassembly()
+    assert core is not None
+    code = [c for c in Coding if c is not Coding.PLAIN].index(one.coding)
+    width = np.dtype(one.type).itemsize
+    with Borrowed(core.memory) as borrowed:
+        data = borrowed.put(np.frombuffer(one.data, np.uint8))
+        out = borrowed.put(np.zeros(one.count, one.type))
+        sizes = (len(one.data), code, out, one.count, width)
+        assert core.memory.call("unpack_column", data, *sizes)
+        return core.memory.read(one.type, out, one.count)

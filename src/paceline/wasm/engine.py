@@ -79,7 +79,7 @@ class Program:
         self.ops, self.by_pull, self._order = ops, bool(by_pull), order
         self.cycle = memory.read(np.int32, cycle, cycle_size)
         self._replayer = memory.call("replayer_new", handle)
-        weakref.finalize(self, _forget, memory, self._replayer, handle)
+        weakref.finalize(self, _forget, memory, self._replayer, handle).atexit = False
 
     @cached_property
     def order(self) -> Column:
@@ -136,7 +136,7 @@ class Shared:
         own = (sort, device, slowed, columns["carried"])
         handle = memory.call("sharing_new", self._borrowed.table((*sizes, *own, flows, hosts)))
         self.address = memory.call("sharing_of", handle)
-        weakref.finalize(self, _unshare, memory, self._borrowed, handle, flows)
+        weakref.finalize(self, _unshare, memory, self._borrowed, handle, flows).atexit = False
 
     def _flows(self, memory: Memory, columns: Mapping[str, Column]) -> int:
         if "shaped_size" in columns:

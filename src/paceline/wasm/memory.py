@@ -4,6 +4,7 @@ Calls take addresses of columns and of tables of 32-bit words (native/wasm/expor
 move when it grows, so nothing here keeps a view across a call.
 """
 
+import atexit
 import ctypes
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ class Memory:
 
         self._store = wasmtime.Store()
         module = wasmtime.Module.from_file(self._store.engine, str(file))
+        for held in (self._store, module, self._store.engine):  # the last registered goes first
+            atexit.register(held.close)
         exported = wasmtime.Instance(self._store, module, []).exports(self._store)
         self._exported: dict[str, Any] = dict(exported)
         self._memory = self._exported["memory"]

@@ -44,6 +44,15 @@ export class Graph {
     return this.pack.column("dur_ns");
   }
 
+  /** The recorded durations of an op in ns; none where it has no samples. @param {number} op */
+  samplesOf(op) {
+    if (!this.pack.has("sample_ptr")) return [];
+    const ptr = this.values("sample_ptr");
+    const over = this.values("sample_over_ns").slice(Number(ptr[op]), Number(ptr[op + 1]));
+    const duration = this.durations.values[op];
+    return Array.from(over, (/** @type {bigint} */ more) => Number(duration + more));
+  }
+
   /** @param {number} op */
   nameOf(op) {
     return this.names[this.values("name")[op]];

@@ -153,9 +153,10 @@ export function levelsOf(graph) {
  * @param {import("./pack.js").Pack} pack
  */
 export function levelsIn(engine, pack) {
-  const [lane, kind, start, end, busy, ops] = ["lane", "kind", "start", "end", "busy", "ops"].map(
-    (name) => pack.column(`level_${name}`),
+  const [lane, kind, start, end, busy, ops] = ["lane", "kind", "start", "lasts", "idle", "ops"].map(
+    (name) => pack.taken(`level_${name}`),
   );
+  engine.calls.levels_unpack(start.address, end.address, busy.address, lane.length);
   const spans = { count: lane.length, lane, kind, start, end, busy, ops, ofOp: null };
   return new Levels(engine, spans, pack.facts.lanes.length);
 }

@@ -13,6 +13,9 @@ export const MAGIC = "plpack 1";
 /** @type {Record<string, any>} */
 const KINDS = { uint8: Uint8Array, int32: Int32Array, int64: BigInt64Array, float64: Float64Array };
 
+/** By their numbers in native/wasm/unpack.cpp. */
+const CODINGS = ["varints", "delta varints", "planes", "delta planes"];
+
 /**
  * @typedef {{ name: string, type: string, count: number, bytes: number, coding: string }} Described
  */
@@ -31,6 +34,13 @@ export class Pack {
   column(name) {
     const found = this.columns.get(name);
     if (!found) throw new EngineError(`this file carries no column ${name}`);
+    return found;
+  }
+
+  /** The same for an owner that may change it: the pack has it no longer. @param {string} name */
+  taken(name) {
+    const found = this.column(name);
+    this.columns.delete(name);
     return found;
   }
 
@@ -106,9 +116,10 @@ function unpackOne({ heap, calls }, { name, type, count, coding }, bytes) {
     return new Column(heap, kind, packed.address, count);
   }
   const out = heap.room(/** @type {any} */ (kind), count);
-  const delta = Number(coding === "delta");
+  const code = CODINGS.indexOf(coding);
+  if (code < 0) throw damaged(`column ${name} is coded as ${coding}`);
   const whole = calls.unpack_column(
-    packed.address, bytes.length, delta, out.address, count, kind.BYTES_PER_ELEMENT,
+    packed.address, bytes.length, code, out.address, count, kind.BYTES_PER_ELEMENT,
   );
   packed.release();
   if (!whole) throw damaged(`column ${name} does not hold ${count} numbers`);

@@ -1,4 +1,5 @@
-"""Columns of whole numbers as few bytes: varints of values or of differences, for deflate to press.
+"""Columns of whole numbers as few bytes, for deflate to press: values or differences, as varints
+where most are small, or byte by byte where they vary (all lowest bytes, then all next ones, ...).
 
 The page reads them with native/wasm/unpack.cpp.
 """
@@ -19,8 +20,10 @@ class Coding(Enum):
     """How the numbers of a column stand in its bytes."""
 
     PLAIN = "plain"  # as in memory, little end first
-    VALUES = "values"  # each as a zigzag varint
-    DELTA = "delta"  # as the difference to the one before
+    VARINTS = "varints"  # zigzag, seven bits a byte
+    DELTA_VARINTS = "delta varints"  # of the difference to the one before
+    PLANES = "planes"  # zigzag, byte by byte
+    DELTA_PLANES = "delta planes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +58,19 @@ def coded(name: str, column: NDArray[Any]) -> CodedColumn:
         return CodedColumn(name, kind, len(column), Coding.PLAIN, data)
     values = column.astype(np.int64)
     differences = np.diff(values, prepend=np.int64(0))  # may wrap, as adding them up does
-    found = {Coding.VALUES: varints(values), Coding.DELTA: varints(differences)}
+    found = {
+        Coding.VARINTS: varints(values),
+        Coding.DELTA_VARINTS: varints(differences),
+        Coding.PLANES: planes(values),
+        Coding.DELTA_PLANES: planes(differences),
+    }
     best = min(found, key=lambda coding: len(zlib.compress(found[coding], _LEVEL)))
     return CodedColumn(name, kind, len(column), best, found[best])
 
 
 def varints(values: NDArray[np.int64]) -> bytes:
     """Zigzag varints: small numbers of either sign take one byte, seven bits each."""
-    bits = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    bits = _zigzag(values)
     size = np.ones(len(bits), np.int64)
     for more in range(1, 10):
         size += bits >= np.uint64(1 << 7 * more)
@@ -75,3 +83,16 @@ def varints(values: NDArray[np.int64]) -> bytes:
         goes_on = np.where(size[rows] > place + 1, 0x80, 0).astype(np.uint8)
         out[begins[rows] + place] = low.astype(np.uint8) | goes_on
     return out.tobytes()
+
+
+def planes(values: NDArray[np.int64]) -> bytes:
+    """Zigzag numbers byte by byte: the lowest of all, then the next of all, as many as are used."""
+    bits = _zigzag(values)
+    width = -(-int(bits.max(initial=0)).bit_length() // 8)
+    low = bits.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width]
+    return np.ascontiguousarray(low.T).tobytes()
+
+
+def _zigzag(values: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Numbers of either sign as small ones without: 0, -1, 1, -2, ..."""
+    return ((values << 1) ^ (values >> 63)).view(np.uint64)

@@ -7,7 +7,8 @@ from paceline.report.page.pack import Part
 
 
 def conditions(job: ReplayJob) -> Part:
-    """Contention, shared cores and links of a replay; empty where every op takes its own time."""
+    """Contention, shared cores and links, for the graph whose durations are replayed; empty where
+    every op takes its own time."""
     if job.shares.nothing:
         return Part({})
     columns = shared_columns(job)
@@ -16,4 +17,4 @@ def conditions(job: ReplayJob) -> Part:
             "a page cannot carry transfers that are a Python object: it has no Python. Use "
             "shaped_links or flows"
         )
-    return Part({**columns, "dur_ns": job.dur_ns}, {"loaded": takes_cores(job)})
+    return Part(columns, {"loaded": takes_cores(job)})

@@ -81,33 +81,47 @@ def spans_of(timeline: Timeline) -> Spans:
 def drawn(spans: Spans, window: Window, *, reference: bool = False) -> Drawn:
     """What of all lanes lies in the window."""
     core = None if reference else native()
-    if core is None:
-        return _drawn(spans, window)
-    columns = (spans.lane, spans.kind, spans.start_ns, spans.end_ns)
-    lanes = np.arange(spans.lanes, dtype=np.int32)
-    borders = (window.from_ns, window.to_ns, window.pixels)
-    return Drawn(
-        *core.draw_levels(spans.lanes, *map(np.ascontiguousarray, columns), lanes, *borders)
-    )
+    return _drawn(spans, window) if core is None else _natively(_levels(core, spans), spans, window)
 
 
-def coarse(timeline: Timeline, most: int) -> Part:
-    """Intervals in place of ops, as fine as `most` of them can be."""
-    spans, pixels = spans_of(timeline), 2**20
-    while True:
-        found = drawn(spans, Window(0, timeline.step_ns, pixels))
-        if len(found) <= most or pixels == 1:
+def coarse(spans: Spans, step_ns: int, most: int) -> Part:
+    """Intervals in place of ops, as fine as `most` of them can be: the page's
+    `level_...` columns.
+
+    `level_lasts` is how long each interval is, and `level_idle` how much of that no work fills.
+    """
+    core = native()
+    levels = None if core is None else _levels(core, spans)
+    found, pixels = None, 1
+    while True:  # from coarse to fine, so that no try makes many more than are wanted
+        window = Window(0, step_ns, pixels)
+        finer = _drawn(spans, window) if levels is None else _natively(levels, spans, window)
+        if found is not None and len(finer) > most:
+            return _part(found, pixels // 2)
+        found = finer
+        if window.pixel_ns == 1 or len(found) == len(spans.lane):
             return _part(found, pixels)
-        pixels //= 2
+        pixels *= 2
+
+
+def _levels(core: Any, spans: Spans) -> Any:
+    columns = (spans.lane, spans.kind, spans.start_ns, spans.end_ns)
+    return core.Levels(spans.lanes, *map(np.ascontiguousarray, columns))
+
+
+def _natively(levels: Any, spans: Spans, window: Window) -> Drawn:
+    lanes = np.arange(spans.lanes, dtype=np.int32)
+    return Drawn(*levels.draw(lanes, window.from_ns, window.to_ns, window.pixels))
 
 
 def _part(found: Drawn, pixels: int) -> Part:
+    lasts = found.end_ns - found.start_ns
     columns: dict[str, NDArray[Any]] = {
         "level_lane": found.lane,
         "level_kind": found.kind,
         "level_start": found.start_ns,
-        "level_end": found.end_ns,
-        "level_busy": found.busy_ns,
+        "level_lasts": lasts,
+        "level_idle": lasts - found.busy_ns,
         "level_ops": found.ops,
     }
     return Part(columns, {"level_pixels": pixels})

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
-from paceline.graph import Collective, DeviceKind, DType, Graph, LaneKind, OpKind, Phase
+from paceline.graph import Collective, DeviceKind, DType, Graph, LaneKind, OpKind, Phase, Spread
+from paceline.graph.graph import Int64
 from paceline.report.page.coding import coded
 
 MAGIC: Final = b"plpack 1"
@@ -63,8 +65,14 @@ def graph_columns(graph: Graph) -> dict[str, NDArray[Any]]:
         **{f"memory_{name}": column for name, column in vars(memory).items()},
     }
     if graph.spread is not None:
-        found |= {"sample_ptr": graph.spread.ptr, "sample_ns": graph.spread.samples_ns}
+        found |= _samples(ops.dur_ns, graph.spread)
     return found
+
+
+def _samples(dur_ns: Int64, spread: Spread) -> dict[str, NDArray[Any]]:
+    """Samples as what each is more than its op's duration: smaller numbers than the samples are."""
+    owner = np.repeat(np.arange(len(dur_ns)), np.diff(spread.ptr))
+    return {"sample_ptr": spread.ptr, "sample_over_ns": spread.samples_ns - dur_ns[owner]}
 
 
 def graph_facts(graph: Graph) -> dict[str, Any]:
