@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := torch,chakra,place,demo,test,check,wasm
 WASM := src/paceline/wasm/engine.wasm
+PAGE := src/paceline/report/page/template.html
+NODE := $(shell command -v npm)
 
-.PHONY: demo test test-slow test-all bench check clean wasm wheel-universal
+.PHONY: demo test test-slow test-all bench check clean wasm page wheel-universal
 
 $(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*.cpp native/*.hpp native/bind/*.cpp native/bind/*.hpp)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -19,17 +21,23 @@ wasm: $(WASM)
 $(WASM): $(READY) native/wasm/build.py $(wildcard native/*.cpp native/*.hpp native/wasm/*.cpp native/wasm/*.hpp)
 	$(BIN)/python native/wasm/build.py $@
 
+# The page of `paceline report`: with the Node at hand, else with the one that PyPI brings.
+page: $(PAGE)
+
+$(PAGE): $(WASM) $(wildcard web/*.json web/*.js web/*.html web/src/*.* web/src/*/*.*)
+	$(BIN)/python web/build.py
+
 # For machines without a native core (Mac, Windows): no compiled code but the module, for wasmtime.
-wheel-universal: $(WASM)
+wheel-universal: $(WASM) $(PAGE)
 	$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -C wheel.cmake=false -w dist .
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-test: $(READY) $(WASM)
+test: $(READY) $(WASM) $(if $(NODE),$(PAGE))
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-slow: $(READY) $(WASM)
+test-slow: $(READY) $(WASM) $(if $(NODE),$(PAGE))
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 test-all: test test-slow

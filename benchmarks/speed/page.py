@@ -1,8 +1,13 @@
-"""The page of a run: whether its engine tells the truth.
+"""The page of a run: whether its engine tells the truth, how fast it opens and reacts.
 
 `equal_share`: of recorded jobs, made-up ones, 1,000 random graphs and 1,000 random labs (shared
 cores, shaped links, contention), the share whose replay by the page's WebAssembly in Node equals
 the native engine's, ready, start and end of every op to the nanosecond, or is refused by both.
+
+The rest is seen in a real headless Chromium (benchmarks/in_browser.py): `paint_s`, from opening the
+file to a timeline that was zoomed and drawn; `drag_ms`, from a slider's movement to the page drawn,
+p95; `demo_mb` and `page_mb`, files; `leak_mb`, what the page holds more after 1,000 drags and 200
+zooms.
 """
 
 import sys
@@ -16,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.conditions import Conditions
 from benchmarks.in_node import Case, compared
 
-from benchmarks import measure
+from benchmarks import in_browser, measure
 from paceline.engine import module_file, native
 from paceline.graph import load_graph
 from paceline.graph.synthetic import Pipeline, Ring, jumble, pipeline, ring
@@ -37,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         figures |= {f"{kind}": len(found), f"{kind}_replayed": replayed}
         same, of = same + sum(found.values()), of + len(found)
     figures = {"equal_share": same / of, **figures, "module_bytes": module_file().stat().st_size}
+    figures |= in_browser.figures(quick=options.quick)
     return measure.report("speed/page", figures, options)
 
 
@@ -69,4 +75,6 @@ def labs(count: int) -> dict[str, Case]:
 if __name__ == "__main__":
     if native() is None or not module_file().is_file():
         raise SystemExit("this compares the native core with the page's engine; build both: make")
+    if in_browser.browser() is None:
+        raise SystemExit("this opens the page in Chromium, and there is none: apt install chromium")
     main()

@@ -34,9 +34,9 @@ export class Track {
     this.count = columns.start.length;
     this.steps = data.steps;
     this.span = data.span_ns;
-    this.start = Float64Array.from(columns.start);
-    this.end = this.start.map((start, op) => start + columns.took[op]!);
-    this.ready = this.start.map((start, op) => start - columns.waited[op]!);
+    this.start = new Float64Array(columns.start);
+    this.end = added(this.start, columns.took, 1);
+    this.ready = added(this.start, columns.waited, -1);
     [this.depPtr, this.depSrc] = dependencies(columns.deps, columns.back);
     this.onPath = new Uint8Array(this.count);
     for (const op of data.path.op) this.onPath[op] = 1;
@@ -120,15 +120,15 @@ export class Track {
   structure(): Structure {
     const { lane, instance, link, drain_op, drain_lane, priority } = this.columns;
     return {
-      lane: Int32Array.from(lane),
-      instance: Int32Array.from(instance),
+      lane: new Int32Array(lane),
+      instance: new Int32Array(instance),
       depPtr: this.depPtr,
       depSrc: this.depSrc,
-      depKind: Uint8Array.from(link),
+      depKind: new Uint8Array(link),
       discipline: Uint8Array.from(this.lanes, (each) => each.discipline),
-      drainOp: Int32Array.from(drain_op),
-      drainLane: Int32Array.from(drain_lane),
-      priority: Int32Array.from(priority),
+      drainOp: new Int32Array(drain_op),
+      drainLane: new Int32Array(drain_lane),
+      priority: new Int32Array(priority),
     };
   }
 
@@ -143,6 +143,12 @@ export class Track {
       }
     }
   }
+}
+
+function added(start: Float64Array, more: Numbers, sign: number): Float64Array {
+  const found = new Float64Array(start.length);
+  for (let op = 0; op < found.length; op++) found[op] = start[op]! + sign * more[op]!;
+  return found;
 }
 
 function dependencies(counts: Numbers, back: Numbers): [Int32Array, Int32Array] {

@@ -49,19 +49,36 @@ function isPacked(value: unknown): value is Packed {
 }
 
 /** A column by planes, zigzag, perhaps as differences. Whole numbers up to 2^53 are exact. */
-export function numbers(bytes: Uint8Array, { at, width, length, rising }: Packed): Numbers {
+export function numbers(bytes: Uint8Array, column: Packed): Numbers {
+  const { at, width, length, rising } = column;
   if (at + width * length > bytes.length) throw new Error("a column ends beyond the file");
-  const wide = width > 3 || rising;
-  const found = wide ? new Float64Array(length) : new Int32Array(length);
-  let before = 0;
+  const found = width > 4 ? wide(bytes, column) : narrow(bytes, column);
+  if (!rising) return found;
+  const sums = new Float64Array(length);
+  let sum = 0;
+  for (let i = 0; i < length; i++) sums[i] = sum += found[i]!;
+  return sums;
+}
+
+/** Up to 32 bits a value. */
+function narrow(bytes: Uint8Array, { at, width, length }: Packed): Int32Array {
+  const found = new Int32Array(length);
+  for (let plane = 0; plane < width; plane++) {
+    const from = at + plane * length;
+    for (let i = 0; i < length; i++) found[i]! |= bytes[from + i]! << (8 * plane);
+  }
+  for (let i = 0; i < length; i++) found[i] = (found[i]! >>> 1) ^ -(found[i]! & 1);
+  return found;
+}
+
+function wide(bytes: Uint8Array, { at, width, length }: Packed): Float64Array {
+  const found = new Float64Array(length);
   for (let i = 0; i < length; i++) {
     let value = 0;
     for (let plane = width - 1; plane >= 0; plane--) {
-      value = value * 256 + (bytes[at + plane * length + i] ?? 0);
+      value = value * 256 + bytes[at + plane * length + i]!;
     }
-    value = value % 2 ? -(value + 1) / 2 : value / 2;
-    before = rising ? before + value : value;
-    found[i] = before;
+    found[i] = value % 2 ? -(value + 1) / 2 : value / 2;
   }
   return found;
 }

@@ -28,7 +28,7 @@ export function Stacked({ stack, height }: { stack: Stack; height: number }) {
 
   useEffect(() => {
     if (!plot.current) return;
-    if (data.current === stack.x) plot.current.redraw(false);
+    if (data.current === stack.x) plot.current.redraw(false, true);
     else plot.current.setData(dataOf(stack));
     data.current = stack.x;
   }, [stack]);

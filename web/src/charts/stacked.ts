@@ -42,14 +42,14 @@ export function stackedPlot(place: HTMLElement, stack: Stack, height: number, sh
     padding: [14, 8, 0, 0],
     cursor: { drag: { x: false, y: false }, points: { show: false } },
     scales: {
-      x: { time: false, distr: stack.logarithmic ? 3 : 1 },
+      x: { time: false, distr: stack.logarithmic ? 3 : 1, range: (_, least, most) => [least, most] },
       y: { range: (_, __, most) => [0, (most || 1) * 1.06] },
     },
     axes: [
-      { ...axis, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : stack.xText(tick))) },
-      { ...axis, size: 66, values: (_, ticks) => ticks.map((tick) => stack.yText(tick)) },
+      { ...axis, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : shown().xText(tick))) },
+      { ...axis, size: 66, values: (_, ticks) => ticks.map((tick) => shown().yText(tick)) },
     ],
-    series: [{ label: "at", value: (_, value) => (value === null ? "" : stack.xText(value)) }, ...series],
+    series: [{ label: "at", value: (_, value) => (value === null ? "" : shown().xText(value)) }, ...series],
     hooks: { draw: [(plot) => drawMarks(plot, shown())] },
   };
   return new uPlot(options, dataOf(stack), place);

@@ -26,9 +26,9 @@ export function Details({ tracks }: { tracks: Track[] }) {
         {factsOf(track, op).map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
       </dl>
       <div class="columns">
-        <Ops title="waited for" track={track} ops={causes(track, op)} />
-        <Ops title="was waited for by" track={track} ops={track.waitedForBy(op).map((other) => [other, "", track.start[other]! === track.end[op]])} />
-        <Ops title="met" track={track} ops={track.members(op).filter((other) => other !== op).map((other) => [other, `came ${offset(track.ready[other]! - track.ready[op]!)}`, false])} />
+        <Ops title="waited for" then="the last of them" track={track} ops={causes(track, op)} />
+        <Ops title="was waited for by" then="began at once" track={track} ops={track.waitedForBy(op).map((other) => [other, "", track.start[other]! === track.end[op]])} />
+        <Ops title="met" then="" track={track} ops={track.members(op).filter((other) => other !== op).map((other) => [other, `came ${offset(track.ready[other]! - track.ready[op]!)}`, false])} />
       </div>
     </div>
   );
@@ -106,7 +106,15 @@ function causes(track: Track, op: number): [number, string, boolean][] {
   return found.sort((a, b) => track.end[b[0]]! - track.end[a[0]]!);
 }
 
-function Ops({ title, track, ops }: { title: string; track: Track; ops: [number, string, boolean][] }) {
+interface OpsProps {
+  title: string;
+  /** What a marked op is marked for. */
+  then: string;
+  track: Track;
+  ops: [number, string, boolean][];
+}
+
+function Ops({ title, then, track, ops }: OpsProps) {
   const { view } = usePage();
   if (!ops.length) return null;
   return (
@@ -116,7 +124,7 @@ function Ops({ title, track, ops }: { title: string; track: Track; ops: [number,
         {ops.slice(0, MOST).map(([op, why, last]) => (
           <li key={op}>
             <button class="link" onClick={() => view.current?.show(track, op)}>{shown(track.name(op), 60) || `op ${op}`}</button>
-            <small> rank {track.rankOf(op)}{why && `, ${why}`}{last && ", at once"}</small>
+            <small> rank {track.rankOf(op)}{why && `, ${why}`}{last && `, ${then}`}</small>
           </li>
         ))}
       </ul>

@@ -4,6 +4,7 @@ import { opSeries, type Palette } from "../charts/palette";
 import type { Point, Surface } from "../charts/surface";
 import { duration, shown } from "../format";
 import type { Track } from "../track";
+import { Kind } from "../words";
 import { type Row } from "./rows";
 
 export const GUTTER = 168;
@@ -73,7 +74,8 @@ function drawRow(surface: Surface, scene: Scene, row: Row, x: (moment: number) =
   });
 }
 
-/** Ops narrower than a pixel share it: the longest of them gives its colour. */
+/** Ops narrower than a pixel share it: the longest of them gives its colour. Alike pixels are one
+ * rectangle. */
 function drawLane(
   surface: Surface, scene: Scene, track: Track, lane: number, y: number, height: number,
   x: (moment: number) => number,
@@ -84,11 +86,25 @@ function drawLane(
   const names = scene.found?.get(track);
   const dense = (to - from) / (scene.width - GUTTER);
   let [pixel, longest, colour, path] = [-1, 0, "", 0];
-  const flush = () => {
+  let run = { from: 0, to: -1, colour: "", path: 0 };
+  const paint = () => {
+    if (run.to < run.from) return;
+    surface.rect(run.from, y, run.to - run.from, height, run.colour);
+    if (run.path) surface.rect(run.from, y + height - 3, run.to - run.from, 3, palette.path);
+    run.to = -1;
+  };
+  const close = () => {
     if (pixel < 0) return;
-    surface.rect(pixel, y, 1, height, colour);
-    if (path) surface.rect(pixel, y + height - 3, 1, 3, palette.path);
+    if (pixel === run.to && colour === run.colour && path === run.path) run.to = pixel + 1;
+    else {
+      paint();
+      run = { from: pixel, to: pixel + 1, colour, path };
+    }
     [pixel, longest, path] = [-1, 0, 0];
+  };
+  const flush = () => {
+    close();
+    paint();
   };
   let skipped = 0;
   for (let at = track.firstAfter(lane, from); at < ops.length; at++) {
@@ -104,11 +120,11 @@ function drawLane(
     }
     if (end === start) continue;
     const fits = !names || names[name[op]!];
-    const fill = fits ? palette.series[opSeries(kind[op]!, phase[op]!)]! : palette.raised;
+    const fill = fits && kind[op] !== Kind.Wait ? palette.series[opSeries(kind[op]!, phase[op]!)]! : palette.raised;
     if (wide < 1) {
       const mine = Math.floor(left);
       if (mine !== pixel) {
-        flush();
+        close();
         [pixel, skipped] = [mine, 0];
       }
       if (end - start > longest) [longest, colour] = [end - start, fill];
@@ -132,7 +148,7 @@ function drawLane(
 }
 
 /** A wait, or a thread without a core. */
-const isWaiting = (kind: number): boolean => kind === 7 || kind === 10;
+const isWaiting = (kind: number): boolean => kind === Kind.Wait || kind === Kind.CoreWait;
 
 const inks = new Map<string, string>();
 
@@ -162,13 +178,28 @@ function over(surface: Surface, scene: Scene, x: (moment: number) => number): vo
   }
 }
 
+const rowsKnown = new WeakMap<Row[], Map<Track, Row[]>>();
+
+/** By timeline and lane: the first row that shows it. */
+function rowsByLane(rows: Row[]): Map<Track, Row[]> {
+  let found = rowsKnown.get(rows);
+  if (!found) {
+    found = new Map();
+    for (const row of rows) {
+      if (row.what !== "lane" && !row.folded) continue;
+      const mine = found.get(row.track) ?? [];
+      for (const lane of row.lanes) mine[lane] ??= row;
+      found.set(row.track, mine);
+    }
+    rowsKnown.set(rows, found);
+  }
+  return found;
+}
+
 /** Where an op is drawn, or null where its lane is not on the screen. */
 export function boxOf(scene: Scene, track: Track, op: number, x: (moment: number) => number) {
   const lane = track.columns.lane[op]!;
-  const row = scene.rows.find((each) => {
-    const shows = each.what === "lane" || (each.what === "rank" && each.folded);
-    return shows && each.track === track && each.lanes.includes(lane);
-  });
+  const row = rowsByLane(scene.rows).get(track)?.[lane];
   if (!row) return null;
   const each = (row.height - 4) / row.lanes.length;
   const y = AXIS + row.y - scene.scroll + 2 + row.lanes.indexOf(lane) * each;
@@ -194,7 +225,7 @@ function pathLinks(surface: Surface, scene: Scene, x: (moment: number) => number
   }
 }
 
-const MOST_ARROWS = 60;
+const MOST_ARROWS = 12; // of many causes those that ended last
 
 function arrows(
   surface: Surface, scene: Scene, track: Track, op: number, x: (moment: number) => number,
@@ -203,7 +234,8 @@ function arrows(
   if (!mine) return;
   const { ink, accent } = scene.palette;
   const middle = mine.y + mine.height / 2;
-  for (const other of track.waitsFor(op).slice(0, MOST_ARROWS)) {
+  const causes = track.waitsFor(op).sort((a, b) => track.end[b]! - track.end[a]!);
+  for (const other of causes.slice(0, MOST_ARROWS)) {
     const box = boxOf(scene, track, other, x);
     if (box) arrow(surface, [box.right, box.y + box.height / 2], [mine.left, middle], accent);
   }

@@ -95,9 +95,10 @@ export class TimelineView {
     const rank = track.rankOf(op);
     const folded = state.folded.filter((key) => key !== `${track.kind}/${rank}`);
     const [start, end] = [track.ready[op]!, track.end[op]!];
-    const wide = Math.max(8 * (end - start), 200);
+    const wide = Math.min(Math.max(30 * (end - start), 200), 1.2 * this.#longest());
     const seen = start >= state.from && end <= state.to && end - start > (state.to - state.from) / 200;
-    const window = seen ? {} : { from: start - wide / 2, to: end + wide / 2 };
+    const from = Math.max((start + end - wide) / 2, -0.02 * wide);
+    const window = seen ? {} : { from, to: from + wide };
     this.store.set({ ...window, folded, chosen: { track: track.kind, op } });
     this.#layout();
     const row = this.rows.find((each) => each.key === laneKey(track, track.columns.lane[op]!) && each.what === "lane");

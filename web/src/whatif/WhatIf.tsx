@@ -60,8 +60,9 @@ function Answers() {
             <p class="big" data-step-ns={step}>
               <output aria-live="polite">{duration(step)}</output>
               <span>
-                {change(step, base)} against {duration(base)} {touched || scenario ? "" : "(nothing changed yet)"}
-                {!touched && <small> typical error {duration(data.low_ns)} to {duration(data.high_ns)}</small>}
+                {touched || scenario
+                  ? `${change(step, base)} against ${duration(base)}`
+                  : `predicted, nothing changed; typical error ${duration(data.low_ns)} to ${duration(data.high_ns)}`}
               </span>
             </p>
             {answer && <PartsBar parts={answer.parts} />}
@@ -147,6 +148,8 @@ function PartsBar({ parts }: { parts: Parts }) {
   );
 }
 
+const FIRST_MS = 120; // the timeline comes first
+
 /** The engine's answer to how the sliders stand; found at most once a frame. */
 function useAnswer(sliders: Record<string, number>, scenario: number): Answer | null {
   const { model, view } = usePage();
@@ -154,16 +157,19 @@ function useAnswer(sliders: Record<string, number>, scenario: number): Answer | 
   const moved = useRef(0);
   useLayoutEffect(() => {
     if (!model.engine) return;
+    const find = () => setAnswer(model.scenario(scenario).show(settingOf(model.contents.levers, sliders)));
+    if (!answer) {
+      const idle = setTimeout(find, FIRST_MS);
+      return () => clearTimeout(idle);
+    }
     moved.current ||= performance.now();
-    const frame = requestAnimationFrame(() => {
-      setAnswer(model.scenario(scenario).show(settingOf(model.contents.levers, sliders)));
-    });
+    const frame = requestAnimationFrame(find);
     return () => cancelAnimationFrame(frame);
-  }, [sliders, scenario]);
+  }, [sliders, scenario, answer === null]);
   useLayoutEffect(() => {
     if (!answer) return;
     view.current?.draw();
-    performance.measure("paceline-redrawn", { start: moved.current, end: performance.now() });
+    if (moved.current) performance.measure("paceline-redrawn", { start: moved.current, end: performance.now() });
     moved.current = 0;
   }, [answer]);
   return answer;

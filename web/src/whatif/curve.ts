@@ -12,6 +12,7 @@ export interface CurvePoint {
 }
 
 const AT_ONCE_MS = 24;
+const LATER_MS = 250; // what is dragged and the timeline come first
 
 /** Replays position by position, a little at a time, so that the page goes on reacting. */
 export function followCurve(
@@ -33,7 +34,7 @@ export function followCurve(
     if (position > most) done(points);
     else timer = window.setTimeout(go, 30);
   };
-  timer = window.setTimeout(go, 0);
+  timer = window.setTimeout(go, LATER_MS);
   return () => clearTimeout(timer);
 }
 

@@ -21,7 +21,7 @@ export const UNTOUCHED: Setting = { speeds: {}, rate: 1, latency: 1 };
 /** In ns, rounded as Python rounds: changes of ops one after the other, then the links' prices. */
 export function durations({ program, prices }: ScenarioData, setting: Setting): Float64Array {
   const { dur, touched } = program;
-  const found = Float64Array.from(dur);
+  const found = new Float64Array(dur);
   const factors = BY_NAME.map((name) => 1 / (setting.speeds[name] ?? 1));
   factors.forEach((factor, place) => {
     if (factor === 1) return;

@@ -13,8 +13,8 @@ export interface Range {
 const STEPS = 4;
 
 export const rangeOf = (lever: Lever): Range =>
-  lever.name === "rate" ? { least: -16, most: 24 }
-  : lever.name === "latency" ? { least: -16, most: 24 }
+  lever.name === "rate" ? { least: -8, most: 24 }
+  : lever.name === "latency" ? { least: -16, most: 16 }
   : { least: -8, most: 16 };
 
 export const factorAt = (position: number): number => 2 ** (position / STEPS);

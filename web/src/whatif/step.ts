@@ -1,6 +1,6 @@
 /** How long a step of a timeline takes, and what it consists of. */
 
-import type { ScenarioData } from "../contents";
+import type { ScenarioData, TrackData } from "../contents";
 import type { Track } from "../track";
 import { Kind } from "../words";
 
@@ -24,15 +24,32 @@ export function lastWindow(track: Track, { period }: ScenarioData): [number, num
   return [before.length ? Math.max(...before) : 0, Math.max(0, ...ends)];
 }
 
+/** When the last op of each step ends. */
 function lastEnds(track: Track): { numbers: number[]; ends: number[] } {
-  const found = new Map<number, number>();
-  const { step } = track.columns;
-  for (let op = 0; op < track.count; op++) {
-    const at = step[op]!;
-    if (track.end[op]! > (found.get(at) ?? -1)) found.set(at, track.end[op]!);
+  const { numbers, place } = stepsOf(track);
+  const ends = new Float64Array(numbers.length);
+  const { end } = track;
+  for (let op = 0; op < place.length; op++) {
+    if (end[op]! > ends[place[op]!]!) ends[place[op]!] = end[op]!;
   }
-  const numbers = [...found.keys()].sort((a, b) => a - b);
-  return { numbers, ends: numbers.map((each) => found.get(each)!) };
+  return { numbers, ends: [...ends] };
+}
+
+const stepsKnown = new WeakMap<TrackData, { numbers: number[]; place: Int32Array }>();
+
+/** The numbers of steps, and which of them each op is of. */
+function stepsOf({ data }: Track): { numbers: number[]; place: Int32Array } {
+  let found = stepsKnown.get(data);
+  if (!found) {
+    const { step } = data.columns;
+    const numbers = [...new Set(step)].sort((a, b) => a - b);
+    const places = new Map(numbers.map((number, at) => [number, at]));
+    const place = new Int32Array(step.length);
+    for (let op = 0; op < place.length; op++) place[op] = places.get(step[op]!)!;
+    found = { numbers, place };
+    stepsKnown.set(data, found);
+  }
+  return found;
 }
 
 function betweenUpdates(track: Track): number {
@@ -57,97 +74,111 @@ export interface Parts {
 /** They sum to the window. */
 export function partsOf(track: Track, [from, to]: [number, number]): Parts {
   const found = { compute: 0, hidden: 0, exposed: 0, other: 0 };
-  const ranks = byRank(track);
-  for (const lanes of ranks.values()) {
-    const compute = union(track, lanes, from, to, (op) => (works(track, op) ? track.start[op]! : NaN));
-    const moves = union(track, lanes, from, to, (op) => (moving(track, op) ? track.start[op]! : NaN));
-    const talk = union(track, lanes, from, to, (op) => (moving(track, op) ? track.ready[op]! : NaN));
+  const ranks = lanesByRank(track);
+  for (const lanes of ranks) {
+    const compute = union(lanes.computing, (lane) => intervals(track, lane, from, to, Kind.Compute, Kind.Compute, track.start));
+    const moves = union(lanes.moving, (lane) => intervals(track, lane, from, to, Kind.Collective, Kind.Copy, track.start));
+    const talk = union(lanes.moving, (lane) => intervals(track, lane, from, to, Kind.Collective, Kind.Copy, track.ready));
     const hidden = common(compute, moves);
     found.hidden += hidden;
     found.compute += length(compute) - hidden;
     found.exposed += length(talk) - common(compute, talk);
   }
-  const whole = to - from;
-  for (const name of ["compute", "hidden", "exposed"] as const) found[name] /= ranks.size || 1;
-  found.other = whole - found.compute - found.hidden - found.exposed;
+  for (const name of ["compute", "hidden", "exposed"] as const) found[name] /= ranks.length || 1;
+  found.other = to - from - found.compute - found.hidden - found.exposed;
   return found;
 }
 
-const works = (track: Track, op: number): boolean => track.columns.kind[op] === Kind.Compute;
+interface RankLanes {
+  computing: number[];
+  moving: number[];
+}
 
-const moving = (track: Track, op: number): boolean => {
-  const kind = track.columns.kind[op]!;
-  return kind >= Kind.Collective && kind <= Kind.Copy;
-};
+const ranksKnown = new WeakMap<TrackData, RankLanes[]>();
 
-const known = new WeakMap<Track, Map<number, number[]>>();
-
-function byRank(track: Track): Map<number, number[]> {
-  let found = known.get(track);
+/** Of each rank the lanes on which anything computes, and those on which bytes move. */
+function lanesByRank(track: Track): RankLanes[] {
+  let found = ranksKnown.get(track.data);
   if (!found) {
-    found = new Map();
-    track.lanes.forEach(({ rank }, lane) => found!.set(rank, [...(found!.get(rank) ?? []), lane]));
-    known.set(track, found);
+    const { kind } = track.columns;
+    const has = (lane: number, least: number, most: number) =>
+      track.laneOps[lane]!.some((op) => kind[op]! >= least && kind[op]! <= most);
+    const byRank = new Map<number, RankLanes>();
+    track.lanes.forEach(({ rank }, lane) => {
+      const mine = byRank.get(rank) ?? { computing: [], moving: [] };
+      if (has(lane, Kind.Compute, Kind.Compute)) mine.computing.push(lane);
+      if (has(lane, Kind.Collective, Kind.Copy)) mine.moving.push(lane);
+      byRank.set(rank, mine);
+    });
+    found = [...byRank.values()];
+    ranksKnown.set(track.data, found);
   }
   return found;
 }
 
-/** Intervals of ops of these lanes that do not overlap, as [begin, end, begin, end, ...]. */
-function union(
-  track: Track, lanes: number[], from: number, to: number, begins: (op: number) => number,
-): number[] {
-  const lists = lanes.map((lane) => intervals(track, lane, from, to, begins));
-  return lists.filter((list) => list.length).reduce(merged, []);
-}
+/** Intervals that do not overlap: begin, end, begin, end, ..., in order of time. */
+type Intervals = Float64Array;
 
+const union = (lanes: number[], of: (lane: number) => Intervals): Intervals =>
+  lanes.map(of).reduce(merged, new Float64Array(0));
+
+/** Work of these kinds on a lane. A lane serves one op at a time, so that begins rise. */
 function intervals(
-  track: Track, lane: number, from: number, to: number, begins: (op: number) => number,
-): number[] {
-  const found: number[] = [];
+  track: Track, lane: number, from: number, to: number, least: number, most: number, begins: Float64Array,
+): Intervals {
   const ops = track.laneOps[lane]!;
+  const { kind } = track.columns;
+  const { ready, end } = track;
+  const found = new Float64Array(2 * ops.length);
+  let size = 0;
   for (let at = track.firstAfter(lane, from); at < ops.length; at++) {
     const op = ops[at]!;
-    if (track.ready[op]! >= to) break;
-    const begin = begins(op);
-    if (Number.isNaN(begin)) continue;
-    add(found, Math.max(begin, from), Math.min(track.end[op]!, to));
+    if (ready[op]! >= to) break;
+    if (kind[op]! < least || kind[op]! > most) continue;
+    const begin = begins[op]! > from ? begins[op]! : from;
+    const stop = end[op]! < to ? end[op]! : to;
+    size = add(found, size, begin, stop);
   }
-  return found;
+  return found.subarray(0, size);
 }
 
-function add(found: number[], begin: number, end: number): void {
-  if (end <= begin) return;
-  if (found.length && begin <= found.at(-1)!) {
-    found[found.length - 1] = Math.max(found.at(-1)!, end);
-  } else found.push(begin, end);
+/** One more interval, joined to the last where they touch. */
+function add(found: Float64Array, size: number, begin: number, end: number): number {
+  if (end <= begin) return size;
+  if (size && begin <= found[size - 1]!) {
+    if (end > found[size - 1]!) found[size - 1] = end;
+    return size;
+  }
+  found[size] = begin;
+  found[size + 1] = end;
+  return size + 2;
 }
 
-function merged(a: number[], b: number[]): number[] {
-  if (!a.length) return b;
-  const found: number[] = [];
-  let [i, j] = [0, 0];
+function merged(a: Intervals, b: Intervals): Intervals {
+  if (!a.length || !b.length) return a.length ? a : b;
+  const found = new Float64Array(a.length + b.length);
+  let [i, j, size] = [0, 0, 0];
   while (i < a.length || j < b.length) {
-    if (j >= b.length || (i < a.length && a[i]! <= b[j]!)) {
-      add(found, a[i]!, a[i + 1]!);
-      i += 2;
-    } else {
-      add(found, b[j]!, b[j + 1]!);
-      j += 2;
-    }
+    const first = j >= b.length || (i < a.length && a[i]! <= b[j]!);
+    size = first ? add(found, size, a[i]!, a[i + 1]!) : add(found, size, b[j]!, b[j + 1]!);
+    if (first) i += 2;
+    else j += 2;
   }
-  return found;
+  return found.subarray(0, size);
 }
 
-function length(list: number[]): number {
+function length(list: Intervals): number {
   let sum = 0;
   for (let i = 0; i < list.length; i += 2) sum += list[i + 1]! - list[i]!;
   return sum;
 }
 
-function common(a: number[], b: number[]): number {
+function common(a: Intervals, b: Intervals): number {
   let [i, j, sum] = [0, 0, 0];
   while (i < a.length && j < b.length) {
-    sum += Math.max(0, Math.min(a[i + 1]!, b[j + 1]!) - Math.max(a[i]!, b[j]!));
+    const begin = a[i]! > b[j]! ? a[i]! : b[j]!;
+    const end = a[i + 1]! < b[j + 1]! ? a[i + 1]! : b[j + 1]!;
+    if (end > begin) sum += end - begin;
     if (a[i + 1]! < b[j + 1]!) i += 2;
     else j += 2;
   }

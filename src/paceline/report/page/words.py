@@ -10,6 +10,18 @@ from paceline.report.run import RunSummary
 from paceline.report.summary import Summary
 from paceline.report.text.quantities import duration, share
 
+_KINDS = {
+    "compute": "computing",
+    "host": "calls of the host",
+    "collective": "collectives",
+    "core_wait": "threads that wait for a core",
+    "send": "messages",
+    "recv": "messages",
+    "transfer": "transfers",
+    "copy": "copies",
+    "data": "loading data",
+    "wait": "waits",
+}
 _GAINS = 0.995  # of a step: what shortens it less is not worth a sentence
 
 
@@ -47,7 +59,7 @@ def _hangs_on(timeline: Timeline, summary: Summary) -> Sentence:
     kind, spent = next(iter(summary.path_by_kind.items()))
     most = summary.path_ops[0]
     return (
-        Piece(f"It hangs on {kind.replace('_', ' ')}, {share(spent, summary.step_ns)} of the "
+        Piece(f"It hangs on {_KINDS.get(kind, kind)}, {share(spent, summary.step_ns)} of the "
               "critical path; most of all on "),
         Piece(most.name, op=heaviest(timeline, most.name)),
         Piece(f" ({share(most.share_ns, summary.step_ns)})."),
@@ -86,7 +98,7 @@ def best_of(base: Scenario, others: Sequence[Scenario]) -> Sentence:
     gain = 1 - best.step_ns / base.step_ns
     return (
         Piece(f"Change one thing: {best.name}. It is predicted to take the step from "
-              f"{duration(base.step_ns)} to {duration(best.step_ns)}, {gain:.0%} less."),
+              f"{duration(base.step_ns)} to {duration(best.step_ns)}, {100 * gain:.0f} % less."),
     )  # fmt: skip
 
 
@@ -96,7 +108,8 @@ def halved(step_ns: int, after_ns: Sequence[tuple[str, int]]) -> Sentence:
     if found is None or found[1] > _GAINS * step_ns:
         return ()
     label, after = found
+    gain = 100 * (1 - after / step_ns)
     return (
         Piece(f"Change {label} first: if it took half its time, a step would take "
-              f"{duration(after)}, {1 - after / step_ns:.0%} less than {duration(step_ns)}."),
+              f"{duration(after)} and not {duration(step_ns)}, {gain:.0f} % less."),
     )  # fmt: skip
