@@ -1,11 +1,11 @@
-# make demo · make test · make test-all · make bench · make check: the same words on a laptop and in CI.
+# make demo · make test · make test-all · make bench · make check · make wheel: the same words on a laptop and in CI.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := torch,chakra,place,demo,test,check
 
-.PHONY: demo test test-slow test-all bench check clean
+.PHONY: demo test test-slow test-all bench check wheel clean
 
 $(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*.cpp native/*.hpp native/bind/*.cpp native/bind/*.hpp)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -34,5 +34,9 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
+# With the compiled engine, for the Python that makes it and for manylinux.
+wheel: $(READY)
+	.ci/wheel $(BIN)/python
+
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build dist
