@@ -91,12 +91,15 @@ NEEDS = {
         "cosmic-ray and coverage",
         "how the mutation benchmark makes its faults",
     ),
-    "lightning": Need(partial(module, "lightning"), "lightning", "its callback"),
+    "lightning": Need(partial(module, "lightning"), "lightning", "its callbacks"),
     "transformers": Need(
         lambda: module("transformers") and module("accelerate"),
         "transformers and accelerate",
         "the Hugging Face Trainer, recorded and imagined",
     ),
+    "tensorboard": Need(partial(module, "tensorboard"), "tensorboard", "its tracker"),
+    "mlflow": Need(partial(module, "mlflow"), "mlflow or mlflow-skinny", "its tracker"),
+    "wandb": Need(partial(module, "wandb"), "wandb", "its tracker"),
     "triton": Need(partial(module, "triton"), "triton", "weave's GPU kernels"),
     "node": Need(partial(program, "node"), "Node.js", "scripts of the live page"),
     "chromium": Need(

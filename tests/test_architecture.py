@@ -10,7 +10,7 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "paceline"
 ROOMS = (
     "machine graph cluster launch record trace imagine cost measure replay runtime weave wire "
-    "strategies predict place search lab verify history serve bench report cli"
+    "strategies predict place search lab verify history serve bench report trainers cli"
 ).split()
 GROUND = {"errors", "engine", "callable_room", "_core"}  # what every room may stand on
 

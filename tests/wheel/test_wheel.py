@@ -57,7 +57,9 @@ def test_the_wheel_records_shows_and_predicts_without_compiler_or_node(
     shown = ran(new, "paceline", "show", "run", cwd=tmp_path)
     assert "Critical path" in shown
     found: dict[str, Any] = json.loads(
-        ran(new, "paceline", "predict", "run", "--with", "fp16", "--json", cwd=tmp_path)
+        ran(
+            new, "paceline", "predict", "run", "--scale", "phase=update:0.5", "--json", cwd=tmp_path
+        )
     )
     assert found["step_ns"] > 0
     kept = json.loads(ran(new, "paceline", "history", "--json", cwd=tmp_path))
