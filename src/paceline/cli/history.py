@@ -55,7 +55,8 @@ def run(options: argparse.Namespace) -> Shown:
     history = opened()
     if history is None:
         raise HistoryOptionError(
-            "the history is switched off (PACELINE_HISTORY=off). Unset it, or give a file with it"
+            "no history is kept: it is switched off (PACELINE_HISTORY=off), or you have no home "
+            "folder. Give a file with PACELINE_HISTORY"
         )
     if options.action == "forget":
         return _forget(options, history, _wanted(options))
