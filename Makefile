@@ -1,4 +1,4 @@
-# make demo · make test · make test-all · make bench · make check: the same words on a laptop and in CI.
+# make demo · make test · make test-all · make bench · make check · make wheel: the same words on a laptop and in CI.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -8,7 +8,7 @@ WASM := src/paceline/wasm/engine.wasm
 PAGE := src/paceline/report/page/template.html
 NODE := $(shell command -v npm)
 
-.PHONY: demo test test-slow test-all bench check clean wasm page wheel-universal
+.PHONY: demo test test-slow test-all bench check clean wasm page wheel wheel-universal
 
 $(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*.cpp native/*.hpp native/bind/*.cpp native/bind/*.hpp)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -53,5 +53,9 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
+# With the compiled engine, for the Python that makes it and for manylinux.
+wheel: $(READY)
+	.ci/wheel $(BIN)/python
+
 clean:
-	rm -rf $(VENV) build $(WASM)
+	rm -rf $(VENV) build dist $(WASM) $(PAGE)

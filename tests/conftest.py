@@ -103,7 +103,7 @@ NEEDS = {
         "cosmic-ray and coverage",
         "how the mutation benchmark makes its faults",
     ),
-    "lightning": Need(partial(module, "lightning"), "lightning", "its callback"),
+    "lightning": Need(partial(module, "lightning"), "lightning", "its callbacks"),
     "transformers": Need(
         lambda: module("transformers") and module("accelerate"),
         "transformers and accelerate",
@@ -112,6 +112,9 @@ NEEDS = {
     "optuna": Need(partial(module, "optuna"), "optuna", "the black-box searcher"),
     "dask": Need(partial(module, "distributed"), "distributed (Dask)", "searches on Dask"),
     "ray": Need(partial(module, "ray"), "ray", "searches on Ray"),
+    "tensorboard": Need(partial(module, "tensorboard"), "tensorboard", "its tracker"),
+    "mlflow": Need(partial(module, "mlflow"), "mlflow or mlflow-skinny", "its tracker"),
+    "wandb": Need(partial(module, "wandb"), "wandb", "its tracker"),
     "triton": Need(partial(module, "triton"), "triton", "weave's GPU kernels"),
     "node": Need(partial(program, "node"), "Node.js", "scripts of the live page"),
     "chromium": Need(

@@ -11,9 +11,9 @@ SRC = Path(__file__).parents[1] / "src" / "paceline"
 ROOMS = (
     "wasm machine graph cluster launch record trace imagine cost measure replay runtime weave wire "
     "strategies predict analyse compare place search lab verify trial tune history serve bench "
-    "report cli"
+    "report trainers assist cli"
 ).split()
-GROUND = {"errors", "engine", "callable_room", "_core"}  # what every room may stand on
+GROUND = {"errors", "engine", "callable_room", "notebook", "_core"}  # what every room may stand on
 
 
 def imported_rooms(source: str) -> set[str]:

@@ -9,6 +9,7 @@ run      all rows of the process that measured it (rows of `strategies` share on
          are `error_before` and `error_after`
 row      the row alone, which neighbours in the same minutes then tell of
 setting  all rows of that model with as many workers at that rate
+later    all rows that were not measured before it, as when the history grew
 model    all rows of that model
 
 Rows whose job has no other run left are unknown to the history and predicted without; `known` says
@@ -21,6 +22,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +41,6 @@ from paceline.strategies import Strategy, parse, strategy
 
 QUICK = 20  # rows that are predicted, evenly drawn
 
-Key = tuple[Any, ...]
-
 
 @dataclass(frozen=True)
 class Of:
@@ -49,6 +49,10 @@ class Of:
     source: str
     model: str
     mbit: int
+
+    @property
+    def of_model(self) -> tuple[str, str]:
+        return self.source, self.model
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +74,12 @@ class Row:
         return self.entry.job.world_size
 
 
-HELD_BACK: dict[str, Callable[[Row], Key]] = {
-    "run": lambda row: (row.entry.run,),
-    "row": lambda row: (row.entry.key,),
-    "setting": lambda row: (row.of, row.workers),
-    "model": lambda row: (row.of.source, row.of.model),
+HELD_BACK: dict[str, Callable[[Row, Row], bool]] = {
+    "run": lambda row, other: other.entry.run == row.entry.run,
+    "row": lambda row, other: other is row,
+    "setting": lambda row, other: (other.of, other.workers) == (row.of, row.workers),
+    "later": lambda row, other: other.entry.at_ns >= row.entry.at_ns,
+    "model": lambda row, other: other.of.of_model == row.of.of_model,
 }
 
 
@@ -85,13 +90,13 @@ def main() -> None:
 
 
 def figures(options: argparse.Namespace) -> dict[str, Any]:
-    rows = [*cell_rows(), *block_rows()]
+    rows = sorted([*cell_rows(), *block_rows()], key=lambda row: row.entry.at_ns)
     judged = [row for row in rows if not row.plain]
     if options.quick:
         judged = judged[:: max(1, len(judged) // QUICK)]
     found: dict[str, Any] = {}
-    for name, key in HELD_BACK.items():
-        told = [judge(row, [r for r in rows if key(r) != key(row)]) for row in judged]
+    for name, held in HELD_BACK.items():
+        told = [judge(row, [other for other in rows if not held(row, other)]) for row in judged]
         shown = summary(told)
         found[name] = {**shown, "by_source": _by(told, lambda t: t.row.of.source)}
         if name == "run":
@@ -175,6 +180,18 @@ def _shown(each: Judged) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class Moment:
+    """The process that measured, and when it did."""
+
+    run: str
+    date: str
+
+    @property
+    def at_ns(self) -> int:
+        return round(datetime.strptime(self.date, cells.DATE).timestamp() * 1e9)
+
+
 def cell_rows() -> Iterator[Row]:
     """The cells of `retarget`: three models at rates, workers and buckets."""
     machine, jobs = recordings.machine(), recordings.graphs(cells.MODELS)
@@ -188,7 +205,8 @@ def cell_rows() -> Iterator[Row]:
         step = cells.step_ms(seen)
         lengths = (round(1e6 * step[name]) for name in ("median", "p10", "p90"))
         measured, question = Measured(*lengths, int(step["n"])), Question(machine=machine)
-        yield _row(job, measured, cell.key, question)
+        when = Moment(cell.key, seen[-1]["measured"])
+        yield _row(job, measured, when, question)
 
 
 def block_rows() -> Iterator[Row]:
@@ -204,11 +222,12 @@ def block_rows() -> Iterator[Row]:
             if "step_s" not in row:
                 continue
             run = f"{cell.key(('plain',))} {row['plain_s']['median']}"
+            when = Moment(run, row["measured"])
             both = (("plain_s", ()), ("step_s", plan))
             for name, texts in both[run in told :]:
                 job = _Asked(of, graph, cell.workers, tuple(map(parse, texts)), where)
                 try:
-                    yield _row(job, _block(row, name), run, question)
+                    yield _row(job, _block(row, name), when, question)
                 except PacelineError as error:
                     print(f"{cell.key(texts)}: {error}", file=sys.stderr)
             told.add(run)
@@ -235,15 +254,15 @@ def _block(row: dict[str, Any], name: str) -> Measured:
     return Measured(step_ns, round(step_ns - half), round(step_ns + half), 1)
 
 
-def _row(job: _Asked, seen: Measured, run: str, question: Question) -> Row:
+def _row(job: _Asked, seen: Measured, when: Moment, question: Question) -> Row:
     found = job(replace(question, lean=True))
     step_ns = round(found.batch_ns)
     guess = Predicted(step_ns, found.low_ns, found.high_ns, Ground.SHARED, found.leans)
     entry = Entry(
         Kind.VERDICT,
         Job(job.of.model, job.workers, job.of.source),
-        0,
-        f"{job.of.source} {run}",
+        when.at_ns,
+        f"{job.of.source} {when.run}",
         strategies=tuple(map(str, job.plan)),
         predicted=guess,
         measured=seen,

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from paceline.history import place
 from paceline.history.place import data_folder
 
@@ -21,6 +23,15 @@ def test_it_can_be_switched_off() -> None:
     assert place({"PACELINE_HISTORY": "off"}, Path("/")) is None
     assert place({"PACELINE_HISTORY": " OFF "}, Path("/")) is None
     assert place({"PACELINE_HISTORY": ""}, Path("/")) is not None
+
+
+def test_who_has_no_home_has_no_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    def home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", home)
+    assert place({}, Path("/")) is None
+    assert place({"PACELINE_HISTORY": "/elsewhere"}, Path("/")) == Path("/elsewhere")
 
 
 def test_each_platform_has_its_own_folder_for_data() -> None:

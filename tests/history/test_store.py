@@ -184,6 +184,11 @@ def test_a_folder_that_cannot_be_made_costs_the_entry_and_is_said(
     assert "What was to be kept is lost" in caplog.text
 
 
+def test_a_place_that_cannot_be_looked_at_is_said(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match=r"cannot be used.*PACELINE_HISTORY"):
+        History(tmp_path / ("x" * 300)).entries()
+
+
 def in_small_disk(script: str, *, options: str) -> subprocess.CompletedProcess[str]:
     """Runs Python in a file system of its own, mounted at $DISK."""
     mount = f'mount -t tmpfs -o {options} none "$1" && exec "$2" -c "$3" "$1"'

@@ -22,6 +22,7 @@ from paceline.errors import PacelineError
 if TYPE_CHECKING:
     from paceline.history import History, Wanted
 
+_WIDTH = 150  # of a table whose lines hold names; a terminal wraps them
 ACTIONS = ("list", "compare", "forget")
 KINDS = ("recording", "prediction", "trial", "verdict")
 
@@ -54,7 +55,8 @@ def run(options: argparse.Namespace) -> Shown:
     history = opened()
     if history is None:
         raise HistoryOptionError(
-            "the history is switched off (PACELINE_HISTORY=off). Unset it, or give a file with it"
+            "no history is kept: it is switched off (PACELINE_HISTORY=off), or you have no home "
+            "folder. Give a file with PACELINE_HISTORY"
         )
     if options.action == "forget":
         return _forget(options, history, _wanted(options))
@@ -84,6 +86,7 @@ def _list(options: argparse.Namespace, history: "History", wanted: "Wanted") -> 
         told = f"{history.path}: {len(shown)} entries"
         console.print(told, markup=False, soft_wrap=True)
         if shown:
+            console.width = max(console.width, _WIDTH)
             console.print(entries_table(shown[-options.last :]))
         if compare and errors:
             console.print()

@@ -12,7 +12,13 @@ from paceline.history.keeping import keep, opened
 from paceline.history.learning import Asked, Lesson, correction, lessons
 from paceline.history.place import place
 from paceline.history.store import History
-from paceline.history.told import Subject, prediction_entry, recording_entry, verdict_entry
+from paceline.history.told import (
+    Subject,
+    prediction_entry,
+    recording_entry,
+    trial_entry,
+    verdict_entry,
+)
 from paceline.history.wanted import Wanted
 
 __all__ = [
@@ -39,5 +45,6 @@ __all__ = [
     "predict_knowing",
     "prediction_entry",
     "recording_entry",
+    "trial_entry",
     "verdict_entry",
 ]

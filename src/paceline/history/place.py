@@ -11,7 +11,8 @@ OFF = frozenset({"off", "0", "no", "none"})
 
 
 def place(environment: Mapping[str, str], here: Path) -> Path | None:
-    """The history's file, which may not be there yet; None where it is switched off.
+    """The history's file, which may not be there yet; None where it is switched off, or has no
+    place.
 
     A project has its own where a folder `.paceline` stands in the working folder or above it.
     """
@@ -21,7 +22,10 @@ def place(environment: Mapping[str, str], here: Path) -> Path | None:
     if told:
         return Path(told).expanduser()
     project = next((up / PROJECT for up in (here, *here.parents) if (up / PROJECT).is_dir()), None)
-    return (project or data_folder(environment, sys.platform)) / FILE
+    try:
+        return (project or data_folder(environment, sys.platform)) / FILE
+    except RuntimeError:  # who runs this has no home, as in some containers
+        return None
 
 
 def data_folder(environment: Mapping[str, str], platform: str) -> Path:

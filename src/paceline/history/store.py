@@ -33,20 +33,24 @@ class History:
 
     def entries(self, wanted: Wanted | None = None) -> list[Entry]:
         """The oldest first. A file that is not there has none."""
-        if not self.path.exists():
+        if not self._there():
             return []
         with self._reading() as base:
             return list(entries_of(base, wanted or Wanted()))
 
     def forget(self, wanted: Wanted) -> int:
         """Remove these for good; returns how many they were."""
-        if not self.path.exists():
+        if not self._there():
             return 0
         with self._writing() as base:
             keys = [(entry.key,) for entry in entries_of(base, wanted)]
             base.executemany("DELETE FROM entries WHERE key = ?", keys)
             base.execute("DELETE FROM jobs WHERE id NOT IN (SELECT job FROM entries)")
         return len(keys)
+
+    def _there(self) -> bool:
+        with self._told():
+            return self.path.exists()
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -121,7 +125,7 @@ class History:
             ) from error
         except OSError as error:
             raise HistoryError(
-                f"the history {self.path} cannot be written: {error.strerror}. Give another file "
+                f"the history {self.path} cannot be used: {error.strerror}. Give another file "
                 "with PACELINE_HISTORY, or switch it off with PACELINE_HISTORY=off"
             ) from error
 

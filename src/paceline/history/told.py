@@ -3,7 +3,8 @@
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from paceline.record import sidecar
 from paceline.strategies import Strategy, name_of
 from paceline.strategies.plan import digest
 from paceline.trace.plain import plain_steps
+from paceline.verify import Measured as Steps
 from paceline.verify import Verdict
 
 FACTS = "rank-*.facts.jsonl"
@@ -67,11 +69,18 @@ def prediction_entry(subject: Subject, found: Prediction) -> Entry:
 
 def verdict_entry(subject: Subject, verdict: Verdict) -> Entry:
     """A prediction and what was measured for it."""
-    seen = verdict.measured
-    measured = Measured(
-        seen.step_ns, seen.low_ns, seen.high_ns, len(seen.steps_ns), dict(seen.by_class)
-    )
-    return _entry(Kind.VERDICT, subject, verdict.predicted, measured)
+    return _entry(Kind.VERDICT, subject, verdict.predicted, _seen(verdict.measured))
+
+
+def trial_entry(subject: Subject, found: Prediction, seen: Steps | None, outcome: str) -> Entry:
+    """A plan tried in the live job; None where it did not run to an end."""
+    made = _entry(Kind.TRIAL, subject, found, _seen(seen) if seen else None)
+    return replace(made, outcome=outcome)
+
+
+def _seen(seen: Steps) -> Measured:
+    by_class = dict(seen.by_class)
+    return Measured(seen.step_ns, seen.low_ns, seen.high_ns, len(seen.steps_ns), by_class)
 
 
 def machine_of(run: Path) -> str:
@@ -101,13 +110,17 @@ def _entry(
         kind,
         subject.job(found.workers),
         moment,
-        f"{run} @ {moment}" if measured else run,
+        f"{run}, {_date(moment)}" if measured else run,
         named(subject.run),
         _place(subject),
         subject.strategies,
         _predicted(subject, found),
         measured,
     )
+
+
+def _date(moment_ns: int) -> str:
+    return datetime.fromtimestamp(moment_ns / 1e9).isoformat(" ", "seconds")
 
 
 def _predicted(subject: Subject, found: Prediction) -> Predicted:

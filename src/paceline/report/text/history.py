@@ -18,9 +18,9 @@ def entries_table(entries: Sequence[Entry]) -> "Table":
 
     table = Table(box=None, pad_edge=False)
     for name in ("when", "what", "key", "job", "workers", "plan"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, no_wrap=True)
     for name in ("predicted", "measured", "error"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for entry in entries:
         plan = " + ".join(entry.strategies) or "as recorded"
         table.add_row(
@@ -51,6 +51,6 @@ def errors_table(errors: Sequence[Errors]) -> "Table":
     return table
 
 
-def short(command: str, width: int = 40) -> str:
+def short(command: str, width: int = 30) -> str:
     """The end of a command, which tells the script and its settings."""
     return command if len(command) <= width else "..." + command[3 - width :]
