@@ -82,7 +82,7 @@ def _of_lane(timeline: Timeline, lane: int, causes: NDArray[np.int64]) -> Idle |
 def _of_gaps(graph: Graph, rows: Int64, active: Bool, causes: Int64) -> NDArray[np.int64]:
     """For each piece of work, what it and the pieces in the gap before it waited for last; where
     they waited for nothing else, what they themselves are."""
-    before = np.cumsum(active) - active
+    before: Int64 = np.cumsum(active) - active
     behind: Int64 = np.minimum(before, active.sum() - 1)  # the piece of work that ends this gap
     found = np.full(int(active.sum()), NONE, np.int64)
     kinds = graph.ops.kind[rows]
