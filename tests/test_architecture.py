@@ -10,9 +10,9 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "paceline"
 ROOMS = (
     "machine graph cluster launch record trace imagine cost measure replay runtime weave wire "
-    "strategies predict analyse compare place search lab verify serve bench report cli"
+    "strategies predict analyse compare place search lab verify serve bench report assist cli"
 ).split()
-GROUND = {"errors", "engine", "callable_room", "_core"}  # what every room may stand on
+GROUND = {"errors", "engine", "callable_room", "notebook", "_core"}  # what every room may stand on
 
 
 def imported_rooms(source: str) -> set[str]:

@@ -26,7 +26,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.measure import parser, report
-from paceline.analyse.device_time import device_times
+from paceline.analyse.device import device_of
 from paceline.analyse.lanes import working_lanes
 from paceline.graph import Graph
 from paceline.replay import Timeline, replay
@@ -154,7 +154,7 @@ def _flat(said: dict[str, Any]) -> dict[tuple[int, str], float]:
 def _said(timeline: Timeline) -> dict[int, dict[str, Any]]:
     """By rank: busy and idle in us, the share of communication that is hidden, kernel sums."""
     found: dict[int, dict[str, Any]] = {}
-    for row in device_times(timeline):
+    for row in device_of(timeline):
         found[row.rank] = {
             "busy": (row.span_ns - row.idle_ns) / 1e3,
             "idle": row.idle_ns / 1e3,

@@ -10,6 +10,8 @@ import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
 
+WORK = ("kernel", "gpu_memcpy", "gpu_memset")  # HTA keeps waits on streams too
+
 
 def main() -> None:
     warnings.filterwarnings("ignore")
@@ -27,14 +29,17 @@ def hta(files: dict[int, str]) -> dict[str, object]:
         given = {
             rank: packed(path, place / f"{rank}.json.gz", rank) for rank, path in files.items()
         }
-        analysis = TraceAnalysis(trace_files=given, trace_dir=folder)
+        analysis = TraceAnalysis(
+            trace_files=given, trace_dir=folder, include_last_profiler_step=True
+        )
         times = analysis.get_temporal_breakdown(visualize=False)
         overlap = analysis.get_comm_comp_overlap(visualize=False)
         sums = {}
         for rank in files:
             rows = analysis.t.get_trace(rank)
             names = analysis.t.symbol_table.get_sym_table()
-            kernels = rows[rows["stream"] >= 0]
+            work = [number for number, name in enumerate(names) if name in WORK]
+            kernels = rows[(rows["stream"] >= 0) & rows["cat"].isin(work)]
             by_name = kernels.groupby("name")["dur"].sum()
             sums[rank] = {names[int(n)]: float(us) for n, us in by_name.items()}
         return {

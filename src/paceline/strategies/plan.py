@@ -17,6 +17,7 @@ import msgspec
 from paceline import __version__
 from paceline.errors import FileError
 from paceline.graph import Graph
+from paceline.notebook import InNotebook
 from paceline.strategies.named import parse
 from paceline.strategies.sends import Sends
 from paceline.strategies.strategy import (
@@ -40,7 +41,7 @@ class MadeFor:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(InNotebook):
     """Strategies that go together."""
 
     strategies: tuple[Strategy, ...]

@@ -5,6 +5,7 @@ TraceLens count it. Without a device the threads that compute and communicate st
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,10 @@ class DeviceTime:
 
     rank: int
     span_ns: int  # from the first work to the end of the last
-    compute_ns: int  # computes or copies, nothing communicates
-    communication_ns: int
+    compute_ns: int  # nothing communicates
+    communication_ns: int  # nothing computes
     both_ns: int
+    copy_ns: int  # nothing computes or communicates
     idle_ns: int
 
     @property
@@ -33,43 +35,37 @@ class DeviceTime:
         return self.both_ns / moved if moved else 0.0
 
 
-def device_times(timeline: Timeline) -> tuple[DeviceTime, ...]:
+def device_of(timeline: Timeline) -> tuple[DeviceTime, ...]:
     """One row a rank that works."""
     ops, lanes = timeline.graph.ops, timeline.graph.lanes
     mine = np.isin(ops.lane, working_lanes(timeline.graph))
     mine |= np.isin(lanes.kind[ops.lane], (LaneKind.COMM_THREAD, LaneKind.COPY_ENGINE))
-    talks = mine & np.isin(ops.kind, COMMUNICATION)
-    works = mine & np.isin(ops.kind, (OpKind.COMPUTE, OpKind.COPY, OpKind.DATA))
-    found = [
-        _of_rank(timeline, rank, works & (ops.rank == rank), talks & (ops.rank == rank))
-        for rank in timeline.graph.ranks
-    ]
-    return tuple(row for row in found if row.span_ns)
+    kinds = ((OpKind.COMPUTE, OpKind.DATA), COMMUNICATION, (OpKind.COPY,))
+    state = np.full(len(ops), _NOTHING)
+    for number, some in enumerate(kinds):
+        state[mine & np.isin(ops.kind, some)] = number
+    rows = (_of_rank(timeline, rank, state) for rank in timeline.graph.ranks)
+    return tuple(row for row in rows if row.span_ns)
 
 
-def _of_rank(
-    timeline: Timeline, rank: int, works: NDArray[np.bool_], talks: NDArray[np.bool_]
-) -> DeviceTime:
-    rows = np.concatenate([np.flatnonzero(works), np.flatnonzero(talks)])
-    begin, end = timeline.ready_ns[rows], timeline.end_ns[rows]
-    computes = np.arange(len(rows)) < works.sum()
-    begin = np.where(computes, timeline.start_ns[rows], begin)
-    at = np.concatenate([begin, end])
+_NOTHING: Final = -1
+
+
+def _of_rank(timeline: Timeline, rank: int, state: NDArray[np.int64]) -> DeviceTime:
+    rows = np.flatnonzero((timeline.graph.ops.rank == rank) & (state != _NOTHING))
+    arrived = np.where(state[rows] == 1, timeline.ready_ns[rows], timeline.start_ns[rows])
+    at = np.concatenate([arrived, timeline.end_ns[rows]])
     order = np.argsort(at, kind="stable")
     lasts = np.diff(at[order])
-    busy, moves = (_open(len(rows), chosen, order) for chosen in (computes, ~computes))
-    return DeviceTime(
-        rank,
-        int(lasts.sum()),
-        int(lasts[busy & ~moves].sum()),
-        int(lasts[moves & ~busy].sum()),
-        int(lasts[busy & moves].sum()),
-        int(lasts[~busy & ~moves].sum()),
-    )
+    works, moves, copies = (_open(state[rows] == number, order) for number in range(3))
+    parts = (works & ~moves, moves & ~works, works & moves, copies & ~works & ~moves)
+    told = [int(lasts[part].sum()) for part in parts]
+    span = int(lasts.sum())
+    return DeviceTime(rank, span, *told, span - sum(told))
 
 
-def _open(count: int, chosen: NDArray[np.bool_], order: Int64) -> NDArray[np.bool_]:
+def _open(chosen: NDArray[np.bool_], order: Int64) -> NDArray[np.bool_]:
     """Between each two moments, whether any of the chosen runs."""
-    change = np.where(np.tile(chosen, 2), np.repeat([1, -1], count), 0)
+    change = np.where(np.tile(chosen, 2), np.repeat([1, -1], len(chosen)), 0)
     running: NDArray[np.bool_] = (np.cumsum(change[order]) > 0)[:-1]
     return running
