@@ -59,9 +59,10 @@ def _of_rank(timeline: Timeline, rank: int, state: NDArray[np.int64]) -> DeviceT
     lasts = np.diff(at[order])
     works, moves, copies = (_open(state[rows] == number, order) for number in range(3))
     parts = (works & ~moves, moves & ~works, works & moves, copies & ~works & ~moves)
-    told = [int(lasts[part].sum()) for part in parts]
+    compute, communication, both, copy = (int(lasts[part].sum()) for part in parts)
     span = int(lasts.sum())
-    return DeviceTime(rank, span, *told, span - sum(told))
+    idle = span - compute - communication - both - copy
+    return DeviceTime(rank, span, compute, communication, both, copy, idle)
 
 
 def _open(chosen: NDArray[np.bool_], order: Int64) -> NDArray[np.bool_]:

@@ -65,7 +65,7 @@ def _of_lane(timeline: Timeline, lane: int, causes: NDArray[np.int64]) -> Idle |
         return None
     work = rows[active]
     start, end = timeline.start_ns[work], timeline.end_ns[work]
-    before = np.maximum.accumulate(np.append(start[:1], end[:-1]))
+    before = np.maximum.accumulate(np.append(timeline.ready_ns[work[:1]], end[:-1]))
     ready = np.clip(timeline.ready_ns[work], before, None)
     waited = np.maximum(start - ready, 0)  # for members of a collective, or lanes to drain
     gap = np.maximum(ready - before, 0)
