@@ -95,6 +95,7 @@ NEEDS = {
         "transformers and accelerate",
         "the Hugging Face Trainer, recorded and imagined",
     ),
+    "mcp": Need(partial(module, "mcp"), "mcp", "tools for assistants"),
     "triton": Need(partial(module, "triton"), "triton", "weave's GPU kernels"),
     "node": Need(partial(program, "node"), "Node.js", "scripts of the live page"),
     "chromium": Need(

@@ -77,9 +77,11 @@ def test_a_thread_that_waits_for_a_message_waits_for_a_transfer() -> None:
     main, wire = b.lane(0, "main"), b.lane(0, "gloo", kind=LaneKind.COMM_THREAD)
     first = b.op("aten::mm", main, 1_000)
     sent = b.op("send", wire, 6_000, kind=OpKind.TRANSFER, after=[first])
-    b.op("aten::add", main, 1_000, after=[sent], dep=DepKind.WAIT)
+    b.op("wait", main, 0, kind=OpKind.WAIT, after=[sent], dep=DepKind.WAIT)
+    b.op("Python", main, 2_000, kind=OpKind.HOST)
+    b.op("aten::add", main, 1_000)
     (idle,) = idle_of(replay(b.build()))
-    assert idle.by_cause == {IdleCause.TRANSFER.value: 6_000}
+    assert idle.by_cause == {IdleCause.HOST.value: 2_000, IdleCause.TRANSFER.value: 6_000}
 
 
 def test_a_devices_parts_sum_to_its_span_and_overlap_is_what_computing_hides() -> None:
