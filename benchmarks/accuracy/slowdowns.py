@@ -100,8 +100,8 @@ HELD_BACK = (
     *(_link("resnet20"), _busy("resnet20"), _replaced("lstm", "--optimizer", "adamw")),
     *(_batch("lstm"), _input("wide"), _batch("wide"), _buckets("lstm"), _busy("transformer")),
 )
-"""Recorded when `diff` was done. One thing was changed after a first recording of these: by how much
-more than threads messages may wait for cores (`compare.rules`)."""
+"""Recorded when `diff` was done. One thing was changed after a first recording of these: by how
+much more than threads messages may wait for cores (`compare.rules`)."""
 
 
 def unchanged(most: int = 12) -> list[tuple[str, str]]:

@@ -13,13 +13,13 @@ from paceline.graph import Collective, DepKind, Graph, GraphBuilder, LaneKind, O
 from paceline.replay import replay
 
 
-def launched() -> Graph:
+def launched(*calls: str) -> Graph:
     """A host that launches three kernels of 5 us under two operators, each call taking 10 us.
 
     host    mm 0-10  call 10-20   add 20-60  call 60-70  call 70-80
     stream           gemm 20-25              add 70-75   add 80-85, a copy of 1 kB 85-87
     """
-    b = GraphBuilder(meta={CALLS: ["launch"]})
+    b = GraphBuilder(meta={CALLS: list(calls)})
     host = b.lane(0, "main thread")
     stream = b.lane(0, "stream 7", kind=LaneKind.STREAM)
 
@@ -52,8 +52,11 @@ def meeting() -> Graph:
     return b.build()
 
 
-def test_a_kernel_belongs_to_the_operator_before_the_call_that_launched_it() -> None:
-    graph = launched()
+@pytest.mark.parametrize("calls", [("launch",), ()])
+def test_a_kernel_belongs_to_the_operator_before_the_call_that_launched_it(
+    calls: tuple[str, ...],
+) -> None:
+    graph = launched(*calls)
     names = {graph[op].name: graph.text(int(name)) for op, name in enumerate(operators_of(graph))}
     assert names["gemm"] == "aten::mm"
     assert names["elementwise"] == "aten::add"
