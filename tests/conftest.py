@@ -115,6 +115,7 @@ NEEDS = {
     "tensorboard": Need(partial(module, "tensorboard"), "tensorboard", "its tracker"),
     "mlflow": Need(partial(module, "mlflow"), "mlflow or mlflow-skinny", "its tracker"),
     "wandb": Need(partial(module, "wandb"), "wandb", "its tracker"),
+    "mcp": Need(partial(module, "mcp"), "mcp", "tools for assistants"),
     "triton": Need(partial(module, "triton"), "triton", "weave's GPU kernels"),
     "node": Need(partial(program, "node"), "Node.js", "scripts of the live page"),
     "chromium": Need(

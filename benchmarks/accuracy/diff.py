@@ -2,8 +2,8 @@
 
 24 slow-downs of five models (slowdowns.py), each recorded in the lab between two recordings of the
 plain job, and 12 pairs of plain recordings. Right is a pair whose first cause is what was put in,
-on that rank and in that layer. Eight more slow-downs, recorded when `diff` was done, are told apart.
-Recordings are kept in --runs, so a run goes on where the last one stopped.
+on that rank and in that layer. Eight more slow-downs, recorded when `diff` was done, are
+told apart. Recordings are kept in --runs, so a run goes on where the last one stopped.
 
     python benchmarks/accuracy/diff.py --budget 5 --json
 """

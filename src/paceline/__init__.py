@@ -26,10 +26,12 @@ _HOME = {
     "Question": "paceline.predict",
     "applied": "paceline.strategies.torch_applied",
     "condense": "paceline.graph.condense",
+    "diff": "paceline.compare",
     "load": "paceline.trace.runs",
     "load_cluster": "paceline.cluster",
     "parse": "paceline.strategies",
     "show": "paceline.report.show",
+    "side_of": "paceline.compare",
     "strategy": "paceline.strategies",
 }
 

@@ -1,8 +1,10 @@
 """Idle time by cause: what a stream, or the thread that computes, was waiting for.
 
 A gap lies between two pieces of a lane's work. It belongs to what the work behind it waited for
-last. HTA tells waiting for the host from gaps between kernels, for one rank and GPUs alone; here a
-rank and a transfer that was waited for are told too, and CPU jobs.
+last, less the host calls and the waiting for a core that lie in it. HTA tells waiting for the host
+from gaps between kernels, for GPUs alone; here a rank and a transfer that was waited for are told
+too, and CPU jobs. Wrong where a thread waits for a collective whose last member came late: all of
+it then counts as the transfer.
 """
 
 from dataclasses import dataclass
@@ -65,13 +67,13 @@ def _of_lane(timeline: Timeline, lane: int, causes: NDArray[np.int64]) -> Idle |
         return None
     work = rows[active]
     start, end = timeline.start_ns[work], timeline.end_ns[work]
-    before = np.maximum.accumulate(np.append(start[:1], end[:-1]))
+    before = np.maximum.accumulate(np.append(timeline.ready_ns[work[:1]], end[:-1]))
     ready = np.clip(timeline.ready_ns[work], before, None)
     waited = np.maximum(start - ready, 0)  # for members of a collective, or lanes to drain
     gap = np.maximum(ready - before, 0)
-    gap[0] = 0
-    cause = _of_gaps(graph, rows, active, causes)
-    by_cause = np.bincount(cause, gap, len(_CAUSES))
+    own, cause = _in_gaps(timeline, rows, active, causes)
+    waits = np.maximum(gap - own.sum(axis=1), 0)
+    by_cause = np.bincount(cause, waits, len(_CAUSES)) + own.sum(axis=0)
     by_cause[_CAUSES.index(IdleCause.RANK)] += waited.sum()
     found = {each.value: int(ns) for each, ns in zip(_CAUSES, by_cause) if ns}
     span = int(end.max() - timeline.ready_ns[work[0]])
@@ -79,20 +81,27 @@ def _of_lane(timeline: Timeline, lane: int, causes: NDArray[np.int64]) -> Idle |
     return Idle(int(graph.lanes.rank[lane]), name, span, span - sum(found.values()), found)
 
 
-def _of_gaps(graph: Graph, rows: Int64, active: Bool, causes: Int64) -> NDArray[np.int64]:
-    """For each piece of work, what it and the pieces in the gap before it waited for last; where
-    they waited for nothing else, what they themselves are."""
-    before = np.cumsum(active) - active
-    behind: Int64 = np.minimum(before, active.sum() - 1)  # the piece of work that ends this gap
-    found = np.full(int(active.sum()), NONE, np.int64)
-    kinds = graph.ops.kind[rows]
-    own = np.full(len(rows), _CAUSES.index(IdleCause.UNKNOWN))
-    own[(kinds == OpKind.HOST) & ~_on_stream(graph, rows)] = _CAUSES.index(IdleCause.HOST)
-    own[kinds == OpKind.CORE_WAIT] = _CAUSES.index(IdleCause.CORE)
-    told = np.where(causes[rows] != NONE, causes[rows], np.where(active, NONE, own))
-    known = told != NONE
-    found[behind[known]] = told[known]
-    return np.where(found == NONE, _CAUSES.index(IdleCause.UNKNOWN), found)
+def _in_gaps(
+    timeline: Timeline, rows: Int64, active: Bool, causes: Int64
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each piece of work what lies in the gap before it: time of host calls and of waiting for
+    a core, by cause; and the cause of the rest, which is what was waited for last."""
+    graph = timeline.graph
+    count = int(active.sum())
+    before: Int64 = np.cumsum(active) - active
+    inside = ~active & (before > 0) & (before < count)  # in a gap between two pieces of work
+    kinds, own = graph.ops.kind[rows], np.zeros((count, len(_CAUSES)), np.int64)
+    lasts = (timeline.end_ns - timeline.start_ns)[rows]
+    for kind, cause in _OWN.items():
+        mine = inside & (kinds == kind) & ~_on_stream(graph, rows)
+        np.add.at(own[:, _CAUSES.index(cause)], before[mine], lasts[mine])
+    found = np.full(count, _CAUSES.index(IdleCause.UNKNOWN))
+    told = np.flatnonzero((causes[rows] != NONE) & (before < count))
+    found[before[told]] = causes[rows[told]]
+    return own, found
+
+
+_OWN: Final = {OpKind.HOST: IdleCause.HOST, OpKind.CORE_WAIT: IdleCause.CORE}
 
 
 def _on_stream(graph: Graph, rows: Int64) -> Bool:

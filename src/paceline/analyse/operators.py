@@ -21,24 +21,25 @@ def operators_of(graph: Graph) -> Int32:
     """For each op its operator's name, an index into the graph's names; on a thread its own."""
     ops = graph.ops
     found = ops.name.copy()
-    calls = _calls(graph)
+    links = Links.of(graph)
+    streams = graph.lanes.kind[ops.lane] == LaneKind.STREAM
+    launches = links.where((links.kind == DepKind.LAUNCH) & streams[links.op] & ~streams[links.src])
+    calls = _calls(graph, launches) & ~streams
     operator = _operator_at(graph, calls)
     mine = calls & (operator != NONE)
     found[mine] = ops.name[operator[mine]]
-    links = Links.of(graph)
-    streams = graph.lanes.kind[ops.lane] == LaneKind.STREAM
-    launches = (links.kind == DepKind.LAUNCH) & streams[links.op] & ~streams[links.src]
-    launches &= operator[links.src] != NONE
-    found[links.op[launches]] = ops.name[operator[links.src[launches]]]
+    known = launches.where(operator[launches.src] != NONE)
+    found[known.op] = ops.name[operator[known.src]]
     return found
 
 
-def _calls(graph: Graph) -> Bool:
-    """Pieces of host threads that are calls into the driver."""
-    names = set(graph.meta.get(CALLS, ()))
-    known = np.array([*(name in names for name in graph.names), False])
-    calls: Bool = known[graph.ops.name] & (graph.lanes.kind[graph.ops.lane] != LaneKind.STREAM)
-    return calls
+def _calls(graph: Graph, launches: Links) -> Bool:
+    """Ops named as calls into the driver are; by what launches, where the graph tells no names."""
+    names = set(graph.meta.get(CALLS, ())) or {
+        graph.text(int(name)) for name in np.unique(graph.ops.name[launches.src])
+    }
+    known: Bool = np.array([*(name in names for name in graph.names), False])
+    return known[graph.ops.name]
 
 
 def _operator_at(graph: Graph, calls: Bool) -> NDArray[np.int64]:

@@ -56,6 +56,7 @@ def _counters(run: str, top: int) -> tuple[Any, ...]:
 
 
 TOPICS: dict[str, Topic] = {
+    "device": Topic(_on_timeline("device"), "device_table"),
     "idle": Topic(_on_timeline("idle"), "idle_table"),
     "kernels": Topic(_on_timeline("kernels"), "kernels_table"),
     "sequences": Topic(_on_timeline("sequences"), "sequences_table"),

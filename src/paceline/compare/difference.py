@@ -11,6 +11,7 @@ from paceline.compare.pair import Pair
 from paceline.compare.places import Place, Work
 from paceline.compare.rules import RULES
 from paceline.compare.side import Side
+from paceline.notebook import InNotebook
 
 PART: Final = 0.03  # of a step: smaller parts alone decide nothing
 
@@ -50,7 +51,7 @@ class RankRow:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(InNotebook):
     """Everything that `diff` tells. Causes sum to `change_ns`; classes, and layers, to the change
     of the recorded steps."""
 

@@ -12,6 +12,7 @@ from paceline.compare.places import Place, Work
 from paceline.graph import NONE, Phase
 
 _DIFFERS: Final = 1.02  # a trait that differs by more is another one
+_AS_LONG: Final = 3.0  # times what training threads wait longer, at most, messages do for cores
 _ALONE: Final = 0.6  # of a rank's change that the other ranks do not have
 _NOTICED: Final = 0.01  # of a step: less change in a layer is not looked into
 _MAINLY: Final = 0.1  # of a layer's time in either run, at operators that came or went
@@ -110,11 +111,14 @@ def host_calls(pair: Pair, left: Places) -> Iterator[Claim]:
 
 def cores(pair: Pair, left: Places) -> Iterator[Claim]:
     """Waiting of the training threads for a core. Where they wait much longer than before, so do
-    the threads that carry the same messages: what these take longer is laid to the cores too."""
+    the threads that carry the same messages: what these take longer is laid to the cores too,
+    unless it is far more than the others wait."""
     mine = tuple(p for p in left if p.work is Work.CORE and not p.communicates)
+    carry = tuple(p for p in left if p.communicates)
     change, crowded = pair.change_ns(mine), _CROWDED * pair.a.steps.median_ns
-    if change > max(crowded, pair.noise_ns(mine)) and _same_messages(pair):
-        mine += tuple(p for p in left if p.communicates)
+    wait_too = pair.change_ns(carry) < _AS_LONG * change and _same_messages(pair)
+    if change > max(crowded, pair.noise_ns(mine)) and wait_too:
+        mine += carry
     yield Claim(CauseKind.CORE, mine)
 
 

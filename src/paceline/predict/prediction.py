@@ -8,6 +8,7 @@ from paceline.cluster.machine import Machine
 from paceline.machine import Pulse
 from paceline.measure import Calibration
 from paceline.predict.correction import Correction, Leaning
+from paceline.notebook import InNotebook
 from paceline.predict.memory import PeakMemory
 from paceline.replay import Distribution, Timeline
 from paceline.replay.memory_by_rank import rank_peaks
@@ -37,7 +38,7 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class Prediction(InNotebook):
     """A step's time. From `low_ns` to `high_ns` every op errs by what is typical of its basis
     (`paceline.cost.SPREAD`); how often that holds the truth is not known. `by_class` splits a mean
     worker's step."""

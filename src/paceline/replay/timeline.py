@@ -8,6 +8,7 @@ import numpy as np
 from paceline.graph import FoldedGraph, Graph
 from paceline.graph.cycles import lane_previous
 from paceline.graph.graph import Int32, Int64
+from paceline.notebook import InNotebook
 from paceline.replay.breakdown import Breakdown, breakdown
 from paceline.replay.columns import Columns
 from paceline.replay.memory import MemoryCurve, memory_curves
@@ -25,7 +26,7 @@ class Occupancy:
 
 
 @dataclass(frozen=True, eq=False)
-class Timeline:
+class Timeline(InNotebook):
     """When each op arrives (`ready_ns`), starts and ends, aligned with the graph's rows.
 
     `start_ns - ready_ns` is waiting, for partners or lanes to drain; `end_ns - start_ns` is work.

@@ -20,6 +20,7 @@ from paceline import __version__
 from paceline.cluster import Cluster
 from paceline.errors import FileError
 from paceline.graph import Graph
+from paceline.notebook import InNotebook
 from paceline.strategies.named import parse
 from paceline.strategies.sends import Sends
 from paceline.strategies.strategy import (
@@ -61,7 +62,7 @@ class Predicted:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(InNotebook):
     """Strategies that go together."""
 
     strategies: tuple[Strategy, ...]

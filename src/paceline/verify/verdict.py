@@ -10,6 +10,7 @@ import numpy as np
 from paceline.graph import Graph
 from paceline.graph.condense import condense
 from paceline.machine import Pulse
+from paceline.notebook import InNotebook
 from paceline.predict import WORK_CLASSES, Prediction, by_class
 from paceline.record import sidecar
 from paceline.replay import replay
@@ -60,7 +61,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(InNotebook):
     """How far a prediction was off, and where. `at_pulse` is the same prediction for the pulse that
     the machine had while the steps were measured; None where a pulse is not known."""
 

@@ -7,6 +7,7 @@ from paceline.compare import Difference
 from paceline.compare.difference import Row
 from paceline.report.text.difference_words import basis_lines, cause_words, verdict_line
 from paceline.report.text.quantities import duration, share
+from paceline.report.text.table import plain_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,49 +37,45 @@ def _tables(found: Difference, top: int) -> Iterator["Table"]:
 
 
 def _causes(found: Difference, top: int) -> "Table":
-    table = _plain("what changed most")
-    for name in ("time", "of the change", "give or take"):
-        table.add_column(name, justify="right")
-    table.add_column("cause")
-    for cause in found.causes[:top]:
-        table.add_row(
+    rows = (
+        (
+            cause_words(cause),
             signed(cause.share_ns),
             share(cause.share_ns, found.change_ns),
             duration(cause.noise_ns) if cause.noise_ns else "",
-            cause_words(cause),
         )
-    return table
+        for cause in found.causes[:top]
+    )
+    return plain_table(
+        "what changed most", ("cause", "time", "of the change", "give or take"), rows
+    )
 
 
 def _rows(found: Difference, title: str, rows: tuple[Row, ...], top: int) -> "Table":
-    table = _plain(title)
-    table.add_column("")
-    for name in ("before", "after", "change"):
-        table.add_column(name, justify="right")
-    for row in rows[:top]:
-        if abs(row.change_ns) > _NOTICED * found.before_ns:
-            after = duration(row.after_ns)
-            table.add_row(row.name, duration(row.before_ns), after, signed(row.change_ns))
-    return table
+    told = (
+        (row.name, duration(row.before_ns), duration(row.after_ns), signed(row.change_ns))
+        for row in rows[:top]
+        if abs(row.change_ns) > _NOTICED * found.before_ns
+    )
+    return plain_table(title, ("", "before", "after", "change"), told)
 
 
 def _ranks(found: Difference, top: int) -> "Table":
-    table = _plain("by rank; a row sums to the change of the recorded step")
-    names = ("computes", "transfers", "waits for ranks", "input", "host, cores and gaps")
-    for name in ("rank", *names):
-        table.add_column(name, justify="right")
-    for row in found.ranks[:top]:
-        states = (row.compute_ns, row.transfer_ns, row.for_ranks_ns, row.input_ns, row.other_ns)
-        table.add_row(str(row.rank), *(signed(each) for each in states))
-    return table
+    columns = ("rank", "computes", "transfers", "waits for ranks", "input", "host, cores and gaps")
+    rows = (
+        (
+            str(row.rank),
+            signed(row.compute_ns),
+            signed(row.transfer_ns),
+            signed(row.for_ranks_ns),
+            signed(row.input_ns),
+            signed(row.other_ns),
+        )
+        for row in found.ranks[:top]
+    )
+    return plain_table("by rank; a row sums to the change of the recorded step", columns, rows)
 
 
 def signed(ns: float) -> str:
     """`+1.20 ms`."""
     return f"{'+' if ns >= 0 else '-'}{duration(abs(ns))}"
-
-
-def _plain(title: str) -> "Table":
-    from rich.table import Table
-
-    return Table(box=None, pad_edge=False, title=title, title_justify="left")

@@ -2,6 +2,7 @@
 
 from paceline.report.text.analyses.copies import copies_table
 from paceline.report.text.analyses.counters import counters_table
+from paceline.report.text.analyses.device import device_table
 from paceline.report.text.analyses.idle import idle_table
 from paceline.report.text.analyses.kernels import kernels_table
 from paceline.report.text.analyses.launches import launches_table
@@ -12,6 +13,7 @@ from paceline.report.text.analyses.tree import tree_shown
 __all__ = [
     "copies_table",
     "counters_table",
+    "device_table",
     "idle_table",
     "kernels_table",
     "launches_table",

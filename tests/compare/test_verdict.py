@@ -1,0 +1,69 @@
+"""Noise: what two runs of one job differ by, and what is beyond it."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from paceline.compare import Side, Verdict, diff
+from paceline.compare.noise import Steps, correlation, noise_of
+
+Sides = Callable[..., Side]
+CALM = (900_000, 905_000, 895_000, 902_000, 898_000, 901_000, 899_000, 900_500)
+
+
+def test_two_runs_of_the_same_job_have_no_difference_beyond_noise(side: Sides) -> None:
+    other = tuple(ns + 2_000 for ns in reversed(CALM))
+    found = diff(side(CALM), side(other))
+    assert found.verdict is Verdict.SAME
+    assert not found.fails_above(0.0)
+
+
+def test_a_step_longer_than_its_spread_is_slower_and_fails(side: Sides) -> None:
+    slower = tuple(ns + 90_000 for ns in CALM)
+    found = diff(side(CALM), side(slower, late={(1, "two"): 90.0}))
+    assert found.verdict is Verdict.SLOWER
+    assert found.change == pytest.approx(0.1, abs=0.002)
+    assert found.fails_above(0.03)
+    assert not found.fails_above(0.2)
+
+
+def test_a_faster_run_never_fails(side: Sides) -> None:
+    found = diff(side(tuple(ns + 90_000 for ns in CALM)), side(CALM))
+    assert found.verdict is Verdict.FASTER
+    assert not found.fails_above(0.0)
+
+
+def test_one_step_each_is_compared_and_said_not_to_be_tested(side: Sides) -> None:
+    assert diff(side((900_000,)), side((990_000,))).verdict is Verdict.UNTESTED
+
+
+def test_a_part_that_does_not_spread_is_seen_through_steps_that_do(side: Sides) -> None:
+    wild = (600_000, 1_300_000, 700_000, 1_200_000, 650_000, 1_250_000, 900_000, 950_000)
+    slower = tuple(ns + 90_000 for ns in wild)
+    found = diff(side(wild), side(slower, late={(1, "two"): 90.0}))
+    assert abs(found.change_ns) < found.noise_ns
+    assert found.by_part
+    assert found.verdict is Verdict.SLOWER
+
+
+def test_a_slower_link_is_not_seen_through_steps_that_spread(side: Sides) -> None:
+    wild = (600_000, 1_300_000, 700_000, 1_200_000, 650_000, 1_250_000, 900_000, 950_000)
+    found = diff(side(wild), side(tuple(ns + 90_000 for ns in wild), message_us=390.0))
+    assert found.verdict is Verdict.SAME
+
+
+def test_steps_that_are_like_their_neighbours_tell_less() -> None:
+    draw = np.random.default_rng(5).normal(0, 20_000, 40)
+    walk = np.convolve(draw, np.ones(6) / np.sqrt(6), "same")
+    shuffled = np.random.default_rng(6).permutation(walk)
+    apart, alike = (Steps((tuple((1e6 + each).astype(int).tolist()),)) for each in (shuffled, walk))
+    assert correlation(alike) > 0.5 > correlation(apart)
+    assert noise_of(alike, alike).noise_ns > 1.5 * noise_of(apart, apart).noise_ns
+
+
+def test_a_drift_between_two_stretches_is_noise() -> None:
+    still = Steps((CALM, CALM))
+    drifting = Steps((CALM, tuple(ns + 60_000 for ns in CALM)))
+    assert noise_of(still, drifting).noise_ns >= 60_000
+    assert noise_of(still, still).noise_ns < 20_000
