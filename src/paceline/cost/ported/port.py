@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from paceline.cluster import Device
 from paceline.cost.ported.achieved import Achieved, achieved, rate_of
 from paceline.cost.ported.roof import PRODUCTS, fill, roof_ns
-from paceline.graph.graph import Int64
+from paceline.graph.graph import Graph, Int64
 from paceline.graph.work import Recorded, unknown
 
 _NOTHING = Recorded("", unknown())
@@ -33,6 +33,19 @@ class Kernels:
     work: Int64  # row of `works`, or -1
     share: NDArray[np.float64]  # of its call's work
     works: Sequence[Recorded]
+
+    @staticmethod
+    def of(graph: Graph, rows: Int64) -> "Kernels":
+        ops = graph.ops
+        size, flops = (
+            np.array([*(getattr(each.work, name) for each in graph.works), 0], np.int64)
+            for name in ("size_bytes", "flops")
+        )
+        work = ops.work[rows].astype(np.int64)
+        whole = np.where(size[work] > 0, size[work], flops[work])
+        mine = np.where(size[work] > 0, ops.size_bytes[rows], ops.flops[rows])
+        share = np.divide(mine, whole, out=np.ones(len(rows)), where=whole > 0)
+        return Kernels(ops.dur_ns[rows], work, np.minimum(share, 1.0), graph.works)
 
 
 def ported_ns(kernels: Kernels, origin: Device, destination: Device) -> NDArray[np.float64]:

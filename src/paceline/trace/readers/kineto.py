@@ -253,6 +253,8 @@ def _facts(header: Mapping[str, Any]) -> dict[str, Any]:
     named = {
         "devices": [str(device.get("name", "")) for device in devices],
         "device_memory_bytes": [int(device.get("totalGlobalMem", 0)) for device in devices],
+        "device_units": [int(device.get("numSms", 0)) for device in devices],
+        "device_threads": [int(d.get("maxThreadsPerMultiprocessor", 0)) for d in devices],
         "backend": (header.get("distributedInfo") or {}).get("backend", ""),
         "nccl": (header.get("distributedInfo") or {}).get("nccl_version", ""),
         "trace": header.get("traceName", ""),
