@@ -2,9 +2,9 @@
 
 `FlopCounterMode` counts products, convolutions and attention as torch calls them; here the same
 passes are recorded with the profiler and read back. Attention is compared without what a causal
-mask spares, which torch counts too. `flops_error` is the worst class of the worst model. Beside it stands
-`flops_disputed`: of a grouped convolution torch counts the weights' gradient as if there were one
-group, which is more than is done; the forward pass of the same model is among the ten.
+mask spares, which torch counts too. `flops_error` is the worst class of the worst model.
+`flops_disputed` is a model beside the ten: of a grouped convolution torch counts the weights'
+gradient as if there were one group, which is more than is done. Its forward pass is among the ten.
 """
 
 import tempfile

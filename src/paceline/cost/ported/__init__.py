@@ -6,10 +6,10 @@
 rates with their sources, `port` carries durations over.
 """
 
-from paceline.cost.ported.achieved import Achieved, achieved, rate_of
+from paceline.cost.ported.achieved import Achieved, achieved, rate_of, sheet
 from paceline.cost.ported.port import Kernels, ported_ns
 from paceline.cost.ported.recorded import kernel_rows, recorded_device
-from paceline.cost.ported.roof import PRODUCTS, fill, roof_ns, waves
+from paceline.cost.ported.roof import PRODUCTS, fill, roof_ns, tail
 
 __all__ = [
     "PRODUCTS",
@@ -22,5 +22,6 @@ __all__ = [
     "rate_of",
     "recorded_device",
     "roof_ns",
-    "waves",
+    "sheet",
+    "tail",
 ]

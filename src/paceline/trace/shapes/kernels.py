@@ -31,6 +31,8 @@ class DeviceWork:
     recorded: tuple[Recorded, ...]
     row: Int64  # of `recorded`
     call: Int64  # equal for kernels of one call
+    stray: Bool  # known by its likes alone, so that the other kernels of its call are not known
+    like: Int64  # equal for kernels of one name and work
     notes: tuple[str, ...]
 
 
@@ -61,7 +63,13 @@ def kernels_of(view: RankView, found: Operators) -> DeviceWork:
     shared = np.where(known == NONE, np.where(likely == guess, guessing, NONE), operator)
     call[kernels] = np.where(shared == NONE, call[kernels], shared)
     recorded, row = _with_copies(view, recorded, row)
-    return DeviceWork(recorded, row, call, tuple(_notes(int(wrong.sum()), len(kernels))))
+    stray = np.zeros(len(events), np.bool_)
+    stray[kernels] = (known == NONE) & (likely != NONE) & (shared == NONE)
+    like = np.full(len(events), NONE, np.int64)
+    work = np.where(known == NONE, likely, known)
+    like[kernels] = np.where(work == NONE, NONE, events.name[kernels] * len(found.works) + work)
+    notes = tuple(_notes(int(wrong.sum()), len(kernels)))
+    return DeviceWork(recorded, row, call, stray, like, notes)
 
 
 def _operators(view: RankView, of_event: Int64, asked: Int64) -> Int64:
