@@ -36,8 +36,8 @@ from paceline.graph import (
     save_graph,
 )
 from paceline.graph.columns import TABLES, decode
-from paceline.graph.facts import Facts
 from paceline.graph.earlier_schemas import facts_of_notes
+from paceline.graph.facts import Facts
 
 SETTINGS = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
