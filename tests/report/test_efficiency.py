@@ -67,6 +67,18 @@ def test_utilisation_is_the_products_arithmetic_over_the_step() -> None:
     assert found.utilisation_type == "bfloat16"
 
 
+def test_kernels_beside_communication_are_held_against_the_same_kernels_alone() -> None:
+    gpu = RecordedGpu("NVIDIA H100 80GB HBM3", units=132)
+    b = GraphBuilder(facts=Facts(world_size=1, gpus=(gpu,)))
+    stream, other = (b.lane(name=f"stream {n}", kind=LaneKind.STREAM) for n in (7, 8))
+    told = Recorded("aten::add", SUM, Launch(10**6, 128))
+    slow = b.op("sum", stream, 60_000, work=told)
+    b.op("all_reduce", other, 60_000, kind=OpKind.COLLECTIVE)
+    b.op("sum", stream, 50_000, after=[slow], work=told)
+    beside = summarise_efficiency(replay(b.build())).beside
+    assert (beside.factor, beside.kernels) == (pytest.approx(1.2), 1)
+
+
 def test_the_terminal_shows_device_classes_and_how_to_know_more() -> None:
     out = io.StringIO()
     show_efficiency(summarise_efficiency(drawn()), Console(file=out, width=160))

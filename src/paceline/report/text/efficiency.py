@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _WIDTH = 64
+_MOSTLY = 0.5
 
 
 def show_efficiency(found: Efficiency, console: "Console") -> None:
@@ -34,6 +35,13 @@ def _lines(found: Efficiency) -> list[str]:
         f"({100 * gaps.idle_ns / whole:.0f} %), of which {duration(gaps.launch_bound_ns)} "
         "for want of a launch"
     )
+    if found.beside.kernels:
+        told.append(
+            f"kernels beside communication take {found.beside.factor:.2f} times as long as alone "
+            f"({found.beside.kernels} compared)"
+        )
+    if any(row.inferred > _MOSTLY for row in (*found.classes, *found.worst)):
+        told.append("* work by the kernel's name and grid, or by like kernels of the trace")
     if found.known < 1:
         told.append(
             f"work is known of {100 * found.known:.1f} % of the kernels' time; more with "
@@ -46,7 +54,8 @@ def _table(title: str, rows: tuple[Reached, ...]) -> "Table":
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, title=title, title_justify="left")
-    table.add_column("operators" if title == "by class" else "operator", max_width=_WIDTH)
+    what = "operators" if title == "by class" else "operator"
+    table.add_column(what, max_width=_WIDTH, no_wrap=True, overflow="ellipsis")
     for name in (
         "kernels",
         "time",
@@ -72,7 +81,7 @@ def _cells(row: Reached) -> tuple[str, ...]:
         if row.known
         else ("", "")
     )
-    known = f"{100 * row.known:.0f} %" + (" *" if row.inferred > 0.5 else "")
+    known = f"{100 * row.known:.0f} %" + (" *" if row.inferred > _MOSTLY else "")
     return (
         name,
         f"{row.calls:,}",
