@@ -66,6 +66,14 @@ def test_attention_goes_with_arithmetic_even_where_its_bytes_would_take_longer()
         )
 
 
+def test_attention_of_few_blocks_goes_with_the_rate_of_one_processor() -> None:
+    work = attention(Attention(1, 8, 8, 141, 141, 64, 64), DType.BFLOAT16)
+    h100, mi300x = device("h100"), device("mi300x")
+    took = carried(Recorded("aten::sdpa", work, Launch(16, 128)), 10**7, "h100", "mi300x")
+    ones = [rate_of(achieved(on), DType.BFLOAT16) / on.units for on in (h100, mi300x)]
+    assert took == pytest.approx(1e7 * ones[0] / ones[1], rel=0.01)
+
+
 def test_a_kernel_of_next_to_nothing_takes_the_least_time_of_the_destination() -> None:
     tiny = Recorded("aten::add", pointwise(Elements(8), DType.FLOAT32), Launch(1, 128))
     least = achieved(device("h100")).least_ns

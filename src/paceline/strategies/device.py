@@ -1,4 +1,4 @@
-"""Recorded work on another device, by both datasheets.
+"""Recorded work on another device, by what both achieve.
 
 Kernels of a GPU keep their share of what their device achieves (`cost.ported`): by arithmetic,
 bytes and how full they keep it, where the recording tells; small ones take the other device's least
