@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_WIDTH = 64
+_WIDTH = 44
 _MOSTLY = 0.5
 
 
@@ -67,7 +67,7 @@ def _table(title: str, rows: tuple[Reached, ...]) -> "Table":
         "tail",
         "known",
     ):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*_cells(row))
     return table
