@@ -1,11 +1,14 @@
-"""Work recorded on one device, carried to another by both datasheets."""
+"""Work recorded on one device, carried to another: by rates that both achieve."""
 
 import pytest
 
 from paceline.cluster.files import device
-from paceline.cluster.quantities import ClusterError
+from paceline.cost.ported import achieved
 from paceline.graph import Basis, DeviceKind, DType, Graph, GraphBuilder, LaneKind
-from paceline.strategies import strategy
+from paceline.graph.work import Launch, Matrix, Recorded, matrix
+from paceline.strategies import StrategyError, strategy
+
+MILLISECOND = 10**6
 
 
 def recorded_kernels() -> Graph:
@@ -14,8 +17,11 @@ def recorded_kernels() -> Graph:
     card, host = b.device("gpu", kind=DeviceKind.GPU), b.device("host")
     stream = b.lane(0, "stream", kind=LaneKind.STREAM, device=card)
     b.op("launch", b.lane(0, "thread", device=host), 500)
-    b.op("gemm", stream, 1000, flops=10**15, size_bytes=1, dtype=DType.FLOAT16)
-    b.op("unknown", stream, 1000)
+    b.op("gemm", stream, MILLISECOND, flops=10**15, size_bytes=1, dtype=DType.FLOAT16)
+    b.op("unknown", stream, MILLISECOND)
+    work = matrix(Matrix(1, 8192, 8192, 8192), DType.FLOAT16)
+    b.op("recorded", stream, MILLISECOND, flops=work.flops, size_bytes=work.size_bytes,
+         dtype=DType.FLOAT16, work=Recorded("aten::mm", work, Launch(10**6, 256)))  # fmt: skip
     return b.build()
 
 
@@ -23,21 +29,31 @@ def carried(name: str) -> Graph:
     return strategy("device", name=name, recorded="a100-80").transform(recorded_kernels())
 
 
-def test_kernels_recorded_on_another_gpu_are_scaled_by_habitats_rule() -> None:
-    a100, h100 = device("a100-80"), device("h100")
-    found = carried("h100").ops
-    clock, units = a100.clock_hz / h100.clock_hz, a100.units / h100.units
-    memory = a100.memory_bytes_per_s / h100.memory_bytes_per_s
-    assert found.dur_ns.tolist() == [500, round(1000 * clock * units), round(1000 * memory)]
-    assert [Basis(b) for b in found.basis] == [Basis.RECORDED, Basis.SCALED, Basis.SCALED]
+def test_kernels_recorded_on_another_gpu_keep_their_share_of_what_it_achieves() -> None:
+    here, there = achieved(device("a100-80")), achieved(device("h100"))
+    ops = carried("h100").ops
+    arithmetic = here.flops_per_s[DType.FLOAT16] / there.flops_per_s[DType.FLOAT16]
+    memory = here.memory_bytes_per_s / there.memory_bytes_per_s
+    least, body = there.least_ns, MILLISECOND - here.least_ns
+    meant = [least + body * factor for factor in (arithmetic, memory, arithmetic)]
+    assert ops.dur_ns.tolist() == [500, *(pytest.approx(ns, abs=1) for ns in meant)]
+    assert [Basis(b) for b in ops.basis] == [Basis.RECORDED, *[Basis.SCALED] * 3]
 
 
 def test_kernels_recorded_on_the_same_gpu_keep_their_time() -> None:
-    found = carried("a100-80").ops
-    assert found.dur_ns.tolist() == [500, 1000, 1000]
+    graph, found = recorded_kernels(), carried("a100-80").ops
+    assert found.dur_ns.tolist() == graph.ops.dur_ns.tolist()
     assert (found.basis == Basis.RECORDED).all()
 
 
-def test_a_gpu_without_a_clock_cannot_be_scaled_to() -> None:
-    with pytest.raises(ClusterError, match="has no clock"):
-        carried("b200")
+def test_what_kernels_rest_on_is_told_by_class() -> None:
+    change = strategy("device", name="b200", recorded="a100-80")
+    told = list(change.rests_on(change.transform(recorded_kernels())))
+    assert any(line.startswith("rates achieved on b200: tables of aiconfigurator") for line in told)
+    assert any(line.startswith("matrix, ") and "known of 100%" in line for line in told)
+    assert any(line.startswith("other, ") and "known of 0%" in line for line in told)
+
+
+def test_a_recording_of_a_gpu_is_not_carried_from_a_processor() -> None:
+    with pytest.raises(StrategyError, match="name the GPU"):
+        strategy("device", name="h100", recorded="epyc-2c").transform(recorded_kernels())

@@ -23,10 +23,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--more", choices=tuple(TOPICS), metavar="TOPIC", help=f"one of {', '.join(TOPICS)}"
     )
+    parser.add_argument(
+        "--efficiency",
+        action="store_true",
+        help="kernels against their device: rates, share of the roofline, tails, gaps",
+    )
+    parser.add_argument(
+        "--recorded-device", default="", metavar="NAME",
+        help="with --efficiency, the device recorded on (default: as the recording says)",
+    )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> Shown:
-    return _more(options) if options.more else _summary(options)
+    if options.more:
+        return _more(options)
+    return _efficiency(options) if options.efficiency else _summary(options)
 
 
 def _more(options: argparse.Namespace) -> Shown:
@@ -39,6 +50,19 @@ def _more(options: argparse.Namespace) -> Shown:
     table = getattr(analyses, topic.table)
     data = {options.more: [asdict(each) for each in found]}
     return Shown(data, lambda console: console.print(table(found, options.top)))
+
+
+def _efficiency(options: argparse.Namespace) -> Shown:
+    from paceline.replay import replay
+    from paceline.report import working
+    from paceline.report.efficiency import summarise_efficiency
+    from paceline.report.text.efficiency import show_efficiency
+    from paceline.trace.runs import open_run
+
+    with working(f"replaying {options.graph}"):
+        timeline = replay(open_run(options.graph))
+        found = summarise_efficiency(timeline, options.recorded_device, options.top)
+    return Shown(asdict(found), lambda console: show_efficiency(found, console))
 
 
 def _summary(options: argparse.Namespace) -> Shown:

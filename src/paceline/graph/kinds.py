@@ -144,7 +144,7 @@ class Basis(IntEnum):
     RECORDED = 0  # seen on this very op
     MEASURED = 1  # read from a table measured on this kind of device or network
     FITTED = 2  # a model whose coefficients were fitted to measurements
-    SCALED = 3  # seen on this op on another device, carried over by both datasheets (Habitat)
+    SCALED = 3  # seen on this op on another device, carried over by what both achieve
     WALL = 4  # seen on this op by the wall clock alone: waiting for a core may be in it
     DATASHEET = 5  # a model with the maker's figures and typical efficiency
     ARITHMETIC = 6  # seen on this op with other dimensions, carried over by its multiplications

@@ -15,7 +15,7 @@ _WORDS = {
     Basis.RECORDED: "recorded, the median of the recorded steps",
     Basis.MEASURED: "measured on this kind of device",
     Basis.FITTED: "a model fitted to measurements",
-    Basis.SCALED: "recorded on another device, carried over by both datasheets",
+    Basis.SCALED: "recorded on another device, carried over by what both achieve",
     Basis.DATASHEET: "the device's datasheet and typical efficiency",
     Basis.ARITHMETIC: "recorded with other dimensions, carried over by its multiplications",
     Basis.WALL: "recorded by the wall clock alone, for the run time of threads is not known",

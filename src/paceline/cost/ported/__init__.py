@@ -6,8 +6,22 @@
 rates with their sources, `port` carries durations over.
 """
 
-from paceline.cost.ported.achieved import Achieved, achieved, rate_of
+from paceline.cost.ported.achieved import Achieved, achieved, rate_of, sheet
 from paceline.cost.ported.port import Kernels, ported_ns
-from paceline.cost.ported.roof import fill, roof_ns
+from paceline.cost.ported.recorded import kernel_rows, recorded_device
+from paceline.cost.ported.roof import PRODUCTS, fill, roof_ns, tail
 
-__all__ = ["Achieved", "Kernels", "achieved", "fill", "ported_ns", "rate_of", "roof_ns"]
+__all__ = [
+    "PRODUCTS",
+    "Achieved",
+    "Kernels",
+    "achieved",
+    "fill",
+    "kernel_rows",
+    "ported_ns",
+    "rate_of",
+    "recorded_device",
+    "roof_ns",
+    "sheet",
+    "tail",
+]

@@ -19,7 +19,6 @@ _WIDER: Final = {
     DType.INT8: DType.BFLOAT16,
     DType.BFLOAT16: DType.FLOAT16,
     DType.FLOAT16: DType.FLOAT32,
-    DType.TFLOAT32: DType.FLOAT32,
 }
 """In what a device computes that has not a type."""
 
@@ -35,7 +34,11 @@ class Achieved:
 
 
 def rate_of(known: Achieved, dtype: DType) -> float:
-    """Operations per second of products of that type, or of the next wider that there is."""
+    """Operations per second of products of that type, or of the next wider that there is. Tensor
+    cores round float32 to TF32 at half the rate of bfloat16 (A100, H100, B200; MI300X's XF32)."""
+    if dtype is DType.TFLOAT32 and dtype not in known.flops_per_s:
+        half = known.flops_per_s.get(DType.BFLOAT16, 0.0) / 2
+        return half or rate_of(known, DType.FLOAT32)
     kind: DType | None = dtype
     while kind is not None:
         if kind in known.flops_per_s:
@@ -62,6 +65,11 @@ def achieved(device: Device) -> Achieved:
         least_ns=float(q.duration(typical["least"], "least")),
         source=told.get("source", f"data sheet, and shares typical of its vendor: {device.source}"),
     )
+
+
+def sheet(device: Device) -> Achieved:
+    """The data sheet's own rates."""
+    return Achieved(device.flops_per_s, device.memory_bytes_per_s, 0.0, device.source)
 
 
 _TYPES: Final = frozenset(DType.__members__)

@@ -7,7 +7,12 @@ achieves, c its clock, p how full the kernel keeps the recorded device, and s th
 its call: kernels that one library launches for an operator and another fuses or splits are carried
 over together, with the cost of one launch. A kernel whose work is not known has the ratio of what
 decides in its family, arithmetic or memory. Caches are not looked at, nor which tiles the other
-library picks; attention of another library may be off threefold where it does not fill the device.
+library picks. Blocks of attention are given by batch, heads and queries, not by the device: where
+they are fewer than its processors, only that many of them work, at the rate of one each, so that
+
+    (t_o - s f_o) R_d / R_o min(1, B / n_o) / min(1, B / n_d)
+
+stands in place of the second term, with B blocks and n processors.
 """
 
 from collections.abc import Sequence
@@ -19,8 +24,9 @@ from numpy.typing import NDArray
 from paceline.cluster import Device
 from paceline.cost.ported.achieved import Achieved, achieved, rate_of
 from paceline.cost.ported.roof import PRODUCTS, fill, roof_ns
-from paceline.graph.graph import Int64
-from paceline.graph.work import Recorded, unknown
+from paceline.graph import DType
+from paceline.graph.graph import Graph, Int64, UInt8
+from paceline.graph.work import Family, Recorded, unknown
 
 _NOTHING = Recorded("", unknown())
 
@@ -33,30 +39,74 @@ class Kernels:
     work: Int64  # row of `works`, or -1
     share: NDArray[np.float64]  # of its call's work
     works: Sequence[Recorded]
+    columns: "Columns | None" = None  # of kernels whose graph keeps no recorded work
+
+    @staticmethod
+    def of(graph: Graph, rows: Int64) -> "Kernels":
+        ops = graph.ops
+        size, flops = (
+            np.array([*(getattr(each.work, name) for each in graph.works), 0], np.int64)
+            for name in ("size_bytes", "flops")
+        )
+        work = ops.work[rows].astype(np.int64)
+        whole = np.where(size[work] > 0, size[work], flops[work])
+        mine = np.where(size[work] > 0, ops.size_bytes[rows], ops.flops[rows])
+        share = np.divide(mine, whole, out=np.ones(len(rows)), where=whole > 0)
+        told = Columns(ops.flops[rows], ops.size_bytes[rows], ops.dtype[rows])
+        return Kernels(ops.dur_ns[rows], work, np.minimum(share, 1.0), graph.works, told)
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Arithmetic and bytes of kernels, and the types in which they compute."""
+
+    flops: Int64
+    size_bytes: Int64
+    dtype: UInt8
+
+    def roof_ns(self, device: Achieved) -> NDArray[np.float64]:
+        rates = np.array([rate_of(device, dtype) for dtype in DType])[self.dtype]
+        memory = self.size_bytes / device.memory_bytes_per_s
+        return np.asarray(np.maximum(self.flops / rates, memory) * 1e9, np.float64)
 
 
 def ported_ns(kernels: Kernels, origin: Device, destination: Device) -> NDArray[np.float64]:
     """Durations on the destination of kernels recorded on the origin."""
     here, there = achieved(origin), achieved(destination)
     clock = origin.clock_hz / destination.clock_hz if destination.clock_hz else 1.0
-    factors = np.array(
-        [_factor(each, origin, (here, there), clock or 1.0) for each in (*kernels.works, _NOTHING)]
-    )
+    pair = _Pair(origin, destination, here, there, clock or 1.0)
+    factors = np.array([_factor(each, pair) for each in (*kernels.works, _NOTHING)])
+    factor = factors[kernels.work]
+    if kernels.columns is not None:
+        roofs = [kernels.columns.roof_ns(each) for each in (here, there)]
+        told = (kernels.work < 0) & (roofs[0] > 0)
+        factor = np.where(told, roofs[1] / np.where(told, roofs[0], 1.0), factor)
     fixed = np.minimum(kernels.share * here.least_ns, kernels.dur_ns)
     body = kernels.dur_ns - fixed
-    return np.asarray(kernels.share * there.least_ns + body * factors[kernels.work], np.float64)
+    return np.asarray(kernels.share * there.least_ns + body * factor, np.float64)
 
 
-def _factor(
-    recorded: Recorded, origin: Device, rates: tuple[Achieved, Achieved], clock: float
-) -> float:
+@dataclass(frozen=True)
+class _Pair:
+    """Two devices, what they achieve, and the ratio of their clocks."""
+
+    origin: Device
+    destination: Device
+    here: Achieved
+    there: Achieved
+    clock: float
+
+
+def _factor(recorded: Recorded, pair: _Pair) -> float:
     """How much longer the body of a kernel takes on the destination."""
-    here, there = rates
-    work, full = recorded.work, fill(recorded.work.family, recorded.launch, origin)
+    work, launch, here, there = recorded.work, recorded.launch, pair.here, pair.there
+    full = fill(work.family, launch, pair.origin)
     if work.is_known:
         ratio = roof_ns(work, there) / roof_ns(work, here)
     elif work.family in PRODUCTS:
         ratio = rate_of(here, work.dtype) / rate_of(there, work.dtype)
     else:
         ratio = here.memory_bytes_per_s / there.memory_bytes_per_s
-    return full * ratio + (1 - full) * clock
+    if work.family is Family.ATTENTION:
+        return ratio * full / fill(work.family, launch, pair.destination)
+    return full * ratio + (1 - full) * pair.clock

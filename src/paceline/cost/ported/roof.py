@@ -1,5 +1,6 @@
 """How long a work takes at the rates that a device achieves, and how full of it the device is."""
 
+from math import ceil
 from typing import Final
 
 from paceline.cluster import Device
@@ -15,6 +16,9 @@ PRODUCTS: Final = (
 """Families whose arithmetic is that of products; of all others the memory decides."""
 _THREADS: Final = 2048
 """Threads that one streaming multiprocessor or compute unit of recent devices holds at most."""
+_REGISTERS: Final = 65536
+_SHARED: Final = 233472
+"""Registers, and bytes of shared memory, of one of the H100's; the A100 has 167,936."""
 
 
 def roof_ns(work: Work, device: Achieved) -> float:
@@ -37,10 +41,19 @@ def fill(family: Family, launch: Launch, device: Device) -> float:
     return min(1.0, launch.blocks * max(launch.threads, 1) / (device.units * _THREADS))
 
 
-def waves(family: Family, launch: Launch, device: Device) -> float:
-    """How often the device is filled; 0 where that is not told."""
+def resident(launch: Launch) -> int:
+    """Blocks that one processor holds at once, by their threads and registers; at least one."""
+    threads = max(launch.threads, 1)
+    by_threads = _THREADS // threads
+    by_registers = _REGISTERS // (launch.registers * threads) if launch.registers else by_threads
+    by_memory = _SHARED // launch.shared_bytes if launch.shared_bytes else by_threads
+    return max(1, min(by_threads, by_registers, by_memory))
+
+
+def tail(launch: Launch, device: Device) -> float:
+    """Which part of its waves a launch leaves empty, all of it in the last one; 0 where the trace
+    does not tell. A grid that is made to fill the device once and to stay has none."""
     if not launch.blocks or not device.units:
         return 0.0
-    if family in PRODUCTS:
-        return launch.blocks / device.units
-    return launch.blocks * max(launch.threads, 1) / (device.units * _THREADS)
+    waves = launch.blocks / (device.units * resident(launch))
+    return (ceil(waves) - waves) / ceil(waves)

@@ -1,7 +1,7 @@
 """Recorded work as the columns of a table, and back."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, fields
 from typing import Any, Final
 
 from paceline.errors import FileError
@@ -50,5 +50,7 @@ def _recorded(row: tuple[Any, ...]) -> Recorded:
     operator, family, way, dtype, dims, *rest = row
     flops, read, written, *launch = map(int, rest[:-1])
     kind: Any = DIMENSIONS[Family(family)]
-    work = Work(Family(family), DType(dtype), kind(*map(int, dims)), flops, read, written, Way(way))
+    named: Any = zip(fields(kind), dims, strict=True)
+    sizes = [item.type(size) for item, size in named]
+    work = Work(Family(family), DType(dtype), kind(*sizes), flops, read, written, Way(way))
     return Recorded(operator, work, Launch(*launch), bool(rest[-1]))

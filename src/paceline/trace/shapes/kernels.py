@@ -9,7 +9,7 @@ import numpy as np
 from paceline.graph import NONE, DType
 from paceline.graph.work import Elements, Family, Launch, Recorded, Work, moved, unknown
 from paceline.trace.phases import covering
-from paceline.trace.shapes import names
+from paceline.trace.shapes import names, stated
 from paceline.trace.shapes.launches import launch_of
 from paceline.trace.shapes.operators import Operators, typed
 from paceline.trace.shapes.strays import recognised
@@ -31,6 +31,8 @@ class DeviceWork:
     recorded: tuple[Recorded, ...]
     row: Int64  # of `recorded`
     call: Int64  # equal for kernels of one call
+    stray: Bool  # known by its likes alone, so that the other kernels of its call are not known
+    like: Int64  # equal for kernels of one name and work
     notes: tuple[str, ...]
 
 
@@ -61,7 +63,13 @@ def kernels_of(view: RankView, found: Operators) -> DeviceWork:
     shared = np.where(known == NONE, np.where(likely == guess, guessing, NONE), operator)
     call[kernels] = np.where(shared == NONE, call[kernels], shared)
     recorded, row = _with_copies(view, recorded, row)
-    return DeviceWork(recorded, row, call, tuple(_notes(int(wrong.sum()), len(kernels))))
+    stray = np.zeros(len(events), np.bool_)
+    stray[kernels] = (known == NONE) & (likely != NONE) & (shared == NONE)
+    like = np.full(len(events), NONE, np.int64)
+    work = np.where(known == NONE, likely, known)
+    like[kernels] = np.where(work == NONE, NONE, events.name[kernels] * len(found.works) + work)
+    notes = tuple(_notes(int(wrong.sum()), len(kernels)))
+    return DeviceWork(recorded, row, call, stray, like, notes)
 
 
 def _operators(view: RankView, of_event: Int64, asked: Int64) -> Int64:
@@ -79,6 +87,7 @@ class _Launches:
 
     names: Sequence[str]
     launches: Sequence[Launch]
+    stated: Sequence[Work | None]  # by the trace itself
     which: Int64
 
     @staticmethod
@@ -95,7 +104,11 @@ class _Launches:
             for _, form, call in distinct.T.tolist()
         ]
         spelled = [trace.names[name] for name in distinct[0].tolist()]
-        return _Launches(spelled, found, which.reshape(-1))
+        told = [
+            stated.work_of(trace.forms[form]) if form != NONE else None
+            for form in distinct[1].tolist()
+        ]
+        return _Launches(spelled, found, told, which.reshape(-1))
 
     @property
     def has_own_family(self) -> Bool:
@@ -156,6 +169,9 @@ def _made(
         operator, work = works[number]
         known = typed(work, names.type_of(name) or DType.FLOAT32)
         return Recorded(operator, _rounded(known, name), launch, inferred=here == NONE)
+    by_trace = launches.stated[kernel]
+    if by_trace is not None:
+        return Recorded(name, by_trace, launch)
     told = names.work_of(name, launch)
     return Recorded("", told or unknown(names.family_of(name), names.type_of(name)), launch, True)
 
