@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from paceline.cost.fit import Coefficient
-from paceline.cost.forecast.method import Estimate, Method, Question, Values, joined, logs
+from paceline.cost.forecast.method import Estimate, Method, Question, Values, from_memory, joined, logs
 from paceline.graph.work import element_bytes
 
 LIBRARIES: Final = (
@@ -26,6 +26,7 @@ _COEFFICIENTS: Final = (
     Coefficient("ends", 100.0, 0.7),
     Coefficient("few_blocks", 0.2, 0.7),
     Coefficient("narrow", 0.8, 0.3),
+    Coefficient("cached", 0.5, 0.4, 1.0),
     Coefficient("overlap", 2.5, 0.3),
 )
 _QUERIES: Final = 128
@@ -47,7 +48,7 @@ def _estimate(question: Question, values: Values) -> Estimate:
     mean = a_block * share * np.maximum(queue, 1) * (1 + few / np.maximum(queue, 1))
     longest = np.maximum(mean, a_block)  # the last block of a causal head sees every key
     moved = b * s * d * (2 * heads + 2 * kv) * size
-    memory = moved / np.float32(sheet.memory_bytes_per_s * values["memory"])
+    memory = from_memory(moved, sheet.cache_bytes, values["cached"]) / np.float32(sheet.memory_bytes_per_s * values["memory"])
     work = joined(values["overlap"], longest, memory)
     launch = np.full_like(work, values["launch_s"])
     which = (library[:, None] == np.arange(len(LIBRARIES), dtype=np.float32)).astype(np.float32)

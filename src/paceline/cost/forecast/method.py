@@ -51,6 +51,12 @@ def logs(*columns: Column) -> Column:
     return np.stack([np.log(np.maximum(one, np.float32(1e-12))) for one in columns], axis=1)
 
 
+def from_memory(size_bytes: Column, cache_bytes: float, cached: float) -> Column:
+    """Bytes as if all came from memory: what the cache holds from before costs `cached` of it."""
+    outside = size_bytes / (size_bytes + np.float32(cache_bytes))
+    return np.asarray(size_bytes * (outside + (1 - outside) * np.float32(cached)), np.float32)
+
+
 def joined(power: float, *times: Column) -> Column:
     """What takes longest, and something of the rest, which does not overlap fully."""
     longest = times[0]

@@ -18,7 +18,16 @@ from typing import Final
 import numpy as np
 
 from paceline.cost.fit import Coefficient
-from paceline.cost.forecast.method import Column, Estimate, Method, Question, Values, joined, logs
+from paceline.cost.forecast.method import (
+    Column,
+    Estimate,
+    Method,
+    Question,
+    Values,
+    from_memory,
+    joined,
+    logs,
+)
 from paceline.graph.kinds import DType
 from paceline.graph.work import element_bytes
 
@@ -36,6 +45,7 @@ _COEFFICIENTS: Final = (
     Coefficient("launch_s", 20e-6, 1.0),
     Coefficient("arithmetic", 0.88, 0.06, 1.0),
     Coefficient("memory", 0.75, 0.1, 1.0),
+    Coefficient("cached", 0.6, 0.3, 1.0),
     Coefficient("cache_rate", 1.0, 0.3),
     Coefficient("cache_share", 0.7, 1.0),
     Coefficient("few_blocks", 0.3, 0.5),
@@ -65,6 +75,8 @@ def _estimate(question: Question, values: Values) -> Estimate:
     held = sheet.sustained() if question.dtype is DType.FLOAT32 else 1.0
     slower = np.float32(min(1.0, held * values["power"] / 0.85))
     left, right, out = b * m * k * size, b * n * k * size, b * m * n * size
+    warm = from_memory(left + right + out, sheet.cache_bytes, values["cached"])
+    warm = warm / (left + right + out)
     spills = _spills(right / b, sheet.cache_bytes * values["cache_share"])
     older = sheet.process_nm >= _MAXWELL_KERNELS_NM
     far = _spills(k * size, _FAR_BYTES) * np.float32(values["older_pitch" if older else "pitch"])
@@ -84,7 +96,7 @@ def _estimate(question: Question, values: Values) -> Estimate:
         moved = left + right * (1 + spills * (again - 1)) + out * (1 if split == 1 else 3)
         lost = _spills(x * k * size, sheet.cache_bytes * values["cache_share"])
         moved = moved + left * (wide - 1) * (lost * np.float32(values["drift"]))
-        memory = moved / np.float32(sheet.memory_bytes_per_s * values["memory"])
+        memory = moved * warm / np.float32(sheet.memory_bytes_per_s * values["memory"])
         fed = blocks * ((x + y) * size) * deep
         cache = fed / np.float32(sheet.units * sheet.clock_hz * 64 * values["cache_rate"])
         took = joined(values["overlap"], work, memory, cache)
