@@ -8,7 +8,7 @@ import numpy as np
 from paceline.cost.forecast.learned import Constants, Learned
 from paceline.cost.forecast.method import Column, Method, Question
 
-_CHUNK: Final = 8192  # rows whose columns fit a core's cache
+_CHUNK: Final = 4096  # rows whose columns fit a core's cache
 
 
 @dataclass(frozen=True, eq=False)

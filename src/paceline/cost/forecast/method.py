@@ -65,3 +65,13 @@ def joined(power: float, *times: Column) -> Column:
     longest = np.maximum(longest, np.float32(1e-12))
     total = sum(((one / longest) ** np.float32(power) for one in times), np.float32(0))
     return np.asarray(longest * total ** np.float32(1 / power), np.float32)
+
+
+def cubed(*times: Column) -> Column:
+    """`joined` with power 3, by multiplications alone."""
+    longest = np.maximum.reduce(times)
+    total = np.zeros_like(longest)
+    for one in times:
+        share = one / longest
+        total += share * share * share
+    return np.asarray(longest * np.cbrt(total), np.float32)
