@@ -30,7 +30,13 @@ int64_t nanoseconds(const Value& value) {
     return value.given ? decimal(value.text, 3) : 0;
 }
 
+// What tells the shapes of an operator's inputs, or how a kernel was launched: kept as it stands.
+constexpr std::array<std::string_view, 8> kForm = {
+    "Input Dims", "Input Strides", "Input type", "Concrete Inputs",
+    "grid", "block", "registers per thread", "shared memory"};
+
 struct Args {
+    std::array<std::string_view, kForm.size()> form;
     Value correlation, external, sequence, fwd_thread, record, size, memory, address, device_type,
         device_id, stream;
     bool told = false;  // of communication or synchronisation
@@ -68,11 +74,37 @@ Value* slot(Args& args, std::string_view key) {
     }
 }
 
+std::string_view* form_slot(Args& args, std::string_view key) {
+    if (key.empty() || (key[0] != 'I' && key[0] != 'C' && key[0] != 'g' && key[0] != 'b' &&
+                        key[0] != 'r' && key[0] != 's'))
+        return nullptr;
+    for (std::size_t i = 0; i < kForm.size(); ++i)
+        if (key == kForm[i]) return &args.form[i];
+    return nullptr;
+}
+
+// One JSON object of what is told, in the order of `kForm`; empty where nothing is.
+void write_form(const Args& args, std::string& text) {
+    text.clear();
+    for (std::size_t i = 0; i < kForm.size(); ++i) {
+        if (args.form[i].empty()) continue;
+        text += text.empty() ? '{' : ',';
+        text.append("\"").append(kForm[i]).append("\":").append(args.form[i]);
+    }
+    if (!text.empty()) text += '}';
+}
+
 Step take_args(const char*& at, const char* end, Event& event) {
     if (*at != '{') return skip_value(at, end);
     const char* const begin = at;
     const Step s = walk_object(++at, end, [&](std::string_view key, const char*& a, const char* e) {
         if (Value* value = slot(event.arg, key)) return take_value(a, e, *value);
+        if (std::string_view* part = form_slot(event.arg, key)) {
+            const char* const from = a;
+            const Step skipped = skip_value(a, e);
+            *part = {from, static_cast<std::size_t>(a - from)};
+            return skipped;
+        }
         if (key == "cuda_sync_kind" || key == "Collective name") {
             Value told;
             const Step taken = take_value(a, e, told);
@@ -145,10 +177,6 @@ void KinetoScan::finish() {
     if (where_ == Where::kBefore) header = rest;
     whole = where_ != Where::kEvents;  // Python checks that the header is an object
     buffer_.clear();
-}
-
-std::vector<std::string> KinetoScan::names() const {
-    return {pool_.begin(), pool_.end()};
 }
 
 // Everything up to the array of events belongs to the header.
@@ -237,12 +265,12 @@ std::size_t KinetoScan::resync(std::size_t from) const {
     return std::string::npos;
 }
 
-int32_t KinetoScan::intern(std::string_view text) {
+int32_t TextPool::intern(std::string_view text) {
     const auto known = index_.find(text);
     if (known != index_.end()) return known->second;
-    pool_.emplace_back(text);
-    const auto row = static_cast<int32_t>(pool_.size() - 1);
-    index_.emplace(pool_.back(), row);
+    kept_.emplace_back(text);
+    const auto row = static_cast<int32_t>(kept_.size() - 1);
+    index_.emplace(kept_.back(), row);
     return row;
 }
 
@@ -259,7 +287,7 @@ KinetoScan::Result KinetoScan::event(const char*& at, const char* end) {
     if (!holds(found)) return Result::kBeyond;
     const auto number = [this](const Value& value) {
         if (!value.given) return int64_t{0};
-        return value.quoted ? kTextBase - intern(value.text) : decimal(value.text, 0);
+        return value.quoted ? kTextBase - names_.intern(value.text) : decimal(value.text, 0);
     };
     const char ph = found.ph.text.size() == 1 ? found.ph.text[0] : '\0';
     const Args& args = found.arg;
@@ -267,8 +295,8 @@ KinetoScan::Result KinetoScan::event(const char*& at, const char* end) {
         if (args.told || is_detailed(found.name.text))
             details.emplace_back(static_cast<int64_t>(ranges.mark.size()), found.args.empty() ? "{}" : std::string(found.args));
         ranges.mark.push_back(static_cast<uint8_t>(ph));
-        ranges.name.push_back(intern(found.name.text));
-        ranges.category.push_back(intern(found.cat.text));
+        ranges.name.push_back(names_.intern(found.name.text));
+        ranges.category.push_back(names_.intern(found.cat.text));
         ranges.pid.push_back(number(found.pid));
         ranges.tid.push_back(number(found.tid));
         ranges.start_ns.push_back(nanoseconds(found.ts));
@@ -280,6 +308,8 @@ KinetoScan::Result KinetoScan::event(const char*& at, const char* end) {
         ranges.record.push_back(whole_number(args.record));
         ranges.size_bytes.push_back(whole_number(args.size));
         ranges.stream.push_back(whole_number(args.stream));
+        write_form(args, form_);
+        ranges.form.push_back(form_.empty() ? -1 : forms_.intern(form_));
     } else if ((ph == 's' || ph == 'f') && found.cat.text == "fwdbwd") {
         arrows.mark.push_back(static_cast<uint8_t>(ph));
         arrows.id.push_back(whole_number(found.id));

@@ -22,6 +22,7 @@ struct ScanRanges {
     std::vector<int32_t> name, category;
     std::vector<int64_t> pid, tid, start_ns, dur_ns, correlation, external, sequence, fwd_thread,
         record, size_bytes, stream;
+    std::vector<int32_t> form;
 };
 
 struct ScanArrows {
@@ -31,6 +32,21 @@ struct ScanArrows {
 
 struct ScanMemory {
     std::vector<int64_t> pid, tid, at_ns, address, delta_bytes, device_type, device;
+};
+
+// Texts by number, each kept once.
+class TextPool {
+public:
+    TextPool() = default;
+    TextPool(const TextPool&) = delete;
+    TextPool& operator=(const TextPool&) = delete;
+
+    int32_t intern(std::string_view text);
+    std::vector<std::string> texts() const { return {kept_.begin(), kept_.end()}; }
+
+private:
+    std::unordered_map<std::string_view, int32_t> index_;
+    std::deque<std::string> kept_;  // never moves its texts
 };
 
 class KinetoScan {
@@ -49,7 +65,8 @@ public:
     std::vector<std::string> metadata;                     // whole M events
     std::vector<std::string> damaged;                      // text of events that are no JSON, or hold numbers too large
     std::string header;                                    // the document without its events
-    std::vector<std::string> names() const;                // raw JSON text, still escaped
+    std::vector<std::string> names() const { return names_.texts(); }  // raw JSON text, still escaped
+    std::vector<std::string> forms() const { return forms_.texts(); }  // JSON objects
     bool whole = false;
 
 private:
@@ -60,13 +77,11 @@ private:
     bool open_events();
     std::size_t resync(std::size_t from) const;
     Result event(const char*& at, const char* end);
-    int32_t intern(std::string_view text);
-
     std::string buffer_;
     std::size_t done_ = 0;  // of the buffer
     Where where_ = Where::kBefore;
-    std::unordered_map<std::string_view, int32_t> index_;
-    std::deque<std::string> pool_;  // never moves its texts
+    TextPool names_, forms_;
+    std::string form_;  // reused from event to event
 };
 
 }  // namespace paceline

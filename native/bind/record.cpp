@@ -70,7 +70,7 @@ nb::tuple ranges(paceline::KinetoScan& scan) {
         array(std::move(r.pid)), array(std::move(r.tid)), array(std::move(r.start_ns)),
         array(std::move(r.dur_ns)), array(std::move(r.correlation)), array(std::move(r.external)),
         array(std::move(r.sequence)), array(std::move(r.fwd_thread)), array(std::move(r.record)),
-        array(std::move(r.size_bytes)), array(std::move(r.stream)));
+        array(std::move(r.size_bytes)), array(std::move(r.stream)), array(std::move(r.form)));
 }
 
 nb::tuple arrows(paceline::KinetoScan& scan) {
@@ -109,6 +109,7 @@ void bind_record(nb::module_& m) {
         .def("memory", &memory)
         .def("details", &details)
         .def("names", [](const paceline::KinetoScan& s) { return texts(s.names()); })
+        .def("forms", [](const paceline::KinetoScan& s) { return texts(s.forms()); })
         .def("metadata", [](const paceline::KinetoScan& s) { return texts(s.metadata); })
         .def("damaged", [](const paceline::KinetoScan& s) { return texts(s.damaged); })
         .def_prop_ro("header",

@@ -35,9 +35,10 @@ from paceline.graph import (
     load_graph,
     save_graph,
 )
-from paceline.graph.columns import TABLES, decode
+from paceline.graph.columns import TABLES, decode, encode
+from paceline.graph.earlier_schemas import SECOND_TABLES, facts_of_notes
 from paceline.graph.facts import Facts
-from paceline.graph.first_schema import facts_of_notes
+from paceline.graph.work import Attention, Launch, Recorded, attention
 
 SETTINGS = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -55,7 +56,9 @@ def everything() -> Graph:
         stream = b.lane(rank, "stream 7", device=gpu, kind=LaneKind.STREAM)
         nic = b.lane(rank, "nic", kind=LaneKind.LINK_OUT, discipline=Discipline.PRIORITY)
         load = b.op("load", stream, 2**31 + 5, kind=OpKind.DATA, phase=Phase.DATA, step=3)
-        matmul = b.op("矩阵 mul", stream, 2**40, after=[load], layer="fc1", flops=2**62)
+        seen = attention(Attention(2, 8, 2, 9, 9, 64, 64, causal=True), DType.BFLOAT16)
+        told = Recorded("aten::sdpa", seen, Launch(132, 128, 255, 1024), inferred=rank == 1)
+        matmul = b.op("矩阵 mul", stream, 2**40, after=[load], layer="fc1", flops=2**62, work=told)
         b.op(
             "all_reduce",
             nic,
@@ -184,7 +187,7 @@ def test_a_folder_of_other_things_is_never_overwritten(tmp_path: Path) -> None:
         (lambda g: os.truncate(g / "ops.parquet", 100), "ops.parquet has 100 bytes"),
         (lambda g: (g / "header.json").write_text("[" * 100_000), "header.json is truncated"),
         (lambda g: (g / "header.json").write_text('{"a": 1}'), "not the header of a graph"),
-        (lambda g: rewrite(g, schema=3), "schema 3, this Paceline reads up to 2. Upgrade"),
+        (lambda g: rewrite(g, schema=4), "schema 4, this Paceline reads up to 3. Upgrade"),
         (lambda g: rewrite(g, schema="x"), "is no valid header"),
         (lambda g: rewrite(g, tables={}), "lists the tables"),
         (lambda g: edit_header(g, "drawn", "faked"), "checksum is wrong"),
@@ -398,6 +401,22 @@ def test_a_table_whose_declared_rows_disagree_is_refused_before_memory_is_set_as
     for layout in TABLES.values():
         with pytest.raises(FileError, match="do not add up"):
             decode(damaged, layout, "damaged table")
+
+
+def test_a_graph_of_the_second_schema_has_no_recorded_work(tmp_path: Path) -> None:
+    graph = everything()
+    path = save_graph(graph, tmp_path / "g")
+    ops = {name: getattr(graph.ops, name) for name in SECOND_TABLES["ops"]}
+    data = encode(ops, SECOND_TABLES["ops"])
+    swap(path, "ops.parquet", data)
+    (path / "works.parquet").unlink()
+    header = json.loads((path / "header.json").read_text())
+    tables = {name: entry for name, entry in header["tables"].items() if name != "works"}
+    rewrite(path, schema=2, tables=tables)
+    found = load_graph(path)
+    assert found.works == ()
+    assert set(found.ops.work.tolist()) == {-1}
+    assert found.ops.flops.tolist() == graph.ops.flops.tolist()
 
 
 def test_a_graph_of_the_first_schema_without_notes_has_no_facts() -> None:

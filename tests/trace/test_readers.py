@@ -11,6 +11,7 @@ import pytest
 
 from paceline.errors import TraceError
 from paceline.graph import Collective, LaneKind, OpKind, check
+from paceline.graph.work import Family
 from paceline.trace.build import build
 from paceline.trace.readers import Format, format_of, read_all
 from paceline.trace.readers.source import Source, sources
@@ -240,6 +241,28 @@ def test_an_xplane_file_gives_ops_lanes_and_collectives(tmp_path: Path) -> None:
     assert trace.events.end_ns.tolist() == [12_000, 14_000]
     assert trace.collectives.op.tolist() == [Collective.ALL_GATHER]
     check(build([trace]))
+
+
+def test_a_tpus_plane_states_the_work_of_its_operations(tmp_path: Path) -> None:
+    stats = {1: "hlo_category", 2: "flops", 3: "bytes_accessed", 4: "convolution fusion",
+             5: "device_type_string"}  # fmt: skip
+    named = b"".join(
+        field(5, field(1, number) + field(2, field(1, number) + field(2, name)))
+        for number, name in stats.items()
+    )
+    work = [field(1, 1) + field(7, 4), field(1, 2) + field(3, 4096), field(1, 3) + field(4, 512)]
+    fusion = field(1, 1) + field(2, "fusion.1") + b"".join(field(5, stat) for stat in work)
+    event = field(4, field(1, 1) + field(2, 0) + field(3, 4_000_000))
+    line = field(2, "XLA Ops") + field(3, 7_000) + event
+    plane = field(2, "/device:TPU:0") + field(3, line) + field(4, field(1, 1) + field(2, fusion))
+    device = field(6, field(1, 5) + field(5, "TPU v5 lite"))
+    (tmp_path / "host.xplane.pb").write_bytes(field(1, plane + named + device))
+    graph = build([one(tmp_path)])
+    op = next(op for op in graph if op.name == "fusion.1")
+    assert op.work is not None
+    assert (op.work.work.family, op.work.inferred) == (Family.MATRIX, False)
+    assert (graph.ops.flops[op.id], op.size_bytes) == (4096, 512)
+    assert [gpu.name for gpu in graph.facts.gpus] == ["TPU v5 lite"]
 
 
 def test_a_truncated_xplane_file_is_refused(tmp_path: Path) -> None:

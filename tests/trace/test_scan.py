@@ -36,6 +36,8 @@ def told(raw: RawEvents) -> dict[str, Any]:
             column = getattr(getattr(raw, table), item.name).tolist()
             if item.name in ("name", "category"):
                 column = [raw.names[i] for i in column]
+            if item.name == "form":
+                column = [raw.forms[i] if i >= 0 else b"" for i in column]
             if item.name in ("pid", "tid"):
                 column = [raw.names[TEXT_BASE - i] if i <= TEXT_BASE else i for i in column]
             found[f"{table}.{item.name}"] = column

@@ -49,8 +49,9 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     changes.add_argument("--batch", type=float, default=1.0, metavar="FACTOR",
                          help="each worker's batch, as a multiple of the recorded")  # fmt: skip
     changes.add_argument("--device", metavar="NAME", help="workers' device, such as h200")
-    changes.add_argument("--recorded-device", default="epyc-2c", metavar="NAME",
-                         help="the device recorded on (default epyc-2c)")  # fmt: skip
+    changes.add_argument("--recorded-device", default="", metavar="NAME",
+                         help="the device recorded on (default: the GPU that the recording names, "
+                         "else epyc-2c)")  # fmt: skip
     changes.add_argument("--exchange", choices=["all-reduce", "parameter-server"],
                          default="all-reduce", help="how gradients are shared")  # fmt: skip
     place = parser.add_argument_group("what it runs on")

@@ -19,9 +19,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--collectives", action="store_true", help="each collective: skew, transfer, bandwidth"
     )
+    parser.add_argument(
+        "--efficiency",
+        action="store_true",
+        help="kernels against their device: rates, share of the roofline, tails, gaps",
+    )
+    parser.add_argument(
+        "--recorded-device", default="", metavar="NAME",
+        help="with --efficiency, the device recorded on (default: as the recording says)",
+    )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> Shown:
+    return _efficiency(options) if options.efficiency else _summary(options)
+
+
+def _efficiency(options: argparse.Namespace) -> Shown:
+    from paceline.replay import replay
+    from paceline.report import working
+    from paceline.report.efficiency import summarise_efficiency
+    from paceline.report.text.efficiency import show_efficiency
+    from paceline.trace.runs import open_run
+
+    with working(f"replaying {options.graph}"):
+        timeline = replay(open_run(options.graph))
+        found = summarise_efficiency(timeline, options.recorded_device, options.top)
+    return Shown(asdict(found), lambda console: show_efficiency(found, console))
+
+
+def _summary(options: argparse.Namespace) -> Shown:
     from paceline.predict import PeakMemory
     from paceline.replay import replay
     from paceline.replay.memory_by_rank import rank_peaks

@@ -3,7 +3,7 @@
 from paceline.graph.builder import GraphBuilder
 from paceline.graph.core_waits import without_core_waits
 from paceline.graph.edits import Overlay
-from paceline.graph.facts import Facts, LayerMemory, Parameter, RankMemory
+from paceline.graph.facts import Facts, LayerMemory, Parameter, RankMemory, RecordedGpu
 from paceline.graph.files import load_extra, load_graph, save_graph
 from paceline.graph.folding import FoldedGraph, fold
 from paceline.graph.graph import (
@@ -71,6 +71,7 @@ __all__ = [
     "Parameter",
     "Phase",
     "RankMemory",
+    "RecordedGpu",
     "Role",
     "Spread",
     "check",

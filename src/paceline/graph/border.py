@@ -26,6 +26,7 @@ COLUMN_TYPES: dict[str, type[np.integer[Any]]] = {
     "step": np.int32,
     "basis": np.uint8,
     "scale_ppb": np.int64,
+    "work": np.int32,
 }
 """Storage type of each op column, in the order of `OpColumns`."""
 

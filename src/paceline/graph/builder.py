@@ -39,6 +39,7 @@ from paceline.graph.kinds import (
     OpKind,
     Phase,
 )
+from paceline.graph.work import Recorded
 
 
 class GraphBuilder:
@@ -54,6 +55,7 @@ class GraphBuilder:
         self._names: dict[str, int] = {}
         self._drains: list[tuple[int, int]] = []
         self._memory: list[tuple[int, int, int, MemoryCategory, bool]] = []
+        self._works: dict[Recorded, int] = {}
         self._samples: dict[int, list[int]] = {}
         self._instances = 0
         self._meta = dict(meta or {})
@@ -109,6 +111,7 @@ class GraphBuilder:
         step: int = 0,
         basis: Basis = Basis.RECORDED,
         scale_ppb: int = UNSCALED,
+        work: Recorded | None = None,
     ) -> int:
         """A new op at the end of its lane; returns its id."""
         row = {
@@ -130,6 +133,7 @@ class GraphBuilder:
             "step": step,
             "basis": basis,
             "scale_ppb": scale_ppb,
+            "work": NONE if work is None else self._works.setdefault(work, len(self._works)),
         }
         for column, value in row.items():
             self._columns[column].append(value)
@@ -181,6 +185,7 @@ class GraphBuilder:
             names=tuple(self._names),
             drains=self._drain_columns(),
             memory=self._memory_columns(),
+            works=tuple(self._works),
             spread=self._spread(count),
             facts=self._facts,
             meta=self._meta,

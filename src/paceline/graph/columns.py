@@ -23,9 +23,12 @@ from paceline.graph.graph import (
     Spread,
 )
 from paceline.graph.kinds import Axis, DeviceKind
+from paceline.graph.work.columns import RECORDED, recorded_columns, recorded_of
 
 Columns = Mapping[str, Any]  # name -> array, or sequence of text or of lists; equally long
-Layout = Mapping[str, str]  # name -> NumPy type, "text", or "ranks" (a list of int32)
+Layout = Mapping[
+    str, str
+]  # name -> NumPy type, "text", "ranks" (lists of int32), "sizes" (of int64)
 
 TABLES: Mapping[str, Layout] = {
     "ops": {
@@ -47,6 +50,7 @@ TABLES: Mapping[str, Layout] = {
         "step": "int32",
         "basis": "uint8",
         "scale_ppb": "int64",
+        "work": "int32",
     },
     "deps": {"src": "int32", "kind": "uint8", "inferred": "bool"},
     "deps_ptr": {"ptr": "int64"},
@@ -68,6 +72,7 @@ TABLES: Mapping[str, Layout] = {
         "category": "uint8",
         "at_end": "bool",
     },
+    "works": RECORDED,
     "spread": {"samples_ns": "int64"},
     "spread_ptr": {"ptr": "int64"},
 }
@@ -87,6 +92,7 @@ def to_tables(graph: Graph) -> dict[str, Columns]:
         "names": {"text": graph.names},
         "drains": vars(graph.drains),
         "memory": vars(graph.memory),
+        "works": recorded_columns(graph.works),
     }
     if graph.spread is not None:
         tables["spread"] = {"samples_ns": graph.spread.samples_ns}
@@ -108,6 +114,7 @@ def to_graph(tables: Mapping[str, Columns], facts: Facts, meta: Mapping[str, Any
         names=tuple(tables["names"]["text"]),
         drains=Drains(**tables["drains"]),
         memory=MemoryEvents(**tables["memory"]),
+        works=recorded_of(tables["works"]),
         spread=spread,
         facts=facts,
         meta=meta,
@@ -177,14 +184,14 @@ def _groups(table: Columns) -> tuple[Group, ...]:
 
 
 def _arrow_type(pa: ModuleType, kind: str) -> Any:
-    special = {"text": pa.string(), "ranks": pa.list_(pa.int32())}
+    special = {"text": pa.string(), "ranks": pa.list_(pa.int32()), "sizes": pa.list_(pa.int64())}
     return special.get(kind) or pa.from_numpy_dtype(np.dtype(kind))
 
 
 def _column(column: Any, kind: str, source: str) -> Any:
-    """A list for text and ranks, else an array of its own type."""
+    """A list for text and lists, else an array of its own type."""
     if column.null_count:
         raise FileError(f"{source} has empty cells where each row needs a value. Save it anew.")
-    if kind in ("text", "ranks"):
+    if kind in ("text", "ranks", "sizes"):
         return column.to_pylist()
     return np.asarray(column.to_numpy(), np.dtype(kind))

@@ -57,6 +57,16 @@ class RankMemory:
 
 
 @dataclass(frozen=True)
+class RecordedGpu:
+    """A GPU by what the recording itself says of it."""
+
+    name: str  # as its driver spells it
+    memory_bytes: int = 0
+    units: int = 0  # streaming multiprocessors or compute units
+    threads_per_unit: int = 0
+
+
+@dataclass(frozen=True)
 class Facts:
     """What is known of the job; zero and empty where it is not."""
 
@@ -78,6 +88,7 @@ class Facts:
 
     optimizer: Optimizer | None = None
     ratios: tuple[Ratio, ...] = ()  # of operators in other variants, where they were measured
+    gpus: tuple[RecordedGpu, ...] = ()  # of the recorded ranks, each kind once
     memory: tuple[RankMemory, ...] = ()  # by rank; empty where it was not recorded
 
     def gradient_bytes(self) -> dict[str, int]:

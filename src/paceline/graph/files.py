@@ -20,18 +20,24 @@ from numpy.typing import NDArray
 from paceline.errors import FileError, GraphError
 from paceline.graph.atomic import atomic_folder, write_durably
 from paceline.graph.columns import OPTIONAL, TABLES, Layout, decode, encode, to_graph, to_tables
-from paceline.graph.first_schema import FIRST_TABLES, of_first_schema
+from paceline.graph.earlier_schemas import (
+    FIRST_TABLES,
+    SECOND_TABLES,
+    of_first_schema,
+    of_second_schema,
+)
 from paceline.graph.graph import Graph
 from paceline.graph.law import check_columns
 from paceline.graph.plain_facts import plain_facts, typed_facts
 
 FORMAT = "paceline graph"
-SCHEMA = 2
+SCHEMA = 3
 HEADER = "header.json"
 KEPT = "graph"
 """The folder in a run's folder that keeps its graph."""
 EXTRA = "extra"
 """The table of columns that are kept beside the graph's own, one value an op: a timeline's."""
+_LAYOUTS = {1: FIRST_TABLES, 2: SECOND_TABLES, SCHEMA: TABLES}
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -82,15 +88,15 @@ def load_graph(path: str | Path) -> Graph:
     """The graph kept in `path`: a graph's folder, or a run's folder which holds `graph/`."""
     folder = find_graph(path)
     header = _read_header(folder)
-    layouts = TABLES if header.schema == SCHEMA else FIRST_TABLES
     tables = {
         name: _read_table(folder, name, header.tables[name], layout)
-        for name, layout in layouts.items()
+        for name, layout in _LAYOUTS[header.schema].items()
         if name in header.tables
     }
-    if header.schema != SCHEMA:
+    if header.schema == 1:
         return checked(of_first_schema(tables, header.meta), folder)
-    return checked(to_graph(tables, typed_facts(header.facts, folder), header.meta), folder)
+    made = of_second_schema if header.schema == 2 else to_graph
+    return checked(made(tables, typed_facts(header.facts, folder), header.meta), folder)
 
 
 def checked(graph: Graph, source: Path) -> Graph:
@@ -203,8 +209,9 @@ def _typed_header(raw: dict[str, Any], path: Path) -> Header:
         header = msgspec.convert(raw, Header)
     except msgspec.ValidationError as error:
         raise FileError(f"{path} is no valid header: {error}. Save it anew.") from error
-    missing = set(TABLES) - OPTIONAL - set(header.tables)
-    if not 1 <= header.schema <= SCHEMA or missing or len(OPTIONAL & set(header.tables)) == 1:
+    known = _LAYOUTS.get(header.schema, {})
+    missing = set(known) - OPTIONAL - set(header.tables)
+    if not known or missing or len(OPTIONAL & set(header.tables)) == 1:
         raise FileError(
             f"{path} of schema {header.schema} lists the tables {sorted(header.tables)}; "
             f"schema {SCHEMA} needs {sorted(TABLES)}. Save it anew."

@@ -33,6 +33,7 @@ _COSTS = (
     "step",
     "basis",
     "scale_ppb",
+    "work",
 )
 
 

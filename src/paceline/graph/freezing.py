@@ -21,7 +21,7 @@ from paceline.graph.graph import (
 from paceline.graph.kinds import NONE, UNPRICED, DepKind
 
 DEFAULTS = dict.fromkeys(COLUMN_TYPES, 0) | {
-    **dict.fromkeys(("group", "instance", "layer", "tensor"), NONE),
+    **dict.fromkeys(("group", "instance", "layer", "tensor", "work"), NONE),
     "scale_ppb": UNSCALED,
 }
 """What an inserted op holds in columns that were not given."""

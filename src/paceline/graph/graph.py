@@ -27,6 +27,7 @@ from paceline.graph.kinds import (
     OpKind,
     Phase,
 )
+from paceline.graph.work import Recorded
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -64,6 +65,7 @@ class OpColumns:
     step: Int32  # training step
     basis: UInt8  # Basis: what the duration rests on
     scale_ppb: Int64  # by what a price that is found later is multiplied, in parts per billion
+    work: Int32  # row of `Graph.works`: what a recorded op worked on; NONE unknown
 
     def __post_init__(self) -> None:
         _freeze(self)
@@ -189,6 +191,7 @@ class Graph:
     names: tuple[str, ...] = ()
     drains: Drains = field(default_factory=Drains.none)
     memory: MemoryEvents = field(default_factory=MemoryEvents.none)
+    works: tuple[Recorded, ...] = ()
     spread: Spread | None = None
     facts: Facts = field(default_factory=Facts)
     meta: Mapping[str, Any] = field(default_factory=dict)  # JSON-able notes on where it came from
@@ -275,6 +278,11 @@ class Op:
     @property
     def basis(self) -> Basis:
         return Basis(self.graph.ops.basis[self.id])
+
+    @property
+    def work(self) -> Recorded | None:
+        row = int(self.graph.ops.work[self.id])
+        return None if row == NONE else self.graph.works[row]
 
     @property
     def deps(self) -> tuple[int, ...]:

@@ -48,6 +48,7 @@ def check_columns(graph: Graph) -> None:
     _within(graph, "instance", ops.instance, count, "ops", or_none=True)
     for column in ("name", "layer", "tensor"):
         _within(graph, column, getattr(ops, column), len(graph.names), "names", or_none=True)
+    _within(graph, "work", ops.work, len(graph.works), "works", or_none=True)
     for column, enum in (
         ("kind", OpKind),
         ("phase", Phase),

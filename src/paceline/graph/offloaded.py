@@ -164,6 +164,7 @@ def _columns(
         "tensor": np.full(count, NONE),
         "basis": np.full(count, Basis.DATASHEET),
         "scale_ppb": np.full(count, UNSCALED),
+        "work": np.full(count, NONE),
     }
 
 

@@ -189,6 +189,7 @@ class _Work:
             "dtype": np.where(talks, self.packing.dtype, DType.FLOAT32),
             "tensor": np.full(len(new), NONE),
             "scale_ppb": np.full(len(new), UNSCALED),
+            "work": np.full(len(new), NONE),
         }
 
     def _collective(self, rows: Int64) -> Int64:

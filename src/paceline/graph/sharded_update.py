@@ -132,6 +132,7 @@ class _Work:
             "flops": np.zeros(count, np.int64),
             "tensor": np.full(count, NONE),
             "scale_ppb": np.full(count, UNSCALED),
+            "work": np.full(count, NONE),
         }
         named = replace(self.graph, names=(*self.source.names, *(f"{n} weights" for n in _NAMES)))
         links = self.links

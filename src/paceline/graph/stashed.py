@@ -103,6 +103,7 @@ def _columns(graph: Graph, size_bytes: Int64, form: Form) -> dict[str, Int64]:
         "name": np.repeat([names, names + 1], count),
         "tensor": np.full(2 * count, NONE),
         "scale_ppb": np.full(2 * count, UNSCALED),
+        "work": np.full(2 * count, NONE),
     }
 
 

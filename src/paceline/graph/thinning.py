@@ -65,6 +65,7 @@ def thinned(graph: Graph, thinning: Thinning) -> Graph:
         "name": np.repeat([names, names + 1], [len(sends), len(takes)]),
         "tensor": np.full(count, NONE),
         "scale_ppb": np.full(count, UNSCALED),
+        "work": np.full(count, NONE),
     }
     told = (*graph.names, f"pack {thinning.name}", f"unpack {thinning.name}")
     changed = unpriced(replace(graph, ops=replace(ops, size_bytes=less), names=told), messages)

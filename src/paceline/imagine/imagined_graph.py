@@ -23,8 +23,8 @@ from paceline.graph import (
     Phase,
     check,
 )
+from paceline.graph.earlier_schemas import known_axis
 from paceline.graph.facts import Facts, Parameter
-from paceline.graph.first_schema import known_axis
 from paceline.imagine.imagined import Imagined, ImagineError, Row
 
 _Groups = dict[tuple[int, ...], int]

@@ -1,11 +1,13 @@
 """Recorded work on another device, by both datasheets.
 
-Kernels of a GPU are carried over by wave scaling (Habitat, Yu et al., ATC 2021). For work on CPU
-threads, of which neither flops nor bytes are known, the geometric mean of the ratios of memory and
-arithmetic rates is taken. Wrong by as much as the two ratios differ, and where libraries are tuned
-for one device and not for the other.
+Kernels of a GPU keep their share of what their device achieves (`cost.ported`): by arithmetic,
+bytes and how full they keep it, where the recording tells; small ones take the other device's least
+time. For work on CPU threads the geometric mean of the ratios of memory and arithmetic rates is
+taken. Wrong where libraries are tuned for one device and not for the other, such as for attention,
+and where a cache of one device holds what that of the other does not.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import ClassVar
@@ -14,23 +16,36 @@ import numpy as np
 
 from paceline.cluster import Device as Processor
 from paceline.cluster.files import device as preset
-from paceline.cost.compute import peak, wave_scaled_ns
-from paceline.graph import Basis, DeviceKind, DType, Graph, LaneKind, OpKind
-from paceline.graph.graph import Int64
+from paceline.cost.compute import peak
+from paceline.cost.ported import (
+    PRODUCTS,
+    Kernels,
+    achieved,
+    kernel_rows,
+    ported_ns,
+    recorded_device,
+)
+from paceline.graph import Basis, DeviceKind, DType, Graph, LaneKind
+from paceline.graph.condense import Grain
 from paceline.graph.scaled import scaled, works
+from paceline.graph.work import Family
 from paceline.strategies.strategy import Strategy, StrategyError
+
+CPU = "epyc-2c"
+"""What a recording without kernels is taken to have run on, where nothing names its device."""
 
 
 @dataclass(frozen=True)
 class Device(Strategy):
+    grain: ClassVar[Grain] = Grain.OP  # merged kernels do not say what they worked on
     conflicts: ClassVar[frozenset[str]] = frozenset({"device"})
     how: ClassVar[str] = "Start the job on that device."
 
     name: str  # a preset, such as h200
-    recorded: str  # the one that the job was recorded on
+    recorded: str = ""  # the one that the job was recorded on; as the recording says where empty
 
     def transform(self, graph: Graph) -> Graph:
-        origin, destination = preset(self.recorded), preset(self.name)
+        origin, destination = self._origin(graph), preset(self.name)
         if origin == destination:
             return graph
         graph = replace(graph, facts=replace(graph.facts, pulse=None))
@@ -38,6 +53,28 @@ class Device(Strategy):
             return _kernels(graph, origin, destination)
         factor = device_factor(origin, destination, DType.FLOAT32).middle
         return scaled(graph, works(graph), factor, Basis.SCALED)
+
+    def _origin(self, graph: Graph) -> Processor:
+        on_device = bool((graph.lanes.kind == LaneKind.STREAM).any())
+        return recorded_device(graph, self.recorded) if on_device else preset(self.recorded or CPU)
+
+    def rests_on(self, graph: Graph) -> Iterator[str]:
+        """By class of kernels: how much of their time, and by what it was carried over."""
+        rows = kernel_rows(graph)
+        if not len(rows):
+            return
+        yield f"rates achieved on {self.name}: {achieved(preset(self.name)).source}"
+        yield f"device recorded on: {self._origin(graph).source}"
+        families = [each.work.family for each in graph.works]
+        known = np.array([*(each.work.is_known for each in graph.works), False])
+        which = np.array([*families, Family.OTHER])[graph.ops.work[rows]]
+        dur, sure = graph.ops.dur_ns[rows], known[graph.ops.work[rows]]
+        for family in np.unique(which):
+            mine = which == family
+            part, share = dur[mine].sum() / dur.sum(), dur[mine & sure].sum() / dur[mine].sum()
+            by = "arithmetic" if Family(family) in PRODUCTS else "bytes"
+            spelled = Family(family).name.lower().replace("_", " ")
+            yield f"{spelled}, {part:.0%} of kernels: by {by}, known of {share:.0%} of their time"
 
 
 @dataclass(frozen=True)
@@ -68,20 +105,8 @@ def _kernels(graph: Graph, origin: Processor, destination: Processor) -> Graph:
             f"the recording has kernels of a GPU, but the recorded device is {origin.name}, "
             "a processor; name the GPU that it was recorded on, such as a100-80"
         )
-    ops = graph.ops
-    streams = graph.lanes.kind[ops.lane] == LaneKind.STREAM
-    rows = np.flatnonzero(streams & (ops.kind == OpKind.COMPUTE) & (ops.dur_ns > 0))
+    ops, rows = graph.ops, kernel_rows(graph)
     dur, basis = ops.dur_ns.copy(), ops.basis.copy()
-    for dtype in np.unique(ops.dtype[rows]):
-        mine: Int64 = rows[ops.dtype[rows] == dtype]
-        made = wave_scaled_ns(
-            ops.dur_ns[mine],
-            ops.flops[mine],
-            ops.size_bytes[mine],
-            DType(dtype),
-            origin,
-            destination,
-        )
-        dur[mine] = np.rint(made)
+    dur[rows] = np.rint(ported_ns(Kernels.of(graph, rows), origin, destination))
     basis[rows] = Basis.SCALED
     return replace(graph, ops=replace(ops, dur_ns=dur, basis=basis))

@@ -9,12 +9,14 @@ from typing import Final
 import numpy as np
 
 from paceline.graph import NONE, DepKind
+from paceline.graph.work import Recorded
 from paceline.record.sidecar import Cost
 from paceline.trace.blockrows import Names, Rows, border_rows, latency_rows, own_rows, piece_rows
 from paceline.trace.findings import Findings, stacked
 from paceline.trace.likeness import piece_likeness, work_likeness
 from paceline.trace.ownops import OwnOps, own_ops
 from paceline.trace.pieces import Pieces, pieces_of
+from paceline.trace.shapes import worked_of
 from paceline.trace.trace import Int64, Steps, select
 from paceline.trace.view import RankView, Whole
 
@@ -35,6 +37,7 @@ class Block:
     op_of_event: Int64  # events that are ops of their own; NONE for others and for those left out
     alike: Int64  # for each op a number that is equal for like ops of other steps; NONE for none
     notes: tuple[str, ...]
+    works: tuple[Recorded, ...]
 
 
 def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> Block:
@@ -42,10 +45,12 @@ def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> B
     pieces = pieces_of(view, found, _borders(steps), _recording_cost(view))
     own = own_ops(view, found.links, origin_ns)
     names = Names(view.trace.names)
+    worked = worked_of(view)
+    work = own_rows(view, own, steps, worked)
     parts = [
-        piece_rows(view, pieces, steps, names),
-        own_rows(view, own, steps),
-        latency_rows(view, own, steps, names),
+        piece_rows(view, pieces, steps, names, worked),
+        work,
+        latency_rows(view, own, work, names),
         border_rows(view, pieces, steps, origin_ns, names),
     ]
     rows, place = _ordered(parts)
@@ -63,7 +68,8 @@ def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> B
             place,
             [piece_likeness(view, pieces, steps), *work_likeness(view, own, steps)],
         ),
-        found.notes,
+        (*found.notes, *worked.notes),
+        worked.recorded,
     )
 
 

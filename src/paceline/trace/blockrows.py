@@ -1,15 +1,16 @@
 """The ops of one rank by where they come from: threads, device work, latencies, step borders."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.graph import NONE, LaneKind, OpKind, Phase
+from paceline.graph import NONE, DType, LaneKind, OpKind, Phase
 from paceline.trace.ownops import OwnOps
 from paceline.trace.phases import layers_at, phases_at
 from paceline.trace.pieces import Pieces
+from paceline.trace.shapes import Worked
 from paceline.trace.trace import Category, Int32, Int64, Steps, UInt8
 from paceline.trace.view import RankView
 
@@ -44,6 +45,9 @@ class Rows:
     name: Int32
     layer: Int32
     step: Int32
+    flops: Int64
+    dtype: UInt8
+    work: Int64  # row of the rank's recorded work; NONE unknown
 
     def __len__(self) -> int:
         return len(self.lane)
@@ -62,30 +66,45 @@ class Names:
         return (*self._given, *self._added)
 
 
-def piece_rows(view: RankView, pieces: Pieces, steps: Steps, names: Names) -> Rows:
-    """Self time of the host threads."""
+def piece_rows(view: RankView, pieces: Pieces, steps: Steps, names: Names, worked: Worked) -> Rows:
+    """Self time of the host threads. What an operator works on is shared by its pieces."""
     events, gap = view.trace.events, pieces.owner < 0
     owner = np.maximum(pieces.owner, 0)
     phase = phases_at(view, pieces.lane, pieces.start_ns)
     layer, layers = layers_at(view, pieces.lane, pieces.start_ns)
     index = np.array([names.add(text) for text in layers] or [NONE], np.int32)
     named = events.name[owner] if len(events) else owner
+    kind = _piece_kinds(view, pieces, phase)
+    share, work = _piece_shares(pieces, kind == OpKind.COMPUTE), worked.row[owner]
+    work = np.where((share > 0), work, NONE)
+    known = work != NONE
     return Rows(
         event=np.full(len(pieces), NONE, np.int64),
         lane=pieces.lane,
         start_ns=pieces.start_ns,
         rank_in_lane=np.arange(len(pieces), dtype=np.int64) * 2,
         dur_ns=pieces.dur_ns,
-        size_bytes=np.zeros(len(pieces), np.int64),
-        kind=_piece_kinds(view, pieces, phase),
+        size_bytes=np.where(known, np.rint(worked.size_bytes[owner] * share), 0).astype(np.int64),
+        kind=kind,
         phase=phase,
         name=np.where(gap, names.add(GAP_NAME), named).astype(np.int32),
         layer=np.where(layer == NONE, NONE, index[np.maximum(layer, 0)]).astype(np.int32),
         step=step_at(steps, pieces.start_ns),
+        flops=np.where(known, np.rint(worked.flops[owner] * share), 0).astype(np.int64),
+        dtype=np.where(known, worked.dtype[owner], DType.NONE).astype(np.uint8),
+        work=work,
     )
 
 
-def own_rows(view: RankView, own: OwnOps, steps: Steps) -> Rows:
+def _piece_shares(pieces: Pieces, computes: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Each piece's part of its owner's time; none for pieces that do not compute."""
+    owner = np.maximum(pieces.owner, 0)
+    took = np.where(computes, np.maximum(pieces.dur_ns, 1), 0)
+    whole = np.bincount(owner, took, int(owner.max(initial=0)) + 1)[owner]
+    return np.divide(took, whole, out=np.zeros(len(owner)), where=whole > 0)
+
+
+def own_rows(view: RankView, own: OwnOps, steps: Steps, worked: Worked) -> Rows:
     """Device work and transfers; collectives get their duration when the ranks are joined."""
     events, row = view.trace.events, own.event
     kind = np.zeros(256, np.uint8)
@@ -100,19 +119,24 @@ def own_rows(view: RankView, own: OwnOps, steps: Steps) -> Rows:
         start_ns=own.start_ns,
         rank_in_lane=np.arange(len(row), dtype=np.int64) * 2,
         dur_ns=own.end_ns - own.start_ns,
-        size_bytes=events.size_bytes[row],
+        size_bytes=np.where(
+            events.size_bytes[row] > 0, events.size_bytes[row], worked.size_bytes[row]
+        ),
         kind=np.where(moves[row], OpKind.COLLECTIVE, kinds).astype(np.uint8),
         phase=np.where(moves[row], Phase.COMMUNICATION, phase).astype(np.uint8),
         name=events.name[row],
         layer=layer,
         step=step_at(steps, own.caused_ns),
+        flops=worked.flops[row],
+        dtype=worked.dtype[row],
+        work=worked.row[row],
     )
 
 
-def latency_rows(view: RankView, own: OwnOps, steps: Steps, names: Names) -> Rows:
-    """What passed between the last thing an op waited for and its start, kept on its lane."""
+def latency_rows(view: RankView, own: OwnOps, whole: Rows, names: Names) -> Rows:
+    """What passed between the last thing an op waited for and its start, kept on its lane;
+    `whole` are the rows of the ops themselves."""
     late = own.gap_ns > 0
-    whole = own_rows(view, own, steps)
     count = int(late.sum())
     return Rows(
         event=np.full(count, NONE, np.int64),
@@ -126,7 +150,16 @@ def latency_rows(view: RankView, own: OwnOps, steps: Steps, names: Names) -> Row
         name=np.full(count, names.add(LATENCY_NAME), np.int32),
         layer=np.full(count, NONE, np.int32),
         step=whole.step[late],
+        **_without_work(count),
     )
+
+
+def _without_work(count: int) -> dict[str, Any]:
+    return {
+        "flops": np.zeros(count, np.int64),
+        "dtype": np.zeros(count, np.uint8),
+        "work": np.full(count, NONE, np.int64),
+    }
 
 
 def border_rows(view: RankView, pieces: Pieces, steps: Steps, origin_ns: int, names: Names) -> Rows:
@@ -154,6 +187,7 @@ def border_rows(view: RankView, pieces: Pieces, steps: Steps, origin_ns: int, na
         name=np.where(offset, names.add(OFFSET_NAME), names.add(STEP_NAME)).astype(np.int32),
         layer=np.full(count, NONE, np.int32),
         step=number.astype(np.int32),
+        **_without_work(count),
     )
 
 

@@ -22,7 +22,7 @@ from paceline.trace.trace import Int64
 
 NAME: Final = "waiting for a core"
 _KEPT: Final = frozenset({"rank", "lane", "phase", "layer", "step", "priority"})
-_ABSENT: Final = frozenset({"group", "instance", "tensor"})
+_ABSENT: Final = frozenset({"group", "instance", "tensor", "work"})
 _IDLE: Final = (OpKind.WAIT, OpKind.MARKER)
 
 

@@ -154,6 +154,7 @@ def _with_own_events(trace: Trace, issued: Sequence[Issued]) -> tuple[Trace, dic
             NONE,
             NONE,
             False,
+            NONE,
         )
         for r in issued
     ]

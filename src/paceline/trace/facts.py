@@ -6,7 +6,19 @@ from statistics import median
 
 import numpy as np
 
-from paceline.graph import NONE, Axis, DepKind, Facts, Graph, Group, OpKind, Parameter, Role
+from paceline.graph import (
+    NONE,
+    Axis,
+    DepKind,
+    Facts,
+    Graph,
+    Group,
+    LaneKind,
+    OpKind,
+    Parameter,
+    RecordedGpu,
+    Role,
+)
 from paceline.graph.facts import Optimizer
 from paceline.graph.graph import Bool
 from paceline.machine import Pulse, typical_pulse
@@ -14,6 +26,7 @@ from paceline.record import sidecar
 from paceline.record.sidecar import Bucket, Host, Sidecar
 from paceline.trace.assemble import Block
 from paceline.trace.plain import plain_runs, plain_steps
+from paceline.trace.trace import Trace
 
 
 def with_facts(graph: Graph, blocks: Sequence[Block]) -> Graph:
@@ -22,7 +35,11 @@ def with_facts(graph: Graph, blocks: Sequence[Block]) -> Graph:
     sidecars = [block.view.sidecar for block in blocks if block.view.sidecar is not None]
     world = max([trace.world_size for trace in traces] + [len(traces)])
     facts = _facts_of(sidecars, world) if sidecars else Facts(world_size=world)
-    facts = replace(facts, memory=tuple(t.memory for t in traces if t.memory is not None))
+    facts = replace(
+        facts,
+        memory=tuple(t.memory for t in traces if t.memory is not None),
+        gpus=tuple(dict.fromkeys(gpu for trace in traces for gpu in _gpus(trace))),
+    )
     return replace(graph, facts=facts, groups=_with_axes(graph, world))
 
 
@@ -45,6 +62,19 @@ def _facts_of(sidecars: Sequence[Sidecar], world: int) -> Facts:
         cores=hosts[0].cores if hosts else 0,
         optimizer=_optimizer(sidecars[0]),
     )
+
+
+def _gpus(trace: Trace) -> list[RecordedGpu]:
+    """Those that the trace's streams ran on. A process that sees only its own numbers it anew."""
+    told = trace.facts
+    names = told.get("devices", [])
+    used = {lane.device for lane in trace.lanes if lane.kind is LaneKind.STREAM}
+    rows = {number if number < len(names) else 0 for number in used} if names else set()
+    columns = [told.get(f"device_{name}", []) for name in ("memory_bytes", "units", "threads")]
+    return [
+        RecordedGpu(names[row], *(column[row] if row < len(column) else 0 for column in columns))
+        for row in sorted(rows)
+    ]
 
 
 def recorded_pulse(sidecars: Sequence[Sidecar]) -> Pulse | None:

@@ -32,7 +32,7 @@ def phases_at(view: RankView, lane: Int32, at_ns: Int64) -> NDArray[np.uint8]:
         (Phase.COMMUNICATION, view.names_with(*_COMMUNICATION)),
     )
     for meaning, chosen in marks:
-        phase[_covering(view, chosen & view.is_host, lane, at_ns) != NONE] = meaning
+        phase[covering(view, chosen & view.is_host, lane, at_ns) != NONE] = meaning
     for meaning, stretches in _recorded_phases(view):
         phase[_within(view, stretches, lane, at_ns) & (phase == Phase.FORWARD)] = meaning
     return phase
@@ -87,14 +87,14 @@ def layers_at(view: RankView, lane: Int32, at_ns: Int64) -> tuple[Int32, list[st
     frames = (layer_of_name[events.name] != NONE) if len(events) else np.zeros(0, np.bool_)
     if not frames.any():
         return np.full(len(lane), NONE, np.int32), []
-    frame = _covering(view, frames, _python_lane(view, lane, frames), at_ns)
+    frame = covering(view, frames, _python_lane(view, lane, frames), at_ns)
     layer = np.where(frame != NONE, layer_of_name[events.name[frame]], NONE).astype(np.int32)
     return _through_autograd(view, lane, at_ns, layer), layers
 
 
 def _recorded_layers(view: RankView, layer_of: Int32, lane: Int32, at_ns: Int64) -> Int32:
     """Of the innermost op around each moment whose layer is known."""
-    around = _covering(view, layer_of != NONE, lane, at_ns)
+    around = covering(view, layer_of != NONE, lane, at_ns)
     return np.where(around != NONE, layer_of[around], NONE).astype(np.int32)
 
 
@@ -120,7 +120,7 @@ def _through_autograd(view: RankView, lane: Int32, at_ns: Int64, layer: Int32) -
     """Give backward moments the layer of the forward op with the same number."""
     events = view.trace.events
     numbered = (events.sequence >= 0) & (events.category == Category.CPU_OP)
-    around = _covering(view, numbered, lane, at_ns)
+    around = covering(view, numbered, lane, at_ns)
     number = np.where(around != NONE, events.sequence[around], NONE)
     backward = (around != NONE) & events.backward[around]
     known = (number != NONE) & ~backward & (layer != NONE)
@@ -133,7 +133,7 @@ def _through_autograd(view: RankView, lane: Int32, at_ns: Int64, layer: Int32) -
     return np.where(found, values[at], layer).astype(np.int32)
 
 
-def _covering(view: RankView, chosen: Bool, lane: Int32, at_ns: Int64) -> Int64:
+def covering(view: RankView, chosen: Bool, lane: Int32, at_ns: Int64) -> Int64:
     """For each moment the innermost chosen event that covers it; NONE without any."""
     events, rows = view.trace.events, np.flatnonzero(chosen)
     found = np.full(len(lane), NONE, np.int64)
@@ -143,7 +143,7 @@ def _covering(view: RankView, chosen: Bool, lane: Int32, at_ns: Int64) -> Int64:
     ends = view.key(events.lane[rows], events.end_ns[rows])
     key = view.key(lane, at_ns)
     at = np.searchsorted(starts, key, "right") - 1
-    outer = _outer(ends)
+    outer = outer_ranges(ends)
     pending = at >= 0
     while pending.any():
         inside = pending & (ends[at] > key)
@@ -153,7 +153,7 @@ def _covering(view: RankView, chosen: Bool, lane: Int32, at_ns: Int64) -> Int64:
     return found
 
 
-def _outer(ends: Int64) -> Int64:
+def outer_ranges(ends: Int64) -> Int64:
     """For ranges in order of start: the nearest earlier one that ends later; NONE for none."""
     core = native()
     run = core.outer_ranges if core is not None else plain_outer

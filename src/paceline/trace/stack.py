@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +23,7 @@ from paceline.graph import (
     OpKind,
 )
 from paceline.graph.border import UNSCALED
+from paceline.graph.work import Recorded
 from paceline.trace.assemble import Block
 from paceline.trace.join import Joined
 from paceline.trace.trace import Int32, Int64
@@ -35,8 +37,9 @@ def stack(blocks: Sequence[Block], joined: Joined, meta: Mapping[str, Any]) -> G
     devices, device_of = _devices(blocks)
     lanes, first_lane = _lanes(blocks, device_of)
     names, name_of = _names(blocks)
+    works, work_of = _works(blocks)
     return Graph(
-        ops=_ops(blocks, joined, first_op, first_lane, name_of),
+        ops=_ops(blocks, joined, first_op, first_lane, _Pools(name_of, work_of)),
         deps=dependencies(int(first_op[-1]), _shifted(blocks, first_op)),
         lanes=lanes,
         devices=devices,
@@ -44,6 +47,7 @@ def stack(blocks: Sequence[Block], joined: Joined, meta: Mapping[str, Any]) -> G
         names=names,
         drains=_drains(blocks, first_op, first_lane),
         memory=_memory(blocks, first_op, device_of),
+        works=works,
         meta=meta,
     )
 
@@ -138,14 +142,32 @@ def _names(blocks: Sequence[Block]) -> tuple[tuple[str, ...], list[Int32]]:
     return tuple(index), moved
 
 
+@dataclass(frozen=True, eq=False)
+class _Pools:
+    """For each block where its names and its recorded work went."""
+
+    names: list[Int32]
+    works: list[Int32]
+
+
+def _works(blocks: Sequence[Block]) -> tuple[tuple[Recorded, ...], list[Int32]]:
+    """One table of recorded work, and for each block where its own went; the last is NONE's."""
+    index: dict[Recorded, int] = {}
+    moved = [
+        np.array([*(index.setdefault(w, len(index)) for w in block.works), NONE], np.int32)
+        for block in blocks
+    ]
+    return tuple(index), moved
+
+
 def _ops(
     blocks: Sequence[Block],
     joined: Joined,
     first_op: Int64,
     first_lane: Int64,
-    name_of: list[Int32],
+    pools: _Pools,
 ) -> OpColumns:
-    count = int(first_op[-1])
+    count, name_of = int(first_op[-1]), pools.names
     rows = [block.rows for block in blocks]
     columns = {
         "rank": np.repeat([b.view.trace.rank for b in blocks], np.diff(first_op)).astype(np.int32),
@@ -154,11 +176,11 @@ def _ops(
         "phase": _put(count, [r.phase for r in rows], np.uint8),
         "dur_ns": _put(count, [r.dur_ns for r in rows], np.int64),
         "size_bytes": _put(count, [r.size_bytes for r in rows], np.int64),
-        "flops": np.zeros(count, np.int64),
+        "flops": _put(count, [r.flops for r in rows], np.int64),
         "group": np.full(count, NONE, np.int32),
         "instance": np.full(count, NONE, np.int32),
         "collective": np.zeros(count, np.uint8),
-        "dtype": np.zeros(count, np.uint8),
+        "dtype": _put(count, [r.dtype for r in rows], np.uint8),
         "name": _put(count, [m[r.name] for r, m in zip(rows, name_of)], np.int32),
         "layer": _put(
             count,
@@ -170,6 +192,7 @@ def _ops(
         "step": _put(count, [r.step for r in rows], np.int32),
         "basis": np.full(count, Basis.RECORDED, np.uint8),
         "scale_ppb": np.full(count, UNSCALED, np.int64),
+        "work": _put(count, [m[r.work] for r, m in zip(rows, pools.works)], np.int32),
     }
     _put_communication(columns, joined, first_op)
     return OpColumns(**columns)

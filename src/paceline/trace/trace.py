@@ -61,6 +61,7 @@ class Events:
     sequence: Int64  # autograd's number, equal in forward and backward; NONE without
     record: Int64  # record-function id, shared with an execution trace; NONE without
     backward: Bool  # ran for autograd's backward pass
+    form: Int32  # row of `Trace.forms`: shapes of an operator, launch of a kernel; NONE without
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -175,6 +176,7 @@ class Trace:
     facts: Mapping[str, Any] = field(default_factory=dict)  # devices, versions, job
     layer_of: Int32 | None = None  # for each event the row of `layers`, or NONE; None: not known
     layers: tuple[str, ...] = ()  # paths of modules
+    forms: tuple[bytes, ...] = ()  # what `args` told of shapes and launches, as JSON objects
     memory: RankMemory | None = None  # what the rank holds, where the recorder told it
     notes: tuple[str, ...] = ()  # warnings: what was repaired or left out
 

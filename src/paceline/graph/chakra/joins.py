@@ -25,7 +25,7 @@ from paceline.graph.chakra.words import (
     Index,
     Sidecar,
 )
-from paceline.graph.first_schema import known_axis
+from paceline.graph.earlier_schemas import known_axis
 from paceline.graph.kinds import NONE, DeviceKind, Discipline, LaneKind, OpKind
 
 _WORLD = ("", "0")

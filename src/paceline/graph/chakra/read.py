@@ -18,9 +18,9 @@ from paceline.graph.chakra.joins import Inferred, Recorded, Where, read_groups, 
 from paceline.graph.chakra.node import INT32, INT64, Node, nodes_of
 from paceline.graph.chakra.schema import COMM_TYPES, NodeType
 from paceline.graph.chakra.words import COMMUNICATION, OP_KINDS, SCHEMA, Sidecar
+from paceline.graph.earlier_schemas import facts_of_notes
 from paceline.graph.facts import Facts
 from paceline.graph.files import checked
-from paceline.graph.first_schema import facts_of_notes
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import NONE, UNPRICED, Basis, Collective, DepKind, DType, OpKind, Phase
 from paceline.graph.plain_facts import typed_facts

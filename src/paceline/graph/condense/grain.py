@@ -136,6 +136,7 @@ def _ops(graph: Graph, heads: OpColumns, place: Int64, count: int) -> OpColumns:
         name=np.where(several, ops.name[longest], heads.name).astype(np.int32),
         layer=np.where(several, ops.layer[longest], heads.layer).astype(np.int32),
         tensor=ops.tensor[last],
+        work=np.where(several, NONE, heads.work).astype(np.int32),
     )
 
 

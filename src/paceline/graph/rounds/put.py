@@ -102,6 +102,7 @@ class _Work:
         )
         behind, count = columns.pop("behind"), len(self.new)
         same = {"phase": Phase.COMMUNICATION, "flops": 0, "tensor": NONE, "layer": NONE}
+        same |= {"work": NONE}
         columns |= {name: np.full(count, value) for name, value in same.items()}
         columns["scale_ppb"] = np.full(count, UNSCALED)
         links = Links.of(self.source)

@@ -214,6 +214,7 @@ def _columns(job: Ring, part: _Part, ranks: int) -> OpColumns:
         step=np.zeros(total, np.int32),
         basis=np.zeros(total, np.uint8),
         scale_ppb=np.full(total, UNSCALED, np.int64),
+        work=np.full(total, NONE, np.int32),
     )
 
 

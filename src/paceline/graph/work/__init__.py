@@ -22,7 +22,16 @@ from paceline.graph.work.elements import copied, moved, optimizer, pointwise
 from paceline.graph.work.matrix import grouped, matrix
 from paceline.graph.work.rows import embedding, loss, norm, pooling, reduction, softmax
 from paceline.graph.work.sizes import element_bytes
-from paceline.graph.work.work import DIMENSIONS, UNKNOWN, Family, Launch, Recorded, Way, Work
+from paceline.graph.work.work import (
+    DIMENSIONS,
+    UNKNOWN,
+    Family,
+    Launch,
+    Recorded,
+    Way,
+    Work,
+    unknown,
+)
 
 __all__ = [
     "DIMENSIONS",
@@ -54,4 +63,5 @@ __all__ = [
     "pooling",
     "reduction",
     "softmax",
+    "unknown",
 ]

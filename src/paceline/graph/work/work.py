@@ -5,9 +5,9 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 from paceline.graph.kinds import DType
 from paceline.graph.work.dimensions import (
@@ -89,6 +89,10 @@ class Work:
         return self.read_bytes + self.written_bytes
 
     @property
+    def is_known(self) -> bool:
+        return self.size_bytes > 0 or self.flops > 0
+
+    @property
     def dense_flops(self) -> int:
         """As if a causal mask spared nothing, which is how torch and most papers count."""
         if isinstance(self.dims, Attention) and self.dims.causal:
@@ -105,7 +109,14 @@ def seen(dims: Attention) -> int:
     return square * (square + 1) // 2 + (dims.s - square) * dims.s_kv
 
 
-UNKNOWN: Final = Work(Family.OTHER, DType.NONE, Elements(0), 0, 0, 0)
+def unknown(family: Family = Family.OTHER, dtype: DType = DType.NONE) -> Work:
+    """Of a family, with nothing known of its dimensions."""
+    kind = DIMENSIONS[family]
+    none: Any = (0 for each in fields(kind) if each.type is int)
+    return Work(family, dtype, kind(*none), 0, 0, 0)
+
+
+UNKNOWN: Final = unknown()
 
 
 @dataclass(frozen=True)

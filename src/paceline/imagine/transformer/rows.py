@@ -158,6 +158,7 @@ class Rows:
             step=np.zeros(count, np.int32),
             basis=np.full(count, Basis.DATASHEET, np.uint8),
             scale_ppb=np.full(count, UNSCALED, np.int64),
+            work=np.full(count, NONE, np.int32),
         )
 
     def memory(self) -> MemoryEvents:

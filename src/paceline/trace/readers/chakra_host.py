@@ -119,6 +119,7 @@ def alone(host: HostTrace) -> Trace:
         sequence=np.array([int(n.attribute("seq_id", NONE) or NONE) for n in leaves], np.int64),
         record=np.array([int(n.attribute("rf_id", NONE)) for n in leaves], np.int64),
         backward=np.array([bool(n.attribute("fw_parent", 0)) for n in leaves], np.bool_),
+        form=np.full(count, NONE, np.int32),
     )
     return Trace(
         source=host.source,

@@ -22,7 +22,10 @@ from paceline.trace.trace import (
 )
 
 _KERNEL: Final = re.compile(r"nccl(?:Dev)?Kernel_([A-Za-z]+)")
-_ANNOTATION: Final = re.compile(r"(?:nccl|gloo|mpi|ucc):_?([a-z_]+)")
+_ANNOTATION: Final = re.compile(r"(?:nccl|gloo|mpi|ucc|xccl|ccl):_?([a-z_]+)")
+_LIBRARY: Final = re.compile(r"(?:nccl(?:Dev)?Kernel|rccl|mscclKernel|oneccl|ccl_)", re.IGNORECASE)
+"""Kernels of NCCL, RCCL, MSCCL and oneCCL; the newer ones are generic and do not say which
+collective they run, but the call around their launch does."""
 _SYNCS: Final = {
     "Event Sync": SyncKind.EVENT_SYNC,
     "Stream Wait Event": SyncKind.STREAM_WAIT,
@@ -30,6 +33,7 @@ _SYNCS: Final = {
     "Context Sync": SyncKind.DEVICE_SYNC,
 }
 """CUPTI's names of `cuda_sync_kind`."""
+_OP: Final = 3  # column of `Collectives`
 _MOST_ELEMENTS: Final = 2**55
 """More of them no column of bytes could count."""
 
@@ -76,7 +80,12 @@ def collectives_of(
     op_of_name = [_op_of(name) for name in names]
     is_op = np.array([op is not Collective.NONE for op in op_of_name] or [False], np.bool_)
     moves = np.isin(events.category, (Category.KERNEL, Category.COMMUNICATION))
-    rows = np.flatnonzero(moves & is_op[events.name]) if len(events) else np.zeros(0, np.intp)
+    is_library = np.array([bool(_LIBRARY.match(name)) for name in names] or [False], np.bool_)
+    is_library &= ~is_op
+    rows = np.zeros(0, np.intp)
+    if len(events):
+        generic = (events.category == Category.KERNEL) & is_library[events.name]
+        rows = np.flatnonzero((moves & is_op[events.name]) | generic)
     context = _annotations_around(events, names, rows)
     index = {name: number for number, name in enumerate(names)}
     seen, table = Seen(), []
@@ -84,7 +93,9 @@ def collectives_of(
         detail = by_row.get(int(row)) or Detail()
         call = context.get(int(row), NONE)
         op = op_of_name[events.name[row if call == NONE else call]]
-        table.append(_row(int(row), op, detail, by_row.get(call) or detail, index, seen))
+        made = _row(int(row), op, detail, by_row.get(call) or detail, index, seen)
+        if made[_OP] != Collective.NONE:
+            table.append(made)
     return columns(Collectives, table), seen
 
 

@@ -34,6 +34,7 @@ class Line:
     names: Sequence[str]
     start_ns: Int64
     end_ns: Int64
+    stated: Sequence[bytes] = ()  # of each range's work, as JSON; empty where nothing is
 
 
 _SUMMARIES: Final = frozenset(
@@ -67,9 +68,10 @@ def trace_of(source: str, kind: str, lines: Iterable[Line]) -> Trace:
     kept = [line for line in lines if len(line.names)]
     used = [line for line in kept if line.name not in _SUMMARIES]
     names: dict[str, int] = {}
+    forms: dict[bytes, int] = {}
     lanes = tuple(_lane(line) for line in used)
-    parts = [_rows(row, line, lanes[row], names) for row, line in enumerate(used)]
-    table = np.concatenate(parts) if parts else np.zeros((0, 5), np.int64)
+    parts = [_rows(row, line, lanes[row], (names, forms)) for row, line in enumerate(used)]
+    table = np.concatenate(parts) if parts else np.zeros((0, 6), np.int64)
     table = table[np.lexsort((-table[:, 4], table[:, 3], table[:, 2]))]
     return Trace(
         source=source,
@@ -79,6 +81,7 @@ def trace_of(source: str, kind: str, lines: Iterable[Line]) -> Trace:
         names=tuple(names),
         collectives=_collectives(table, list(names)),
         steps=_steps(kept),
+        forms=tuple(forms),
     )
 
 
@@ -96,13 +99,18 @@ def _lane(line: Line) -> TraceLane:
     return TraceLane(f"{line.process} {line.name}".strip(), kind, number)
 
 
-def _rows(row: int, line: Line, lane: TraceLane, names: dict[str, int]) -> Int64:
-    """Columns name, category, lane, start, end."""
+def _rows(
+    row: int, line: Line, lane: TraceLane, pools: tuple[dict[str, int], dict[bytes, int]]
+) -> Int64:
+    """Columns name, category, lane, start, end, form."""
+    names, forms = pools
+    stated = line.stated or [b""] * len(line.names)
+    form = [forms.setdefault(text, len(forms)) if text else NONE for text in stated]
     index = [names.setdefault(name, len(names)) for name in line.names]
     category = [_category(name, lane.kind) for name in line.names]
     where = np.full(len(index), row, np.int64)
     ends = np.maximum(line.end_ns, line.start_ns)
-    return np.stack([index, category, where, line.start_ns, ends], axis=1).astype(np.int64)
+    return np.stack([index, category, where, line.start_ns, ends, form], axis=1).astype(np.int64)
 
 
 def _category(name: str, kind: LaneKind) -> Category:
@@ -124,6 +132,7 @@ def _events(table: Int64) -> Events:
         sequence=absent.copy(),
         record=absent.copy(),
         backward=np.zeros(len(table), np.bool_),
+        form=table[:, 5].astype(np.int32),
     )
 
 

@@ -24,7 +24,9 @@ CATEGORIES: Final[Mapping[str, Category]] = {
     "cuda_driver": Category.RUNTIME,
     "Runtime": Category.RUNTIME,
     "hip_runtime": Category.RUNTIME,
+    "hip_driver": Category.RUNTIME,
     "xpu_runtime": Category.RUNTIME,
+    "xpu_driver": Category.RUNTIME,
     "privateuse1_runtime": Category.RUNTIME,
     "privateuse1_driver": Category.RUNTIME,
     "kernel": Category.KERNEL,
@@ -82,6 +84,7 @@ def trace_of(source: str, raw: RawEvents, header: Mapping[str, Any]) -> Trace:
         steps=steps,
         groups={**groups, **seen.groups},
         facts=_facts(header),
+        forms=tuple(raw.forms),
     )
 
 
@@ -200,6 +203,7 @@ def _events(
         sequence=ranges.sequence[kept],
         record=ranges.record[kept],
         backward=ranges.fwd_thread[kept] > 0,
+        form=ranges.form[kept].astype(np.int32),
     )
 
 
@@ -251,6 +255,8 @@ def _facts(header: Mapping[str, Any]) -> dict[str, Any]:
     named = {
         "devices": [str(device.get("name", "")) for device in devices],
         "device_memory_bytes": [int(device.get("totalGlobalMem", 0)) for device in devices],
+        "device_units": [int(device.get("numSms", 0)) for device in devices],
+        "device_threads": [int(d.get("maxThreadsPerMultiprocessor", 0)) for d in devices],
         "backend": (header.get("distributedInfo") or {}).get("backend", ""),
         "nccl": (header.get("distributedInfo") or {}).get("nccl_version", ""),
         "trace": header.get("traceName", ""),

@@ -35,6 +35,7 @@ class Ranges:
     record: Int64  # record-function id
     size_bytes: Int64
     stream: Int64
+    form: Int32  # row of `RawEvents.forms`
 
     def __len__(self) -> int:
         return len(self.mark)
@@ -70,6 +71,8 @@ class RawEvents:
 
     header: bytes  # the document without its events, a JSON object
     names: list[str]
+    forms: list[bytes]
+    """JSON objects of what `args` tell of an operator's inputs or of a kernel's launch."""
     ranges: Ranges
     arrows: Arrows
     memory: MemoryMarks

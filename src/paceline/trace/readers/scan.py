@@ -36,6 +36,21 @@ DETAILED: Final = ("nccl:", "gloo:", "mpi:", "ucc:", "record_param_comms", "c10d
 """Events whose `args` are kept whole: they may tell group, sequence, bytes and dtype."""
 
 
+_UNTOLD: Final = msgspec.Raw(b"")
+
+FORM: Final = (
+    "Input Dims",
+    "Input Strides",
+    "Input type",
+    "Concrete Inputs",
+    "grid",
+    "block",
+    "registers per thread",
+    "shared memory",
+)
+"""What tells the shapes of an operator's inputs, or how a kernel was launched; kept as it is."""
+
+
 class Args(msgspec.Struct):
     """What is read of an event's `args`; everything else is skipped.
 
@@ -56,6 +71,21 @@ class Args(msgspec.Struct):
     stream: Any = None
     sync_kind: Any = msgspec.field(name="cuda_sync_kind", default=None)
     collective: Any = msgspec.field(name="Collective name", default=None)
+    dims: msgspec.Raw = msgspec.field(name="Input Dims", default=_UNTOLD)
+    strides: msgspec.Raw = msgspec.field(name="Input Strides", default=_UNTOLD)
+    types: msgspec.Raw = msgspec.field(name="Input type", default=_UNTOLD)
+    values: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=_UNTOLD)
+    grid: msgspec.Raw = _UNTOLD
+    block: msgspec.Raw = _UNTOLD
+    registers: msgspec.Raw = msgspec.field(name="registers per thread", default=_UNTOLD)
+    shared: msgspec.Raw = msgspec.field(name="shared memory", default=_UNTOLD)
+
+    def form(self) -> bytes:
+        """One JSON object of what is told, in the order of `FORM`; empty where nothing is."""
+        inputs = (self.dims, self.strides, self.types, self.values)
+        parts = (*inputs, self.grid, self.block, self.registers, self.shared)
+        told = [b'"%b":%b' % (k.encode(), bytes(p)) for k, p in zip(FORM, parts) if bytes(p)]
+        return b"{" + b",".join(told) + b"}" if told else b""
 
 
 class Event(msgspec.Struct):
@@ -106,7 +136,8 @@ def _native_scan(core: Any, chunks: Iterable[bytes]) -> RawEvents:
         found.feed(chunk)
     found.finish()
     ranges, arrows, memory = found.ranges(), found.arrows(), found.memory()
-    mended_too = _Sink([_text(raw) for raw in found.names()], len(ranges[0]))
+    names = [_text(raw) for raw in found.names()]
+    mended_too = _Sink(names, found.forms(), len(ranges[0]))
     for piece in found.damaged():
         mended_too.take_damaged(piece)
     rest = mended_too.done(b"", whole=True)
@@ -114,6 +145,7 @@ def _native_scan(core: Any, chunks: Iterable[bytes]) -> RawEvents:
     return RawEvents(
         header,
         rest.names,
+        rest.forms,
         _joined(Ranges(*ranges), rest.ranges),
         _joined(Arrows(*arrows), rest.arrows),
         _joined(MemoryMarks(*memory), rest.memory),
@@ -179,8 +211,11 @@ def _is_object(text: bytes) -> bool:
 class _Sink:
     """Collects decoded events as columns."""
 
-    def __init__(self, names: Sequence[str] = (), first_row: int = 0) -> None:
+    def __init__(
+        self, names: Sequence[str] = (), forms: Sequence[bytes] = (), first_row: int = 0
+    ) -> None:
         self.names = {name: row for row, name in enumerate(names)}
+        self.forms = {form: row for row, form in enumerate(forms)}
         self._first_row = first_row
         self.ranges: list[tuple[int, ...]] = []
         self.arrows: list[tuple[int, ...]] = []
@@ -211,6 +246,7 @@ class _Sink:
         return RawEvents(
             header,
             list(self.names),
+            list(self.forms),
             Ranges(*_table(self.ranges, len(Ranges.__dataclass_fields__))),
             Arrows(*_table(self.arrows, len(Arrows.__dataclass_fields__))),
             MemoryMarks(*_table(self.memory, len(MemoryMarks.__dataclass_fields__))),
@@ -252,6 +288,9 @@ class _Sink:
     def _name(self, text: str) -> int:
         return self.names.setdefault(text, len(self.names))
 
+    def _form(self, text: bytes) -> int:
+        return self.forms.setdefault(text, len(self.forms)) if text else ABSENT
+
     def _range(self, event: Event) -> None:
         args = _ARGS.decode(event.args)
         row = _held(
@@ -269,6 +308,7 @@ class _Sink:
             _whole(args.record),
             _whole(args.size),
             _whole(args.stream),
+            self._form(args.form()),
         )
         given = _is_given(args.sync_kind) or _is_given(args.collective)
         if given or event.name.startswith(DETAILED):

@@ -1,4 +1,7 @@
-"""Graphs as files of schema 1 held them: facts among the notes, axes as free text, no basis."""
+"""Graphs as files of earlier schemas held them.
+
+Schema 1: facts among the notes, axes as free text, no basis. Schema 2: no recorded work.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,12 +12,17 @@ from paceline.graph.border import UNSCALED
 from paceline.graph.columns import TABLES, Columns, Layout, to_graph
 from paceline.graph.facts import Facts, Parameter
 from paceline.graph.graph import Graph
-from paceline.graph.kinds import Axis
+from paceline.graph.kinds import NONE, Axis
+from paceline.graph.work.columns import recorded_columns
 
 ADDED = ("basis", "scale_ppb")
+SECOND_TABLES: Mapping[str, Layout] = {
+    **{name: layout for name, layout in TABLES.items() if name != "works"},
+    "ops": {name: kind for name, kind in TABLES["ops"].items() if name != "work"},
+}
 FIRST_TABLES: Mapping[str, Layout] = {
-    **TABLES,
-    "ops": {name: kind for name, kind in TABLES["ops"].items() if name not in ADDED},
+    **SECOND_TABLES,
+    "ops": {name: kind for name, kind in SECOND_TABLES["ops"].items() if name not in ADDED},
 }
 _FACTS = ("world_size", "parameters", "buckets", "plain_step_ns", "siblings")
 
@@ -26,11 +34,18 @@ def of_first_schema(tables: Mapping[str, Columns], meta: Mapping[str, Any]) -> G
     added = {"basis": np.zeros(count, np.uint8), "scale_ppb": np.full(count, UNSCALED, np.int64)}
     facts = {
         **tables,
-        "ops": {**ops, **added},
+        "ops": {**ops, **added, "work": np.full(count, NONE, np.int32)},
+        "works": recorded_columns(()),
         "groups": {**groups, "axis": [known_axis(text).value for text in groups["axis"]]},
     }
     notes = {key: value for key, value in meta.items() if key not in _FACTS}
     return to_graph(facts, facts_of_notes(meta), notes)
+
+
+def of_second_schema(tables: Mapping[str, Columns], facts: Facts, meta: Mapping[str, Any]) -> Graph:
+    count = len(tables["ops"]["rank"])
+    ops = {**tables["ops"], "work": np.full(count, NONE, np.int32)}
+    return to_graph({**tables, "ops": ops, "works": recorded_columns(())}, facts, meta)
 
 
 def facts_of_notes(meta: Mapping[str, Any]) -> Facts:

@@ -1,0 +1,156 @@
+"""What GPU traces tell of their kernels, and what another GPU would make of them.
+
+- `known_share`: of the kernels' time in traces that recorded shapes, the part whose op knows its
+  arithmetic and bytes; `known_share_all` over all traces, of which most recorded none.
+- `device_error_mean`: the sum of kernel times carried to another device against those recorded
+  there, for every pair `DEVICE_MODEL.json.gz` in a folder, in both directions.
+- `step_error`: imported traces of several GPUs, replayed, against their own steps.
+
+Nothing is fitted to these traces, but for the least time of AMD's kernels (`least` in
+`cost/ported/achieved.yaml`), which no source gives.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paceline.cost.ported import kernel_rows
+from paceline.graph import Graph
+from paceline.graph.work import Family
+from paceline.replay import replay
+from paceline.replay.steps import step_times
+from paceline.strategies import parse
+from paceline.trace.build import build
+from paceline.trace.readers import read_all
+from paceline.trace.readers.source import sources
+from paceline.trace.steps import common_steps, steps_of
+from paceline.trace.trace import Trace
+from paceline.trace.view import RankView
+
+MANY_GPUS = ("dlrm-8xV100", "nccl-metadata", "df_index_resolver.json.gz")
+
+
+def figures(traces: Path, pairs: Path) -> dict[str, Any]:
+    files = sorted(traces.rglob("*.gz"))
+    known = [known_row(traces, file) for file in files]
+    devices = list(device_rows(pairs))
+    steps = [step_row(traces / name) for name in MANY_GPUS if (traces / name).exists()]
+    errors = [abs(row["error"]) for row in devices]
+    return {
+        "known_share": _share(row for row in known if row["shapes"]),
+        "known_share_all": _share(known),
+        "known_rows": known,
+        "device_error_mean": float(np.mean(errors)) if errors else None,
+        "device_error_kept": float(np.mean([abs(r["kept"]) for r in devices])) if errors else None,
+        "device_worse_than_kept": sum(abs(r["error"]) > abs(r["kept"]) for r in devices),
+        "device_rows": devices,
+        "step_error": max((abs(row["error"]) for row in steps), default=None),
+        "step_rows": steps,
+    }
+
+
+def known_row(folder: Path, file: Path) -> dict[str, Any]:
+    traces = read(file)
+    graph = build(traces)
+    rows = kernel_rows(graph)
+    dur, known = graph.ops.dur_ns[rows], _known(graph, rows)
+    sure = known & ~np.array([*(w.inferred for w in graph.works), True])[graph.ops.work[rows]]
+    return {
+        "trace": str(file.relative_to(folder)),
+        "shapes": any(b'"Input Dims"' in form for trace in traces for form in trace.forms),
+        "kernel_ms": dur.sum() / 1e6,
+        "known_ms": dur[known].sum() / 1e6,
+        "known": float(dur[known].sum() / dur.sum()) if len(dur) else None,
+        "from_its_operator": float(dur[sure].sum() / dur.sum()) if len(dur) else None,
+        "unknown": _largest_unknown(graph, rows[~known]),
+    }
+
+
+def _known(graph: Graph, rows: Any) -> Any:
+    return np.array([*(w.work.is_known for w in graph.works), False])[graph.ops.work[rows]]
+
+
+def _largest_unknown(graph: Graph, rows: Any) -> dict[str, float]:
+    """Milliseconds of the costliest kernels of unknown work."""
+    took: dict[str, float] = defaultdict(float)
+    for row in rows.tolist():
+        took[graph[row].name[:60]] += graph.ops.dur_ns[row] / 1e6
+    return dict(sorted(took.items(), key=lambda item: -item[1])[:5])
+
+
+def _share(rows: Any) -> float | None:
+    kept = list(rows)
+    whole = sum(row["kernel_ms"] for row in kept)
+    return sum(row["known_ms"] for row in kept) / whole if whole else None
+
+
+def read(path: Path) -> list[Trace]:
+    return read_all(sources([path]))
+
+
+def device_rows(folder: Path) -> Iterator[dict[str, Any]]:
+    """Every model in both directions between any two devices that it was recorded on."""
+    recorded: dict[str, dict[str, Graph]] = defaultdict(dict)
+    for file in sorted(folder.glob("*_*.json.gz")):
+        device, _, model = file.name.removesuffix(".json.gz").partition("_")
+        recorded[model][device] = build(read(file))
+    for model, by_device in recorded.items():
+        for origin, destination in permutations(by_device, 2):
+            yield device_row(model, by_device, origin, destination)
+
+
+def device_row(model: str, graphs: dict[str, Graph], origin: str, target: str) -> dict[str, Any]:
+    made = parse(f"device(name={target!r}, recorded={origin!r})").transform(graphs[origin])
+    there, kept, found = (_by_class(g) for g in (graphs[target], graphs[origin], made))
+    whole = sum(there.values())
+    classes = sorted(there | found, key=lambda name: -there.get(name, 0.0))
+    return {
+        "model": model,
+        "from": origin,
+        "to": target,
+        "measured_ms": whole,
+        "error": sum(found.values()) / whole - 1,
+        "kept": sum(kept.values()) / whole - 1,
+        "by_class": {
+            name: {
+                "measured_ms": there.get(name, 0.0),
+                "predicted_ms": found.get(name, 0.0),
+                "kept_ms": kept.get(name, 0.0),
+            }
+            for name in classes
+        },
+    }
+
+
+def _by_class(graph: Graph) -> dict[str, float]:
+    """Milliseconds of kernels by family of operators."""
+    rows = kernel_rows(graph)
+    family = np.array([*(w.work.family for w in graph.works), Family.OTHER])[graph.ops.work[rows]]
+    took = np.bincount(family, graph.ops.dur_ns[rows], len(Family)) / 1e6
+    return {Family(at).name.lower(): float(ms) for at, ms in enumerate(took) if ms}
+
+
+def step_row(path: Path) -> dict[str, Any]:
+    traces = read(path)
+    replayed = np.median(step_times(replay(build(traces))).lasted_ns)
+    recorded = np.median(recorded_steps(traces))
+    return {
+        "trace": path.name,
+        "ranks": len(traces),
+        "recorded_ms": float(recorded / 1e6),
+        "replayed_ms": float(replayed / 1e6),
+        "error": float(replayed / recorded - 1),
+    }
+
+
+def recorded_steps(traces: list[Trace]) -> Any:
+    """From a step's mark to the next, and to the rank's last event; on the mean of the ranks."""
+    views = [RankView(trace) for trace in traces]
+    steps, _ = common_steps([steps_of(view)[0] for view in views])
+    ends = [int(view.trace.events.end_ns.max()) for view in views]
+    lasted = [np.diff(np.append(s.start_ns, end)) for s, end in zip(steps, ends)]
+    return np.mean(lasted, axis=0)

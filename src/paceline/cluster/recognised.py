@@ -1,0 +1,30 @@
+"""The preset of a GPU, by the name that its driver gives it."""
+
+import re
+from typing import Final
+
+from paceline.cluster.cluster import Device
+from paceline.cluster.files import device
+from paceline.cluster.presets import table
+from paceline.graph.facts import RecordedGpu
+
+_SPELLED: Final = (
+    (re.compile(r"\bMI300X\b"), "mi300x"),
+    (re.compile(r"\bB200\b"), "b200"),
+    (re.compile(r"\bH200\b"), "h200"),
+    (re.compile(r"\bH100\b(?!.*(?:PCIe|NVL))"), "h100"),
+    (re.compile(r"\bA100\b.*80GB"), "a100-80"),
+    (re.compile(r"\bA100\b"), "a100-40"),
+    (re.compile(r"\bV100\b"), "v100"),
+    (re.compile(r"\bL4\b"), "l4"),
+)
+"""What of a driver's name tells the device; boards with other figures (PCIe) are left out."""
+
+
+def recognised(gpu: RecordedGpu) -> Device | None:
+    """None where no preset is that GPU, or has not its number of processors."""
+    name = next((name for spelled, name in _SPELLED if spelled.search(gpu.name)), None)
+    if name is None or name not in table("devices"):
+        return None
+    found = device(name)
+    return found if gpu.units in (0, found.units) else None

@@ -1,0 +1,264 @@
+"""How near a recording's kernels come to what their device can do: `summarise_efficiency`.
+
+Rates are of the work that recorded shapes tell; the roofline is the data sheet's. Kernels of
+unknown work count in times alone. Utilisation counts the arithmetic of products that ran, so what
+was computed again for want of memory counts twice.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paceline.cluster import Device
+from paceline.cost.ported import (
+    PRODUCTS,
+    Achieved,
+    Kernels,
+    kernel_rows,
+    rate_of,
+    recorded_device,
+    roof_ns,
+    sheet,
+    tail,
+)
+from paceline.graph import COMMUNICATION, DepKind, DType, Graph
+from paceline.graph.graph import Int64
+from paceline.graph.links import Links
+from paceline.graph.work import Family
+from paceline.replay import Timeline
+from paceline.replay.steps import step_times
+
+Float = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Kernels of one class or of one work."""
+
+    name: str
+    calls: int
+    took_ns: int
+    share: float  # of all kernels' time
+    known: float  # part of its time whose work is known; rates are of that part
+    inferred: float  # of this, what names and likes tell, not the kernel's own operator
+    flops_per_s: float
+    bytes_per_s: float
+    of_roofline: float  # 0 unknown
+    lost_ns: int  # above the roofline
+    tail: float  # part of its waves that stays empty, by time
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Time in which no kernel ran between the first and the last of a rank, summed."""
+
+    idle_ns: int
+    launch_bound_ns: int  # of it, where the next kernel was launched only once the device was idle
+    whole_ns: int
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Kernels that run beside communication, against the same kernels that run alone."""
+
+    factor: float  # by which they take longer; 0 where none can be compared
+    kernels: int  # compared
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """All of it."""
+
+    device: str
+    source: str
+    classes: tuple[Reached, ...]  # the costliest first
+    worst: tuple[Reached, ...]  # by the time above their roofline
+    gaps: Gaps
+    beside: Beside
+    utilisation: float  # of the device's rate for the type of most products, over the step
+    utilisation_type: str
+    known: float  # part of the kernels' time
+
+
+def summarise_efficiency(timeline: Timeline, device: str = "", top: int = 8) -> Efficiency:
+    graph = timeline.graph
+    rows, on = kernel_rows(graph), recorded_device(graph, device)
+    table = _Table.of(graph, rows, on)
+    dtype, used = _utilisation(timeline, rows, on)
+    return Efficiency(
+        device=on.name,
+        source=on.source,
+        classes=tuple(_grouped(table, table.family, _family_names())),
+        worst=tuple(_worst(table, graph, top)),
+        gaps=_gaps(timeline, rows),
+        beside=_beside(timeline, rows),
+        utilisation=used,
+        utilisation_type=dtype.name.lower(),
+        known=float(table.dur[table.known].sum() / max(table.dur.sum(), 1)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """One row per kernel."""
+
+    dur: Int64
+    work: Int64
+    family: Int64
+    known: Any
+    inferred: Any
+    flops: Int64
+    size: Int64
+    roof_ns: Float
+    tail: Float
+
+    @staticmethod
+    def of(graph: Graph, rows: Int64, device: Device) -> "_Table":
+        kernels, rates = Kernels.of(graph, rows), sheet(device)
+        works = [each.work for each in graph.works]
+        family = np.array([*(work.family for work in works), Family.OTHER], np.int64)
+        roofs = np.array([*(roof_ns(work, rates) for work in works), 0.0])
+        tails = np.array([*(tail(each.launch, device) for each in graph.works), 0.0])
+        work = kernels.work
+        return _Table(
+            dur=kernels.dur_ns,
+            work=work,
+            family=family[work],
+            known=np.array([*(each.is_known for each in works), False])[work],
+            inferred=np.array([*(each.inferred for each in graph.works), False])[work],
+            flops=graph.ops.flops[rows],
+            size=graph.ops.size_bytes[rows],
+            roof_ns=roofs[work] * kernels.share,
+            tail=tails[work],
+        )
+
+
+def _family_names() -> dict[int, str]:
+    return {family: family.name.lower().replace("_", " ") for family in Family}
+
+
+def _grouped(table: _Table, key: Int64, names: dict[int, str]) -> list[Reached]:
+    found = [_reached(table, key == number, names[number]) for number in np.unique(key).tolist()]
+    return sorted(found, key=lambda row: -row.took_ns)
+
+
+def _reached(table: _Table, mine: Any, name: str) -> Reached:
+    took = int(table.dur[mine].sum())
+    sure = mine & table.known
+    known_ns = int(table.dur[sure].sum())
+    roof = float(table.roof_ns[sure].sum())
+    per_s = 1e9 / known_ns if known_ns else 0.0
+    return Reached(
+        name=name,
+        calls=int(mine.sum()),
+        took_ns=took,
+        share=took / max(int(table.dur.sum()), 1),
+        known=known_ns / took if took else 0.0,
+        inferred=float(table.dur[sure & table.inferred].sum() / known_ns) if known_ns else 0.0,
+        flops_per_s=float(table.flops[sure].sum()) * per_s,
+        bytes_per_s=float(table.size[sure].sum()) * per_s,
+        of_roofline=roof / known_ns if known_ns else 0.0,
+        lost_ns=max(round(known_ns - roof), 0),
+        tail=float((table.tail * table.dur)[mine].sum() / took) if took else 0.0,
+    )
+
+
+def _worst(table: _Table, graph: Graph, top: int) -> list[Reached]:
+    """Works whose kernels lose most, each operator with its dimensions."""
+    places = [_spelled(graph, number) for number in range(len(graph.works))]
+    index = {name: at for at, name in enumerate(dict.fromkeys(places))}
+    key = np.array([*(index[name] for name in places), len(index)], np.int64)[table.work]
+    names = {**{at: name for name, at in index.items()}, len(index): "unknown"}
+    found = [row for row in _grouped(table, key, names) if row.known]
+    return sorted(found, key=lambda row: -row.lost_ns)[:top]
+
+
+def _spelled(graph: Graph, number: int) -> str:
+    """An operator with its dimensions, as in `mm 512 x 2048 x 512`."""
+    recorded = graph.works[number]
+    dims = vars(recorded.work.dims)
+    sizes = " ".join(f"{name} {size:,}" for name, size in dims.items() if size not in (0, False))
+    name = recorded.operator.removeprefix("aten::") or recorded.work.family.name.lower()
+    return f"{name}: {sizes}"
+
+
+def _utilisation(timeline: Timeline, rows: Int64, device: Device) -> tuple[DType, float]:
+    """Arithmetic of products per second and GPU, of the rate for their most common type."""
+    graph = timeline.graph
+    products = [each.work.family in PRODUCTS for each in graph.works]
+    mine = rows[np.array([*products, False])[graph.ops.work[rows]]]
+    flops = graph.ops.flops[mine]
+    if not flops.sum():
+        return DType.NONE, 0.0
+    dtype = DType(int(np.bincount(graph.ops.dtype[mine], flops).argmax()))
+    whole = sum(step_times(timeline).lasted_ns) * len(graph.ranks) / 1e9
+    rates: Achieved = sheet(device)
+    return dtype, float(flops.sum() / whole / rate_of(rates, dtype))
+
+
+def _beside(timeline: Timeline, rows: Int64) -> Beside:
+    """Of one name and work on one rank, those that communication covers for most of their time,
+    and those that it does not touch; what covers less is left out."""
+    ops = timeline.graph.ops
+    covered = np.zeros(len(rows))
+    for rank in timeline.graph.ranks:
+        talks = np.flatnonzero(np.isin(ops.kind, COMMUNICATION) & (ops.rank == rank))
+        mine = np.flatnonzero(ops.rank[rows] == rank)
+        kernels = rows[mine]
+        covered[mine] = _overlap(
+            (timeline.start_ns[talks], timeline.end_ns[talks]),
+            (timeline.start_ns[kernels], timeline.end_ns[kernels]),
+        ) / np.maximum(ops.dur_ns[kernels], 1)
+    key = np.stack([ops.rank[rows], ops.name[rows], ops.work[rows]])
+    _, group = np.unique(key, axis=1, return_inverse=True)
+    group, dur = group.reshape(-1), ops.dur_ns[rows]
+    among, alone = covered > _MOSTLY, covered == 0
+    counts = [
+        np.bincount(group[each], minlength=group.max(initial=0) + 1) for each in (among, alone)
+    ]
+    both = (counts[0] > 0) & (counts[1] > 0)
+    if not both.any():
+        return Beside(0.0, 0)
+    means = [
+        np.bincount(group[each], dur[each], len(both))[both] / count[both]
+        for each, count in zip((among, alone), counts)
+    ]
+    weight = counts[0][both]
+    return Beside(float((weight * means[0]).sum() / (weight * means[1]).sum()), int(weight.sum()))
+
+
+def _overlap(talks: tuple[Int64, Int64], kernels: tuple[Int64, Int64]) -> Float:
+    """Nanoseconds of each kernel during which any communication runs."""
+    if not len(talks[0]):
+        return np.zeros(len(kernels[0]))
+    order = np.argsort(talks[0], kind="stable")
+    start, end = talks[0][order], np.maximum.accumulate(talks[1][order])
+    start = np.maximum(start, np.concatenate([start[:1], end[:-1]]))
+    moments = np.stack([start, np.maximum(start, end)], axis=1).reshape(-1)
+    passed = np.cumsum(np.diff(moments, prepend=moments[0]) * (np.arange(len(moments)) % 2))
+    covered: Float = np.interp(kernels[1], moments, passed) - np.interp(kernels[0], moments, passed)
+    return covered
+
+
+_MOSTLY = 0.9
+
+
+def _gaps(timeline: Timeline, rows: Int64) -> Gaps:
+    graph = timeline.graph
+    links = Links.of(graph)
+    launch = links.kind == DepKind.LAUNCH
+    asked = np.zeros(len(graph), np.int64)
+    np.maximum.at(asked, links.op[launch], timeline.end_ns[links.src[launch]])
+    idle = bound = whole = 0
+    for rank in graph.ranks:
+        mine = rows[graph.ops.rank[rows] == rank]
+        mine = mine[np.argsort(timeline.start_ns[mine], kind="stable")]
+        if not len(mine):
+            continue
+        start, end = timeline.start_ns[mine], np.maximum.accumulate(timeline.end_ns[mine])
+        gap = np.maximum(start[1:] - end[:-1], 0)
+        idle += int(gap.sum())
+        bound += int(gap[asked[mine[1:]] >= end[:-1]].sum())
+        whole += int(end[-1] - start[0])
+    return Gaps(idle, bound, whole)

@@ -1,0 +1,95 @@
+"""How near kernels come to their device, in a terminal."""
+
+from typing import TYPE_CHECKING
+
+from paceline.report.efficiency import Efficiency, Reached
+from paceline.report.text.quantities import duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_WIDTH = 64
+_MOSTLY = 0.5
+
+
+def show_efficiency(found: Efficiency, console: "Console") -> None:
+    for line in _lines(found):
+        console.print(line, markup=False, soft_wrap=True)
+    for title, rows in (("by class", found.classes), ("most above the roofline", found.worst)):
+        if rows:
+            console.print()
+            console.print(_table(title, rows))
+
+
+def _lines(found: Efficiency) -> list[str]:
+    gaps, whole = found.gaps, max(found.gaps.whole_ns, 1)
+    told = [f"device: {found.device} ({found.source})"]
+    if found.utilisation:
+        told.append(
+            f"model arithmetic: {100 * found.utilisation:.1f} % of the device's "
+            f"{found.utilisation_type} rate over the step"
+        )
+    told.append(
+        f"kernels idle {duration(gaps.idle_ns)} of {duration(gaps.whole_ns)} "
+        f"({100 * gaps.idle_ns / whole:.0f} %), of which {duration(gaps.launch_bound_ns)} "
+        "for want of a launch"
+    )
+    if found.beside.kernels:
+        told.append(
+            f"kernels beside communication take {found.beside.factor:.2f} times as long as alone "
+            f"({found.beside.kernels} compared)"
+        )
+    if any(row.inferred > _MOSTLY for row in (*found.classes, *found.worst)):
+        told.append("* work by the kernel's name and grid, or by like kernels of the trace")
+    if found.known < 1:
+        told.append(
+            f"work is known of {100 * found.known:.1f} % of the kernels' time; more with "
+            "torch.profiler.profile(record_shapes=True)"
+        )
+    return told
+
+
+def _table(title: str, rows: tuple[Reached, ...]) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    what = "operators" if title == "by class" else "operator"
+    table.add_column(what, max_width=_WIDTH, no_wrap=True, overflow="ellipsis")
+    for name in (
+        "kernels",
+        "time",
+        "share",
+        "TFLOP/s",
+        "GB/s",
+        "roofline",
+        "lost",
+        "tail",
+        "known",
+    ):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*_cells(row))
+    return table
+
+
+def _cells(row: Reached) -> tuple[str, ...]:
+    """Rates only where they are known."""
+    name = row.name if len(row.name) <= _WIDTH else row.name[: _WIDTH - 1] + "…"
+    rates = (
+        (f"{row.flops_per_s / 1e12:,.1f}", f"{row.bytes_per_s / 1e9:,.0f}")
+        if row.known
+        else ("", "")
+    )
+    known = f"{100 * row.known:.0f} %" + (" *" if row.inferred > _MOSTLY else "")
+    return (
+        name,
+        f"{row.calls:,}",
+        duration(row.took_ns),
+        f"{100 * row.share:.1f} %",
+        *rates,
+        f"{100 * row.of_roofline:.0f} %" if row.of_roofline else "",
+        duration(row.lost_ns) if row.known else "",
+        f"{100 * row.tail:.0f} %" if row.tail else "",
+        known,
+    )

@@ -1,0 +1,10 @@
+"""What recorded shapes, types and grids tell of each op's work.
+
+`worked_of(view)` gives each event its work: device kernels that of the operator which launched
+them, operators of a processor their own. `families/` says what an operator's inputs mean, one
+family a file; `triton` reads generated kernels, `names` what a kernel's name and grid tell alone.
+"""
+
+from paceline.trace.shapes.worked import Worked, worked_of
+
+__all__ = ["Worked", "worked_of"]

@@ -1,0 +1,159 @@
+"""Recorded kernels on another device keep their share of what their device achieves."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.cluster import Device
+from paceline.cluster.files import device
+from paceline.cluster.recognised import recognised
+from paceline.cost import CostError
+from paceline.cost.ported import (
+    Kernels,
+    achieved,
+    fill,
+    ported_ns,
+    rate_of,
+    recorded_device,
+    roof_ns,
+    sheet,
+    tail,
+)
+from paceline.graph import DType, Facts, Graph, GraphBuilder, LaneKind, RecordedGpu
+from paceline.graph.work import (
+    Attention,
+    Elements,
+    Family,
+    Launch,
+    Matrix,
+    Recorded,
+    attention,
+    matrix,
+    pointwise,
+    unknown,
+)
+
+PRODUCT = matrix(Matrix(1, 8192, 8192, 8192), DType.BFLOAT16)
+SUM = pointwise(Elements(2**26, 2), DType.BFLOAT16)
+FULL = Launch(100_000, 256)
+
+
+def one(recorded: Recorded, dur_ns: int, share: float = 1.0) -> Kernels:
+    return Kernels(np.array([dur_ns]), np.array([0]), np.array([share]), [recorded])
+
+
+def carried(recorded: Recorded, dur_ns: int, origin: str, target: str) -> float:
+    return float(ported_ns(one(recorded, dur_ns), device(origin), device(target))[0])
+
+
+def test_products_go_with_arithmetic_and_sums_with_memory() -> None:
+    h100, mi300x = achieved(device("h100")), achieved(device("mi300x"))
+    product = carried(Recorded("aten::mm", PRODUCT, FULL), 10**7, "h100", "mi300x")
+    ratio = rate_of(h100, DType.BFLOAT16) / rate_of(mi300x, DType.BFLOAT16)
+    assert product == pytest.approx(1e7 * ratio, rel=0.01)
+    memory = h100.memory_bytes_per_s / mi300x.memory_bytes_per_s
+    summed = carried(Recorded("aten::add", SUM, FULL), 10**7, "h100", "mi300x")
+    assert summed == pytest.approx(1e7 * memory, rel=0.01)
+
+
+def test_attention_goes_with_arithmetic_even_where_its_bytes_would_take_longer() -> None:
+    work = attention(Attention(16, 16, 16, 64, 64, 64, 64), DType.BFLOAT16)
+    for name in ("h100", "mi300x"):
+        known = achieved(device(name))
+        assert roof_ns(work, known) == pytest.approx(
+            work.flops / known.flops_per_s[work.dtype] * 1e9
+        )
+
+
+def test_a_kernel_of_next_to_nothing_takes_the_least_time_of_the_destination() -> None:
+    tiny = Recorded("aten::add", pointwise(Elements(8), DType.FLOAT32), Launch(1, 128))
+    least = achieved(device("h100")).least_ns
+    took = carried(tiny, round(least), "h100", "mi300x")
+    assert took == pytest.approx(achieved(device("mi300x")).least_ns)
+
+
+def test_kernels_of_one_call_pay_one_launch_together() -> None:
+    told = Recorded("aten::mm", PRODUCT, FULL)
+    origin, target = device("h100"), device("mi300x")
+    whole = ported_ns(one(told, 10**6), origin, target)[0]
+    parts = [ported_ns(one(told, t, t / 10**6), origin, target)[0] for t in (250_000, 750_000)]
+    assert sum(parts) == pytest.approx(whole)
+
+
+def test_a_kernel_of_unknown_work_goes_with_what_decides_in_its_family() -> None:
+    work = Recorded("", unknown(Family.MATRIX, DType.BFLOAT16), FULL, inferred=True)
+    known = Recorded("aten::mm", PRODUCT, FULL)
+    assert carried(work, 10**7, "h100", "mi300x") == pytest.approx(
+        carried(known, 10**7, "h100", "mi300x")
+    )
+
+
+@given(st.integers(1, 10**9), st.integers(0, 10**5), st.sampled_from(["h100", "h200", "mi300x"]))
+def test_on_its_own_device_a_kernel_keeps_its_time(dur: int, blocks: int, name: str) -> None:
+    for work in (PRODUCT, SUM, unknown()):
+        told = Recorded("", work, Launch(blocks, 128))
+        least = achieved(device(name)).least_ns
+        assert carried(told, dur, name, name) == pytest.approx(max(dur, least))
+
+
+def test_a_type_that_a_device_has_not_runs_in_the_next_wider() -> None:
+    v100 = achieved(device("v100"))
+    assert rate_of(v100, DType.BFLOAT16) == v100.flops_per_s[DType.FLOAT16]
+    a100 = achieved(device("a100-80"))
+    assert rate_of(a100, DType.FLOAT8) == a100.flops_per_s[DType.BFLOAT16]
+    assert rate_of(a100, DType.TFLOAT32) == a100.flops_per_s[DType.BFLOAT16] / 2
+
+
+def test_a_last_wave_is_empty_where_blocks_do_not_fill_it() -> None:
+    on = Device("d", units=10)
+    assert tail(Launch(blocks=11, threads=2048), on) == pytest.approx(9 / 20)
+    assert tail(Launch(blocks=20, threads=2048), on) == 0
+    assert tail(Launch(), on) == 0
+    assert fill(Family.MATRIX, Launch(5, 128), on) == 0.5
+
+
+def test_a_device_is_recognised_by_its_drivers_name_and_number_of_processors() -> None:
+    known = {
+        "NVIDIA H100 80GB HBM3": (132, "h100"),
+        "AMD Instinct MI300X VF": (304, "mi300x"),
+        "NVIDIA A100-SXM4-80GB": (108, "a100-80"),
+        "Tesla V100-SXM2-32GB": (80, "v100"),
+    }
+    for name, (units, meant) in known.items():
+        found = recognised(RecordedGpu(name, units=units))
+        assert found == device(meant)
+    assert recognised(RecordedGpu("NVIDIA H100 PCIe", units=114)) is None
+    assert recognised(RecordedGpu("NVIDIA H100 80GB HBM3", units=64)) is None
+    assert recognised(RecordedGpu("Frobnicator 9")) is None
+
+
+def drawn(gpus: tuple[RecordedGpu, ...]) -> Graph:
+    b = GraphBuilder(facts=Facts(world_size=1, gpus=gpus))
+    stream = b.lane(name="stream 7", kind=LaneKind.STREAM)
+    told = Recorded("aten::mm", PRODUCT, FULL)
+    b.op("gemm", stream, 10**7, flops=PRODUCT.flops, size_bytes=PRODUCT.size_bytes,
+         dtype=DType.BFLOAT16, work=told)  # fmt: skip
+    return b.build()
+
+
+def test_a_device_of_no_preset_is_built_from_what_its_kernels_reached() -> None:
+    found = recorded_device(drawn((RecordedGpu("Frobnicator 9", units=64),)))
+    assert found.units == 64
+    assert found.flops_per_s[DType.BFLOAT16] == pytest.approx(PRODUCT.flops / 1e-2)
+    assert found.memory_bytes_per_s == pytest.approx(PRODUCT.size_bytes / 1e-2)
+    assert "built from the recording" in found.source
+
+
+def test_a_recording_that_names_no_device_asks_for_one() -> None:
+    with pytest.raises(CostError, match="--recorded-device"):
+        recorded_device(drawn(()))
+    assert recorded_device(drawn(()), "a100-80") == device("a100-80")
+
+
+def test_the_data_sheet_is_never_below_what_is_achieved() -> None:
+    for name in ("a100-80", "h100", "h200", "b200", "mi300x", "l4"):
+        on = device(name)
+        made, told = achieved(on), sheet(on)
+        assert made.memory_bytes_per_s < told.memory_bytes_per_s
+        assert all(rate <= told.flops_per_s[kind] for kind, rate in made.flops_per_s.items())

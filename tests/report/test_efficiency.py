@@ -1,0 +1,88 @@
+"""How near kernels come to their device."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from paceline.graph import DepKind, DType, Facts, GraphBuilder, LaneKind, OpKind, RecordedGpu
+from paceline.graph.work import Elements, Launch, Matrix, Recorded, matrix, pointwise
+from paceline.replay import Timeline, replay
+from paceline.report.efficiency import summarise_efficiency
+from paceline.report.text.efficiency import show_efficiency
+
+PRODUCT = matrix(Matrix(1, 4096, 4096, 4096), DType.BFLOAT16)
+SUM = pointwise(Elements(2**24, 2), DType.BFLOAT16)
+
+
+def drawn() -> Timeline:
+    """A product at half the H100's rate, then a sum that is launched 30 us after it ended, and a
+    kernel of which nothing is known."""
+    gpu = RecordedGpu("NVIDIA H100 80GB HBM3", units=132)
+    b = GraphBuilder(facts=Facts(world_size=1, gpus=(gpu,)))
+    host = b.lane(name="main thread")
+    stream = b.lane(name="stream 7", kind=LaneKind.STREAM)
+    took = round(2 * PRODUCT.flops / 989.4e12 * 1e9)
+    first = b.op("launch", host, 1000, kind=OpKind.HOST)
+    told = Recorded("aten::mm", PRODUCT, Launch(133, 2048))
+    b.op("gemm", stream, took, after=[first], dep=DepKind.LAUNCH, flops=PRODUCT.flops,
+         size_bytes=PRODUCT.size_bytes, dtype=DType.BFLOAT16, work=told)  # fmt: skip
+    second = b.op("launch", host, took + 30_000, after=[first], kind=OpKind.HOST)
+    summed = Recorded("aten::add", SUM, Launch(10**6, 128), inferred=True)
+    b.op("sum", stream, 50_000, after=[second], dep=DepKind.LAUNCH, flops=SUM.flops,
+         size_bytes=SUM.size_bytes, dtype=DType.BFLOAT16, work=summed)  # fmt: skip
+    b.op("mystery", stream, 10_000)
+    return replay(b.build())
+
+
+def test_each_class_has_its_rates_and_its_share_of_the_roofline() -> None:
+    found = summarise_efficiency(drawn())
+    by_name = {row.name: row for row in found.classes}
+    product = by_name["matrix"]
+    assert product.of_roofline == pytest.approx(0.5, rel=0.01)
+    assert product.flops_per_s == pytest.approx(989.4e12 / 2, rel=0.01)
+    assert product.tail == pytest.approx(131 / 264)
+    assert by_name["pointwise"].inferred == 1
+    assert by_name["other"].known == 0
+    assert found.device == "h100"
+    assert 0 < found.known < 1
+
+
+def test_the_worst_offender_is_what_loses_most_above_its_roofline() -> None:
+    worst = summarise_efficiency(drawn()).worst
+    assert worst[0].name.startswith("mm: b 1 m 4,096")
+    assert worst[0].lost_ns >= worst[1].lost_ns
+
+
+def test_a_gap_that_a_late_launch_left_is_launch_bound() -> None:
+    gaps = summarise_efficiency(drawn()).gaps
+    assert gaps.idle_ns == gaps.launch_bound_ns == 30_000
+
+
+def test_utilisation_is_the_products_arithmetic_over_the_step() -> None:
+    timeline = drawn()
+    found = summarise_efficiency(timeline)
+    step = float(timeline.end_ns.max()) / 1e9
+    assert found.utilisation == pytest.approx(PRODUCT.flops / step / 989.4e12)
+    assert found.utilisation_type == "bfloat16"
+
+
+def test_kernels_beside_communication_are_held_against_the_same_kernels_alone() -> None:
+    gpu = RecordedGpu("NVIDIA H100 80GB HBM3", units=132)
+    b = GraphBuilder(facts=Facts(world_size=1, gpus=(gpu,)))
+    stream, other = (b.lane(name=f"stream {n}", kind=LaneKind.STREAM) for n in (7, 8))
+    told = Recorded("aten::add", SUM, Launch(10**6, 128))
+    slow = b.op("sum", stream, 60_000, work=told)
+    b.op("all_reduce", other, 60_000, kind=OpKind.COLLECTIVE)
+    b.op("sum", stream, 50_000, after=[slow], work=told)
+    beside = summarise_efficiency(replay(b.build())).beside
+    assert (beside.factor, beside.kernels) == (pytest.approx(1.2), 1)
+
+
+def test_the_terminal_shows_device_classes_and_how_to_know_more() -> None:
+    out = io.StringIO()
+    show_efficiency(summarise_efficiency(drawn()), Console(file=out, width=160))
+    shown = out.getvalue()
+    assert "device: h100" in shown
+    assert "record_shapes=True" in shown
+    assert "mm: b 1" in shown
