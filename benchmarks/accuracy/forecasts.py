@@ -5,8 +5,8 @@ Every device is left out in turn and forecast by what the others of its vendor t
 (`held_out_*`). The 69 steps are described by their models' configurations and forecast for a device
 of which nothing was measured, beside what published methods made of the same rows.
 
-`--test FOLDER` and `--tables FOLDER` judge the shipped constants, or those of `--constants FILE`, on
-other rows with the same columns.
+`--test FOLDER` and `--tables FOLDER` judge the shipped constants, or those of `--constants FILE`,
+on other rows with the same columns.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def forecast_figures(options: argparse.Namespace) -> dict[str, Any]:
         return found
     folder = SHARED / "data"
     if not (folder / "kernels").exists():
-        sys.exit(f"no data in {folder}/kernels; set PACELINE_SHARED to the folder with data/kernels")
+        sys.exit(f"no data in {folder}/kernels; set PACELINE_SHARED to what holds data/kernels")
     return {**kernels_left_out(folder / "kernels"), **tables_left_out(folder / "tables")}
 
 

@@ -49,6 +49,7 @@ def _render(data: dict[str, Any], console: Any) -> None:
     for row in data["kinds"]:
         console.print(
             f"{row['key']:32} {row['rows']:7,} rows of {len(row['devices'])} devices; off by "
-            f"{row['held_out']:.1%} on shapes held back, {row['device_out']:.0%} on devices left out"
+            f"{row['held_out']:.1%} on shapes held back, "
+            f"{row['device_out']:.0%} on devices left out"
         )
     console.print(f"written to {data['file']}", markup=False)

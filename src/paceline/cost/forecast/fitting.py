@@ -1,9 +1,9 @@
 """Fitting `Learned` from measurements: coefficients first, then what they leave over.
 
 The coefficients are found by damped Gauss-Newton on relative errors with what is typical as prior
-(`cost.fit`), on a sample in which every device counts alike. The net learns the logarithm of what is
-left. How far the result is off on devices that were not seen is measured, not assumed: each device
-is left out in turn.
+(`cost.fit`), on a sample in which every device counts alike. The net learns the logarithm of what
+is left. How far the result is off on devices that were not seen is measured, not assumed: each
+device is left out in turn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,17 +44,23 @@ class Sample:
         )
 
 
+THOROUGH: Final = Learning(hidden=(48, 48), steps=6000)
+
+
 @dataclass(frozen=True)
 class Effort:
     """How much is spent on a fit: the net for any device (none: the formulas alone), the net for
     devices that were measured, and rounds for the coefficients."""
 
     net: Learning | None = None
-    known: Learning = Learning(hidden=(48, 48), steps=6000)
+    known: Learning = THOROUGH
     rounds: int = 12
 
 
-def fit(samples: Sequence[Sample], effort: Effort = Effort(), *, known: bool = True) -> Learned:
+FORMULAS: Final = Effort()
+
+
+def fit(samples: Sequence[Sample], effort: Effort = FORMULAS, *, known: bool = True) -> Learned:
     """What these measurements teach, of the devices in them (`known`) and of any other."""
     values = _coefficients(samples, effort)
     learned = Learned(values, rows=sum(map(len, samples)))
@@ -72,9 +78,7 @@ def fit(samples: Sequence[Sample], effort: Effort = Effort(), *, known: bool = T
     return replace(learned, known=named_net, devices=devices)
 
 
-def left_out(
-    samples: Sequence[Sample], effort: Effort = Effort()
-) -> dict[str, float]:
+def left_out(samples: Sequence[Sample], effort: Effort = FORMULAS) -> dict[str, float]:
     """Mean error on each device, forecast by what the others taught."""
     found = {}
     for sample in samples:
@@ -84,14 +88,14 @@ def left_out(
     return found
 
 
-def held_out(samples: Sequence[Sample], effort: Effort = Effort()) -> dict[str, tuple[float, int]]:
+def held_out(samples: Sequence[Sample], effort: Effort = FORMULAS) -> dict[str, tuple[float, int]]:
     """Mean error and count of each device's fifth of shapes, which the fit did not see."""
     parts = [held_back(sample) for sample in samples]
     learned = fit([kept for kept, _ in parts], replace(effort, net=None))
     return {held.device: (error_of(learned, held), len(held)) for _, held in parts if len(held)}
 
 
-def fitted(samples: Sequence[Sample], effort: Effort = Effort()) -> Learned:
+def fitted(samples: Sequence[Sample], effort: Effort = FORMULAS) -> Learned:
     """What all of them teach, with how far off it is on devices left out and shapes held back."""
     devices = left_out(samples, effort).values()
     shapes = held_out(samples, effort).values()
@@ -105,7 +109,8 @@ def fitted(samples: Sequence[Sample], effort: Effort = Effort()) -> Learned:
 
 def error_of(learned: Learned, sample: Sample) -> float:
     """Mean of |forecast / measured - 1|."""
-    return float(np.abs(seconds(sample.method, sample.question, learned) / sample.seconds - 1).mean())
+    forecast = seconds(sample.method, sample.question, learned)
+    return float(np.abs(forecast / sample.seconds - 1).mean())
 
 
 def held_back(sample: Sample, every: int = 5) -> tuple[Sample, Sample]:
@@ -144,9 +149,7 @@ def _centred(features: Column, wanted: Column) -> tuple[Column, Column]:
     return features, wanted - np.median(wanted)
 
 
-def _net(
-    left: Sequence[tuple[Column, Column]], samples: Sequence[Sample], how: Learning
-) -> Net:
+def _net(left: Sequence[tuple[Column, Column]], samples: Sequence[Sample], how: Learning) -> Net:
     features = np.concatenate([one for one, _ in left])
     wanted = np.concatenate([one for _, one in left])
     weight = np.concatenate([np.full(len(one), 1 / len(one)) for one in samples])

@@ -91,7 +91,7 @@ def load(file: str | Path | IO[bytes]) -> Constants:
 def shipped() -> Constants:
     """The constants that come with the package."""
     with (files("paceline.cost.forecast") / "constants.npz").open("rb") as file:
-        return load(file)  # type: ignore[arg-type]
+        return load(file)
 
 
 def _packed(name: str, net: Net) -> dict[str, np.ndarray]:

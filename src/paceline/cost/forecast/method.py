@@ -1,7 +1,8 @@
-"""`Method`: how one kind of operator is forecast, on columns: what its formulas need, and what a net sees of it."""
+"""`Method`: how one kind of operator is forecast: its columns, its formulas, what a net sees."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from paceline.cost.fit import Coefficient
 from paceline.cost.forecast.sheet import Sheet
 from paceline.graph.kinds import DType
 
-Column = NDArray[np.float32]
+Column = NDArray[Any]  # float32; of other types only what chooses rows
 Columns = Mapping[str, Column]
 Values = Mapping[str, float]
 

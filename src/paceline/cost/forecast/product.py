@@ -1,13 +1,13 @@
 """Matrix products: the tile that the library picks, its waves, its traffic, and its launch.
 
 A candidate tile of x by y results, with the inner dimension cut in s parts, makes
-b ceil(m/x) ceil(n/y) s blocks. The fullest processor works through q = ceil(blocks / units) of them,
-at a share of its peak that the tile has and that too few blocks per processor cut down. A wave of
-blocks walks along n first, so that a wave's rows of tiles share one reading of the k x n operand;
-where that operand does not fit the cache it is read again for the next rows. Each candidate takes
-what its arithmetic, its memory and its operands from the cache take together; the library is near
-the fastest (a soft minimum, of power 6). Arithmetic that outlasts a moment falls to the clock that the power
-allows (`Sheet.sustained`).
+b ceil(m/x) ceil(n/y) s blocks. The fullest processor works through q = ceil(blocks / units) of
+them, at a share of its peak that the tile has and that too few blocks per processor cut down. A
+wave of blocks walks along n first, so that its rows of tiles share one reading of the k x n
+operand; where that operand does not fit the cache it is read again for the next rows. Each
+candidate takes what its arithmetic, its memory and its operands from the cache take together; the
+library is near the fastest (a soft minimum, of power 6). Arithmetic that outlasts a moment falls
+to the clock that the power allows (`Sheet.sustained`).
 
 Wrong where a library picks badly: cuBLAS on thin batched products (m or n below 32) is up to three
 times slower than the best tile, which only the learned part knows.

@@ -9,7 +9,16 @@ from typing import Final
 import numpy as np
 
 from paceline.cost.fit import Coefficient
-from paceline.cost.forecast.method import Column, Estimate, Method, Question, Values, from_memory, joined, logs
+from paceline.cost.forecast.method import (
+    Column,
+    Estimate,
+    Method,
+    Question,
+    Values,
+    from_memory,
+    joined,
+    logs,
+)
 
 _COEFFICIENTS: Final = (
     Coefficient("launch_s", 30e-6, 1.0),

@@ -19,9 +19,9 @@ _FLOPS_PER_JOULE: Final[tuple[tuple[float, float], ...]] = (
     (12, 54e9),
     (16, 50e9),
 )
-"""Float32 operations per joule under a full load, by process in nm and up. 16 and 12: large matrix
-products on a P4 and a T4, which run at their power limits. 7 and 5 were not measured: A100 and H100
-reach 69 and 85 without coming to their limits; these are a large Ampere's and Ada's sheet figures."""
+"""Float32 operations per joule under a full load, by process up to so many nm. 16 and 12: large
+matrix products on a P4 and a T4, which run at their power limits. 7 and 5 were not measured: A100
+and H100 reach 69 and 85 without coming to their limits; these are from the sheets of other boards."""
 _BOARD_WATTS: Final = 12
 """What a board draws beside arithmetic."""
 

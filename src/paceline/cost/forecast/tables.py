@@ -125,8 +125,7 @@ def _rows(folder: Path) -> Iterator[Row]:
         raise CostError(f"{folder} has no table; known are {', '.join(TABLES)} (.csv, .csv.gz)")
     for path in paths:
         table = path.name.split(".")[0]
-        opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-        with opened as file:
+        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
             for row in csv.DictReader(file):
                 row["op"] = row.get("op") or table
                 row["table"] = table

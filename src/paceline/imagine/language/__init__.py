@@ -1,8 +1,8 @@
 """Language models by their `config.json`: every operator of a forward and a backward pass.
 
-    model = language(json.loads(path.read_text()))
-    works = forward(model, Pass(batch=8, seq=512))
-    works += backward(works)
+model = language(json.loads(path.read_text()))
+works = forward(model, Pass(batch=8, seq=512))
+works += backward(works)
 """
 
 from paceline.imagine.language.backward import backward, backward_of

@@ -2,8 +2,8 @@
 
 Data parallel: an equal part of the batch, and an all-reduce of the gradients beside the backward
 pass. Tensor parallel (Megatron-LM): heads and feed-forward parts shared out, two all-reduces of the
-activations per layer and direction. Pipeline: layers shared out and one batch passed on, so that one
-stage works at a time; activations go over the borders.
+activations per layer and direction. Pipeline: layers shared out and one batch passed on, so that
+one stage works at a time; activations go over the borders.
 """
 
 import re
