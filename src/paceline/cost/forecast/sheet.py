@@ -21,7 +21,7 @@ _FLOPS_PER_JOULE: Final[tuple[tuple[float, float], ...]] = (
 )
 """Float32 operations per joule under a full load, by process up to so many nm. 16 and 12: large
 matrix products on a P4 and a T4, which run at their power limits. 7 and 5 were not measured: A100
-and H100 reach 69 and 85 without coming to their limits; these are from the sheets of other boards."""
+and H100 reach 69 and 85 without coming to their limits; these are other boards' sheets."""
 _BOARD_WATTS: Final = 12
 """What a board draws beside arithmetic."""
 
