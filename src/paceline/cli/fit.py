@@ -1,8 +1,8 @@
 """Fit the constants of kernel forecasts to tables of measurements.
 
 A folder of tables holds matrix, vector, convolution, kernels, gemm, attention, moe or nccl as CSV,
-with devices.json or devices.yaml (docs/how/forecasts.md). What is written takes the place of the
-shipped constants with `paceline imagine --forecasts FILE`.
+with devices.json or devices.yaml (docs/how/forecasts.md). What is written is passed to
+`paceline.cost.forecast.forecast` in place of the shipped constants.
 """
 
 import argparse
