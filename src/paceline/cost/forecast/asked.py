@@ -8,7 +8,7 @@ import numpy as np
 from paceline.cost.forecast.learned import Constants, Learned
 from paceline.cost.forecast.method import Column, Method, Question
 
-_CHUNK: Final = 8192  # rows whose columns fit a core's cache
+_CHUNK: Final = 4096  # rows whose columns fit a core's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ def ask(kind: Kind, question: Question, constants: Constants) -> Forecast:
         for part in (_part(question, at) for at in range(0, len(question), _CHUNK))
     ]
     dur_ns = (np.concatenate(parts) if parts else np.zeros(0, np.float32)) * np.float32(1e9)
-    known = question.sheet.name in learned.devices
+    known = learned.known_as(question.sheet.name) is not None
     wide = np.float32(1 + (learned.known_spread if known else learned.spread))
     rests_on = f"measured on {question.sheet.name}" if known else "devices like it"
     return Forecast(dur_ns, dur_ns / wide, dur_ns * wide, rests_on)
@@ -46,9 +46,10 @@ def ask(kind: Kind, question: Question, constants: Constants) -> Forecast:
 def seconds(method: Method, question: Question, learned: Learned) -> Column:
     estimate = method.estimate(question, learned.values)
     features, net = estimate.features, learned.net
-    if question.sheet.name in learned.devices and learned.known is not None:
+    name = learned.known_as(question.sheet.name)
+    if name is not None and learned.known is not None:
         net = learned.known
-        features = named(features, learned.devices.index(question.sheet.name), learned.devices)
+        features = named(features, learned.devices.index(name), learned.devices)
     if net is None:
         return estimate.seconds
     return np.asarray(estimate.seconds * np.exp(net(features)), np.float32)

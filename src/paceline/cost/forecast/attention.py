@@ -1,8 +1,8 @@
 """Attention in one kernel, forward: blocks of 128 queries of one head, each over its keys.
 
-Under a causal mask a block sees half the keys on average and the last one all of them. A block works
-through its keys at the share of its processor's peak that the exponentials between the products
-leave; queries of heads that share keys find them in the cache.
+Under a causal mask a block sees half the keys on average and the last one all of them. A block
+works through its keys at the share of its processor's peak that the exponentials between the
+products leave; queries of heads that share keys find them in the cache.
 """
 
 from typing import Final
@@ -10,7 +10,15 @@ from typing import Final
 import numpy as np
 
 from paceline.cost.fit import Coefficient
-from paceline.cost.forecast.method import Estimate, Method, Question, Values, joined, logs
+from paceline.cost.forecast.method import (
+    Estimate,
+    Method,
+    Question,
+    Values,
+    from_memory,
+    joined,
+    logs,
+)
 from paceline.graph.work import element_bytes
 
 LIBRARIES: Final = (
@@ -26,6 +34,7 @@ _COEFFICIENTS: Final = (
     Coefficient("ends", 100.0, 0.7),
     Coefficient("few_blocks", 0.2, 0.7),
     Coefficient("narrow", 0.8, 0.3),
+    Coefficient("cached", 0.5, 0.4, 1.0),
     Coefficient("overlap", 2.5, 0.3),
 )
 _QUERIES: Final = 128
@@ -40,14 +49,15 @@ def _estimate(question: Question, values: Values) -> Estimate:
     blocks = b * heads * tall
     share = np.where(causal > 0, (tall + 1) / (2 * tall), 1).astype(np.float32)
     rate = np.float32(sheet.peak(question.dtype) / sheet.units * values["arithmetic"])
-    rate = rate * np.where(d < 100, np.float32(values["narrow"]), np.float32(1))
-    a_block = 4 * _QUERIES * d * (tall * _QUERIES + np.float32(values["ends"])) / rate
+    narrow = np.where(d < 100, np.float32(values["narrow"]), np.float32(1))
+    a_block = 4 * _QUERIES * d / narrow * (tall * _QUERIES + np.float32(values["ends"])) / rate
     queue = blocks / np.float32(sheet.units)
     few = np.float32(values["few_blocks"])
     mean = a_block * share * np.maximum(queue, 1) * (1 + few / np.maximum(queue, 1))
     longest = np.maximum(mean, a_block)  # the last block of a causal head sees every key
     moved = b * s * d * (2 * heads + 2 * kv) * size
-    memory = moved / np.float32(sheet.memory_bytes_per_s * values["memory"])
+    rate_out = np.float32(sheet.memory_bytes_per_s * values["memory"])
+    memory = from_memory(moved, sheet.cache_bytes, values["cached"]) / rate_out
     work = joined(values["overlap"], longest, memory)
     launch = np.full_like(work, values["launch_s"])
     which = (library[:, None] == np.arange(len(LIBRARIES), dtype=np.float32)).astype(np.float32)

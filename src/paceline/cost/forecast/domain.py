@@ -1,9 +1,10 @@
 """Collectives among the GPUs of one host or NVLink domain.
 
 Small messages cost steps of a low-latency protocol (LL, 8 bytes of which 4 are data), large ones
-run at a share of the link. An all-reduce carries 2 (n-1)/n of its bytes over each link, or with NVLS
-(n+1)/n, where the switch adds up; gather and scatter (n-1)/n; all-to-all the same, pairwise. `bytes`
-are those of the larger buffer.
+run at a share of the link. An all-reduce carries 2 (n-1)/n of its bytes over each link, gather,
+scatter and all-to-all (n-1)/n of them; where a switch adds up (NVLS) the learned part knows it.
+`size_bytes` are those of the larger buffer. GPUs behind PCIe share their host's paths, so each gets
+less the more there are.
 """
 
 from typing import Final
@@ -35,7 +36,7 @@ _SLOW_LINK: Final = 64e9
 def _estimate(question: Question, values: Values) -> Estimate:
     dims, sheet = question.dims, question.sheet
     if not sheet.link_bytes_per_s:
-        raise CostError(f"device {sheet.name} has no link to its neighbours; give one: link: 450GB/s")
+        raise CostError(f"device {sheet.name} has no link to its neighbours; give `link: 450GB/s`")
     call, gpus, size = dims["call"], dims["gpus"], dims["size_bytes"]
     reduces = call == 0
     sent = size * (gpus - 1) / gpus * np.where(reduces, 2, 1)

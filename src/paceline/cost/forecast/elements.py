@@ -9,7 +9,15 @@ from typing import Final
 import numpy as np
 
 from paceline.cost.fit import Coefficient
-from paceline.cost.forecast.method import Estimate, Method, Question, Values, joined, logs
+from paceline.cost.forecast.method import (
+    Estimate,
+    Method,
+    Question,
+    Values,
+    from_memory,
+    joined,
+    logs,
+)
 
 _COEFFICIENTS: Final = (
     Coefficient("launch_s", 25e-6, 1.0),
@@ -28,9 +36,8 @@ def _estimate(question: Question, values: Values) -> Estimate:
     dims, sheet = question.dims, question.sheet
     count, inputs, operator = dims["count"], dims["inputs"], dims["operator"]
     moved = dims["size_bytes"]
-    outside = moved / (moved + np.float32(sheet.cache_bytes))
     rate = sheet.memory_bytes_per_s * values["memory"]
-    memory = moved * (outside + (1 - outside) * np.float32(values["cached"])) / np.float32(rate)
+    memory = from_memory(moved, sheet.cache_bytes, values["cached"]) / np.float32(rate)
     memory = memory + np.float32(values["start_s"])
     launch = np.full_like(memory, values["launch_s"])
     seconds = joined(values["overlap"], memory, launch)

@@ -1,9 +1,9 @@
 """Fused experts: tokens sorted by expert, two products per expert, and what is read for them.
 
-A rank holds experts / ep of them, each cut in tp parts. `tokens` x `top_k` / `ep` rows would fall on
-it, but measured tables show more the further experts are spread: the rank's rows grow with a power
-of `ep` (`uneven`), and under a power law of routing the more, which the learned part knows. The weights of experts with at least one row are read; few rows make it a matter of
-memory alone.
+A rank holds experts / ep of them, each cut in tp parts. `tokens` x `top_k` / `ep` rows would fall
+on it, but measured tables show more the further experts are spread: the rank's rows grow with a
+power of `ep` (`uneven`), and under a power law of routing the more, which the learned part knows.
+The weights of experts with at least one row are read; few rows make it a matter of memory alone.
 """
 
 from typing import Final
@@ -11,7 +11,15 @@ from typing import Final
 import numpy as np
 
 from paceline.cost.fit import Coefficient
-from paceline.cost.forecast.method import Estimate, Method, Question, Values, joined, logs
+from paceline.cost.forecast.method import (
+    Estimate,
+    Method,
+    Question,
+    Values,
+    from_memory,
+    joined,
+    logs,
+)
 from paceline.graph.work import element_bytes
 
 LIBRARIES: Final = (
@@ -24,6 +32,7 @@ _COEFFICIENTS: Final = (
     Coefficient("memory", 0.7, 0.2, 1.0),
     Coefficient("rows_a_tile", 64.0, 0.4),
     Coefficient("sorting_s", 2e-9, 0.8),
+    Coefficient("cached", 0.5, 0.4, 1.0),
     Coefficient("overlap", 2.0, 0.3),
     Coefficient("uneven", 0.4, 0.5, 1.0),
 )
@@ -47,7 +56,8 @@ def _estimate(question: Question, values: Values) -> Estimate:
     arithmetic = arithmetic * np.maximum(1, 1 / queue)
     weights = 3 * busy * hidden * inner * size
     moved = weights + rows * (2 * hidden + 3 * inner) * size + rows * hidden * 2
-    memory = moved / np.float32(sheet.memory_bytes_per_s * values["memory"])
+    rate_out = np.float32(sheet.memory_bytes_per_s * values["memory"])
+    memory = from_memory(moved, sheet.cache_bytes, values["cached"]) / rate_out
     work = joined(values["overlap"], arithmetic, memory)
     work = work + tokens * top_k * np.float32(values["sorting_s"])
     launch = np.full_like(work, values["launch_s"])

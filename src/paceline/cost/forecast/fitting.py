@@ -1,12 +1,12 @@
 """Fitting `Learned` from measurements: coefficients first, then what they leave over.
 
 The coefficients are found by damped Gauss-Newton on relative errors with what is typical as prior
-(`cost.fit`), on a sample in which every device counts alike. The net learns the logarithm of what is
-left. How far the result is off on devices that were not seen is measured, not assumed: each device
-is left out in turn.
+(`cost.fit`), on a sample in which every device counts alike. The net learns the logarithm of what
+is left. How far the result is off on devices that were not seen is measured, not assumed: each
+device is left out in turn.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -44,52 +44,73 @@ class Sample:
         )
 
 
+THOROUGH: Final = Learning(hidden=(48, 48), steps=6000)
+
+
 @dataclass(frozen=True)
 class Effort:
-    """How much is spent on a fit. `priors` replace what is typical of coefficients."""
+    """How much is spent on a fit: the net for any device (none: the formulas alone), the net for
+    devices that were measured, and rounds for the coefficients."""
 
-    net: Learning = Learning()
-    known: Learning = Learning(hidden=(40, 40), steps=4000)
+    net: Learning | None = None
+    known: Learning = THOROUGH
     rounds: int = 12
-    nets: bool = True
 
 
-def fit(samples: Sequence[Sample], effort: Effort = Effort(), *, known: bool = True) -> Learned:
+FORMULAS: Final = Effort()
+
+
+def fit(samples: Sequence[Sample], effort: Effort = FORMULAS, *, known: bool = True) -> Learned:
     """What these measurements teach, of the devices in them (`known`) and of any other."""
-    method = samples[0].method
     values = _coefficients(samples, effort)
-    if not effort.nets:
-        return Learned(values)
+    learned = Learned(values, rows=sum(map(len, samples)))
     left = [_left(sample, values) for sample in samples]
-    net = _net([_centred(*one) for one in left], samples, effort.net)
-    devices = tuple(sample.device for sample in samples)
-    learned = Learned(values, net, None, devices, rows=sum(map(len, samples)))
+    if effort.net is not None:
+        net = _net([_centred(*one) for one in left], samples, effort.net)
+        learned = replace(learned, net=net)
     if not known:
-        return replace(learned, devices=())
+        return learned
+    devices = tuple(sample.device for sample in samples)
     with_names = [
         (named(features, at, devices), wanted) for at, (features, wanted) in enumerate(left)
     ]
-    assert method is samples[-1].method
-    return replace(learned, known=_net(with_names, samples, effort.known))
+    named_net = _net(with_names, samples, effort.known)
+    return replace(learned, known=named_net, devices=devices)
 
 
-def left_out(
-    samples: Sequence[Sample],
-    taught_by: Callable[[Sample, Sample], bool],
-    effort: Effort = Effort(),
-) -> Mapping[str, float]:
+def left_out(samples: Sequence[Sample], effort: Effort = FORMULAS) -> dict[str, float]:
     """Mean error on each device, forecast by what the others taught."""
     found = {}
     for sample in samples:
-        others = [one for one in samples if one.device != sample.device and taught_by(one, sample)]
+        others = [one for one in samples if one.device != sample.device]
         if others:
             found[sample.device] = error_of(fit(others, effort, known=False), sample)
     return found
 
 
+def held_out(samples: Sequence[Sample], effort: Effort = FORMULAS) -> dict[str, tuple[float, int]]:
+    """Mean error and count of each device's fifth of shapes, which the fit did not see."""
+    parts = [held_back(sample) for sample in samples]
+    learned = fit([kept for kept, _ in parts], replace(effort, net=None))
+    return {held.device: (error_of(learned, held), len(held)) for _, held in parts if len(held)}
+
+
+def fitted(samples: Sequence[Sample], effort: Effort = FORMULAS) -> Learned:
+    """What all of them teach, with how far off it is on devices left out and shapes held back."""
+    devices = left_out(samples, effort).values()
+    shapes = held_out(samples, effort).values()
+    rows = sum(count for _, count in shapes)
+    return replace(
+        fit(samples, effort),
+        spread=sum(devices) / len(devices) if devices else 0.5,
+        known_spread=sum(error * count for error, count in shapes) / max(rows, 1),
+    )
+
+
 def error_of(learned: Learned, sample: Sample) -> float:
     """Mean of |forecast / measured - 1|."""
-    return float(np.abs(seconds(sample.method, sample.question, learned) / sample.seconds - 1).mean())
+    forecast = seconds(sample.method, sample.question, learned)
+    return float(np.abs(forecast / sample.seconds - 1).mean())
 
 
 def held_back(sample: Sample, every: int = 5) -> tuple[Sample, Sample]:
@@ -128,9 +149,7 @@ def _centred(features: Column, wanted: Column) -> tuple[Column, Column]:
     return features, wanted - np.median(wanted)
 
 
-def _net(
-    left: Sequence[tuple[Column, Column]], samples: Sequence[Sample], how: Learning
-) -> Net:
+def _net(left: Sequence[tuple[Column, Column]], samples: Sequence[Sample], how: Learning) -> Net:
     features = np.concatenate([one for one, _ in left])
     wanted = np.concatenate([one for _, one in left])
     weight = np.concatenate([np.full(len(one), 1 / len(one)) for one in samples])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 import numpy as np
 
@@ -29,6 +29,14 @@ class Learned:
     spread: float = 0.36  # mean error on a device left out
     known_spread: float = 0.12  # on shapes held back, of devices that were measured
     rows: int = 0
+
+    def known_as(self, name: str) -> str | None:
+        """The name under which a device was measured: tables also say its form (`h200_sxm`)."""
+        like = (name, f"{name}_sxm", *_ALSO.get(name, ()))
+        return next((one for one in like if one in self.devices), None)
+
+
+_ALSO: Final[Mapping[str, tuple[str, ...]]] = {"a100-80": ("a100_sxm",)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +99,7 @@ def load(file: str | Path | IO[bytes]) -> Constants:
 def shipped() -> Constants:
     """The constants that come with the package."""
     with (files("paceline.cost.forecast") / "constants.npz").open("rb") as file:
-        return load(file)  # type: ignore[arg-type]
+        return load(file)
 
 
 def _packed(name: str, net: Net) -> dict[str, np.ndarray]:

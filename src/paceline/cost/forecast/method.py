@@ -1,7 +1,8 @@
-"""`Method`: how one kind of operator is forecast, on columns: what its formulas need, and what a net sees of it."""
+"""`Method`: how one kind of operator is forecast: its columns, its formulas, what a net sees."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from paceline.cost.fit import Coefficient
 from paceline.cost.forecast.sheet import Sheet
 from paceline.graph.kinds import DType
 
-Column = NDArray[np.float32]
+Column = NDArray[Any]  # float32; of other types only what chooses rows
 Columns = Mapping[str, Column]
 Values = Mapping[str, float]
 
@@ -51,6 +52,12 @@ def logs(*columns: Column) -> Column:
     return np.stack([np.log(np.maximum(one, np.float32(1e-12))) for one in columns], axis=1)
 
 
+def from_memory(size_bytes: Column, cache_bytes: float, cached: float) -> Column:
+    """Bytes as if all came from memory: what the cache holds from before costs `cached` of it."""
+    outside = size_bytes / (size_bytes + np.float32(cache_bytes))
+    return np.asarray(size_bytes * (outside + (1 - outside) * np.float32(cached)), np.float32)
+
+
 def joined(power: float, *times: Column) -> Column:
     """What takes longest, and something of the rest, which does not overlap fully."""
     longest = times[0]
@@ -59,3 +66,13 @@ def joined(power: float, *times: Column) -> Column:
     longest = np.maximum(longest, np.float32(1e-12))
     total = sum(((one / longest) ** np.float32(power) for one in times), np.float32(0))
     return np.asarray(longest * total ** np.float32(1 / power), np.float32)
+
+
+def cubed(*times: Column) -> Column:
+    """`joined` with power 3, by multiplications alone."""
+    longest = np.maximum.reduce(times)
+    total = np.zeros_like(longest)
+    for one in times:
+        share = one / longest
+        total += share * share * share
+    return np.asarray(longest * np.cbrt(total), np.float32)

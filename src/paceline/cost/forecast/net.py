@@ -3,6 +3,7 @@ NumPy.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,11 +68,9 @@ def learn(inputs: Array, wanted: Array, weight: Array, how: Learning) -> Net:
     return net
 
 
-def _start(
-    width: int, how: Learning, rng: np.random.Generator
-) -> tuple[tuple[Array, Array], ...]:
+def _start(width: int, how: Learning, rng: np.random.Generator) -> tuple[tuple[Array, Array], ...]:
     sizes = (width, *how.hidden, 1)
-    pairs = list(zip(sizes, sizes[1:]))
+    pairs = list(pairwise(sizes))
     gains = [np.sqrt(2 / fan_in) for fan_in, _ in pairs[:-1]] + [0.0]  # begins at the formulas
     return tuple(
         ((rng.standard_normal(pair) * gain).astype(np.float32), np.zeros(pair[1], np.float32))

@@ -1,13 +1,13 @@
 """Matrix products: the tile that the library picks, its waves, its traffic, and its launch.
 
 A candidate tile of x by y results, with the inner dimension cut in s parts, makes
-b ceil(m/x) ceil(n/y) s blocks. The fullest processor works through q = ceil(blocks / units) of them,
-at a share of its peak that the tile has and that too few blocks per processor cut down. A wave of
-blocks walks along n first, so that a wave's rows of tiles share one reading of the k x n operand;
-where that operand does not fit the cache it is read again for the next rows. Each candidate takes
-what its arithmetic, its memory and its operands from the cache take together; the library is near
-the fastest (a soft minimum). Arithmetic that outlasts a moment falls to the clock that the power
-allows (`Sheet.sustained`).
+b ceil(m/x) ceil(n/y) s blocks. The fullest processor works through q = ceil(blocks / units) of
+them, at a share of its peak that the tile has and that too few blocks per processor cut down. A
+wave of blocks walks along n first, so that its rows of tiles share one reading of the k x n
+operand; where that operand does not fit the cache it is read again for the next rows. Each
+candidate takes what its arithmetic, its memory and its operands from the cache take together; the
+library is near the fastest (a soft minimum, of power 6). Arithmetic that outlasts a moment falls
+to the clock that the power allows (`Sheet.sustained`).
 
 Wrong where a library picks badly: cuBLAS on thin batched products (m or n below 32) is up to three
 times slower than the best tile, which only the learned part knows.
@@ -18,13 +18,21 @@ from typing import Final
 import numpy as np
 
 from paceline.cost.fit import Coefficient
-from paceline.cost.forecast.method import Column, Estimate, Method, Question, Values, joined, logs
+from paceline.cost.forecast.method import (
+    Column,
+    Estimate,
+    Method,
+    Question,
+    Values,
+    cubed,
+    from_memory,
+    logs,
+)
 from paceline.graph.kinds import DType
 from paceline.graph.work import element_bytes
 
 _TILES: Final = ((128, 128), (128, 64), (64, 128), (64, 64), (32, 128), (32, 32), (64, 64))
 _SPLITS: Final = (1, 1, 1, 1, 1, 1, 8)
-_SOFT: Final = 6.0
 _MOMENT_S: Final = 1e-3
 _MAXWELL_KERNELS_NM: Final = 16
 """Devices of this process and before run cuBLAS's kernels for Maxwell."""
@@ -36,12 +44,12 @@ _COEFFICIENTS: Final = (
     Coefficient("launch_s", 20e-6, 1.0),
     Coefficient("arithmetic", 0.88, 0.06, 1.0),
     Coefficient("memory", 0.75, 0.1, 1.0),
+    Coefficient("cached", 0.6, 0.3, 1.0),
     Coefficient("cache_rate", 1.0, 0.3),
     Coefficient("cache_share", 0.7, 1.0),
     Coefficient("few_blocks", 0.3, 0.5),
     Coefficient("ends", 40.0, 0.7),
     Coefficient("block_s", 1.5e-6, 0.7),
-    Coefficient("overlap", 3.0, 0.15),
     Coefficient("narrow", 0.9, 0.3, 1.0),
     Coefficient("square64", 0.85, 0.3, 1.0),
     Coefficient("thin", 0.8, 0.3, 1.0),
@@ -65,6 +73,8 @@ def _estimate(question: Question, values: Values) -> Estimate:
     held = sheet.sustained() if question.dtype is DType.FLOAT32 else 1.0
     slower = np.float32(min(1.0, held * values["power"] / 0.85))
     left, right, out = b * m * k * size, b * n * k * size, b * m * n * size
+    warm = from_memory(left + right + out, sheet.cache_bytes, values["cached"])
+    warm = warm / (left + right + out)
     spills = _spills(right / b, sheet.cache_bytes * values["cache_share"])
     older = sheet.process_nm >= _MAXWELL_KERNELS_NM
     far = _spills(k * size, _FAR_BYTES) * np.float32(values["older_pitch" if older else "pitch"])
@@ -78,25 +88,28 @@ def _estimate(question: Question, values: Values) -> Estimate:
         rate = peak / sheet.units * speed * values.get(share, 1.0) / (1 + far)
         busy = queue / (queue + np.float32(values["few_blocks"]))
         work = queue * (2 * x * y / rate) * (deep + np.float32(values["ends"])) / busy
-        work = work * slower ** -(work / (work + np.float32(_MOMENT_S)))
+        if slower < 1:
+            work = work * slower ** -(work / (work + np.float32(_MOMENT_S)))
         at_once = np.maximum(np.float32(sheet.units) / (wide * split), 1)
         again = np.maximum(rows / at_once, 1)
         moved = left + right * (1 + spills * (again - 1)) + out * (1 if split == 1 else 3)
         lost = _spills(x * k * size, sheet.cache_bytes * values["cache_share"])
         moved = moved + left * (wide - 1) * (lost * np.float32(values["drift"]))
-        memory = moved / np.float32(sheet.memory_bytes_per_s * values["memory"])
+        memory = moved * warm / np.float32(sheet.memory_bytes_per_s * values["memory"])
         fed = blocks * ((x + y) * size) * deep
         cache = fed / np.float32(sheet.units * sheet.clock_hz * 64 * values["cache_rate"])
-        took = joined(values["overlap"], work, memory, cache)
+        took = cubed(work, memory, cache)
         took = took + queue * np.float32(values["block_s"] / 2) + np.float32(values["block_s"])
         took = took + np.float32(values["split_s"] if split > 1 else 0)
         found.append(took)
     fastest = np.minimum.reduce(found)
     for took in found:
-        inverse = inverse + (fastest / took) ** np.float32(_SOFT)
-    seconds = fastest * inverse ** np.float32(-1 / _SOFT)
+        near = fastest / took
+        near = near * near * near
+        inverse += near * near
+    seconds = fastest / np.cbrt(np.sqrt(inverse))
     launch = np.float32(values["launch_s"])
-    total = joined(3.0, seconds, np.full_like(seconds, launch))
+    total = cubed(seconds, np.full_like(seconds, launch))
     arithmetic = 2 * b * m * n * k / np.float32(peak)
     traffic = (left + right + out) / np.float32(sheet.memory_bytes_per_s)
     features = np.concatenate(

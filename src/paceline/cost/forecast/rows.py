@@ -9,7 +9,16 @@ from typing import Final
 import numpy as np
 
 from paceline.cost.fit import Coefficient
-from paceline.cost.forecast.method import Column, Estimate, Method, Question, Values, joined, logs
+from paceline.cost.forecast.method import (
+    Column,
+    Estimate,
+    Method,
+    Question,
+    Values,
+    from_memory,
+    joined,
+    logs,
+)
 
 _COEFFICIENTS: Final = (
     Coefficient("launch_s", 30e-6, 1.0),
@@ -26,11 +35,10 @@ _IN_REGISTERS: Final = 1024
 def _estimate(question: Question, values: Values) -> Estimate:
     dims, sheet = question.dims, question.sheet
     rows, columns, moved = dims["rows"], dims["columns"], dims["size_bytes"]
-    outside = moved / (moved + np.float32(sheet.cache_bytes))
     long = columns > _IN_REGISTERS
     passes = 1 + long * np.float32(values["again"])
     rate = np.float32(sheet.memory_bytes_per_s * values["memory"])
-    memory = moved * passes * (outside + (1 - outside) * np.float32(values["cached"])) / rate
+    memory = from_memory(moved, sheet.cache_bytes, values["cached"]) * passes / rate
     at_once = np.float32(sheet.units) * np.where(long, 2, 16).astype(np.float32)
     waves = np.ceil(rows / at_once)
     seconds = joined(values["overlap"], memory, waves * np.float32(values["row_s"]))

@@ -14,14 +14,16 @@ _UNITS: Final = 140
 """Of a device whose sheet does not say: those of today's large GPUs."""
 
 _FLOPS_PER_JOULE: Final[tuple[tuple[float, float], ...]] = (
-    (5, 160e9),
+    (5, 190e9),
     (7, 95e9),
-    (12, 44e9),
-    (16, 42e9),
+    (12, 54e9),
+    (16, 50e9),
 )
-"""Float32 operations per joule of the whole board under a full load, by process in nm. 16 and 12:
-large matrix products on a P4 and a T4, which run at their power limits. 7 and 5: boards that run
-below theirs reach at least 65 and 90; these are sheets' figures over power (not measured here)."""
+"""Float32 operations per joule under a full load, by process up to so many nm. 16 and 12: large
+matrix products on a P4 and a T4, which run at their power limits. 7 and 5 were not measured: A100
+and H100 reach 69 and 85 without coming to their limits; these are other boards' sheets."""
+_BOARD_WATTS: Final = 12
+"""What a board draws beside arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,11 @@ class Sheet:
     def sustained(self) -> float:
         """Share of the boost clock that float32 arithmetic on all units keeps within the power."""
         rate = self.matrix_flops.get(DType.FLOAT32, 0.0)
-        if not self.watts or not self.process_nm or not rate:
+        if self.vendor is Vendor.AMD or not (self.watts and self.process_nm and rate):
             return 1.0
         fits = [joule for nm, joule in _FLOPS_PER_JOULE if self.process_nm <= nm]
-        return min(1.0, self.watts * (fits[0] if fits else _FLOPS_PER_JOULE[-1][1]) / rate)
+        per_joule = fits[0] if fits else _FLOPS_PER_JOULE[-1][1]
+        return min(1.0, (self.watts - _BOARD_WATTS) * per_joule / rate)
 
 
 def sheet_of(device: Device) -> Sheet:

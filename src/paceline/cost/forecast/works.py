@@ -26,6 +26,9 @@ _STANDS_FOR: Final[Mapping[DType, DType]] = {
 """Types that take the constants of another where none of their own were fitted."""
 
 
+_SPELLED: Final[Mapping[DType, str]] = {DType.FLOAT8: "fp8", DType.FLOAT4: "nvfp4"}
+
+
 def forecast(works: Sequence[Work], sheet: Sheet, constants: Constants | None = None) -> Forecast:
     """Nanoseconds of each operator on a device."""
     constants = constants or shipped()
@@ -48,9 +51,8 @@ def keys(task: str, dtype: DType, vendor: Vendor) -> tuple[str, ...]:
     """Where constants may lie, best first. Element-wise ones are told by their bytes alone."""
     types = dict.fromkeys((dtype, _STANDS_FOR.get(dtype, dtype), DType.FLOAT32))
     vendors = dict.fromkeys((vendor, Vendor.NVIDIA))
-    return tuple(
-        f"{task}.{one.name.lower()}.{maker.value}" for one in types for maker in vendors
-    )
+    names = [_SPELLED.get(one, one.name.lower()) for one in types]
+    return tuple(f"{task}.{name}.{maker.value}" for name in names for maker in vendors)
 
 
 def task_of(work: Work) -> str:

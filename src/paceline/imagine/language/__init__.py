@@ -1,18 +1,22 @@
 """Language models by their `config.json`: every operator of a forward and a backward pass.
 
-    model = language(json.loads(path.read_text()))
-    works = forward(model, Pass(batch=8, seq=512))
-    works += backward(works)
+model = language(json.loads(path.read_text()))
+works = forward(model, Pass(batch=8, seq=512))
+works += backward(works)
 """
 
 from paceline.imagine.language.backward import backward, backward_of
 from paceline.imagine.language.config import Language, language
 from paceline.imagine.language.eager import Pass, ending, forward, layer
 from paceline.imagine.language.fused import fused
+from paceline.imagine.language.parallel import Exchange, Share, Step, parameters, share_of, step
 
 __all__ = [
+    "Exchange",
     "Language",
     "Pass",
+    "Share",
+    "Step",
     "backward",
     "backward_of",
     "ending",
@@ -20,4 +24,7 @@ __all__ = [
     "fused",
     "language",
     "layer",
+    "parameters",
+    "share_of",
+    "step",
 ]

@@ -53,7 +53,7 @@ class Language:
 
 def language(config: Mapping[str, Any]) -> Language:
     """The model that a configuration describes."""
-    kind = config.get("model_type")
+    kind = str(config.get("model_type"))
     if kind not in _READERS:
         raise GraphError(
             f"model_type {kind!r} cannot be described; known are {', '.join(_READERS)}. "

@@ -1,0 +1,30 @@
+"""How long an operator takes on a device that nobody measured: formulas, and what tables taught.
+
+    forecast(works, sheet_of(device("h100"))).dur_ns
+
+`works` answers for `graph.work.Work`; `ask` for columns of one kind, a million a second. `fitting`
+makes the constants from tables of measurements.
+"""
+
+from paceline.cost.forecast.asked import Forecast, Kind, ask
+from paceline.cost.forecast.learned import Constants, Learned, load, save, shipped
+from paceline.cost.forecast.method import Method, Question
+from paceline.cost.forecast.sheet import Sheet, sheet_of
+from paceline.cost.forecast.works import forecast, keys
+
+__all__ = [
+    "Constants",
+    "Forecast",
+    "Kind",
+    "Learned",
+    "Method",
+    "Question",
+    "Sheet",
+    "ask",
+    "forecast",
+    "keys",
+    "load",
+    "save",
+    "sheet_of",
+    "shipped",
+]

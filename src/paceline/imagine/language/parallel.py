@@ -1,0 +1,113 @@
+"""A language model on several GPUs: what one of them works on, and what it must exchange.
+
+Data parallel: an equal part of the batch, and an all-reduce of the gradients beside the backward
+pass. Tensor parallel (Megatron-LM): heads and feed-forward parts shared out, two all-reduces of the
+activations per layer and direction. Pipeline: layers shared out and one batch passed on, so that
+one stage works at a time; activations go over the borders.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from paceline.errors import GraphError
+from paceline.graph.kinds import Collective
+from paceline.graph.work import Work, element_bytes
+from paceline.imagine.language.backward import backward
+from paceline.imagine.language.config import Language
+from paceline.imagine.language.eager import Pass, forward
+from paceline.imagine.language.fused import fused
+
+
+class Way(Enum):
+    """How several GPUs share a model."""
+
+    DATA = "dp"
+    TENSOR = "tp"
+    PIPELINE = "pp"
+
+
+@dataclass(frozen=True)
+class Share:
+    """`gpus` GPUs; a pipeline works on `microbatches` one after another."""
+
+    way: Way = Way.DATA
+    gpus: int = 1
+    microbatches: int = 1
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """`count` collectives of `size_bytes` each among all GPUs."""
+
+    collective: Collective
+    size_bytes: float
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """What lies on one GPU's way through a step: works, and what is exchanged in each direction.
+
+    `beside` says that the backward exchange runs while the backward pass does. A stage of a
+    pipeline repeats its works `turns` times, once for each micro-batch and each other stage.
+    """
+
+    forward: tuple[Work, ...]
+    backward: tuple[Work, ...]
+    exchanged: tuple[Exchange, ...] = ()
+    exchanged_back: tuple[Exchange, ...] = ()
+    beside: bool = False
+    turns: float = 1.0
+
+
+def share_of(option: str) -> Share:
+    """`dp4`, `tp4` or `pp4_1` (four stages, one micro-batch); empty or `fusion` is one GPU."""
+    found = re.fullmatch(r"(dp|tp|pp)(\d+)(?:_(\d+))?", option)
+    if found is None:
+        return Share()
+    return Share(Way(found[1]), int(found[2]), int(found[3] or 1))
+
+
+def step(model: Language, run: Pass, option: str = "") -> Step:
+    """One step of a model: the whole batch of all GPUs is that of `run`."""
+    share = share_of(option)
+    joined = fused if option == "fusion" else list
+    if share.way is Way.DATA:
+        if run.batch % share.gpus:
+            raise GraphError(f"a batch of {run.batch} cannot be shared by {share.gpus} GPUs evenly")
+        run = replace(run, batch=run.batch // share.gpus)
+    elif share.way is Way.TENSOR:
+        run = replace(run, cut=share.gpus)
+    else:
+        run = replace(run, batch=max(1, run.batch // share.microbatches))
+    there = joined(forward(model, run))
+    back = joined(backward(there)) if run.training else []
+    made = Step(tuple(there), tuple(back))
+    return made if share.gpus == 1 else _shared(made, model, run, share)
+
+
+def parameters(model: Language) -> int:
+    """Weights of all layers and the embedding, without biases."""
+    attention = 4 * model.hidden * model.inner
+    dense = 2 * model.hidden * model.ffn
+    routed = (model.layers + model.decoder) // model.expert_every if model.expert_every else 0
+    stacks = model.layers + model.decoder
+    ffn = dense * (stacks - routed + routed * model.experts)
+    return stacks * attention + model.decoder * attention + ffn + model.vocab * model.hidden
+
+
+def _shared(made: Step, model: Language, run: Pass, share: Share) -> Step:
+    size = element_bytes(run.dtype)
+    activations = run.tokens * model.hidden * size
+    if share.way is Way.DATA:
+        gradients = Exchange(Collective.ALL_REDUCE, parameters(model) * size)
+        return replace(made, exchanged_back=(gradients,) if run.training else (), beside=True)
+    if share.way is Way.TENSOR:
+        layers = model.layers + model.decoder
+        each = (Exchange(Collective.ALL_REDUCE, activations, 2 * layers),)
+        return replace(made, exchanged=each, exchanged_back=each if run.training else ())
+    borders = (Exchange(Collective.POINT_TO_POINT, activations, share.gpus - 1),)
+    turns = (share.microbatches + share.gpus - 1) / share.gpus
+    back = borders if run.training else ()
+    return replace(made, exchanged=borders, exchanged_back=back, turns=turns)
