@@ -11,13 +11,13 @@ from paceline.graph import GraphBuilder, OpKind, Phase, save_graph
 STEPS = 5
 
 
-def run(path: Path, layer_us: int) -> str:
-    """One rank; a layer whose name is markup, in a language of its own and in Markdown's."""
+def run(path: Path, layer_us: int, layer: str = "a|[red]<b>") -> str:
+    """One rank; a layer whose name is markup, rich's and Markdown's."""
     b = GraphBuilder()
     lane = b.lane(0, "main thread")
     for step in range(STEPS):
         b.op("next", lane, 10_000, kind=OpKind.DATA, phase=Phase.DATA, step=step)
-        for name, us in (("a|[red]<b>", layer_us), ("other", 100), ("third", 100)):
+        for name, us in ((layer, layer_us), ("other", 100), ("third", 100)):
             ns = 1_000 * us + 50 * step
             b.op("aten::mm", lane, ns, phase=Phase.FORWARD, layer=name, step=step)
     save_graph(b.build(), path)
@@ -61,6 +61,18 @@ def test_names_are_text_in_the_terminal_and_in_markdown(
     said = capsys.readouterr().out
     assert r"a\|\[red\]\<b\>" in said
     assert said.startswith("**after is slower by 100 us")
+
+
+def test_a_name_of_100_kb_and_what_a_terminal_would_obey_do_no_harm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = "\x1b[31m" + "x" * 100_000
+    two = [run(tmp_path / name, us, evil) for name, us in (("a", 100), ("b", 200))]
+    for how in ([], ["--markdown"]):
+        assert main(["diff", *two, *how]) == 0
+        said = capsys.readouterr().out
+        assert "\x1b" not in said
+        assert len(said) < 5_000
 
 
 def test_a_limit_that_is_no_share_is_refused(

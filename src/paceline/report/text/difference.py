@@ -7,7 +7,7 @@ from paceline.compare import Difference
 from paceline.compare.difference import Row
 from paceline.report.text.difference_words import basis_lines, cause_words, verdict_line
 from paceline.report.text.quantities import duration, share
-from paceline.report.text.table import plain_table
+from paceline.report.text.table import plain_table, short
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,8 +22,9 @@ def show_difference(found: Difference, console: "Console", top: int) -> None:
     for line in basis_lines(found):
         console.print(line, markup=False, soft_wrap=True)
     for table in _tables(found, top):
-        console.print()
-        console.print(table)
+        if table.row_count:
+            console.print()
+            console.print(table)
 
 
 def _tables(found: Difference, top: int) -> Iterator["Table"]:
@@ -53,7 +54,7 @@ def _causes(found: Difference, top: int) -> "Table":
 
 def _rows(found: Difference, title: str, rows: tuple[Row, ...], top: int) -> "Table":
     told = (
-        (row.name, duration(row.before_ns), duration(row.after_ns), signed(row.change_ns))
+        (short(row.name), duration(row.before_ns), duration(row.after_ns), signed(row.change_ns))
         for row in rows[:top]
         if abs(row.change_ns) > _NOTICED * found.before_ns
     )

@@ -5,8 +5,10 @@ from typing import Final
 
 from paceline.compare import Cause, CauseKind, Difference, Verdict
 from paceline.report.text.quantities import duration, size
+from paceline.report.text.table import short
 
 _FEW: Final = 3
+_LONGEST: Final = 60
 
 
 def verdict_line(found: Difference) -> str:
@@ -44,7 +46,9 @@ def cause_words(cause: Cause) -> str:
 
 def _names(names: tuple[str, ...]) -> str:
     more = len(names) - _FEW
-    return ", ".join(names[:_FEW]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(short(name, _LONGEST) for name in names[:_FEW]) + (
+        f" and {more} more" if more > 0 else ""
+    )
 
 
 def _layers(names: tuple[str, ...]) -> str:

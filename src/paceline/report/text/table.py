@@ -24,7 +24,9 @@ def plain_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 
 def short(name: str, most: int = _SHORT) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+    """So much of anybody's text, with a mark for what a terminal would obey."""
+    kept = name if len(name) <= most else name[: most - 1] + "…"
+    return "".join(each if each.isprintable() else "·" for each in kept)
 
 
 def curve(values: Sequence[float]) -> str:
