@@ -7,8 +7,8 @@ from functools import cached_property
 from paceline.cluster.machine import Machine
 from paceline.machine import Pulse
 from paceline.measure import Calibration
-from paceline.predict.correction import Correction, Leaning
 from paceline.notebook import InNotebook
+from paceline.predict.correction import Correction, Leaning
 from paceline.predict.memory import PeakMemory
 from paceline.replay import Distribution, Timeline
 from paceline.replay.memory_by_rank import rank_peaks
