@@ -25,6 +25,7 @@ _EXTRAS = {
     "highspy": "placement: pip install paceline[place]",
     "ortools": "placement: pip install paceline[place]",
     "scikit-learn": "the demo: pip install paceline[demo]",
+    "wasmtime": "the engine where no native core is: pip install paceline[universal]",
 }
 """Optional library -> what needs it and how to get it."""
 

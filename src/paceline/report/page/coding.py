@@ -5,6 +5,7 @@ The page reads them with native/wasm/unpack.cpp.
 """
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 _TYPES: Final = ("uint8", "int32", "int64", "float64")
 _LEVEL: Final = 6  # of deflate, to choose by; higher levels choose alike
+_SAMPLE: Final = 2**16  # numbers to choose by
 
 
 class Coding(Enum):
@@ -47,7 +49,7 @@ class CodedColumn:
 
 
 def coded(name: str, column: NDArray[Any]) -> CodedColumn:
-    """The column in the coding that deflate presses best."""
+    """The column in the coding by which deflate presses a stretch of it best."""
     if column.dtype == np.bool_:
         column = column.astype(np.uint8)
     kind = column.dtype.name
@@ -57,15 +59,14 @@ def coded(name: str, column: NDArray[Any]) -> CodedColumn:
         data = np.ascontiguousarray(column).astype("<f8").tobytes()
         return CodedColumn(name, kind, len(column), Coding.PLAIN, data)
     values = column.astype(np.int64)
-    differences = np.diff(values, prepend=np.int64(0))  # may wrap, as adding them up does
-    found = {
-        Coding.VARINTS: varints(values),
-        Coding.DELTA_VARINTS: varints(differences),
-        Coding.PLANES: planes(values),
-        Coding.DELTA_PLANES: planes(differences),
-    }
-    best = min(found, key=lambda coding: len(zlib.compress(found[coding], _LEVEL)))
-    return CodedColumn(name, kind, len(column), best, found[best])
+    middle = max(0, (len(values) - _SAMPLE) // 2)
+    best = _smallest(values[middle : middle + _SAMPLE])
+    return CodedColumn(name, kind, len(column), best, _WAYS[best](values))
+
+
+def _smallest(values: NDArray[np.int64]) -> Coding:
+    """The coding of these numbers that deflate presses best."""
+    return min(_WAYS, key=lambda way: len(zlib.compress(_WAYS[way](values), _LEVEL)))
 
 
 def varints(values: NDArray[np.int64]) -> bytes:
@@ -96,3 +97,16 @@ def planes(values: NDArray[np.int64]) -> bytes:
 def _zigzag(values: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Numbers of either sign as small ones without: 0, -1, 1, -2, ..."""
     return ((values << 1) ^ (values >> 63)).view(np.uint64)
+
+
+def _differences(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of each to the one before; they may wrap, as adding them up does."""
+    return np.diff(values, prepend=np.int64(0))
+
+
+_WAYS: Final[dict[Coding, Callable[[NDArray[np.int64]], bytes]]] = {
+    Coding.VARINTS: varints,
+    Coding.DELTA_VARINTS: lambda values: varints(_differences(values)),
+    Coding.PLANES: planes,
+    Coding.DELTA_PLANES: lambda values: planes(_differences(values)),
+}
