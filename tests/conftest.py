@@ -95,6 +95,9 @@ NEEDS = {
         "transformers and accelerate",
         "the Hugging Face Trainer, recorded and imagined",
     ),
+    "optuna": Need(partial(module, "optuna"), "optuna", "the black-box searcher"),
+    "dask": Need(partial(module, "distributed"), "distributed (Dask)", "searches on Dask"),
+    "ray": Need(partial(module, "ray"), "ray", "searches on Ray"),
     "triton": Need(partial(module, "triton"), "triton", "weave's GPU kernels"),
     "node": Need(partial(program, "node"), "Node.js", "scripts of the live page"),
     "chromium": Need(

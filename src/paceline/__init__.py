@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Cluster": "paceline.cluster",
+    "Goal": "paceline.search",
     "Grain": "paceline.graph.condense",
     "Graph": "paceline.graph",
     "Machine": "paceline.cluster.machine",
@@ -33,7 +34,7 @@ _HOME = {
 }
 
 _CALLED = {"load": "open_run", "load_cluster": "load"}  # in the room it comes from
-_ROOMS = {"predict", "record", "replay"}  # rooms whose name is also their verb
+_ROOMS = {"predict", "record", "replay", "search"}  # rooms whose name is also their verb
 
 __all__ = ["__version__", *sorted({*_HOME, *_ROOMS})]
 

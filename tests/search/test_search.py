@@ -1,32 +1,177 @@
 """Searches of a small job: never worse than leaving it alone, and just what `predict` says."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from paceline.cluster import Cluster, Device, Host, Link
+from paceline.cluster import Cluster, Host, Link
+from paceline.cluster.files import device
+from paceline.graph import Graph
 from paceline.graph.synthetic import Parallel, TrainingJob, training
-from paceline.predict import Question, predict
-from paceline.search import SEARCHERS, Goal, SearchError, search
-from paceline.strategies import Effect
+from paceline.predict import Candidates, PredictError, Question, predict
+from paceline.search import SEARCHERS, Aim, Ended, Goal, SearchError, search, searching
+from paceline.search.space import Space
+from paceline.search.trials import Trials
+from paceline.strategies import Effect, name_of
 
-JOB = training(TrainingJob(Parallel.DDP, workers=2, steps=3))
-LAN = Cluster(tuple(Host(f"h{i}", Device("core")) for i in range(2)), Link.both_ways(5e7))
 FEW = ("buckets", "fp16", "partition", "priority")
+SMALL = Goal(allow=Effect.LOSSY, strategies=FEW)
+WITHOUT_PACKAGES = sorted(set(SEARCHERS) - {"optuna"})
 
 
-@pytest.mark.parametrize("searcher", sorted(SEARCHERS))
-def test_the_best_plan_takes_as_long_as_its_prediction(searcher: str) -> None:
-    goal = Goal(allow=Effect.LOSSY, strategies=FEW)
-    found = search(JOB, LAN, Question(), goal, searcher)
-    assert found.best.step_ns == predict(JOB, found.best.plan, LAN).step_ns
+def around(rate: float, layers: int, workers: int = 2) -> tuple[Graph, Cluster]:
+    hosts = tuple(Host(f"h{i}", device("epyc-2c")) for i in range(workers))
+    made = training(TrainingJob(Parallel.DDP, workers=workers, steps=3, layers=layers))
+    return made, Cluster(hosts, Link.both_ways(rate))
+
+
+@settings(max_examples=6, deadline=None)
+@given(rate=st.sampled_from((1e7, 1e8, 1e9)), layers=st.integers(1, 5), seed=st.integers(0, 3))
+def test_a_guided_search_is_never_worse_than_leaving_the_job_alone(
+    rate: float, layers: int, seed: int
+) -> None:
+    graph, lan = around(rate, layers)
+    found = search(graph, lan, Question(), replace(SMALL, seed=seed))
     assert found.best.batch_ns <= found.unchanged.batch_ns
+    assert found.best.step_ns == predict(graph, found.best.plan, lan).step_ns
 
 
-def test_what_is_more_than_allowed_is_not_in_a_plan() -> None:
-    found = search(JOB, LAN, Question(), Goal(allow=Effect.EXACT, strategies=FEW))
+@pytest.mark.parametrize("searcher", WITHOUT_PACKAGES)
+def test_the_best_plan_takes_as_long_as_its_prediction(
+    searcher: str, job: Graph, lan: Cluster
+) -> None:
+    found = search(job, lan, Question(), SMALL, searcher)
+    full = predict(job, found.best.plan, lan)
+    assert (found.best.step_ns, found.best.low_ns) == (full.step_ns, full.low_ns)
+    assert found.unchanged.step_ns == predict(job, (), lan).step_ns
+
+
+@pytest.mark.parametrize("searcher", WITHOUT_PACKAGES)
+def test_equal_seeds_give_equal_plans(searcher: str, job: Graph, lan: Cluster) -> None:
+    first, second = (search(job, lan, Question(), SMALL, searcher) for _ in range(2))
+    assert (first.best, first.pareto, first.tried) == (second.best, second.pareto, second.tried)
+
+
+@pytest.mark.parametrize("searcher", sorted({*WITHOUT_PACKAGES} - {"exhaustive"}))
+def test_what_is_found_is_within_a_hundredth_of_the_best_of_all(
+    searcher: str, job: Graph, lan: Cluster
+) -> None:
+    found = search(job, lan, Question(), SMALL, searcher)
+    best = search(job, lan, Question(), SMALL, "exhaustive").best
+    assert found.best.batch_ns <= 1.01 * best.batch_ns
+
+
+@pytest.mark.needs("optuna")
+def test_optuna_finds_a_plan_and_the_same_one_again(
+    job: Graph, lan: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paceline.search.optuna_search.TRIALS", 30)
+    first, second = (search(job, lan, Question(), SMALL, "optuna") for _ in range(2))
+    assert first.best == second.best
+    assert first.best.batch_ns < first.unchanged.batch_ns
+
+
+def test_what_is_more_than_allowed_is_not_in_a_plan(job: Graph, lan: Cluster) -> None:
+    found = search(job, lan, Question(), Goal(allow=Effect.EXACT, strategies=FEW))
     assert found.best.effect is Effect.EXACT
     assert all(each.effect is Effect.EXACT for each in found.pareto)
 
 
-def test_an_unknown_searcher_names_the_known_ones() -> None:
+def test_a_named_strategy_can_be_left_out(job: Graph, lan: Cluster) -> None:
+    found = search(job, lan, Question(), replace(SMALL, without=("fp16",)))
+    assert "fp16" not in {name_of(type(part)) for part in found.best.plan}
+
+
+def test_fewer_bytes_can_be_the_aim(job: Graph, lan: Cluster) -> None:
+    found = search(job, lan, Question(), replace(SMALL, aim=Aim.BYTES))
+    assert found.best.sends < 0.51 * found.unchanged.sends
+
+
+def test_a_plan_that_shares_a_hosts_memory_is_refused_on_two_hosts(
+    job: Graph, lan: Cluster
+) -> None:
+    found = search(job, lan, Question(), Goal(strategies=("fused_step",)))
+    assert found.best.plan == ()
+    reasons = {str(part): why for part, why in found.refused}
+    assert "share one host's memory" in reasons["fused_step"]
+
+
+def test_without_a_cluster_what_has_no_recorded_time_is_refused(job: Graph) -> None:
+    found = search(job, None, Question(), Goal(strategies=("buckets", "overlap_update")))
+    assert found.best.step_ns <= found.unchanged.step_ns
+    assert any("give a cluster" in why for _, why in found.refused)
+
+
+def test_the_best_plan_says_of_each_part_what_it_does(job: Graph, lan: Cluster) -> None:
+    found = search(job, lan, Question(), SMALL)
+    assert [line.split(":")[0] for line in found.best.reasons] == list(map(str, found.best.plan))
+    assert "off the exchange" in " ".join(found.best.reasons)
+    kept = search(job, lan, Question(), Goal(strategies=("zero1",)))
+    assert kept.best.reasons == (
+        "nothing that was tried makes it better, so the job stays as it is",
+    )
+
+
+def test_a_limit_that_nothing_holds_names_the_category_and_the_smallest_peak(
+    recorded: Graph, job: Graph, lan: Cluster
+) -> None:
+    goal = Goal(strategies=("zero1", "checkpoint"), memory_limit_bytes=10_000_000)
+    with pytest.raises(SearchError, match=r"smallest peak is [\d,]+ bytes .* of which \w+ are the"):
+        search(recorded, lan, Question(), goal)
+    with pytest.raises(PredictError, match="does not tell what a rank holds"):
+        search(job, lan, Question(), goal)
+
+
+def test_a_plan_stays_within_the_limit_even_where_it_is_slower(
+    recorded: Graph, lan: Cluster
+) -> None:
+    goal = Goal(strategies=("buckets", "zero1"))
+    free = search(recorded, lan, Question(), goal).best
+    assert free.memory_bytes is not None
+    tight = search(
+        recorded, lan, Question(), replace(goal, memory_limit_bytes=free.memory_bytes - 1)
+    ).best
+    assert tight.memory_bytes is not None
+    assert tight.memory_bytes < free.memory_bytes
+    assert tight.batch_ns > free.batch_ns
+
+
+def test_a_spent_budget_keeps_what_was_found(job: Graph, lan: Cluster) -> None:
+    found = search(job, lan, Question(), replace(SMALL, budget_s=1e-6))
+    assert found.ended is Ended.BUDGET
+    assert found.tried >= 1
+    assert found.best.batch_ns <= found.unchanged.batch_ns
+
+
+def test_an_interrupt_keeps_what_was_found(
+    job: Graph, lan: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(space: Space, trials: Trials, job: Candidates) -> None:
+        trials.ask((setting,) for setting in space.settings)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(searching, "SEARCHERS", {"guided": stopped})
+    found = search(job, lan, Question(), SMALL)
+    assert found.ended is Ended.INTERRUPTED
+    assert len(found.best.plan) == 1
+    assert found.best.batch_ns < found.unchanged.batch_ns
+
+
+def test_like_ranks_stand_once_and_give_the_same_step() -> None:
+    graph, lan = around(1e8, 3, workers=16)
+    coarse = Candidates(graph, lan, Question(), coarse=True)
+    assert len(np.unique(coarse.changed(()).ops.rank)) == 1
+    found = search(graph, lan, Question(), SMALL)
+    assert found.best.step_ns == predict(graph, found.best.plan, lan).step_ns
+
+
+def test_an_unknown_searcher_or_strategy_names_the_known_ones(job: Graph, lan: Cluster) -> None:
     with pytest.raises(SearchError, match="guided"):
-        search(JOB, LAN, Question(), Goal(), "best")
+        search(job, lan, Question(), Goal(), "best")
+    with pytest.raises(Exception, match="did you mean buckets"):
+        Goal(strategies=("bucket",))
+    with pytest.raises(SearchError, match="too many"):
+        search(job, lan, Question(), Goal(allow=Effect.RELAXED), "exhaustive")

@@ -5,7 +5,7 @@ Ids are positions: op 7 is row 7 of every column. On a RECORDED lane the ids are
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -195,6 +195,11 @@ class Graph:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "meta", MappingProxyType(dict(self.meta)))
+
+    def __reduce__(self) -> "tuple[partial[Graph], tuple[()]]":
+        """To other processes; what was derived from it is left here."""
+        columns = {item.name: getattr(self, item.name) for item in fields(self)}
+        return partial(Graph, **{**columns, "meta": dict(self.meta)}), ()
 
     def __len__(self) -> int:
         return len(self.ops)

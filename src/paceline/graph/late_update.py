@@ -160,8 +160,10 @@ class _Work:
         work = update[kernels] if kernels.any() else update
         calls = update[~kernels] if kernels.any() else update[:0]
         whole = int(np.maximum(self.graph.ops.dur_ns[work], 0).sum())
+        first = self._first_uses(buckets[0].rank, following)
         for bucket, share in zip(buckets, shares(whole, [b.size_bytes for b in buckets])):
-            use = self._first_use(bucket, following)
+            named = [first[layer] for layer in bucket.layers if layer in first]
+            use = min(named or first.values())  # of unknown layers the first of all
             like = int(work[0]) if len(work) else use
             if self.streams[self.graph.ops.lane[use]]:
                 self._launched(bucket, _Place(use, like, share), calls)
@@ -179,14 +181,13 @@ class _Work:
         first = links.op[waiting].min(initial=len(self.graph))
         return np.flatnonzero(mine & (np.arange(len(self.graph)) >= first))
 
-    def _first_use(self, bucket: Bucket, step: int) -> int:
-        """The first forward op of one of its layers; of unknown layers the first of all."""
+    def _first_uses(self, rank: int, step: int) -> dict[str, int]:
+        """By layer: its first forward op."""
         ops = self.graph.ops
-        forward = (ops.rank == bucket.rank) & (ops.step == step) & (ops.phase == Phase.FORWARD)
+        forward = (ops.rank == rank) & (ops.step == step) & (ops.phase == Phase.FORWARD)
         rows = np.flatnonzero(forward & (ops.kind == OpKind.COMPUTE))
-        layers = [self.graph.text(layer) in bucket.layers for layer in ops.layer[rows].tolist()]
-        named = rows[np.array(layers, np.bool_)]
-        return int(named[0] if len(named) else rows[0])
+        layers, at = np.unique(ops.layer[rows], return_index=True)
+        return {self.graph.text(k): int(rows[i]) for k, i in zip(layers.tolist(), at.tolist())}
 
     def _on_thread(self, bucket: Bucket, at: "_Place") -> None:
         lane, step = int(self.graph.ops.lane[at.use]), int(self.graph.ops.step[at.use])

@@ -73,7 +73,8 @@ def _segments(graph: Graph, names: Sequence[str]) -> Iterator[Segment]:
 
 def _inside(graph: Graph, names: Sequence[str]) -> Bool:
     """Which ops belong to the layers."""
-    pool = [any(t == n or t.startswith(f"{n}.") for n in names) for t in graph.names]
+    begins = tuple(f"{name}." for name in names)
+    pool = [f"{text}.".startswith(begins) for text in graph.names]
     found: Bool = np.array([*pool, False])[graph.ops.layer]
     return found
 

@@ -21,6 +21,7 @@ from paceline.cluster import Cluster
 from paceline.graph import Graph
 from paceline.graph.condense import STEPS, Grain, alike_steps, coarser, first_step, repeated_alone
 from paceline.graph.folding import fold
+from paceline.graph.graph import MemoryEvents
 from paceline.predict.classes import step_ns
 from paceline.predict.predicting import Placed, finest, informed, placed, typical
 from paceline.predict.prediction import Question
@@ -43,6 +44,7 @@ class Candidates:
     cluster: Cluster | None
     question: Question
     coarse: bool = False
+    memory: bool = True  # whether memory is asked for; without, changes carry none along
     _sources: dict[Grain, Graph] = field(default_factory=dict, init=False, repr=False)
     _kept: "OrderedDict[tuple[_Plan, Grain], Graph]" = field(
         default_factory=OrderedDict, init=False, repr=False
@@ -74,7 +76,12 @@ class Candidates:
     @cached_property
     def whole(self) -> "Candidates":
         """The same job with every rank and all detail that a plan needs."""
-        return replace(self, coarse=False) if self.coarse else self
+        return replace(self.remembering, coarse=False) if self.coarse else self.remembering
+
+    @cached_property
+    def remembering(self) -> "Candidates":
+        """The same, with what ops allocate."""
+        return self if self.memory else replace(self, memory=True)
 
     @property
     def world_size(self) -> int:
@@ -85,6 +92,7 @@ class Candidates:
         if grain not in self._sources:
             step = self._typical(grain)
             step = first_step(step) if self._alone else step
+            step = step if self.memory else replace(step, memory=MemoryEvents.none())
             self._sources[grain] = fold(step).graph if self.coarse and self._folds(step) else step
         return self._sources[grain]
 

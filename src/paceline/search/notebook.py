@@ -48,7 +48,7 @@ def noted(path: Path | None, judge: Judge) -> Iterator[Notes]:
 def fingerprint(judge: Judge) -> str:
     """Of all that a score rests on."""
     job = judge.candidates
-    said = f"{__version__} {job.cluster!r} {job.question!r} {judge.memory} {job.graph.facts!r}"
+    said = f"{__version__} {job.cluster!r} {job.question!r} {job.memory} {job.graph.facts!r}"
     return blake2b(said.encode() + digest_of(job.graph), digest_size=12).hexdigest()
 
 

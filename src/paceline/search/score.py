@@ -1,7 +1,7 @@
 """`Score`: what a plan costs by replay. `Judge` finds it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -50,10 +50,9 @@ class Refused:
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Scores plans of one job; `memory`: peaks too, which take as long again."""
+    """Scores plans of one job; peaks of memory too, where the candidates carry it."""
 
     candidates: Candidates
-    memory: bool = False
 
     def score(self, plan: Sequence[Strategy]) -> Score | Refused:
         try:
@@ -63,7 +62,11 @@ class Judge:
 
     def exact(self) -> "Judge":
         """The same with every rank and all detail, and with memory."""
-        return replace(self, candidates=self.candidates.whole, memory=True)
+        return Judge(self.candidates.whole)
+
+    def remembering(self) -> "Judge":
+        """The same with memory."""
+        return Judge(self.candidates.remembering)
 
     def _score(self, plan: Sequence[Strategy]) -> Score:
         timeline = self.candidates.timeline(plan)
@@ -73,7 +76,7 @@ class Judge:
                 f"the plan asks for {graph.world_size} workers and the job has {wanted}; "
                 "predict other numbers of workers with `paceline predict --workers`"
             )
-        peaks = rank_peaks(timeline) if self.memory else ()
+        peaks = rank_peaks(timeline) if self.candidates.memory else ()
         memory = max((peak.peak_bytes for peak in peaks), default=None)
         times, talks = _times(graph), np.isin(graph.ops.kind, COMMUNICATION)
         return Score(

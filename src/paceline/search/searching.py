@@ -55,10 +55,11 @@ def search(
     begun, place = time.monotonic(), place or Place()
     if searcher not in SEARCHERS:
         raise SearchError(f"no searcher is called {searcher!r}; there are {', '.join(SEARCHERS)}")
-    job = Candidates(graph, cluster, replace(question, draws=0), coarse=True)
-    judge = Judge(job, goal.needs_memory)
+    question = replace(question, draws=0)
+    job = Candidates(graph, cluster, question, coarse=True, memory=goal.needs_memory)
+    judge = Judge(job)
     space = space_of(
-        job.source(Grain.OP), goal, live_only=live_only, refuses=_refused_on(job.cluster)
+        job.remembering.source(Grain.OP), goal, live_only=live_only, refuses=_refused_on(cluster)
     )
     with opened(place.on, judge) as scores, noted(place.tried, judge) as notes:
         trials = Trials(goal, scores, notes.add, begun_s=begun)
@@ -70,9 +71,9 @@ def search(
 
 def _run(searcher: Searcher, space: Space, trials: Trials, job: Candidates) -> Ended:
     """The job as it is comes first, whatever the searcher does."""
-    if trials.one(()) is None:
-        raise SearchError(f"the job as it is cannot be replayed: {trials.refused[()]}")
     try:
+        if trials.one(()) is None:
+            raise SearchError(f"the job as it is cannot be replayed: {trials.refused[()]}")
         searcher(space, trials, job)
     except BudgetSpent:
         return Ended.BUDGET
@@ -83,11 +84,10 @@ def _run(searcher: Searcher, space: Space, trials: Trials, job: Candidates) -> E
 
 def _found(trials: Trials, judge: Judge, space: Space, ended: Ended) -> Found:
     best = settled(trials, judge)
-    full = replace(judge, memory=True)
     return Found(
         best=best,
         unchanged=_told(judge.exact(), ()),
-        pareto=_front(trials, best, full),
+        pareto=_front(trials, best, judge.remembering()),
         tried=trials.tried,
         seconds=time.monotonic() - trials.begun_s,
         refused=(*space.refused, *_refused_alone(trials)),

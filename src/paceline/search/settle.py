@@ -25,8 +25,8 @@ def settled(trials: Trials, judge: Judge) -> Candidate:
     plan = _best(trials, judge, exact)
     score = _known(exact, plan)
     _require_limit(trials.goal, plan, score, exact)
-    found = candidate(plan, score, tuple(_reasons(plan, judge)))
-    return _with_interval(found, judge)
+    found = candidate(plan, score, tuple(_reasons(plan, judge.remembering())))
+    return _as_predicted(found, judge)
 
 
 def candidate(plan: Plan, score: Score, reasons: tuple[str, ...] = ()) -> Candidate:
@@ -36,10 +36,17 @@ def candidate(plan: Plan, score: Score, reasons: tuple[str, ...] = ()) -> Candid
     )
 
 
-def _with_interval(found: Candidate, judge: Judge) -> Candidate:
+def _as_predicted(found: Candidate, judge: Judge) -> Candidate:
+    """With the interval that a prediction has."""
     job = judge.candidates.whole
     full = predict(job.graph, found.plan, job.cluster, job.question)
-    return replace(found, low_ns=full.low_ns, high_ns=full.high_ns)
+    return replace(
+        found,
+        step_ns=full.step_ns,
+        batch_ns=full.batch_ns,
+        low_ns=full.low_ns,
+        high_ns=full.high_ns,
+    )
 
 
 def _best(trials: Trials, judge: Judge, exact: Judge) -> Plan:
@@ -92,7 +99,7 @@ def _reasons(plan: Plan, judge: Judge) -> Iterator[str]:
 
 
 def _seen(judge: Judge, plan: Plan) -> Seen:
-    return Seen(_known(replace(judge, memory=True), plan), judge.candidates.timeline(plan))
+    return Seen(_known(judge, plan), judge.candidates.timeline(plan))
 
 
 def _known(judge: Judge, plan: Plan) -> Score:

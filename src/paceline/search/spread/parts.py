@@ -61,9 +61,12 @@ class Spread:
         try:
             while left or waiting:
                 while left and len(waiting) < 2 * self.pool.workers:
-                    waiting[self._given(left[-1])] = left.pop()
+                    part = left.pop()
+                    waiting[self._given(part)] = part
                 done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for answer in done & set(waiting):
+                for answer in done:
+                    if answer not in waiting:  # lost with another
+                        continue
                     part = waiting.pop(answer)
                     if not isinstance(answer.exception(), self.pool.died):
                         yield from zip(part, answer.result(), strict=True)
