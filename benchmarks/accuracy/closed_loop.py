@@ -4,7 +4,8 @@ Each row tunes one of three jobs with two workers in the lab, at one link rate a
 allowed. `bound`: no exact plan beats the larger of compute time and bytes over the link.
 `vs_hand` sets the kept plan beside what PyTorch users would do by hand (a sweep of bucket_cap_mb,
 ZeroRedundancyOptimizer, and where losses are allowed the fp16 and PowerSGD hooks), each in its own
-job, at its best; `hand_noise` is by how much two such runs of the same job differ. A row whose loop kept no plan leaves the job as it was: it measured 1.
+job, at its best; `hand_noise` is by how much two such runs of the same job differ. A row whose loop
+kept no plan leaves the job as it was: it measured 1.
 
 `false_accepts` and `power` need no lab: steps of real jobs, drawn again in stretches, are tuned
 against themselves, and against themselves made 3 % faster. `live_false_accepts` counts live trials
