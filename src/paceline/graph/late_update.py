@@ -79,15 +79,12 @@ def _buckets(graph: Graph, links: Links) -> list[Bucket]:
         key = int(graph.ops.rank[call]), int(graph.ops.step[call]), frozenset(carried[call])
         found.setdefault(key, []).append(int(there[call]))
     told = graph.facts.parameters
+    owner, size = [p.name.rpartition(".")[0] for p in told], [p.size_bytes for p in told]
+    each = {parameters for _, _, parameters in found}  # alike on all ranks and in all steps
+    layers = {parameters: frozenset(owner[p] for p in parameters) for parameters in each}
+    sizes = {parameters: sum(size[p] for p in parameters) for parameters in each}
     return [
-        Bucket(
-            rank,
-            step,
-            parameters,
-            frozenset(told[p].name.rpartition(".")[0] for p in parameters),
-            sum(told[p].size_bytes for p in parameters),
-            tuple(brings),
-        )
+        Bucket(rank, step, parameters, layers[parameters], sizes[parameters], tuple(brings))
         for (rank, step, parameters), brings in found.items()
     ]
 
