@@ -4,7 +4,8 @@ Each row tunes one of three jobs with two workers in the lab, at one link rate a
 allowed. `bound`: no exact plan beats the larger of compute time and bytes over the link.
 `vs_hand` sets the kept plan beside what PyTorch users would do by hand (a sweep of bucket_cap_mb,
 ZeroRedundancyOptimizer, and where losses are allowed the fp16 and PowerSGD hooks), each in its own
-job, at its best. A row whose loop kept no plan leaves the job as it was: it measured 1.
+job, at its best; `hand_noise` is by how much two such runs of the same job differ. A row whose loop
+kept no plan leaves the job as it was: it measured 1.
 
 `false_accepts` and `power` need no lab: steps of real jobs, drawn again in stretches, are tuned
 against themselves, and against themselves made 3 % faster. `live_false_accepts` counts live trials
@@ -138,7 +139,7 @@ def row_of(cell: Cell) -> Row:
             tuned = tune(request(cell, Path(folder)), environment())
             row = {**told, **loop_row(cell, tuned)}
         hand = dict(by_hand(cell))
-        row |= {"hand_ms": hand, "vs_hand": versus(row, hand)}
+        row |= {"hand_ms": hand, "hand_noise": noise(hand), "vs_hand": versus(row, hand)}
     except PacelineError as error:
         row = {**told, "failed": str(error)[-600:]}
     row["load"] = round(os.getloadavg()[0], 2)
@@ -212,6 +213,12 @@ def versus(row: Row, hand: dict[str, float]) -> float:
     plan."""
     ours = hand["plain"] / (row["measured"] if row["kept"] else 1.0)
     return round(min(hand.values()) / ours, 4)
+
+
+def noise(hand: dict[str, float]) -> float:
+    """How far two runs of the same job are apart: 25 MB are what DDP takes by itself. What the
+    loop's answer differs by less from the best choice is chance."""
+    return round(abs(hand["bucket_cap_mb=25"] / hand["plain"] - 1), 4)
 
 
 def against_itself() -> Row:

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.live
+@pytest.mark.slow
 def test_the_demo_records_searches_applies_verifies_and_leaves_its_job(tmp_path: Path) -> None:
     (tmp_path / "demo" / "recording").mkdir(parents=True)  # as when it was run before
     (tmp_path / "demo" / "recording" / JOB_NAME).write_text("{}")

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from paceline.strategies import Effect, parse
+from paceline.strategies import Effect, Plan, parse
+from paceline.strategies.applying import run_applied
+from paceline.strategies.plan import Predicted
 from paceline.trial import (
     Finding,
     Outcome,
@@ -75,6 +77,7 @@ def test_a_job_goes_on_under_a_plan_and_is_ended_when_it_has_shown_enough(tmp_pa
     assert len(ranks[0].steps) < 1999, "it was not trained to its end"
 
 
+@pytest.mark.slow
 def test_a_job_that_crashes_under_the_plan_is_told_with_its_cause(tmp_path: Path) -> None:
     outcome = tried(tmp_path, "crash")
     assert outcome.finding is Finding.CRASHED
@@ -103,6 +106,22 @@ def test_a_plan_that_does_not_fit_the_live_job_is_refused(tmp_path: Path) -> Non
     outcome = tried(tmp_path, "train", plan=(parse("keep_gathered"),))
     assert outcome.finding is Finding.REFUSED
     assert "FSDP2" in outcome.cause
+
+
+@pytest.mark.slow
+def test_a_live_job_says_that_its_plan_is_stale(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(JOB)
+    command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+               "2", str(script), "train", "80")  # fmt: skip
+    wrong = Predicted(10**10, 9 * 10**9, 11 * 10**9, 1e10)
+    done = run_applied(Plan(PLAN, predicted=wrong), command, os.environ)
+    assert done.exit_code == 0
+    assert all("the plan is stale" in rank.stale for rank in done.ranks)
+    assert all(0 < rank.step_ns < 9e9 for rank in done.ranks)
+    assert capfd.readouterr().err.count("the plan is stale") == 1
 
 
 @pytest.mark.slow
