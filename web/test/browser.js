@@ -50,8 +50,8 @@ async function sound(file) {
   found.steps = [];
   for (const move of moves) found.steps.push(await stepAfter(page, move));
   await page.locator("#timeline canvas").focus();
-  const before = await page.evaluate(() => location.hash);
   await page.keyboard.press("ArrowDown");
+  const first = await chosenAfter(page, null);
   found.chosen = await page.locator(".details h3").innerText();
   found.waits = await page.locator(".details").innerText();
   await page.keyboard.press("w");
@@ -59,7 +59,7 @@ async function sound(file) {
   await page.keyboard.type("gloo");
   await page.keyboard.press("Enter");
   found.match = await page.locator(".details h3").innerText();
-  await page.waitForFunction((was) => location.hash !== was && location.hash.includes("chosen"), before);
+  await chosenAfter(page, first);
   found.hash = await page.evaluate(() => location.hash);
   found.download = await csv(page);
   found.violations = await violations(page);
@@ -69,6 +69,15 @@ async function sound(file) {
   found.restored = await again.page.locator(".details h3").innerText();
   await again.page.context().close();
   return { ...found, ...seen };
+}
+
+/** What the fragment says is chosen, once that is no longer what it was. */
+async function chosenAfter(page, was) {
+  const found = await page.waitForFunction((before) => {
+    const chosen = new URLSearchParams(location.hash.slice(1)).get("chosen");
+    return chosen !== before && chosen;
+  }, was);
+  return found.jsonValue();
 }
 
 /** The step that the page shows once sliders and switches stand so. */

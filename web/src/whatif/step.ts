@@ -78,15 +78,26 @@ export function partsOf(track: Track, [from, to]: [number, number]): Parts {
   for (const lanes of ranks) {
     const compute = union(lanes.computing, (lane) => intervals(track, lane, from, to, Kind.Compute, Kind.Compute, track.start));
     const moves = union(lanes.moving, (lane) => intervals(track, lane, from, to, Kind.Collective, Kind.Copy, track.start));
-    const talk = union(lanes.moving, (lane) => intervals(track, lane, from, to, Kind.Collective, Kind.Copy, track.ready));
     const hidden = common(compute, moves);
     found.hidden += hidden;
     found.compute += length(compute) - hidden;
+    if (!lanes.moving.some((lane) => waits(track, lane))) {
+      found.exposed += length(moves) - hidden;
+      continue;
+    }
+    const talk = union(lanes.moving, (lane) => intervals(track, lane, from, to, Kind.Collective, Kind.Copy, track.ready));
     found.exposed += length(talk) - common(compute, talk);
   }
   for (const name of ["compute", "hidden", "exposed"] as const) found[name] /= ranks.length || 1;
   found.other = to - from - found.compute - found.hidden - found.exposed;
   return found;
+}
+
+/** Whether any op of a lane waited for partners. */
+function waits({ laneOps, ready, start }: Track, lane: number): boolean {
+  const ops = laneOps[lane]!;
+  for (let at = 0; at < ops.length; at++) if (ready[ops[at]!] !== start[ops[at]!]) return true;
+  return false;
 }
 
 interface RankLanes {

@@ -110,6 +110,6 @@ def halved(step_ns: int, after_ns: Sequence[tuple[str, int]]) -> Sentence:
     label, after = found
     gain = 100 * (1 - after / step_ns)
     return (
-        Piece(f"Change {label} first: if it took half its time, a step would take "
+        Piece(f"Change one thing: {label}. In half its time a step would take "
               f"{duration(after)} and not {duration(step_ns)}, {gain:.0f} % less."),
     )  # fmt: skip
