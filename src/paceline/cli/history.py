@@ -83,7 +83,7 @@ def _list(options: argparse.Namespace, history: "History", wanted: "Wanted") -> 
     }
 
     def render(console: Any) -> None:
-        told = f"{history.path}: {len(shown)} entries"
+        told = f"{history.path}: {_counted(len(shown))}"
         console.print(told, markup=False, soft_wrap=True)
         if shown:
             console.width = max(console.width, _WIDTH)
@@ -102,8 +102,12 @@ def _forget(options: argparse.Namespace, history: "History", wanted: "Wanted") -
         )
     removed = history.forget(wanted)
     data = {"history": str(history.path), "forgotten": removed}
-    told = f"{removed} entries forgotten"
+    told = f"{_counted(removed)} forgotten"
     return Shown(data, lambda console: console.print(told, markup=False))
+
+
+def _counted(entries: int) -> str:
+    return "1 entry" if entries == 1 else f"{entries} entries"
 
 
 def _wanted(options: argparse.Namespace) -> "Wanted":
