@@ -81,6 +81,17 @@ def test_a_kernel_of_next_to_nothing_takes_the_least_time_of_the_destination() -
     assert took == pytest.approx(achieved(device("mi300x")).least_ns)
 
 
+def test_a_recording_that_shows_shorter_kernels_than_the_table_is_believed() -> None:
+    tiny = Recorded("aten::add", pointwise(Elements(8), DType.FLOAT32), Launch(1, 128))
+    h100, mi300x = device("h100"), device("mi300x")
+    shown, least = 2000, achieved(h100).least_ns
+    assert shown < achieved(mi300x).least_ns
+    many = Kernels(np.full(10, shown), np.zeros(10, np.int64), np.ones(10), [tiny])
+    assert ported_ns(many, mi300x, h100).tolist() == pytest.approx([least] * 10)
+    few = Kernels(np.full(2, 3500), np.zeros(2, np.int64), np.ones(2), [tiny])
+    assert (ported_ns(few, mi300x, h100) > least).all()
+
+
 def test_kernels_of_one_call_pay_one_launch_together() -> None:
     told = Recorded("aten::mm", PRODUCT, FULL)
     origin, target = device("h100"), device("mi300x")

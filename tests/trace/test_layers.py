@@ -8,6 +8,7 @@ import pytest
 
 from paceline.graph import Graph, OpKind, Phase, check, load_graph
 from paceline.graph.files import KEPT
+from paceline.graph.work import Matrix
 from paceline.record import sidecar
 from paceline.record.sidecar import (
     Backward,
@@ -30,12 +31,13 @@ def recording(document: Callable[..., Any], folder: Path, *extra: sidecar.Record
     """A detail step at 1000 us and a recorded one at 2000 us with the same ops: a forward product
     with autograd's number 3, an activation, and the product's backward."""
 
-    def ops(d: Any, at: float) -> Any:
-        d.op("aten::mm", at + 10, 20, **{"Sequence number": 3})
+    def ops(d: Any, at: float, **shapes: Any) -> Any:
+        d.op("aten::mm", at + 10, 20, **{"Sequence number": 3, **shapes})
         d.op("aten::relu", at + 40, 5)
         return d.op("MmBackward0", at + 60, 30, **{"Sequence number": 3, "Fwd thread id": 1})
 
-    ops(document(), 1000).save(folder / sidecar.detail_name(0))
+    shapes = {"Input Dims": [[4, 5], [5, 6]], "Input type": ["float", "float"]}
+    ops(document(), 1000, **shapes).save(folder / sidecar.detail_name(0))
     ops(document(), 2000).save(folder / sidecar.trace_name(0))
     told: list[sidecar.Record] = [
         Host(rank=0, world_size=1, main_thread=1),
@@ -73,6 +75,13 @@ def by_name(graph: Graph, name: str) -> Any:
 def test_ops_get_the_innermost_module_of_the_same_op_in_the_detail_step(graph: Graph) -> None:
     assert by_name(graph, "aten::mm").layer == "net.0"
     assert by_name(graph, "aten::relu").layer == "net"
+
+
+def test_ops_have_the_work_that_shapes_of_the_detail_step_tell(graph: Graph) -> None:
+    product = by_name(graph, "aten::mm")
+    assert product.work is not None
+    assert product.work.work.dims == Matrix(1, 4, 6, 5)
+    assert graph.ops.flops[product.id] == 2 * 4 * 5 * 6
 
 
 def test_a_backward_op_gets_the_module_of_its_forward_op(graph: Graph) -> None:

@@ -1,4 +1,4 @@
-"""Which module each op belongs to, from the detail step of a recording.
+"""Which module each op belongs to, and the shapes that it had, from a recording's detail step.
 
 The detail step runs the same ops in the same order as the recorded ones, and there the recorder
 shows when each module's forward ran. Op i of a recorded step belongs to the module of op i there;
@@ -26,15 +26,22 @@ def with_layers(trace: Trace, sidecar: Sidecar, detail: Trace) -> Trace:
     layers, names = _layers_of(seen, described, sidecar.of(Layer))
     view = RankView(trace, sidecar)
     column = np.full(len(trace.events), NONE, np.int32)
+    form, told = trace.events.form.copy(), detail.events.form[described]
     matched = 0
     for step in view.recorded_steps:
         rows = _ops_of(view, step)
         if _names(view, rows) == _names(seen, described):
             column[rows] = layers
+            form[rows] = np.where(told == NONE, form[rows], told + len(trace.forms))
             matched += 1
     if not matched:
         return trace.noting("no recorded step runs the ops of the detail step: layers are unknown")
-    return replace(trace, layer_of=_backward_too(trace, column), layers=names)
+    shaped = replace(
+        trace,
+        events=replace(trace.events, form=form),
+        forms=(*trace.forms, *detail.forms),
+    )
+    return replace(shaped, layer_of=_backward_too(trace, column), layers=names)
 
 
 def _ops_of(view: RankView, step: Step) -> Int64:

@@ -16,7 +16,7 @@ stands in place of the second term, with B blocks and n processors.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ class Columns:
 
 def ported_ns(kernels: Kernels, origin: Device, destination: Device) -> NDArray[np.float64]:
     """Durations on the destination of kernels recorded on the origin."""
-    here, there = achieved(origin), achieved(destination)
+    here, there = _as_recorded(achieved(origin), kernels), achieved(destination)
     clock = origin.clock_hz / destination.clock_hz if destination.clock_hz else 1.0
     pair = _Pair(origin, destination, here, there, clock or 1.0)
     factors = np.array([_factor(each, pair) for each in (*kernels.works, _NOTHING)])
@@ -84,6 +84,23 @@ def ported_ns(kernels: Kernels, origin: Device, destination: Device) -> NDArray[
     fixed = np.minimum(kernels.share * here.least_ns, kernels.dur_ns)
     body = kernels.dur_ns - fixed
     return np.asarray(kernels.share * there.least_ns + body * factor, np.float64)
+
+
+def _as_recorded(known: Achieved, kernels: Kernels) -> Achieved:
+    """With the least time of a kernel that the recording itself shows, where that is less than the
+    table's: the lower decile of kernels that have next to nothing to do."""
+    roofs = np.array([*(roof_ns(each.work, known) for each in kernels.works), 0.0])
+    whole = (kernels.share == 1) & (roofs[kernels.work] > 0)
+    tiny = kernels.dur_ns[whole & (roofs[kernels.work] < _TINY * known.least_ns)]
+    if len(tiny) < _SOME:
+        return known
+    return replace(known, least_ns=min(known.least_ns, float(np.quantile(tiny, _DECILE))))
+
+
+_TINY = 0.2
+"""Kernels whose work takes less than this part of the least time have next to nothing to do."""
+_SOME = 5
+_DECILE = 0.1
 
 
 @dataclass(frozen=True)
