@@ -1,6 +1,6 @@
 """Forecasts per second in a batch of columns, beside the roofline alone on the same columns.
 
-Both run interleaved on one core's share: a million matrix products, and as many vectors, asked of
+Run interleaved: a million matrix products, and as many vectors, asked of
 the shipped constants for a device that was not measured (an H100 in float32).
 """
 
@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # forecasts share chunks out themselves
 
 import numpy as np
 

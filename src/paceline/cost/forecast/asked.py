@@ -1,5 +1,7 @@
 """The forecast of a question: the formulas, corrected by what was learned, with an interval."""
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +11,7 @@ from paceline.cost.forecast.learned import Constants, Learned
 from paceline.cost.forecast.method import Column, Method, Question
 
 _CHUNK: Final = 4096  # rows whose columns fit a core's cache
+_MANY: Final = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +35,8 @@ class Kind:
 def ask(kind: Kind, question: Question, constants: Constants) -> Forecast:
     """A device that was measured is known by name; any other is told by its sheet alone."""
     learned = constants.of(kind.keys)
-    parts = [
-        seconds(kind.method, part, learned)
-        for part in (_part(question, at) for at in range(0, len(question), _CHUNK))
-    ]
+    chunks = [_part(question, at) for at in range(0, len(question), _CHUNK)]
+    parts = _each(lambda part: seconds(kind.method, part, learned), chunks)
     dur_ns = (np.concatenate(parts) if parts else np.zeros(0, np.float32)) * np.float32(1e9)
     known = learned.known_as(question.sheet.name) is not None
     wide = np.float32(1 + (learned.known_spread if known else learned.spread))
@@ -60,6 +61,14 @@ def named(features: Column, device: int, devices: tuple[str, ...]) -> Column:
     which = np.zeros((len(features), len(devices)), np.float32)
     which[:, device] = 1
     return np.concatenate([features, which], axis=1)
+
+
+def _each(one: Callable[[Question], Column], chunks: Sequence[Question]) -> list[Column]:
+    """All chunks; many of them on all cores, since NumPy computes without Python's lock."""
+    if len(chunks) < _MANY:
+        return [one(chunk) for chunk in chunks]
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(one, chunks))
 
 
 def _part(question: Question, at: int) -> Question:

@@ -35,7 +35,7 @@ _COEFFICIENTS: Final = (
     Coefficient("few_blocks", 0.2, 0.7),
     Coefficient("narrow", 0.8, 0.3),
     Coefficient("cached", 0.5, 0.4, 1.0),
-    Coefficient("overlap", 2.5, 0.3),
+    Coefficient("overlap", 2.5, 0.08),
 )
 _QUERIES: Final = 128
 

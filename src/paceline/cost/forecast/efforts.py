@@ -12,12 +12,14 @@ from paceline.cost.forecast.fitting import FORMULAS, Effort
 from paceline.cost.forecast.net import Learning
 
 _SMALL: Final = Effort(Learning((16, 16), 600))
+_LEAST: Final = Effort(Learning((8, 8), 300, decay=0.03))
 
 EFFORTS: Final[Mapping[str, Effort]] = {
     "bmm.float32": FORMULAS,
     "linear.float32": FORMULAS,
     "softmax.float32": Effort(Learning()),
-    "norm.float32": Effort(Learning((8, 8), 300, decay=0.03)),
+    "norm.float32": _LEAST,
+    "experts.bfloat16": _LEAST,
 }
 """By task and type; every other is small."""
 
