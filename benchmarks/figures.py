@@ -226,7 +226,85 @@ COMPARED = Table(
     ),
 )  # fmt: skip
 
+_LEFT_OUT = (("batched products", "bmm", 0.12), ("linear layers", "linear", 0.12),
+             ("convolutions", "convolution", 0.2), ("element-wise", "pointwise", 0.05),
+             ("softmax", "softmax", 0.12), ("normalisations", "norm", 0.15))  # fmt: skip
+_TABLED = (("matrix products", "gemm", 0.06, 0.15), ("attention", "attention", 0.045, 0.2),
+           ("experts", "moe", 0.08, 0.25), ("collectives", "nccl", 0.05, 0.2))  # fmt: skip
+
+GPUS = Table(
+    "kernels of GPUs",
+    (
+        Row("time of recorded kernels whose arithmetic and bytes are known, traces with shapes",
+            "accuracy/kernels", "known_share", 0.95, _percent),
+        _at_most("arithmetic against torch's own count, worst of eleven models",
+                 "accuracy/kernels", "flops_error", 0.01, _percent),
+        _at_most("sum of kernel times carried from H100 to MI300X and back, mean",
+                 "accuracy/kernels", "device_error_mean", 0.12, _percent),
+        _at_most("step of imported jobs of several GPUs, worst", "accuracy/kernels", "step_error",
+                 0.02, _percent),
+        *(_at_most(f"{words} on a device left out of the fit, mean", "accuracy/kernels",
+                   f"left_out_{name}", most, _percent) for words, name, most in _LEFT_OUT),
+        _at_most("69 steps of whole models on a device left out, mean", "accuracy/kernels",
+                 "left_out_steps_mean", 0.07, _percent, "NeuSight, with them 10.8 %"),
+        _at_most("69 steps of whole models on a device left out, worst", "accuracy/kernels",
+                 "left_out_steps_worst", 0.25, _percent, "NeuSight, with them 65 %"),
+        *(_at_most(f"{words} of today's devices, a fifth of the shapes held out, mean",
+                   "accuracy/kernels", f"held_out_{name}", most, _percent)
+          for words, name, most, _ in _TABLED),
+        *(_at_most(f"{words} of today's devices, each left out in turn, mean",
+                   "accuracy/kernels", f"device_out_{name}", most, _percent)
+          for words, name, _, most in _TABLED),
+        Row("forecasts of kernels, in columns", "speed/kernels", "forecasts_per_s", 1e6,
+            _per_second),
+    ),
+)  # fmt: skip
+
+LOOP = Table(
+    "finding and keeping a plan",
+    (
+        _at_most("search of a recorded job, slowest of six", "speed/search", "seconds", 10, _S),
+        Row("search, plans judged, slowest of six jobs", "speed/search", "candidates_per_s", 500,
+            _per_second),
+        _at_most("plan found, slower than the best of all, worst of six jobs", "speed/search",
+                 "gap_to_exhaustive", 0.01, _percent),
+        _at_most("search of a drawn job of 64 ranks", "speed/search", "seconds_64", 10, _S),
+        _at_most("search of a drawn job of 1,024 ranks", "speed/search", "seconds_1024", 60, _S),
+        Row("search on two Dask workers", "speed/search", "dask_speedup", 1.7, _TIMES),
+        Row("search on two Ray workers", "speed/search", "ray_speedup", 1.7, _TIMES),
+        _at_most("a job tuned against itself, resampled, called faster", "accuracy/closed_loop",
+                 "false_accepts", 0.05, _percent),
+        Row("a true gain of 3 %, 200 steps a side, seen", "accuracy/closed_loop", "power", 0.9,
+            _percent),
+        Row("gain of an exact plan, share of what its bound allows, worst",
+            "accuracy/closed_loop", "exact_gain_share", 0.8, _percent),
+        Row("found plan against users' own best choice, median", "accuracy/closed_loop",
+            "vs_best_hand_median", 1.3, _TIMES),
+        _at_most("error of predictions of a known job, of the error without its history",
+                 "accuracy/history", "ratio", 0.7, _percent),
+    ),
+)  # fmt: skip
+
+PAGE = Table(
+    "a run's page",
+    (
+        Row("replays in WebAssembly equal to the native engine's", "speed/page", "equal_share",
+            1.0, _percent),
+        _at_most("from opening the file to a timeline that reacts, 211,200 ops", "speed/page",
+                 "paint_s", 1, _S),
+        _at_most("drag of a slider to the redrawn page, 211,200 ops, 95th percentile",
+                 "speed/page", "drag_ms", 50, _MS),
+        _at_most("size of the file, 211,200 ops", "speed/page", "page_mb", 5, _MB),
+        _at_most("memory after 1,000 drags and 200 zooms", "speed/page", "leak_mb", 20, _MB),
+        Row("speed of the engine under wasmtime, of the native one", "speed/replay", "wasm_share",
+            0.3, _percent),
+    ),
+)  # fmt: skip
+
 TABLES: Mapping[str, Table] = {
+    "gpus": GPUS,
+    "loop": LOOP,
+    "page": PAGE,
     "compared": COMPARED,
     "speed": SPEED,
     "work": WORK,
