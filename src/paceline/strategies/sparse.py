@@ -17,7 +17,7 @@ from paceline.runtime.codecs import Codec, Momentum, kept
 from paceline.runtime.codecs import Sparse as Compressor
 from paceline.runtime.run import Run
 from paceline.strategies.coded import Coded
-from paceline.strategies.strategy import StrategyError
+from paceline.strategies.strategy import Strategy, StrategyError
 
 AFTER, BEFORE = "after", "before"
 
@@ -36,6 +36,14 @@ class Sparse(Coded):
             raise StrategyError(f"a ratio of {self.ratio:g} was asked for; give above 0, to 1")
         if self.momentum not in (AFTER, BEFORE):
             raise StrategyError(f"momentum={self.momentum!r}; give {AFTER!r} or {BEFORE!r}")
+
+    @classmethod
+    def choices(cls, graph: Graph) -> "Iterator[Strategy]":
+        """Momentum stays the optimizer's where it is not SGD's."""
+        for each in super().choices(graph):
+            if isinstance(each, Sparse) and each._momentum_of_another(graph):
+                each = replace(each, momentum=AFTER)
+            yield each
 
     @abstractmethod
     def compressor(self) -> Compressor:
@@ -69,13 +77,17 @@ class Sparse(Coded):
         return momentum
 
     def transform(self, graph: Graph) -> Graph:
-        trained = graph.facts.optimizer
-        if self.momentum == BEFORE and trained is not None and trained.kind != "SGD":
+        if self._momentum_of_another(graph):
+            assert graph.facts.optimizer is not None
             raise StrategyError(
-                f"{self} takes over the momentum of SGD, and this job trains with {trained.kind}; "
-                f"give momentum={AFTER!r}"
+                f"{self} takes over the momentum of SGD, and this job trains with "
+                f"{graph.facts.optimizer.kind}; give momentum={AFTER!r}"
             )
         return super().transform(graph)
+
+    def _momentum_of_another(self, graph: Graph) -> bool:
+        trained = graph.facts.optimizer
+        return self.momentum == BEFORE and trained is not None and trained.kind != "SGD"
 
     @contextmanager
     def apply(self, run: Run) -> Iterator[None]:
