@@ -90,7 +90,7 @@ def test_a_job_that_crashes_under_the_plan_is_told_with_its_cause(tmp_path: Path
     [
         ("hang", Finding.HUNG, "no step ended within 10 s, under the plan"),
         ("memory", Finding.OUT_OF_MEMORY, "RuntimeError"),
-        ("loss", Finding.LOSS_OFF, "the mean loss lies"),
+        ("loss", Finding.LOSS_OFF, "the loss lies"),
     ],
 )
 def test_a_plan_that_the_job_does_not_survive_gets_a_verdict(

@@ -65,10 +65,15 @@ def test_a_job_tuned_against_itself_is_left_alone_and_a_gain_of_three_percent_is
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("steps", [wavering(0.8), wavering(0.7, bursts=0.004)])
-def test_of_a_thousand_pairs_at_most_one_in_twenty_is_accepted_by_chance(steps: Steps) -> None:
+@pytest.mark.parametrize(
+    ("steps", "power"), [(wavering(0.8), 0.9), (wavering(0.7, bursts=0.004), 0.85)]
+)
+def test_of_a_thousand_pairs_at_most_one_in_twenty_is_accepted_by_chance(
+    steps: Steps, power: float
+) -> None:
+    """The steps with bursts vary by 5.6 % in all, nearly twice the gain."""
     assert accepted(steps, 0.0, 1000) <= 0.05
-    assert accepted(steps, 0.03, 300) >= 0.9
+    assert accepted(steps, 0.03, 300) >= power
 
 
 def test_the_interval_holds_the_true_gain() -> None:
