@@ -13,9 +13,9 @@ from paceline.graph import Graph
 from paceline.graph.synthetic import Parallel, TrainingJob, training
 from paceline.predict import Candidates, PredictError, Question, predict
 from paceline.search import SEARCHERS, Aim, Ended, Goal, SearchError, search, searching
-from paceline.search.space import Space
+from paceline.search.space import Space, space_of
 from paceline.search.trials import Trials
-from paceline.strategies import Effect, name_of
+from paceline.strategies import Effect, kind_of, name_of
 
 FEW = ("buckets", "fp16", "partition", "priority")
 SMALL = Goal(allow=Effect.LOSSY, strategies=FEW)
@@ -47,6 +47,15 @@ def test_the_best_plan_takes_as_long_as_its_prediction(
     full = predict(job, found.best.plan, lan)
     assert (found.best.step_ns, found.best.low_ns) == (full.step_ns, full.low_ns)
     assert found.unchanged.step_ns == predict(job, (), lan).step_ns
+
+
+def test_another_model_is_searched_only_where_it_is_named(job: Graph, lan: Cluster) -> None:
+    names = ("factored", "fp16")
+    every = space_of(job, Goal(allow=Effect.LOSSY), live_only=True)
+    named = space_of(job, Goal(allow=Effect.LOSSY, strategies=names), live_only=True)
+    tried = {name_of(type(setting)) for setting, _ in (*every.refused, *named.refused)}
+    assert not any(kind_of(name).remakes for name in every.options)
+    assert "factored" in {*named.options, *tried}
 
 
 @pytest.mark.parametrize("searcher", WITHOUT_PACKAGES)

@@ -23,7 +23,7 @@ class Aim(Enum):
 @dataclass(frozen=True)
 class Goal:
     """`allow` is the least exact effect that a plan may have; `strategies` are names to choose
-    from, or None for all; `without` are names to leave out."""
+    from, or None for all that keep the model; `without` are names to leave out."""
 
     allow: Effect = Effect.EXACT
     memory_limit_bytes: int | None = None

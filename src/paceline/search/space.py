@@ -62,7 +62,8 @@ def space_of(
 ) -> Space:
     """Of a job's typical step: what the goal allows and the job takes. `refuses`: why what it runs
     on does not take a strategy, by name."""
-    wanted = known() if goal.strategies is None else dict.fromkeys(goal.strategies)
+    keeping = (name for name in known() if not kind_of(name).remakes)
+    wanted = dict.fromkeys(keeping if goal.strategies is None else goal.strategies)
     kinds = [kind_of(name) for name in wanted if name not in goal.without]
     kinds = [k for k in kinds if goal.allows(k.effect) and (k.applies or not live_only)]
     options: dict[str, tuple[Strategy, ...]] = {}

@@ -31,6 +31,7 @@ class Remodelling(Strategy):
         {"block_circulant", "low_rank", "factored", "tensor_parallel"}
     )
     applies: ClassVar[bool] = True
+    remakes: ClassVar[bool] = True
     in_turns: ClassVar[bool] = False
 
     @abstractmethod

@@ -42,6 +42,7 @@ class Strategy(ABC):
     follows: ClassVar[frozenset[str]] = frozenset()  # names that stand before it where both are
     applies: ClassVar[bool] = False  # whether `apply` can do it to a live job
     in_turns: ClassVar[bool] = True  # whether steps with and without it can take turns in one run
+    remakes: ClassVar[bool] = False  # trains another model: searched only where it is named
     one_host: ClassVar[bool] = False  # whether all workers must share one host's memory
     how: ClassVar[str] = ""  # where it cannot: what the user does instead
 
