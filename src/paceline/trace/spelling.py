@@ -1,6 +1,9 @@
 """How torch, NCCL, gloo and XLA spell collectives and element types, and our words for them."""
 
+from math import ceil
+
 from paceline.graph import Collective, DType
+from paceline.graph.work import element_bytes
 
 COLLECTIVE_NAMES: dict[str, Collective] = {
     "allreduce": Collective.ALL_REDUCE,
@@ -80,23 +83,8 @@ DTYPE_NAMES: dict[str, DType] = {
 }
 """Spellings of element types in traces, flight recorders and torch itself, in lower case."""
 
-ELEMENT_BYTES: dict[DType, int] = {
-    DType.NONE: 1,
-    DType.FLOAT64: 8,
-    DType.FLOAT32: 4,
-    DType.FLOAT16: 2,
-    DType.BFLOAT16: 2,
-    DType.FLOAT8: 1,
-    DType.INT64: 8,
-    DType.INT32: 4,
-    DType.INT16: 2,
-    DType.INT8: 1,
-    DType.UINT8: 1,
-    DType.BOOL: 1,
-    DType.COMPLEX64: 8,
-    DType.FLOAT4: 1,  # torch stores two in one element of a byte
-    DType.TFLOAT32: 4,
-}
+ELEMENT_BYTES = {dtype: ceil(element_bytes(dtype)) for dtype in DType}
+"""As stored: torch keeps two of float4 in one element of a byte."""
 
 
 def dtype_of(name: str) -> DType:
