@@ -51,6 +51,8 @@ dist.destroy_process_group()
 """
 PLAN = (parse("buckets(size_bytes=12345)"),)
 SHORT = Timetable(a_side=18, block=3, warm=1)
+ABORTED = "terminate called without an active exception"
+"""Gloo's own shutdown says so now and then (docs/how/lab.md); such a run is made once more."""
 
 
 def tried(folder: Path, what: str, steps: int = 2000, plan: tuple = PLAN) -> Outcome:  # type: ignore[type-arg]
@@ -118,10 +120,14 @@ def test_a_live_job_says_that_its_plan_is_stale(
                "2", str(script), "train", "80")  # fmt: skip
     wrong = Predicted(10**10, 9 * 10**9, 11 * 10**9, 1e10)
     done = run_applied(Plan(PLAN, predicted=wrong), command, os.environ)
+    said = capfd.readouterr().err
+    if ABORTED in said:
+        done = run_applied(Plan(PLAN, predicted=wrong), command, os.environ)
+        said = capfd.readouterr().err
     assert done.exit_code == 0
     assert all("the plan is stale" in rank.stale for rank in done.ranks)
     assert all(0 < rank.step_ns < 9e9 for rank in done.ranks)
-    assert capfd.readouterr().err.count("the plan is stale") == 1
+    assert said.count("the plan is stale") == 1
 
 
 @pytest.mark.slow
