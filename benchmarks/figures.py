@@ -166,6 +166,11 @@ ACCURACY = Table(
                  "dPRO mostly under 5 % by its account, 14 % in a re-run; Lumos 3.3 %"),
         *_errors("step, recorded once, predicted at other link rates and worker counts",
                  "accuracy/retarget", 0.03, 0.08, "Lumos 4.2 %, Daydream about 10 %, SimAI 1.9 %"),
+        _at_most("step of FSDP2, ZeRO, tensor x data and pipeline x data, recorded once, predicted "
+                 "at other link rates and worker counts, mean", "accuracy/retarget-parallel",
+                 "parallel_mean_error", 0.05, _percent),
+        _at_most("the same, worst", "accuracy/retarget-parallel", "parallel_worst_error",
+                 0.12, _percent),
         *_errors("step under a strategy, from one recording of the plain job, in the lab",
                  "accuracy/strategies", 0.04, 0.12, "Daydream, two strategies, 7 to 13 %"),
         Row("rows of these that were measured, of all strategies in twelve settings",

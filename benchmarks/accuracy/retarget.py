@@ -53,7 +53,8 @@ def main() -> None:
     if options.rows in ("parallel", "all") and not options.quick:
         found |= elsewhere.parallel_rows(effort)
     found |= judged(found)
-    measure.report("accuracy/retarget", found, options, "torch")
+    name = "accuracy/retarget" if "rows" in found else f"accuracy/retarget-{options.rows}"
+    measure.report(name, found, options, "torch")
 
 
 def judged(found: Mapping[str, Any]) -> dict[str, int]:

@@ -36,3 +36,12 @@ EXPORTED(edited_durations) void edited_durations(const EditTable* t) {
         }
     }
 }
+
+// Times as JavaScript has numbers, and back: whole ones are exact up to 2^53.
+EXPORTED(numbers_of) void numbers_of(const Time* times, std::uint32_t count, double* out) {
+    for (std::uint32_t i = 0; i < count; ++i) out[i] = static_cast<double>(times[i]);
+}
+
+EXPORTED(times_of) void times_of(const double* numbers, std::uint32_t count, Time* out) {
+    for (std::uint32_t i = 0; i < count; ++i) out[i] = static_cast<Time>(numbers[i]);
+}

@@ -9,48 +9,42 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from paceline.cluster import parse
 from paceline.errors import FileError, ReplayError
 from paceline.graph import GraphBuilder
 from paceline.graph.synthetic.training import training
 from paceline.graph.synthetic.training_job import TrainingJob
-from paceline.report.page import Asked, carried_by_default, gather, named, write_page
-from paceline.report.page.block import Column, encoded, packed
+from paceline.report.page import MAGIC, Asked, carried_by_default, gather, named, write_page
+from paceline.report.page.columns import Column, split
 from paceline.report.page.write import page_of
 
 SHELL = '<title>PACELINE_TITLE</title><script id="contents">PACELINE_DATA</script>'
 CLUSTER = "hosts: 2\nlink: {rate: 1Gbps, latency: 50us}\n"
 
 
-def decoded(data: bytes, width: int, count: int, *, rising: bool) -> list[int]:
-    """As web/src/unpack.ts reads a column."""
-    planes = [data[plane * count : (plane + 1) * count] for plane in range(width)]
-    folded = [sum(each[i] << (8 * p) for p, each in enumerate(planes)) for i in range(count)]
-    values = [value >> 1 if value % 2 == 0 else -((value + 1) >> 1) for value in folded]
-    return np.cumsum(values).tolist() if rising and values else values
-
-
-@given(st.lists(st.integers(-(2**52), 2**52)), st.booleans())
-def test_a_column_comes_back_as_it_was(values: list[int], rising: bool) -> None:
-    data, width = encoded(Column(np.array(values, np.int64), rising))
-    assert decoded(data, width, len(values), rising=rising) == values
-
-
-def test_equal_columns_are_stored_once() -> None:
+def test_equal_columns_are_kept_once() -> None:
     rows = np.arange(5_000) ** 2 % 4_099
-    once, twice = packed([Column(rows)]), packed([Column(rows), Column(rows.copy())])
-    assert len(zlib.decompress(twice)) < len(zlib.decompress(once)) + 100
+    made = split({"a": Column(rows), "b": [Column(rows.copy()), Column(rows + 1)]})
+    assert made.plain == {"a": {"column": "0"}, "b": [{"column": "0"}, {"column": "1"}]}
+    assert list(made.columns) == ["0", "1"]
+
+
+def test_small_numbers_are_kept_in_32_bits_and_typed_ones_as_they_are() -> None:
+    small, large = np.array([1, -5]), np.array([1, 2**31])
+    made = split([Column(small), Column(large), Column(small, typed=True)])
+    assert [str(each.dtype) for each in made.columns.values()] == ["int32", "int64", "int64"]
 
 
 def contents_of(page: str) -> Any:
-    """The JSON text of a page's block."""
+    """The facts of a page's container."""
     found = re.search(r'id="contents">([^<]*)<', page)
     assert found
-    block = zlib.decompress(b64decode(found[1]))
-    return json.loads(block[4 : 4 + int.from_bytes(block[:4], "little")])
+    container = b64decode(found[1])
+    assert container.startswith(MAGIC)
+    plain = zlib.decompress(container[len(MAGIC) :], -15)
+    header = json.loads(plain[4 : 4 + int.from_bytes(plain[:4], "little")])
+    return header["facts"]["contents"]
 
 
 def test_a_page_holds_names_as_text_alone() -> None:

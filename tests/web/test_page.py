@@ -11,18 +11,22 @@ from typing import Any
 import pytest
 
 from paceline.cluster import Cluster, parse, with_settings
+from paceline.cluster.machine import Machine
 from paceline.graph import Axis, Collective, Graph, GraphBuilder, OpKind
 from paceline.graph.synthetic.training import training
 from paceline.graph.synthetic.training_job import TrainingJob
-from paceline.predict import predict
+from paceline.predict import Question, predict
 from paceline.report.page import Asked, gather, write_page
+from paceline.viewer import Viewed, Viewer, serving
 
 WEB = Path(__file__).parents[2] / "web"
 TEMPLATE = Path(__file__).parents[2] / "src" / "paceline" / "report" / "page" / "template.html"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 HOSTILE = '<img src=x onerror="window.hacked=1">\'"</script><script>window.hacked=1</script>'
 LONG = "x" * 100_000
+LAB = Question(machine=Machine(2, cpu_ns_per_byte=1.5, turn_ns=300_000.0, rested=1.05))
 PLACE = "hosts: 2\nlink: {rate: 1Gbps, latency: 50us}\n"
+SAME = "scale(select='all', factor=1.0)"
 MOVES = (
     ({}, 0),
     ({"rate": 8}, 0),  # four steps are a factor of two
@@ -76,11 +80,24 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     data = re.search(r'id="contents">([^<]*)<', text)
     assert data
     cut.write_text(text.replace(data[1], data[1][: len(data[1]) // 2]))
-    request = {
-        "chromium": next(path for name in BROWSERS if (path := shutil.which(name))),
-        "pages": {"sound": str(sound), "hostile": str(bad), "cut": str(cut)},
-        "moves": [{"sliders": sliders, "scenario": scenario} for sliders, scenario in MOVES],
-    }
+    lab = replace(asked, question=LAB, strategies=("bf16",))
+    shared = write_page(gather(lab), folder / "lab.html")
+    files = {"sound": sound, "hostile": bad, "cut": cut, "lab": shared}
+    runs = (Viewed(asked), Viewed(replace(asked, name="other run")))
+    with serving(Viewer(runs, TEMPLATE.read_text())) as server:
+        return seen_of(
+            {
+                "chromium": next(path for name in BROWSERS if (path := shutil.which(name))),
+                "pages": {name: str(file) for name, file in files.items()},
+                "live": server.address,
+                "moves": [
+                    {"sliders": sliders, "scenario": scenario} for sliders, scenario in MOVES
+                ],
+            }
+        )
+
+
+def seen_of(request: dict[str, Any]) -> Any:
     done = subprocess.run(
         ["node", str(WEB / "test" / "browser.js"), json.dumps(request)],
         capture_output=True,
@@ -116,6 +133,34 @@ def test_a_slid_page_shows_what_python_predicts(told: Any) -> None:
         step("bf16"),
         step("bf16", at=place("link.rate=4Gbps")),
     ]
+
+
+def test_a_slid_page_shares_cores_as_python_does(told: Any) -> None:
+    def step(*changes: str, at: Cluster | None = None) -> int:
+        unchanged = "scale(select='all', factor=1.0)"
+        return predict(job(), (*changes, unchanged), at or place(), LAB).step_ns
+
+    forward = "scale(select='phase=forward', factor=0.5)"
+    assert told["lab"]["steps"] == [
+        step(),
+        step(at=place("link.rate=4Gbps")),
+        step(at=place("link.rate=500Mbps", "link.latency=100us")),
+        step(forward),
+        step("bf16"),
+    ]
+    assert step() != predict(job(), (), place()).step_ns
+    assert told["lab"]["greyed"]
+
+
+def test_a_served_page_predicts_what_it_is_asked_and_searches(told: Any) -> None:
+    live = told["live"]
+    assert live["step"] == predict(job(), ("bf16", "workers(count=4)", SAME), place()).step_ns
+    assert live["elsewhere"] == predict(job(), ("bf16", SAME), place("link.rate=4Gbps")).step_ns
+    assert "bf16" in live["refused"]
+    assert "plans tried" in live["found"]
+    assert live["other"] == "other run · Paceline"
+    assert live["violations"] == []
+    assert live["complaints"] == []
 
 
 def test_keys_choose_an_op_search_finds_one_and_the_fragment_restores_it(told: Any) -> None:

@@ -17,12 +17,13 @@ from paceline.graph.synthetic import jumble
 from paceline.imagine.transformer import Degrees, Training, Transformer, describe
 from paceline.replay import replay
 from paceline.report.page import coarse, link_prices, pack
-from paceline.report.page.coding import CodedColumn, Coding, coded
+from paceline.report.page.coding import WAYS, CodedColumn, Coding, coded
 from paceline.report.page.levels import Window, drawn, spans_of
-from paceline.report.page.pack import Part
+from paceline.report.page.pack import Part, container
 from paceline.wasm.memory import Borrowed
 
-ASKED = Path(__file__).parents[2] / "web" / "test" / "asked.js"
+SCRIPTS = Path(__file__).parents[2] / "web" / "test"
+ASKED = SCRIPTS / "asked.js"
 
 pytestmark = pytest.mark.needs("node", "webassembly")
 
@@ -144,3 +145,28 @@ def _decoded(one: CodedColumn) -> np.ndarray:
         sizes = (len(one.data), code, out, one.count, width)
         assert core.memory.call("unpack_column", data, *sizes)
         return core.memory.read(one.type, out, one.count)
+
+
+def test_a_page_without_an_engine_reads_every_coding(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    columns = {
+        "empty": np.zeros(0, np.int64),
+        "small": rng.integers(0, 200, 999).astype(np.uint8),
+        "ends": np.array([-(2**31), 2**31 - 1, 0, -1, 2**31 - 1, -(2**31)], np.int32),
+        "times": np.cumsum(rng.integers(0, 2**40, 999)),
+        "either": rng.integers(-(2**51), 2**51, 999),
+    }
+    made = [
+        CodedColumn(f"{name} {way.value}", column.dtype.name, len(column), way, code(values))
+        for name, column in columns.items()
+        for values in [column.astype(np.int64)]
+        for way, code in WAYS.items()
+    ]
+    made.append(coded("real", np.array([0.1, -1e300])))
+    (tmp_path / "some.pack").write_bytes(container(made, {}))
+    command = ["node", str(SCRIPTS / "decoded.js"), str(tmp_path / "some.pack")]
+    found = json.loads(subprocess.check_output(command))
+    assert found.pop("real") == [0.1, -1e300]
+    assert len(found) == len(columns) * len(WAYS)
+    for name, numbers in found.items():
+        assert numbers == columns[name.split()[0]].tolist(), name

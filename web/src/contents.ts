@@ -2,8 +2,11 @@
 
 import type { Price } from "./engine/edits.js";
 
-/** A column of whole numbers, still packed. `unpack.ts` makes an array of it. */
+/** A column of whole numbers. */
 export type Numbers = Float64Array | Int32Array;
+
+/** A column as the engine takes it. */
+export type Typed = Uint8Array | Int32Array | BigInt64Array | Float64Array;
 
 export interface Piece {
   text: string;
@@ -65,9 +68,9 @@ export interface MemoryData {
   capacity_bytes: number;
 }
 
-/** instance, name, collective, group, ranks, step, bytes, skew, transfer, waiting, bus, late rank */
+/** instance, name, collective, group, ranks, step, bytes, skew, transfer, waiting, bus, late rank, an op */
 export type MeetingRow = [
-  number, string, string, string, number, number, number, number, number, number, number, number,
+  number, string, string, string, number, number, number, number, number, number, number, number, number,
 ];
 
 export interface MeetingsData {
@@ -108,7 +111,12 @@ export interface ScenarioData {
   rests_on: string[];
   track: TrackData;
   program: Program;
+  shares: Record<string, Typed>;
+  loaded: boolean;
+  rests: { least_ns: number; factor: number };
   prices: Price[];
+  /** Its own sliders; none: those of the page. */
+  levers: Lever[];
 }
 
 export interface PlanData {
@@ -147,4 +155,6 @@ export interface Contents {
   rests_on: string[];
   notes: string[];
   missing: Record<string, string>;
+  /** Of a page that `paceline view` serves: the runs that are open, and which this is. */
+  live: { runs: string[]; here: number } | null;
 }

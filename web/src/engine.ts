@@ -1,7 +1,8 @@
 /** What the page asks of the engine. `engine/` is the same C++ as Python's, as WebAssembly. */
 
 import engineBase64 from "virtual:engine";
-import { type Column, type Engine as Loaded, loadEngine, Replayer } from "./engine/index.js";
+import type { Typed } from "./contents";
+import { type Column, Conditions, type Engine as Loaded, loadEngine, Pack, Replayer } from "./engine/index.js";
 
 export const roomFor = (count: number): Times => ({
   ready: new Float64Array(count),
@@ -34,8 +35,14 @@ export interface Program {
   replay(durations: Float64Array, into: Times): Times;
 }
 
+/** What ops share while they run; no columns where they share nothing. */
+export interface Shares {
+  columns: Record<string, Typed>;
+  loaded: boolean;
+}
+
 export interface Engine {
-  compile(structure: Structure): Program;
+  compile(structure: Structure, shares: Shares): Program;
 }
 
 /** The engine, or an error that says why there is none. */
@@ -50,18 +57,24 @@ export async function openEngine(): Promise<Engine> {
     throw new Error("this page was built without its engine: run `make wasm page` and write it anew");
   }
   const loaded = await loadEngine(Uint8Array.from(atob(engineBase64), (c) => c.charCodeAt(0)));
-  return { compile: (structure) => new Compiled(loaded, structure) };
+  return { compile: (structure, shares) => new Compiled(loaded, structure, shares) };
 }
 
 /** A program in the engine's memory. */
 class Compiled implements Program {
   readonly #replayer: Replayer;
   readonly #durations: Column<BigInt64Array>;
+  readonly #numbers: Column<Float64Array>;
+  readonly #conditions: Conditions | null;
 
-  constructor(private readonly engine: Loaded, structure: Structure) {
+  constructor(private readonly engine: Loaded, structure: Structure, shares: Shares) {
     const { heap } = engine;
     const count = structure.lane.length;
     const ptr = BigInt64Array.from(structure.depPtr, BigInt);
+    const columns = Object.entries(shares.columns).map(([name, each]) => [name, heap.put(each)] as const);
+    this.#conditions = columns.length
+      ? new Conditions(engine, new Pack({ loaded: shares.loaded }, new Map(columns)))
+      : null;
     this.#replayer = new Replayer(engine, {
       lane: heap.put(structure.lane),
       instance: heap.put(structure.instance),
@@ -72,35 +85,23 @@ class Compiled implements Program {
       drainOp: heap.put(structure.drainOp),
       drainLane: heap.put(structure.drainLane),
       priority: heap.put(structure.priority),
-    });
+    }, this.#conditions !== null);
     this.#durations = heap.room(BigInt64Array, count) as Column<BigInt64Array>;
+    this.#numbers = heap.room(Float64Array, count) as Column<Float64Array>;
   }
 
   replay(durations: Float64Array, into: Times): Times {
-    write(this.#words(this.#durations.address), durations);
-    const found = this.#replayer.run(this.#durations);
+    const { calls } = this.engine;
+    const numbers = this.#numbers;
+    numbers.values.set(durations);
+    calls.times_of(numbers.address, numbers.length, this.#durations.address);
+    const found = this.#conditions
+      ? this.#conditions.during((sharing) => this.#replayer.run(this.#durations, sharing))
+      : this.#replayer.run(this.#durations);
     for (const name of ["ready", "start", "end"] as const) {
-      read(this.#words(found[name].byteOffset), into[name]);
+      calls.numbers_of(found[name].byteOffset, numbers.length, numbers.address);
+      into[name].set(numbers.values);
     }
     return into;
   }
-
-  #words(address: number): Uint32Array {
-    return new Uint32Array(this.engine.heap.memory.buffer, address, 2 * this.#durations.length);
-  }
-}
-
-const HIGH = 2 ** 32;
-
-/** Whole numbers of 64 bits by halves, which is many times faster than BigInts. */
-function write(words: Uint32Array, values: Float64Array): void {
-  for (let at = 0; at < values.length; at++) {
-    const value = values[at]!;
-    words[2 * at] = value % HIGH;
-    words[2 * at + 1] = value / HIGH;
-  }
-}
-
-function read(words: Uint32Array, values: Float64Array): void {
-  for (let at = 0; at < values.length; at++) values[at] = words[2 * at]! + words[2 * at + 1]! * HIGH;
 }

@@ -1,9 +1,9 @@
 /** The contents opened: timelines ready to be drawn, and the engine where the browser has one. */
 
-import type { Contents, ScenarioData } from "./contents";
+import type { Contents, Lever, ScenarioData } from "./contents";
 import { type Engine, openEngine, type Program, roomFor, type Times } from "./engine";
 import { Track } from "./track";
-import { durations, type Setting } from "./whatif/durations";
+import { afterRests, durations, type Setting } from "./whatif/durations";
 import { lastWindow, type Parts, partsOf, stepNs } from "./whatif/step";
 
 export interface Answer {
@@ -37,9 +37,12 @@ export class Scenario {
 
   #ask(track: Track, times: Times, setting: Setting): Answer {
     if (!this.engine) throw new Error("there is no engine");
-    this.#program ??= this.engine.compile(this.track.structure());
-    const took = durations(this.data, setting);
-    track.retime(this.#program.replay(took, times));
+    const { shares, loaded, rests } = this.data;
+    this.#program ??= this.engine.compile(this.track.structure(), { columns: shares, loaded });
+    const priced = durations(this.data, setting);
+    track.retime(this.#program.replay(priced, times));
+    const took = rests.factor > 1 ? afterRests(track, priced, rests) : priced;
+    if (took !== priced) track.retime(this.#program.replay(took, times));
     const window = lastWindow(track, this.data);
     return { stepNs: stepNs(track, this.data), parts: partsOf(track, window), durations: took };
   }
@@ -52,6 +55,8 @@ export interface Model {
   /** Why there is no engine. */
   lacks: string;
   scenario(index: number): Scenario;
+  /** The sliders of a scenario. */
+  levers(index: number): Lever[];
 }
 
 export async function openModel(contents: Contents): Promise<Model> {
@@ -64,10 +69,15 @@ export async function openModel(contents: Contents): Promise<Model> {
     contents,
     tracks: contents.tracks.map((data) => new Track(data)),
     ...found,
-    scenario(index) {
+    scenario(wanted) {
+      const index = Math.min(wanted, contents.scenarios.length - 1);
       const made = opened.get(index) ?? new Scenario(contents.scenarios[index]!, found.engine);
       opened.set(index, made);
       return made;
+    },
+    levers(index) {
+      const own = contents.scenarios[index]?.levers ?? [];
+      return own.length ? own : contents.levers;
     },
   };
 }

@@ -1,18 +1,13 @@
-/** Reads the block that src/paceline/report/page/block.py writes. */
+/** Contents of this page, out of the container that src/paceline/report/page/write.py wrote. */
 
-import type { Contents, Numbers } from "./contents";
+import type { Contents, Numbers, Typed } from "./contents";
+import { type Coded, opened } from "./engine/container.js";
+import { decoded } from "./engine/decode.js";
 
-interface Packed {
-  at: number;
-  width: number;
-  length: number;
-  rising: boolean;
-}
-
-/** The contents of this page. An error says that the file was cut short or edited. */
+/** An error says that the file was cut short or edited. */
 export async function unpack(base64: string): Promise<Contents> {
   try {
-    return read(await inflated(base64));
+    return await read<Contents>(Uint8Array.from(atob(base64.trim()), (c) => c.charCodeAt(0)));
   } catch (error) {
     throw new Error(
       `This file was cut short or edited, and what is left of it cannot be read (${String(error)}). ` +
@@ -21,64 +16,39 @@ export async function unpack(base64: string): Promise<Contents> {
   }
 }
 
-async function inflated(base64: string): Promise<Uint8Array<ArrayBuffer>> {
-  const text = atob(base64.trim());
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
-function read(block: Uint8Array<ArrayBuffer>): Contents {
-  const length = new DataView(block.buffer).getUint32(0, true);
-  const text = new TextDecoder().decode(block.subarray(4, 4 + length));
-  const columns = block.subarray(4 + length);
+/** A part of them, or all. */
+export async function read<T>(bytes: Uint8Array<ArrayBuffer>): Promise<T> {
+  const { facts, columns } = await opened(bytes);
   const known = new Map<string, Numbers>();
-  return JSON.parse(text, (_, value) => (isPacked(value) ? once(value) : value));
+  return filled(facts.contents) as T;
 
-  function once(column: Packed): Numbers {
-    const key = `${column.at} ${column.width} ${column.length} ${column.rising}`;
-    const found = known.get(key) ?? numbers(columns, column);
-    known.set(key, found);
+  /** The same with every column as an array; equal ones are the same array. */
+  function filled(value: unknown): unknown {
+    if (Array.isArray(value)) return value.map(filled);
+    if (typeof value !== "object" || value === null) return value;
+    if ("column" in value && typeof value.column === "string") {
+      return "typed" in value ? typed(coded(value.column)) : once(value.column);
+    }
+    return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, filled(each)]));
+  }
+
+  function once(name: string): Numbers {
+    const found = known.get(name) ?? decoded(coded(name));
+    known.set(name, found);
+    return found;
+  }
+
+  function coded(name: string): Coded {
+    const found = columns.get(name);
+    if (!found) throw new Error(`it carries no column ${name}`);
     return found;
   }
 }
 
-function isPacked(value: unknown): value is Packed {
-  return typeof value === "object" && value !== null && "width" in value && "rising" in value;
-}
-
-/** A column by planes, zigzag, perhaps as differences. Whole numbers up to 2^53 are exact. */
-export function numbers(bytes: Uint8Array, column: Packed): Numbers {
-  const { at, width, length, rising } = column;
-  if (at + width * length > bytes.length) throw new Error("a column ends beyond the file");
-  const found = width > 4 ? wide(bytes, column) : narrow(bytes, column);
-  if (!rising) return found;
-  const sums = new Float64Array(length);
-  let sum = 0;
-  for (let i = 0; i < length; i++) sums[i] = sum += found[i]!;
-  return sums;
-}
-
-/** Up to 32 bits a value. */
-function narrow(bytes: Uint8Array, { at, width, length }: Packed): Int32Array {
-  const found = new Int32Array(length);
-  for (let plane = 0; plane < width; plane++) {
-    const from = at + plane * length;
-    for (let i = 0; i < length; i++) found[i]! |= bytes[from + i]! << (8 * plane);
-  }
-  for (let i = 0; i < length; i++) found[i] = (found[i]! >>> 1) ^ -(found[i]! & 1);
-  return found;
-}
-
-function wide(bytes: Uint8Array, { at, width, length }: Packed): Float64Array {
-  const found = new Float64Array(length);
-  for (let i = 0; i < length; i++) {
-    let value = 0;
-    for (let plane = width - 1; plane >= 0; plane--) {
-      value = value * 256 + bytes[at + plane * length + i]!;
-    }
-    found[i] = value % 2 ? -(value + 1) / 2 : value / 2;
-  }
-  return found;
+/** As the engine takes it. */
+function typed(coded: Coded): Typed {
+  const numbers = decoded(coded);
+  const { type } = coded.described;
+  if (type === "int64") return BigInt64Array.from(numbers, BigInt);
+  return type === "uint8" ? Uint8Array.from(numbers) : numbers;
 }

@@ -19,7 +19,7 @@ export const LINKS = [
 ];
 export const BASES = [
   "recorded", "measured", "fitted", "scaled from another device", "recorded by wall clock",
-  "datasheet", "arithmetic",
+  "datasheet", "arithmetic", "forecast",
 ];
 
 export const enum Kind {

@@ -10,7 +10,15 @@ const FLAGS = [
   "--disable-component-update", "--disable-sync",
 ];
 
-const { chromium: executablePath, pages, moves } = JSON.parse(process.argv[2]);
+const LAB_MOVES = [
+  { sliders: {}, scenario: 0 },
+  { sliders: { rate: 8 }, scenario: 0 },
+  { sliders: { rate: -4, latency: 4 }, scenario: 0 },
+  { sliders: { rate: 0, latency: 0, forward: 4 }, scenario: 0 },
+  { sliders: { forward: 0 }, scenario: 1 },
+];
+
+const { chromium: executablePath, pages, moves, live: address } = JSON.parse(process.argv[2]);
 const browser = await chromium.launch({ executablePath, args: FLAGS });
 const told = {};
 try {
@@ -19,6 +27,8 @@ try {
   told.hostile = await hostile(pages.hostile);
   told.plain = await withoutWebAssembly(pages.sound);
   told.cut = await cutShort(pages.cut);
+  told.lab = await onSharedCores(pages.lab);
+  told.live = await served(address);
 } finally {
   await browser.close();
 }
@@ -26,8 +36,12 @@ console.log(JSON.stringify(told));
 
 /** A page on a machine without a network; every request and complaint is kept. */
 async function opened(file, { scheme = "light", hash = "", before = () => {} } = {}) {
+  return visited(`file://${file}${hash}`, { scheme, before, offline: true });
+}
+
+async function visited(url, { scheme = "light", before = () => {}, offline = false } = {}) {
   const context = await browser.newContext({ colorScheme: scheme, viewport: { width: 1200, height: 900 } });
-  await context.setOffline(true);
+  await context.setOffline(offline);
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
   const seen = { requests: [], complaints: [] };
@@ -39,7 +53,7 @@ async function opened(file, { scheme = "light", hash = "", before = () => {} } =
     void dialog.dismiss();
   });
   await page.addInitScript(before);
-  await page.goto(`file://${file}${hash}`);
+  await page.goto(url);
   await page.locator("h1").waitFor();
   return { page, seen };
 }
@@ -146,4 +160,43 @@ async function cutShort(file) {
   const text = await page.locator("main").innerText();
   await page.context().close();
   return { text };
+}
+
+async function onSharedCores(file) {
+  const { page, seen } = await opened(file);
+  const steps = [];
+  for (const move of LAB_MOVES) steps.push(await stepAfter(page, move));
+  const greyed = await page.locator("#slide-communication").isDisabled();
+  await page.context().close();
+  return { steps, greyed, ...seen };
+}
+
+async function served(url) {
+  const { page, seen } = await visited(url);
+  const asks = page.locator(".ask");
+  const predict = async (strategies) => {
+    const before = await page.locator("input[name=scenario]").count();
+    await asks.getByLabel("Strategies").fill(strategies);
+    await asks.getByRole("button", { name: "Predict" }).click();
+    await page.locator("input[name=scenario]").nth(before).waitFor();
+    return stepAfter(page, { sliders: {}, scenario: before });
+  };
+  const found = { step: await predict("bf16+workers(count=4)") };
+  await asks.locator("summary").click();
+  await asks.getByLabel("Cluster (YAML)").fill("hosts: 2\nlink: {rate: 4Gbps, latency: 50us}\n");
+  found.elsewhere = await predict("bf16");
+  await asks.getByLabel("Strategies").fill("bf61");
+  await asks.getByRole("button", { name: "Predict" }).click();
+  await asks.getByText("bf61").waitFor();
+  found.refused = await asks.innerText();
+  const complaints = seen.complaints.filter((each) => !each.includes("400"));
+  await asks.getByRole("button", { name: "Search" }).click();
+  await asks.getByText(/keep the job as it is|Show it/).waitFor();
+  found.found = await asks.innerText();
+  found.violations = await violations(page);
+  await page.getByRole("link", { name: "other run" }).click();
+  await page.locator("h1").waitFor();
+  found.other = await page.title();
+  await page.context().close();
+  return { ...found, complaints };
 }

@@ -55,6 +55,15 @@ def add_question(parser: argparse.ArgumentParser) -> None:
                          "else epyc-2c)")  # fmt: skip
     changes.add_argument("--exchange", choices=["all-reduce", "parameter-server"],
                          default="all-reduce", help="how gradients are shared")  # fmt: skip
+    add_place(parser)
+    parser.add_argument("--no-correction", action="store_true",
+                        help="leave out what earlier runs of the job taught")  # fmt: skip
+    parser.add_argument("--draws", type=count, default=0, metavar="N",
+                        help="also N steps drawn from recorded durations")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
     place = parser.add_argument_group("what it runs on")
     place.add_argument("--cluster", metavar="FILE", help="predict for this cluster (YAML)")
     place.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
@@ -68,26 +77,25 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--calibration", type=Path, metavar="FILE",
                        help="rest on what `paceline measure --out FILE` found: of each "
                        "worker's machine, or with --cores of the one that all share")  # fmt: skip
-    parser.add_argument("--no-correction", action="store_true",
-                        help="leave out what earlier runs of the job taught")  # fmt: skip
-    parser.add_argument("--draws", type=count, default=0, metavar="N",
-                        help="also N steps drawn from recorded durations")  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
 
 
 def asked(options: argparse.Namespace) -> Asked:
     """What the options ask for; an error where some do not go together."""
+    place = placed(options, options.device or "")
+    question = replace(place.question, draws=options.draws, seed=options.seed)
+    return replace(place, changes=changes_of(options), question=question)
+
+
+def placed(options: argparse.Namespace, device: str = "") -> Asked:
+    """What the options of `add_place` ask for, on hosts of that device where one is named."""
     from paceline.measure import load
     from paceline.predict import Question
 
     _require_cluster(options)
     _require_use(options)
     calibration = load(options.calibration) if options.calibration else None
-    return Asked(
-        changes_of(options),
-        _cluster(options, calibration),
-        Question(_machine(options, calibration), calibration, options.draws, options.seed),
-    )
+    cluster = _cluster(options, calibration, device)
+    return Asked((), cluster, Question(_machine(options, calibration), calibration))
 
 
 def predicted(subject: "Subject", options: argparse.Namespace) -> "Prediction":
@@ -173,16 +181,17 @@ def _require_use(options: argparse.Namespace) -> None:
         )
 
 
-def _cluster(options: argparse.Namespace, calibration: "Calibration | None") -> "Cluster | None":
-    from paceline.cluster import load, with_settings
-    from paceline.cluster.files import device
+def _cluster(
+    options: argparse.Namespace, calibration: "Calibration | None", device: str
+) -> "Cluster | None":
+    from paceline.cluster import files, load, with_settings
     from paceline.cluster.tcp import over_tcp
 
     if not options.cluster:
         return None
     cluster = with_settings(load(options.cluster), options.set)
-    if options.device:
-        chosen = device(options.device)
+    if device:
+        chosen = files.device(device)
         hosts = tuple(replace(host, device=chosen) for host in cluster.hosts)
         cluster = replace(cluster, hosts=hosts)
     elif calibration and not options.cores:

@@ -1,10 +1,12 @@
 """Imagine a training script at any number of workers: a graph without running or recording it.
 
 The script runs unchanged as one rank of N, on tensors that have shapes and no data, until a steady
-step is known. With --cluster the graph is priced, so that `show` and `predict` can replay it.
+step is known. With --cluster or --device the graph is priced, so that `show` and `predict` can
+replay it: work on a GPU by forecasts of its operators, else by the device's rates.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from paceline.cli import Shown
 from paceline.cli._arguments import count
 
 if TYPE_CHECKING:
+    from paceline.cluster import Cluster
     from paceline.graph import Graph
 
 
@@ -24,7 +27,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ranks", help="ranks to imagine: 0,3 or all (default: 0, and its message partners)"
     )
+    parser.add_argument("--forward", action="store_true",
+                        help="steps are calls of the model: scripts that do not train")  # fmt: skip
     parser.add_argument("--cluster", metavar="FILE", help="price for this cluster (YAML)")
+    parser.add_argument("--device", metavar="NAME", help="price for this device, such as h100")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                         help="change the cluster, such as link.rate=100Gbps")  # fmt: skip
     parser.add_argument("--timeout", type=float, default=600.0, metavar="S", help="a rank (600)")
@@ -32,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
+    from paceline.cost import price
     from paceline.graph import save_graph
     from paceline.graph.files import KEPT
     from paceline.imagine.imagine import ScriptJob, imagine
@@ -44,15 +51,17 @@ def run(options: argparse.Namespace) -> Shown:
         steps=options.steps,
         settle=options.settle,
         ranks=_ranks(options.ranks, options.world_size),
+        forward=options.forward,
         timeout_s=options.timeout,
     )
     if any(options.out.glob("rank-*.facts.jsonl")):
         raise ImagineError(f"{options.out} holds a recording; give another folder with -o")
+    cluster = _cluster(options)
     graph = imagine(job)
-    if options.cluster:
-        graph = _priced(graph, options)
+    if cluster is not None:
+        graph = price(graph, cluster)
     save_graph(graph, options.out / KEPT)
-    data = {"run": str(options.out), "priced": bool(options.cluster), **totals(graph)}
+    data = {"run": str(options.out), "priced": cluster is not None, **totals(graph)}
     return Shown(data, lambda console: _render(data, console))
 
 
@@ -83,14 +92,29 @@ def totals(graph: "Graph") -> dict[str, Any]:
     }
 
 
-def _priced(graph: "Graph", options: argparse.Namespace) -> "Graph":
+def _cluster(options: argparse.Namespace) -> "Cluster | None":
+    """What to price for; a device alone needs no links where nobody communicates."""
     from paceline.cluster import load, with_settings
-    from paceline.cost import price
+    from paceline.cluster.files import device, from_document
+    from paceline.imagine.imagined import ImagineError
 
-    cluster = with_settings(load(options.cluster), options.set)
-    if cluster.workers != options.world_size:
-        cluster = cluster.with_workers(options.world_size)
-    return price(graph, cluster)
+    if options.cluster:
+        cluster = with_settings(load(options.cluster), options.set)
+        if options.device:
+            chosen = device(options.device)
+            hosts = tuple(replace(host, device=chosen) for host in cluster.hosts)
+            cluster = replace(cluster, hosts=hosts)
+        workers = options.world_size
+        return cluster if cluster.workers == workers else cluster.with_workers(workers)
+    if not options.device:
+        return None
+    if options.world_size > 1:
+        raise ImagineError(
+            f"--device says how long work takes, and not how {options.world_size} workers are "
+            "linked: give --cluster too"
+        )
+    alone = {"count": 1, "device": options.device}
+    return from_document({"hosts": alone, "link": "ethernet-1g"})
 
 
 def _ranks(text: str | None, world_size: int) -> tuple[int, ...]:

@@ -5,7 +5,9 @@ paceline report runs/a runs/b --cluster cluster.yaml --carry 'workers=4,8;bf16' 
 
 The page holds the timeline of all ranks, the critical path, memory, collectives, and the engine, so
 that its sliders predict without a server. A second run is shown below the first one. With --cluster
-the links' rate and latency can be slid too; with --plan a plan stands beside what it brings.
+the links' rate and latency can be slid too, with --cores workers share a machine's cores as in the
+lab, and with --calibration it rests on what was measured; with --plan a plan stands beside what it
+brings.
 """
 
 import argparse
@@ -14,13 +16,14 @@ from typing import Any
 
 from paceline.cli import Shown
 from paceline.cli._arguments import add_graph
+from paceline.cli._question import add_place, placed
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_graph(parser, "run")
     parser.add_argument("other", metavar="RUN2", nargs="?", help="a second run, to set beside it")
     parser.add_argument("--plan", type=Path, metavar="FILE", help="a plan, and what it brings")
-    parser.add_argument("--cluster", metavar="FILE", help="predict for this cluster (YAML)")
+    add_place(parser)
     parser.add_argument("--carry", action="append", default=[], metavar="STRATEGIES",
                         help="strategies that the page can switch on, as in 'bf16;buckets', "
                         "workers=2,4,8, or together as in 'workers=4+bf16'; may be repeated, "
@@ -30,7 +33,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.cluster import load
     from paceline.report import working
     from paceline.report.page import Asked, carried_by_default, gather, named, write_page
     from paceline.report.page.write import template
@@ -40,15 +42,16 @@ def run(options: argparse.Namespace) -> Shown:
     template()  # says what is missing before anything is computed
     with working(f"writing {options.output}"):
         graph = open_run(options.run)
-        cluster = load(options.cluster) if options.cluster else None
-        default = carried_by_default(graph, cluster)
+        place = placed(options)
+        default = carried_by_default(graph, place.cluster)
         asked = Asked(
             name=Path(options.run).resolve().name,
             graph=graph,
             other=open_run(options.other) if options.other else None,
             other_name=Path(options.other).resolve().name if options.other else "",
             plan=load_plan(options.plan) if options.plan else None,
-            cluster=cluster,
+            cluster=place.cluster,
+            question=place.question,
             strategies=named(options.carry) if options.carry else default,
         )
         contents = gather(asked)

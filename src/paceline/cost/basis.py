@@ -12,6 +12,7 @@ SPREAD = {
     Basis.WALL: 0.13,
     Basis.DATASHEET: 0.36,
     Basis.ARITHMETIC: 0.36,
+    Basis.FORECAST: 0.2,
 }
 """Typical error by basis, as a share of the price: half the width of a price's interval. These are
 mean errors, not quantiles, and that an interval holds the truth with any given probability was
@@ -30,6 +31,8 @@ never tested.
   time of an MLP with layers of 768 x 768, on a busy machine, thin factors were off by +2 and -36 %
   in two runs, composed layers by -5 and -6 %, circulant blocks by -5 to -12 % with the present
   kernel.
+- FORECAST: by class of operator 0.11 to 0.23 on devices left out of the tables
+  (benchmarks/accuracy/kernels.py, `left_out`).
 - WALL: a convolutional net recorded at 200 Mbit/s and carried to 1 Gbit/s by its wall times (13.4
   %). Where more workers than cores were recorded it was 46 %.
 """

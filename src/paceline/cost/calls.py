@@ -33,14 +33,19 @@ def calls_of(graph: Graph, cluster: Cluster, library: Library) -> Calls:
     rows = np.flatnonzero(TALKS[ops.kind] & (ops.group != NONE))
     how = ops.collective[rows].astype(np.int64)
     how[_MESSAGES[ops.kind[rows]] & (how == Collective.NONE)] = Collective.POINT_TO_POINT
-    size = ops.size_bytes[rows]
+    size, both = ops.size_bytes[rows], np.zeros(len(rows), np.bool_)
     if library.one_way:
         other = opposite(graph)[rows]
-        size = size + np.where(other == NONE, 0, ops.size_bytes[other])
+        both = other != NONE
+        size = size + np.where(both, ops.size_bytes[other], 0)
     sizes, which_size = np.unique(size, return_inverse=True)
-    kinds = (ops.group[rows] * len(Collective) + how) * len(sizes) + which_size
+    kinds = ((ops.group[rows] * len(Collective) + how) * len(sizes) + which_size) * 2 + both
     _, first, which = np.unique(kinds, return_index=True, return_inverse=True)
     groups = tuple(ops.group[rows[first]].tolist())
     hosts = [tuple(cluster.place_of(rank)[0] for rank in graph.groups[g].ranks) for g in groups]
-    each = map(Call, map(Collective, how[first].tolist()), size[first].tolist(), hosts)
-    return Calls(rows, which, groups, tuple(each))
+    alone = how[first] == Collective.POINT_TO_POINT
+    rests = np.where(alone, 1 + both[first], 0).tolist()
+    kinds_of, whole = map(Collective, how[first].tolist()), size[first].tolist()
+    rows_of = zip(kinds_of, whole, hosts, rests)
+    each = tuple(Call(kind, size, host, after_rest=rest) for kind, size, host, rest in rows_of)
+    return Calls(rows, which, groups, each)

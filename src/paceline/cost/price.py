@@ -18,8 +18,9 @@ from paceline.cost.collectives import Call, Library, choose, closed_ns
 from paceline.cost.compute import Efficiency, roofline_ns
 from paceline.cost.errors import CostError
 from paceline.cost.flows import flows_ns
+from paceline.cost.forecasted import forecasted
 from paceline.cost.rates import Fidelity, Rates
-from paceline.graph import DType, Graph, OpKind
+from paceline.graph import DeviceKind, DType, Graph, OpKind
 from paceline.graph.graph import Int64, UInt8
 from paceline.graph.kinds import UNPRICED, Basis
 from paceline.graph.membership import TALKS, of_kinds
@@ -114,8 +115,13 @@ def _price_compute(
         kind = ops.kind[mine]
         dur[mine[_FREE[kind]]] = 0
         dur[mine[_LAUNCHES[kind]]] = known.launch_ns
-        _price_work(graph, device, known, mine[~_LAUNCHES[kind] & ~_FREE[kind]], dur)
+        work = mine[~_LAUNCHES[kind] & ~_FREE[kind]]
         basis[mine] = known.basis
+        if device.kind is DeviceKind.GPU and known.basis is Basis.DATASHEET:
+            told = forecasted(graph, device, work)
+            dur[told.rows], basis[told.rows] = told.dur_ns, Basis.FORECAST
+            work = np.setdiff1d(work, told.rows, assume_unique=True)
+        _price_work(graph, device, known, work, dur)
     _price_measured(graph, rates, rows, dur, basis)
 
 

@@ -88,7 +88,7 @@ def _loads(cost: RoundCost, network: Network, inside: int) -> set[Line]:
     found: set[Line] = {(0.0, 0.0)}
     for link, size in cost.load.items():
         ns = size / float(network.bytes_per_s[link]) * 1e9
-        found.add((0.0, ns) if link >= inside else (ns, 0.0))
+        found.add((-cost.free_ns, ns) if link >= inside else (ns - cost.free_ns, 0.0))
     return found
 
 

@@ -139,7 +139,7 @@ class Role(Enum):
 
 
 class Basis(IntEnum):
-    """Where a duration comes from, the most trustworthy first."""
+    """Where a duration comes from. New members go at the end: the numbers are in files."""
 
     RECORDED = 0  # seen on this very op
     MEASURED = 1  # read from a table measured on this kind of device or network
@@ -148,6 +148,7 @@ class Basis(IntEnum):
     WALL = 4  # seen on this op by the wall clock alone: waiting for a core may be in it
     DATASHEET = 5  # a model with the maker's figures and typical efficiency
     ARITHMETIC = 6  # seen on this op with other dimensions, carried over by its multiplications
+    FORECAST = 7  # the maker's figures, with what tables of other devices taught of such operators
 
 
 class MemoryCategory(IntEnum):

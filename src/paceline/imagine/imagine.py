@@ -32,6 +32,7 @@ class ScriptJob:
     steps: int = 1
     settle: int = 0  # steps to let pass first; 0: as many as optimizers and DDP need
     ranks: tuple[int, ...] = ()
+    forward: bool = False  # passes of the model alone: a script that serves
     timeout_s: float = 600.0
 
 
@@ -92,6 +93,7 @@ def _imagined(job: ScriptJob, rank: int) -> Imagined:
         "world_size": job.world_size,
         "steps": job.steps,
         "settle": job.settle,
+        "forward": job.forward,
         "command": _script(job.command),
     }
     with tempfile.TemporaryDirectory(prefix="paceline-imagine-") as folder:

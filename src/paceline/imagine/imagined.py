@@ -5,6 +5,7 @@ graph. Numbers of enums are those of `paceline.graph`.
 """
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -32,6 +33,7 @@ class Row(msgspec.Struct, array_like=True):
     group: str = ""
     peer: int = -1  # global rank, of a message
     after: list[int] = []
+    work: int = -1  # row of `Imagined.works`
     gradients: list[int] = []  # rows that ready the gradients which this collective reduces
 
 
@@ -67,6 +69,7 @@ class Imagined(msgspec.Struct):
     rows: list[Row]
     memory: list[Memory]
     groups: list[Members]
+    works: dict[str, list[Any]] = {}  # what operators worked on, as `graph.work.columns` has it
     notes: list[str] = []
     parameters: list[Trained] = []
     buckets: list[list[str]] = []  # names of parameters that are reduced together

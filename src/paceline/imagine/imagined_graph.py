@@ -25,6 +25,7 @@ from paceline.graph import (
 )
 from paceline.graph.earlier_schemas import known_axis
 from paceline.graph.facts import Facts, Parameter
+from paceline.graph.work.columns import recorded_of
 from paceline.imagine.imagined import Imagined, ImagineError, Row
 
 _Groups = dict[tuple[int, ...], int]
@@ -106,6 +107,7 @@ class _Rank:
         self._builder, self._one, self._meeting = builder, one, meeting
         self._work = builder.lane(one.rank, "work", kind=LaneKind.STREAM)
         self._members = {group.name: group for group in one.groups}
+        self._works = recorded_of(one.works) if one.works else ()
         self._lanes: dict[tuple[str, int, int], int] = {}
         self._turns: dict[tuple[Any, ...], int] = defaultdict(int)
         self._ops: list[int] = []
@@ -133,6 +135,7 @@ class _Rank:
             size_bytes=row.size_bytes,
             flops=row.flops,
             step=row.step,
+            work=None if row.work == NONE else self._works[row.work],
         )
         self._wait(op, row, DepKind.WAIT)
         return op

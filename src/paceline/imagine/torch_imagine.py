@@ -63,10 +63,12 @@ def imagined(train: Callable[[], object], settings: ImagineSettings) -> Imagined
         if session.result is None:
             raise ImagineError(_why(error)) from error
     if session.result is None:
+        what = "calls of its model" if settings.forward else "optimizer steps"
         raise ImagineError(
-            f"the script made {session.steps_made} optimizer steps; "
+            f"the script made {session.steps_made} {what}; "
             f"{session.warmup + settings.steps} are needed ({session.warmup} to settle, "
-            f"{settings.steps} to keep). Let it train longer, or ask for fewer --steps"
+            f"{settings.steps} to keep). Let it run longer, ask for fewer --steps"
+            + ("" if settings.forward else ", or with --forward for calls of the model alone")
         )
     return session.result
 

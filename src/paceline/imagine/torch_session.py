@@ -14,6 +14,7 @@ from torch.nn.modules import module as modules
 from torch.optim import optimizer as optimizers
 
 from paceline.graph import NONE, Axis, MemoryCategory, Phase
+from paceline.graph.work.columns import recorded_columns
 from paceline.imagine.imagined import Imagined, Members
 from paceline.imagine.torch_fakes import Fakes
 from paceline.imagine.torch_futures import Deferred
@@ -34,6 +35,7 @@ class ImagineSettings(msgspec.Struct):
     world_size: int = 1
     steps: int = 1  # to keep
     settle: int = 0  # steps to let pass; 0: as many as optimizers and DDP need
+    forward: bool = False  # a step is a call of the model, not of the optimizer
     command: list[str] = []
 
 
@@ -64,6 +66,7 @@ class Session:
         self._gradients = GradientWatch(self._watch)
         self._hooks: list[Any] = []
         self._optimizers: dict[int, Any] = {}
+        self._models: list[Any] = []  # modules that no other module calls
         self._roots: list[Any] = []  # outermost modules, once the model is known
         self._depth = 0
         self._works: dict[int, _Issued] = {}  # by the id of the work
@@ -116,6 +119,10 @@ class Session:
         self._depth -= 1
         if self._depth or optimizer is not next(iter(self._optimizers.values())):
             return  # inside another optimizer, or not the one whose steps are the job's
+        if not self.settings.forward:
+            self._end_step()
+
+    def _end_step(self) -> None:
         self.steps_made += 1
         self._watch.phase = Phase.DATA
         if self.steps_made == self.warmup:
@@ -156,6 +163,7 @@ class Session:
             rows=watch.rows,
             memory=watch.memory.events,
             groups=[Members(g.name, list(g.ranks), self._axis(g)) for g in group_facts()],
+            works=recorded_columns(watch.works.all),
             notes=self._notes(),
             parameters=self._gradients.parameters(),
             buckets=list(self._gradients.buckets(self._world.reducers)),
@@ -174,10 +182,14 @@ class Session:
     def _enter_module(self, module: Any, _: Any) -> None:
         if self._watch.phase is not Phase.BACKWARD:
             self._watch.phase = Phase.FORWARD
+        if not self._watch.layers and not any(module is known for known in self._models):
+            self._models.append(module)
         self._watch.layers.append(id(module))
 
-    def _leave_module(self, *_: Any) -> None:
+    def _leave_module(self, module: Any, *_: Any) -> None:
         self._watch.layers.pop()
+        if self.settings.forward and not self._watch.layers and module is self._models[0]:
+            self._end_step()
 
     def _passing(self, original: Any) -> Any:
         def backward(*args: Any, **kwargs: Any) -> Any:
@@ -253,6 +265,9 @@ class Session:
         self._patches.wrap(ShardingPropagator, name, quiet)
 
     def _tensors(self) -> Iterator[Any]:
+        if self.settings.forward:
+            yield from dict.fromkeys(each for model in self._models for each in model.parameters())
+            return
         for optimizer in self._optimizers.values():
             for group in optimizer.param_groups:
                 yield from group["params"]

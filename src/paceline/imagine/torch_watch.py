@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from paceline.graph import NONE, Collective, DType, OpKind, Phase
 from paceline.imagine.imagined import Row
 from paceline.imagine.torch_lifetimes import Lifetimes
+from paceline.imagine.torch_shapes import Works
 from paceline.imagine.torch_work import flops_of, size_of, tensors, touched_bytes
 from paceline.trace.spelling import collective_of, dtype_of
 
@@ -39,6 +40,7 @@ class Watch(TorchDispatchMode):
         self.layers: list[int] = []  # ids of the modules whose forward runs, outermost first
         self.owners: list[int] = []  # of each row: id of its module, or NONE
         self.values_read = 0
+        self.works = Works()
         self.memory = Lifetimes(lambda: len(self.rows) - 1)
         self._owner_of_node: dict[int, int] = {}  # autograd number -> id of a module
         self.last = NONE  # row of the rank's own lane
@@ -90,6 +92,7 @@ class Watch(TorchDispatchMode):
             self._awaited = []
             row = self._row(func, OpKind.COMPUTE, self.phase, size, _dtype(made or given))
             row.flops, row.after = flops, sorted(set(after))
+            row.work = self.works.number(func, args, kwargs, DType(row.dtype))
             self.last = len(self.rows) - 1
         for tensor in made:
             self.memory.made(tensor, max(0, len(self.rows) - 1), self.phase)

@@ -90,7 +90,7 @@ def placed(graph: Graph, cluster: Cluster | None, question: Question) -> Placed:
     if cluster.workers != graph.world_size:
         cluster = cluster.with_workers(graph.world_size)
     graph = _slowed(on_one_lane(graph), cluster)
-    rates = _rates(question, cluster)
+    rates = rates_of(question, cluster)
     library = rates.library_of(cluster)
     calls = calls_of(graph, cluster, library)
     found = corrected(graph, prices(graph, cluster, rates, calls), question.correction)
@@ -188,6 +188,8 @@ def _prediction(at: Placed, changes: Sequence[Strategy], question: Question) -> 
         pulse=graph.facts.pulse and (question.pulse or graph.facts.pulse),
         leans=_leans(graph, found, run) if question.lean else None,
         correction=question.correction,
+        prices=found,
+        run=run,
     )
 
 
@@ -220,7 +222,7 @@ def _drawn(graph: Graph, found: Prices, run: Run, question: Question) -> Distrib
     return replay_many(first_step(priced), question.draws, question.seed, hosts=hosts)
 
 
-def _rates(question: Question, cluster: Cluster) -> Rates:
+def rates_of(question: Question, cluster: Cluster) -> Rates:
     """A calibration's library is gloo's: among GPUs alone it tells nothing of theirs."""
     if question.machine is not None:
         made = question.calibration

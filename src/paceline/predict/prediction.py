@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from paceline.cluster.machine import Machine
+from paceline.cost import Prices
 from paceline.machine import Pulse
 from paceline.measure import Calibration
 from paceline.notebook import InNotebook
 from paceline.predict.correction import Correction, Leaning
 from paceline.predict.memory import PeakMemory
+from paceline.predict.run import Run
 from paceline.replay import Distribution, Timeline
 from paceline.replay.memory_by_rank import rank_peaks
 
@@ -55,6 +57,8 @@ class Prediction(InNotebook):
     samples: float = 1.0  # in a worker's step, as a multiple of the recorded step's
     leans: Leaning | None = None  # None: not asked for
     correction: Correction | None = None  # that is in the step
+    prices: Prices | None = None  # what each op takes before others slow it
+    run: Run | None = None  # how its ops were replayed, and what they share
 
     @property
     def batch_ns(self) -> float:

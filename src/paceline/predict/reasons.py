@@ -18,6 +18,7 @@ _WORDS = {
     Basis.SCALED: "recorded on another device, carried over by what both achieve",
     Basis.DATASHEET: "the device's datasheet and typical efficiency",
     Basis.ARITHMETIC: "recorded with other dimensions, carried over by its multiplications",
+    Basis.FORECAST: "forecast from the device's datasheet and what other devices reached",
     Basis.WALL: "recorded by the wall clock alone, for the run time of threads is not known",
 }
 _CALLS = {

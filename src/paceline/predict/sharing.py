@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.cluster.machine import Machine
+from paceline.cluster.tcp import BURST_S
 from paceline.cost import GLOO, Calls, Library, Rates, messages_of
 from paceline.cost.collectives.volume import sent_share
 from paceline.graph import Basis, Collective, Graph, OpKind
@@ -23,7 +24,11 @@ class Shared:
 def library_of(machine: Machine) -> Rates:
     """Gloo between namespaces of one machine."""
     library = replace(
-        GLOO, call_ns=machine.call_ns, message_ns=machine.message_ns, basis=Basis.FITTED
+        GLOO,
+        call_ns=machine.call_ns,
+        message_ns=machine.message_ns,
+        burst_s=BURST_S,
+        basis=Basis.FITTED,
     )
     return Rates(library=library)
 

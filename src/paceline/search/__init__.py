@@ -10,6 +10,7 @@ from paceline.search.found import Candidate, Ended, Found
 from paceline.search.goal import Aim, Goal
 from paceline.search.planned import planned, repriced
 from paceline.search.searching import SEARCHERS, Place, search
+from paceline.search.trials import Stopped, Trials
 
 __all__ = [
     "SEARCHERS",
@@ -20,6 +21,8 @@ __all__ = [
     "Goal",
     "Place",
     "SearchError",
+    "Stopped",
+    "Trials",
     "planned",
     "repriced",
     "search",

@@ -26,7 +26,7 @@ class Ended(Enum):
 
     DONE = "done"  # the searcher had no more to try
     BUDGET = "budget"  # the time was spent
-    INTERRUPTED = "interrupted"  # by Ctrl-C
+    INTERRUPTED = "interrupted"  # by Ctrl-C, or by who watched
 
 
 @dataclass(frozen=True)

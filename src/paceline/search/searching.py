@@ -22,7 +22,7 @@ from paceline.search.score import Judge, Score
 from paceline.search.settle import candidate, settled
 from paceline.search.space import Plan, Space, space_of
 from paceline.search.spread import opened
-from paceline.search.trials import BudgetSpent, Trials
+from paceline.search.trials import BudgetSpent, Stopped, Trials
 from paceline.strategies import Strategy, kind_of, known
 
 Searcher = Callable[[Space, Trials, Candidates], None]
@@ -40,6 +40,7 @@ class Place:
 
     on: str = ""  # this process; else processes[:N], dask://[HOST:PORT] or ray://[HOST:PORT]
     tried: Path | None = None  # a file to go on from, made where there is none
+    watch: Callable[[Trials], None] | None = None  # told after each new one; may raise Stopped
 
 
 def search(
@@ -62,7 +63,7 @@ def search(
         job.remembering.source(Grain.OP), goal, live_only=live_only, refuses=_refused_on(cluster)
     )
     with opened(place.on, judge) as scores, noted(place.tried, judge) as notes:
-        trials = Trials(goal, scores, notes.add, begun_s=begun)
+        trials = Trials(goal, scores, notes.add, place.watch, begun_s=begun)
         for plan, score in notes.before:
             trials.note((plan, score))
         ended = _run(SEARCHERS[searcher], space, trials, job)
@@ -77,7 +78,7 @@ def _run(searcher: Searcher, space: Space, trials: Trials, job: Candidates) -> E
         searcher(space, trials, job)
     except BudgetSpent:
         return Ended.BUDGET
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Stopped):
         return Ended.INTERRUPTED
     return Ended.DONE
 

@@ -17,6 +17,10 @@ Scores = Callable[[Sequence[Plan]], Iterator[Scored]]
 """Replays plans, here or elsewhere, and yields each as it is done, in any order."""
 
 
+class Stopped(Exception):
+    """Whoever watches a search has seen enough. It never leaves `search`."""
+
+
 class BudgetSpent(Exception):
     """The time of a search is over. It never leaves `search`."""
 
@@ -28,6 +32,7 @@ class Trials:
     goal: Goal
     scores: Scores
     kept: Callable[[Scored], None] | None = None  # told of each new one
+    watch: "Callable[[Trials], None] | None" = None  # the same, and of all before
     found: dict[Plan, Score] = field(default_factory=dict)
     refused: dict[Plan, str] = field(default_factory=dict)
     begun_s: float = field(default_factory=time.monotonic)
@@ -50,6 +55,8 @@ class Trials:
             self.note(scored)
             if self.kept is not None:
                 self.kept(scored)
+            if self.watch is not None:
+                self.watch(self)
             self._require_time()
         return [self.found.get(plan) for plan in wanted]
 

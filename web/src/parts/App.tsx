@@ -8,6 +8,7 @@ import type { Model } from "../model";
 import { type State, Store } from "../state";
 import { rankKey } from "../timeline/rows";
 import type { TimelineView } from "../timeline/view";
+import { Runs } from "../live/Runs";
 import { WhatIf } from "../whatif/WhatIf";
 import { Headline } from "./Headline";
 import { Meetings } from "./Meetings";
@@ -74,6 +75,7 @@ export function App({ model }: { model: Model }) {
       <header class="top">
         <span class="brand">Paceline</span>
         <span class="run">{shown(model.contents.title, 80)}</span>
+        {model.contents.live && <Runs live={model.contents.live} />}
         <button class="quiet" onClick={turn}>Light or dark</button>
       </header>
       <main>
@@ -92,8 +94,9 @@ export function App({ model }: { model: Model }) {
         </div>
       </main>
       <footer>
-        Written by Paceline {model.contents.version}. This file holds all that it shows and loads
-        nothing from anywhere.
+        {model.contents.live
+          ? `Served by Paceline ${model.contents.version} to this machine alone.`
+          : `Written by Paceline ${model.contents.version}. This file holds all that it shows and loads nothing from anywhere.`}
       </footer>
     </PageContext.Provider>
   );

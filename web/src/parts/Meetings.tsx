@@ -25,8 +25,7 @@ export function Meetings() {
     );
   }
   const rows = [...meetings.rows].sort((a, b) => (b[by] as number) - (a[by] as number));
-  const instance = model.tracks[0]!.columns.instance;
-  const find = (row: MeetingRow) => goTo({ op: instance.indexOf(row[0]) });
+  const find = (row: MeetingRow) => goTo({ op: row[12] });
   return (
     <section aria-labelledby="meetings-title">
       <Figure
@@ -34,7 +33,7 @@ export function Meetings() {
         title="Collectives"
         words={`${count(meetings.count)} collectives and messages. By group: ${meetings.groups.map(([group, ranks, times, bytes, waiting, transfer]) => `${group || "no group"}, ${ranks} ranks, ${times} times, ${size(bytes)}, waiting ${duration(waiting)}, transfer ${duration(transfer)}`).join("; ")}.`}
         table={() => ({
-          head: ["instance", "name", "collective", "group", "ranks", "step", "bytes", "skew_ns", "transfer_ns", "waiting_ns", "bus_bytes_per_s", "late_rank"],
+          head: ["instance", "name", "collective", "group", "ranks", "step", "bytes", "skew_ns", "transfer_ns", "waiting_ns", "bus_bytes_per_s", "late_rank", "op"],
           rows: meetings.rows,
         })}
       >

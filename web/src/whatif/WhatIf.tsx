@@ -8,6 +8,7 @@ import { Stacked } from "../charts/Stacked";
 import type { Lever } from "../contents";
 import { change, duration, shown } from "../format";
 import type { Answer } from "../model";
+import { Ask } from "../live/Ask";
 import { usePage, useStore } from "../parts/App";
 import { type CurvePoint, enough, followCurve } from "./curve";
 import { commandOf, factorAt, rangeOf, settingOf, short, textAt } from "./levers";
@@ -29,9 +30,9 @@ export function WhatIf() {
 
 function Answers() {
   const { model, store } = usePage();
-  const { levers } = model.contents;
   const sliders = useStore((state) => state.sliders);
   const scenario = useStore((state) => Math.min(state.scenario, model.contents.scenarios.length - 1));
+  const levers = model.levers(scenario);
   const answer = useAnswer(sliders, scenario);
   const data = model.contents.scenarios[scenario]!;
   const base = model.contents.scenarios[0]!.step_ns;
@@ -51,6 +52,7 @@ function Answers() {
         <div class="whatif">
           <div class="levers">
             <Scenarios scenario={scenario} />
+            {model.contents.live && <Ask />}
             {levers.map((lever) => <Slider key={lever.name} lever={lever} position={sliders[lever.name] ?? 0} />)}
             <p>
               <button disabled={!touched} onClick={() => store.set({ sliders: {} })}>Put all back</button>
@@ -157,7 +159,7 @@ function useAnswer(sliders: Record<string, number>, scenario: number): Answer | 
   const moved = useRef(0);
   useLayoutEffect(() => {
     if (!model.engine) return;
-    const find = () => setAnswer(model.scenario(scenario).show(settingOf(model.contents.levers, sliders)));
+    const find = () => setAnswer(model.scenario(scenario).show(settingOf(model.levers(scenario), sliders)));
     if (!answer) {
       const idle = setTimeout(find, FIRST_MS);
       return () => clearTimeout(idle);
@@ -187,7 +189,7 @@ const ENOUGH: Record<string, string> = { rate: "the network", communication: "th
 /** The curve over the quantity that was slid last; replayed when any other slider moves. */
 function useCurve(sliders: Record<string, number>, scenario: number): Curve {
   const { model, theme } = usePage();
-  const { levers } = model.contents;
+  const levers = model.levers(scenario);
   const chosen = useStore((state) => state.curve);
   const able = levers.filter((lever) => !lever.why_not);
   const lever =

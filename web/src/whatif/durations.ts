@@ -2,6 +2,8 @@
 
 import type { ScenarioData } from "../contents";
 import { type Price, priceNs } from "../engine/edits.js";
+import type { Track } from "../track";
+import { Kind } from "../words";
 
 /** Bits of `touched`, in the order of `BY_NAME` in src/paceline/report/page/scenarios.py. */
 const BY_NAME = [
@@ -50,6 +52,22 @@ function overLinks(
     });
     found[op] = rint(times[price]! * (parts / 1e9));
   }
+}
+
+/** Work that began after a rest of its lane takes longer, as src/paceline/predict/run.py has it. */
+export function afterRests(
+  track: Track, priced: Float64Array, { least_ns, factor }: ScenarioData["rests"],
+): Float64Array {
+  const { lane, kind } = track.columns;
+  const found = new Float64Array(priced);
+  const ended = new Float64Array(track.lanes.length).fill(Number.POSITIVE_INFINITY);
+  for (let op = 0; op < found.length; op++) {
+    if (kind[op] !== Kind.Compute || !(priced[op]! > 0)) continue;
+    const at = lane[op]!;
+    if (track.start[op]! - ended[at]! >= least_ns) found[op] = rint(priced[op]! * factor);
+    ended[at] = track.end[op]!;
+  }
+  return found;
 }
 
 /** The nearest whole number; of two as near the even one. */

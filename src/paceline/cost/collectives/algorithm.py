@@ -35,6 +35,7 @@ class Call:
     size_bytes: int
     hosts: tuple[int, ...]
     root: int = 0
+    after_rest: int = 0  # messages in it before which their link rested
 
     @property
     def members(self) -> int:

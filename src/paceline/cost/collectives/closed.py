@@ -6,7 +6,7 @@ in each algorithm's docstring.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,15 @@ class RoundCost:
     add_ns: float  # until the receiver has added what it got
     paths: Sequence[tuple[int, ...]]  # the links of each message
     load: Mapping[int, float]  # bytes by link
+    free_ns: float = 0.0  # worth of bytes that a link passes at once after a rest
 
     def ns(self, network: Network) -> float:
         """Once."""
         loads = self.load.items()
         slowest = max((size / network.bytes_per_s[link] for link, size in loads), default=0.0)
         latency = max(sum(int(network.latency_ns[link]) for link in path) for path in self.paths)
-        return self.message_ns + latency + float(slowest) * 1e9 + self.add_ns
+        carried = max(0.0, float(slowest) * 1e9 - self.free_ns)
+        return self.message_ns + latency + carried + self.add_ns
 
 
 def closed_ns(
@@ -65,8 +67,9 @@ def round_costs(
 ) -> Iterator[RoundCost]:
     """What each round of a call between two members or more takes its time from."""
     crowd = _neighbours(network, workers, shifts)
+    free_ns = 1e9 * library.burst_s * call.after_rest
     for step in algorithm.rounds(call):
-        yield _cost_of(step, network, workers, library, crowd)
+        yield replace(_cost_of(step, network, workers, library, crowd), free_ns=free_ns)
 
 
 def link_bytes(

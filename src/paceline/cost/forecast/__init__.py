@@ -10,7 +10,7 @@ from paceline.cost.forecast.asked import Forecast, Kind, ask
 from paceline.cost.forecast.learned import Constants, Learned, load, save, shipped
 from paceline.cost.forecast.method import Method, Question
 from paceline.cost.forecast.sheet import Sheet, sheet_of
-from paceline.cost.forecast.works import forecast, keys
+from paceline.cost.forecast.works import forecast, forecastable, keys
 
 __all__ = [
     "Constants",
@@ -22,6 +22,7 @@ __all__ = [
     "Sheet",
     "ask",
     "forecast",
+    "forecastable",
     "keys",
     "load",
     "save",

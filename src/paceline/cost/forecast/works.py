@@ -8,6 +8,7 @@ import numpy as np
 
 from paceline.cost.errors import CostError
 from paceline.cost.forecast.asked import Forecast, Kind, ask
+from paceline.cost.forecast.attention import ATTENTION
 from paceline.cost.forecast.convolution import CONVOLUTION
 from paceline.cost.forecast.elements import ELEMENTS
 from paceline.cost.forecast.learned import Constants, shipped
@@ -16,7 +17,17 @@ from paceline.cost.forecast.product import PRODUCT
 from paceline.cost.forecast.rows import ROWS
 from paceline.cost.forecast.sheet import Sheet
 from paceline.graph.kinds import DType, Vendor
-from paceline.graph.work import Convolution, Elements, Family, Matrix, Rows, Work
+from paceline.graph.work import (
+    Attention,
+    Convolution,
+    Elements,
+    Family,
+    Matrix,
+    Rows,
+    Way,
+    Work,
+    attention,
+)
 
 _STANDS_FOR: Final[Mapping[DType, DType]] = {
     DType.FLOAT16: DType.BFLOAT16,
@@ -25,6 +36,8 @@ _STANDS_FOR: Final[Mapping[DType, DType]] = {
 }
 """Types that take the constants of another where none of their own were fitted."""
 
+
+_ON_MATRIX_UNITS: Final = (Family.MATRIX, Family.CONVOLUTION, Family.ATTENTION)
 
 _SPELLED: Final[Mapping[DType, str]] = {DType.FLOAT8: "fp8", DType.FLOAT4: "nvfp4"}
 
@@ -42,9 +55,20 @@ def forecast(works: Sequence[Work], sheet: Sheet, constants: Constants | None = 
         found = np.array([columns(works[at]) for at in mine], np.float32).T
         question = Question(dict(zip(method.columns, found)), dtype, sheet)
         part = ask(Kind(method, keys(task, dtype, sheet.vendor)), question, constants)
-        dur[mine], low[mine], high[mine] = part.dur_ns, part.low_ns, part.high_ns
+        times = np.array([_passes(works[at]) for at in mine], np.float32)
+        for column, told in ((dur, part.dur_ns), (low, part.low_ns), (high, part.high_ns)):
+            column[mine] = told * times
         rests.add(part.rests_on)
     return Forecast(dur, low, high, "; ".join(sorted(rests)))
+
+
+def forecastable(work: Work, sheet: Sheet) -> bool:
+    """Whether there is a method for the operator, and the sheet has what it needs."""
+    return (
+        work.is_known
+        and (work.family is Family.MATRIX or work.family in _OF_FAMILY)
+        and (work.family not in _ON_MATRIX_UNITS or work.dtype in sheet.matrix_flops)
+    )
 
 
 def keys(task: str, dtype: DType, vendor: Vendor) -> tuple[str, ...]:
@@ -89,6 +113,21 @@ def _rows(work: Work) -> tuple[float, ...]:
     return dims.rows, dims.columns, work.read_bytes + work.written_bytes
 
 
+def _attention(work: Work) -> tuple[float, ...]:
+    dims = work.dims
+    assert isinstance(dims, Attention)
+    return dims.b, max(dims.s, dims.s_kv), dims.heads, dims.kv_heads, dims.d, dims.causal, -1
+
+
+def _passes(work: Work) -> float:
+    """How many forward passes an attention's backward pass is worth, by its arithmetic: tables tell
+    the forward pass alone. Other operators' passes are forecast as they are."""
+    if work.family is not Family.ATTENTION or work.way is Way.FORWARD:
+        return 1.0
+    assert isinstance(work.dims, Attention)
+    return work.flops / max(1, attention(work.dims, work.dtype).flops)
+
+
 def _elements(work: Work) -> tuple[float, ...]:
     dims = work.dims
     if isinstance(dims, Elements):
@@ -106,11 +145,13 @@ _TASKS: Final[Mapping[str, tuple[Method, Callable[[Work], tuple[float, ...]]]]] 
     "softmax": (ROWS, _rows),
     "norm": (ROWS, _rows),
     "pointwise": (ELEMENTS, _elements),
+    "attention": (ATTENTION, _attention),
 }
 _OF_FAMILY: Final[Mapping[Family, str]] = {
     Family.CONVOLUTION: "convolution",
     Family.SOFTMAX: "softmax",
     Family.NORM: "norm",
+    Family.ATTENTION: "attention",
     **dict.fromkeys(
         (Family.POINTWISE, Family.COPY, Family.REDUCTION, Family.EMBEDDING, Family.LOSS,
          Family.OPTIMIZER, Family.POOLING), "pointwise"),

@@ -7,18 +7,23 @@ whoever replays it with the engine as WebAssembly.
 
 from paceline.report.page.carry import carried_by_default, named
 from paceline.report.page.conditions import conditions
-from paceline.report.page.contents import Contents
+from paceline.report.page.contents import Contents, Live, Scenario
 from paceline.report.page.gather import Asked, gather
 from paceline.report.page.levels import coarse
 from paceline.report.page.pack import MAGIC, Part, graph_columns, graph_facts, pack, packed
 from paceline.report.page.prices import link_prices
-from paceline.report.page.write import write_page
+from paceline.report.page.scenarios import Job, asked_for
+from paceline.report.page.write import packed_value, page_of, template, write_page
 
 __all__ = [
     "MAGIC",
     "Asked",
     "Contents",
+    "Job",
+    "Live",
     "Part",
+    "Scenario",
+    "asked_for",
     "carried_by_default",
     "coarse",
     "conditions",
@@ -29,5 +34,8 @@ __all__ = [
     "named",
     "pack",
     "packed",
+    "packed_value",
+    "page_of",
+    "template",
     "write_page",
 ]

@@ -1,7 +1,7 @@
 """Columns of whole numbers as few bytes, for deflate to press: values or differences, as varints
 where most are small, or byte by byte where they vary (all lowest bytes, then all next ones, ...).
 
-The page reads them with native/wasm/unpack.cpp.
+The page reads them with native/wasm/unpack.cpp, without its engine with web/src/engine/decode.js.
 """
 
 import zlib
@@ -61,12 +61,12 @@ def coded(name: str, column: NDArray[Any]) -> CodedColumn:
     values = column.astype(np.int64)
     middle = max(0, (len(values) - _SAMPLE) // 2)
     best = _smallest(values[middle : middle + _SAMPLE])
-    return CodedColumn(name, kind, len(column), best, _WAYS[best](values))
+    return CodedColumn(name, kind, len(column), best, WAYS[best](values))
 
 
 def _smallest(values: NDArray[np.int64]) -> Coding:
     """The coding of these numbers that deflate presses best."""
-    return min(_WAYS, key=lambda way: len(zlib.compress(_WAYS[way](values), _LEVEL)))
+    return min(WAYS, key=lambda way: len(zlib.compress(WAYS[way](values), _LEVEL)))
 
 
 def varints(values: NDArray[np.int64]) -> bytes:
@@ -104,7 +104,7 @@ def _differences(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.diff(values, prepend=np.int64(0))
 
 
-_WAYS: Final[dict[Coding, Callable[[NDArray[np.int64]], bytes]]] = {
+WAYS: Final[dict[Coding, Callable[[NDArray[np.int64]], bytes]]] = {
     Coding.VARINTS: varints,
     Coding.DELTA_VARINTS: lambda values: varints(_differences(values)),
     Coding.PLANES: planes,

@@ -1,4 +1,4 @@
-"""`Contents`: all that a page shows, as frozen values. `asdict` and `pack` make a file of it.
+"""`Contents`: all that a page shows, as frozen values. `write` makes a file of it.
 
 Field names are the keys that `web/src/contents.ts` reads: a change here is one there.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from paceline.report.page.block import Column
+from paceline.report.page.columns import Column
 
 
 class Kind(Enum):
@@ -97,7 +97,7 @@ class Meetings:
     """Collectives and messages."""
 
     count: int
-    rows: tuple[tuple[Any, ...], ...]  # instance, name, group, ranks, bytes, skew, ..., late rank
+    rows: tuple[tuple[Any, ...], ...]  # instance, name, group, ranks, bytes, ..., late rank, an op
     groups: tuple[tuple[Any, ...], ...]
     stragglers: tuple[tuple[Any, ...], ...]
 
@@ -112,6 +112,14 @@ class Lever:
     why_not: str = ""  # greyed: what this file lacks, and the command that would bring it
     selection: str = ""  # the same ops for `paceline predict --scale`
     now: float = 0.0  # of links: their rate in bit/s, their latency in ns; 0 where they differ
+
+
+@dataclass(frozen=True)
+class Rests:
+    """Work after a rest of its lane of so many ns takes so many times as long."""
+
+    least_ns: int
+    factor: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +137,11 @@ class Scenario:
     rests_on: tuple[str, ...]
     track: Track
     program: Mapping[str, Column]  # durations, and how sliders change them
+    shares: Mapping[str, Column]  # what ops share while they run; empty: nothing
+    loaded: bool  # whether what links carry takes processor time
+    rests: Rests
     prices: tuple[Mapping[str, Any], ...]  # of distinct communications, by `prices.link_prices`
+    levers: tuple[Lever, ...] = ()  # its own sliders; none: those of the page
 
 
 @dataclass(frozen=True)
@@ -153,6 +165,15 @@ class PlanRow:
     measured_ns: int | None
     error: float | None
     within: bool | None
+
+
+@dataclass(frozen=True)
+class Live:
+    """A page that `paceline view` serves, which can ask for more: runs that are open, and which of
+    them this is."""
+
+    runs: tuple[str, ...]
+    here: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,3 +203,4 @@ class Contents:
     rests_on: tuple[str, ...]
     notes: tuple[str, ...]
     missing: Mapping[str, str] = field(default_factory=dict)  # part of the page -> what to do
+    live: Live | None = None  # None: a file

@@ -1,13 +1,13 @@
 """`gather`: a run's page, out of what the other rooms compute."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from paceline import __version__
 from paceline.cluster import Cluster
 from paceline.errors import PacelineError
 from paceline.graph import Graph
-from paceline.predict import predict
+from paceline.predict import Prediction, Question, predict
 from paceline.replay import Timeline, replay
 from paceline.report.page import words
 from paceline.report.page.contents import (
@@ -20,6 +20,7 @@ from paceline.report.page.contents import (
     Sentence,
     Track,
 )
+from paceline.report.page.intervals import MOST_OPS, Intervals, intervals, relinked
 from paceline.report.page.memory import memory_of
 from paceline.report.page.rows import (
     kind_rows,
@@ -51,6 +52,7 @@ class Asked:
     other_name: str = ""
     plan: Plan | None = None
     cluster: Cluster | None = None
+    question: Question = field(default_factory=Question)
     strategies: tuple[str, ...] = ()  # that the page can switch on
 
 
@@ -70,10 +72,11 @@ def gather(asked: Asked) -> Contents:
     timeline = replay(asked.graph)
     summary, run = summarise(timeline, _ROWS), summarise_run(timeline)
     other = None if asked.other is None else replay(asked.other)
-    what_if = _what_if(Job(asked.graph, asked.cluster), asked.strategies)
+    what_if = _what_if(Job(asked.graph, asked.cluster, asked.question), asked.strategies)
     memory = memory_of(timeline)
     plan, no_plan = _plan(asked)
-    return Contents(
+    tracks, places = _tracks(asked, timeline, other)
+    contents = Contents(
         title=asked.name,
         version=__version__,
         headline=words.headline(timeline, summary, run, what_if.advice),
@@ -87,12 +90,12 @@ def gather(asked: Asked) -> Contents:
         path_by_kind=kind_rows(timeline, summary.path_by_kind),
         path_by_layer=layer_rows(timeline, summary.path_by_layer),
         path_ops=op_rows(timeline, summary.path_ops),
-        tracks=_tracks(asked, timeline, other),
+        tracks=tracks,
         levers=what_if.levers,
         scenarios=what_if.scenarios,
         cannot=what_if.cannot,
         memory=memory,
-        meetings=meetings_of(run),
+        meetings=meetings_of(timeline, run),
         plan=plan,
         rests_on=what_if.scenarios[0].rests_on if what_if.scenarios else (),
         notes=run.notes,
@@ -101,6 +104,7 @@ def gather(asked: Asked) -> Contents:
             **({"plan": no_plan} if no_plan else {}),
         },
     )
+    return contents if places is None else relinked(contents, places)
 
 
 def _what_if(job: Job, strategies: Sequence[str]) -> WhatIf:
@@ -109,11 +113,20 @@ def _what_if(job: Job, strategies: Sequence[str]) -> WhatIf:
         base = predicted(job)
     except PacelineError as error:
         return WhatIf(lacks=str(error))
+    if len(base.timeline.graph) > MOST_OPS:
+        return WhatIf(lacks=_too_large(base))
     first = scenario(job, "as recorded", base)
     others, cannot = carried(job, strategies)
     sliders = levers(job, base.timeline)
     advice = words.best_of(first, others) or words.halved(base.step_ns, _halves(job, sliders))
     return WhatIf((first, *others), cannot, sliders, advice)
+
+
+def _too_large(base: Prediction) -> str:
+    return (
+        f"its typical step is replayed as {len(base.timeline.graph):,} ops, and a page holds up to "
+        f"{MOST_OPS:,}; ask the terminal: paceline predict RUN, paceline search RUN"
+    )
 
 
 def _halves(job: Job, sliders: Sequence[Lever]) -> tuple[tuple[str, int], ...]:
@@ -125,11 +138,22 @@ def _halves(job: Job, sliders: Sequence[Lever]) -> tuple[tuple[str, int], ...]:
     )
 
 
-def _tracks(asked: Asked, timeline: Timeline, other: Timeline | None) -> tuple[Track, ...]:
-    found = [track(Kind.RECORDED, f"recorded, {asked.name}", timeline)]
-    if other is not None:
-        found.append(track(Kind.MEASURED, f"measured, {asked.other_name}", other))
-    return tuple(found)
+def _tracks(
+    asked: Asked, timeline: Timeline, other: Timeline | None
+) -> tuple[tuple[Track, ...], Intervals | None]:
+    """And where the recorded ops went, if they are drawn as intervals."""
+    first, places = _track(Kind.RECORDED, f"recorded, {asked.name}", timeline)
+    if other is None:
+        return (first,), places
+    second, _ = _track(Kind.MEASURED, f"measured, {asked.other_name}", other)
+    return (first, second), places
+
+
+def _track(kind: Kind, title: str, timeline: Timeline) -> tuple[Track, Intervals | None]:
+    if len(timeline.graph) <= MOST_OPS:
+        return track(kind, title, timeline), None
+    made = intervals(kind, title, timeline)
+    return made.track, made
 
 
 def _plan(asked: Asked) -> tuple[PlanRow | None, str]:
@@ -137,8 +161,8 @@ def _plan(asked: Asked) -> tuple[PlanRow | None, str]:
     if asked.plan is None:
         return None, _NO_PLAN
     try:
-        before = predict(asked.graph, (), asked.cluster)
-        after = predict(asked.graph, asked.plan.strategies, asked.cluster)
+        before = predict(asked.graph, (), asked.cluster, asked.question)
+        after = predict(asked.graph, asked.plan.strategies, asked.cluster, asked.question)
     except PacelineError as error:
         return None, f"The plan cannot be predicted: {error}"
     measured = None if asked.other is None else asked.other.facts.plain_step_ns or None

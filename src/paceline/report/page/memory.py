@@ -3,7 +3,7 @@
 from paceline.graph import MemoryCategory
 from paceline.replay import Timeline
 from paceline.replay.memory_by_rank import RankCurve, rank_curves
-from paceline.report.page.block import Column
+from paceline.report.page.columns import Column
 from paceline.report.page.contents import Memory
 
 
@@ -21,8 +21,8 @@ def _shown(timeline: Timeline, curve: RankCurve) -> Memory:
     return Memory(
         rank=curve.rank,
         categories=tuple(category.name.lower() for category in kept),
-        time_ns=Column(curve.time_ns, rising=True),
-        held_bytes=tuple(Column(curve.held_bytes[c], rising=True) for c in kept),
+        time_ns=Column(curve.time_ns),
+        held_bytes=tuple(Column(curve.held_bytes[c]) for c in kept),
         peak_bytes=curve.peak_bytes,
         at_ns=int(curve.time_ns[curve.peak]),
         op=int(curve.op[curve.peak]),

@@ -1,14 +1,14 @@
-"""`pack`: a graph as the bytes that a page carries: all columns, compressed, with its texts.
+"""`packed`: columns and facts as the bytes that a page carries; `pack`: those of a graph.
 
 MAGIC, then one raw deflate stream of: the length of a header in four bytes, the header (JSON:
 `facts`, and each column's name, type, length and coding), and every column's bytes.
-web/src/engine/pack.js reads it.
+web/src/engine/container.js reads it.
 """
 
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from paceline.graph import Collective, DeviceKind, DType, Graph, LaneKind, OpKind, Phase, Spread
 from paceline.graph.graph import Int64
-from paceline.report.page.coding import coded
+from paceline.report.page.coding import CodedColumn, coded
 
 MAGIC: Final = b"plpack 1"
 _LEVEL: Final = 9
@@ -40,7 +40,11 @@ def pack(graph: Graph, *parts: Part) -> bytes:
 
 def packed(columns: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> bytes:
     """Any columns and facts."""
-    made = [coded(name, column) for name, column in columns.items()]
+    return container([coded(name, column) for name, column in columns.items()], facts)
+
+
+def container(made: Sequence[CodedColumn], facts: Mapping[str, Any]) -> bytes:
+    """Columns that are coded already."""
     described = {"facts": facts, "columns": [one.described() for one in made]}
     header = json.dumps(described, allow_nan=False, separators=(",", ":")).encode()
     press = zlib.compressobj(_LEVEL, wbits=-15)

@@ -69,13 +69,14 @@ def op_rows(timeline: Timeline, found: Sequence[OnPath]) -> tuple[PathRow, ...]:
     )
 
 
-def meetings_of(run: RunSummary) -> Meetings:
+def meetings_of(timeline: Timeline, run: RunSummary) -> Meetings:
     """The collectives that took longest, in order of time; groups and who came late."""
     longest = sorted(run.collectives, key=lambda m: -(m.transfer_ns * len(m.ranks) + m.waiting_ns))
     kept = {meeting.instance for meeting in longest[:MOST_MEETINGS]}
     rows = tuple(
         (m.instance, m.name, m.collective, m.group, len(m.ranks), m.step, m.size_bytes,
-         m.skew_ns, m.transfer_ns, m.waiting_ns, round(m.bus_bytes_per_s), m.late_rank)
+         m.skew_ns, m.transfer_ns, m.waiting_ns, round(m.bus_bytes_per_s), m.late_rank,
+         int(timeline.members_of(m.instance)[0]))
         for m in run.collectives
         if m.instance in kept
     )  # fmt: skip

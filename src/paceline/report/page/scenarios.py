@@ -5,20 +5,25 @@ every op another duration: which of them touch it, and what its communication ta
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from paceline.cluster import Cluster
-from paceline.cost import Rates, calls_of
+from paceline.cost import calls_of
 from paceline.errors import PacelineError
 from paceline.graph import Graph, select
 from paceline.graph.graph import Int64
 from paceline.graph.kinds import NONE
-from paceline.predict import Prediction, predict
+from paceline.predict import Prediction, Question, predict
+from paceline.predict.predicting import rates_of
+from paceline.predict.run import REST_NS
 from paceline.replay import Timeline
-from paceline.report.page.block import Column
-from paceline.report.page.contents import Choice, Kind, Lever, Scenario
+from paceline.replay.job import ReplayJob, Shares
+from paceline.report.page.columns import Column
+from paceline.report.page.conditions import conditions
+from paceline.report.page.contents import Choice, Kind, Lever, Rests, Scenario
 from paceline.report.page.pack import Part
 from paceline.report.page.prices import link_prices
 from paceline.report.page.tracks import track
@@ -45,6 +50,7 @@ class Job:
 
     graph: Graph
     cluster: Cluster | None = None
+    question: Question = field(default_factory=Question)  # cores that are shared, a calibration
 
 
 UNCHANGED = strategy("scale", select="all", factor=1.0)
@@ -53,7 +59,7 @@ UNCHANGED = strategy("scale", select="all", factor=1.0)
 
 def predicted(job: Job, changes: Sequence[Strategy] = ()) -> Prediction:
     """As `paceline predict` has it, op by op."""
-    return predict(job.graph, (*changes, UNCHANGED), job.cluster)
+    return predict(job.graph, (*changes, UNCHANGED), job.cluster, job.question)
 
 
 def carried(job: Job, strategies: Sequence[str]) -> tuple[tuple[Scenario, ...], tuple[Choice, ...]]:
@@ -69,10 +75,17 @@ def carried(job: Job, strategies: Sequence[str]) -> tuple[tuple[Scenario, ...], 
     return tuple(found), tuple(cannot)
 
 
+def asked_for(job: Job, text: str) -> Scenario:
+    """The job under strategies that somebody names, with sliders of its own."""
+    changes = tuple(parse(part) for part in text.split("+") if part.strip())
+    made = predicted(job, changes)
+    return replace(scenario(job, text or "as recorded", made), levers=levers(job, made.timeline))
+
+
 def scenario(job: Job, name: str, made: Prediction) -> Scenario:
     """A prediction, with all that the page needs to repeat it at other settings."""
-    graph = made.timeline.graph
-    priced = _priced(job, graph)
+    graph, priced = made.timeline.graph, _priced(job, made.timeline.graph)
+    assert made.prices is not None
     return Scenario(
         name=name,
         step_ns=made.step_ns,
@@ -85,11 +98,25 @@ def scenario(job: Job, name: str, made: Prediction) -> Scenario:
         rests_on=tuple(line for line in made.rests_on if str(UNCHANGED) not in line),
         track=track(Kind.PREDICTED, f"predicted, {name}", made.timeline),
         program={
-            **_program(graph, made.timeline.dur_ns),
+            **_program(graph, made.prices.dur_ns),
             "price_of": Column(priced.columns["price_of"]),
         },
         prices=tuple(priced.facts["prices"]),
+        **_sharing(made),
     )
+
+
+def _sharing(made: Prediction) -> dict[str, Any]:
+    """What its ops share with each other while they run."""
+    run, timeline = made.run, made.timeline
+    assert run is not None
+    shares = Shares(run.contention, run.transfers, run.hosts)
+    part = conditions(ReplayJob.of(timeline.graph, timeline.dur_ns, shares))
+    return {
+        "shares": {name: Column(column, typed=True) for name, column in part.columns.items()},
+        "loaded": part.facts.get("loaded", False),
+        "rests": Rests(REST_NS, run.rested),
+    }
 
 
 def levers(job: Job, timeline: Timeline) -> tuple[Lever, ...]:
@@ -106,8 +133,15 @@ def levers(job: Job, timeline: Timeline) -> tuple[Lever, ...]:
         chosen = select(graph, selection)
         count = int((timeline.dur_ns[chosen] != 0).sum())
         if count:
-            rows.append(Lever(name, label, count, "", selection))
+            still = _ON_SHARED_CORES if job.question.machine and name == "communication" else ""
+            rows.append(Lever(name, label, count, still, selection))
     return tuple(rows)
+
+
+_ON_SHARED_CORES = (
+    "on shared cores it also waits for its turn, which this file does not scale: "
+    "paceline predict RUN --cluster cluster.yaml --cores N --scale kind=collective:0.5"
+)
 
 
 def _links_now(job: Job) -> tuple[float | None, float | None]:
@@ -142,6 +176,7 @@ def _priced(job: Job, graph: Graph) -> Part:
     """What each distinct communication takes on links of other rates and latencies."""
     if job.cluster is None:
         return Part({"price_of": np.full(len(graph), NONE, np.int32)}, {"prices": []})
-    cluster, rates = job.cluster.with_workers(graph.world_size), Rates()
+    cluster = job.cluster.with_workers(graph.world_size)
+    rates = rates_of(job.question, cluster)
     calls = calls_of(graph, cluster, rates.library_of(cluster))
     return link_prices(graph, cluster, rates, calls)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from paceline.graph import Graph, LaneKind
 from paceline.graph.graph import Int32, Int64
 from paceline.replay import Timeline
-from paceline.report.page.block import Column
+from paceline.report.page.columns import Column
 from paceline.report.page.contents import Kind, LaneRow, Track
 
 
@@ -20,13 +20,13 @@ def track(kind: Kind, title: str, timeline: Timeline) -> Track:
     return Track(
         kind=kind.value,
         title=title,
-        lanes=_lanes(graph),
+        lanes=lanes_of(graph),
         names=pool.texts,
         groups=tuple(group.name for group in graph.groups),
         shapes={p.name: p.shape for p in graph.facts.parameters if p.shape},
         span_ns=timeline.step_ns,
-        steps=_steps(timeline),
-        path={"op": Column(path.ops, rising=True), "share": Column(path.share_ns)},
+        steps=steps_of(timeline),
+        path={"op": Column(path.ops), "share": Column(path.share_ns)},
         columns=columns,
     )
 
@@ -53,9 +53,8 @@ class _Pool:
 
 
 def _times(timeline: Timeline) -> Mapping[str, Column]:
-    """Begins rise within a lane, and ids follow lanes; what follows is mostly small."""
     return {
-        "start": Column(timeline.start_ns, rising=True),
+        "start": Column(timeline.start_ns),
         "took": Column(timeline.end_ns - timeline.start_ns),
         "waited": Column(timeline.start_ns - timeline.ready_ns),
         "slack": Column(timeline.slack_ns),
@@ -65,7 +64,7 @@ def _times(timeline: Timeline) -> Mapping[str, Column]:
 def _words(graph: Graph, pool: _Pool) -> Mapping[str, Column]:
     ops = graph.ops
     return {
-        "lane": Column(ops.lane, rising=True),
+        "lane": Column(ops.lane),
         "kind": Column(ops.kind),
         "phase": Column(ops.phase),
         "name": Column(pool(ops.name)),
@@ -77,7 +76,7 @@ def _words(graph: Graph, pool: _Pool) -> Mapping[str, Column]:
         "collective": Column(ops.collective),
         "group": Column(ops.group),
         "instance": Column(ops.instance),
-        "step": Column(ops.step, rising=True),
+        "step": Column(ops.step),
         "basis": Column(ops.basis),
     }
 
@@ -95,7 +94,7 @@ def _links(graph: Graph, timeline: Timeline) -> Mapping[str, Column]:
         "link": Column(deps.kind),
         "previous": Column(_back(timeline.previous)),
         "priority": Column(graph.ops.priority),
-        "drain_op": Column(graph.drains.op, rising=True),
+        "drain_op": Column(graph.drains.op),
         "drain_lane": Column(graph.drains.lane),
     }
     if samples is not None:
@@ -109,7 +108,7 @@ def _back(previous: Int32) -> Int64:
     return np.where(previous < 0, 0, np.arange(len(previous)) - previous)
 
 
-def _lanes(graph: Graph) -> tuple[LaneRow, ...]:
+def lanes_of(graph: Graph) -> tuple[LaneRow, ...]:
     host = hosts_of(graph)
     rows = zip(
         graph.lanes.rank.tolist(),
@@ -123,7 +122,7 @@ def _lanes(graph: Graph) -> tuple[LaneRow, ...]:
     )
 
 
-def _steps(timeline: Timeline) -> tuple[tuple[int, int, int], ...]:
+def steps_of(timeline: Timeline) -> tuple[tuple[int, int, int], ...]:
     """Number, first begin and last end of each step."""
     step = timeline.graph.ops.step
     found = []

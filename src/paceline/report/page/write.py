@@ -5,11 +5,13 @@ import html
 import unicodedata
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from paceline.errors import FileError
 from paceline.graph.atomic import atomic_file
-from paceline.report.page.block import packed
+from paceline.report.page.columns import split
 from paceline.report.page.contents import Contents
+from paceline.report.page.pack import packed
 
 _TITLE, _DATA = "PACELINE_TITLE", "PACELINE_DATA"
 _LONGEST_TITLE = 120
@@ -28,8 +30,14 @@ def write_page(contents: Contents, path: str | Path) -> Path:
 
 def page_of(contents: Contents, shell: str) -> str:
     """The shell with the contents put in."""
-    data = base64.b64encode(packed(contents)).decode("ascii")
+    data = base64.b64encode(packed_value(contents)).decode("ascii")
     return shell.replace(_TITLE, html.escape(_plain(contents.title)), 1).replace(_DATA, data, 1)
+
+
+def packed_value(value: Any) -> bytes:
+    """Contents or a part of them, as web/src/unpack.ts reads them."""
+    made = split(value)
+    return packed(made.columns, {"contents": made.plain})
 
 
 def template() -> str:

@@ -5,6 +5,8 @@ them, operators of a processor their own. `families/` says what an operator's in
 family a file; `triton` reads generated kernels, `names` what a kernel's name and grid tell alone.
 """
 
+from paceline.trace.shapes.inputs import Inputs, Tensor
+from paceline.trace.shapes.operators import typed, work_of
 from paceline.trace.shapes.worked import Worked, worked_of
 
-__all__ = ["Worked", "worked_of"]
+__all__ = ["Inputs", "Tensor", "Worked", "typed", "work_of", "worked_of"]

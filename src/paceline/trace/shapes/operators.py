@@ -39,7 +39,7 @@ def operators_of(view: RankView) -> Operators:
         if form not in read:
             read[form] = inputs_of(trace.forms[form])
         guessed = name not in RULES and not triton.is_generated(name)
-        work = _touched(read[form]) if guessed else _work(name, read[form])
+        work = _touched(read[form]) if guessed else work_of(name, read[form])
         if work is not None:
             rows[int(guessed), at] = len(works)
             works.append((name, work))
@@ -59,15 +59,15 @@ def _touched(inputs: Inputs | None) -> Work | None:
     return Work(Family.OTHER, largest.dtype, dims, largest.count, read, largest.stored_bytes)
 
 
-def _work(name: str, inputs: Inputs | None) -> Work | None:
-    """None where the inputs are not told, or are not those of the operator."""
+def work_of(name: str, inputs: Inputs | None) -> Work | None:
+    """None where no family knows the operator, and where the inputs are not told or not its own."""
     if inputs is None:
         return None
     if triton.is_generated(name):
         return triton.work_of(name, inputs)
     try:
         return RULES[name](inputs)
-    except (ShapeError, IndexError, ValueError):
+    except (KeyError, ShapeError, IndexError, ValueError):
         return None
 
 

@@ -1,0 +1,37 @@
+"""Ops that nobody recorded, on GPUs: what a forecast of their operator says.
+
+It needs to know each operator's dimensions (`Graph.works`) and the device's data sheet alone.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.cluster import Device
+from paceline.cost.forecast import forecast, forecastable, sheet_of
+from paceline.graph import NONE, Graph
+from paceline.graph.graph import Int64
+
+
+@dataclass(frozen=True, eq=False)
+class Forecasted:
+    """The rows that a forecast knows, and how long each takes in ns."""
+
+    rows: Int64
+    dur_ns: NDArray[np.float64]
+
+
+def forecasted(graph: Graph, device: Device, rows: Int64) -> Forecasted:
+    """Of these rows, those whose operator has a forecast on the device."""
+    sheet, work = sheet_of(device), graph.ops.work[rows]
+    used = np.unique(work[work != NONE])
+    known = [row for row in used.tolist() if forecastable(graph.works[row].work, sheet)]
+    if not known:
+        return Forecasted(rows[:0], np.zeros(0))
+    found = forecast([graph.works[row].work for row in known], sheet)
+    dur_ns = np.full(len(graph.works) + 1, np.nan)
+    dur_ns[known] = found.dur_ns
+    mine = dur_ns[work]  # NONE is -1, the last: not known
+    has = ~np.isnan(mine)
+    return Forecasted(rows[has], mine[has])

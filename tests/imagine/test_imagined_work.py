@@ -1,0 +1,87 @@
+"""Imagined operators tell their dimensions, so that GPUs which nobody has can be asked for them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paceline.cli import main
+from paceline.graph import NONE, Basis, Graph, OpKind, Phase
+from paceline.graph.work import Family
+from paceline.imagine.imagine import ScriptJob, imagine
+from paceline.trace.runs import open_run
+
+pytestmark = pytest.mark.needs("torch")
+
+SERVES = """
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.LayerNorm(256), nn.Linear(256, 10))
+with torch.no_grad():
+    for _ in range(5):
+        model(torch.randn(8, 64)).softmax(-1)
+"""
+TRAINS = """
+import torch
+from torch import nn
+
+layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+optimizer = torch.optim.AdamW(layer.parameters())
+for _ in range(5):
+    layer(torch.randn(2, 16, 64)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def imagined(text: str, folder: Path, *, forward: bool = False) -> Graph:
+    script = folder / "script.py"
+    script.write_text(text)
+    return imagine(ScriptJob((str(script),), world_size=1, forward=forward))
+
+
+def known(graph: Graph) -> np.ndarray:
+    return graph.ops.work != NONE
+
+
+def test_operators_of_a_training_know_what_they_work_on(tmp_path: Path) -> None:
+    graph = imagined(TRAINS, tmp_path)
+    assert known(graph).mean() > 0.9
+    products = [op for op in range(len(graph)) if graph[op].name in ("addmm", "mm", "bmm")]
+    assert products
+    for op in products:
+        recorded = graph[op].work
+        assert recorded is not None
+        assert recorded.work.family is Family.MATRIX
+        assert recorded.work.flops == graph.ops.flops[op]
+
+
+def test_a_script_that_serves_is_imagined_call_by_call(tmp_path: Path) -> None:
+    graph = imagined(SERVES, tmp_path, forward=True)
+    assert set(graph.ops.phase.tolist()) <= {Phase.FORWARD, Phase.DATA, Phase.NONE}
+    assert graph.ops.flops.sum() == 2 * 8 * (64 * 256 + 256 * 10)
+    names = [graph[op].name for op in range(len(graph))]
+    assert names.count("addmm") == 2
+    assert (graph.ops.kind == OpKind.COMPUTE).all()
+
+
+def test_a_device_alone_prices_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(TRAINS)
+    run = tmp_path / "run"
+    asked = ["imagine", "-o", str(run), "--world-size", "1", "--device", "h100", "--", str(script)]
+    assert main(asked) == 0
+    graph = open_run(run)
+    assert (graph.ops.basis == Basis.FORECAST).mean() > 0.9
+    assert (graph.ops.dur_ns >= 0).all()
+
+
+def test_a_device_alone_cannot_say_how_workers_are_linked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(TRAINS)
+    asked = ["imagine", "-o", str(tmp_path / "run"), "--world-size", "8", "--device", "h100"]
+    assert main([*asked, "--", str(script)]) != 0
+    assert "--cluster" in capsys.readouterr().err
