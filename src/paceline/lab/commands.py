@@ -110,9 +110,9 @@ def shaping(layout: Layout, node: int) -> list[str]:
 
 
 def losses(layout: Layout, node: int) -> str:
-    """Random loss is made where packets arrive, after the rate was paid for."""
+    """Loss is made where packets arrive, after the rate was paid for."""
     rules = [
-        f'iifname "eth{port}" numgen random mod 1000000 < {round(far.loss * 1e6)} counter drop'
+        f'iifname "eth{port}" numgen {_lost(far.loss, layout.stack.loss_burst)} counter drop'
         for port, (_, _, far) in enumerate(layout.ports[node])
         if far.loss > 0
     ]
@@ -121,6 +121,13 @@ def losses(layout: Layout, node: int) -> str:
     chain = ["type filter hook prerouting priority raw", *rules]
     table = ["table ip paceline {", "chain loss {", *chain, "}", "}"]
     return "\n".join(["nft -f - <<'END'", *table, "END"])
+
+
+def _lost(share: float, burst: int) -> str:
+    """Each packet by itself, or so many in a row of every so many that a link carries."""
+    if burst == 1:
+        return f"random mod 1000000 < {round(share * 1e6)}"
+    return f"inc mod {round(burst / share)} < {burst}"
 
 
 def device(layout: Layout, node: int, wire: int) -> str:

@@ -68,6 +68,7 @@ class Stack:
     congestion: str = "reno"
     gso_max_segs: int = 4
     rto_min_ms: int = 20
+    loss_burst: int = 1  # packets that a lossy link loses in a row; 1: each by itself, at random
 
 
 @dataclass(frozen=True)
