@@ -284,7 +284,7 @@ void Endpoint::ask(Incoming& in, Time now) {
 }
 
 void Endpoint::report(Time now) {
-    const std::uint32_t often = std::clamp<std::uint32_t>(window(arriving_) / 4, 1, 4);
+    const std::uint32_t often = std::clamp<std::uint32_t>(window(arriving_) / 3, 1, 4);
     for (auto& [id, in] : incoming_) {
         const bool due = in.report_due > 0 && now >= in.report_due;
         if (in.ended || in.report().received == 0 || (in.unreported < often && !due)) continue;
@@ -300,7 +300,7 @@ void Endpoint::report(Time now) {
 Report Endpoint::granted(const Incoming& in) const {
     Report report = in.report();
     const std::size_t shares = std::max<std::size_t>(arriving_, 1);
-    report.bits_per_s = static_cast<std::uint64_t>(settings_.link_bits_per_s / shares);
+    report.bits_per_s = static_cast<std::uint64_t>(settings_.headroom * settings_.link_bits_per_s / shares);
     report.window = window(shares);
     return report;
 }
@@ -316,7 +316,8 @@ void Endpoint::send(Time now) {
     for (const auto& [id, out] : outgoing_) sending += out.state == Outgoing::State::SENDING;
     if (sending != sending_ && sending > 0)
         for (auto& [id, out] : outgoing_)
-            out.pacer.limit(settings_.link_bits_per_s / sending, window(sending));
+            out.pacer.limit(settings_.headroom * settings_.link_bits_per_s / sending,
+                            window(sending));
     sending_ = sending;
     bool more = now >= blocked_until_;
     while (more) {  // one unit each in turn, so that none waits for another's burst

@@ -171,6 +171,7 @@ void bind_wire(nb::module_& m) {
         .def(nb::init<>())
         .def_rw("packet_bytes", &Settings::packet_bytes)
         .def_rw("link_bits_per_s", &Settings::link_bits_per_s)
+        .def_rw("headroom", &Settings::headroom)
         .def_rw("window_bytes", &Settings::window_bytes)
         .def_rw("segments", &Settings::segments)
         .def_rw("buffer_bytes", &Settings::buffer_bytes)

@@ -188,7 +188,7 @@ def test_large_values_of_a_layer_matter_and_front_layers_go_first() -> None:
 def test_layers_of_packets_are_those_of_their_first_values() -> None:
     layers = Layers(2, ends=(100, 1000), numbers=(1, 0))
     assert layers.of_packets(0, 400, 100) == [1, 0, 0, 0]
-    assert layers.of_packets(50, 100, 100) == [1, 0]
+    assert layers.of_packets(50, 200, 100) == [1, 0]
     assert Layers(1).of_packets(0, 10, 4) == [0, 0, 0]
 
 

@@ -49,8 +49,8 @@ def test_a_message_that_was_cut_is_told(payload: bytes, data: st.DataObject) -> 
 
 
 def test_who_has_another_key_or_job_is_told_apart() -> None:
-    assert parsed(packet(job=JobKey(JOB.number, bytes(16))))[0] == FORGED
-    assert parsed(packet(job=JobKey(JOB.number + 1, JOB.secret)))[0] == OTHER_JOB
+    assert parsed(packet(of=JobKey(JOB.number, bytes(16))))[0] == FORGED
+    assert parsed(packet(of=JobKey(JOB.number + 1, JOB.secret)))[0] == OTHER_JOB
 
 
 def test_the_headers_of_two_new_jobs_differ() -> None:

@@ -194,7 +194,7 @@ def test_strangers_cannot_write_into_a_tensor_and_are_counted() -> None:
 def test_a_stranger_on_the_reliable_channel_is_hung_up_on() -> None:
     with Endpoint(0, JOB, HERE, QUICK) as a, Endpoint(1, JOB, HERE, QUICK) as b:
         with socket.create_connection((a.address.host, a.address.port)) as stranger:
-            stranger.sendall(packet(job=JobKey(JOB.number, bytes(16)), kind=2, source=1))
+            stranger.sendall(packet(of=JobKey(JOB.number, bytes(16)), kind=2, source=1))
             peers = {0: a.address, 1: b.address}
             together([lambda: a.connect(peers, 20), lambda: b.connect(peers, 20)])
             stranger.settimeout(20)

@@ -21,11 +21,11 @@ FIELDS = (
 )
 
 
-def packet(payload: bytes = b"", job: JobKey = JOB, **fields: int) -> bytes:
+def packet(payload: bytes = b"", of: JobKey = JOB, **fields: int) -> bytes:
     """One message, as the core writes it."""
-    values = {"kind": DATA, "job": job.number, **fields}
+    values = {"kind": DATA, "job": of.number, **fields}
     body = np.frombuffer(payload, np.uint8)
-    return bytes(core().wire_packet(job.bytes, body, [values.get(name, 0) for name in FIELDS]))
+    return bytes(core().wire_packet(of.bytes, body, [values.get(name, 0) for name in FIELDS]))
 
 
 def parsed(message: bytes, job: JobKey = JOB) -> tuple[int, dict[str, int]]:

@@ -102,7 +102,7 @@ def incast(
     """Every contender's rounds, timed in one lab."""
     wanted = Rounds(
         setting.senders, setting.size_bytes, rounds, setting.bits_per_s,
-        window_bytes=setting.queue_bytes * 3 // 4,
+        window_bytes=setting.queue_bytes * 15 // 16,
     )  # fmt: skip
     with (
         Lab(setting.cluster(), stack=setting.stack()) as lab,

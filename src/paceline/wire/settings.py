@@ -28,6 +28,7 @@ class Tuning:
     """One end of the transport. Each of `paced` and `reacts` can be switched off to see its part."""
 
     link_bits_per_s: float = 1e9  # of this host, which all that send to it share
+    headroom: float = 1.25  # granted above the link, so that who was late catches up
     window_bytes: int = 48_000  # that may be under way to this host at once; below its port's queue
     packet_bytes: int = 1432  # of values: with all headers an Ethernet frame of 1,514
     segments: int = 1  # packets handed to the kernel as one; above 1 no queue can drop them singly
@@ -63,7 +64,7 @@ class Tuning:
         """The same for the native core."""
         made = core().WireSettings()
         for name in (
-            "link_bits_per_s", "window_bytes", "packet_bytes", "segments", "paced", "reacts",
+            "link_bits_per_s", "headroom", "window_bytes", "packet_bytes", "segments", "paced", "reacts",
             "buffer_bytes",
         ):  # fmt: skip
             setattr(made, name, getattr(self, name))
