@@ -300,7 +300,7 @@ void Endpoint::report(Time now) {
 Report Endpoint::granted(const Incoming& in) const {
     Report report = in.report();
     const std::size_t shares = std::max<std::size_t>(arriving_, 1);
-    report.bits_per_s = static_cast<std::uint64_t>(settings_.headroom * settings_.link_bits_per_s / shares);
+    report.bits_per_s = static_cast<std::uint64_t>(settings_.link_bits_per_s / shares);
     report.window = window(shares);
     return report;
 }
@@ -316,8 +316,7 @@ void Endpoint::send(Time now) {
     for (const auto& [id, out] : outgoing_) sending += out.state == Outgoing::State::SENDING;
     if (sending != sending_ && sending > 0)
         for (auto& [id, out] : outgoing_)
-            out.pacer.limit(settings_.headroom * settings_.link_bits_per_s / sending,
-                            window(sending));
+            out.pacer.limit(settings_.link_bits_per_s / sending, window(sending));
     sending_ = sending;
     bool more = now >= blocked_until_;
     while (more) {  // one unit each in turn, so that none waits for another's burst

@@ -29,7 +29,6 @@ namespace paceline::wire {
 struct Settings {
     std::size_t packet_bytes = 1432;   // of values: with all headers an Ethernet frame of 1,514
     double link_bits_per_s = 1e9;      // ours, which senders to us share, and what we send
-    double headroom = 1.25;            // granted above the link: who was late catches up
     std::uint32_t window_bytes = 48'000;  // that may be under way to us at once
     std::uint32_t segments = 1;        // packets that the kernel may be handed as one
     std::uint32_t buffer_bytes = 4 << 20;

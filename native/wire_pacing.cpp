@@ -35,31 +35,41 @@ void Pacer::report(const Report& report, Time now) {
 }
 
 void Pacer::refill(std::size_t frame_bytes, Time now) {
+    const double share = rate() / 8e9 * static_cast<double>(now - last_);
     const double most = static_cast<double>(control_.burst * frame_bytes);
-    tokens_ = std::min(most, tokens_ + rate() / 8e9 * static_cast<double>(now - last_));
+    tokens_ = std::min(most, tokens_ + control_.headroom * share);
+    steady_ = std::min(static_cast<double>(2 * frame_bytes), steady_ + control_.steady * share);
     last_ = now;
 }
 
 bool Pacer::may_send(std::size_t frame_bytes, std::uint32_t sent, Time now) {
     refill(frame_bytes, now);
-    if (in_flight(sent) >= window()) {
-        if (now - std::max(heard_, silent_since_) < SILENCE) return false;
+    if (!open(sent) && now - std::max(heard_, silent_since_) >= SILENCE) {
         seen_ = sent;  // reports were lost, or all that was sent
         silent_since_ = now;
     }
-    return !control_.paced || tokens_ >= static_cast<double>(frame_bytes);
+    if (!control_.paced) return open(sent);
+    const double frame = static_cast<double>(frame_bytes);
+    return (open(sent) && tokens_ >= frame) || steady_ >= frame;
 }
 
 void Pacer::sent(std::size_t frame_bytes, Time now) {
-    if (control_.paced) tokens_ -= static_cast<double>(frame_bytes);
+    const double frame = static_cast<double>(frame_bytes);
+    tokens_ = std::max(tokens_ - frame, -frame);
+    // What went faster is owed to the slower way, up to what the window holds.
+    steady_ = std::max(steady_ - frame, -frame * window());
     if (silent_since_ == 0) silent_since_ = now;
 }
 
 Time Pacer::next(std::size_t frame_bytes, std::uint32_t sent, Time now) const {
-    if (in_flight(sent) >= window()) return std::max(heard_, silent_since_) + SILENCE;
-    if (!control_.paced) return now;
-    const double lacking = static_cast<double>(frame_bytes) - tokens_;
-    return lacking <= 0 ? now : now + static_cast<Time>(lacking * 8e9 / rate()) + 1;
+    const Time silent = std::max(heard_, silent_since_) + SILENCE;
+    if (!control_.paced) return open(sent) ? now : silent;
+    const auto after = [&](double have, double factor) {
+        const double lacking = static_cast<double>(frame_bytes) - have;
+        return lacking <= 0 ? now : now + static_cast<Time>(lacking * 8e9 / (factor * rate())) + 1;
+    };
+    const Time steady = after(steady_, control_.steady);
+    return std::min(steady, open(sent) ? after(tokens_, control_.headroom) : silent);
 }
 
 }  // namespace paceline::wire

@@ -1,5 +1,9 @@
 // When a sender may send its next packet: a token bucket at a rate, and a limit of packets in flight.
 //
+// While the window is open it may go faster than its share, so that a sender that was late catches up
+// and the link does not rest for one that is. When the window is closed it goes on a little below its
+// share, so that the link does not rest for a receiver that is late to report.
+//
 // The receiver grants both, a share for each of its senders. Below the grant the sender keeps a rate
 // of its own: it falls with the share of packets that the network marked (as DCTCP does), or that
 // were lost, and grows by steps of the same size again. Time comes in as an argument.
@@ -19,6 +23,8 @@ struct Control {
     double start_bits_per_s = 100e6;  // before the receiver grants anything
     bool paced = true;                // off: only the window limits
     bool reacts = true;               // off: marks and losses change nothing
+    double headroom = 1.25;           // of the share, while the window is open
+    double steady = 0.97;             // of the share, while it is closed
     std::uint32_t burst = 4;          // packets that a late sender may catch up with at once
     double raise = 1.0 / 64;          // of the grant, in each window without marks
     double gain = 1.0 / 8;            // of the newest window in the share of marks
@@ -50,13 +56,14 @@ public:
 
 private:
     void refill(std::size_t frame_bytes, Time now);
+    bool open(std::uint32_t sent) const { return in_flight(sent) < window(); }
     static constexpr Time SILENCE = 10'000'000;  // then what is in flight counts as lost
 
     Control control_;
     double granted_, rate_, own_ = 1e15;
     std::uint32_t window_ = 8, own_window_ = 1u << 30;
     Time last_, heard_ = 0, silent_since_ = 0;
-    double tokens_;  // bytes
+    double tokens_, steady_ = 0;  // bytes
     std::uint32_t seen_ = 0;                        // one past the highest sequence that arrived
     std::uint32_t received_ = 0, marked_ = 0, judged_ = 0;  // at the last change of the rate
     double marks_ = 0;

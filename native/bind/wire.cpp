@@ -171,7 +171,6 @@ void bind_wire(nb::module_& m) {
         .def(nb::init<>())
         .def_rw("packet_bytes", &Settings::packet_bytes)
         .def_rw("link_bits_per_s", &Settings::link_bits_per_s)
-        .def_rw("headroom", &Settings::headroom)
         .def_rw("window_bytes", &Settings::window_bytes)
         .def_rw("segments", &Settings::segments)
         .def_rw("buffer_bytes", &Settings::buffer_bytes)
@@ -186,6 +185,8 @@ void bind_wire(nb::module_& m) {
                      [](Settings& s, bool v) { s.control.paced = v; })
         .def_prop_rw("reacts", [](const Settings& s) { return s.control.reacts; },
                      [](Settings& s, bool v) { s.control.reacts = v; })
+        .def_prop_rw("headroom", [](const Settings& s) { return s.control.headroom; },
+                     [](Settings& s, double v) { s.control.headroom = v; })
         .def_prop_rw("burst", [](const Settings& s) { return s.control.burst; },
                      [](Settings& s, std::uint32_t v) { s.control.burst = v; });
     nb::class_<Endpoint>(m, "WireEndpoint")

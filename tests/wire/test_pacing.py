@@ -1,5 +1,7 @@
 """A sender's rate: it sleeps between packets, slows down for marks and losses, and comes back."""
 
+from typing import Any
+
 import pytest
 
 from paceline.wire.settings import core
@@ -9,14 +11,23 @@ pytestmark = pytest.mark.needs("native")
 FRAME = 1250  # 10,000 bits: a millisecond at 10 Mbit/s
 
 
-def test_packets_leave_at_the_rate() -> None:
-    pacer = core().WirePacer(10e6)
-    left = 0
-    for now_us in range(0, 100_000, 100):
-        if pacer.may_send(FRAME, 0, now_us * 1000):
+def left(pacer: Any, sent: int, until_us: int) -> int:
+    """How many packets leave in this time; `sent` are under way already, and count."""
+    count = 0
+    for now_us in range(0, until_us, 100):
+        while pacer.may_send(FRAME, sent, now_us * 1000):
             pacer.sent(FRAME, now_us * 1000)
-            left += 1
-    assert left in (99, 100)
+            count += 1
+    return count
+
+
+def test_while_the_window_is_open_packets_leave_a_quarter_above_the_share() -> None:
+    assert left(core().WirePacer(10e6), 0, 100_000) in (124, 125)
+
+
+def test_while_it_is_closed_they_leave_a_little_below_the_share() -> None:
+    pacer = core().WirePacer(10e6)
+    assert left(pacer, pacer.window, 10_000) == 9
 
 
 def test_who_was_late_catches_up_with_four_packets_at_most() -> None:
@@ -29,17 +40,15 @@ def test_who_was_late_catches_up_with_four_packets_at_most() -> None:
     assert sent == 4
 
 
-def test_a_full_window_waits_for_a_report() -> None:
-    pacer = core().WirePacer(10e6)
-    window = pacer.window
-    assert not pacer.may_send(FRAME, window, 5_000_000)
-    pacer.report(window - 1, window, 0, 5_000_000)
-    assert pacer.may_send(FRAME, window, 5_000_000)
-
-
-def test_a_window_whose_reports_were_lost_opens_again() -> None:
-    pacer = core().WirePacer(10e6)
-    assert pacer.may_send(FRAME, pacer.window, 3_600_000_000_000)
+def test_a_report_opens_the_window_and_silence_too() -> None:
+    for told in (True, False):
+        pacer = core().WirePacer(10e6)
+        window = pacer.window
+        assert left(pacer, window, 10_000) == 9
+        if told:
+            pacer.report(window - 1, window, 0, 9_900_000)
+        later = 10_000_000 if told else 30_000_000
+        assert pacer.may_send(FRAME, window, later)
 
 
 @pytest.mark.parametrize("trouble", ["marked", "lost"])
