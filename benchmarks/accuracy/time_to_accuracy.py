@@ -28,8 +28,8 @@ WORKER = Path(__file__).parent / "jobs" / "served_training.py"
 DATA = Path(__file__).parents[3] / "shared" / "data" / "fashion-mnist"
 SEEDS = (1, 2, 3)
 CONTENDERS = (*TCP, LOSSLESS, TEN_PERCENT)
-LOSSES = {"1pct": (0.01, 1), "5pct": (0.05, 10)}
-"""Share of packets that a way loses, and how many in a row."""
+LOSSES = {"1pct": (0.01, 0), "5pct": (0.05, 4)}
+"""Share of packets that a way loses, and for how many ms all are then lost."""
 BASE = Setting(senders=4)
 
 Row = dict[str, Any]
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows = [
         row | {"loss": name}
         for name, (loss, burst) in LOSSES.items()
-        for row in trained(replace(BASE, loss=loss, loss_burst=burst), seeds, job)
+        for row in trained(replace(BASE, loss=loss, loss_burst_ms=burst), seeds, job)
     ]
     measure.report("accuracy/time_to_accuracy", figures(rows), options, "torch")
 

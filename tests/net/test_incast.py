@@ -19,7 +19,7 @@ SMALL = Setting(senders=2, size_bytes=100_000)
 @pytest.mark.needs("root", "namespaces", "iproute2", "nft", "native")
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 def test_rounds_are_no_shorter_than_the_link_and_drop_values_only_for_loss(loss: float) -> None:
-    setting = replace(SMALL, loss=loss, loss_burst=5)
+    setting = replace(SMALL, loss=loss, loss_burst_ms=4)
     timed = incast(setting, [TCP[0], LOSSLESS, TEN_PERCENT], rounds=6, timeout_s=120)
     tcp, lossless, bounded = (summary(setting, one) for one in timed)
     for row in (tcp, lossless):
@@ -40,9 +40,10 @@ def test_a_summary_counts_only_the_bytes_that_were_needed() -> None:
 
 
 def test_bursts_of_loss_have_their_share_and_length() -> None:
-    setting = Setting(loss=0.05, loss_burst=10)
+    setting = Setting(loss=0.05, loss_burst_ms=4)  # 33 packets of a full link
     layout = Lab(setting.cluster(), "a", setting.stack()).layout
-    assert "numgen inc mod 400 < 10" in losses(layout, 0)
+    assert "timeout 4ms" in losses(layout, 0)
+    assert "numgen random mod 1000000 < 754 add @burst" in losses(layout, 0)
     alone = Lab(setting.cluster(), "a").layout
     assert "numgen random mod 1000000 < 25000" in losses(alone, 0)
 

@@ -11,8 +11,8 @@ from paceline.lab.incast import Row, Setting, incast as timed_rounds, summary
 from paceline.report.text.wire import setting_line, table
 from paceline.wire.contenders import ABLATIONS, MAIN, Contender
 
-LOSSES = ((0.0, 1), (0.01, 1), (0.05, 10))
-"""Shares of packets that a way loses, and how many in a row."""
+LOSSES = ((0.0, 0), (0.01, 0), (0.05, 4))
+"""Shares of packets that a way loses, and for how many ms all are then lost."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def incast(options: argparse.Namespace) -> Shown:
 
 def wire(options: argparse.Namespace) -> Shown:
     base = replace(_setting(options), senders=options.senders[0])
-    settings = [replace(base, loss=loss, loss_burst=burst) for loss, burst in LOSSES]
+    settings = [replace(base, loss=loss, loss_burst_ms=burst) for loss, burst in LOSSES]
     return _shown(settings, (*MAIN, *ABLATIONS), options.rounds)
 
 

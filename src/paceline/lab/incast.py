@@ -21,15 +21,15 @@ UDP_SHARE = 1472 / 1514
 
 @dataclass(frozen=True)
 class Setting:
-    """What everyone meets. `loss` is what a packet meets on its whole way, over two cables; with
-    `loss_burst` packets in a row."""
+    """What everyone meets. `loss` is what a packet meets on its whole way, over two cables: each by
+    itself, or all of `loss_burst_ms`."""
 
     senders: int = 4
     size_bytes: int = 500_000
     bits_per_s: float = 100e6
     queue_bytes: int = 64_000
     loss: float = 0.0
-    loss_burst: int = 1
+    loss_burst_ms: int = 0
     rto_min_ms: int = 5
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class Setting:
         return Cluster(hosts, link, transport=Transport(gso_max_segs=1))
 
     def stack(self) -> Stack:
-        return Stack(gso_max_segs=1, rto_min_ms=self.rto_min_ms, loss_burst=self.loss_burst)
+        return Stack(gso_max_segs=1, rto_min_ms=self.rto_min_ms, loss_burst_ms=self.loss_burst_ms)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def bounded_loss_hook(
     parent = group if group is not None else dist.group.WORLD
     with carried(parent, how) as start:
 
-        def hook(_: Any, bucket: Any) -> Any:
+        def hook(_: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
             gradient: torch.Tensor = bucket.buffer().div_(dist.get_world_size(parent))
             under = start(gradient, bucket)
 

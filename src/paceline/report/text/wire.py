@@ -6,7 +6,7 @@ from paceline.lab.incast import Row, Setting
 
 
 def setting_line(setting: Setting) -> str:
-    how = "at random" if setting.loss_burst == 1 else f"{setting.loss_burst} packets in a row"
+    how = f"in bursts of {setting.loss_burst_ms} ms" if setting.loss_burst_ms else "at random"
     loss = f"{setting.loss:.1%} of packets lost, {how}" if setting.loss else "no loss"
     return (
         f"{setting.senders} senders of {setting.size_bytes / 1e3:g} KB each, "
