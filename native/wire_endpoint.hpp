@@ -98,6 +98,7 @@ private:
     void require_life(Time now) const;
     Time next(Time now) const;
     void sleep(Time now, Time until);
+    static void gather_arrivals();
 
     enum Way { DATAGRAM = 1, RELIABLE = 2, BOTH = 3 };
     void tell(const Id& to, Header header, std::span<const std::uint8_t> payload, int ways);

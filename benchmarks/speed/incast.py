@@ -1,10 +1,10 @@
 """Incast of gradients: TCP's congestion controls and the transport over identical shaped queues.
 
 All contenders take turns in blocks of ten rounds in one lab of network namespaces, so that they
-meet the same minutes of the same machine. TCP runs on raw sockets, which is gloo's transport without
-gloo's own work; its minimum retransmission time is 5 ms and its segments are not batched. A round
-lasts from the receiver's asking to its slowest sender's end. `ideal` is the link carrying all values
-in datagrams without a header of ours; `bounded_p99_of_ideal` takes only the values that were needed.
+meet the same minutes of the same machine. TCP runs on raw sockets, which is gloo's transport
+without gloo's own work; its minimum retransmission time is 5 ms and its segments are not batched. A
+round lasts from the receiver's asking to its slowest sender's end. `ideal` is the link carrying all
+values in datagrams without a header of ours; `bounded_p99_of_ideal` takes only those needed.
 
     python benchmarks/speed/incast.py --json
 """

@@ -27,7 +27,7 @@ def test_rounds_are_no_shorter_than_the_link_and_drop_values_only_for_loss(loss:
         assert row.p50_ms > 0.95 * row.ideal_ms  # a millisecond's burst may go ahead of the rate
     assert (bounded.lost_share > 0) == (loss > 0)
     assert bounded.lost_share <= 0.1
-    assert (lossless.sent_again_share >= 0) and timed[1].counters["early_stops"] == 0
+    assert timed[1].counters["early_stops"] == 0
 
 
 def test_a_summary_counts_only_the_bytes_that_were_needed() -> None:

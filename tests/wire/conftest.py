@@ -9,9 +9,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from wire_ranks import Relay  # noqa: E402
+from wire_ranks import Relay
 
-from paceline.wire import Address  # noqa: E402
+from paceline.wire import Address
 
 
 @pytest.fixture

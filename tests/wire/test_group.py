@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from wire_ranks import DATA, QUICK, Relay, ranks, together
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from wire_ranks import DATA, QUICK, Relay, ranks, together
 
 from paceline.wire import (
     Bounds,
@@ -70,13 +70,17 @@ def everywhere(relay: Callable[..., Relay]) -> Callable[[list[Endpoint]], Any]:
     return ways
 
 
+def all_reduce(made: list[Group], found: list[np.ndarray], step: int) -> None:
+    together([lambda g=g, v=v: g.all_reduce(v, step=step) for g, v in zip(made, found)])
+    together([lambda g=g, v=v: prove_equal(g, [v], step=step) for g, v in zip(made, found)])
+
+
 def test_under_loss_ranks_stay_equal_and_sums_stand_for_all(relay: Callable[..., Relay]) -> None:
     size, count = 60_000, 3
     with ranks(count, QUICK, everywhere(relay)) as ends:
         found = [gradients(rank, size) for rank in range(count)]
         made = groups(ends, Bounds(gradients=0.2))
-        together([lambda g=g, v=v: g.all_reduce(v, step=1) for g, v in zip(made, found)])
-        together([lambda g=g, v=v: prove_equal(g, [v], step=1) for g, v in zip(made, found)])
+        all_reduce(made, found, 1)
     assert all(np.array_equal(values, found[0]) for values in found)
     exact = in_order(count, size)
     off = found[0] != exact
@@ -94,9 +98,11 @@ def test_gathered_values_that_one_rank_lacks_are_the_older_ones_on_all(
         made = groups(ends, Bounds(parameters=0.5))
         for step in (1, 2):
             found = [gradients(rank, size) * step for rank in range(count)]
-            together([lambda g=g, v=v: g.all_reduce(v, step=step) for g, v in zip(made, found)])
             together(
-                [lambda g=g, v=v: prove_equal(g, [v], step=step) for g, v in zip(made, found)]
+                [lambda g=g, v=v, n=step: g.all_reduce(v, step=n) for g, v in zip(made, found)]
+            )
+            together(
+                [lambda g=g, v=v, n=step: prove_equal(g, [v], step=n) for g, v in zip(made, found)]
             )
     newer, older = 2 * in_order(count, size), in_order(count, size)
     stale = found[0] != newer
@@ -176,10 +182,10 @@ def test_large_values_of_a_layer_matter_and_front_layers_go_first() -> None:
     importance = Importance(layers=4, top=0.25)
     loud, quiet = np.full(10, 5.0), np.linspace(1, 2, 30)
     magnitudes = np.concatenate([quiet, loud]).astype(np.float32)
-    marks = importance.marks(magnitudes, [0] * 40)
+    marks = importance.marks(magnitudes, np.zeros(40, np.int64))
     assert marks.important[30:].all()
     assert marks.important[:30].sum() <= 5
-    back = importance.marks(magnitudes, [3] * 40)
+    back = importance.marks(magnitudes, np.full(40, 3))
     assert back.tos[0] >> 5 > marks.tos[0] >> 5  # a lower class: served later
     assert set(marks.tos[marks.important > 0] & 3) == {0b10}
     assert set(marks.tos[marks.important == 0] & 3) == {0}
@@ -187,9 +193,9 @@ def test_large_values_of_a_layer_matter_and_front_layers_go_first() -> None:
 
 def test_layers_of_packets_are_those_of_their_first_values() -> None:
     layers = Layers(2, ends=(100, 1000), numbers=(1, 0))
-    assert layers.of_packets(0, 400, 100) == [1, 0, 0, 0]
-    assert layers.of_packets(50, 200, 100) == [1, 0]
-    assert Layers(1).of_packets(0, 10, 4) == [0, 0, 0]
+    assert layers.of_packets(0, 400, 100).tolist() == [1, 0, 0, 0]
+    assert layers.of_packets(50, 200, 100).tolist() == [1, 0]
+    assert Layers(1).of_packets(0, 10, 4).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("wrong", [{"gradients": 1.5}, {"parameters": -0.1}, {"step": 2}])

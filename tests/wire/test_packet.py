@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from wire_ranks import JOB, packet, parsed
 from hypothesis import given
 from hypothesis import strategies as st
+from wire_ranks import JOB, packet, parsed
 
 from paceline.wire import JobKey, WireError
 from paceline.wire.settings import core

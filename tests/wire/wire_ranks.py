@@ -16,9 +16,7 @@ JOB = JobKey(7, bytes(range(16)))
 HERE = Address("127.0.0.1", 0)
 QUICK = Tuning(patience=Patience(timeout_s=20.0))
 DATA = 1
-FIELDS = (
-    "kind importance source job step tensor layer offset length sequence phase round".split()
-)
+FIELDS = "kind importance source job step tensor layer offset length sequence phase round".split()
 
 
 def packet(payload: bytes = b"", of: JobKey = JOB, **fields: int) -> bytes:

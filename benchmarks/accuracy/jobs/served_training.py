@@ -52,9 +52,7 @@ def main(file: str) -> None:
     torch.manual_seed(training.seed)
     hosts = os.environ["PACELINE_INCAST_HOSTS"].split(",")
     rank = int(os.environ["RANK"])
-    model = nn.Sequential(
-        nn.Linear(784, training.width), nn.ReLU(), nn.Linear(training.width, 10)
-    )
+    model = nn.Sequential(nn.Linear(784, training.width), nn.ReLU(), nn.Linear(training.width, 10))
     ways = over_tcp if training.contender.is_tcp else over_wire
     way = ways(training, rank, hosts)
     if rank == 0:

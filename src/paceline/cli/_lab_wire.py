@@ -1,4 +1,4 @@
-"""`paceline lab incast` and `paceline lab wire`. Not a command: its name begins with an underscore."""
+"""`lab incast` and `lab wire`. Not a command: its name begins with an underscore."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,8 @@ from typing import Any
 
 from paceline.cli import Shown
 from paceline.cli._arguments import count
-from paceline.lab.incast import Row, Setting, incast as timed_rounds, summary
+from paceline.lab.incast import Row, Setting, summary
+from paceline.lab.incast import incast as timed_rounds
 from paceline.report.text.wire import setting_line, table
 from paceline.wire.contenders import ABLATIONS, MAIN, Contender
 

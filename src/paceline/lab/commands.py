@@ -120,7 +120,9 @@ def losses(layout: Layout, node: int) -> str:
     ]
     if not rules:
         return ""
-    bursts = f"set burst {{ type ifname; flags dynamic, timeout; timeout {burst_ms}ms; size 4096; }}"
+    bursts = (
+        f"set burst {{ type ifname; flags dynamic, timeout; timeout {burst_ms}ms; size 4096; }}"
+    )
     chain = ["type filter hook prerouting priority raw", *rules]
     table = ["table ip paceline {", *([bursts] if burst_ms else []), "chain loss {", *chain]
     return "\n".join(["nft -f - <<'END'", *table, "}", "}", "END"])

@@ -4,13 +4,14 @@ All-reduce is a reduce-scatter, in which values may be lost within a bound, and 
 sums, in which none are, or where some are, all ranks keep the same older values in their place.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paceline.wire.endpoint import Arrived, Endpoint, Phase, Receive, Send
+from paceline.wire.errors import WireError
 from paceline.wire.importance import PLAIN, Importance, Marks
 from paceline.wire.ledger import Ledger
 from paceline.wire.settings import core
@@ -31,8 +32,6 @@ class Bounds:
     def __post_init__(self) -> None:
         for name in ("gradients", "parameters", "step"):
             if not 0 <= getattr(self, name) <= 1:
-                from paceline.wire.errors import WireError
-
                 raise WireError(
                     f"a bound on lost {name} of {getattr(self, name)} was given; "
                     "give a share from 0 to 1"
@@ -162,17 +161,18 @@ class Layers:
     numbers: tuple[int, ...] = ()
 
     def at(self, place: int) -> int:
-        found = int(np.searchsorted(self.ends, place, side="right")) if self.ends else 0
-        return self.numbers[min(found, len(self.numbers) - 1)] if self.numbers else 0
+        return int(self.of_packets(place, 1, 1)[0])
 
-    def of_packets(self, start: int, count: int, packet_values: int) -> list[int]:
+    def of_packets(self, start: int, count: int, packet_values: int) -> NDArray[np.int64]:
         """The layer of each packet's first value."""
-        return [self.at(place) for place in range(start, start + count, packet_values)]
+        places = np.arange(start, start + count, packet_values)
+        if not self.numbers:
+            return np.zeros(len(places), np.int64)
+        found = np.searchsorted(self.ends, places, side="right")
+        return np.asarray(self.numbers, np.int64)[np.minimum(found, len(self.numbers) - 1)]
 
 
-def add_up(
-    parts: Sequence[tuple[Float32, Flags]], packet_values: int, into: Float32
-) -> None:
+def add_up(parts: Sequence[tuple[Float32, Flags]], packet_values: int, into: Float32) -> None:
     """The sum of what came, scaled by all over those that came; see native/wire_reduce.hpp."""
     core().wire_sum(list(parts), packet_values, into)
 
@@ -184,8 +184,8 @@ def fill(values: Float32, older: Float32, flags: Flags, packet_values: int) -> N
         values[place] = older[place]
 
 
-def _starts(parts: Sequence[Float32] | object) -> list[int]:
-    sizes = [len(part) for part in parts]  # type: ignore[attr-defined]
+def _starts(parts: Iterable[Float32]) -> list[int]:
+    sizes = [len(part) for part in parts]
     return [0, *np.cumsum(sizes)[:-1].tolist()]
 
 

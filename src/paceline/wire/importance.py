@@ -5,7 +5,6 @@ dropped last) in the DSCP, and in the ECN field whether a full queue may mark th
 or is to drop it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -71,9 +70,8 @@ class Importance:
         if not 0 <= self.top <= 1 or self.layers < 1:
             raise WireError(f"{self.layers} layers, of which {self.top:g} matters, cannot be")
 
-    def marks(self, magnitudes: NDArray[np.float32], layers: Sequence[int]) -> Marks:
+    def marks(self, magnitudes: NDArray[np.float32], layer: NDArray[np.int64]) -> Marks:
         """By each packet's mean magnitude and layer."""
-        layer = np.asarray(layers)
         important = np.zeros(len(magnitudes), np.uint8)
         for each in np.unique(layer):
             mine = layer == each
@@ -82,7 +80,7 @@ class Importance:
         return Marks(self._services(layer, important), important)
 
     def _services(
-        self, layer: NDArray[np.int_], important: NDArray[np.uint8]
+        self, layer: NDArray[np.int64], important: NDArray[np.uint8]
     ) -> NDArray[np.uint8]:
         place = np.clip(layer / max(1, self.layers - 1), 0, 1)  # 0 the first layer, 1 the last
         priority = np.rint(1 + place * 5).astype(np.int64)  # 0 is control's

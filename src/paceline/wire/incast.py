@@ -142,16 +142,15 @@ class TcpReceiver:
         left = dict.fromkeys(self._links, self._size)
         with selectors.DefaultSelector() as waiting:
             for link in self._links:
-                waiting.register(link, selectors.EVENT_READ)
+                waiting.register(link, selectors.EVENT_READ, link)
                 link.sendall(b"g")
             while left:
                 for key, _ in waiting.select(WORST_WAIT_S):
-                    link = key.fileobj
-                    assert isinstance(link, socket.socket)
-                    left[link] -= link.recv_into(self._room)
-                    if left[link] == 0:
-                        waiting.unregister(link)
-                        del left[link]
+                    ready: socket.socket = key.data
+                    left[ready] -= ready.recv_into(self._room)
+                    if left[ready] == 0:
+                        waiting.unregister(ready)
+                        del left[ready]
         return 0
 
     def counters(self) -> dict[str, int]:

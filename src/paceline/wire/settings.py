@@ -25,11 +25,11 @@ class Patience:
 
 @dataclass(frozen=True)
 class Tuning:
-    """One end of the transport. Each of `paced` and `reacts` can be switched off to see its part."""
+    """One end of the transport. `paced` and `reacts` can be switched off to see their part."""
 
     link_bits_per_s: float = 1e9  # of this host, which all that send to it share
     headroom: float = 1.25  # granted above the link, so that who was late catches up
-    window_bytes: int = 48_000  # that may be under way to this host at once; below its port's queue
+    window_bytes: int = 48_000  # that may be under way to this host; below its port's queue
     packet_bytes: int = 1432  # of values: with all headers an Ethernet frame of 1,514
     segments: int = 1  # packets handed to the kernel as one; above 1 no queue can drop them singly
     paced: bool = True
@@ -64,8 +64,8 @@ class Tuning:
         """The same for the native core."""
         made = core().WireSettings()
         for name in (
-            "link_bits_per_s", "headroom", "window_bytes", "packet_bytes", "segments", "paced", "reacts",
-            "buffer_bytes",
+            "link_bits_per_s", "headroom", "window_bytes", "packet_bytes", "segments", "paced",
+            "reacts", "buffer_bytes",
         ):  # fmt: skip
             setattr(made, name, getattr(self, name))
         made.control_tos = CONTROL_TOS

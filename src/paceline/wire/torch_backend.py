@@ -80,7 +80,7 @@ class WireProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._turns.shutdown()
         self._endpoint.close()
 
-    def getBackendName(self) -> str:  # noqa: N802
+    def getBackendName(self) -> str:
         return NAME
 
 

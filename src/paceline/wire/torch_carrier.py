@@ -84,6 +84,7 @@ class Buckets:
     how: Carriage
     step: int = 1
     digests: list[int] = field(default_factory=list)
+    counts: dict[int, int] = field(default_factory=dict)  # of each bucket, its parameters
 
     def reducing(self, payload: torch.Tensor, bucket: Any) -> Callable[[], None]:
         """Turns the payload into the sum; to be called in turn, off the training thread."""
@@ -91,10 +92,7 @@ class Buckets:
         ends, last = _ends(bucket), bool(bucket.is_last())
         number, step = int(bucket.index()), self.step
         self.step += last
-        # DDP's first bucket holds the last layers, so that numbers count from the back
-        layers = Layers(len(ends), ends, tuple(range(len(ends), 0, -1)))
-        if self.how.top and self.group.importance is None:
-            self.group.importance = Importance(max(2, len(ends)), self.how.top)
+        layers = self._layers(number, ends)
 
         def reduce() -> None:
             values = payload.detach().view(-1).numpy()
@@ -106,6 +104,17 @@ class Buckets:
                 self._prove(step)
 
         return reduce
+
+    def _layers(self, number: int, ends: tuple[int, ...]) -> Layers:
+        """Each parameter is a layer. DDP's first bucket holds the last ones of the model."""
+        self.counts[number] = len(ends)
+        total = sum(self.counts.values())
+        behind = sum(count for bucket, count in self.counts.items() if bucket < number)
+        if self.how.top:
+            known = self.group.importance
+            seen = {} if known is None or known.layers != total else known.seen
+            self.group.importance = Importance(total, self.how.top, seen)
+        return Layers(total, ends, tuple(total - 1 - behind - n for n in range(len(ends))))
 
     def _prove(self, step: int) -> None:
         found = np.array(self.digests, np.uint64).view(np.float32)

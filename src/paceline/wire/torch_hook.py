@@ -16,9 +16,7 @@ from paceline.wire.torch_carrier import Carriage, carried
 
 
 @contextmanager
-def bounded_loss_hook(
-    how: Carriage, group: Any = None
-) -> Iterator[Callable[[Any, Any], Any]]:
+def bounded_loss_hook(how: Carriage, group: Any = None) -> Iterator[Callable[[Any, Any], Any]]:
     """The hook, for as long as training lasts. All ranks of the group come here together."""
     parent = group if group is not None else dist.group.WORLD
     with carried(parent, how) as start:

@@ -241,9 +241,7 @@ CARRIED_OTHERWISE = [
     *("partition", "priority", "zero1"),
 ]
 """Exact strategies that change how the bytes of one bucket travel."""
-LOSSY = [
-    name for name in APPLIED if kind_of(name).effect is Effect.LOSSY and name not in IN_NEED
-]
+LOSSY = [name for name in APPLIED if kind_of(name).effect is Effect.LOSSY and name not in IN_NEED]
 RELAXED = [name for name in APPLIED if kind_of(name).effect is Effect.RELAXED and name != "batch"]
 """The worker makes its batches itself; loaders that `batch` changes have tests of their own."""
 SENDING = [name for name in APPLIED if issubclass(kind_of(name), (Coded, Seldom))]
