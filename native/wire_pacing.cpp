@@ -36,9 +36,10 @@ void Pacer::report(const Report& report, Time now) {
 
 void Pacer::refill(std::size_t frame_bytes, Time now) {
     const double share = rate() / 8e9 * static_cast<double>(now - last_);
-    const double most = static_cast<double>(control_.burst * frame_bytes);
+    // The window alone bounds what reaches a queue at once, so a late sender may refill it whole.
+    const double most = static_cast<double>(std::max(control_.burst, window()) * frame_bytes);
     tokens_ = std::min(most, tokens_ + control_.headroom * share);
-    steady_ = std::min(static_cast<double>(2 * frame_bytes), steady_ + control_.steady * share);
+    steady_ = std::min(static_cast<double>(control_.burst * frame_bytes), steady_ + control_.steady * share);
     last_ = now;
 }
 

@@ -25,7 +25,7 @@ struct Control {
     bool reacts = true;               // off: marks and losses change nothing
     double headroom = 1.25;           // of the share, while the window is open
     double steady = 0.97;             // of the share, while it is closed
-    std::uint32_t burst = 4;          // packets that a late sender may catch up with at once
+    std::uint32_t burst = 4;          // packets that a late sender may send beyond its window
     double raise = 1.0 / 64;          // of the grant, in each window without marks
     double gain = 1.0 / 8;            // of the newest window in the share of marks
     double least = 1.0 / 16;          // of the grant
