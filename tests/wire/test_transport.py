@@ -191,6 +191,25 @@ def test_strangers_cannot_write_into_a_tensor_and_are_counted() -> None:
     assert np.array_equal(room, values())
 
 
+def test_noise_under_the_jobs_own_key_writes_into_no_other_tensor() -> None:
+    draw = np.random.default_rng(5)
+    with ranks(2) as (a, b), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        for _ in range(500):
+            fields = {
+                "kind": int(draw.integers(1, 8)), "source": int(draw.integers(0, 3)),
+                "step": int(draw.integers(2, 5)), "tensor": int(draw.integers(0, 3)),
+                "offset": int(draw.integers(0, 2**32)), "length": int(draw.integers(0, 2**32)),
+                "sequence": int(draw.integers(0, 2**32)), "phase": int(draw.integers(0, 8)),
+                "round": int(draw.integers(0, 256)),
+            }  # fmt: skip
+            noise = draw.bytes(int(draw.integers(0, 1400)))
+            for end in (a, b):
+                stranger.sendto(packet(noise, **fields), (end.address.host, end.address.port))
+        for step in (1, 6):
+            room, _ = carried(a, b, values(step), step=step)
+            assert np.array_equal(room, values(step))
+
+
 def test_a_stranger_on_the_reliable_channel_is_hung_up_on() -> None:
     with Endpoint(0, JOB, HERE, QUICK) as a, Endpoint(1, JOB, HERE, QUICK) as b:
         with socket.create_connection((a.address.host, a.address.port)) as stranger:
