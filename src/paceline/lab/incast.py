@@ -71,7 +71,6 @@ class Row:
     max_ms: float
     ideal_ms: float
     lost_share: float  # of the values, done without
-    sent_again_share: float  # of the packets
 
     @property
     def p99_of_ideal(self) -> float:
@@ -82,12 +81,11 @@ def summary(setting: Setting, timed: Timed) -> Row:
     taken = sorted(timed.round_ns)
     size = setting.senders * setting.size_bytes
     lost = sum(timed.missing_bytes) / len(taken) / size
-    received, twice = (timed.counters.get(name, 0) for name in ("received", "duplicate"))
     return Row(
         timed.contender.name, timed.contender.is_tcp, timed.contender.budget, len(taken),
         p50_ms=_at(taken, 0.5) / 1e6, p99_ms=_at(taken, 0.99) / 1e6, max_ms=taken[-1] / 1e6,
         ideal_ms=setting.needed_ns(size * (1 - lost)) / 1e6,
-        lost_share=lost, sent_again_share=twice / received if received else 0.0,
+        lost_share=lost,
     )  # fmt: skip
 
 
