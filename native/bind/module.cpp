@@ -9,6 +9,7 @@ void bind_sharing(nb::module_& m);
 void bind_place(nb::module_& m);
 void bind_flows(nb::module_& m);
 void bind_levels(nb::module_& m);
+void bind_wire(nb::module_& m);
 
 NB_MODULE(_core, m) {
     m.doc() = "Paceline's native core: flat arrays in, flat arrays out.";
@@ -19,4 +20,5 @@ NB_MODULE(_core, m) {
     bind_place(m);
     bind_levels(m);
     bind_flows(m);  // after bind_sharing, whose Flows it derives from
+    bind_wire(m);
 }

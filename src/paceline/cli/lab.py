@@ -5,6 +5,8 @@ paceline lab run --name office -- torchrun train.py
 paceline lab down --name office            # or --all: every lab, and nothing else
 
 `lab run --cluster cluster.yaml -- ...` builds a lab for the length of one command.
+`lab incast` and `lab wire` time the transport beside TCP over the identical queues: several senders
+to one receiver without loss, and under loss with each part of the transport switched off in turn.
 """
 
 import argparse
@@ -15,7 +17,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from paceline.cli import Shown
+from paceline.cli import Shown, _lab_wire
 from paceline.cluster import Cluster, load, with_settings
 from paceline.lab import Finished, Lab, LabError, standing, tear_down
 
@@ -39,7 +41,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     down.set_defaults(action=_down)
     listing = actions.add_parser("list", help="names of the labs that stand")
     listing.set_defaults(action=_list)
-    for action in (up, run, down, listing):
+    timing = [
+        actions.add_parser("incast", help="senders to one receiver: TCP and the transport"),
+        actions.add_parser("wire", help="the same under loss, each part switched off in turn"),
+    ]
+    for action, measure in zip(timing, (_incast, _wire)):
+        _lab_wire.configure(action)
+        action.set_defaults(action=measure)
+    for action in (up, run, down, listing, *timing):
         action.add_argument("--json", action="store_true", help="print one JSON object")
     for action in (up, run, down):
         action.add_argument("--name", default=DEFAULT_NAME, help="the lab's name")
@@ -95,6 +104,14 @@ def _job(
         if not options.keep:
             lab.down()
         raise
+
+
+def _incast(options: argparse.Namespace) -> Shown:
+    return _lab_wire.incast(options)
+
+
+def _wire(options: argparse.Namespace) -> Shown:
+    return _lab_wire.wire(options)
 
 
 def _down(options: argparse.Namespace) -> Shown:

@@ -8,7 +8,7 @@ configures it, so that four hosts stand in a fraction of a second.
 from dataclasses import dataclass
 
 from paceline.cluster.tcp import FRAME_BYTES, burst_bytes
-from paceline.lab.layout import Layout
+from paceline.lab.layout import End, Layout
 
 
 @dataclass(frozen=True)
@@ -110,17 +110,38 @@ def shaping(layout: Layout, node: int) -> list[str]:
 
 
 def losses(layout: Layout, node: int) -> str:
-    """Random loss is made where packets arrive, after the rate was paid for."""
+    """Loss is made where packets arrive, after the rate was paid for."""
+    burst_ms = layout.stack.loss_burst_ms
     rules = [
-        f'iifname "eth{port}" numgen random mod 1000000 < {round(far.loss * 1e6)} counter drop'
+        rule
         for port, (_, _, far) in enumerate(layout.ports[node])
         if far.loss > 0
+        for rule in (_in_bursts(port, far, burst_ms) if burst_ms else [_at_random(port, far.loss)])
     ]
     if not rules:
         return ""
+    bursts = (
+        f"set burst {{ type ifname; flags dynamic, timeout; timeout {burst_ms}ms; size 4096; }}"
+    )
     chain = ["type filter hook prerouting priority raw", *rules]
-    table = ["table ip paceline {", "chain loss {", *chain, "}", "}"]
-    return "\n".join(["nft -f - <<'END'", *table, "END"])
+    table = ["table ip paceline {", *([bursts] if burst_ms else []), "chain loss {", *chain]
+    return "\n".join(["nft -f - <<'END'", *table, "}", "}", "END"])
+
+
+def _at_random(port: int, loss: float) -> str:
+    return f'iifname "eth{port}" numgen random mod 1000000 < {round(loss * 1e6)} counter drop'
+
+
+def _in_bursts(port: int, far: End, burst_ms: int) -> list[str]:
+    """A packet drawn at random begins a burst, in which all are lost. Of a link that is full, they
+    are the share that was asked for; of one that is not, fewer."""
+    in_burst = 1 + far.bits_per_s / 8 / FRAME_BYTES * burst_ms / 1e3
+    begins = far.loss / (1 - far.loss) / in_burst
+    return [
+        f'iifname "eth{port}" iifname @burst counter drop',
+        f'iifname "eth{port}" numgen random mod 1000000 < {max(1, round(begins * 1e6))} '
+        "add @burst { iifname } counter drop",
+    ]
 
 
 def device(layout: Layout, node: int, wire: int) -> str:

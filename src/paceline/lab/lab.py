@@ -17,6 +17,7 @@ from paceline.lab import commands, quota, registry
 from paceline.lab.access import Access, open_access, require_tools
 from paceline.lab.errors import LabError
 from paceline.lab.launch import Finished, Job, run_job, starts
+from paceline.lab.layout import Stack
 from paceline.lab.plan import plan
 from paceline.lab.teardown import access_of, tear_down
 from paceline.launch import unwinding
@@ -31,9 +32,11 @@ class Lab:
     can catch, the next lab of that name, or `paceline lab down --all`, clears what is left.
     """
 
-    def __init__(self, cluster: Cluster, name: str = "") -> None:
+    def __init__(self, cluster: Cluster, name: str = "", stack: Stack | None = None) -> None:
         self.cluster = cluster
         self.layout = plan(cluster, name or f"lab-{os.getpid()}")
+        if stack is not None:
+            self.layout = replace(self.layout, stack=stack)
         self._entry = registry.Entry(self.layout.name, cluster=dump(cluster))
         self._access: Access | None = None
         self._block = ExitStack()

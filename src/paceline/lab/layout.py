@@ -68,6 +68,7 @@ class Stack:
     congestion: str = "reno"
     gso_max_segs: int = 4
     rto_min_ms: int = 20
+    loss_burst_ms: int = 0  # how long a lossy link then loses all; 0: each packet by itself
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@ Strategies speak one after the other, and each takes its word back when it leave
 spoken, `torch_exchange` installs what they said.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 from paceline.errors import PacelineError
 from paceline.runtime.codecs import Codec
@@ -48,6 +49,11 @@ def arranged(ready: Sequence[int], names: Sequence[str], order: str) -> list[int
     return sorted(ready, key=lambda parameter: place[names[parameter]])
 
 
+Carrier = Callable[[Any], AbstractContextManager[Callable[[Any, Any], Any]]]
+"""Of a process group: for as long as the context lasts, a function that starts the sum of one
+payload of one of DDP's buckets over all its ranks, and returns what is then under way."""
+
+
 @dataclass
 class Exchange:
     """What the strategies of one plan ask for."""
@@ -61,6 +67,7 @@ class Exchange:
     by_priority: bool = False  # one exchange at a time, first what is needed first
     on_host: int = 0  # workers that reduce among themselves first; 0: all at once
     served: bool = False  # by parameter servers on the workers' own hosts
+    carrier: Carrier | None = None  # another transport than the library's
     owned: bool = False  # each rank updates its own parameters and gathers the others
     late: bool = False  # parameters are updated as they are needed
 
@@ -146,6 +153,16 @@ class Exchange:
             yield
         finally:
             self.served = False
+
+    @contextmanager
+    def with_carrier(self, carrier: Carrier) -> Iterator[None]:
+        if self.carrier is not None:
+            raise ExchangeError("gradients travel over one transport, and two were asked for")
+        self.carrier = carrier
+        try:
+            yield
+        finally:
+            self.carrier = None
 
     @contextmanager
     def with_owners(self) -> Iterator[None]:

@@ -51,6 +51,9 @@ def _whole(asked: Exchange, replica: Any) -> Iterator[Route]:
         require_gloo(group, "an exchange by parameter servers")
         with served(group) as start:
             yield lambda sharing, payload, bucket: start(_sums(sharing, payload))
+    elif asked.carrier is not None:
+        with asked.carrier(group) as carry:
+            yield lambda sharing, payload, bucket: carry(_sums(sharing, payload), bucket)
     else:
         yield direct(group)
 

@@ -1,0 +1,117 @@
+"""Training time to equal test accuracy with a parameter server, under loss: TCP and the transport.
+
+Four workers and a server on five hosts of a lab, every port with a short queue; Fashion-MNIST,
+several seeds. All contenders train the same number of steps; the time counts until the accuracy is
+first reached that every one of a seed's runs reaches. Times are of steps, without the looks at the
+accuracy. `speedup_*` is the best tuned TCP's time over that of the transport with a bounded loss,
+`pacing_*` the same of the transport with no loss allowed: what pacing and the window bring alone.
+
+    python benchmarks/accuracy/time_to_accuracy.py --json
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks import measure
+from paceline.lab import Lab
+from paceline.lab.incast import Setting, hosts_told
+from paceline.wire.contenders import LOSSLESS, TCP, TEN_PERCENT, Contender
+
+WORKER = Path(__file__).parent / "jobs" / "served_training.py"
+DATA = Path(__file__).parents[3] / "shared" / "data" / "fashion-mnist"
+SEEDS = (1, 2, 3)
+CONTENDERS = (*TCP, LOSSLESS, TEN_PERCENT)
+LOSSES = {"1pct": (0.01, 0), "5pct": (0.05, 4)}
+"""Share of packets that a way loses, and for how many ms all are then lost."""
+BASE = Setting(senders=4)
+
+Row = dict[str, Any]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = measure.parser(__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=DATA, help="the folder of Fashion-MNIST")
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--width", type=int, default=128, help="of the hidden layer")
+    options = parser.parse_args(arguments)
+    if not options.data.is_dir():
+        parser.error(f"{options.data} is no folder; give that of Fashion-MNIST's files by --data")
+    seeds, steps = (SEEDS[:1], 60) if options.quick else (SEEDS, options.steps)
+    job = {"data": str(options.data), "steps": steps, "width": options.width}
+    rows = [
+        row | {"loss": name}
+        for name, (loss, burst) in LOSSES.items()
+        for row in trained(replace(BASE, loss=loss, loss_burst_ms=burst), seeds, job)
+    ]
+    measure.report("accuracy/time_to_accuracy", figures(rows), options, "torch")
+
+
+def trained(setting: Setting, seeds: Sequence[int], job: dict[str, Any]) -> Iterator[Row]:
+    with Lab(setting.cluster(), stack=setting.stack()) as lab:
+        for seed in seeds:
+            for number, contender in enumerate(CONTENDERS):
+                told = {
+                    **job, "seed": seed, "every": 10, "batch": 64, "rate": 0.05,
+                    "contender": asdict(contender), "link_bits_per_s": setting.bits_per_s,
+                    "window_bytes": setting.queue_bytes * 3 // 4, "port": 29_700 + number,
+                }  # fmt: skip
+                found = run(lab, told)
+                print(f"{contender.name}: {found['seconds'][-1]:.1f} s", file=sys.stderr)
+                yield {"contender": contender.name, "seed": seed, **found}
+
+
+def run(lab: Lab, told: dict[str, Any]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="paceline-served-") as folder:
+        file = Path(folder, "training.json")
+        file.write_text(json.dumps(told))
+        finished = lab.run(
+            [sys.executable, str(WORKER), str(file)],
+            environment=hosts_told(lab.layout), logs=Path(folder), timeout_s=1800,
+        )  # fmt: skip
+        found: dict[str, Any] = json.loads(finished.text(0))
+        return found
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for loss in LOSSES:
+        mine = [row for row in rows if row["loss"] == loss]
+        for row in mine:
+            row["to_target"] = to_target(row, target(mine, row["seed"]))
+        times = {c.name: statistics.mean(_of(mine, c, "to_target")) for c in CONTENDERS}
+        best = min((c for c in CONTENDERS if c.is_tcp), key=lambda c: times[c.name])
+        told[f"speedup_{loss}"] = times[best.name] / times[TEN_PERCENT.name]
+        told[f"pacing_{loss}"] = times[best.name] / times[LOSSLESS.name]
+        told[f"best_tcp_{loss}"] = best.name
+        told[f"lost_share_{loss}"] = statistics.mean(_of(mine, TEN_PERCENT, "lost_share"))
+        final = {c: 100 * statistics.mean(_of(mine, c, "final")) for c in (best, TEN_PERCENT)}
+        told[f"points_{loss}"] = final[best] - final[TEN_PERCENT]
+    return told | {"rows": list(rows)}
+
+
+def _of(rows: Sequence[Row], contender: Contender, what: str) -> list[float]:
+    mine = [row for row in rows if row["contender"] == contender.name]
+    if what == "final":  # the mean of the last looks: one alone is noisy
+        return [statistics.mean(row["accuracies"][-3:]) for row in mine]
+    return [row[what] for row in mine]
+
+
+def target(rows: Sequence[Row], seed: int) -> float:
+    """The best accuracy that every contender of this seed reaches."""
+    return min(max(row["accuracies"]) for row in rows if row["seed"] == seed)
+
+
+def to_target(row: Row, accuracy: float) -> float:
+    reached = next(n for n, value in enumerate(row["accuracies"]) if value >= accuracy)
+    return float(row["seconds"][reached])
+
+
+if __name__ == "__main__":
+    main()

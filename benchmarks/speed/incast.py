@@ -1,0 +1,60 @@
+"""Incast of gradients: TCP's congestion controls and the transport over identical shaped queues.
+
+All contenders take turns in blocks of ten rounds in one lab of network namespaces, so that they
+meet the same minutes of the same machine. TCP runs on raw sockets, which is gloo's transport
+without gloo's own work; its minimum retransmission time is 5 ms and its segments are not batched. A
+round lasts from the receiver's asking to its slowest sender's end. `ideal` is the link carrying all
+values in datagrams without a header of ours; `bounded_p99_of_ideal` takes only those needed.
+
+    python benchmarks/speed/incast.py --json
+"""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks import measure
+from paceline.lab.incast import Row, Setting, incast, summary
+from paceline.wire.contenders import LOSSLESS, MAIN, TEN_PERCENT
+
+SETTINGS = (Setting(senders=4), Setting(senders=8, size_bytes=250_000))
+"""The first is the headline."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = measure.parser(__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=1000)
+    options = parser.parse_args(arguments)
+    rounds = 20 if options.quick else options.rounds
+    settings = SETTINGS[:1] if options.quick else SETTINGS
+    told = [case(setting, rounds) for setting in settings]
+    measure.report("speed/incast", {**told[0]["figures"], "cases": told}, options)
+
+
+def case(setting: Setting, rounds: int) -> dict[str, Any]:
+    """One setting's rows, and its headline."""
+    rows = [summary(setting, timed) for timed in incast(setting, MAIN, rounds)]
+    shown = [{**asdict(row), "p99_of_ideal": row.p99_of_ideal} for row in rows]
+    return {"setting": asdict(setting), "rows": shown, "figures": figures(setting, rows)}
+
+
+def figures(setting: Setting, rows: list[Row]) -> dict[str, Any]:
+    named = {row.name: row for row in rows}
+    bounded, lossless = named[TEN_PERCENT.name], named[LOSSLESS.name]
+    tcp = min(row.p99_ms for row in rows if row.is_tcp)
+    return {
+        "ideal": setting.ideal_ns / 1e6,
+        "tuned_tcp_p99": tcp,
+        "no_loss_p99": lossless.p99_ms,
+        "bounded_p99": bounded.p99_ms,
+        "bounded_p99_of_ideal": bounded.p99_of_ideal,
+        "bounded_p99_of_tuned_tcp": bounded.p99_ms / tcp,
+        "no_loss_p99_of_tuned_tcp": lossless.p99_ms / tcp,
+        "bounded_dropped": bounded.lost_share,
+    }
+
+
+if __name__ == "__main__":
+    main()

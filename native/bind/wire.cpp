@@ -1,0 +1,230 @@
+// Binds native/wire: an endpoint of the transport, sums of what came, and the parser for its fuzzer.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "wire_endpoint.hpp"
+#include "wire_reduce.hpp"
+
+namespace nb = nanobind;
+using namespace paceline::wire;
+
+namespace {
+
+template <class T>
+using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Writable = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = Column<std::uint8_t>;
+
+template <class T>
+std::span<const T> view(const Column<T>& column) {
+    return {column.data(), column.size()};
+}
+
+template <class T>
+nb::object given(std::vector<T> values) {
+    auto* raw = new std::vector<T>(std::move(values));
+    nb::capsule owner(raw, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(raw->data(), {raw->size()}, owner));
+}
+
+Key key_of(const Bytes& bytes) {
+    if (bytes.size() != sizeof(Key)) throw Fault("a job's key has 16 bytes");
+    Key key;
+    std::memcpy(key.data(), bytes.data(), sizeof key);
+    return key;
+}
+
+using Sends = std::vector<std::tuple<int, int, int, int, Bytes, Bytes, Bytes>>;
+using Receives = std::vector<std::tuple<int, int, int, Writable<std::uint8_t>, std::size_t>>;
+
+Orders orders(std::uint32_t step, std::size_t budget, const Sends& sends,
+              const Receives& receives) {
+    Orders made{step, budget, {}, {}};
+    for (const auto& [peer, tensor, phase, layer, data, tos, important] : sends)
+        made.sends.push_back({static_cast<std::uint16_t>(peer), static_cast<std::uint16_t>(tensor),
+                              static_cast<std::uint16_t>(layer), static_cast<std::uint8_t>(phase),
+                              view(data), view(tos), view(important)});
+    for (const auto& [peer, tensor, phase, into, allowed] : receives)
+        made.receives.push_back({static_cast<std::uint16_t>(peer),
+                                 static_cast<std::uint16_t>(tensor),
+                                 static_cast<std::uint8_t>(phase), {into.data(), into.size()},
+                                 allowed});
+    return made;
+}
+
+nb::list exchange(Endpoint& endpoint, std::uint32_t step, std::size_t budget, const Sends& sends,
+                  const Receives& receives) {
+    const Orders wanted = orders(step, budget, sends, receives);
+    std::vector<Outcome> found;
+    {
+        nb::gil_scoped_release unlocked;
+        found = endpoint.exchange(wanted, [] {
+            nb::gil_scoped_acquire locked;
+            if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        });
+    }
+    nb::list told;
+    for (Outcome& outcome : found)
+        told.append(nb::make_tuple(outcome.missing_bytes, outcome.ended_ns,
+                                   given(std::move(outcome.flags))));
+    return told;
+}
+
+void meet(Endpoint& endpoint, const std::vector<std::tuple<int, std::string, int>>& peers,
+             double timeout_s) {
+    std::map<std::uint16_t, sockaddr_in> addresses;
+    for (const auto& [rank, host, port] : peers)
+        addresses[static_cast<std::uint16_t>(rank)] =
+            address_of(host, static_cast<std::uint16_t>(port));
+    nb::gil_scoped_release unlocked;
+    endpoint.connect(addresses, static_cast<Time>(timeout_s * 1e9));
+}
+
+nb::dict counters(const Endpoint& endpoint) {
+    const Counters& c = endpoint.counters();
+    nb::dict told;
+    told["sent"] = c.sent;
+    told["sent_bytes"] = c.sent_bytes;
+    told["sent_again"] = c.sent_again;
+    told["received"] = c.received;
+    told["fresh"] = c.fresh;
+    told["marked"] = c.marked;
+    told["truncated"] = c.truncated;
+    told["malformed"] = c.malformed;
+    told["other_job"] = c.other_job;
+    told["forged"] = c.forged;
+    told["stale"] = c.stale;
+    told["misfit"] = c.misfit;
+    told["duplicate"] = c.duplicate;
+    told["strangers"] = c.strangers;
+    told["full"] = c.full;
+    told["overflowed"] = c.overflowed;
+    told["too_big"] = c.too_big;
+    told["early_stops"] = c.early_stops;
+    return told;
+}
+
+nb::object packet(Bytes key, Bytes payload, const std::vector<std::uint32_t>& f) {
+    if (f.size() != 12) throw Fault("a header has 12 fields beside its payload");
+    Header h;
+    h.kind = static_cast<Kind>(f[0]);
+    h.importance = static_cast<std::uint8_t>(f[1]);
+    h.source = static_cast<std::uint16_t>(f[2]);
+    h.job = f[3];
+    h.step = f[4];
+    h.tensor = static_cast<std::uint16_t>(f[5]);
+    h.layer = static_cast<std::uint16_t>(f[6]);
+    h.offset = f[7];
+    h.length = f[8];
+    h.sequence = f[9];
+    h.phase = static_cast<std::uint8_t>(f[10]);
+    h.round = static_cast<std::uint8_t>(f[11]);
+    std::vector<std::uint8_t> bytes(HEADER_BYTES + payload.size());
+    write(h, key_of(key), view(payload), bytes.data());
+    std::copy_n(payload.data(), payload.size(), bytes.begin() + HEADER_BYTES);
+    return given(std::move(bytes));
+}
+
+nb::tuple parse(Bytes message, std::uint32_t job, Bytes key) {
+    Header h;
+    const auto verdict = read(view(message), job, key_of(key), h);
+    const std::vector<std::uint32_t> fields{
+        static_cast<std::uint32_t>(h.kind), h.importance, h.source, h.job, h.step, h.tensor,
+        h.layer, h.offset, h.length, h.sequence, h.phase, h.round};
+    return nb::make_tuple(static_cast<int>(verdict), fields);
+}
+
+void sum(const std::vector<std::tuple<Column<float>, Bytes>>& parts, std::size_t packet_values,
+         Writable<float> into) {
+    std::vector<Part> views;
+    const std::size_t packets = (into.size() + packet_values - 1) / packet_values;
+    for (const auto& [values, flags] : parts) {
+        if (values.size() != into.size() || (flags.size() != 0 && flags.size() != packets))
+            throw Fault("parts that are added up differ in length");
+        views.push_back({view(values), view(flags)});
+    }
+    nb::gil_scoped_release unlocked;
+    add_up(views, packet_values, {into.data(), into.size()});
+}
+
+struct Simulated {  // a pacer with time and packets told, for tests of its control
+    Pacer pacer;
+    explicit Simulated(double bits_per_s)
+        : pacer(Control{.start_bits_per_s = bits_per_s}, 0) {}
+};
+
+}  // namespace
+
+void bind_wire(nb::module_& m) {
+    nb::exception<Fault> fault(m, "WireFault", PyExc_RuntimeError);
+    nb::exception<PeerLost>(m, "WirePeerLost", fault.ptr());
+    nb::class_<Settings>(m, "WireSettings")
+        .def(nb::init<>())
+        .def_rw("packet_bytes", &Settings::packet_bytes)
+        .def_rw("link_bits_per_s", &Settings::link_bits_per_s)
+        .def_rw("window_bytes", &Settings::window_bytes)
+        .def_rw("segments", &Settings::segments)
+        .def_rw("buffer_bytes", &Settings::buffer_bytes)
+        .def_rw("control_tos", &Settings::control_tos)
+        .def_rw("retry_ns", &Settings::retry_ns)
+        .def_rw("timeout_ns", &Settings::timeout_ns)
+        .def_prop_rw("settle_ns", [](const Settings& s) { return s.patience.settle_ns; },
+                     [](Settings& s, Time v) { s.patience.settle_ns = v; })
+        .def_prop_rw("gap_ns", [](const Settings& s) { return s.patience.gap_ns; },
+                     [](Settings& s, Time v) { s.patience.gap_ns = v; })
+        .def_prop_rw("paced", [](const Settings& s) { return s.control.paced; },
+                     [](Settings& s, bool v) { s.control.paced = v; })
+        .def_prop_rw("reacts", [](const Settings& s) { return s.control.reacts; },
+                     [](Settings& s, bool v) { s.control.reacts = v; })
+        .def_prop_rw("headroom", [](const Settings& s) { return s.control.headroom; },
+                     [](Settings& s, double v) { s.control.headroom = v; })
+        .def_prop_rw("burst", [](const Settings& s) { return s.control.burst; },
+                     [](Settings& s, std::uint32_t v) { s.control.burst = v; });
+    nb::class_<Endpoint>(m, "WireEndpoint")
+        .def("__init__",
+             [](Endpoint* self, const std::string& host, int port, int rank, std::uint32_t job,
+                Bytes key, const Settings& settings) {
+                 new (self) Endpoint(host, static_cast<std::uint16_t>(port),
+                                     {static_cast<std::uint16_t>(rank), job, key_of(key)},
+                                     settings);
+             },
+             nb::arg("host"), nb::arg("port"), nb::arg("rank"), nb::arg("job"), nb::arg("key"),
+             nb::arg("settings"))
+        .def_prop_ro("port", &Endpoint::port)
+        .def("connect", &meet, nb::arg("peers"), nb::arg("timeout_s"))
+        .def("exchange", &exchange, nb::arg("step"), nb::arg("budget_bytes"), nb::arg("sends"),
+             nb::arg("receives"))
+        .def("close", &Endpoint::close)
+        .def("counters", &counters);
+    nb::class_<Simulated>(m, "WirePacer")
+        .def(nb::init<double>(), nb::arg("bits_per_s"))
+        .def("report",
+             [](Simulated& s, std::uint32_t highest, std::uint32_t received, std::uint32_t marked,
+                Time now) { s.pacer.report({highest, received, marked, 0, 0}, now); },
+             nb::arg("highest"), nb::arg("received"), nb::arg("marked"), nb::arg("now_ns"))
+        .def("may_send",
+             [](Simulated& s, std::size_t bytes, std::uint32_t sent, Time now) {
+                 return s.pacer.may_send(bytes, sent, now);
+             }, nb::arg("frame_bytes"), nb::arg("sent"), nb::arg("now_ns"))
+        .def("sent", [](Simulated& s, std::size_t bytes, Time now) { s.pacer.sent(bytes, now); },
+             nb::arg("frame_bytes"), nb::arg("now_ns"))
+        .def_prop_ro("bits_per_s", [](const Simulated& s) { return s.pacer.rate(); })
+        .def_prop_ro("window", [](const Simulated& s) { return s.pacer.window(); });
+    m.def("wire_packet", &packet, nb::arg("key"), nb::arg("payload"), nb::arg("fields"));
+    m.def("wire_parse", &parse, nb::arg("message"), nb::arg("job"), nb::arg("key"));
+    m.def("wire_sum", &sum, nb::arg("parts"), nb::arg("packet_values"), nb::arg("into"));
+    m.def("wire_magnitudes", [](Column<float> values, std::size_t packet_values) {
+        return given(magnitudes(view(values), packet_values));
+    }, nb::arg("values"), nb::arg("packet_values"));
+    m.def("wire_digest", [](Bytes key, Bytes bytes) { return siphash(key_of(key), view(bytes)); },
+          nb::arg("key"), nb::arg("bytes"));
+}

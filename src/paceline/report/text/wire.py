@@ -1,0 +1,30 @@
+"""Rounds of an incast as a table: each contender's times beside the ideal, and what was lost."""
+
+from collections.abc import Iterable
+
+from paceline.lab.incast import Row, Setting
+
+
+def setting_line(setting: Setting) -> str:
+    how = f"in bursts of {setting.loss_burst_ms} ms" if setting.loss_burst_ms else "at random"
+    loss = f"{setting.loss:.1%} of packets lost, {how}" if setting.loss else "no loss"
+    return (
+        f"{setting.senders} senders of {setting.size_bytes / 1e3:g} KB each, "
+        f"{setting.bits_per_s / 1e6:g} Mbit/s, queues of {setting.queue_bytes / 1e3:g} KB, {loss}; "
+        f"ideal {setting.ideal_ns / 1e6:.1f} ms"
+    )
+
+
+def table(rows: Iterable[Row]) -> list[str]:
+    head = (
+        f"  {'':38}{'p50':>8}{'p99':>8}{'maximum':>9}{'p99/ideal':>11}"
+        f"{'done without':>14}{'rounds':>8}"
+    )
+    return [head, *map(_line, rows)]
+
+
+def _line(row: Row) -> str:
+    return (
+        f"  {row.name:38}{row.p50_ms:8.1f}{row.p99_ms:8.1f}{row.max_ms:9.1f}"
+        f"{row.p99_of_ideal:11.3f}{row.lost_share:14.3%}{row.rounds:8d}"
+    )

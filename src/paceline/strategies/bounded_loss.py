@@ -1,0 +1,65 @@
+"""Gradients travel over a transport of ours, on which a bounded share of what the network loses is
+done without. Wang et al., "Domain-specific Communication Optimization for Distributed DNN Training"
+(DLCP, 2020); "Towards Domain-Specific Network Transport for Distributed DNN Training" (MLT, 2024).
+
+Each bucket is scattered to the ranks, which add up what came and scale it to all of them, and
+gathered again, in which nothing is lost. A network that loses nothing costs no value.
+
+Wrong where the time goes into waiting for what was lost: prices know rates and sizes, no tails, so
+that neither TCP's before nor the shorter ones after it are in the prediction.
+"""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from paceline.graph import Graph
+from paceline.graph.servers import with_servers
+from paceline.runtime.run import Run
+from paceline.strategies.coded import CODECS
+from paceline.strategies.strategy import Effect, Strategy, StrategyError
+
+_OTHER_WAYS = frozenset({
+    "parameter_server", "hierarchical", "priority", "partition", "fused_step", "local_sgd",
+    "overlap_local_sgd", "diloco",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BoundedLoss(Strategy):
+    effect: ClassVar[Effect] = Effect.LOSSY
+    conflicts: ClassVar[frozenset[str]] = CODECS | _OTHER_WAYS | {"bounded_loss"}
+    applies: ClassVar[bool] = True
+
+    gradients: float = 0.01  # share of a bucket that may be lost on its way to be added up
+    parameters: float = 0.0  # of the sums on their way back; all ranks keep the step before's
+    important: float = 0.1  # share of each layer's packets, the largest, that must arrive
+    link_mbit_per_s: float = 1000.0  # of each worker's host, which its senders share
+
+    def __post_init__(self) -> None:
+        for name in ("gradients", "parameters", "important"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise StrategyError(
+                    f"{name}={getattr(self, name)} was given; give a share from 0 to 1"
+                )
+        if self.link_mbit_per_s <= 0:
+            raise StrategyError(f"a link of {self.link_mbit_per_s} Mbit/s; give more than 0")
+
+    def transform(self, graph: Graph) -> Graph:
+        """The bytes of a push to, and a pull from, servers that are the ranks themselves."""
+        return with_servers(graph)
+
+    def apply(self, run: Run) -> AbstractContextManager[None]:
+        from paceline.wire import Bounds, Tuning
+        from paceline.wire.torch_carrier import Carriage, carried
+
+        how = Carriage(
+            Bounds(self.gradients, self.parameters),
+            Tuning(link_bits_per_s=1e6 * self.link_mbit_per_s),
+            top=self.important,
+        )
+
+        def carrier(group: Any) -> Any:
+            return carried(group, how)
+
+        return run.exchange.with_carrier(carrier)

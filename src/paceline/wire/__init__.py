@@ -1,0 +1,43 @@
+"""A transport for gradients that may lose a bounded share of them, and what helps it: importance,
+repair, and a ledger of what was lost."""
+
+from paceline.wire.endpoint import (
+    Address,
+    Arrived,
+    Endpoint,
+    JobKey,
+    Phase,
+    Receive,
+    Send,
+)
+from paceline.wire.errors import PeerLost, ReplicaError, WireError
+from paceline.wire.group import Bounds, Group, Layers
+from paceline.wire.importance import Importance, Marks
+from paceline.wire.ledger import Ledger
+from paceline.wire.replicas import prove_equal
+from paceline.wire.servers import Server, Worker
+from paceline.wire.settings import Patience, Tuning
+
+__all__ = [
+    "Address",
+    "Arrived",
+    "Bounds",
+    "Endpoint",
+    "Group",
+    "Importance",
+    "JobKey",
+    "Layers",
+    "Ledger",
+    "Marks",
+    "Patience",
+    "PeerLost",
+    "Phase",
+    "Receive",
+    "ReplicaError",
+    "Send",
+    "Server",
+    "Tuning",
+    "WireError",
+    "Worker",
+    "prove_equal",
+]

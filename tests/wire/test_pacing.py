@@ -1,0 +1,67 @@
+"""A sender's rate: it sleeps between packets, slows down for marks and losses, and comes back."""
+
+from typing import Any
+
+import pytest
+
+from paceline.wire.settings import core
+
+pytestmark = pytest.mark.needs("native")
+
+FRAME = 1250  # 10,000 bits: a millisecond at 10 Mbit/s
+
+
+def left(pacer: Any, sent: int, until_us: int) -> int:
+    """How many packets leave in this time; `sent` are under way already, and count."""
+    count = 0
+    for now_us in range(0, until_us, 100):
+        while pacer.may_send(FRAME, sent, now_us * 1000):
+            pacer.sent(FRAME, now_us * 1000)
+            count += 1
+    return count
+
+
+def test_while_the_window_is_open_packets_leave_a_quarter_above_the_share() -> None:
+    assert left(core().WirePacer(10e6), 0, 100_000) in (124, 125)
+
+
+def test_while_it_is_closed_they_leave_a_little_below_the_share() -> None:
+    pacer = core().WirePacer(10e6)
+    assert left(pacer, pacer.window, 10_000) == 9
+
+
+def test_who_was_late_catches_up_with_a_window_at_most() -> None:
+    pacer = core().WirePacer(10e6)
+    pacer.may_send(FRAME, 0, 0)
+    sent = 0
+    while pacer.may_send(FRAME, 0, 50_000_000):
+        pacer.sent(FRAME, 50_000_000)
+        sent += 1
+    assert sent == pacer.window
+
+
+def test_a_report_opens_the_window_and_silence_too() -> None:
+    for told in (True, False):
+        pacer = core().WirePacer(10e6)
+        window = pacer.window
+        assert left(pacer, window, 10_000) == 9
+        if told:
+            pacer.report(window - 1, window, 0, 9_900_000)
+        later = 10_000_000 if told else 30_000_000
+        assert pacer.may_send(FRAME, window, later)
+
+
+@pytest.mark.parametrize("trouble", ["marked", "lost"])
+def test_marks_and_losses_lower_the_rate_and_calm_raises_it_again(trouble: str) -> None:
+    pacer = core().WirePacer(10e6)
+    came = marked = 0
+    for window in range(1, 20):
+        came += 8 if trouble == "marked" else 4
+        marked += 8 if trouble == "marked" else 0
+        pacer.report(window * 8 - 1, came, marked, window)
+    slowed = pacer.bits_per_s
+    assert slowed < 5e6
+    for window in range(20, 120):
+        came += 8
+        pacer.report(window * 8 - 1, came, marked, window)
+    assert pacer.bits_per_s == 10e6
