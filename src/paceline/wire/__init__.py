@@ -1,0 +1,1 @@
+"""Gradients on the wire: what carries them, the switch that helps, and its simulator."""
