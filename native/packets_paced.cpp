@@ -71,11 +71,12 @@ void World::arrived_paced(const Packet& packet) {
 
 void World::reported(Flow& f, const Packet& packet) {
     f.alpha = f.alpha * (1 - kGain) + kGain * (static_cast<double>(packet.second) / packet.first);
+    f.doubling = f.doubling && !packet.second;
     if (packet.second && now_ >= f.cut_until) {
         f.rate = std::max(kLowestRate, f.rate * (1 - f.alpha / 2));
         f.cut_until = now_ + fabric_.rtt_ns;
     } else if (!packet.second && now_ >= f.rise_at) {
-        f.rate = std::min(1.0, f.rate + policy_.increase);
+        f.rate = std::min(1.0, f.doubling ? 2 * f.rate : f.rate + policy_.increase);
         f.rise_at = now_ + fabric_.rtt_ns;
     }
 }

@@ -28,7 +28,7 @@ struct Flow {  // both ends; what only one kind of sender uses stands apart
     double rate = 0;
     Time cut_until = 0, rise_at = 0;
     std::int32_t seen = 0, seen_marked = 0;
-    bool pacing = true, stopped = false, asked = false, checking = false;
+    bool doubling = true, pacing = true, stopped = false, asked = false, checking = false;
 };
 
 class World {

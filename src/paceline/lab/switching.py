@@ -1,4 +1,4 @@
-"""The kernel's switch at nodes without workers: strict-priority classes, and what loads its program.
+"""The kernel's switch at nodes without workers: its priority classes, and what loads its program.
 
 Pure, like `commands`: text that a namespace's shell runs.
 """

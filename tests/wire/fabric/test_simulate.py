@@ -136,14 +136,15 @@ def test_equal_flows_that_share_a_port_take_as_long_as_their_bytes() -> None:
 
 
 def test_more_time_passes_where_a_timer_must_run_out() -> None:
-    slow, fast = (simulate(STAR, incast(8, 200_000), reno(rto)) for rto in (10_000_000, 1_000_000))
+    slow, fast = (simulate(STAR, incast(8, 14_600), reno(rto)) for rto in (10_000_000, 1_000_000))
     assert slow.counts.dropped > 0
     assert slow.times_ns.max() > 10_000_000 > fast.times_ns.max()
 
 
 def test_important_packets_outlive_the_others() -> None:
     flows = incast(8, 1_000_000, tolerance=HALF)
-    counts = simulate(STAR, flows, bounded(20_000, 25_000)).counts
+    gentle = replace(bounded(20_000, 25_000), first_rate=0.125)
+    counts = simulate(STAR, flows, gentle).counts
     assert counts.dropped_unimportant > 0
     assert counts.dropped_important < 0.02 * counts.dropped_unimportant
 
@@ -155,7 +156,7 @@ def test_the_loss_budget_is_not_spent_where_nothing_is_lost() -> None:
 
 def test_a_higher_priority_is_served_first() -> None:
     pair = [Flow(1, 0, 1_000_000, priority=7), Flow(2, 0, 1_000_000, priority=0)]
-    found = simulate(STAR, pair, replace(bounded(0, 0), first_rate=1.0))
+    found = simulate(replace(STAR, buffer_bytes=2_000_000), pair, bounded(0, 0))
     assert found.end_ns[1] < found.end_ns[0]
 
 
@@ -178,10 +179,10 @@ def test_spraying_uses_both_paths_where_a_hash_uses_one() -> None:
 def test_dctcp_keeps_queues_short() -> None:
     flows = incast(2, 10_000_000)
     deep = replace(STAR, buffer_bytes=1_000_000)
-    port = STAR.hosts  # the leaf's port to host 0
     marked, plain = (simulate(deep, flows, p) for p in (dctcp(60_000), reno()))
     assert marked.counts.marked > 0 == marked.counts.dropped
-    assert marked.mean_queue_bytes[port] < 0.5 * plain.mean_queue_bytes[port]
+    assert marked.peak_bytes.max() < 0.5 * plain.peak_bytes.max()
+    assert marked.mean_queue_bytes.max() < plain.mean_queue_bytes.max()
 
 
 def test_the_same_seed_gives_the_same_result_and_another_one_another() -> None:

@@ -1,13 +1,14 @@
 """Lossless homomorphic compression (arXiv 2402.07529): sums of sketches are sketches of sums.
 
-A gradient is rows of `width` values. A sketch of fewer rows adds every row to three of its own, one
-in each third; the columns stay. (The signs of a count sketch serve estimates; nothing is estimated.) Beside it goes a bitmap of the non-zeros. Switches
-add sketches and OR bitmaps, knowing nothing of either. A worker then peels: where a cell of the sum
-holds one non-zero alone, that value is known, is taken out of its other two cells, and so on. Of a
-sketch that holds twice the union's non-zeros all but rare knots peel; what is left, every worker
-knows the same places of, and a last round sums it as it is. So the result is exact always: it
-equals `Integer`'s bit for bit, since cells are integers that wrap round. Where the bitmap shows a
-union too dense to peel, that last round carries all of it, or the whole gradient is sent as it is.
+A gradient is rows of `width` values. A sketch of fewer rows adds every row to three of its own,
+one in each third; the columns stay. (The signs of a count sketch serve estimates, and nothing is
+estimated here.) Beside it goes a bitmap of the non-zeros. Switches add sketches and OR bitmaps,
+knowing nothing of either. A worker then peels: where a cell of the sum holds one non-zero alone,
+that value is known and is taken out of its other two cells, and so on. Of a sketch that holds twice
+the union's non-zeros all but rare knots peel; every worker knows the places of what is left, and a
+last round sums it as it is. So the result is exact always: it equals `Integer`'s bit for bit, since
+cells are integers that wrap round. Where the bitmap shows a union too dense to peel, the union is
+summed as it is, without a sketch.
 """
 
 from dataclasses import dataclass

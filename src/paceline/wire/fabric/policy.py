@@ -33,8 +33,11 @@ class Policy:
     window_packets: int = 10  # first window; pFabric's largest too
     rto_ns: int = 10_000_000  # shortest time after which a packet is taken for lost
     first_rate: float = 1.0  # of paced senders, as a share of the line's
-    increase: float = 0.02  # of a paced sender's rate per answer without marks
-    feedback_packets: int = 8  # a paced receiver answers once per so many
+    increase: float = (
+        0.02  # of a paced sender's rate per round trip without marks; before the first
+    )
+    # mark it doubles
+    feedback_packets: int = 2  # a paced receiver answers once per so many
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -32,7 +32,7 @@ class PacedFlow:
         self.next = self.lost = self.resend = self.deadline = 0
         self.rate, self.alpha = run.policy.first_rate, 1.0
         self.cut_until = self.rise_at = 0
-        self.pacing, self.stopped = True, False
+        self.pacing, self.stopped, self.doubling = True, False, True
         self.got = [False] * self.packets  # the receiver's
         self.count = self.seen = self.seen_marked = self.missing = self.sent = 0
         self.asked = self.checking = False
@@ -95,11 +95,13 @@ class PacedFlow:
     def _reported(self, packet: Packet) -> None:
         now, rtt_ns = self.run.now, self.run.fabric.rtt_ns
         self.alpha = self.alpha * (1 - GAIN) + GAIN * (packet.second / packet.first)
+        self.doubling = self.doubling and not packet.second
         if packet.second and now >= self.cut_until:
             self.rate = max(LOWEST_RATE, self.rate * (1 - self.alpha / 2))
             self.cut_until = now + rtt_ns
         elif not packet.second and now >= self.rise_at:
-            self.rate = min(1.0, self.rate + self.run.policy.increase)
+            risen = 2 * self.rate if self.doubling else self.rate + self.run.policy.increase
+            self.rate = min(1.0, risen)
             self.rise_at = now + rtt_ns
 
     def _repair(self, _: Packet) -> None:
