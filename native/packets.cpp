@@ -40,6 +40,7 @@ World::World(const Fabric& fabric, const Policy& policy, const FlowColumns& flow
         flow_[f].window = policy.window_packets;
         flow_[f].threshold = static_cast<double>(kEndless);
         flow_[f].rate = policy.first_rate;
+        flow_[f].heard = flows.start_ns[f];
         place += flow_[f].packets;
     }
     state_.resize(place);

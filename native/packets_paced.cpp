@@ -5,6 +5,9 @@ namespace paceline::packets {
 
 namespace {
 constexpr double kGain = 1.0 / 16, kLowestRate = 1.0 / 1024;
+constexpr Time kSilence = 2;           // round trips without a report,
+constexpr std::int32_t kUnheard = 16;  // and packets sent in them, after which all may be lost
+constexpr std::int32_t kReordered = 3; // so many missing in a row were dropped, not overtaken
 }
 
 void World::pace(std::int32_t row) {
@@ -19,6 +22,8 @@ void World::pace(std::int32_t row) {
         return;
     }
     if (waits_for_nic(row)) return;
+    if (f.unheard >= kUnheard && now_ >= f.heard + kSilence * fabric_.rtt_ns) slow_down(f);
+    ++f.unheard;
     const std::int32_t size = send_paced(row, choose(f));
     const auto gap = static_cast<Time>(static_cast<double>(sending_ns(size, false)) / f.rate);
     agenda_.add(now_ + std::max<Time>(gap, 1), What::kPace, row);
@@ -72,6 +77,8 @@ void World::arrived_paced(const Packet& packet) {
 void World::reported(Flow& f, const Packet& packet) {
     f.alpha = f.alpha * (1 - kGain) + kGain * (static_cast<double>(packet.second) / packet.first);
     f.doubling = f.doubling && !packet.second;
+    f.heard = now_;
+    f.unheard = 0;
     if (packet.second && now_ >= f.cut_until) {
         f.rate = std::max(kLowestRate, f.rate * (1 - f.alpha / 2));
         f.cut_until = now_ + fabric_.rtt_ns;
@@ -81,6 +88,14 @@ void World::reported(Flow& f, const Packet& packet) {
     }
 }
 
+// Nothing was reported for so long that all may have been dropped.
+void World::slow_down(Flow& f) {
+    f.heard = now_;
+    f.unheard = 0;
+    f.doubling = false;
+    f.rate = std::max(kLowestRate, f.rate / 2);
+}
+
 void World::receive_paced(const Packet& packet) {
     Flow& f = flow_[packet.flow];
     if (f.end >= 0) return;
@@ -88,8 +103,11 @@ void World::receive_paced(const Packet& packet) {
         got_[f.place + packet.seq] = 1;
         ++f.count;
     }
-    ++f.seen;
-    f.seen_marked += packet.marked;
+    const std::int32_t skipped = std::max(0, packet.seq - f.highest - 1);
+    f.highest = std::max(f.highest, packet.seq);
+    const std::int32_t lost = skipped >= kReordered ? skipped : 0;
+    f.seen += 1 + lost;
+    f.seen_marked += packet.marked + lost;
     if (f.count == f.packets || (f.asked && f.count >= columns_.need[packet.flow])) {
         finish(packet.flow);
     } else if (f.seen >= policy_.feedback_packets) {

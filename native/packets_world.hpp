@@ -26,8 +26,8 @@ struct Flow {  // both ends; what only one kind of sender uses stands apart
     bool probing = false, finished = false;
     // paced
     double rate = 0;
-    Time cut_until = 0, rise_at = 0;
-    std::int32_t seen = 0, seen_marked = 0;
+    Time cut_until = 0, rise_at = 0, heard = 0;
+    std::int32_t seen = 0, seen_marked = 0, unheard = 0;
     bool doubling = true, pacing = true, stopped = false, asked = false, checking = false;
 };
 
@@ -84,6 +84,7 @@ class World {
     void arrived_paced(const Packet&);
     void reported(Flow&, const Packet&);
     void receive_paced(const Packet&);
+    void slow_down(Flow&);
     void probe(std::int32_t flow);
     void probed(std::int32_t flow);
     void timer_paced(std::int32_t flow);

@@ -5,11 +5,15 @@
 
 `tail_vs_dctcp` and `tail_vs_pfabric` are how much lower the 99th percentile of flow completion
 times is under a loss budget of 10 % than under each, at 144 hosts and 100 Gbit/s with 256 KB of
-buffer per port, for flows of 1 MB that 8 workers push to their server (16 jobs), where baselines
-have timers of 10 ms at the least. `rows` hold what decides it: shorter timers (1 ms; pFabric's own
-three round trips), no loss allowed, no spraying, no selective drop, other sizes, and web search
-traffic. The transport's settings were chosen on one round of the 1 MB jobs, one of the 125 KB jobs
-and two of the incast; all else (seeds, later rounds, 4 x 1 MB, web search) it had not seen.
+buffer per port, for tensors of 125 KB that 8 workers push to their server (16 jobs), where
+baselines have timers of 10 ms at the least: the condition under which the papers saw tails of
+10 ms. It is the timer that decides: `larger` has the same for 1 MB, where fewer than one flow of a
+hundred meets it, `held_back` for jobs of 23 workers, and each has the figures against shorter
+timers (1 ms; pFabric's own three round trips) and against no loss allowed. `rows` hold all of it,
+with ablations, other sizes, web search, and when the slowest flow of a job's round ended.
+
+The transport's settings were chosen on one round of each kind of job (seed 0), two of the incast
+and 500 flows of web search; the jobs of 23 workers were not looked at.
 """
 
 import sys
@@ -20,6 +24,8 @@ from time import process_time
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import numpy as np
 
 from benchmarks import measure
 from paceline.engine import native
@@ -41,7 +47,9 @@ from paceline.wire.fabric import (
     web,
 )
 
+ROUND_NS = 40_000_000
 KERNEL_NS, TUNED_NS = 10_000_000, 1_000_000
+JUDGED, LARGER, HELD_BACK = "training, 125 KB", "training, 1 MB", "training, 23 workers, 125 KB"
 BUDGET = Tolerance(loss_budget=0.1, important=0.5)
 STRICT = Tolerance(loss_budget=0.0, important=0.5)
 
@@ -73,14 +81,16 @@ def workloads(quick: bool) -> dict[str, Workload]:
     )
     small = replace(jobs, bucket_bytes=(125_000,))
     deep = replace(jobs, bucket_bytes=(1_000_000,) * 4, rounds=1 if quick else 4)
+    wide = replace(small, workers=23)
     star = Fabric(leaves=1, hosts_per_leaf=65, spines=0)
     rounds, count = (2, 500) if quick else (20, 8_000)
     return {
-        "training, 1 MB": Workload(fabric, lambda t: training(fabric, jobs, t)),
-        "training, 125 KB": Workload(fabric, lambda t: training(fabric, small, t)),
+        JUDGED: Workload(fabric, lambda t: training(fabric, small, t)),
+        LARGER: Workload(fabric, lambda t: training(fabric, jobs, t)),
         "training, 4 x 1 MB": Workload(fabric, lambda t: training(fabric, deep, t)),
+        HELD_BACK: Workload(fabric, lambda t: training(fabric, wide, t, seed=7)),
         "incast 32 to 1, 250 KB": Workload(
-            star, lambda t: incast(32, 250_000, rounds, 40_000_000, t)
+            star, lambda t: incast(32, 250_000, rounds, ROUND_NS, t)
         ),
         "web search, load 0.6": Workload(fabric, lambda t: web(fabric, 0.6, count, t)),
     }
@@ -93,17 +103,27 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         for name, work in workloads(options.quick).items()
         for contender in CONTENDERS
     ]
-    tail = {r["transport"]: r["p99_us"] for r in rows if r["workload"] == "training, 1 MB"}
     figures = {
-        "tail_vs_dctcp": tail["bounded"] / tail["dctcp, 10 ms"] - 1,
-        "tail_vs_pfabric": tail["bounded"] / tail["pfabric, 10 ms"] - 1,
-        "tail_vs_tuned_dctcp": tail["bounded"] / tail["dctcp, 1 ms"] - 1,
-        "tail_vs_published_pfabric": tail["bounded"] / tail["pfabric, 3 round trips"] - 1,
-        "tail_vs_no_loss": tail["bounded"] / tail["bounded, no loss allowed"] - 1,
+        **tails(rows, JUDGED),
+        "larger": tails(rows, LARGER),
+        "held_back": tails(rows, HELD_BACK),
         **speeds(options.quick),
         "rows": rows,
     }
     return measure.report("speed/fabric", figures, options)
+
+
+def tails(rows: Sequence[dict[str, Any]], workload: str) -> dict[str, float]:
+    """How much lower the tail is than under each other transport."""
+    tail = {r["transport"]: r["p99_us"] for r in rows if r["workload"] == workload}
+    others = {
+        "tail_vs_dctcp": "dctcp, 10 ms",
+        "tail_vs_pfabric": "pfabric, 10 ms",
+        "tail_vs_tuned_dctcp": "dctcp, 1 ms",
+        "tail_vs_published_pfabric": "pfabric, 3 round trips",
+        "tail_vs_no_loss": "bounded, no loss allowed",
+    }
+    return {name: tail["bounded"] / tail[other] - 1 for name, other in others.items()}
 
 
 def row(name: str, work: Workload, contender: str) -> dict[str, Any]:
@@ -119,6 +139,7 @@ def row(name: str, work: Workload, contender: str) -> dict[str, Any]:
         "flows": len(flows),
         "mean_us": float(times.mean()) / 1e3,
         "p99_us": found.tail_ns() / 1e3,
+        "round_p99_us": float(np.quantile(rounds_ns(flows, found), 0.99)) / 1e3,
         "max_us": float(times.max()) / 1e3,
         "missing": float(found.missing_packets.sum()) / packets,
         "sent": float(found.sent_packets.sum()) / packets,
@@ -130,6 +151,15 @@ def row(name: str, work: Workload, contender: str) -> dict[str, Any]:
         "marked": found.counts.marked,
         "events": found.counts.events,
     }
+
+
+def rounds_ns(flows: Sequence[Flow], found: Completions) -> list[int]:
+    """From the first start to the last end of what goes to one host in one round."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for row, flow in enumerate(flows):
+        groups.setdefault((flow.dst, flow.start_ns // ROUND_NS), []).append(row)
+    start, end = found.start_ns, found.end_ns
+    return [int(end[rows].max() - start[rows].min()) for rows in groups.values()]
 
 
 def speeds(quick: bool) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from paceline.wire.fabric import (
 STAR = Fabric(leaves=1, hosts_per_leaf=9, spines=0, buffer_bytes=64_000)
 SMALL = Fabric(leaves=2, hosts_per_leaf=3, spines=2, spine_bits_per_s=100 * 10**9)
 HALF = Tolerance(loss_budget=0.1, important=0.5)
+LINE_RATE = replace(bounded(), first_rate=1.0)
 POLICIES = (reno(200_000), dctcp(30_000, 200_000), pfabric(20, 20_000), bounded(15_000, 30_000))
 
 fabrics = st.builds(
@@ -117,7 +118,7 @@ def test_one_packet_takes_its_bytes_over_the_rate_and_its_hops(policy: Policy) -
 
 def test_one_paced_flow_alone_takes_size_over_rate_and_latency() -> None:
     # One spine: over another the probe, which is small, would overtake the last packet.
-    found = simulate(Fabric(spines=1), [Flow(0, 143, 1_460 * 1_000)], bounded())
+    found = simulate(Fabric(spines=1), [Flow(0, 143, 1_460 * 1_000)], LINE_RATE)
     assert found.times_ns.tolist() == [1_000 * 120 + 30 + 30 + 120 + 4_000]
     assert found.counts.dropped == found.missing_packets[0] == 0
 
@@ -143,8 +144,7 @@ def test_more_time_passes_where_a_timer_must_run_out() -> None:
 
 def test_important_packets_outlive_the_others() -> None:
     flows = incast(8, 1_000_000, tolerance=HALF)
-    gentle = replace(bounded(20_000, 25_000), first_rate=0.125)
-    counts = simulate(STAR, flows, gentle).counts
+    counts = simulate(STAR, flows, bounded(20_000, 25_000)).counts
     assert counts.dropped_unimportant > 0
     assert counts.dropped_important < 0.02 * counts.dropped_unimportant
 
@@ -170,7 +170,9 @@ def test_spraying_uses_both_paths_where_a_hash_uses_one() -> None:
     flows = [Flow(0, 3, 1_000_000), Flow(1, 4, 1_000_000)]
     narrow = replace(SMALL, spine_bits_per_s=50 * 10**9)
     one, both = (
-        simulate(narrow, flows[:1], replace(bounded(0, 0), routing=routing)).times_ns.max()
+        simulate(
+            narrow, flows[:1], replace(bounded(0, 0), routing=routing, first_rate=1.0)
+        ).times_ns.max()
         for routing in (Routing.ECMP, Routing.SPRAY)
     )
     assert both < 0.6 * one

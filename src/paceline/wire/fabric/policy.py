@@ -32,7 +32,7 @@ class Policy:
     drop_bytes: int = 0  # a queue above it drops unimportant packets; 0: only a full buffer drops
     window_packets: int = 10  # first window; pFabric's largest too
     rto_ns: int = 10_000_000  # shortest time after which a packet is taken for lost
-    first_rate: float = 1.0  # of paced senders, as a share of the line's
+    first_rate: float = 0.125  # of paced senders, as a share of the line's
     increase: float = (
         0.02  # of a paced sender's rate per round trip without marks; before the first
     )

@@ -1,4 +1,4 @@
-"""Bounded loss: packets in any order, at a pace that marks slow down; DLCP's and MLT's idea.
+"""Bounded loss: packets in any order, at a pace that marks and losses slow down; DLCP's and MLT's.
 
 The sender sends every packet once, then asks (a probe) what is missing. The receiver waits one
 round trip for stragglers, and says stop where the loss budget covers what is missing, else which
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 GAIN = 1 / 16  # weight of the newest report
 LOWEST_RATE = 1 / 1024
+SILENCE, UNHEARD = 2, 16
+"""After so many round trips without a report, in which so many packets went, all may be dropped."""
+REORDERED = 3  # so many missing in a row were dropped, not overtaken
 
 
 class PacedFlow:
@@ -31,10 +34,12 @@ class PacedFlow:
         self.state = [State.UNSENT] * self.packets
         self.next = self.lost = self.resend = self.deadline = 0
         self.rate, self.alpha = run.policy.first_rate, 1.0
-        self.cut_until = self.rise_at = 0
+        self.cut_until = self.rise_at = self.unheard = 0
+        self.heard = flow.start_ns
         self.pacing, self.stopped, self.doubling = True, False, True
         self.got = [False] * self.packets  # the receiver's
         self.count = self.seen = self.seen_marked = self.missing = self.sent = 0
+        self.highest = -1
         self.asked = self.checking = False
         self.end_ns = -1
 
@@ -57,6 +62,10 @@ class PacedFlow:
             return
         if self.run.waits_for_nic(self):
             return
+        silent = self.run.now >= self.heard + SILENCE * self.run.fabric.rtt_ns
+        if self.unheard >= UNHEARD and silent:
+            self._slow_down()
+        self.unheard += 1
         size = self._send(self._choose())
         gap_ns = int(self.run.fabric.sending_ns(size, self.flow.src) / self.rate)
         self.run.at(self.run.now + max(gap_ns, 1), Event.PACE, self)
@@ -92,10 +101,15 @@ class PacedFlow:
         if not (self.stopped or self.pacing) and self.run.now >= self.deadline:
             self._probe()
 
+    def _slow_down(self) -> None:
+        self.heard, self.unheard, self.doubling = self.run.now, 0, False
+        self.rate = max(LOWEST_RATE, self.rate / 2)
+
     def _reported(self, packet: Packet) -> None:
         now, rtt_ns = self.run.now, self.run.fabric.rtt_ns
         self.alpha = self.alpha * (1 - GAIN) + GAIN * (packet.second / packet.first)
         self.doubling = self.doubling and not packet.second
+        self.heard, self.unheard = now, 0
         if packet.second and now >= self.cut_until:
             self.rate = max(LOWEST_RATE, self.rate * (1 - self.alpha / 2))
             self.cut_until = now + rtt_ns
@@ -120,8 +134,11 @@ class PacedFlow:
         if not self.got[packet.seq]:
             self.got[packet.seq] = True
             self.count += 1
-        self.seen += 1
-        self.seen_marked += packet.marked
+        skipped = max(0, packet.seq - self.highest - 1)
+        self.highest = max(self.highest, packet.seq)
+        lost = skipped if skipped >= REORDERED else 0
+        self.seen += 1 + lost
+        self.seen_marked += packet.marked + lost
         if self.count == self.packets or (self.asked and self.count >= self.need):
             self._finish()
         elif self.seen >= self.run.policy.feedback_packets:
