@@ -27,6 +27,7 @@ from paceline.wire.switch.rule import Rule, Verdict
 _LARGEST = 65_535
 _BATCH = 32  # datagrams taken from one socket before others have their turn
 _BUFFER_BYTES = 4 << 20
+_FORCE_SEND, _FORCE_RECEIVE = 32, 33  # Linux: SO_SNDBUFFORCE, SO_RCVBUFFORCE
 _ANSWER = tos(Code(1, 7), markable=False)
 Address = tuple[str, int]
 
@@ -130,10 +131,18 @@ def _bound() -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     made.setblocking(False)
     made.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
-    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-        made.setsockopt(socket.SOL_SOCKET, option, _BUFFER_BYTES)
+    enlarge(made)
     made.bind(("127.0.0.1", 0))
     return made
+
+
+def enlarge(made: socket.socket) -> None:
+    """Buffers for bursts of all peers at once: root may have them, others as much as is allowed."""
+    for forced, asked in ((_FORCE_RECEIVE, socket.SO_RCVBUF), (_FORCE_SEND, socket.SO_SNDBUF)):
+        try:
+            made.setsockopt(socket.SOL_SOCKET, forced, _BUFFER_BYTES)
+        except PermissionError:
+            made.setsockopt(socket.SOL_SOCKET, asked, _BUFFER_BYTES)
 
 
 def _tos_of(words: list[tuple[int, int, bytes]]) -> int:
