@@ -34,10 +34,10 @@ class Scale:
         return Scale(bits - int(np.frexp(largest)[1]))
 
     def integers(self, values: Floats) -> Integers:
-        return np.rint(np.ldexp(values.astype(np.float64), self.exponent)).astype(np.int32)
+        return np.rint(values * np.float64(2.0**self.exponent)).astype(np.int32)
 
     def values(self, integers: Array) -> Floats:
-        return np.ldexp(integers.astype(np.float64), -self.exponent).astype(np.float32)
+        return (integers * np.float64(2.0**-self.exponent)).astype(np.float32)
 
 
 def shared_scale(gradient: Floats, workers: int) -> Generator[Asked, Array, Scale]:

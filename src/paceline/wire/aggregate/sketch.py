@@ -11,13 +11,14 @@ cells are integers that wrap round. Where the bitmap shows a union too dense to 
 summed as it is, without a sketch.
 """
 
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paceline.wire.aggregate.blocks import padded
-from paceline.wire.aggregate.integers import shared_scale
+from paceline.wire.aggregate.integers import Scale, shared_scale
 from paceline.wire.aggregate.rounds import Array, Asked, Floats, Op, Rounds
 from paceline.wire.errors import WireError
 
@@ -47,7 +48,7 @@ class Sketched:
 
     def __call__(self, gradient: Floats) -> Rounds:
         scale = yield from shared_scale(gradient, self.workers)
-        rows = scale.integers(padded(gradient, self.width))
+        rows = self._integers(gradient, scale)
         used = yield Asked(Op.OR, np.packbits(rows != 0))
         union = np.unpackbits(used, count=rows.size).astype(bool).reshape(rows.shape)
         shape = SketchShape.of(rows.shape[0], self.cells)
@@ -60,8 +61,15 @@ class Sketched:
                 total[left] = yield Asked(Op.SUM, rows[left])
         return scale.values(total).reshape(-1)[: gradient.size].reshape(gradient.shape)
 
+    def _integers(self, gradient: Floats, scale: Scale) -> Array:
+        """Rows of integers; only what is not zero is worth scaling."""
+        flat = padded(gradient, self.width)
+        made, there = np.zeros(flat.shape, np.int32), np.flatnonzero(flat)
+        made.reshape(-1)[there] = scale.integers(flat.reshape(-1)[there])
+        return made
 
-def _as_it_is(rows: Array, union: NDArray[np.bool_]):  # type: ignore[no-untyped-def]
+
+def _as_it_is(rows: Array, union: NDArray[np.bool_]) -> Generator[Asked, Array, Array]:
     """The union alone, in order: never more than the dense gradient."""
     total = np.zeros_like(rows)
     total[union] = yield Asked(Op.SUM, rows[union])
@@ -99,10 +107,13 @@ class SketchShape:
 
 def sketched(rows: Array, shape: SketchShape) -> Array:
     """The sketch of a gradient's rows. Cells wrap round."""
-    made = np.zeros((shape.sketch_rows, rows.shape[1]), rows.dtype)
+    width = rows.shape[1]
+    made = np.zeros(shape.sketch_rows * width, rows.dtype)
+    there = np.flatnonzero(rows)
+    values, (row, column) = rows.reshape(-1)[there], np.divmod(there, width)
     for place in shape.places():
-        np.add.at(made, place, rows)
-    return made
+        np.add.at(made, place[row] * width + column, values)
+    return made.reshape(shape.sketch_rows, width)
 
 
 def peeled(
@@ -110,7 +121,7 @@ def peeled(
 ) -> tuple[Array, NDArray[np.bool_]]:
     """The rows whose sketch it is, and where they could not be told (there they are zero)."""
     width = union.shape[1]
-    row, column = np.nonzero(union)
+    row, column = np.divmod(np.flatnonzero(union), width)
     cells = shape.places()[:, row] * width + column  # of each non-zero, three
     values = np.zeros(row.size, sketch.dtype)
     flat = sketch.reshape(-1).copy()

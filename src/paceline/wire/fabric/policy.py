@@ -37,7 +37,7 @@ class Policy:
         0.02  # of a paced sender's rate per round trip without marks; before the first
     )
     # mark it doubles
-    feedback_packets: int = 2  # a paced receiver answers once per so many
+    feedback_packets: int = 1  # a paced receiver answers once per so many
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ def pfabric(window_packets: int = 72, rto_ns: int = 30_000) -> Policy:
     return Policy(Transport.PFABRIC, Routing.SPRAY, window_packets=window_packets, rto_ns=rto_ns)
 
 
-def bounded(mark_bytes: int = 50_000, drop_bytes: int = 100_000, rto_ns: int = 100_000) -> Policy:
+def bounded(mark_bytes: int = 100_000, drop_bytes: int = 150_000, rto_ns: int = 100_000) -> Policy:
     """Order-free packets sprayed over all spines; unimportant ones are dropped first."""
     return Policy(
         Transport.BOUNDED, Routing.SPRAY, mark_bytes=mark_bytes, drop_bytes=drop_bytes,
