@@ -8,6 +8,7 @@
 import json
 import sys
 
+from paceline.errors import PacelineError
 from paceline.wire.switch.kernel.port import SwitchPort, attach_switch
 from paceline.wire.switch.rule import Rule
 
@@ -21,5 +22,8 @@ def from_json(text: str) -> list[SwitchPort]:
 
 
 if __name__ == "__main__":
-    for one in from_json(sys.stdin.read()):
-        attach_switch(one)
+    try:
+        for one in from_json(sys.stdin.read()):
+            attach_switch(one)
+    except PacelineError as error:
+        sys.exit(str(error))
