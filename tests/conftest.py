@@ -81,12 +81,27 @@ def quotas() -> bool:
     return True
 
 
+def programs_in_kernel() -> bool:
+    """Whether this user may load BPF programs here."""
+    from paceline.wire.errors import WireError
+    from paceline.wire.switch.kernel import bpf
+
+    try:
+        os.close(bpf.make_map("pl_asked", bytes(8)))
+    except WireError:
+        return False
+    return True
+
+
 LAB = "the lab: labs that really stand, proofs in them"
 NEEDS = {
     "linux": Need(lambda: sys.platform == "linux", "Linux", "supervised processes, the lab"),
     "root": Need(lambda: os.geteuid() == 0, "root", LAB),
     "namespaces": Need(namespaces, "network and mount namespaces (Linux, not forbidden)", LAB),
     "iproute2": Need(partial(program, "ip", "tc"), "ip and tc (iproute2)", LAB),
+    "bpf": Need(
+        programs_in_kernel, "BPF programs (root; Linux 5.12 or newer)", "the kernel's switch"
+    ),
     "nft": Need(partial(program, "nft"), "nft (nftables)", "random loss in the lab"),
     "quotas": Need(quotas, "CPU quotas (control groups)", "slower hosts in the lab"),
     "g++": Need(compiler, "a C++ compiler (g++, or CXX)", "weave's compiled kernels"),

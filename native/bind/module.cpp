@@ -7,6 +7,7 @@ void bind_record(nb::module_& m);
 void bind_replay(nb::module_& m);
 void bind_sharing(nb::module_& m);
 void bind_place(nb::module_& m);
+void bind_packets(nb::module_& m);
 void bind_flows(nb::module_& m);
 void bind_levels(nb::module_& m);
 void bind_wire(nb::module_& m);
@@ -18,6 +19,7 @@ NB_MODULE(_core, m) {
     bind_sharing(m);
     bind_replay(m);  // after bind_sharing, whose Shared it takes
     bind_place(m);
+    bind_packets(m);
     bind_levels(m);
     bind_flows(m);  // after bind_sharing, whose Flows it derives from
     bind_wire(m);

@@ -5,6 +5,7 @@ from paceline.cluster.files import dump, from_document, load, parse, to_document
 from paceline.cluster.network import Network, OneWay
 from paceline.cluster.quantities import ClusterError
 from paceline.cluster.settings import with_settings
+from paceline.cluster.switch import Switch
 from paceline.cluster.topologies import (
     TOPOLOGIES,
     Custom,
@@ -34,6 +35,7 @@ __all__ = [
     "Rail",
     "Ring",
     "Star",
+    "Switch",
     "Topology",
     "Torus",
     "Transport",

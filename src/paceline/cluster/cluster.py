@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from paceline.cluster.quantities import ClusterError
+from paceline.cluster.switch import Switch
 from paceline.cluster.topologies import Cable, Port, Star, Topology
 from paceline.graph.kinds import DeviceKind, DType, Vendor
 
@@ -124,6 +125,7 @@ class Cluster:
     topology: Topology = field(default_factory=Star)
     transport: Transport = field(default_factory=Transport)
     name: str = "cluster"
+    switch: Switch | None = None  # None: its switches serve first come, first served
 
     def __post_init__(self) -> None:
         if not self.hosts:

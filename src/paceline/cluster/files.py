@@ -5,6 +5,7 @@ hosts: {count: 2, device: epyc-2c}          # or a list of such entries, each wi
 link: ethernet-1g                           # or {preset: ethernet-1g, rate: 500Mbps, ...}
 topology: {kind: leaf-spine, hosts_per_leaf: 2, oversubscription: 2}
 transport: {efficiency: 0.957, congestion: reno}
+switch: {drop: 0.25, mark: 0.2, spray: true}          # by priority and importance; or left out
 """
 
 from collections.abc import Mapping
@@ -18,9 +19,11 @@ from paceline.cluster import quantities as q
 from paceline.cluster.cluster import Cluster, Device, Host, Link, Transport
 from paceline.cluster.presets import preset
 from paceline.cluster.quantities import ClusterError
+from paceline.cluster.switch import Switch
 from paceline.cluster.topologies import TOPOLOGIES, Custom, Topology
 from paceline.graph.kinds import DeviceKind, DType, Vendor
 
+_CLUSTER = ("name", "hosts", "link", "topology", "transport", "switch")
 _LINK = ("preset", "rate", "up", "down", "latency", "background", "background_up",
          "background_down", "loss", "buffer", "source")  # fmt: skip
 MOST = 1_000_000
@@ -56,7 +59,7 @@ def dump(cluster: Cluster) -> str:
 
 def from_document(document: Any) -> Cluster:
     """A cluster from plain dicts and lists, as YAML or JSON gives them."""
-    given = _known(document, ("name", "hosts", "link", "topology", "transport"), "a cluster")
+    given = _known(document, _CLUSTER, "a cluster")
     if "hosts" not in given or "link" not in given:
         raise ClusterError("a cluster needs `hosts` and `link`; see docs/how/clusters.md")
     entries = given["hosts"]
@@ -71,6 +74,7 @@ def from_document(document: Any) -> Cluster:
         topology=topology(given.get("topology", "star"), [host.name for host in hosts]),
         transport=_plain(Transport, given.get("transport", {}), "transport"),
         name=str(given.get("name", "cluster")),
+        switch=_plain(Switch, given["switch"], "switch") if "switch" in given else None,
     )
 
 
@@ -146,6 +150,7 @@ def to_document(cluster: Cluster) -> dict[str, Any]:
         "link": _link_document(cluster.link),
         "topology": _topology_document(cluster),
         "transport": asdict(cluster.transport),
+        **({"switch": asdict(cluster.switch)} if cluster.switch else {}),
     }
 
 
@@ -254,7 +259,7 @@ def _known(given: Any, allowed: Any, what: str) -> Mapping[str, Any]:
     return given
 
 
-def _plain(made: type[Topology] | type[Transport], given: Any, what: str) -> Any:
+def _plain(made: type[Topology] | type[Transport] | type[Switch], given: Any, what: str) -> Any:
     """A dataclass of plain numbers and texts from a mapping."""
     known = {f.name: f.default for f in fields(made)}
     for name, value in _known(given, tuple(known), what).items():

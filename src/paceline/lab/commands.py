@@ -8,6 +8,7 @@ configures it, so that four hosts stand in a fraction of a second.
 from dataclasses import dataclass
 
 from paceline.cluster.tcp import FRAME_BYTES, burst_bytes
+from paceline.lab import switching
 from paceline.lab.layout import End, Layout
 
 
@@ -44,6 +45,7 @@ def configure_node(layout: Layout, node: int) -> Script:
         settings(layout),
         batch("ip", interfaces(layout, node) + routes(layout, node)),
         batch("tc", shaping(layout, node)),
+        switching.attach(layout, node),
         losses(layout, node),
     )
     return Script("\n".join(part for part in parts if part), layout.namespace(node))
@@ -98,6 +100,9 @@ def routes(layout: Layout, node: int) -> list[str]:
 def shaping(layout: Layout, node: int) -> list[str]:
     lines = []
     for port, (_, end, _) in enumerate(layout.ports[node]):
+        if switching.switches(layout, node):
+            lines += switching.classes(layout, port, end)
+            continue
         burst = burst_bytes(end.bits_per_s, layout.stack.gso_max_segs)
         rate = f"rate {end.bits_per_s}bit ceil {end.bits_per_s}bit"
         lines += [

@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from paceline.cluster import Switch
 from paceline.cluster.tcp import DEFAULT_QUEUE_BYTES
 from paceline.lab.errors import LabError
 
@@ -80,6 +81,7 @@ class Layout:
     wires: tuple[Wire, ...]
     stack: Stack = field(default_factory=Stack)
     limits: tuple[str, ...] = ()
+    switch: Switch | None = None  # what nodes without workers do; None: first come, first served
 
     def __post_init__(self) -> None:
         require_name("lab", self.name)

@@ -21,6 +21,7 @@ def plan(cluster: Cluster, name: str) -> Layout:
         wires=tuple(_wire(cluster, cable) for cable in cables),
         stack=Stack(cluster.transport.congestion, cluster.transport.gso_max_segs),
         limits=tuple(_limits(cluster)),
+        switch=cluster.switch,
     )
 
 

@@ -1,0 +1,23 @@
+"""Modes of aggregating gradients in the network: dense, integers, sparse blocks, sketches."""
+
+from paceline.wire.aggregate.blocks import Blocks
+from paceline.wire.aggregate.integers import Integer, Scale
+from paceline.wire.aggregate.rounds import Asked, Mode, Op, Reduce, dense, through, together
+from paceline.wire.aggregate.sketch import Sketched, SketchShape, peeled, sketched
+
+__all__ = [
+    "Asked",
+    "Blocks",
+    "Integer",
+    "Mode",
+    "Op",
+    "Reduce",
+    "Scale",
+    "SketchShape",
+    "Sketched",
+    "dense",
+    "peeled",
+    "sketched",
+    "through",
+    "together",
+]
