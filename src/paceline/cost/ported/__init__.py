@@ -8,7 +8,7 @@ rates with their sources, `port` carries durations over.
 
 from paceline.cost.ported.achieved import Achieved, achieved, rate_of, sheet
 from paceline.cost.ported.port import Kernels, ported_ns
-from paceline.cost.ported.recorded import kernel_rows, recorded_device
+from paceline.cost.ported.recorded import kernel_rows, recorded_device, working_rows
 from paceline.cost.ported.roof import PRODUCTS, fill, roof_ns, tail
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "roof_ns",
     "sheet",
     "tail",
+    "working_rows",
 ]

@@ -5,10 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
+from paceline.analyse.efficiency import summarise_efficiency
 from paceline.graph import DepKind, DType, Facts, GraphBuilder, LaneKind, OpKind, RecordedGpu
 from paceline.graph.work import Elements, Launch, Matrix, Recorded, matrix, pointwise
 from paceline.replay import Timeline, replay
-from paceline.report.efficiency import summarise_efficiency
 from paceline.report.text.efficiency import show_efficiency
 
 PRODUCT = matrix(Matrix(1, 4096, 4096, 4096), DType.BFLOAT16)

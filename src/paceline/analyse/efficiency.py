@@ -1,10 +1,13 @@
 """How near a recording's kernels come to what their device can do: `summarise_efficiency`.
 
-Rates are of the work that recorded shapes tell; the roofline is the data sheet's. Kernels of
-unknown work count in times alone. Utilisation counts the arithmetic of products that ran, so what
-was computed again for want of memory counts twice.
+Of a job on processors the operators are its kernels, and each rank is a device of its own. Rates
+are of the work that recorded shapes tell; the roofline is the device's: a data sheet's, or what was
+measured. Kernels of unknown work count in times alone. Utilisation counts the arithmetic of
+products that ran, so what was computed again for want of memory counts twice. Operators whose
+tensors lie in a processor's caches pass the roofline of its memory.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +18,12 @@ from paceline.cost.ported import (
     PRODUCTS,
     Achieved,
     Kernels,
-    kernel_rows,
     rate_of,
     recorded_device,
     roof_ns,
     sheet,
     tail,
+    working_rows,
 )
 from paceline.graph import COMMUNICATION, DepKind, DType, Graph
 from paceline.graph.graph import Int64
@@ -79,11 +82,15 @@ class Efficiency:
     utilisation: float  # of the device's rate for the type of most products, over the step
     utilisation_type: str
     known: float  # part of the kernels' time
+    flops_per_s: Mapping[str, float]  # the device's rates of products, by type
 
 
-def summarise_efficiency(timeline: Timeline, device: str = "", top: int = 8) -> Efficiency:
+def summarise_efficiency(
+    timeline: Timeline, device: Device | None = None, top: int = 8
+) -> Efficiency:
+    """Against the device that is given, else against the one that was recorded on."""
     graph = timeline.graph
-    rows, on = kernel_rows(graph), recorded_device(graph, device)
+    rows, on = working_rows(graph), device or recorded_device(graph)
     table = _Table.of(graph, rows, on)
     dtype, used = _utilisation(timeline, rows, on)
     return Efficiency(
@@ -96,6 +103,7 @@ def summarise_efficiency(timeline: Timeline, device: str = "", top: int = 8) -> 
         utilisation=used,
         utilisation_type=dtype.name.lower(),
         known=float(table.dur[table.known].sum() / max(table.dur.sum(), 1)),
+        flops_per_s={kind.name.lower(): rate for kind, rate in on.flops_per_s.items()},
     )
 
 
