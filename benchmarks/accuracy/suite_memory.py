@@ -3,8 +3,9 @@
 A workload is recorded on one worker. In another process, which knows nothing of Paceline's
 recorder, torch's allocator is watched from before the model is built, and the tensors of model,
 gradients and optimizer are counted by themselves (`jobs/suite_memory.py`). The data set is taken
-off: what is held once all is built, less the model. Error of the peak, and of each structure that
-makes up a twentieth of it or more.
+off: what is held once all is built, less the model. Activations are what is held besides when the
+backward pass begins, the batch included. Error of the peak, and of each structure that makes up a
+twentieth of it or more.
 """
 
 import json
@@ -49,15 +50,15 @@ def row(name: str) -> dict[str, Any]:
         told, truth = recorded(name, Path(scratch)), counted(name, Path(scratch))
     peak = truth["peak"]
     large = {key: size for key, size in truth.items() if key != "peak" and size >= SMALL * peak}
+    most = dict(told.highest)
+    most["activations"] = most.get("activations", 0) + most.pop("other", 0)
     found = {
         "workload": name,
         "batch": suite.batch_of(name),
-        "told": {"peak": told.peak_bytes, **told.highest},
+        "told": {"peak": told.peak_bytes, **most},
         "counted": truth,
         "error": round(told.peak_bytes / peak - 1, 4),
-        "structures": {
-            key: round(told.highest.get(key, 0) / size - 1, 4) for key, size in large.items()
-        },
+        "structures": {key: round(most.get(key, 0) / size - 1, 4) for key, size in large.items()},
     }
     print(json.dumps(found), file=sys.stderr, flush=True)
     return found

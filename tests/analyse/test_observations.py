@@ -18,9 +18,9 @@ def seen(**changed: object) -> Seen:
     return Seen(replace(QUIET, **changed))  # type: ignore[arg-type]
 
 
-def a_class(name: str, share: float, of_roofline: float = 0.5) -> Reached:
+def a_class(name: str, share: float, of_peak: float = 0.5) -> Reached:
     took = round(share * 1e6)
-    return Reached(name, 10, took, share, 1.0, 0.0, 1e9, 1e9, of_roofline, took // 2, 0.0)
+    return Reached(name, 10, took, share, 1.0, 0.0, 1e9, 1e9, 0.9, of_peak, took // 2, 0.0)
 
 
 def efficiency(*classes: Reached, dtype: str = "float32") -> Efficiency:
@@ -82,8 +82,8 @@ def test_products_are_held_against_the_peak_of_their_type() -> None:
     found = efficiency(a_class("convolution", 0.6, 0.4), a_class("pointwise", 0.4))
     said = rules.reaches(Seen(QUIET, found))
     assert said == (
-        "convolution products reach 40 % of their roofline; over the step the job uses 30 % of "
-        "the float32 rate"
+        "convolution products run at 40 % of the device's rate; over the step the job uses 30 % "
+        "of its float32 rate"
     )
     assert rules.reaches(Seen(QUIET, efficiency(a_class("pointwise", 1.0)))) is None
 

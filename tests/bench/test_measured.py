@@ -41,7 +41,7 @@ def test_a_job_on_processors_is_told_by_usage_efficiency_and_structure(
     assert {"weights", "gradients", "optimizer state", "activations"} <= set(held.parts)
     assert seen.efficiency is not None
     rows = {row.name: row for row in seen.efficiency.classes}
-    assert 0 < rows["matrix"].of_roofline < 1.1
+    assert 0 < rows["matrix"].of_peak < 1.1
     assert 0 < seen.efficiency.utilisation < 1
 
 

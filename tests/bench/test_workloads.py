@@ -54,4 +54,4 @@ def test_two_workers_train(name: str, tmp_path: Path) -> None:
 
 def test_the_page_of_workloads_names_each() -> None:
     page = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text()
-    assert not [name for name in catalogue.names() if f"| {name} |" not in page]
+    assert not [name for name in catalogue.names() if f"| {name} |" not in page.replace("\\", "")]

@@ -5,6 +5,7 @@ memory events. At the ends of two updates, and where each backward pass begins, 
 noted; model, gradients and optimizer state are counted tensor by tensor.
 """
 
+import gc
 import json
 import sys
 import time
@@ -63,11 +64,13 @@ class Seen:
         self.borders.append(time.time_ns())
         groups = [group for each in self._optimizers for group in each.param_groups]
         weights = [p for group in groups for p in group["params"]]
+        modules = (each for each in gc.get_objects() if isinstance(each, torch.nn.Module))
+        buffers = [buffer for module in modules for buffer in module.buffers()]
         states = [
             s for each in self._optimizers for one in each.state.values() for s in one.values()
         ]
         self.sizes = {
-            "weights": held(weights),
+            "weights": held([*weights, *buffers]),
             "gradients": held(p.grad for p in weights if p.grad is not None),
             "optimizer": held(s for s in states if isinstance(s, torch.Tensor)),
         }
@@ -79,7 +82,8 @@ class Seen:
         found = {"peak": max([*inside, at(allocated, begin)]) - data, **self.sizes}
         passes = [moment for moment in self.backwards if begin < moment < end]
         if len(passes) == 1:
-            found["activations"] = at(allocated, passes[0]) - at(allocated, begin)
+            standing = data + self.sizes["weights"] + self.sizes["optimizer"]
+            found["activations"] = at(allocated, passes[0]) - standing
         return found
 
 

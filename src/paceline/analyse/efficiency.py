@@ -18,6 +18,7 @@ from paceline.cost.ported import (
     PRODUCTS,
     Achieved,
     Kernels,
+    peak_ns,
     rate_of,
     recorded_device,
     roof_ns,
@@ -48,6 +49,7 @@ class Reached:
     flops_per_s: float
     bytes_per_s: float
     of_roofline: float  # 0 unknown
+    of_peak: float  # products: of the rate of their type; others: of the memory's; 0 unknown
     lost_ns: int  # above the roofline
     tail: float  # part of its waves that stays empty, by time
 
@@ -119,6 +121,7 @@ class _Table:
     flops: Int64
     size: Int64
     roof_ns: Float
+    peak_ns: Float
     tail: Float
 
     @staticmethod
@@ -127,6 +130,7 @@ class _Table:
         works = [each.work for each in graph.works]
         family = np.array([*(work.family for work in works), Family.OTHER], np.int64)
         roofs = np.array([*(roof_ns(work, rates) for work in works), 0.0])
+        peaks = np.array([*(peak_ns(work, rates) for work in works), 0.0])
         tails = np.array([*(tail(each.launch, device) for each in graph.works), 0.0])
         work = kernels.work
         return _Table(
@@ -138,6 +142,7 @@ class _Table:
             flops=graph.ops.flops[rows],
             size=graph.ops.size_bytes[rows],
             roof_ns=roofs[work] * kernels.share,
+            peak_ns=peaks[work] * kernels.share,
             tail=tails[work],
         )
 
@@ -167,6 +172,7 @@ def _reached(table: _Table, mine: Any, name: str) -> Reached:
         flops_per_s=float(table.flops[sure].sum()) * per_s,
         bytes_per_s=float(table.size[sure].sum()) * per_s,
         of_roofline=roof / known_ns if known_ns else 0.0,
+        of_peak=float(table.peak_ns[sure].sum()) / known_ns if known_ns else 0.0,
         lost_ns=max(round(known_ns - roof), 0),
         tail=float((table.tail * table.dur)[mine].sum() / took) if took else 0.0,
     )

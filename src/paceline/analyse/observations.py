@@ -66,7 +66,7 @@ def held_by(seen: Seen) -> str | None:
     if held is None or not held.parts:
         return None
     return (
-        f"{held.largest} are {_percent(held.share(held.largest))} of the memory peak of "
+        f"{held.largest} {held.verb} {_percent(held.share(held.largest))} of the memory peak of "
         f"{_size(held.peak_bytes)}, reached at {held.place}"
     )
 
@@ -123,8 +123,8 @@ def reaches(seen: Seen) -> str | None:
         return None
     best = max(rows, key=lambda row: row.took_ns)
     return (
-        f"{best.name} products reach {_percent(best.of_roofline)} of their roofline; over the step "
-        f"the job uses {_percent(found.utilisation)} of the {found.utilisation_type} rate"
+        f"{best.name} products run at {_percent(best.of_peak)} of the device's rate; over the step "
+        f"the job uses {_percent(found.utilisation)} of its {found.utilisation_type} rate"
     )
 
 

@@ -39,6 +39,11 @@ class Structure:
         return max(self.parts, key=lambda name: self.parts[name])
 
     @property
+    def verb(self) -> str:
+        """That goes with the largest."""
+        return "are" if self.largest.endswith("s") else "is"
+
+    @property
     def place(self) -> str:
         """The op with its phase and layer."""
         where = ", ".join(part for part in (self.phase, self.layer) if part and part != "none")

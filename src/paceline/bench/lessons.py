@@ -31,6 +31,10 @@ def saturates(curve: Curve) -> str | None:
             f"{_percent(gain)} more than {curve[-2].key.batch}"
         )
     best = max(curve, key=lambda point: point.throughput)
+    if at is curve[0]:
+        return (
+            f"throughput does not grow with the batch: {at.key.batch} has nearly the best already"
+        )
     return (
         f"throughput saturates at batch {at.key.batch}: {at.throughput:,.0f} of "
         f"{best.throughput:,.0f} samples/s, {at.throughput / curve[0].throughput:.1f} times that "
@@ -45,11 +49,12 @@ def halving(curve: Curve) -> str | None:
     half = pairs.get(last.key.batch // 2)
     if half is None or last.structure is None or half.structure is None:
         return None
-    freed = last.structure.peak_bytes - half.structure.peak_bytes
+    held = last.structure
+    freed = held.peak_bytes - half.structure.peak_bytes
     cost = 1 - half.throughput / last.throughput
     words = f"costs {_percent(cost)} throughput" if cost > 0 else f"brings {_percent(-cost)} more"
     return (
-        f"{last.structure.largest} are {_percent(last.structure.share(last.structure.largest))} of "
+        f"{held.largest} {held.verb} {_percent(held.share(held.largest))} of "
         f"the peak at batch {last.key.batch}; halving it frees {_size(freed)} and {words}"
     )
 

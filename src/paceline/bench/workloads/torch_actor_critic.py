@@ -113,7 +113,7 @@ WORKLOAD = Workload(
     domain=Domain.REINFORCEMENT,
     model="actor and critic, two layers of 64 each",
     data=f"gymnasium's {GAME}, played while training",
-    quality=Quality(f"mean length of the last {_RECENT} games", 195.0),
+    quality=Quality(f"mean length of the last {_RECENT} games", 400.0),
     pace=Pace(batch=16, batches=(4, 8, 16, 32, 64), steps=2000, every=20),
     build=build,
     needs=("gymnasium",),

@@ -28,7 +28,7 @@ WORKLOAD = Workload(
     domain=Domain.LANGUAGE,
     model=f"decoder, {LAYERS} layers of {WIDTH}, {HEADS} heads and {KV_HEADS} KV heads",
     data="sources of Python's standard library, bytes",
-    quality=Quality("bits a byte", 3.2, at_least=False),
+    quality=Quality("bits a byte", 2.8, at_least=False),
     pace=Pace(batch=16, batches=(2, 4, 8, 16, 32), steps=800, every=25),
     build=build,
 )

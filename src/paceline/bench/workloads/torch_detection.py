@@ -81,7 +81,7 @@ WORKLOAD = Workload(
     domain=Domain.DETECTION,
     model=f"one-stage detector, six convolutions, grid of {GRID} by {GRID}",
     data=f"composed scenes of {SIDE} by {SIDE} pixels",
-    quality=Quality("mean average precision at 0.5", 0.7),
+    quality=Quality("mean average precision at 0.5", 0.85),
     pace=Pace(batch=16, batches=(4, 8, 16, 32, 64), steps=1000, every=50),
     build=build,
 )

@@ -87,7 +87,7 @@ WORKLOAD = Workload(
     domain=Domain.LANGUAGE,
     model=f"decoder of {LAYERS} layers, each with {EXPERTS} experts of which {CHOSEN} are chosen",
     data="sources of Python's standard library, bytes",
-    quality=Quality("bits a byte", 3.3, at_least=False),
+    quality=Quality("bits a byte", 2.9, at_least=False),
     pace=Pace(batch=16, batches=(2, 4, 8, 16, 32), steps=800, every=25),
     build=build,
     spread=Spread.EXPERTS,

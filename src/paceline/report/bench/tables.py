@@ -43,10 +43,10 @@ def classes(point: Point) -> Cells:
         (row.name, f"{row.calls:,}", percent(row.share),
          f"{row.flops_per_s / 1e9:.1f}" if row.known else "",
          f"{row.bytes_per_s / 1e9:.1f}" if row.known else "",
-         percent(row.of_roofline) if row.of_roofline else "")
+         percent(row.of_peak) if row.of_peak else "")
         for row in rows
     )  # fmt: skip
-    head = ("operators", "calls", "time", "GFLOP/s", "GB/s", "of roofline")
+    head = ("operators", "calls", "time", "GFLOP/s", "GB/s", "of peak")
     return Cells(head, tuple(cells))
 
 
@@ -113,7 +113,7 @@ def _speed(point: Point) -> tuple[str, ...]:
         duration(used.step_ns),
         f"{point.throughput:,.0f}",
         *(percent(share) for share in (used.compute, used.communication, used.data, used.rest)),
-        f"{percent(used.cpu)} of {used.cores}" if used.cpu is not None else "",
+        percent(used.cpu) if used.cpu is not None else "",
         percent(point.of_peak) if point.of_peak else "",
     )
 
