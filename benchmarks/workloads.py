@@ -39,6 +39,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     data = options.data if options.data.exists() else None
     rows, failed = trained(Sweep(KEPT, names, data=data), _tell)
     figures = {
+        "reached_share": sum(row.reached for row in rows) / len(names),
         "all_reached": not failed and all(row.reached for row in rows),
         "seconds": round(sum(row.seconds for row in rows), 1),
         "slowest_s": round(max((row.seconds for row in rows), default=0.0), 1),

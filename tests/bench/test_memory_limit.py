@@ -27,6 +27,7 @@ def test_the_kernels_tables_are_read_in_bytes(tmp_path: Path) -> None:
     assert held_bytes(tmp_path / "absent") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.live
 @pytest.mark.needs("torch", "linux")
 def test_a_batch_that_does_not_fit_ends_with_its_own_exit_code() -> None:

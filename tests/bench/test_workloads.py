@@ -10,7 +10,7 @@ from paceline.bench import Setup, Training, catalogue, named
 
 pytestmark = pytest.mark.needs("torch")
 STEPS = 2
-LARGE = ("resnet50",)  # seconds for 23 million parameters
+LARGE = ("moe", "resnet20", "resnet50", "speech", "spiking", "transformer", "vit")  # seconds each
 FEWEST = {"gnn": 256}  # nodes, so that some have a label
 
 

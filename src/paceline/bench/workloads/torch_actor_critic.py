@@ -89,7 +89,7 @@ def build(setup: Setup) -> Training:
     player = replicated(Player(4, 2), setup)
     games = Games(plain(player), setup.batch, 1000 * setup.seed + setup.rank)
     torch.manual_seed(1000 * setup.seed + setup.rank)  # workers do not move alike
-    optimizer = torch.optim.Adam(player.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(player.parameters(), lr=1e-3)
 
     def loss(batch: tuple[Tensor, ...]) -> Tensor:
         states, moves, gains, returns = batch
@@ -113,7 +113,7 @@ WORKLOAD = Workload(
     domain=Domain.REINFORCEMENT,
     model="actor and critic, two layers of 64 each",
     data=f"gymnasium's {GAME}, played while training",
-    quality=Quality(f"mean length of the last {_RECENT} games", 400.0),
+    quality=Quality(f"mean length of the last {_RECENT} games", 195.0),
     pace=Pace(batch=16, batches=(4, 8, 16, 32, 64), steps=2000, every=20),
     build=build,
     needs=("gymnasium",),
