@@ -5,8 +5,8 @@ Predicted from one recording of the loop over time. Forward and backward take a 
 and between operators; the last layer, which has 50 neurons for each class in place of one, and the
 optimizer take that times what just these parts take longer, timed by themselves. Nothing of the
 other network is run for it. Measured are steps of both networks, which take turns in one process,
-in processor time of their one thread. `error` is of the speed-up. Both are trained to the same accuracy, and how long that took is beside
-it.
+in processor time of their one thread. `error` is of the speed-up. Both are trained to the same
+accuracy, and how long that took is beside it.
 
     python benchmarks/accuracy/population.py --json
 """

@@ -9,8 +9,8 @@ from paceline.analyse.structure import Structure
 from paceline.analyse.usage import Usage
 
 QUIET = Usage(
-    step_ns=100e6, compute=0.95, communication=0.0, hidden=0.0, data=0.01, rest=0.04, update=0.05,
-    operators=1000, cpu=0.9, cores=2,
+    step_ns=100e6, compute=0.95, communication=0.0, hidden=0.0, data=0.01, queued=0.0, rest=0.04,
+    update=0.05, operators=1000, cpu=0.9, cores=2,
 )  # fmt: skip
 
 
@@ -49,6 +49,14 @@ def test_exposed_communication_is_told_with_what_is_hidden() -> None:
     said = str(rules.waits(seen(communication=0.3, hidden=0.25)))
     assert "takes 30 % of the step" in said
     assert "hides 25 %" in said
+
+
+def test_waiting_for_a_core_is_told_apart_from_the_host() -> None:
+    assert rules.queues(seen(queued=0.09)) is None
+    assert str(rules.queues(seen(queued=0.5))).startswith(
+        "threads were ready and had no core for 50 % of the step: more threads than the 2 cores"
+    )
+    assert "50 % waiting for a core" in str(rules.bound_by(seen(compute=0.4, queued=0.5)))
 
 
 def test_an_optimizer_of_a_third_of_the_work_is_told() -> None:

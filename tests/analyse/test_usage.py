@@ -37,14 +37,15 @@ def test_shares_of_a_step_sum_to_one() -> None:
     thread, wire = b.lane(), b.lane(kind=LaneKind.COMM_THREAD)
     loaded = b.op("load", thread, 10, kind=OpKind.DATA)
     first = b.op("mm", thread, 40, after=[loaded])
-    b.op("between ops", thread, 10, kind=OpKind.HOST)
+    b.op("between ops", thread, 4, kind=OpKind.HOST)
+    b.op("core wait", thread, 6, kind=OpKind.CORE_WAIT)
     moved = b.op("all_reduce", wire, 30, kind=OpKind.COLLECTIVE, after=[first])
     b.op("add", thread, 20, after=[moved])
     usage = usage_of(replay(b.build()))
     assert usage.compute == pytest.approx(60 / 100)
     assert usage.data == pytest.approx(10 / 100)
     assert usage.communication == pytest.approx(30 / 100)
-    whole = usage.compute + usage.communication + usage.data + usage.rest
+    whole = usage.compute + usage.communication + usage.data + usage.queued + usage.rest
     assert whole == pytest.approx(1)
     assert usage.cpu is None
 

@@ -18,7 +18,7 @@ def point() -> MakePoint:
     ) -> Point:
         """A third of the memory is weights, the rest activations."""
         step_ns = batch * workers / samples_per_s * 1e9
-        usage = Usage(step_ns, 0.7, 0.1, 0.5, 0.05, 0.15, 0.1, 1000, 0.5, 2)
+        usage = Usage(step_ns, 0.7, 0.1, 0.5, 0.05, 0.05, 0.1, 0.1, 1000, 0.5, 2)
         parts = {"weights": 33_000_000, "activations": mb * 1_000_000 - 33_000_000}
         held = Structure(0, mb * 1_000_000, parts, "aten::mm", "forward", "layers.1")
         return Point(Key(name, batch, workers), usage, None, held, ())

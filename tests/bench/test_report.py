@@ -10,7 +10,7 @@ from rich.console import Console
 
 from paceline.bench.against import against
 from paceline.bench.point import Key, Reached, Report, Unfit
-from paceline.report.bench import plots
+from paceline.report.bench import plots, tables
 from paceline.report.bench.pages import write_page
 from paceline.report.bench.shown import show_against, show_report
 
@@ -36,6 +36,18 @@ def test_the_terminal_shows_speed_memory_and_observations(point: Any) -> None:
     assert "batch 64 does not fit in 1 GB; 48 does" in text
     assert "activations" in text
     assert "not measured: gnn, batch 16: no | room" in text
+
+
+def test_every_row_has_a_cell_for_each_column(point: Any) -> None:
+    given = report(point)
+    for cells in (
+        tables.speed(given.points),
+        tables.memory(given.points),
+        tables.reached(given.reached),
+        tables.compared(against(given, given)),
+    ):
+        assert cells.rows
+        assert {len(row) for row in cells.rows} == {len(cells.columns)}
 
 
 def test_the_page_has_tables_and_the_plots_that_it_shows(point: Any, tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ def bound_by(seen: Seen) -> str | None:
         "computing": usage.compute,
         "exposed communication": usage.communication,
         "loading data": usage.data,
+        "waiting for a core": usage.queued,
         "the host between operators": usage.rest,
     }
     named = sorted(parts.items(), key=lambda part: -part[1])
@@ -87,6 +88,17 @@ def waits(seen: Seen) -> str | None:
     return (
         f"communication that nothing hides takes {_percent(usage.communication)} of the step, and "
         f"computing hides {_percent(usage.hidden)} of all transfer time"
+    )
+
+
+def queues(seen: Seen) -> str | None:
+    """Figures of a crowded machine say less of the job."""
+    usage = seen.usage
+    if usage.queued < MATTERS:
+        return None
+    return (
+        f"threads were ready and had no core for {_percent(usage.queued)} of the step: more "
+        f"threads than the {usage.cores} cores, or other programs; shares of a quiet machine differ"
     )
 
 
@@ -161,6 +173,7 @@ RULES: Final[tuple[Rule, ...]] = (
     held_by,
     loads,
     waits,
+    queues,
     updates,
     leaves_cores,
     dispatches,

@@ -1,14 +1,15 @@
 """What a job's step is spent on, and how much of the machine's processors it uses.
 
-Shares are of the step of a mean rank. Computing, exposed communication, loading and the rest add up
-to one; communication that computing hides is inside the first. Wrong where ranks share cores with
-programs of others: the wait for a core counts as the rest.
+Shares are of the step of a mean rank. Computing, exposed communication, loading, waiting for a core
+and the rest add up to one; communication that computing hides is inside the first. A wait for a
+core is known where the kernel counts it; else it is part of the rest.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paceline.cost.ported import working_rows
+from paceline.graph import OpKind
 from paceline.predict import by_class
 from paceline.record.sidecar import Host, Mode, Sidecar, Step
 from paceline.replay import Timeline
@@ -24,7 +25,8 @@ class Usage:
     communication: float  # bytes move, or others are waited for, and nothing computes
     hidden: float  # of all transfer time, the part that computing hides
     data: float  # batches are loaded, and nothing else happens
-    rest: float  # Python between operators, and waiting for a core
+    queued: float  # a thread was ready and had no core, and nothing else happened
+    rest: float  # Python between operators
     update: float  # part of the step's work that is the optimizer's
     operators: int  # of a rank in a step, those that compute
     cpu: float | None  # processor time over that of all cores of the hosts; None where not counted
@@ -37,6 +39,8 @@ def usage_of(timeline: Timeline, sidecars: Sequence[Sidecar] = ()) -> Usage:
     compute = int((parts.overlapped_ns + parts.exposed_compute_ns).sum())
     exposed = int((parts.exposed_transfer_ns + parts.waiting_ns).sum())
     moved = int((parts.overlapped_ns + parts.exposed_transfer_ns).sum())
+    idle = int(parts.idle_ns.sum())
+    queued = min(idle, int(graph.ops.dur_ns[graph.ops.kind == OpKind.CORE_WAIT].sum()))
     classes = by_class(timeline)
     work = sum(classes[name] for name in ("forward", "backward", "update", "data"))
     steps = step_times(timeline)
@@ -46,7 +50,8 @@ def usage_of(timeline: Timeline, sidecars: Sequence[Sidecar] = ()) -> Usage:
         communication=exposed / whole,
         hidden=int(parts.overlapped_ns.sum()) / moved if moved else 0.0,
         data=int(parts.data_loading_ns.sum()) / whole,
-        rest=int(parts.idle_ns.sum()) / whole,
+        queued=queued / whole,
+        rest=(idle - queued) / whole,
         update=classes["update"] / work if work else 0.0,
         operators=_operators(timeline) // max(1, len(steps.number) * len(graph.ranks)),
         cpu=processor_share(sidecars),

@@ -21,7 +21,7 @@ class Cells:
 
 
 SPEED: Final = ("workers", "batch", "step", "samples/s", "computes", "communicates", "loads",
-                "rest", "cores", "of peak")  # fmt: skip
+                "queues", "rest", "cores", "of peak")  # fmt: skip
 MEMORY: Final = ("workers", "batch", "peak", *NAMES.values(), "reached at")
 
 
@@ -112,7 +112,7 @@ def _speed(point: Point) -> tuple[str, ...]:
         str(point.key.batch),
         duration(used.step_ns),
         f"{point.throughput:,.0f}",
-        *(percent(share) for share in (used.compute, used.communication, used.data, used.rest)),
+        *map(percent, (used.compute, used.communication, used.data, used.queued, used.rest)),
         percent(used.cpu) if used.cpu is not None else "",
         percent(point.of_peak) if point.of_peak else "",
     )

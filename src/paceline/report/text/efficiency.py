@@ -35,6 +35,7 @@ def _usage_line(usage: Usage) -> str:
         "computing": usage.compute,
         "exposed communication": usage.communication,
         "loading": usage.data,
+        "waiting for a core": usage.queued,
         "rest": usage.rest,
     }
     told = ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items())
