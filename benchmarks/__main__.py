@@ -18,6 +18,7 @@ from benchmarks.floors import NOT_MEASURABLE
 
 HERE = Path(__file__).parent
 KINDS = ("speed", "accuracy", "overhead")
+ALONE = ("fuzz", "workloads")  # of no kind
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -48,7 +49,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def benchmarks() -> dict[str, Path]:
     """Every benchmark by name: a file that takes its arguments from `measure.parser`."""
-    files = [HERE / "fuzz.py", *(f for kind in KINDS for f in sorted((HERE / kind).glob("*.py")))]
+    files = [
+        *(HERE / f"{name}.py" for name in ALONE),
+        *(f for kind in KINDS for f in sorted((HERE / kind).glob("*.py"))),
+    ]
     found = [file for file in files if "measure.parser(" in file.read_text()]
     return {str(file.relative_to(HERE).with_suffix("")): file for file in found}
 

@@ -205,6 +205,24 @@ LEARNING = Table(
     ),
 )  # fmt: skip
 
+SUITE = Table(
+    "the suite of workloads",
+    (
+        Row("workloads that converge to their quality", "workloads", "reached_share", 1, _percent),
+        _at_most("all of them together, one thread", "workloads", "seconds", 1800, _S),
+        _at_most("step, recorded and replayed unchanged, mean", "accuracy/self_replay-suite",
+                 "suite_mean_error", 0.03, _percent),
+        _at_most("step, recorded and replayed unchanged, worst", "accuracy/self_replay-suite",
+                 "suite_worst_error", 0.08, _percent),
+        _at_most("step, predicted at another link rate and for 4 workers, mean",
+                 "accuracy/retarget-suite", "suite_mean_error", 0.04, _percent),
+        _at_most("memory peak by structure, against tensors counted, worst",
+                 "accuracy/self_replay-suite", "memory_error", 0.03, _percent),
+        _at_most("speed-up of population coding over 25 time steps, error of the prediction",
+                 "accuracy/population", "error", 0.08, _percent),
+    ),
+)  # fmt: skip
+
 OVERHEAD = Table(
     "step time while recording, against the step time without",
     (
@@ -315,5 +333,6 @@ TABLES: Mapping[str, Table] = {
     "work": WORK,
     "accuracy": ACCURACY,
     "learning": LEARNING,
+    "suite": SUITE,
     "overhead": OVERHEAD,
 }

@@ -116,9 +116,10 @@ def _part(found: Any, key: str) -> Any:
 
 
 def _source(name: str, result: Mapping[str, Any]) -> str:
-    machine = result["machine"]
+    machine, (file, _, option) = result["machine"], name.partition("-")
+    command = f"{file}.py --{option}" if option else f"{file}.py"
     return (
-        f"`benchmarks/{name}.py`, {result['date'][:10]}: {machine['cpu']}, "
+        f"`benchmarks/{command}`, {result['date'][:10]}: {machine['cpu']}, "
         f"{machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}, "
         f"Python {result['versions']['python']}, load {result['load'][0]}."
     )

@@ -124,6 +124,8 @@ NEEDS = {
         "transformers and accelerate",
         "the Hugging Face Trainer, recorded and imagined",
     ),
+    "gymnasium": Need(partial(module, "gymnasium"), "gymnasium", "reinforcement learning"),
+    "snntorch": Need(partial(module, "snntorch"), "snntorch", "spiking networks"),
     "optuna": Need(partial(module, "optuna"), "optuna", "the black-box searcher"),
     "dask": Need(partial(module, "distributed"), "distributed (Dask)", "searches on Dask"),
     "ray": Need(partial(module, "ray"), "ray", "searches on Ray"),

@@ -14,8 +14,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from benchmarks.accuracy import suite
 from benchmarks.accuracy.cells import cluster
-from benchmarks.accuracy.settings import Effort, Setting, machine, recordings, summary
+from benchmarks.accuracy.settings import SUITE, Effort, Setting, machine, recordings, summary
 from paceline.cluster.machine import Machine
 from paceline.graph import Graph
 from paceline.graph.replicas import replicas_of
@@ -31,6 +32,8 @@ PARALLEL = {
     "pipeline_data": ((4, 1000), (4, 100), (2, 1000), (2, 100)),
 }
 
+SUITE_START = (2, 1000)
+SUITE_GOALS = ((2, 200), (4, 1000))
 ASKED = 0.12  # of the worst row
 
 Recorded = tuple[Setting, Graph, dict[str, Any]]
@@ -46,6 +49,21 @@ def parallel_rows(effort: Effort, kinds: Sequence[str] = tuple(PARALLEL)) -> dic
     """The same of other kinds of parallelism, each by itself."""
     wanted = [Setting("mlp", kind, *place) for kind in kinds for place in PARALLEL[kind]]
     return summary(_rows_of(wanted, effort), "parallel", ASKED)
+
+
+def suite_rows(effort: Effort) -> dict[str, Any]:
+    """The data-parallel workloads of `paceline bench`, each recorded once, on two workers."""
+    names, here = suite.data_parallel(), machine(fresh=effort.fresh)
+    places = (SUITE_START, *SUITE_GOALS)
+    wanted = [Setting(name, SUITE, *place) for name in names for place in places]
+    found = {each[0]: each for each in recordings(wanted, effort)}
+    pairs = [
+        (Setting(name, SUITE, *SUITE_START), Setting(name, SUITE, *goal))
+        for name in names
+        for goal in SUITE_GOALS
+    ]
+    made = [row(found[a], found[b], here) for a, b in pairs if a in found and b in found]
+    return summary(made, "suite", ASKED)
 
 
 def _rows_of(wanted: Sequence[Setting], effort: Effort) -> list[dict[str, Any]]:

@@ -6,6 +6,9 @@ and recordings are kept in `benchmarks/results`; `--fresh` makes them anew (abou
 steps are measured in three runs each, minutes apart (`runs_ms`). Jobs of the `any` and `parallel`
 rows run twice; a row whose runs differ by too much to judge it does not count (`floor`).
 
+With `--suite` the rows are the data-parallel workloads of `paceline bench`, each recorded once with
+two workers at 1 Gbit/s, predicted at 200 Mbit/s and with four workers (`suite_mean_error`).
+
 `naive` is the line that needs no graph: the recorded step, with its bytes at another rate.
 """
 
@@ -43,9 +46,13 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="record and measure everything anew")
     parser.add_argument("--budget", type=float, default=math.inf, metavar="MINUTES",
                         help="record and measure so long; what is kept costs nothing")  # fmt: skip
+    parser.add_argument("--suite", action="store_true", help="the workloads of `paceline bench`")
     options = parser.parse_args()
     found: dict[str, Any] = {}
     effort = Effort(options.fresh, time.monotonic() + 60 * options.budget)
+    if options.suite:
+        measure.report("accuracy/retarget-suite", elsewhere.suite_rows(effort), options, "torch")
+        return
     if options.rows in ("cells", "all"):
         found |= cell_figures(options, effort)
     if options.rows in ("any", "all") and not options.quick:

@@ -15,6 +15,11 @@ lie from its steps. Those are other processes at another time, so it holds all o
 
     python benchmarks/accuracy/self_replay.py --json
     python benchmarks/accuracy/self_replay.py --only pipeline --recordings 3
+    python benchmarks/accuracy/self_replay.py --suite --json
+
+With `--suite` the jobs are the workloads of `paceline bench`, on one worker and on two; their rows
+are kept in `results/self-replay-suite.json` as they come. `memory_error` is then the worst error of
+a memory peak by structure against tensors that were counted (`suite_memory`).
 """
 
 import argparse
@@ -29,7 +34,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -40,6 +45,7 @@ from benchmarks import measure  # noqa: E402
 
 T = TypeVar("T")
 SETTLING = 20  # first steps of a job on its own, not counted
+SUITE_RECORDINGS, SUITE_STEPS = 3, 12  # of each row, and steps recorded in each
 REST = 30  # steps of a recorded job besides its plain and recorded ones, at most
 ALONE = 3  # recordings for each run without Paceline
 
@@ -64,6 +70,15 @@ class Job:
         return [*torchrun, *script, *chosen, *others]
 
 
+class AnyJob(Protocol):
+    """What a row needs of its job."""
+
+    @property
+    def name(self) -> str: ...
+
+    def command(self, steps: int, *others: str) -> list[str]: ...
+
+
 JOBS = (
     Job("mlp", "ddp", 2, ("--bucket-mb", "25")),
     Job("mlp", "ddp", 2, ("--bucket-mb", "1")),
@@ -83,7 +98,13 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--only", default="", help="rows whose name has this text")
     parser.add_argument("--recordings", type=int, default=5, help="of each row (5)")
     parser.add_argument("--steps", type=int, default=30, help="steps recorded in each (30)")
+    parser.add_argument("--suite", action="store_true", help="the workloads of `paceline bench`")
+    parser.add_argument("--fresh", action="store_true", help="with --suite, all rows anew")
     options = parser.parse_args(arguments)
+    if options.suite:
+        return measure.report(
+            "accuracy/self_replay-suite", suite_figures(options), options, "torch"
+        )
     chosen = [job for job in JOBS if options.only in job.name]
     if options.quick:
         chosen, options.recordings, options.steps = chosen[:2], 2, 10
@@ -91,6 +112,26 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     errors = [abs(found["error"]) for found in rows]
     figures = {"mean_error": statistics.mean(errors), "worst_error": max(errors), "rows": rows}
     return measure.report("accuracy/self_replay", figures, options, "torch")
+
+
+def suite_figures(options: argparse.Namespace) -> dict[str, Any]:
+    """The same of the suite, with fewer steps and recordings a row; and what it holds."""
+    from benchmarks.accuracy import suite, suite_memory
+
+    options.recordings, options.steps = SUITE_RECORDINGS, SUITE_STEPS
+    jobs = {job.name: job for job in suite.jobs() if options.only in job.name}
+    if options.quick:
+        jobs = dict(list(jobs.items())[:2])
+    rows = suite.rows(
+        jobs, "self-replay-suite.json", lambda name: row(jobs[name], options), fresh=options.fresh
+    )
+    errors = [abs(found["error"]) for found in rows]
+    return {
+        "suite_mean_error": statistics.mean(errors),
+        "suite_worst_error": max(errors),
+        "suite_rows": rows,
+        **suite_memory.figures({job.workload for job in jobs.values()}, fresh=options.fresh),
+    }
 
 
 @dataclass(frozen=True)
@@ -110,7 +151,7 @@ class JobError(Exception):
     """A job did not end well."""
 
 
-def row(job: Job, options: argparse.Namespace) -> dict[str, Any]:
+def row(job: AnyJob, options: argparse.Namespace) -> dict[str, Any]:
     """One job, recorded and on its own in turn."""
     before, alone, recordings = Usage.now(), [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -175,7 +216,7 @@ class Usage:
         return max(0.0, busy - ours) / (self.total - before.total)
 
 
-def apart(job: Job, folder: Path, options: argparse.Namespace) -> float:
+def apart(job: AnyJob, folder: Path, options: argparse.Namespace) -> float:
     """Median step of a job that nobody watches, in milliseconds, over all ranks."""
     times = folder / "times"
     run(job.command(SETTLING + 2 * options.steps, "--times", str(times)))
@@ -186,7 +227,7 @@ def apart(job: Job, folder: Path, options: argparse.Namespace) -> float:
     return statistics.median(np.mean(walls, axis=0)) / 1e6
 
 
-def recording(job: Job, folder: Path, options: argparse.Namespace) -> Recorded:
+def recording(job: AnyJob, folder: Path, options: argparse.Namespace) -> Recorded:
     """The figures of one recording, which is deleted."""
     from paceline.replay import replay
     from paceline.trace.plain import plain_sides

@@ -23,10 +23,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from benchmarks.accuracy import suite
 from benchmarks.accuracy.cells import DATE, FIRST, cluster
 from benchmarks.accuracy.recordings import measured_machine
 from benchmarks.floors import floor_of, told_apart
 from benchmarks.measure import RESULTS, spread
+from paceline.bench.catalogue import module_of
 from paceline.cluster.machine import Machine
 from paceline.graph import Graph, load_graph, save_graph
 from paceline.graph.condense import Grain, condense
@@ -40,6 +42,7 @@ JOBS = Path(__file__).parent / "jobs"
 GRAPHS = RESULTS / "settings"
 KEPT = RESULTS / "settings.json"
 MACHINE = "machine"  # its row in KEPT
+SUITE = "suite"  # what a setting's `parallel` says of a workload of `paceline bench`
 STEPS = 5  # recorded
 WARM = 13  # that the recorder lets pass before it looks, and some at the end
 BLOCK = 4  # steps whose median is one measurement, where chance is asked for
@@ -63,7 +66,7 @@ class Setting:
     """A job and where it runs."""
 
     model: str
-    parallel: str  # as jobs/parallel.py and jobs/train.py name it
+    parallel: str  # as jobs/parallel.py and jobs/train.py name it, or SUITE
     workers: int
     mbit: int
 
@@ -80,6 +83,10 @@ class Setting:
     def command(self) -> tuple[str, ...]:
         """Steps enough for a warm-up, the plain ones before and after, and the recorded ones."""
         steps = str(2 * self.plain + STEPS + WARM)
+        if self.parallel == SUITE:
+            batch = str(suite.batch_of(self.model))
+            line = ("-m", module_of(self.model), "--batch", batch, "--steps", steps)
+            return (*FIRST, sys.executable, *line)
         if self.parallel == "ddp":
             script = [str(JOBS / "train.py"), "--out", os.devnull]
         else:

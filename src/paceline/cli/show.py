@@ -5,11 +5,15 @@ GRAPH is a folder written by Paceline, a run that holds one, or Chakra traces.
 
 import argparse
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
 from paceline.cli._arguments import add_graph, count
 from paceline.cli._more import TOPICS
+
+if TYPE_CHECKING:
+    from paceline.cluster import Device
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,12 +30,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--efficiency",
         action="store_true",
-        help="kernels against their device: rates, share of the roofline, tails, gaps",
+        help="what the step is spent on, memory by structure, kernels against their device",
     )
     parser.add_argument(
         "--recorded-device", default="", metavar="NAME",
         help="with --efficiency, the device recorded on (default: as the recording says)",
     )  # fmt: skip
+    parser.add_argument("--calibration", type=Path, metavar="FILE",
+                        help="with --efficiency, this machine as `paceline measure` found it "
+                        "(default for a job on processors: the best that its operators "
+                        "reached)")  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> Shown:
@@ -53,16 +61,32 @@ def _more(options: argparse.Namespace) -> Shown:
 
 
 def _efficiency(options: argparse.Namespace) -> Shown:
-    from paceline.replay import replay
+    from paceline.analyse.observations import observed
+    from paceline.bench.measured import seen_of
     from paceline.report import working
-    from paceline.report.efficiency import summarise_efficiency
-    from paceline.report.text.efficiency import show_efficiency
-    from paceline.trace.runs import open_run
+    from paceline.report.text.efficiency import show_seen
 
     with working(f"replaying {options.graph}"):
-        timeline = replay(open_run(options.graph))
-        found = summarise_efficiency(timeline, options.recorded_device, options.top)
-    return Shown(asdict(found), lambda console: show_efficiency(found, console))
+        seen = seen_of(options.graph, _device(options), options.top)
+        said = observed(seen)
+    told = asdict(seen.efficiency) if seen.efficiency else {}
+    data = {
+        **told,
+        "usage": asdict(seen.usage),
+        "structure": asdict(seen.structure) if seen.structure else None,
+        "observations": [asdict(each) for each in said],
+    }
+    return Shown(data, lambda console: show_seen(seen, said, console))
+
+
+def _device(options: argparse.Namespace) -> "Device | None":
+    """What the operators are held against, where it is told."""
+    from paceline.cluster.files import device
+    from paceline.measure import load
+
+    if options.calibration:
+        return load(options.calibration).device()
+    return device(options.recorded_device) if options.recorded_device else None
 
 
 def _summary(options: argparse.Namespace) -> Shown:

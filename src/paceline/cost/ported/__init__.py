@@ -8,8 +8,8 @@ rates with their sources, `port` carries durations over.
 
 from paceline.cost.ported.achieved import Achieved, achieved, rate_of, sheet
 from paceline.cost.ported.port import Kernels, ported_ns
-from paceline.cost.ported.recorded import kernel_rows, recorded_device
-from paceline.cost.ported.roof import PRODUCTS, fill, roof_ns, tail
+from paceline.cost.ported.recorded import kernel_rows, recorded_device, working_rows
+from paceline.cost.ported.roof import PRODUCTS, fill, peak_ns, roof_ns, tail
 
 __all__ = [
     "PRODUCTS",
@@ -18,10 +18,12 @@ __all__ = [
     "achieved",
     "fill",
     "kernel_rows",
+    "peak_ns",
     "ported_ns",
     "rate_of",
     "recorded_device",
     "roof_ns",
     "sheet",
     "tail",
+    "working_rows",
 ]

@@ -23,6 +23,8 @@ def recorded_device(graph: Graph, name: str = "") -> Device:
     """The named preset, or that of the GPU which the recording names, or one built from it."""
     if name:
         return preset(name)
+    if not (graph.lanes.kind == LaneKind.STREAM).any():
+        return _built(graph, RecordedGpu("processor"), DeviceKind.CPU)
     if not graph.facts.gpus:
         raise CostError(
             "the recording does not say on which GPU it was made; name it with --recorded-device, "
@@ -42,9 +44,18 @@ def kernel_rows(graph: Graph) -> Int64:
     return np.flatnonzero(streams & work & (ops.dur_ns > 0))
 
 
-def _built(graph: Graph, gpu: RecordedGpu) -> Device:
+def working_rows(graph: Graph) -> Int64:
+    """Kernels of a device's streams; of a job without any, the operators that processors ran."""
+    if (graph.lanes.kind == LaneKind.STREAM).any():
+        return kernel_rows(graph)
+    ops = graph.ops
+    threads = graph.lanes.kind[ops.lane] == LaneKind.THREAD
+    return np.flatnonzero(threads & (ops.kind == OpKind.COMPUTE) & (ops.dur_ns > 0))
+
+
+def _built(graph: Graph, gpu: RecordedGpu, kind: DeviceKind = DeviceKind.GPU) -> Device:
     """No preset names it: what its own kernels reached stands for its rates, from below."""
-    rows = kernel_rows(graph)
+    rows = working_rows(graph)
     rows = rows[graph.ops.dur_ns[rows] >= _LONG_NS]
     flops = dict(_rates(graph, rows))
     memory = _best(graph.ops.size_bytes[rows], graph.ops.dur_ns[rows])
@@ -55,7 +66,7 @@ def _built(graph: Graph, gpu: RecordedGpu) -> Device:
         )
     return Device(
         name=gpu.name,
-        kind=DeviceKind.GPU,
+        kind=kind,
         memory_bytes=gpu.memory_bytes,
         memory_bytes_per_s=memory,
         units=gpu.units,

@@ -31,6 +31,13 @@ def roof_ns(work: Work, device: Achieved) -> float:
     return (arithmetic if work.family is Family.ATTENTION else max(arithmetic, memory)) * 1e9
 
 
+def peak_ns(work: Work, device: Achieved) -> float:
+    """Of products the arithmetic alone, as if all that they read lay in caches; else `roof_ns`."""
+    if work.family not in PRODUCTS:
+        return roof_ns(work, device)
+    return work.flops / rate_of(device, work.dtype) * 1e9
+
+
 def fill(family: Family, launch: Launch, device: Device) -> float:
     """Which part of the device a launch keeps busy. Blocks of products take a unit each; what is
     not told counts as full."""

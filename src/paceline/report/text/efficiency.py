@@ -1,9 +1,14 @@
-"""How near kernels come to their device, in a terminal."""
+"""What a job makes of its device, in a terminal: step, memory, kernels, observations."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paceline.report.efficiency import Efficiency, Reached
-from paceline.report.text.quantities import duration
+from paceline.analyse.efficiency import Efficiency, Reached
+from paceline.analyse.observations import Observation, Seen
+from paceline.analyse.structure import Structure
+from paceline.analyse.usage import Usage
+from paceline.report.text.quantities import duration, size
+from paceline.report.text.table import plain_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -11,6 +16,38 @@ if TYPE_CHECKING:
 
 _WIDTH = 44
 _MOSTLY = 0.5
+
+
+def show_seen(seen: Seen, said: Sequence[Observation], console: "Console") -> None:
+    console.print(_usage_line(seen.usage), soft_wrap=True)
+    if seen.efficiency is not None:
+        show_efficiency(seen.efficiency, console)
+    if seen.structure is not None:
+        console.print()
+        console.print(_structure_table(seen.structure))
+    console.print()
+    for each in said:
+        console.print(f"- {each.text}", markup=False, soft_wrap=True)
+
+
+def _usage_line(usage: Usage) -> str:
+    shares = {
+        "computing": usage.compute,
+        "exposed communication": usage.communication,
+        "loading": usage.data,
+        "waiting for a core": usage.queued,
+        "rest": usage.rest,
+    }
+    told = ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items())
+    cores = "" if usage.cpu is None else f"; {100 * usage.cpu:.0f} % of {usage.cores} cores"
+    return f"step {duration(usage.step_ns)}: {told}{cores}"
+
+
+def _structure_table(held: Structure) -> "Table":
+    parts = sorted(held.parts.items(), key=lambda part: -part[1])
+    rows = [(name, size(count), f"{100 * held.share(name):.1f} %") for name, count in parts]
+    title = f"memory peak {size(held.peak_bytes)}, rank {held.rank}, reached at {held.place}"
+    return plain_table(title, ("structure", "held", "share"), rows)
 
 
 def show_efficiency(found: Efficiency, console: "Console") -> None:

@@ -1,10 +1,13 @@
 """How near a recording's kernels come to what their device can do: `summarise_efficiency`.
 
-Rates are of the work that recorded shapes tell; the roofline is the data sheet's. Kernels of
-unknown work count in times alone. Utilisation counts the arithmetic of products that ran, so what
-was computed again for want of memory counts twice.
+Of a job on processors the operators are its kernels, and each rank is a device of its own. Rates
+are of the work that recorded shapes tell; the roofline is the device's: a data sheet's, or what was
+measured. Kernels of unknown work count in times alone. Utilisation counts the arithmetic of
+products that ran, so what was computed again for want of memory counts twice. Operators whose
+tensors lie in a processor's caches pass the roofline of its memory.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +18,13 @@ from paceline.cost.ported import (
     PRODUCTS,
     Achieved,
     Kernels,
-    kernel_rows,
+    peak_ns,
     rate_of,
     recorded_device,
     roof_ns,
     sheet,
     tail,
+    working_rows,
 )
 from paceline.graph import COMMUNICATION, DepKind, DType, Graph
 from paceline.graph.graph import Int64
@@ -45,6 +49,7 @@ class Reached:
     flops_per_s: float
     bytes_per_s: float
     of_roofline: float  # 0 unknown
+    of_peak: float  # products: of the rate of their type; others: of the memory's; 0 unknown
     lost_ns: int  # above the roofline
     tail: float  # part of its waves that stays empty, by time
 
@@ -79,11 +84,15 @@ class Efficiency:
     utilisation: float  # of the device's rate for the type of most products, over the step
     utilisation_type: str
     known: float  # part of the kernels' time
+    flops_per_s: Mapping[str, float]  # the device's rates of products, by type
 
 
-def summarise_efficiency(timeline: Timeline, device: str = "", top: int = 8) -> Efficiency:
+def summarise_efficiency(
+    timeline: Timeline, device: Device | None = None, top: int = 8
+) -> Efficiency:
+    """Against the device that is given, else against the one that was recorded on."""
     graph = timeline.graph
-    rows, on = kernel_rows(graph), recorded_device(graph, device)
+    rows, on = working_rows(graph), device or recorded_device(graph)
     table = _Table.of(graph, rows, on)
     dtype, used = _utilisation(timeline, rows, on)
     return Efficiency(
@@ -96,6 +105,7 @@ def summarise_efficiency(timeline: Timeline, device: str = "", top: int = 8) -> 
         utilisation=used,
         utilisation_type=dtype.name.lower(),
         known=float(table.dur[table.known].sum() / max(table.dur.sum(), 1)),
+        flops_per_s={kind.name.lower(): rate for kind, rate in on.flops_per_s.items()},
     )
 
 
@@ -111,6 +121,7 @@ class _Table:
     flops: Int64
     size: Int64
     roof_ns: Float
+    peak_ns: Float
     tail: Float
 
     @staticmethod
@@ -119,6 +130,7 @@ class _Table:
         works = [each.work for each in graph.works]
         family = np.array([*(work.family for work in works), Family.OTHER], np.int64)
         roofs = np.array([*(roof_ns(work, rates) for work in works), 0.0])
+        peaks = np.array([*(peak_ns(work, rates) for work in works), 0.0])
         tails = np.array([*(tail(each.launch, device) for each in graph.works), 0.0])
         work = kernels.work
         return _Table(
@@ -130,6 +142,7 @@ class _Table:
             flops=graph.ops.flops[rows],
             size=graph.ops.size_bytes[rows],
             roof_ns=roofs[work] * kernels.share,
+            peak_ns=peaks[work] * kernels.share,
             tail=tails[work],
         )
 
@@ -159,6 +172,7 @@ def _reached(table: _Table, mine: Any, name: str) -> Reached:
         flops_per_s=float(table.flops[sure].sum()) * per_s,
         bytes_per_s=float(table.size[sure].sum()) * per_s,
         of_roofline=roof / known_ns if known_ns else 0.0,
+        of_peak=float(table.peak_ns[sure].sum()) / known_ns if known_ns else 0.0,
         lost_ns=max(round(known_ns - roof), 0),
         tail=float((table.tail * table.dur)[mine].sum() / took) if took else 0.0,
     )

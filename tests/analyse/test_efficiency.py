@@ -5,10 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
+from paceline.analyse.efficiency import summarise_efficiency
 from paceline.graph import DepKind, DType, Facts, GraphBuilder, LaneKind, OpKind, RecordedGpu
 from paceline.graph.work import Elements, Launch, Matrix, Recorded, matrix, pointwise
 from paceline.replay import Timeline, replay
-from paceline.report.efficiency import summarise_efficiency
 from paceline.report.text.efficiency import show_efficiency
 
 PRODUCT = matrix(Matrix(1, 4096, 4096, 4096), DType.BFLOAT16)
@@ -41,6 +41,7 @@ def test_each_class_has_its_rates_and_its_share_of_the_roofline() -> None:
     product = by_name["matrix"]
     assert product.of_roofline == pytest.approx(0.5, rel=0.01)
     assert product.flops_per_s == pytest.approx(989.4e12 / 2, rel=0.01)
+    assert product.of_peak == pytest.approx(0.5, rel=0.01)
     assert product.tail == pytest.approx(131 / 264)
     assert by_name["pointwise"].inferred == 1
     assert by_name["other"].known == 0

@@ -1,0 +1,164 @@
+"""Population coding in place of 25 time steps: what it brings a spiking network, and what it was
+predicted to bring.
+
+Predicted from one recording of the loop over time. Forward and backward take a 25th, layer by layer
+and between operators; the last layer, which has 50 neurons for each class in place of one, and the
+optimizer take that times what just these parts take longer, timed by themselves. Nothing of the
+other network is run for it. Measured are steps of both networks, which take turns in one process,
+in processor time of their one thread. `error` is of the speed-up. Both are trained to the same
+accuracy, and how long that took is beside it.
+
+    python benchmarks/accuracy/population.py --json
+"""
+
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks import measure
+from paceline.bench import named
+from paceline.bench.catalogue import module_of
+from paceline.bench.workload import Setup
+from paceline.predict import predict
+from paceline.record.launch import RecordRequest, launch
+from paceline.trace.runs import open_run
+
+LOOP, POPULATION = "spiking", "spiking_population"
+BATCH = 64
+STEPS, PLAIN = 10, 20  # recorded, and without instruments before and after them
+BLOCK = 10  # steps of one network before the other's turn
+LAYERS = "1"  # where the network stands in its `nn.Sequential`
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    options = measure.parser(__doc__ or "").parse_args(arguments)
+    rounds = 4 if options.quick else 15
+    import torch
+
+    torch.set_num_threads(1)
+    larger = longer(rounds)
+    told = predicted(larger)
+    steps = {name: 1e3 * step_s for name, step_s in measured(rounds).items()}
+    speedup = steps[LOOP] / steps[POPULATION]
+    figures = {
+        "error": abs(told / speedup - 1),
+        "predicted_speedup": told,
+        "measured_speedup": speedup,
+        "step_ms": steps,
+        "longer": larger,
+        "trained": {} if options.quick else {name: trained(name) for name in (LOOP, POPULATION)},
+    }
+    return measure.report("accuracy/population", figures, options, "torch", "snntorch")
+
+
+def predicted(larger: dict[str, float]) -> float:
+    """The speed-up that the recording of the loop says."""
+    from paceline.bench.workloads.torch_spiking import STEPS as TIMES
+
+    layers = {name: factor / TIMES for name, factor in larger.items() if name != "update"}
+    alike = "|".join([LAYERS, *(f"{LAYERS}.{name}" for name in ("first", "inner"))])
+    changes = {
+        f"phase=forward|backward,kind=compute,layer={alike}": 1 / TIMES,
+        "phase=forward|backward,kind=host": 1 / TIMES,
+        **{
+            f"phase=forward|backward,kind=compute,layer={LAYERS}.{name}": factor
+            for name, factor in layers.items()
+        },
+        "phase=update,kind=compute": larger["update"],
+    }
+    with tempfile.TemporaryDirectory() as scratch:
+        steps = str(STEPS + 2 * PLAIN + 14)
+        line = (sys.executable, "-m", module_of(LOOP), "--batch", str(BATCH), "--steps", steps)
+        run = launch(RecordRequest(line, Path(scratch) / "run", STEPS, PLAIN), os.environ)
+        graph = open_run(run.folder)
+    texts = [f"scale(select={chosen!r}, factor={by})" for chosen, by in changes.items()]
+    return predict(graph, []).step_ns / predict(graph, texts).step_ns
+
+
+def longer(rounds: int) -> dict[str, float]:
+    """By how much the last layer's parts and the optimizer take longer with the population."""
+    from paceline.bench.workloads.torch_spiking import network as loop
+    from paceline.bench.workloads.torch_spiking_population import network as population
+
+    both = {LOOP: loop(), POPULATION: population()}
+    found = {}
+    for part, act in (("second", of_linear), ("outer", of_neurons), ("update", of_update)):
+        times = _in_turn({name: act(net[int(LAYERS)]) for name, net in both.items()}, rounds)
+        found[part] = times[POPULATION] / times[LOOP]
+    return found
+
+
+def of_linear(net: Any) -> Callable[[], None]:
+    """Forward and backward of the last product, as a training does them."""
+    import torch
+
+    spikes = (torch.rand(BATCH, net.second.in_features) < 0.2).float().requires_grad_()
+    gradient = torch.rand(BATCH, net.second.out_features)
+    return lambda: net.second(spikes).backward(gradient)
+
+
+def of_neurons(net: Any) -> Callable[[], None]:
+    import torch
+
+    current = torch.rand(BATCH, net.second.out_features).requires_grad_()
+    gradient = torch.rand(BATCH, net.second.out_features)
+
+    def act() -> None:
+        spikes, _ = net.outer(current, net.outer.reset_mem())
+        spikes.backward(gradient)
+
+    return act
+
+
+def of_update(net: Any) -> Callable[[], None]:
+    import torch
+
+    for weights in net.parameters():
+        weights.grad = torch.rand_like(weights)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.0)
+    return lambda: optimizer.step()
+
+
+def measured(rounds: int) -> dict[str, float]:
+    """Median seconds of a step of each network."""
+    trainings = {name: named(name).build(Setup(BATCH)) for name in (LOOP, POPULATION)}
+
+    def step(name: str) -> None:
+        trainings[name].step(next(trainings[name].batches))
+
+    return _in_turn({name: partial(step, name) for name in trainings}, rounds)
+
+
+def trained(name: str) -> dict[str, Any]:
+    """To the accuracy that both workloads name."""
+    import torch
+
+    from paceline.bench.torch_training import to_quality
+
+    torch.manual_seed(1)
+    setup, workload = Setup(BATCH), named(name)
+    return asdict(to_quality(workload, setup, workload.build(setup)))
+
+
+def _in_turn(acts: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
+    """Processor seconds of one call of each, blocks of which take turns: the median block. All of
+    it runs on one thread, so alone on the machine it is the time that passes."""
+
+    def block(act: Callable[[], None]) -> None:
+        for _ in range(BLOCK):
+            act()
+
+    times = measure.interleave({name: partial(block, act) for name, act in acts.items()}, rounds)
+    return {name: statistics.median(found["cpu"]) / BLOCK for name, found in times.items()}
+
+
+if __name__ == "__main__":
+    main()
