@@ -9,7 +9,7 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "paceline"
 ROOMS = (
-    "wasm machine graph cluster launch record trace imagine cost measure replay runtime weave wire "
+    "wasm machine graph cluster launch record trace imagine cost measure replay runtime feed weave wire "
     "strategies predict analyse compare place search lab verify trial tune history serve bench "
     "report trainers assist cli"
 ).split()

@@ -24,7 +24,7 @@ def batches(given: DataLoader) -> list[list[float]]:
 def test_workers_bring_the_very_same_batches() -> None:
     given = loader()
     before = batches(given)
-    with paceline.applied(["loading(workers=2, prefetch=1)"], *job()):
+    with paceline.applied(["data_workers(count=2)", "prefetch(batches=1)"], *job()):
         workers = iter(given)
         assert workers._num_workers == 2
         assert [part.tolist() for (part,) in workers] == before
@@ -36,7 +36,7 @@ def test_a_shuffled_loader_draws_the_same_order_with_workers() -> None:
     given = loader(shuffle=True, generator=torch.Generator().manual_seed(3))
     before = batches(given)
     given.generator.manual_seed(3)
-    with paceline.applied(["loading(workers=1)"], *job()):
+    with paceline.applied(["data_workers(count=1)"], *job()):
         assert batches(given) == before
 
 
@@ -48,7 +48,7 @@ def test_a_batch_holds_more_samples_until_the_plan_is_left() -> None:
 
 
 def test_both_at_once() -> None:
-    with paceline.applied(["batch(factor=3.0)", "loading(workers=1)"], *job()):
+    with paceline.applied(["batch(factor=3.0)", "data_workers(count=1)"], *job()):
         assert [len(part) for (part,) in loader()] == [12, 12]
 
 
@@ -57,13 +57,13 @@ def test_a_stream_of_samples_keeps_its_one_reader(caplog: pytest.LogCaptureFixtu
         def __iter__(self):
             return iter(torch.arange(6.0))
 
-    with paceline.applied(["loading(workers=2)", "batch(factor=2.0)"], *job()):
+    with paceline.applied(["data_workers(count=2)", "batch(factor=2.0)"], *job()):
         found = [part.tolist() for part in DataLoader(Stream(), batch_size=2)]
     assert sum(map(len, found)) == 6
     assert "IterableDataset" in caplog.text
 
 
 def test_loaders_are_as_before_after_an_error() -> None:
-    with pytest.raises(RuntimeError), paceline.applied(["loading(workers=1)"], *job()):
+    with pytest.raises(RuntimeError), paceline.applied(["data_workers(count=1)"], *job()):
         raise RuntimeError
     assert iter(loader())._num_workers == 0

@@ -67,6 +67,27 @@ class RecordedGpu:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """What it takes to bring in a batch whose samples lie in a format, as it was measured."""
+
+    format: str
+    blocked_ns: int  # waiting for storage
+    work_ns: int  # reading and decoding, on a core
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How the job's batches come in."""
+
+    workers: int = 0  # processes that prepare them; 0: the training thread itself
+    prefetch: int = 0  # batches that each of them prepares ahead
+    sent_ns: int = 0  # what a worker does to hand a batch over, on a core
+    taken_ns: int = 0  # and the thread that takes it
+    readers: int = 0  # reads that storage serves side by side; 0: as many as ask
+    formats: tuple[Stored, ...] = ()
+
+
+@dataclass(frozen=True)
 class Facts:
     """What is known of the job; zero and empty where it is not."""
 
@@ -90,6 +111,7 @@ class Facts:
     ratios: tuple[Ratio, ...] = ()  # of operators in other variants, where they were measured
     gpus: tuple[RecordedGpu, ...] = ()  # of the recorded ranks, each kind once
     memory: tuple[RankMemory, ...] = ()  # by rank; empty where it was not recorded
+    loading: Loading = Loading()
 
     def gradient_bytes(self) -> dict[str, int]:
         return {parameter.name: parameter.size_bytes for parameter in self.parameters}

@@ -1,0 +1,141 @@
+"""What of loading no run of the training thread shows: handing over, storage's width, formats."""
+
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import torch
+from torch.utils.data import DataLoader, Dataset, default_collate
+
+from paceline.feed.cached import drop, warm
+from paceline.feed.formats import ARRAYS, FORMATS
+from paceline.feed.generate import DataSet
+from paceline.feed.reader import Cost, Reader
+from paceline.feed.run import FeedRun, HandOver
+from paceline.feed.torch_run import one_thread, settle
+from paceline.graph.facts import Stored
+
+_BATCHES: Final = 12
+_FIRST: Final = 4  # of these, which find an empty queue and fresh memory
+_PAUSE_S: Final = 0.03  # until the next batch lies ready
+_SIDE_BY_SIDE: Final = 4
+_MOST_BYTES: Final = 1 << 28
+_CHUNK: Final = 1 << 20
+_SAMPLES: Final = 8
+
+
+def probed(run: FeedRun, data: DataSet, formats: Sequence[str] = ()) -> FeedRun:
+    """The run with what this machine takes for the same batches."""
+    with one_thread():
+        return replace(
+            run,
+            hand_over=hand_over(data),
+            readers=0 if run.loading.cached else readers(data),
+            formats=tuple(stored_in(name, data, cached=run.loading.cached) for name in formats),
+        )
+
+
+def hand_over(data: DataSet) -> HandOver:
+    """Batches of this size that take no time to make, from a worker and without one."""
+    given = data.description
+    premade = _Premade(given.batch, given.taken_bytes)
+    alone = [_timed(default_collate, premade.samples) for _ in range(_BATCHES)][_FIRST:]
+    found = iter(DataLoader(premade, batch_size=None, num_workers=1, prefetch_factor=1))  # type: ignore[var-annotated]
+    clocks, taken = [], []
+    for _ in range(_BATCHES):
+        time.sleep(_PAUSE_S)
+        begin = time.perf_counter_ns()
+        _, clock = next(found)
+        taken.append(time.perf_counter_ns() - begin)
+        clocks.append(int(clock))
+    sent = median(b - a for a, b in zip(clocks[_FIRST:], clocks[_FIRST + 1 :]))
+    return HandOver(max(0, round(sent - median(alone))), round(median(taken[_FIRST:])))
+
+
+class _Premade(Dataset[Any]):
+    """The same batch again and again, with the processor time that its worker has used."""
+
+    def __init__(self, batch: int, size: int) -> None:
+        self.samples = [torch.ones(size, dtype=torch.uint8) for _ in range(batch)]
+
+    def __len__(self) -> int:
+        return 2 * _BATCHES
+
+    def __getitem__(self, place: int) -> Any:
+        clock = time.process_time_ns()
+        return default_collate(self.samples), clock
+
+
+def readers(data: DataSet) -> int:
+    """How many times as fast several readers together are as one of them, rounded."""
+    files, most = [], _MOST_BYTES
+    for path in data.files:
+        size = path.stat().st_size
+        if most < size and files:
+            break
+        files.append(path)
+        most -= size
+    if len(files) < 2 * _SIDE_BY_SIDE:
+        return 1
+    drop(files)
+    half = len(files) // 2
+    alone = _rate(files[:half], 1)
+    together = _rate(files[half:], _SIDE_BY_SIDE)
+    return max(1, min(_SIDE_BY_SIDE, round(together / alone)))
+
+
+def stored_in(name: str, data: DataSet, *, cached: bool) -> Stored:
+    """A batch, if these samples lay in that format, a file each."""
+    given = data.description
+    count = min(_SAMPLES, given.samples)
+    reader = Reader(data)
+    samples = [each for i in range(count) if (each := reader.fetch(i).sample) is not None]
+    reader.close()
+    kind = FORMATS[name]
+    like = replace(
+        given, format=name, samples=len(samples), samples_per_file=1, compression="none"
+    )
+    with tempfile.TemporaryDirectory(prefix="paceline-format-", dir=data.folder) as folder:
+        there = DataSet(Path(folder), like)
+        for path, sample in zip(there.files, samples):
+            kind.write(path, [sample])
+        cost = _cost(there, cached=cached)
+    times = given.batch / max(1, len(samples))
+    return Stored(name, round(cost.blocked_ns * times), round(cost.worked_ns * times))
+
+
+def known_formats(names: Sequence[str]) -> tuple[str, ...]:
+    """`all`, or those that are named."""
+    return ARRAYS if tuple(names) == ("all",) else tuple(names)
+
+
+def _cost(data: DataSet, *, cached: bool) -> Cost:
+    """The second reading where files are cached: the first opens libraries."""
+    settle(data, cached=True)
+    found = Cost()
+    for again in (True, False):
+        settle(data, cached=cached or again)
+        reader = Reader(data)
+        costs = [reader.fetch(i).cost for i in range(data.description.samples)]
+        found = sum(costs, Cost())
+        reader.close()
+    return found
+
+
+def _rate(files: Sequence[Path], side_by_side: int) -> float:
+    size = sum(path.stat().st_size for path in files)
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(side_by_side) as pool:
+        list(pool.map(lambda path: warm([path]), files))
+    return size / (time.perf_counter() - begin)
+
+
+def _timed(call: Any, value: Any) -> int:
+    begin = time.process_time_ns()
+    call(value)
+    return time.process_time_ns() - begin
