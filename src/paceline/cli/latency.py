@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", default="1x3x224x224", metavar="SHAPE", help="(1x3x224x224)")
     parser.add_argument("--by", type=Path, metavar="FILE", help="what was learned of this machine")
     parser.add_argument("--learn", type=Path, metavar="FILE",
-                        help="measure networks of all families, and keep what they teach")  # fmt: skip
+                        help="measure networks of all families; keep what they teach")  # fmt: skip
     parser.add_argument("--networks", type=count, default=NETWORKS, help="to learn from (20)")
     parser.add_argument("--measure", action="store_true", help="measure each, too")
     parser.add_argument("--within", metavar="TIME", help="search a cell space, such as 20ms")
@@ -73,9 +73,7 @@ def _learn(options: argparse.Namespace) -> Shown:
     from paceline.report import tracked
 
     wanted = drawn(options.networks, SEED)
-    found = [
-        measured(str(each), built(each), each.shape) for each in tracked(wanted, "measuring")
-    ]
+    found = [measured(str(each), built(each), each.shape) for each in tracked(wanted, "measuring")]
     model = fit(found, peak_flops_per_s())
     save(model, options.learn)
     data = {"networks": len(found), "error": model.error,
@@ -174,7 +172,9 @@ def _built(text: str) -> Any:
     path = Path(name)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if not function or spec is None or spec.loader is None or not path.is_file():
-        raise LatencyError(f"{text!r} names no function; give a Python file and one: model.py:build")
+        raise LatencyError(
+            f"{text!r} names no function; give a Python file and one: model.py:build"
+        )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     build = getattr(module, function, None)

@@ -4,7 +4,8 @@ Description -> files -> run -> graph: a run's batches become the ops of a graph,
 changes a graph changes its input too.
 """
 
-from paceline.feed.description import Description, FeedError, load, scaled, shipped
+from paceline.feed.description import Description, load, scaled, shipped
+from paceline.feed.errors import FeedError
 from paceline.feed.generate import DataSet, generate, open_data
 from paceline.feed.run import Batch, Computing, FeedRun, Loading
 from paceline.feed.utilisation import Utilisation, utilisation

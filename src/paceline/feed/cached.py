@@ -64,7 +64,7 @@ def _drop_all() -> Dropped:
 
 
 def _places(size: int) -> list[int]:
-    return np.linspace(0, max(0, size - 1), _PROBES).astype(np.int64).tolist()
+    return [round(each) for each in np.linspace(0, max(0, size - 1), _PROBES)]
 
 
 def _is_cached(path: Path, at: int) -> bool:

@@ -108,7 +108,7 @@ def _picture(side: int, draws: np.random.Generator) -> Array:
     """Colours that change slowly, with some noise: pure noise would not compress as photos do."""
     coarse = draws.integers(0, 224, (ceil(side / 8), ceil(side / 8), 3), np.uint8)
     smooth = np.kron(coarse, np.ones((8, 8, 1), np.uint8))[:side, :side]
-    return smooth + draws.integers(0, 32, smooth.shape, np.uint8)
+    return np.asarray(smooth + draws.integers(0, 32, smooth.shape, np.uint8))
 
 
 def _bytes_of(given: Description, files: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""Samples of a live job's data sets in files of another format, made as they are first asked for."""
+"""Samples of a live job's data sets in files of another format, made when first asked for."""
 
 import os
 import pickle

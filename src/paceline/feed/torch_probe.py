@@ -45,7 +45,7 @@ def hand_over(data: DataSet) -> HandOver:
     given = data.description
     premade = _Premade(given.batch, given.taken_bytes)
     alone = [_timed(default_collate, premade.samples) for _ in range(_BATCHES)][_FIRST:]
-    found = iter(DataLoader(premade, batch_size=None, num_workers=1, prefetch_factor=1))  # type: ignore[var-annotated]
+    found = iter(DataLoader(premade, batch_size=None, num_workers=1, prefetch_factor=1))
     clocks, taken = [], []
     for _ in range(_BATCHES):
         time.sleep(_PAUSE_S)
@@ -73,7 +73,8 @@ class _Premade(Dataset[Any]):
 
 def readers(data: DataSet) -> int:
     """How many times as fast several readers together are as one of them, rounded."""
-    files, most = [], _MOST_BYTES
+    files: list[Path] = []
+    most = _MOST_BYTES
     for path in data.files:
         size = path.stat().st_size
         if most < size and files:
@@ -97,9 +98,7 @@ def stored_in(name: str, data: DataSet, *, cached: bool) -> Stored:
     samples = [each for i in range(count) if (each := reader.fetch(i).sample) is not None]
     reader.close()
     kind = FORMATS[name]
-    like = replace(
-        given, format=name, samples=len(samples), samples_per_file=1, compression="none"
-    )
+    like = replace(given, format=name, samples=len(samples), samples_per_file=1, compression="none")
     with tempfile.TemporaryDirectory(prefix="paceline-format-", dir=data.folder) as folder:
         there = DataSet(Path(folder), like)
         for path, sample in zip(there.files, samples):

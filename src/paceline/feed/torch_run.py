@@ -31,9 +31,8 @@ def run(data: DataSet, loading: Loading, own: OwnReader | None = None) -> FeedRu
         settle(data, cached=loading.cached)
         share = cached_share(data.files)
         batches = tuple(_steps(data, loading, own, work.call))
-    return FeedRun(
-        given, loading, batches, work.alone_ns, cached_share=share, cores=len(os.sched_getaffinity(0))
-    )  # fmt: skip
+    cores = len(os.sched_getaffinity(0))
+    return FeedRun(given, loading, batches, work.alone_ns, cached_share=share, cores=cores)
 
 
 def loader_of(data: DataSet, loading: Loading, own: OwnReader | None = None) -> Any:
@@ -42,7 +41,7 @@ def loader_of(data: DataSet, loading: Loading, own: OwnReader | None = None) -> 
     batches = Batches(Reader(data, own), given.taken_bytes)
     beside = {"prefetch_factor": loading.prefetch} if loading.workers else {}
     return DataLoader(
-        batches,  # type: ignore[arg-type]
+        batches,
         batch_size=given.batch,
         shuffle=True,
         generator=torch.Generator().manual_seed(given.seed),

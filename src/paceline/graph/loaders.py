@@ -24,7 +24,7 @@ HAND_OVER = "hand over"
 def loads_of(graph: Graph) -> Bool:
     """Ops of the training threads that bring in batches: work, and waits for storage."""
     ops = graph.ops
-    found = (works(graph) | (ops.kind == OpKind.WAIT)) & (ops.phase == Phase.DATA)
+    found: Bool = (works(graph) | (ops.kind == OpKind.WAIT)) & (ops.phase == Phase.DATA)
     found &= (graph.lanes.kind[ops.lane] == LaneKind.THREAD) & (ops.dur_ns > 0)
     if graph.facts.loading.workers:
         raise GraphError(

@@ -35,9 +35,7 @@ class Calls(TorchDispatchMode):
         self.calls: list[Recorded] = []
         self._around = around or (lambda call: call())
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func.is_view or not computes(func):
             return func(*args, **kwargs)

@@ -10,6 +10,7 @@ from torch import nn
 from paceline.imagine.imagined import ImagineError
 from paceline.imagine.network_space import Network
 from paceline.imagine.torch_cells import cells
+from paceline.imagine.torch_vision import architecture
 
 
 def built(network: Network) -> Any:
@@ -26,23 +27,18 @@ def imagined(network: Network) -> Any:
 
 def zoo() -> tuple[str, ...]:
     """Torchvision's classifiers, those of transformers left out."""
-    from torchvision.models import list_models
-
-    import torchvision
-
-    names = list_models(module=torchvision.models)
+    models = architecture("")
+    names = models.list_models(module=models)
     return tuple(name for name in names if not name.startswith(_TRANSFORMERS))
 
 
 def zoo_model(name: str) -> Any:
     """One of them, without weights in memory."""
-    from torchvision.models import get_model
-
     if name not in zoo():
         raise ImagineError(f"no network of the zoo is called {name!r}; known: {', '.join(zoo())}")
     extra = {"init_weights": False} if name in _AUXILIARY else {}
     with torch.device("meta"):
-        return get_model(name, weights=None, **extra).eval()
+        return architecture("").get_model(name, weights=None, **extra).eval()
 
 
 def made(make: Callable[[], Any]) -> Any:
@@ -73,102 +69,86 @@ _AUXILIARY: Final = ("googlenet", "inception_v3")
 
 
 def _resnet(network: Network, groups: int = 1, width: int = 64) -> Any:
-    from torchvision.models.resnet import Bottleneck, ResNet
-
-    return ResNet(
-        Bottleneck, _depths((3, 4, 6, 3), network), groups=groups,
+    parts = architecture("resnet")
+    return parts.ResNet(
+        parts.Bottleneck, _depths((3, 4, 6, 3), network), groups=groups,
         width_per_group=max(4, round(width * network.width / 4) * 4),
     )  # fmt: skip
 
 
 def _mobilenet_v2(network: Network) -> Any:
-    from torchvision.models.mobilenetv2 import MobileNetV2
-
     rows = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
             (6, 160, 3, 2), (6, 320, 1, 1)]  # fmt: skip
     setting = [[t, c, max(1, round(n * network.depth)), s] for t, c, n, s in rows]
-    return MobileNetV2(width_mult=network.width, inverted_residual_setting=setting)
+    return architecture("mobilenetv2").MobileNetV2(
+        width_mult=network.width, inverted_residual_setting=setting
+    )
 
 
 def _mobilenet_v3(network: Network) -> Any:
-    from torchvision.models import mobilenet_v3_large, mobilenet_v3_small
-
-    make = mobilenet_v3_large if network.depth >= 1 else mobilenet_v3_small
+    parts = architecture("mobilenetv3")
+    make = parts.mobilenet_v3_large if network.depth >= 1 else parts.mobilenet_v3_small
     return make(width_mult=network.width)
 
 
 def _mnasnet(network: Network) -> Any:
-    from torchvision.models.mnasnet import MNASNet
-
-    return MNASNet(network.width)
+    return architecture("mnasnet").MNASNet(network.width)
 
 
 def _shufflenet_v2(network: Network) -> Any:
-    from torchvision.models.shufflenetv2 import ShuffleNetV2
-
     channels = [24, *(max(8, round(c * network.width / 4) * 4) for c in (116, 232, 464)), 1024]
-    return ShuffleNetV2(_depths((4, 8, 4), network), channels)
+    return architecture("shufflenetv2").ShuffleNetV2(_depths((4, 8, 4), network), channels)
 
 
 def _squeezenet(network: Network) -> Any:
-    from torchvision.models import squeezenet1_0, squeezenet1_1
-
-    return (squeezenet1_0 if network.depth >= 1 else squeezenet1_1)()
+    parts = architecture("squeezenet")
+    return (parts.squeezenet1_0 if network.depth >= 1 else parts.squeezenet1_1)()
 
 
 def _vgg(network: Network) -> Any:
     """With the mean of all places in front of its classifier, as later networks have it."""
-    from torchvision.models.vgg import make_layers
-
     plan: list[str | int] = []
     for channels, count in zip((64, 128, 256, 512, 512), _depths((2, 2, 3, 3, 3), network)):
         plan += [*[max(8, round(channels * network.width / 8) * 8)] * count, "M"]
     last = int(plan[-2])
     return nn.Sequential(
-        make_layers(plan, batch_norm=True), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        architecture("vgg").make_layers(plan, batch_norm=True), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
         nn.Linear(last, 1000),
     )  # fmt: skip
 
 
 def _densenet(network: Network) -> Any:
-    from torchvision.models import DenseNet
-
     blocks = tuple(_depths((6, 12, 24, 16), network))
-    return DenseNet(max(8, round(32 * network.width / 4) * 4), blocks, 64)
+    return architecture("densenet").DenseNet(max(8, round(32 * network.width / 4) * 4), blocks, 64)
 
 
 def _efficientnet(network: Network) -> Any:
-    from torchvision.models.efficientnet import EfficientNet, MBConvConfig
-
-    part = partial(MBConvConfig, width_mult=network.width, depth_mult=network.depth)
+    parts = architecture("efficientnet")
+    part = partial(parts.MBConvConfig, width_mult=network.width, depth_mult=network.depth)
     rows = [(1, 3, 1, 32, 16, 1), (6, 3, 2, 16, 24, 2), (6, 5, 2, 24, 40, 2), (6, 3, 2, 40, 80, 3),
             (6, 5, 1, 80, 112, 3), (6, 5, 2, 112, 192, 4), (6, 3, 1, 192, 320, 1)]  # fmt: skip
-    return EfficientNet([part(*row) for row in rows], dropout=0.2)
+    return parts.EfficientNet([part(*row) for row in rows], dropout=0.2)
 
 
 def _regnet(network: Network) -> Any:
-    from torchvision.models.regnet import BlockParams, RegNet
-
+    parts = architecture("regnet")
     group = 8 if network.width < 0.9 else 16
-    params = BlockParams.from_init_params(
+    params = parts.BlockParams.from_init_params(
         depth=max(8, round(16 * network.depth)), w_0=48, w_a=28 * network.width, w_m=2.1,
         group_width=group, se_ratio=0.25 if network.depth >= 1 else None,
     )  # fmt: skip
-    return RegNet(params)
+    return parts.RegNet(params)
 
 
 def _convnext(network: Network) -> Any:
-    from torchvision.models.convnext import CNBlockConfig, ConvNeXt
-
+    parts = architecture("convnext")
     wide = [max(16, round(c * network.width / 16) * 16) for c in (96, 192, 384, 768)]
     deep = _depths((3, 3, 9, 3), network)
-    return ConvNeXt([CNBlockConfig(*row) for row in zip(wide, (*wide[1:], None), deep)])
+    return parts.ConvNeXt([parts.CNBlockConfig(*row) for row in zip(wide, (*wide[1:], None), deep)])
 
 
 def _googlenet(network: Network) -> Any:
-    from torchvision.models import GoogLeNet
-
-    return GoogLeNet(aux_logits=False, init_weights=False)
+    return architecture("googlenet").GoogLeNet(aux_logits=False, init_weights=False)
 
 
 def _depths(usual: tuple[int, ...], network: Network) -> list[int]:

@@ -1,5 +1,5 @@
 """Samples stay in memory once they were read and decoded, so that later epochs do neither.
-tf.data's `cache`; CoorDL's MinIO cache (Mohan et al., "Analyzing and Mitigating Data Stalls", 2021).
+tf.data's `cache`; CoorDL (Mohan et al., "Analyzing and Mitigating Data Stalls", VLDB 2021).
 
 Predicted is an epoch behind the first one, which fills the cache. Reading and decoding vanish;
 copying samples into a batch stays. Workers share the samples through files in memory (`folder`),

@@ -5,7 +5,8 @@ What a batch takes is what samples of this job's size took in that format on thi
 `paceline io run --formats all` measures and keeps in the graph. In a live job each sample is
 written in the new format the first time that it is asked for, and read from there later (`folder`);
 predicted is an epoch behind that. Formats of images are none of these: JPEG does not keep every
-value, and neither holds anything else. Wrong where the files were cached when they were measured and are not in the run.
+value, and neither holds anything else. Wrong where the files were cached when they were measured
+and are not in the run.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Formats of data sets, one a file. A file holds samples, each an array; it is read sample by sample.
+"""Formats of data sets, one a file. A file holds samples, each an array, which are read one by one.
 
 with path.open("rb") as file:
     samples = format_of("npz").open(file)

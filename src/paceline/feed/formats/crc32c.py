@@ -66,7 +66,8 @@ def _moved(registers: Words, length: int) -> Words:
     """As if so many zero bytes followed."""
     tables = _move_tables(length)
     parts = (tables[i][registers >> 8 * i & 0xFF] for i in range(4))
-    return np.bitwise_xor.reduce(np.stack(list(parts)))
+    found: Words = np.bitwise_xor.reduce(np.stack(list(parts)))
+    return found
 
 
 @cache

@@ -18,7 +18,7 @@ class Hdf5(Format):
         with self.library().File(path, "w") as file:
             for place, each in enumerate(samples):
                 packed = {"compression": compression, "chunks": each.shape}
-                settings = {} if compression == "none" or not each.size else packed
+                settings = packed if compression != "none" and each.size and each.ndim else {}
                 file.create_dataset(str(place), data=each, fletcher32=bool(settings), **settings)
 
     def open(self, file: BinaryIO) -> Samples:

@@ -1,4 +1,4 @@
-"""Parquet: a row per sample with its bytes, shape and type; a row group each, so that one is read."""
+"""Parquet: a row per sample with its bytes, shape and type, each in a row group of its own."""
 
 from collections.abc import Sequence
 from pathlib import Path

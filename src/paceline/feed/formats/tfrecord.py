@@ -60,8 +60,8 @@ class _Records:
     def __getitem__(self, place: int) -> Array:
         at, length = self.places[place]
         self.file.seek(at, os.SEEK_SET)
-        data = self.file.read(length + _TAIL.size)
-        record, tail = memoryview(data)[:length], data[length:]
+        content = self.file.read(length + _TAIL.size)
+        record, tail = memoryview(content)[:length], content[length:]
         if len(tail) < _TAIL.size or _TAIL.unpack(tail)[0] != masked(crc32c(record)):
             raise ValueError(f"record {place} does not have its checksum")
         found = features(record)
