@@ -75,7 +75,7 @@ def test_one_step_is_no_run() -> None:
 
 def test_a_run_is_kept_whole(tmp_path: Path) -> None:
     made = run(
-        Batch(0, 1, 2, 0, 1, 0, Cost(1, 2, 3, 4, 5), 6, (Damaged("a.bin", 3, "short"),)),
+        Batch(0, 1, 2, 0, 1, 0, Cost(1, 2, 3, 4, 5), 6, 7, 8, (Damaged("a.bin", 3, "short"),)),
         workers=1,
     )
     save(made, tmp_path / "feed.json")

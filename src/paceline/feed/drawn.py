@@ -42,13 +42,13 @@ def graph_of(run: FeedRun) -> Graph:
 
 
 def _load(b: GraphBuilder, thread: int, batch: Batch, step: int) -> None:
-    """What the thread's clock says beside its parts (the sampler, Python) is work too."""
-    cost = batch.cost
-    rest = batch.got_ns - batch.asked_ns - cost.read_ns - cost.decode_ns - batch.collate_ns
+    """Work is what the thread ran: what it waited for a core is its neighbours' doing. The sampler
+    and Python between samples are part of it."""
+    work = max(batch.ran_ns - batch.collate_worked_ns, batch.cost.worked_ns)
     for name, kind, dur in (
-        ("storage", OpKind.WAIT, cost.blocked_ns),
-        ("read and decode", OpKind.DATA, cost.worked_ns),
-        ("collate", OpKind.COPY, batch.collate_ns + max(0, rest)),
+        ("storage", OpKind.WAIT, batch.cost.blocked_ns),
+        ("read and decode", OpKind.DATA, work),
+        ("collate", OpKind.COPY, batch.collate_worked_ns),
     ):
         b.op(name, thread, dur, kind=kind, phase=Phase.DATA, step=step)
 

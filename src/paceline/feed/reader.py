@@ -4,7 +4,6 @@ Files stay open from sample to sample, as loaders keep them. A file that is dama
 the samples around it are read on.
 """
 
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any, Final
 from paceline.feed.clocked import Clocked
 from paceline.feed.formats import Array, Samples, format_of
 from paceline.feed.generate import DataSet
+from paceline.feed.stopwatch import Stopwatch
 
 OwnReader = Callable[[Path, int], Any]
 """A user's: the file and the place in it -> an array."""
@@ -29,6 +29,7 @@ class Cost:
     read_worked_ns: int = 0
     decode_ns: int = 0
     decode_worked_ns: int = 0
+    waited_ns: int = 0  # of both: ready, without a core
     read_bytes: int = 0
 
     def __add__(self, other: "Cost") -> "Cost":
@@ -37,13 +38,14 @@ class Cost:
             self.read_worked_ns + other.read_worked_ns,
             self.decode_ns + other.decode_ns,
             self.decode_worked_ns + other.decode_worked_ns,
+            self.waited_ns + other.waited_ns,
             self.read_bytes + other.read_bytes,
         )
 
     @property
     def blocked_ns(self) -> int:
-        """Reading without a core: waiting for storage, and on a crowded machine for the core."""
-        return max(0, self.read_ns - self.read_worked_ns)
+        """Waiting for storage: without a core, and not ready for one."""
+        return max(0, self.read_ns + self.decode_ns - self.worked_ns - self.waited_ns)
 
     @property
     def worked_ns(self) -> int:
@@ -70,19 +72,21 @@ class Fetched:
 
 @dataclass(eq=False)
 class Reader:
-    """Reads one data set. It crosses to another process without its open files."""
+    """Reads one data set, for one thread. It crosses to another process without its open files."""
 
     data: DataSet
     own: OwnReader | None = None
     _files: "OrderedDict[int, tuple[Clocked, Samples]]" = field(default_factory=OrderedDict)
+    _watch: Stopwatch | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"data": self.data, "own": self.own, "_files": OrderedDict()}
+        return {"data": self.data, "own": self.own, "_files": OrderedDict(), "_watch": None}
 
     def fetch(self, sample: int) -> Fetched:
         number, place = self.data.place(sample)
-        begin, ran = time.perf_counter_ns(), time.thread_time_ns()
-        before = self._clock(number)
+        watch = self._watch or Stopwatch()
+        self._watch = watch
+        begin, before = watch.now(), self._clock(number)
         found: Array | None = None
         damaged = None
         try:
@@ -92,10 +96,10 @@ class Reader:
                 raise
             path = self.data.file(number)
             damaged = Damaged(path.name, place, f"{type(error).__name__}: {error}"[:200])
-        wall, worked = time.perf_counter_ns() - begin, time.thread_time_ns() - ran
-        after = self._clock(number)
+        spent, after = watch.since(begin), self._clock(number)
         read, read_worked, size = (b - a for a, b in zip(before, after))
-        cost = Cost(read, read_worked, wall - read, max(0, worked - read_worked), size)
+        decoded = max(0, spent.worked_ns - read_worked)
+        cost = Cost(read, read_worked, spent.wall_ns - read, decoded, spent.waited_ns, size)
         return Fetched(found, cost, damaged)
 
     def close(self) -> None:

@@ -54,6 +54,8 @@ class Batch:
     worker: int  # NONE (-1): the training thread
     cost: Cost  # of its samples
     collate_ns: int
+    collate_worked_ns: int = 0
+    ran_ns: int = 0  # the training thread's processor time between asking and getting
     damaged: tuple[Damaged, ...] = ()
 
 
@@ -77,7 +79,7 @@ class FeedRun:
     readers: int = 0  # reads that storage serves side by side; 0: not a limit
     formats: tuple[Stored, ...] = ()
     cached_share: float = 0.0  # of the files, when it began
-    cores: int = 0
+    cores: float = 0.0  # of the host; less than there are where together they do less
 
     @property
     def damaged(self) -> Mapping[str, int]:

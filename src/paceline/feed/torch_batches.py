@@ -22,6 +22,7 @@ class Made:
     worker: int
     cost: Cost
     collate_ns: int
+    collate_worked_ns: int
     damaged: tuple[Damaged, ...]
 
 
@@ -45,7 +46,7 @@ class Batches(Dataset[Any]):
         return _Samples([self.reader.fetch(place) for place in places], begun)
 
     def collated(self, samples: _Samples) -> tuple[Any, Made]:
-        begin = time.monotonic_ns()
+        begin, ran = time.monotonic_ns(), time.thread_time_ns()
         good = [each.sample for each in samples.fetched if each.sample is not None]
         parts = [torch.from_numpy(fitted(each, self.taken_bytes)) for each in good]
         batch = default_collate(parts) if parts else torch.zeros(0, self.taken_bytes).byte()
@@ -56,6 +57,7 @@ class Batches(Dataset[Any]):
             worker=NONE if info is None else info.id,
             cost=sum((each.cost for each in samples.fetched), Cost()),
             collate_ns=ready - begin,
+            collate_worked_ns=time.thread_time_ns() - ran,
             damaged=tuple(each.damaged for each in samples.fetched if each.damaged is not None),
         )
         return batch, made

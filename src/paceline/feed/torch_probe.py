@@ -1,5 +1,7 @@
 """What of loading no run of the training thread shows: handing over, storage's width, formats."""
 
+import multiprocessing
+import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -27,6 +29,7 @@ _SIDE_BY_SIDE: Final = 4
 _MOST_BYTES: Final = 1 << 28
 _CHUNK: Final = 1 << 20
 _SAMPLES: Final = 8
+_FEW: Final = 24
 
 
 def probed(run: FeedRun, data: DataSet, formats: Sequence[str] = ()) -> FeedRun:
@@ -36,12 +39,14 @@ def probed(run: FeedRun, data: DataSet, formats: Sequence[str] = ()) -> FeedRun:
             run,
             hand_over=hand_over(data),
             readers=0 if run.loading.cached else readers(data),
+            cores=cores_together(data) * run.cores,
             formats=tuple(stored_in(name, data, cached=run.loading.cached) for name in formats),
         )
 
 
 def hand_over(data: DataSet) -> HandOver:
-    """Batches of this size that take no time to make, from a worker and without one."""
+    """Batches of this size that take no time to make, from a worker and without one. Taking one is
+    by the wall, for it asks the worker for its memory; what disturbs it only makes it longer."""
     given = data.description
     premade = _Premade(given.batch, given.taken_bytes)
     alone = [_timed(default_collate, premade.samples) for _ in range(_BATCHES)][_FIRST:]
@@ -54,7 +59,7 @@ def hand_over(data: DataSet) -> HandOver:
         taken.append(time.perf_counter_ns() - begin)
         clocks.append(int(clock))
     sent = median(b - a for a, b in zip(clocks[_FIRST:], clocks[_FIRST + 1 :]))
-    return HandOver(max(0, round(sent - median(alone))), round(median(taken[_FIRST:])))
+    return HandOver(max(0, round(sent - median(alone))), sorted(taken[_FIRST:])[len(taken) // 8])
 
 
 class _Premade(Dataset[Any]):
@@ -69,6 +74,27 @@ class _Premade(Dataset[Any]):
     def __getitem__(self, place: int) -> Any:
         clock = time.process_time_ns()
         return default_collate(self.samples), clock
+
+
+def cores_together(data: DataSet) -> float:
+    """What a core does while all others work on such batches too, as a share of what it does alone:
+    they share caches, memory, and on some machines the core itself. By processor time, so that who
+    waits for a core does not count."""
+    count = len(os.sched_getaffinity(0))
+    warm(data.files)
+    context = multiprocessing.get_context("fork")
+    with context.Pool(count) as pool:
+        pool.map(_worked_ns, [data] * count, 1)
+        alone = pool.apply(_worked_ns, (data,))
+        together = median(pool.map(_worked_ns, [data] * count, 1))
+    return min(1.0, alone / together) if together else 1.0
+
+
+def _worked_ns(data: DataSet) -> int:
+    reader = Reader(data)
+    costs = [reader.fetch(i).cost for i in range(min(_FEW, data.description.samples))]
+    reader.close()
+    return sum(cost.worked_ns for cost in costs)
 
 
 def readers(data: DataSet) -> int:

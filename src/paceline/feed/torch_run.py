@@ -84,13 +84,13 @@ def _steps(
     batches = iter(loader_of(data, loading, own))
     count = loading.steps or data.description.samples // data.description.batch
     for _ in range(count):
-        asked = time.monotonic_ns()
+        asked, ran = time.monotonic_ns(), time.thread_time_ns()
         made = _next(batches, data)
-        got = time.monotonic_ns()
+        got, ran = time.monotonic_ns(), time.thread_time_ns() - ran
         work()
         done = time.monotonic_ns()
         yield Batch(asked, got, done, made.begun_ns, made.ready_ns, made.worker, made.cost,
-                    made.collate_ns, made.damaged)  # fmt: skip
+                    made.collate_ns, made.collate_worked_ns, ran, made.damaged)  # fmt: skip
 
 
 def _next(batches: Iterator[tuple[Any, Made]], data: DataSet) -> Made:

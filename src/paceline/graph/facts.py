@@ -99,7 +99,7 @@ class Facts:
     plain_run_ns: int = 0  # how long the training thread ran in it, waits of all kinds left out
     pulse: Pulse | None = None  # of the machine, the median while it was recorded
     samples: float = 1.0  # in a worker's step, as a multiple of the recorded step's
-    cores: int = 0  # processor cores of the host that was recorded
+    cores: float = 0.0  # of the host that was recorded, by what they do together
     steps_overlap: bool = False
     """Steps run into one another, as in a pipeline without flush: the graph stands for itself, and
     a step is the time between updates."""

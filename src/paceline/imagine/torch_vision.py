@@ -1,7 +1,7 @@
 """Torchvision's architectures, also where its compiled operators do not load.
 
 The wheel of PyPI is built for CUDA. Beside a torch for processors its library is not found, and the
-import ends at one operator of detectors, which no classifier calls: it is declared, without a body.
+import ends at operators of detectors, which no classifier calls: they are declared, without bodies.
 """
 
 from functools import cache
@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import torch
 
-_NMS: Final = "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+_LACKING: Final = ("nms", "qnms")
+_ARGUMENTS: Final = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
 
 def architecture(module: str) -> Any:
@@ -26,7 +27,8 @@ def _declared() -> Any:
         import_module("torchvision")
     except RuntimeError:
         library = torch.library.Library("torchvision", "FRAGMENT")
-        library.define(_NMS)
+        for name in _LACKING:
+            library.define(name + _ARGUMENTS)
         import_module("torchvision")
         return library
     return None

@@ -111,10 +111,8 @@ def _vgg(network: Network) -> Any:
     for channels, count in zip((64, 128, 256, 512, 512), _depths((2, 2, 3, 3, 3), network)):
         plan += [*[max(8, round(channels * network.width / 8) * 8)] * count, "M"]
     last = int(plan[-2])
-    return nn.Sequential(
-        architecture("vgg").make_layers(plan, batch_norm=True), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-        nn.Linear(last, 1000),
-    )  # fmt: skip
+    layers = architecture("vgg").make_layers(plan, batch_norm=True)
+    return nn.Sequential(layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(last, 1000))
 
 
 def _densenet(network: Network) -> Any:
