@@ -56,13 +56,17 @@ def main() -> None:
     parser.add_argument("--kept", type=Path, default=measure.RESULTS / "cnn-latencies.jsonl",
                         help="what was measured, one network a line")  # fmt: skip
     parser.add_argument("--budget", type=float, default=60.0, metavar="MINUTES")
+    parser.add_argument("--threads", type=int, default=1, help="of torch (1: least disturbed)")
     options = parser.parse_args()
     measure.report("accuracy/cnn", figures(options), options)
 
 
 def figures(options: argparse.Namespace) -> dict[str, Any]:
+    import torch
+
     from paceline.measure.torch_network import peak_flops_per_s
 
+    torch.set_num_threads(options.threads)
     end = time.monotonic() + 60 * options.budget
     counts = (14, 28, 12) if options.quick else (LEARNED, JUDGED, CELLS)
     kept = _kept(options.kept)

@@ -1,5 +1,6 @@
 """Accelerator utilisation, and what a wait is put down to."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def alone(count: int, blocked: int, work: int, compute: int, computing: str = "s
     batches, at = [], 0
     for _ in range(count):
         got = at + blocked + work
-        cost = Cost(read_ns=blocked, decode_ns=work, decode_worked_ns=work)
+        cost = Cost(blocked, 0, work, work, read_bytes=1000)
         batches.append(Batch(at, got, got + compute, at, got, -1, cost, 0))
         at = got + compute
     how = Loading(computing=Computing(computing))
@@ -112,13 +113,14 @@ def test_workers_are_predicted_from_a_run_without_any(
     assert found.utilisation == pytest.approx(share, abs=0.04)
 
 
-def test_one_disk_serves_one_reader_at_a_time() -> None:
-    made = alone(60, 400_000, 0, 100_000)
-    narrow = FeedRun(GIVEN, made.loading, made.batches, 100_000, readers=1, cores=2)
-    wide = FeedRun(GIVEN, made.loading, made.batches, 100_000, readers=2, cores=2)
+def test_storage_that_gives_so_many_bytes_bounds_all_workers_together() -> None:
+    """A batch has 1000 bytes: 400 us of a disk of 2.5 MB/s, 200 us of one of 5 MB/s."""
+    made = alone(60, 150_000, 0, 100_000)
     ask = ["data_workers(count=4)"]
-    assert fed(graph_of(narrow), ask).utilisation == pytest.approx(0.25, abs=0.02)
-    assert fed(graph_of(wide), ask).utilisation == pytest.approx(0.5, abs=0.03)
+    for rate, share in ((2.5e6, 0.25), (5e6, 0.5), (0.0, 1.0)):
+        run = replace(made, storage_bytes_per_s=rate)
+        assert fed(graph_of(run), ask).utilisation == pytest.approx(share, abs=0.03)
+        assert fed(graph_of(run)).utilisation == pytest.approx(0.4, abs=1e-3)
 
 
 def test_handing_over_costs_both_sides() -> None:

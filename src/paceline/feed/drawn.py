@@ -23,7 +23,7 @@ def graph_of(run: FeedRun) -> Graph:
     told = Loading(
         sent_ns=run.hand_over.sent_ns,
         taken_ns=run.hand_over.taken_ns,
-        readers=run.readers,
+        storage_bytes_per_s=run.storage_bytes_per_s,
         formats=run.formats,
     )
     facts = Facts(world_size=1, cores=run.cores, steps_overlap=True, loading=told)
@@ -45,12 +45,12 @@ def _load(b: GraphBuilder, thread: int, batch: Batch, step: int) -> None:
     """Work is what the thread ran: what it waited for a core is its neighbours' doing. The sampler
     and Python between samples are part of it."""
     work = max(batch.ran_ns - batch.collate_worked_ns, batch.cost.worked_ns)
-    for name, kind, dur in (
-        ("storage", OpKind.WAIT, batch.cost.blocked_ns),
-        ("read and decode", OpKind.DATA, work),
-        ("collate", OpKind.COPY, batch.collate_worked_ns),
+    for name, kind, dur, size in (
+        ("storage", OpKind.WAIT, batch.cost.blocked_ns, batch.cost.read_bytes),
+        ("read and decode", OpKind.DATA, work, 0),
+        ("collate", OpKind.COPY, batch.collate_worked_ns, 0),
     ):
-        b.op(name, thread, dur, kind=kind, phase=Phase.DATA, step=step)
+        b.op(name, thread, dur, kind=kind, phase=Phase.DATA, size_bytes=size, step=step)
 
 
 def _compute(b: GraphBuilder, lanes: tuple[int, int], run: FeedRun, step: int) -> None:

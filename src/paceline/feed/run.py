@@ -76,7 +76,7 @@ class FeedRun:
     batches: tuple[Batch, ...]
     compute_ns: int  # of a batch, alone
     hand_over: HandOver = HandOver()
-    readers: int = 0  # reads that storage serves side by side; 0: not a limit
+    storage_bytes_per_s: float = 0.0  # to several readers together; 0: not a limit
     formats: tuple[Stored, ...] = ()
     cached_share: float = 0.0  # of the files, when it began
     cores: float = 0.0  # of the host; less than there are where together they do less

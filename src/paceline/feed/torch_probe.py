@@ -1,4 +1,4 @@
-"""What of loading no run of the training thread shows: handing over, storage's width, formats."""
+"""What of loading no run of the training thread shows: handing over, storage's rate, formats."""
 
 import multiprocessing
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
@@ -27,7 +28,6 @@ _FIRST: Final = 4  # of these, which find an empty queue and fresh memory
 _PAUSE_S: Final = 0.03  # until the next batch lies ready
 _SIDE_BY_SIDE: Final = 4
 _MOST_BYTES: Final = 1 << 28
-_CHUNK: Final = 1 << 20
 _SAMPLES: Final = 8
 _FEW: Final = 24
 
@@ -38,7 +38,7 @@ def probed(run: FeedRun, data: DataSet, formats: Sequence[str] = ()) -> FeedRun:
         return replace(
             run,
             hand_over=hand_over(data),
-            readers=0 if run.loading.cached else readers(data),
+            storage_bytes_per_s=0.0 if run.loading.cached else storage_rate(data),
             cores=cores_together(data) * run.cores,
             formats=tuple(stored_in(name, data, cached=run.loading.cached) for name in formats),
         )
@@ -97,23 +97,16 @@ def _worked_ns(data: DataSet) -> int:
     return sum(cost.worked_ns for cost in costs)
 
 
-def readers(data: DataSet) -> int:
-    """How many times as fast several readers together are as one of them, rounded."""
-    files: list[Path] = []
-    most = _MOST_BYTES
-    for path in data.files:
-        size = path.stat().st_size
-        if most < size and files:
-            break
-        files.append(path)
-        most -= size
-    if len(files) < 2 * _SIDE_BY_SIDE:
-        return 1
+def storage_rate(data: DataSet) -> float:
+    """Bytes per second of files that are not cached, to several readers together."""
+    sizes = [path.stat().st_size for path in data.files]
+    count = max(1, int(np.searchsorted(np.cumsum(sizes), _MOST_BYTES)))
+    files = data.files[:count]
     drop(files)
-    half = len(files) // 2
-    alone = _rate(files[:half], 1)
-    together = _rate(files[half:], _SIDE_BY_SIDE)
-    return max(1, min(_SIDE_BY_SIDE, round(together / alone)))
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        list(pool.map(lambda path: warm([path]), files))
+    return sum(sizes[:count]) / (time.perf_counter() - begin)
 
 
 def stored_in(name: str, data: DataSet, *, cached: bool) -> Stored:
@@ -150,14 +143,6 @@ def _cost(data: DataSet, *, cached: bool) -> Cost:
         found = sum(costs, Cost())
         reader.close()
     return found
-
-
-def _rate(files: Sequence[Path], side_by_side: int) -> float:
-    size = sum(path.stat().st_size for path in files)
-    begin = time.perf_counter()
-    with ThreadPoolExecutor(side_by_side) as pool:
-        list(pool.map(lambda path: warm([path]), files))
-    return size / (time.perf_counter() - begin)
 
 
 def _timed(call: Any, value: Any) -> int:

@@ -56,37 +56,35 @@ def loaded_beside(graph: Graph, workers: int) -> Graph:
 
 @dataclass(frozen=True, eq=False)
 class _Seats:
-    """Lanes that are added for each rank: its workers, then what its storage serves at once."""
+    """Lanes that are added for each rank: its workers, then its storage where that has a limit."""
 
     graph: Graph
     ranks: list[int]
     workers: int
 
     @property
-    def readers(self) -> int:
-        return self.graph.facts.loading.readers
+    def storages(self) -> int:
+        return int(self.graph.facts.loading.storage_bytes_per_s > 0)
 
     def worker(self, rank: int, turn: int) -> int:
         return self._first(rank) + turn % self.workers
 
     def storage(self, rank: int, turn: int) -> int:
         """The worker's own lane where storage serves as many as ask."""
-        if not self.readers:
-            return self.worker(rank, turn)
-        return self._first(rank) + self.workers + turn % self.readers
+        return self._first(rank) + self.workers if self.storages else self.worker(rank, turn)
 
     def _first(self, rank: int) -> int:
-        return len(self.graph.lanes) + self.ranks.index(rank) * (self.workers + self.readers)
+        return len(self.graph.lanes) + self.ranks.index(rank) * (self.workers + self.storages)
 
     def with_lanes(self) -> Lanes:
         """On the device of each rank's first thread."""
-        lanes, each = self.graph.lanes, self.workers + self.readers
+        lanes, each = self.graph.lanes, self.workers + self.storages
         first = [int(np.flatnonzero(lanes.rank == rank)[0]) for rank in self.ranks]
         like = np.repeat(np.array(first, np.int64), each)
-        kinds = [LaneKind.THREAD] * self.workers + [LaneKind.COPY_ENGINE] * self.readers
-        orders = [Discipline.RECORDED] * self.workers + [Discipline.PRIORITY] * self.readers
+        kinds = [LaneKind.THREAD] * self.workers + [LaneKind.COPY_ENGINE] * self.storages
+        orders = [Discipline.RECORDED] * self.workers + [Discipline.PRIORITY] * self.storages
         names = [f"loader {n}" for n in range(self.workers)]
-        names += [f"storage {n}" for n in range(self.readers)]
+        names += ["storage"] * self.storages
         return Lanes(
             rank=np.append(lanes.rank, lanes.rank[like]),
             device=np.append(lanes.device, lanes.device[like]),
@@ -104,7 +102,6 @@ class _Batch:
     worker: int  # lane
     storage: int  # lane
     wait_ns: int  # before the worker's first batch
-    first: bool  # of its worker
 
 
 def _batches(graph: Graph, loads: Bool, rank: int, seats: _Seats) -> Iterator[_Batch]:
@@ -117,7 +114,7 @@ def _batches(graph: Graph, loads: Bool, rank: int, seats: _Seats) -> Iterator[_B
         first = turn < seats.workers
         spread = first and not graph.facts.steps_overlap
         wait = turn * int(ops.dur_ns[rows].sum()) // seats.workers if spread else 0
-        yield _Batch(rows, seats.worker(rank, turn), seats.storage(rank, turn), wait, first)
+        yield _Batch(rows, seats.worker(rank, turn), seats.storage(rank, turn), wait)
 
 
 @dataclass(frozen=True)
@@ -130,23 +127,33 @@ class _Part:
     kind: OpKind
     dur_ns: int
     handed_over: bool = False
+    aside: bool = False  # nothing waits for it
 
 
 def _moved(graph: Graph, batches: list[_Batch]) -> Graph:
-    """Batches on their workers' lanes."""
+    """Batches on their workers' lanes: each part waits for the one before it, and the first one for
+    what its worker did last."""
     gone, count = np.zeros(len(graph), np.bool_), len(graph)
     parts: list[_Part] = []
     links: list[tuple[int, int]] = []
-    last: dict[int, int] = {}  # by worker: its last batch's last part
+    last: dict[int, int] = {}  # by worker
     for batch in batches:
         gone[batch.rows] = True
-        made = list(_parts(graph, batch))
-        ids = range(count + len(parts), count + len(parts) + len(made))
-        links += zip(ids[1:], ids)
-        if not batch.first:
-            links.append((ids[0], last[batch.worker]))
-        last[batch.worker] = ids[-2]
-        parts += made
+        before = last.get(batch.worker)
+        for part in _parts(graph, batch):
+            here = count + len(parts)
+            if before is not None:
+                links.append((here, before))
+            before = before if part.aside else here
+            if part.lane == batch.worker:
+                last[batch.worker] = here
+            parts.append(part)
+    ops, sources = (np.array(each, np.int64) for each in zip(*links))
+    fresh = Links.all_of(ops, sources, DepKind.DATA)
+    return spliced(graph, gone, _added(graph, parts), Links.of(graph).joined(fresh))
+
+
+def _added(graph: Graph, parts: list[_Part]) -> Added:
     like, behind = (
         np.array([getattr(part, name) for part in parts], np.int64) for name in ("like", "behind")
     )
@@ -157,26 +164,37 @@ def _moved(graph: Graph, batches: list[_Batch]) -> Graph:
         "dur_ns": [part.dur_ns for part in parts],
         "name": np.where(handed, len(graph.names) - 1, graph.ops.name[like]),
     }
-    ops, sources = (np.array(each, np.int64) for each in zip(*links))
-    fresh = Links.all_of(ops, sources, DepKind.DATA)
-    return spliced(graph, gone, Added(like, behind, columns), Links.of(graph).joined(fresh))
+    return Added(like, behind, columns)
 
 
 def _parts(graph: Graph, batch: _Batch) -> Iterator[_Part]:
     """In turn; the last one is the training thread's."""
     ops, told = graph.ops, graph.facts.loading
-    kinds = ops.kind[batch.rows]
+    kinds = _as(ops.kind[batch.rows])
     first, end = int(batch.rows[0]), int(batch.rows[-1])
-    thread = int(ops.lane[first])
     if batch.wait_ns:
         yield _Part(first, end, batch.worker, OpKind.WAIT, batch.wait_ns)
-    for kind, lane in ((OpKind.WAIT, batch.storage), (OpKind.DATA, batch.worker),
-                       (OpKind.COPY, batch.worker)):  # fmt: skip
-        rows = batch.rows[_as(kinds) == kind]
+    yield from _stored(graph, batch, batch.rows[kinds == OpKind.WAIT])
+    for kind in (OpKind.DATA, OpKind.COPY):
+        rows = batch.rows[kinds == kind]
         if len(rows):
-            yield _Part(int(rows[0]), end, lane, kind, int(ops.dur_ns[rows].sum()))
+            yield _Part(int(rows[0]), end, batch.worker, kind, int(ops.dur_ns[rows].sum()))
     yield _Part(first, end, batch.worker, OpKind.DATA, told.sent_ns, handed_over=True)
-    yield _Part(first, end, thread, OpKind.HOST, told.taken_ns, handed_over=True)
+    yield _Part(first, end, int(ops.lane[first]), OpKind.HOST, told.taken_ns, handed_over=True)
+
+
+def _stored(graph: Graph, batch: _Batch, rows: Int64) -> Iterator[_Part]:
+    """Waiting for storage as long as the thread did; storage is busy for what the batch's bytes
+    take it, which may be longer: it reads ahead while who asked works on what came."""
+    if not len(rows):
+        return
+    first, end = int(rows[0]), int(batch.rows[-1])
+    waited = int(graph.ops.dur_ns[rows].sum())
+    yield _Part(first, end, batch.storage, OpKind.WAIT, waited)
+    rate = graph.facts.loading.storage_bytes_per_s
+    busy = round(int(graph.ops.size_bytes[rows].sum()) / rate * 1e9) if rate else 0
+    if busy > waited:
+        yield _Part(first, end, batch.storage, OpKind.WAIT, busy - waited, aside=True)
 
 
 def _as(kinds: "np.ndarray[tuple[int], np.dtype[np.uint8]]") -> Int64:

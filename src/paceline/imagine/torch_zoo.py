@@ -1,11 +1,13 @@
 """Networks of the space as torch modules with random weights, from torchvision's parts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from paceline.imagine.imagined import ImagineError
 from paceline.imagine.network_space import Network
@@ -21,7 +23,7 @@ def built(network: Network) -> Any:
 
 def imagined(network: Network) -> Any:
     """Without weights: for its shapes."""
-    with torch.device("meta"):
+    with without_weights():
         return _MAKES[network.family](network).eval()
 
 
@@ -37,14 +39,30 @@ def zoo_model(name: str) -> Any:
     if name not in zoo():
         raise ImagineError(f"no network of the zoo is called {name!r}; known: {', '.join(zoo())}")
     extra = {"init_weights": False} if name in _AUXILIARY else {}
-    with torch.device("meta"):
+    with without_weights():
         return architecture("").get_model(name, weights=None, **extra).eval()
 
 
 def made(make: Callable[[], Any]) -> Any:
-    with torch.device("meta"):
+    with without_weights():
         model = make()
     return filled(model)
+
+
+@contextmanager
+def without_weights() -> Iterator[None]:
+    """Modules made here hold shapes alone; what would initialise them is left out."""
+    with torch.device("meta"), _Undrawn():
+        yield
+
+
+class _Undrawn(TorchDispatchMode):
+    """Nothing is written into tensors that have no data: torch takes long to find that out."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._schema.is_mutable and args and args[0].is_meta:
+            return args[0]
+        return func(*args, **(kwargs or {}))
 
 
 def filled(model: Any) -> Any:
@@ -131,10 +149,11 @@ def _efficientnet(network: Network) -> Any:
 def _regnet(network: Network) -> Any:
     parts = architecture("regnet")
     group = 8 if network.width < 0.9 else 16
-    params = parts.BlockParams.from_init_params(
-        depth=max(8, round(16 * network.depth)), w_0=48, w_a=28 * network.width, w_m=2.1,
-        group_width=group, se_ratio=0.25 if network.depth >= 1 else None,
-    )  # fmt: skip
+    with torch.device("cpu"):  # it computes widths with tensors
+        params = parts.BlockParams.from_init_params(
+            depth=max(8, round(16 * network.depth)), w_0=48, w_a=28 * network.width, w_m=2.1,
+            group_width=group, se_ratio=0.25 if network.depth >= 1 else None,
+        )  # fmt: skip
     return parts.RegNet(params)
 
 
