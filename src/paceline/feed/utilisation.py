@@ -4,7 +4,8 @@
 
 Computing counts as long as a batch takes it alone. While the loop waits for a batch, the wait is
 split by what was being done to that batch at the time: nothing yet (its worker was busy with an
-earlier one, or had no core), reading, decoding, copying into the batch, or handing over.
+earlier one, or had no core), reading, decoding, or handing over, which begins with copying samples
+into the batch.
 """
 
 from collections.abc import Mapping
@@ -73,9 +74,10 @@ def _waited(batch: Batch) -> dict[str, float]:
     during, whole = ready - begun, batch.ready_ns - batch.begun_ns
     part = during / whole if whole > 0 else 0.0
     read, decode = batch.cost.read_ns * part, batch.cost.decode_ns * part
+    collate = batch.collate_ns * part
     return {
-        "waiting": begun - batch.asked_ns + max(0.0, during - read - decode),
+        "waiting": begun - batch.asked_ns + max(0.0, during - read - decode - collate),
         "reading": read,
         "decoding": decode,
-        "handing_over": float(batch.got_ns - ready),
+        "handing_over": batch.got_ns - ready + collate,
     }
