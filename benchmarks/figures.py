@@ -324,8 +324,27 @@ PAGE = Table(
     ),
 )  # fmt: skip
 
+INPUT = Table(
+    "input, and networks unseen",
+    (
+        *_errors("accelerator utilisation with 1 to 4 loader workers, in shares, from one run "
+                 "without any; three formats, cached or not", "accuracy/input", 0.05, 0.15, ""),
+        _at_most("the same, before an accelerator that computes on the host's cores, mean",
+                 "accuracy/input", "real_mean_error", 0.05, _percent),
+        _at_most("the same, in a format that was held back, mean", "accuracy/input",
+                 "held_back_mean_error", 0.05, _percent),
+        _at_most("latency of 200 unseen convolutional networks from 20 measured, mean",
+                 "accuracy/cnn", "mape", 0.1, _percent, "by FLOPs at one rate 54 %"),
+        Row("rank correlation of predicted and measured latency", "accuracy/cnn",
+            "rank_correlation", 0.95, "{:.3f}".format, "FLOPs 0.970"),
+        _at_most("arithmetic lost within a limit of latency, 8 measurements of a cell space",
+                 "accuracy/cnn", "search_model_regret", 0.05, _percent, "search by FLOPs 19 %"),
+    ),
+)  # fmt: skip
+
 TABLES: Mapping[str, Table] = {
     "gpus": GPUS,
+    "input": INPUT,
     "loop": LOOP,
     "page": PAGE,
     "compared": COMPARED,

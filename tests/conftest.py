@@ -133,6 +133,9 @@ NEEDS = {
     "mlflow": Need(partial(module, "mlflow"), "mlflow or mlflow-skinny", "its tracker"),
     "wandb": Need(partial(module, "wandb"), "wandb", "its tracker"),
     "mcp": Need(partial(module, "mcp"), "mcp", "tools for assistants"),
+    "torchvision": Need(partial(module, "torchvision"), "torchvision", "the zoo of networks"),
+    "h5py": Need(partial(module, "h5py"), "h5py", "data sets in HDF5"),
+    "pillow": Need(partial(module, "PIL"), "pillow", "data sets in JPEG and PNG"),
     "triton": Need(partial(module, "triton"), "triton", "weave's GPU kernels"),
     "node": Need(partial(program, "node"), "Node.js", "scripts of the live page"),
     "chromium": Need(

@@ -82,7 +82,10 @@ SETTINGS = {
 
 NOT_HERE = {
     "batch": "the job makes its batches itself",
-    "loading": "the job makes its batches itself",
+    "data_workers": "the job makes its batches itself",
+    "prefetch": "the job makes its batches itself",
+    "cache": "the job makes its batches itself",
+    "format": "the job makes its batches itself",
     "fused_step": "workers of the lab stand for hosts that share no memory",
     "keep_gathered": "the job is none of FSDP2",
     "offload_activations": "it moves what lies on a device",

@@ -7,6 +7,7 @@ import pytest
 from paceline.cluster import Cluster, ClusterError, dump, load, parse, with_settings
 from paceline.cluster.presets import table
 from paceline.graph import DeviceKind, DType
+from paceline.graph.kinds import Vendor
 
 OFFICE = """
 name: office
@@ -118,7 +119,7 @@ def test_every_preset_can_be_used_and_names_its_source() -> None:
         device = parse(f"{{hosts: {{device: {name}}}, link: ethernet-1g}}").hosts[0].device
         assert device.name == name
         assert device.memory_bytes_per_s > 0
-        assert device.flops_per_s[DType.FLOAT32] > 0
+        assert device.flops_per_s.get(DType.FLOAT32, 0) > 0 or "float32" in device.unmeasured
         assert fields["source"]
     for kind, key in (("networks", "link"), ("fabrics", "fabric")):
         for name, fields in table(kind).items():
@@ -126,6 +127,19 @@ def test_every_preset_can_be_used_and_names_its_source() -> None:
             hosts = "hosts: 1, " if key == "link" else ""
             assert parse(f"{{{hosts}link: {text}}}").workers == 1
             assert fields["source"]
+
+
+ACCELERATORS = ("gc200", "tpu-v4", "tpu-v5e", "gaudi-3", "trainium2")
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_an_accelerator_that_is_no_gpu_says_what_was_never_measured(name: str) -> None:
+    cluster = parse(f"{{hosts: {{device: {name}}}, link: ethernet-1g}}")
+    device = cluster.hosts[0].device
+    assert device.vendor is Vendor.OTHER
+    assert device.unmeasured.startswith("no kernel was timed on it")
+    assert parse(dump(cluster)) == cluster
+    assert parse(dump(cluster)).hosts[0].device.unmeasured == device.unmeasured
 
 
 def test_presets_know_cpus_from_gpus() -> None:

@@ -81,7 +81,7 @@ def test_what_was_not_measured_is_named_longest_first() -> None:
         ("batchnorm_relu", "no ReLU behind a batch norm"),
         ("fused_optimizer", "does not say which optimizer"),
         ("fused_step", "one worker exchanges nothing"),
-        ("loading", "no op of this job prepares a batch"),
+        ("data_workers", "no op of this job prepares a batch"),
     ],
 )
 def test_a_strategy_that_does_not_fit_says_why(strategy: str, reason: str) -> None:

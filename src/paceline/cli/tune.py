@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="search among these strategies; may be repeated")  # fmt: skip
     parser.add_argument("--apart", action="store_true",
                         help="also strategies that cannot take turns within a run (compiled, "
-                        "loading, other layers): a trial of them is eight short runs")  # fmt: skip
+                        "loaders, other layers): a trial of them is eight short runs")  # fmt: skip
     parser.add_argument("--trials", type=count, default=3, metavar="N",
                         help="plans tried live, at most (3)")  # fmt: skip
     parser.add_argument("--hang", type=float, default=60.0, metavar="SECONDS",

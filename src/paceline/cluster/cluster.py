@@ -31,6 +31,7 @@ class Device:
     link_bytes_per_s: float = 0.0  # to its neighbours in the host, one direction
     vendor: Vendor = Vendor.NVIDIA  # of a GPU
     source: str = ""
+    unmeasured: str = ""  # what of it was never measured, where prices rest on its sheet alone
 
     def __hash__(self) -> int:
         return hash(self.name)

@@ -31,7 +31,7 @@ MOST = 1_000_000
 
 _HOST = ("name", "count", "device", "devices", "fabric", "nics", "link", "cpus")
 _DEVICE = ("preset", "name", "kind", "memory", "memory_rate", "units", "clock", "flops",
-           "cache", "power", "process", "link", "vendor", "source")  # fmt: skip
+           "cache", "power", "process", "link", "vendor", "source", "unmeasured")  # fmt: skip
 
 
 def load(path: str | Path) -> Cluster:
@@ -124,6 +124,7 @@ def device(given: Any) -> Device:
         link_bytes_per_s=q.rate(given.get("link", 0), "device.link"),
         vendor=_vendor(given.get("vendor", "nvidia")),
         source=str(given.get("source", "")),
+        unmeasured=str(given.get("unmeasured", "")),
     )
 
 
@@ -212,6 +213,7 @@ def _device_document(made: Device) -> dict[str, Any]:
         "link": q.show_rate(made.link_bytes_per_s) if made.link_bytes_per_s else 0,
         "vendor": made.vendor.value,
         "source": made.source,
+        "unmeasured": made.unmeasured,
     }
 
 

@@ -67,6 +67,27 @@ class RecordedGpu:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """What it takes to bring in a batch whose samples lie in a format, as it was measured."""
+
+    format: str
+    blocked_ns: int  # waiting for storage
+    work_ns: int  # reading and decoding, on a core
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How the job's batches come in."""
+
+    workers: int = 0  # processes that prepare them; 0: the training thread itself
+    prefetch: int = 0  # batches that each of them prepares ahead
+    sent_ns: int = 0  # what a worker does to hand a batch over, on a core
+    taken_ns: int = 0  # and the thread that takes it
+    storage_bytes_per_s: float = 0.0  # to all who read together; 0: no limit is known
+    formats: tuple[Stored, ...] = ()
+
+
+@dataclass(frozen=True)
 class Facts:
     """What is known of the job; zero and empty where it is not."""
 
@@ -78,7 +99,7 @@ class Facts:
     plain_run_ns: int = 0  # how long the training thread ran in it, waits of all kinds left out
     pulse: Pulse | None = None  # of the machine, the median while it was recorded
     samples: float = 1.0  # in a worker's step, as a multiple of the recorded step's
-    cores: int = 0  # processor cores of the host that was recorded
+    cores: float = 0.0  # of the host that was recorded, by what they do together
     steps_overlap: bool = False
     """Steps run into one another, as in a pipeline without flush: the graph stands for itself, and
     a step is the time between updates."""
@@ -90,6 +111,7 @@ class Facts:
     ratios: tuple[Ratio, ...] = ()  # of operators in other variants, where they were measured
     gpus: tuple[RecordedGpu, ...] = ()  # of the recorded ranks, each kind once
     memory: tuple[RankMemory, ...] = ()  # by rank; empty where it was not recorded
+    loading: Loading = Loading()
 
     def gradient_bytes(self) -> dict[str, int]:
         return {parameter.name: parameter.size_bytes for parameter in self.parameters}

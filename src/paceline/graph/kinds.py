@@ -172,7 +172,9 @@ class DeviceKind(IntEnum):
 
 
 class Vendor(Enum):
-    """Whose libraries a GPU runs: NVIDIA's (cuBLAS, cuDNN, NCCL) or AMD's."""
+    """Whose libraries a GPU runs: NVIDIA's (cuBLAS, cuDNN, NCCL), AMD's, or an accelerator its own
+    maker's, of which nothing was learned."""
 
     NVIDIA = "nvidia"
     AMD = "amd"
+    OTHER = "other"

@@ -47,7 +47,15 @@ def predict(
         return made
     estimates = estimates_of(at.graph, at.library)
     costs = _of_codecs(graph, plan, cluster, question, made.step_ns)
-    return replace(made, rests_on=(*made.rests_on, *estimates, *costs))
+    sheets = _unmeasured(cluster, at.graph.world_size)
+    return replace(made, rests_on=(*made.rests_on, *estimates, *sheets, *costs))
+
+
+def _unmeasured(cluster: Cluster, workers: int) -> Iterator[str]:
+    """What was never measured of the devices that the workers run on."""
+    wide = cluster.with_workers(workers)
+    devices = dict.fromkeys(host.device for host in wide.hosts)
+    yield from (f"{each.name}: {each.unmeasured}" for each in devices if each.unmeasured)
 
 
 def _of_codecs(

@@ -250,6 +250,8 @@ class Data(Record, tag="data", frozen=True):
     thread: int
     begin_ns: int
     end_ns: int
+    workers: int = 0  # of the loader, which prepared the batch beside the thread; 0: the thread did
+    prefetch: int = 0  # batches that each of them prepares ahead
 
 
 class Memory(Record, tag="memory", frozen=True):

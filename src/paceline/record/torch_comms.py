@@ -214,7 +214,10 @@ class CommunicationWatch:
             batch = original(batches)
             end = time.time_ns()
             self._mark()
-            note(Data(thread=threading.get_native_id(), begin_ns=begin, end_ns=end))
+            workers = batches._num_workers
+            ahead = (batches._prefetch_factor or 0) if workers else 0
+            thread = threading.get_native_id()
+            note(Data(thread, begin, end, workers, ahead))
             return batch
 
         return following

@@ -59,4 +59,4 @@ def _made(loader: Any, changed: Mapping[str, Any]) -> Any:
         settings |= {"batch_size": None, "sampler": loader.sampler}
     else:
         settings |= {"batch_sampler": loader.batch_sampler}
-    return DataLoader(loader.dataset, **{**settings, **changed})
+    return DataLoader(**{"dataset": loader.dataset, **settings, **changed})

@@ -63,7 +63,10 @@ class Device(Strategy):
         rows = kernel_rows(graph)
         if not len(rows):
             return
-        yield f"rates achieved on {self.name}: {achieved(preset(self.name)).source}"
+        there = preset(self.name)
+        yield f"rates achieved on {self.name}: {achieved(there).source}"
+        if there.unmeasured:
+            yield f"{self.name}: {there.unmeasured}"
         yield f"device recorded on: {self._origin(graph).source}"
         families = [each.work.family for each in graph.works]
         known = np.array([*(each.work.is_known for each in graph.works), False])

@@ -19,7 +19,7 @@ from paceline.graph import (
     RecordedGpu,
     Role,
 )
-from paceline.graph.facts import Optimizer
+from paceline.graph.facts import Loading, Optimizer
 from paceline.graph.graph import Bool
 from paceline.machine import Pulse, typical_pulse
 from paceline.record import sidecar
@@ -61,7 +61,15 @@ def _facts_of(sidecars: Sequence[Sidecar], world: int) -> Facts:
         pulse=recorded_pulse(sidecars),
         cores=hosts[0].cores if hosts else 0,
         optimizer=_optimizer(sidecars[0]),
+        loading=_loading(sidecars),
     )
+
+
+def _loading(sidecars: Sequence[Sidecar]) -> Loading:
+    """Of the loader with the most workers: whose batches the threads do not prepare."""
+    batches = [batch for each in sidecars for batch in each.of(sidecar.Data)]
+    most = max(batches, key=lambda batch: batch.workers, default=None)
+    return Loading() if most is None else Loading(most.workers, most.prefetch)
 
 
 def _gpus(trace: Trace) -> list[RecordedGpu]:

@@ -21,6 +21,7 @@ from paceline.graph import (
     OpKind,
     check,
 )
+from paceline.graph.facts import Loading, Stored
 from paceline.graph.synthetic import Parallel, TrainingJob, training
 from paceline.graph.synthetic.training_lanes import Machine
 from paceline.strategies import Effect, Strategy, kind_of, known, parse
@@ -53,7 +54,10 @@ APPLIED = {
     "factored": "factored(rank=16, layers='*')",
     "fused_optimizer": "fused_optimizer",
     "fused_step": "fused_step",
-    "loading": "loading(workers=1, prefetch=2, pinned=False)",
+    "cache": "cache()",
+    "data_workers": "data_workers(count=1, pinned=False)",
+    "format": "format(name='raw')",
+    "prefetch": "prefetch(batches=1)",
     "low_rank": "low_rank(depth=2, rank=0, energy=0.999, layers='*')",
     "bf16": "bf16",
     "bounded_loss": "bounded_loss(gradients=0.05)",
@@ -119,6 +123,8 @@ JOBS: Mapping[str, Mapping[str, Any]] = {
     "keep_gathered": {"parallel": Parallel.FSDP2},
 }
 """What a strategy needs of a job beyond plain data parallelism."""
+FORMATS = Loading(formats=(Stored("raw", 10_000, 20_000), Stored("npz", 10_000, 40_000)))
+"""What a job's samples took in other formats."""
 
 
 @pytest.fixture
@@ -139,7 +145,8 @@ def graph_for(worker_model: Graph, images: Graph) -> GraphFor:
 
 @cache
 def job_for(name: str, machine: str) -> Graph:
-    return training(TrainingJob(machine=Machine[machine], **JOBS.get(name, {})))
+    made = training(TrainingJob(machine=Machine[machine], **JOBS.get(name, {})))
+    return replace(made, facts=replace(made.facts, loading=FORMATS)) if name == "format" else made
 
 
 ELSEWHERE = {

@@ -10,7 +10,7 @@ import yaml
 
 from paceline.cluster import ClusterError, Device
 from paceline.cluster import quantities as q
-from paceline.graph.kinds import DType
+from paceline.graph.kinds import DType, Vendor
 
 _AMD: Final = ("mi", "amd", "radeon")
 _WIDER: Final = {
@@ -63,8 +63,14 @@ def achieved(device: Device) -> Achieved:
         flops_per_s={**sheet, **known},
         memory_bytes_per_s=memory or device.memory_bytes_per_s * typical["memory"],
         least_ns=float(q.duration(typical["least"], "least")),
-        source=told.get("source", f"data sheet, and shares typical of its vendor: {device.source}"),
+        source=told.get("source", f"data sheet, and {_shares(device)}: {device.source}"),
     )
+
+
+def _shares(device: Device) -> str:
+    if device.vendor is Vendor.OTHER:
+        return "shares typical of NVIDIA's GPUs, for of its maker nothing was measured"
+    return "shares typical of its vendor"
 
 
 def sheet(device: Device) -> Achieved:

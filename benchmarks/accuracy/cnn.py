@@ -1,0 +1,180 @@
+"""Latency of 200 unseen convolutional networks, from 20 that were measured.
+
+Networks are drawn from torchvision's architectures, of varied width, depth and resolution, and from
+a cell space. Each is measured once and kept (`--kept FILE`), so that a run that was interrupted, or
+ended by `--budget MINUTES`, goes on. What is learned from is drawn with another seed than what is
+judged. `search_*`: the network with the most arithmetic within a limit, found in the cell space by
+the model's guesses and by FLOPs, with equal numbers of measurements; regret is against the best of
+all its networks, which are all measured for that.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import measure  # noqa: E402
+from paceline.cost.network import (  # noqa: E402
+    LatencyModel,
+    MeasuredNetwork,
+    fit,
+    network_flops,
+)
+from paceline.imagine.network_space import Network, drawn, drawn_cells  # noqa: E402
+from paceline.search.networks import Chosen, Guessed, within_latency  # noqa: E402
+
+LEARNED, JUDGED, CELLS = 20, 200, 60
+SEEDS = {"learned": 1, "judged": 2, "cells": 3}
+MEASUREMENTS = 8
+LIMITS = (0.25, 0.5, 0.75)  # quantiles of the space's latencies
+
+
+@dataclass(frozen=True)
+class Known:
+    """A network that was measured, and what it is made of."""
+
+    network: Network
+    measured: MeasuredNetwork
+
+    @property
+    def flops(self) -> int:
+        return network_flops(self.measured.calls)
+
+
+def main() -> None:
+    parser = measure.parser(__doc__ or "")
+    parser.add_argument("--kept", type=Path, default=measure.RESULTS / "cnn-latencies.jsonl",
+                        help="what was measured, one network a line")  # fmt: skip
+    parser.add_argument("--budget", type=float, default=60.0, metavar="MINUTES")
+    parser.add_argument("--threads", type=int, default=1, help="of torch (1: least disturbed)")
+    options = parser.parse_args()
+    measure.report("accuracy/cnn", figures(options), options)
+
+
+def figures(options: argparse.Namespace) -> dict[str, Any]:
+    import torch
+
+    from paceline.measure.torch_network import peak_flops_per_s
+
+    torch.set_num_threads(options.threads)
+    end = time.monotonic() + 60 * options.budget
+    counts = (14, 28, 12) if options.quick else (LEARNED, JUDGED, CELLS)
+    kept = _kept(options.kept)
+    parts = {
+        "learned": drawn(counts[0], SEEDS["learned"]),
+        "judged": drawn(counts[1], SEEDS["judged"]),
+        "cells": drawn_cells(counts[2], SEEDS["cells"]),
+    }
+    known = {
+        name: [*_measured(networks, kept, options.kept, end)] for name, networks in parts.items()
+    }
+    peak = peak_flops_per_s()
+    model = fit([each.measured for each in known["learned"]], peak)
+    return {
+        **judged(model, known["judged"]),
+        "left_out_mape": model.error,
+        "peak_gflops_per_s": peak / 1e9,
+        **searched(model, known["cells"]),
+        "networks": {name: len(found) for name, found in known.items()},
+        "by_family": by_family(model, known["judged"]),
+    }
+
+
+def judged(model: LatencyModel, known: Sequence[Known]) -> dict[str, float]:
+    took = np.array([float(each.measured.latency_ns) for each in known])
+    said = np.array([model.latency_ns(each.measured.calls) for each in known])
+    flops = np.array([float(each.flops) for each in known])
+    errors = np.abs(said / took - 1)
+    by_flops = flops * float(np.median(took / flops))  # the best single rate, even of these
+    return {
+        "mape": float(errors.mean()),
+        "median_error": float(np.median(errors)),
+        "worst_error": float(errors.max()),
+        "rank_correlation": rank_correlation(said, took),
+        "flops_rank_correlation": rank_correlation(flops, took),
+        "flops_mape": float(np.abs(by_flops / took - 1).mean()),
+        "utilisation_rank_correlation": rank_correlation(flops / said, flops / took),
+    }
+
+
+def by_family(model: LatencyModel, known: Sequence[Known]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for each in known:
+        said = model.latency_ns(each.measured.calls)
+        error = said / each.measured.latency_ns - 1
+        found.setdefault(each.network.family, []).append(error)
+    return {name: mean(map(abs, errors)) for name, errors in found.items()}
+
+
+def searched(model: LatencyModel, known: Sequence[Known]) -> dict[str, float]:
+    """Regret: by how much less arithmetic the found network has than the best within the limit."""
+    if not known:
+        return {}
+    took = {each.network: each.measured.latency_ns for each in known}
+    spaces = {
+        "model": [Guessed(k.network, k.flops, model.latency_ns(k.measured.calls)) for k in known],
+        "flops": [Guessed(k.network, k.flops, float(k.flops)) for k in known],
+    }
+    regrets: dict[str, list[float]] = {name: [] for name in spaces}
+    for share in LIMITS:
+        limit = int(np.quantile(list(took.values()), share))
+        best = max(each.flops for each in known if each.measured.latency_ns <= limit)
+        for name, space in spaces.items():
+            found: Chosen[Network] = within_latency(space, took.__getitem__, limit, MEASUREMENTS)
+            got = found.best.flops if found.best else 0
+            regrets[name].append(1 - got / best)
+    return {f"search_{name}_regret": mean(each) for name, each in regrets.items()} | {
+        "search_measurements": MEASUREMENTS
+    }
+
+
+def rank_correlation(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]") -> float:
+    """Spearman's."""
+    ranks = (np.argsort(np.argsort(each)).astype(float) for each in (one, other))
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def _measured(
+    networks: Sequence[Network], kept: Mapping[str, int], path: Path, end: float
+) -> Iterator[Known]:
+    """Those that are kept, and new ones while the budget lasts."""
+    from paceline.imagine.torch_network import calls_of
+    from paceline.imagine.torch_zoo import built, imagined
+
+    for network in networks:
+        row = kept.get(str(network))
+        if row is None:
+            if time.monotonic() > end:
+                print(f"the budget is spent; {network} and others are left", file=sys.stderr)
+                return
+            from paceline.measure.torch_network import measured
+
+            found = measured(str(network), built(network), network.shape)
+            row = {"latency_ns": found.latency_ns, "call_ns": list(found.call_ns)}
+            with path.open("a") as file:
+                file.write(json.dumps({"network": str(network), **row}) + "\n")
+        calls = calls_of(imagined(network), network.shape)
+        yield Known(
+            network, MeasuredNetwork(str(network), calls, tuple(row["call_ns"]), row["latency_ns"])
+        )
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return {row["network"]: row for row in rows}
+
+
+if __name__ == "__main__":
+    main()
