@@ -1,0 +1,128 @@
+"""Kernels of one rank on a device: products, attention and passes, each forecast once per shape."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from paceline.cost.forecast import Constants, Kind, Question, Sheet, ask, keys, shipped
+from paceline.cost.forecast.attention import ATTENTION, LIBRARIES
+from paceline.cost.forecast.product import PRODUCT
+from paceline.graph.kinds import DType
+from paceline.imagine.decoder import Core, Operator, Passes, Product
+
+_BACK: Final = 2.9
+"""Attention's backward pass over its forward one: 2.5 times the arithmetic, at 0.86 of the rate
+(FlashAttention-3's published figures for heads of 128 and 8,192 to 16,384 tokens)."""
+_MEMORY_SHARE: Final = 0.85
+_LAUNCH_S: Final = 3e-6
+"""From one kernel's end to the next one's start where the host runs ahead."""
+_TILE: Final = 128
+"""Rows of a grouped product's tile: each expert's last one is partly empty."""
+_ROWS: Final = 32_768.0
+"""The tallest product in the tables; a taller one takes as much longer as it is taller."""
+
+_Shape = tuple[int, int, int, int]  # b, m, n, k
+_Sort = tuple[DType, bool, bool]  # type, scaled by blocks, several of one shape
+_Cores = tuple[int, int, int, int, int]
+
+
+class Kernels:
+    """Nanoseconds of operators on one kind of device; what was asked once is remembered."""
+
+    def __init__(self, sheet: Sheet, constants: Constants | None = None) -> None:
+        self.sheet, self.constants = sheet, constants or shipped()
+        self._products: dict[_Sort, dict[_Shape, float]] = {}
+        self._cores: dict[_Cores, float] = {}
+
+    def total_ns(self, operators: Iterable[Operator]) -> float:
+        """All kernels among them, one after another."""
+        listed = list(operators)
+        self.learn(listed)
+        return sum(self.ns(one) for one in listed)
+
+    def ns(self, one: Operator) -> float:
+        if isinstance(one, Product):
+            return self._product_ns(one)
+        if isinstance(one, Core):
+            return self._core_ns(one)
+        if isinstance(one, Passes):
+            rate = self.sheet.memory_bytes_per_s * _MEMORY_SHARE
+            return (one.size_bytes / rate + one.launches * _LAUNCH_S) * 1e9
+        return 0.0
+
+    def learn(self, operators: Iterable[Operator]) -> None:
+        """Ask for all shapes that are not known yet, one question per type."""
+        wanted: dict[_Sort, set[_Shape]] = {}
+        cores = set()
+        for one in operators:
+            if isinstance(one, Product):
+                wanted.setdefault(_sort(one), set()).add(_shape(one))
+            elif isinstance(one, Core):
+                cores.add((one.b, one.s, one.heads, one.kv_heads, one.head_dim))
+        for sort, shapes in wanted.items():
+            self._learn_products(sort, shapes)
+        self._learn_cores(cores)
+
+    def _learn_products(self, sort: _Sort, shapes: set[_Shape]) -> None:
+        dtype, blockwise, several = sort
+        known = self._products.setdefault(sort, {})
+        new = sorted(shapes - known.keys())
+        if not new:
+            return
+        columns = np.array(new, np.float32).T
+        question = Question(dict(zip(PRODUCT.columns, columns)), dtype, self.sheet)
+        names = keys("bmm" if several else "linear", dtype, self.sheet.vendor)
+        if blockwise:
+            names = (f"linear.fp8_block.{self.sheet.vendor.value}", *names)
+        found = ask(Kind(PRODUCT, names), question, self.constants).dur_ns
+        known.update(zip(new, (float(ns) for ns in found)))
+
+    def _learn_cores(self, cores: set[_Cores]) -> None:
+        new = sorted(cores - self._cores.keys())
+        if not new:
+            return
+        library = _library(self.sheet)
+        rows = np.array([(*core, 1, library) for core in new], np.float32).T
+        question = Question(dict(zip(ATTENTION.columns, rows)), DType.BFLOAT16, self.sheet)
+        kind = Kind(ATTENTION, keys("attention", DType.BFLOAT16, self.sheet.vendor))
+        found = ask(kind, question, self.constants).dur_ns
+        self._cores.update(zip(new, (float(ns) for ns in found)))
+
+    def _product_ns(self, one: Product) -> float:
+        shape = _shape(one)
+        found = self._products[_sort(one)][shape]
+        if one.groups > 1:
+            return self._grouped_ns(one, found)
+        return found * one.m / shape[1]
+
+    def _grouped_ns(self, one: Product, whole_ns: float) -> float:
+        """As one product of all rows, with each group's rows in whole tiles, and every group's
+        matrix read."""
+        rows = one.m / one.groups
+        padded = -(-rows // _TILE) * _TILE / rows
+        size = one.groups * one.n * one.k * (2 if one.dtype is DType.BFLOAT16 else 1)
+        read = size / (self.sheet.memory_bytes_per_s * _MEMORY_SHARE) * 1e9
+        return max(whole_ns * padded * one.m / _shape(one)[1], read)
+
+    def _core_ns(self, one: Core) -> float:
+        found = self._cores[one.b, one.s, one.heads, one.kv_heads, one.head_dim]
+        wide = (one.head_dim + one.value_dim) / (2 * one.head_dim)
+        return found * one.share * wide * (_BACK if one.back else 1.0)
+
+
+def _sort(one: Product) -> _Sort:
+    return one.dtype, one.blockwise, one.b > 1
+
+
+def _shape(one: Product) -> _Shape:
+    return one.b, int(min(one.m, _ROWS)), one.n, one.k
+
+
+def _library(sheet: Sheet) -> int:
+    """The kernels of a device's generation, told by the types that it multiplies."""
+    if DType.FLOAT4 in sheet.matrix_flops:
+        return LIBRARIES.index("vllm_flashinfer_trtllmprefill")
+    if DType.FLOAT8 in sheet.matrix_flops:
+        return LIBRARIES.index("vllm_flash_attn_fa3")
+    return LIBRARIES.index("vllm_flash_attn")

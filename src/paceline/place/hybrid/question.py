@@ -1,0 +1,106 @@
+"""`Question`: what is to be planned, and what a plan may choose from."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from paceline.cost.decoder import Prices, Site
+from paceline.graph.schedules import Schedule
+from paceline.imagine.decoder import (
+    MEGATRON,
+    Decoder,
+    DecoderJob,
+    Habits,
+    Precision,
+    Recipe,
+    Sharding,
+)
+from paceline.imagine.transformer import Degrees, Recompute
+from paceline.place.operators.problem import PlacementError
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Settings that a plan may have; degrees are all divisors that the model allows."""
+
+    micro_batches: tuple[int, ...] = (1, 2, 4, 8)
+    schedules: tuple[Schedule, ...] = (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED)
+    chunks: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12)
+    shardings: tuple[Sharding, ...] = (Sharding.OPTIMIZER, Sharding.FULL, Sharding.HYBRID)
+    recomputes: tuple[Recompute, ...] = tuple(Recompute)
+    least_context: int = 2048  # tokens of a sequence that a context rank has at least
+
+
+@dataclass(frozen=True)
+class Question:
+    """A model's training on a site. `reserve` is the part of the memory that is to stay free."""
+
+    model: Decoder
+    site: Site
+    global_batch: int
+    sequence: int = 0
+    precision: Precision = Precision.BF16
+    habits: Habits = field(default=MEGATRON)
+    allowed: Allowed = field(default_factory=Allowed)
+    reserve: float = 0.0
+    factor: float = 1.0  # by how much kernels take longer than forecast
+
+    def __post_init__(self) -> None:
+        if self.global_batch < 1:
+            raise PlacementError(f"a batch of {self.global_batch} sequences; give 1 or more")
+        if not 0 <= self.reserve < 1:
+            raise PlacementError(
+                f"a reserve of {self.reserve:g} of the memory; give a share from 0 to below 1"
+            )
+        if self.site.device.memory_bytes <= 0:
+            raise PlacementError(
+                f"device {self.site.device.name} has no memory; give it one in the cluster's file"
+            )
+
+    @property
+    def memory_bytes(self) -> float:
+        return self.site.device.memory_bytes * (1 - self.reserve)
+
+    def prices(self) -> Prices:
+        return Prices(self.site, self.factor)
+
+    def recipe(self, **settings: object) -> Recipe:
+        made: Recipe = Recipe(  # type: ignore[arg-type]
+            **{
+                "global_batch": self.global_batch,
+                "sequence": self.sequence,
+                "precision": self.precision,
+                "habits": self.habits,
+                **settings,
+            }
+        )
+        return made
+
+    def job(self, degrees: Degrees, **settings: object) -> DecoderJob:
+        """A job of these degrees; refuses what does not divide, with the reason."""
+        return DecoderJob(self.model, degrees, self.recipe(**settings))
+
+
+AXES: Final = ("tensor", "pipeline", "context", "expert", "micro_batch", "chunks", "sharding",
+               "recompute")  # fmt: skip
+"""What tells plans of one question apart; the data degree follows."""
+
+
+def settings_of(job: DecoderJob) -> dict[str, object]:
+    """A plan by its axes."""
+    d, r = job.degrees, job.recipe
+    values = (d.tensor, d.pipeline, d.sequence, d.expert, r.micro_batch, r.chunks, r.sharding,
+              r.recompute)  # fmt: skip
+    return dict(zip(AXES, values))
+
+
+def spelled(job: DecoderJob) -> str:
+    """A plan in one line, as `--own` reads it."""
+    d, r = job.degrees, job.recipe
+    parts = [f"dp={d.data}", f"tp={d.tensor}", f"pp={d.pipeline}"]
+    parts += [f"cp={d.sequence}"] if d.sequence > 1 else []
+    parts += [f"ep={d.expert}"] if d.expert > 1 else []
+    parts += [f"mbs={r.micro_batch}"]
+    parts += [f"vp={r.chunks}"] if r.chunks > 1 else []
+    parts += [f"sharding={r.sharding.value}"]
+    parts += [f"recompute={r.recompute.value}"] if r.recompute is not Recompute.NONE else []
+    return ",".join(parts)
