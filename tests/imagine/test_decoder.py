@@ -139,7 +139,7 @@ def test_products_have_the_arithmetic_of_the_parameters_that_tokens_meet(name: s
     made = job(name, sequence=4096)
     listed = Operators(made)
     total = sum(
-        2 * one.m * one.n * one.k
+        2 * one.count * one.m * one.n * one.k
         for layer in range(made.model.layers)
         for one in listed.forward(routed=made.model.is_routed(layer))
         if isinstance(one, Product)
@@ -152,7 +152,7 @@ def test_backward_products_are_twice_the_forward_ones() -> None:
     made = Operators(job("qwen3-30b-a3b", Degrees(data=8, expert=8)))
 
     def work(listed: list[Operator]) -> int:
-        return sum(one.b * one.m * one.n * one.k for one in listed if isinstance(one, Product))
+        return sum(one.count * one.b * one.m * one.n * one.k for one in listed if isinstance(one, Product))
 
     assert work(made.backward(routed=True)) == 2 * work(made.forward(routed=True))
 

@@ -8,7 +8,7 @@ the host cannot start them fast enough, its launches decide.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from paceline.cost.decoder.exchanges import Ring, exchange_ns
@@ -153,6 +153,8 @@ class Prices:
 
     def _waited_ns(self, job: DecoderJob, one: Exchange, listed: Sequence[Operator]) -> float:
         ring = ring_of(job.degrees, one.axis)
+        if one.most_hosts:
+            ring = replace(ring, crossing=min(1.0, one.most_hosts / one.copies))
         took = self._exchange_ns(one.collective, one.size_bytes, ring)
         if not one.beside:
             return took

@@ -34,6 +34,7 @@ class Ring:
 
     ranks: int
     stride: int = 1
+    crossing: float = 1.0  # share of an all-to-all's bytes to other hosts that is sent
 
     def inside(self, site: Site) -> int:
         """How many of them share a host."""
@@ -55,7 +56,7 @@ def exchange_ns(site: Site, sheet: Sheet, call: Collective, size_bytes: float, r
         raise CostError("the cluster's hosts have no link to one another; give `link`")
     hosts = -(-ring.ranks // inside)
     if call is Collective.ALL_TO_ALL:
-        sent = size_bytes * (ring.ranks - inside) / ring.ranks
+        sent = size_bytes * (ring.ranks - inside) / ring.ranks * ring.crossing
         between = sent / (site.nic_bytes_per_s * _NIC_SHARE) * 1e9
     else:
         ways = 2 if call is Collective.ALL_REDUCE else 1

@@ -17,8 +17,6 @@ _BACK: Final = 2.9
 _MEMORY_SHARE: Final = 0.85
 _LAUNCH_S: Final = 3e-6
 """From one kernel's end to the next one's start where the host runs ahead."""
-_TILE: Final = 128
-"""Rows of a grouped product's tile: each expert's last one is partly empty."""
 _ROWS: Final = 32_768.0
 """The tallest product in the tables; a taller one takes as much longer as it is taller."""
 
@@ -91,19 +89,7 @@ class Kernels:
 
     def _product_ns(self, one: Product) -> float:
         shape = _shape(one)
-        found = self._products[_sort(one)][shape]
-        if one.groups > 1:
-            return self._grouped_ns(one, found)
-        return found * one.m / shape[1]
-
-    def _grouped_ns(self, one: Product, whole_ns: float) -> float:
-        """As one product of all rows, with each group's rows in whole tiles, and every group's
-        matrix read."""
-        rows = one.m / one.groups
-        padded = -(-rows // _TILE) * _TILE / rows
-        size = one.groups * one.n * one.k * (2 if one.dtype is DType.BFLOAT16 else 1)
-        read = size / (self.sheet.memory_bytes_per_s * _MEMORY_SHARE) * 1e9
-        return max(whole_ns * padded * one.m / _shape(one)[1], read)
+        return self._products[_sort(one)][shape] * one.count * one.m / shape[1]
 
     def _core_ns(self, one: Core) -> float:
         found = self._cores[one.b, one.s, one.heads, one.kv_heads, one.head_dim]

@@ -29,7 +29,7 @@ _ATTENTION: Final[Mapping[str, tuple[str, ...]]] = {
     "latent": ("heads", "query_rank", "key_value_rank", "nope", "rope", "value"),
 }
 _OPTIONAL: Final = frozenset({"kv_heads", "head_dim", "window", "full_every", "shared",
-                              "dense_layers", "load"})  # fmt: skip
+                              "dense_layers", "load", "most_hosts"})  # fmt: skip
 _FEED_FORWARD: Final = ("gated", "plain")
 
 
@@ -100,7 +100,7 @@ def _attention(given: Any, hidden: int) -> GroupedQuery | Latent:
 
 
 def _experts(given: Any) -> Experts:
-    allowed = ("count", "top_k", "ffn", "shared", "dense_layers", "load")
+    allowed = ("count", "top_k", "ffn", "shared", "dense_layers", "load", "most_hosts")
     fields = dict(_known(given, allowed, "experts"))
     _require(fields, allowed, "experts")
     made = Experts(**fields)

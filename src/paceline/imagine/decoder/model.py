@@ -120,7 +120,9 @@ class Experts:
     """`count` feed-forward parts of width `ffn`, of which each token takes `top_k`; beside them
     `shared` is the width of what every token takes. The first `dense_layers` layers have none.
 
-    `load` is the rows of the fullest rank over the mean: 1 where routing is balanced.
+    `load` is the rows of the fullest rank over the mean: 1 where routing is balanced. `most_hosts`
+    is on how many hosts a token's experts lie at most (group-limited routing); such tokens are sent
+    once to each host. 0 is no limit, and one copy for each expert.
     """
 
     count: int
@@ -129,6 +131,7 @@ class Experts:
     shared: int = 0
     dense_layers: int = 0
     load: float = 1.0
+    most_hosts: int = 0
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from paceline.imagine.transformer.description import Recompute
 
 @dataclass(frozen=True)
 class Product:
-    """Rows m x k times k x n; with `groups`, each row by one of so many matrices."""
+    """Rows m x k times k x n, `count` times with other operands: experts, one after another. `b`
+    of them in one call."""
 
     name: str
     m: int
@@ -25,7 +26,7 @@ class Product:
     k: int
     dtype: DType
     blockwise: bool = False
-    groups: int = 1
+    count: int = 1
     b: int = 1
 
 
@@ -55,12 +56,15 @@ class Passes:
 @dataclass(frozen=True)
 class Exchange:
     """A collective of `size_bytes` (of the larger buffer) along an axis, beside a product of that
-    name where it is not empty."""
+    name where it is not empty. `copies` and `most_hosts` of an all-to-all: of how many copies of a
+    token the bytes are, and to how many hosts one goes at most (0: to each expert's)."""
 
     collective: Collective
     axis: Axis
     size_bytes: float
     beside: str = ""
+    copies: int = 1
+    most_hosts: int = 0
 
 
 Operator = Product | Core | Passes | Exchange
@@ -202,7 +206,7 @@ class Operators:
     def _routed(self) -> list[Operator]:
         m = self.job.model
         assert m.experts is not None
-        rows, groups = self.job.routed_rows, self.job.held_experts
+        rows, held = self.job.routed_rows, self.job.held_experts
         tokens = self.tokens // self.job.degrees.tensor
         first, second = m.feed_forward(m.experts.ffn)
         sorting = rows * m.hidden * _COPIES
@@ -215,29 +219,29 @@ class Operators:
             Passes(8.0 * tokens * m.experts.count, 6),
             Passes(sorting, 6),
             *self._all_to_all(rows),
-            *self._linear(first, rows, groups),
+            *self._linear(first, rows, held),
             self._activated(rows * m.experts.ffn),
-            *self._linear(second, rows, groups),
+            *self._linear(second, rows, held),
             *self._all_to_all(rows),
             Passes(sorting, 6),
         ]
         return [*found, *self._added()]
 
-    def _linear(self, linear: Linear, rows: int, groups: int = 1) -> list[Operator]:
-        """A product, and the cast of its rows."""
-        found: list[Operator] = [self._product(linear, rows, groups=groups)]
+    def _linear(self, linear: Linear, rows: int, count: int = 1) -> list[Operator]:
+        """A product and the cast of its rows; of `count` experts, each of its share of the rows."""
+        found: list[Operator] = [self._product(linear, max(1, rows // count), count=count)]
         if self.precision.narrow:
-            found.insert(0, Passes(rows * linear.inputs * _CASTS[self.precision], 1))
+            found.insert(0, Passes(rows * linear.inputs * _CASTS[self.precision], count))
             if self.job.recipe.habits.wide_weights:  # cast again for each pass
-                found.insert(0, Passes(groups * linear.params * _CASTS[self.precision], 1))
+                found.insert(0, Passes(count * linear.params * _CASTS[self.precision], count))
         return found
 
     def _product(
-        self, linear: Linear, rows: int, *, wide: bool = False, groups: int = 1
+        self, linear: Linear, rows: int, *, wide: bool = False, count: int = 1
     ) -> Product:
         dtype = self.kept if wide else self.precision.dtype
         block = self.precision is Precision.FP8_BLOCK and not wide
-        return Product(linear.name, rows, linear.outputs, linear.inputs, dtype, block, groups)
+        return Product(linear.name, rows, linear.outputs, linear.inputs, dtype, block, count)
 
     def _norm(self) -> list[Operator]:
         elements = self.own * self.job.model.hidden
@@ -283,7 +287,10 @@ class Operators:
         if self.job.degrees.expert == 1:
             return []
         size = rows * self.job.model.hidden * self.e
-        return [Exchange(Collective.ALL_TO_ALL, Axis.EXPERT, size)]
+        experts = self.job.model.experts
+        assert experts is not None
+        return [Exchange(Collective.ALL_TO_ALL, Axis.EXPERT, size, copies=experts.top_k,
+                         most_hosts=experts.most_hosts)]  # fmt: skip
 
     def _again(self, there: list[Operator]) -> list[Operator]:
         """What recomputation runs once more."""
@@ -311,11 +318,11 @@ class Operators:
         """Gradients of the rows, and of the weights, of all groups together."""
         data = replace(one, n=one.k, k=one.n)
         weights = Product(
-            f"{one.name} weights", one.n, one.k, one.m, one.dtype, one.blockwise, b=one.b
+            f"{one.name} weights", one.n, one.k, one.m, one.dtype, one.blockwise, one.count, one.b
         )
         found: list[Operator] = [data, weights]
         if one.dtype in (DType.FLOAT8, DType.FLOAT4):
-            found.insert(0, Passes(one.m * one.n * _CASTS[self.precision], 1))
+            found.insert(0, Passes(one.count * one.m * one.n * _CASTS[self.precision], one.count))
         return found
 
     def _passes_back(self, one: Passes) -> Passes:
@@ -333,7 +340,9 @@ class Operators:
             return []  # its gradient is there; the one of the products' input is added below
         size = one.size_bytes * (2 if one.collective is Collective.POINT_TO_POINT else 1)
         beside = f"{one.beside} weights" if one.axis is Axis.TENSOR and one.beside else one.beside
-        found: list[Operator] = [Exchange(turned, one.axis, size, beside)]
+        found: list[Operator] = [
+            replace(one, collective=turned, size_bytes=size, beside=beside)
+        ]
         if one.collective is Collective.ALL_GATHER:
             found.append(Exchange(one.collective, one.axis, size, one.beside))
         return found
@@ -355,7 +364,13 @@ class Operators:
 
 def launches(operators: list[Operator]) -> int:
     """Kernels that the host starts."""
-    return sum(one.launches if isinstance(one, Passes) else 1 for one in operators)
+    return sum(_launches(one) for one in operators)
+
+
+def _launches(one: Operator) -> int:
+    if isinstance(one, Passes):
+        return one.launches
+    return one.count if isinstance(one, Product) else 1
 
 
 __all__ = ["Core", "Cut", "Exchange", "Operator", "Operators", "Passes", "Product", "launches"]
