@@ -15,8 +15,9 @@ _BACK: Final = 2.9
 """Attention's backward pass over its forward one: 2.5 times the arithmetic, at 0.86 of the rate
 (FlashAttention-3's published figures for heads of 128 and 8,192 to 16,384 tokens)."""
 _MEMORY_SHARE: Final = 0.85
-_LAUNCH_S: Final = 3e-6
+_LAUNCH_NS: Final = 3_000.0
 """From one kernel's end to the next one's start where the host runs ahead."""
+_ADDED_BYTES: Final = 8.0  # per result that is read and written again, in float32
 _ROWS: Final = 32_768.0
 """The tallest product in the tables; a taller one takes as much longer as it is taller."""
 
@@ -45,8 +46,7 @@ class Kernels:
         if isinstance(one, Core):
             return self._core_ns(one)
         if isinstance(one, Passes):
-            rate = self.sheet.memory_bytes_per_s * _MEMORY_SHARE
-            return (one.size_bytes / rate + one.launches * _LAUNCH_S) * 1e9
+            return one.size_bytes / self._bytes_per_ns + one.launches * _LAUNCH_NS
         return 0.0
 
     def learn(self, operators: Iterable[Operator]) -> None:
@@ -89,12 +89,24 @@ class Kernels:
 
     def _product_ns(self, one: Product) -> float:
         shape = _shape(one)
-        return self._products[_sort(one)][shape] * one.count * one.m / shape[1]
+        alone = self._products[_sort(one)][shape] * one.m / shape[1]
+        if one.added:
+            alone = _beside(alone, _ADDED_BYTES * one.m * one.n / self._bytes_per_ns)
+        return alone * one.count
+
+    @property
+    def _bytes_per_ns(self) -> float:
+        return self.sheet.memory_bytes_per_s * _MEMORY_SHARE / 1e9
 
     def _core_ns(self, one: Core) -> float:
         found = self._cores[one.b, one.s, one.heads, one.kv_heads, one.head_dim]
         wide = (one.head_dim + one.value_dim) / (2 * one.head_dim)
         return found * one.share * wide * (_BACK if one.back else 1.0)
+
+
+def _beside(one_ns: float, other_ns: float) -> float:
+    """Arithmetic and traffic of one kernel: the longer one, and something of the other."""
+    return float((one_ns**3 + other_ns**3) ** (1 / 3))
 
 
 def _sort(one: Product) -> _Sort:

@@ -28,6 +28,7 @@ class Product:
     blockwise: bool = False
     count: int = 1
     b: int = 1
+    added: bool = False  # to float32 results that are there
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Operators:
         """Both gradients of one layer, and first what is computed again."""
         there = self.forward(routed=routed, full=full)
         return [*self._again(there), *(b for one in reversed(there) for b in self._back(one)),
-                *self._accumulated(routed)]  # fmt: skip
+                *self._inputs_reduced()]  # fmt: skip
 
     def embedding(self) -> list[Operator]:
         size = self.own * self.job.model.hidden * self.e
@@ -146,10 +147,8 @@ class Operators:
     def head_back(self) -> list[Operator]:
         elements = self.tokens * self.job.vocab
         there = self.head()[:-1]
-        size = 8.0 * self.job.vocab * self.job.model.hidden
         return [Passes(elements * self.fused.loss_back, 4),
-                *(b for one in reversed(there) for b in self._back(one)),
-                *([] if self.job.recipe.habits.wide_weights else [Passes(size, 0)])]  # fmt: skip
+                *(b for one in reversed(there) for b in self._back(one))]  # fmt: skip
 
     def message_bytes(self) -> float:
         """Activations from stage to stage."""
@@ -315,11 +314,12 @@ class Operators:
         return self._exchange_back(one)
 
     def _product_back(self, one: Product) -> list[Operator]:
-        """Gradients of the rows, and of the weights, of all groups together."""
+        """Gradients of the rows, and of the weights; those are added up over micro-batches."""
         data = replace(one, n=one.k, k=one.n)
-        weights = Product(
-            f"{one.name} weights", one.n, one.k, one.m, one.dtype, one.blockwise, one.count, one.b
-        )
+        weights = replace(
+            one, name=f"{one.name} weights", m=one.n, n=one.k, k=one.m,
+            added=one.b == 1 and self._adds,
+        )  # fmt: skip
         found: list[Operator] = [data, weights]
         if one.dtype in (DType.FLOAT8, DType.FLOAT4):
             found.insert(0, Passes(one.count * one.m * one.n * _CASTS[self.precision], one.count))
@@ -347,19 +347,16 @@ class Operators:
             found.append(Exchange(one.collective, one.axis, size, one.beside))
         return found
 
-    def _accumulated(self, routed: bool) -> list[Operator]:
-        """Gradients of weights are added up in float32 over the micro-batches; without sequence
-        parallelism gradients of both inputs are all-reduced."""
-        found: list[Operator] = []
-        if self.job.degrees.tensor > 1 and not self.job.recipe.habits.sequence_parallel:
-            found += [
-                self._tensor(Collective.ALL_REDUCE, ""),
-                self._tensor(Collective.ALL_REDUCE, ""),
-            ]
-        if self.job.recipe.habits.wide_weights or self.job.microbatches == 1:
-            return found
-        params = self.job.dense_params(routed=routed) + (self.job.expert_params if routed else 0)
-        return [*found, Passes(8.0 * params, 0)]
+    @property
+    def _adds(self) -> bool:
+        """Whether products add to gradients in float32; FSDP2 reduces each micro-batch's."""
+        return self.job.microbatches > 1 and not self.job.recipe.habits.wide_weights
+
+    def _inputs_reduced(self) -> list[Operator]:
+        """Without sequence parallelism gradients of both parts' inputs are all-reduced."""
+        if self.job.degrees.tensor == 1 or self.job.recipe.habits.sequence_parallel:
+            return []
+        return [self._tensor(Collective.ALL_REDUCE, "")] * 2
 
 
 def launches(operators: list[Operator]) -> int:
