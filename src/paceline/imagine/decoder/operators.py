@@ -33,8 +33,9 @@ class Product:
 
 @dataclass(frozen=True)
 class Core:
-    """Attention of `b` sequences by one fused kernel. `share` is the part of all pairs under the
-    causal mask that is worked out here."""
+    """Attention of `b` sequences by one fused kernel. `share` is how many times the pairs under the
+    causal mask of `s` tokens are worked out: less than once in a window, once for each context rank
+    in a ring, whose every piece has as many pairs."""
 
     b: int
     s: int
@@ -104,6 +105,9 @@ _CASTS: Final[Mapping[Precision, float]] = {
 }
 """Bytes per element of an operand that is cast to fewer bits."""
 
+_CORRECTION: Final = 12.0
+"""Bytes per element by which a piece of a ring joins the result so far: read and written in float32,
+and the piece read twice."""
 _COPIES: Final = 8.0  # bytes per element that is sorted by expert: read and written twice
 
 
@@ -171,11 +175,16 @@ class Operators:
         s, heads = self.job.sequence, a.heads // d.tensor
         if not r.habits.fused_attention:
             return self._scores(r.micro_batch * heads, s // d.sequence, s)
-        share = 1 / d.sequence
+        share = 1.0
         if isinstance(a, GroupedQuery) and not full:
-            share *= min(1.0, 2 * a.window / s)
+            share = min(1.0, 2 * a.window / s)
         kv = max(1, a.kv_heads // d.tensor)
-        return [Core(r.micro_batch, s, heads, kv, a.head_dim, a.value_dim, share)]
+        ranks = d.sequence
+        core = Core(r.micro_batch, s // ranks, heads, kv, a.head_dim, a.value_dim, share * ranks)
+        if ranks == 1:
+            return [core]
+        corrected = self.tokens * heads * a.value_dim * _CORRECTION
+        return [core, Passes((ranks - 1) * corrected, 3 * (ranks - 1))]
 
     def _scores(self, b: int, s: int, keys: int) -> list[Operator]:
         """Attention whose scores are written to memory: products, softmax, dropout."""
