@@ -50,10 +50,11 @@ def _whole(question: Question, given: Mapping[str, int]) -> Degrees:
     ranks = question.site.ranks
     data, rest = divmod(ranks, shared)
     if rest or given.get("data", data) != data:
-        asked = shared * given.get("data", max(1, data))
+        asked = shared * given.get("data", 1)
+        more = "" if "data" in given else " or a multiple"
         raise PlacementError(
-            f"these degrees need {asked} devices or a multiple; the cluster has {ranks}. Change a "
-            f"degree, or leave out dp"
+            f"these degrees need {asked} devices{more}; the cluster has {ranks}. Change a degree, "
+            "or leave out dp, which then fills the cluster"
         )
     return Degrees(**{**given, "data": data})
 

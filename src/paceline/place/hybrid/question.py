@@ -94,13 +94,13 @@ def settings_of(job: DecoderJob) -> dict[str, object]:
 
 
 def spelled(job: DecoderJob) -> str:
-    """A plan in one line, as `--own` reads it."""
+    """A plan in one line, as `--own` reads it; what is usual is left out."""
     d, r = job.degrees, job.recipe
     parts = [f"dp={d.data}", f"tp={d.tensor}", f"pp={d.pipeline}"]
     parts += [f"cp={d.sequence}"] if d.sequence > 1 else []
     parts += [f"ep={d.expert}"] if d.expert > 1 else []
-    parts += [f"mbs={r.micro_batch}"]
+    parts += [f"mbs={r.micro_batch}"] if r.micro_batch > 1 else []
     parts += [f"vp={r.chunks}"] if r.chunks > 1 else []
-    parts += [f"sharding={r.sharding.value}"]
+    parts += [f"sharding={r.sharding.value}"] if r.sharding is not Sharding.OPTIMIZER else []
     parts += [f"recompute={r.recompute.value}"] if r.recompute is not Recompute.NONE else []
     return ",".join(parts)

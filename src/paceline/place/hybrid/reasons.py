@@ -59,7 +59,7 @@ def _differs_in(key: tuple[object, ...], mine: dict[str, object], axis: str) -> 
 def _against(search: Search, plan: Priced, other: Priced | int) -> str:
     if isinstance(other, int):
         return (
-            f"does not fit: {other / 1e9:.1f} of {search.question.memory_bytes / 1e9:.1f} GB a rank"
+            f"does not fit: {other / 1e9:.1f} GB of {search.question.memory_bytes / 1e9:.1f}"
         )
     slower = other.step_ns / plan.step_ns - 1
     parts = sorted(
@@ -69,7 +69,7 @@ def _against(search: Search, plan: Priced, other: Priced | int) -> str:
     name, more = parts[0]
     held = other.peak.total / plan.peak.total - 1
     verdict = f"{abs(slower):.1%} {'slower' if slower >= 0 else 'faster'}"
-    return f"{verdict} ({name} {more / plan.step_ns:+.1%} of the step), memory {held:+.0%}"
+    return f"{verdict} ({name} {more / plan.step_ns:+.1%}), memory {held:+.0%}"
 
 
 def _shown(value: object) -> str:
