@@ -32,8 +32,6 @@ from paceline.imagine.decoder import (
 )
 from paceline.imagine.transformer.description import Degrees
 
-_HOST_NS: Final = 5_000.0
-"""What the host spends on one launch (not measured here)."""
 _UPDATE_BYTES: Final = 34.0
 """Per owned parameter: gradient and its norm (8), float32 copy and moments in and out (24), the
 16-bit weight (2)."""
@@ -145,11 +143,11 @@ class Prices:
     def _pass_ns(self, job: DecoderJob, listed: list[Operator]) -> tuple[float, float]:
         """All kernels and what is waited for; and the latter alone."""
         work = sum(self.kernels.ns(one) for one in listed) * self.factor
-        work = max(work, launches(listed) * _HOST_NS)
         waited = sum(
             self._waited_ns(job, one, listed) for one in listed if isinstance(one, Exchange)
         )
-        return work + waited, waited
+        count, habits = launches(listed), job.recipe.habits
+        return max(work + waited + count * habits.lag_ns, count * habits.host_ns), waited
 
     def _waited_ns(self, job: DecoderJob, one: Exchange, listed: Sequence[Operator]) -> float:
         ring = ring_of(job.degrees, one.axis)
@@ -167,7 +165,7 @@ class Prices:
     def _shared(self, job: DecoderJob, share: Share) -> tuple[float, float]:
         """Gathering weights and reducing gradients among the ranks that have the same ones."""
         how, ring = job.recipe.sharding, Ring(share.replicas, share.stride)
-        e, gradient = element_bytes(job.recipe.precision.kept), 4.0
+        e, gradient = element_bytes(job.recipe.precision.kept), job.recipe.habits.gradient_bytes
         size, reduced = share.params * self._gathered_bytes(job, e), share.params * gradient
         if how is Sharding.NONE:
             return 0.0, self._exchange_ns(Collective.ALL_REDUCE, reduced, ring)

@@ -85,7 +85,10 @@ class Habits:
     `overlap_gradients`: gradients are reduced, and sharded weights gathered, beside the passes.
     `overlap_tensor`: asynchronous tensor parallelism, collectives cut up beside their product.
     `wide_weights`: weights are kept in float32 and gathered in 16 bits (FSDP2), rather than kept in
-    16 bits with a float32 copy in the optimizer (Megatron-LM).
+    16 bits with a float32 copy in the optimizer (Megatron-LM). `gradient_bytes` is what is kept and
+    reduced per parameter; 4 is float32, to which products add. `host_ns` is what its host spends for
+    each kernel that is counted here, of which a framework starts one or several; `lag_ns` is how long
+    the device waits for each, beside its work.
     """
 
     name: str
@@ -97,6 +100,9 @@ class Habits:
     overlap_tensor: bool = True
     overlap_messages: bool = True
     wide_weights: bool = False
+    gradient_bytes: float = 4.0
+    host_ns: float = 5_000.0
+    lag_ns: float = 0.0
 
 
 MEGATRON: Final = Habits("megatron")
@@ -107,6 +113,9 @@ EARLY_MEGATRON: Final = Habits(
     overlap_gradients=False,
     overlap_tensor=False,
     overlap_messages=False,
+    gradient_bytes=2.0,
+    host_ns=70_000.0,
+    lag_ns=30_000.0,  # both seen in the smaller of vTrain's measured jobs
 )
 TORCHTITAN: Final = Habits(
     "torchtitan", Fusion.EAGER, Selective.HALF, overlap_tensor=False, wide_weights=True

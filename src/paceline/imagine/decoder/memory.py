@@ -88,7 +88,7 @@ def _peak(job: DecoderJob, stage: int) -> RankPeak:
 def _states(job: DecoderJob, share: Share) -> dict[MemoryCategory, float]:
     wide, how = job.recipe.habits.wide_weights, job.recipe.sharding
     narrow = element_bytes(job.recipe.precision.kept)
-    weight, gradient = (4.0, 4.0) if wide else (narrow, 4.0)
+    weight, gradient = 4.0 if wide else narrow, job.recipe.habits.gradient_bytes
     optimizer = 8.0 if wide or narrow == 4 else 12.0
     full = how in (Sharding.FULL, Sharding.HYBRID)
     count = share.replicas

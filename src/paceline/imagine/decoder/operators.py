@@ -74,7 +74,7 @@ Operator = Product | Core | Passes | Exchange
 
 @dataclass(frozen=True)
 class _Fused:
-    """Bytes per element, and kernels, of the parts that work element by element."""
+    """Bytes per element of the parts that work element by element."""
 
     norm: float
     norm_back: float
@@ -85,14 +85,12 @@ class _Fused:
     rope: float
     loss: float  # per logit
     loss_back: float
-    launches: int
-    launches_back: int
 
 
 _FUSED: Final[Mapping[Fusion, _Fused]] = {
-    Fusion.LIBRARY: _Fused(4, 6, 6, 4, 1.0, 1.0, 4, 14, 10, 12, 20),
-    Fusion.COMPILED: _Fused(4, 8, 6, 4, 1.0, 1.0, 4, 14, 22, 8, 16),
-    Fusion.EAGER: _Fused(22, 34, 6, 4, 1.7, 1.8, 32, 14, 22, 40, 70),
+    Fusion.LIBRARY: _Fused(4, 6, 6, 4, 1.0, 1.0, 4, 14, 10),
+    Fusion.COMPILED: _Fused(4, 8, 6, 4, 1.0, 1.0, 4, 14, 22),
+    Fusion.EAGER: _Fused(22, 34, 6, 4, 1.7, 1.8, 32, 14, 22),
 }
 """Eager norms widen to float32 and square, average, scale and narrow one after another; rotations
 of eager torchtitan go through complex float32. The loss reads 16-bit logits and works in float32."""
@@ -187,11 +185,11 @@ class Operators:
         return [core, Passes((ranks - 1) * corrected, 3 * (ranks - 1))]
 
     def _scores(self, b: int, s: int, keys: int) -> list[Operator]:
-        """Attention whose scores are written to memory: products, softmax, dropout."""
+        """Attention whose scores are written to memory: products, scale, mask, softmax, dropout."""
         d, size = self.job.model.attention.head_dim, b * s * keys * self.e
         return [
             Product("scores", s, keys, d, self.kept, b=b),
-            Passes(4.5 * size, 3),
+            Passes(6.5 * size, 4),
             Product("context", s, d, keys, self.kept, b=b),
         ]
 
@@ -359,7 +357,8 @@ class Operators:
     @property
     def _adds(self) -> bool:
         """Whether products add to gradients in float32; FSDP2 reduces each micro-batch's."""
-        return self.job.microbatches > 1 and not self.job.recipe.habits.wide_weights
+        habits = self.job.recipe.habits
+        return self.job.microbatches > 1 and habits.gradient_bytes == 4 and not habits.wide_weights
 
     def _inputs_reduced(self) -> list[Operator]:
         """Without sequence parallelism gradients of both parts' inputs are all-reduced."""
