@@ -210,7 +210,7 @@ def _row(cells: dict[str, str]) -> Row:
         name: int(cells[name] or 1)
         for name in ("gpus", "gbs", "mbs", "seq", "tp", "pp", "cp", "vp", "ep")
     }
-    precision, _, compiled = cells["precision"].partition("-compile")
+    precision = cells["precision"].removesuffix("-compile")
     compiles = cells["precision"].endswith("-compile")
     torchtitan = cells["source"].startswith("torchtitan")
     if torchtitan:

@@ -1,4 +1,4 @@
-"""Models of today by their dimensions: parameters, what each rank does and holds, what is refused."""
+"""Models of today by their dimensions: parameters, what ranks do and hold, what is refused."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -128,8 +128,8 @@ def test_the_weights_of_all_ranks_are_those_of_the_model(name: str) -> None:
     degrees = degrees if decoder(name).experts else replace(degrees, expert=1)
     made = job(name, degrees)
     held = 0.0
-    for at in range(len(made.chunks)):
-        for share in made.shares(at):
+    for content in made.contents:
+        for share in made.shares(content):
             held += share.params * made.stage_ranks / share.replicas
     assert held == pytest.approx(made.model.params, rel=0.01)
 
@@ -152,7 +152,9 @@ def test_backward_products_are_twice_the_forward_ones() -> None:
     made = Operators(job("qwen3-30b-a3b", Degrees(data=8, expert=8)))
 
     def work(listed: list[Operator]) -> int:
-        return sum(one.count * one.b * one.m * one.n * one.k for one in listed if isinstance(one, Product))
+        return sum(
+            one.count * one.b * one.m * one.n * one.k for one in listed if isinstance(one, Product)
+        )
 
     assert work(made.backward(routed=True)) == 2 * work(made.forward(routed=True))
 

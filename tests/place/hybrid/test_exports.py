@@ -102,8 +102,8 @@ def run(tmp_path: Path, degrees: Degrees, **settings: object) -> list[float]:
     path = tmp_path / f"plan-{degrees.world}.py"
     path.write_text(EXPORTS["torch"](job)["torch_plan.py"])
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node",
-               str(degrees.world), "--master-port", "0", str(path), "--steps", "3"]  # fmt: skip
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=200)
+               str(degrees.world), "--standalone", str(path), "--steps", "3"]  # fmt: skip
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert shown.returncode == 0, shown.stderr[-3000:]
     line = next(line for line in shown.stdout.splitlines() if line.startswith("losses"))
     return [float(value) for value in line.split()[1:]]

@@ -1,4 +1,4 @@
-"""`Prices`: what a chunk of layers takes for one micro-batch on one rank, and what its ranks exchange.
+"""`Prices`: what a chunk of layers takes for one micro-batch on a rank, and what ranks exchange.
 
 Kernels of a rank follow one another in one stream. A tensor-parallel collective that its framework
 cuts up beside a product hides behind it but for one piece; a ring of keys and values hides behind
@@ -102,7 +102,7 @@ class Prices:
             total += self._end(job, first=True)
         if at == last:
             total += self._end(job, first=False)
-        held = job.shares(at)
+        held = job.shares(job.contents[at])
         parts = [self._shared(job, share) for share in held if share.params]
         update = sum(self._update_ns(job, share) for share in held)
         return Chunk(total, len(layers), sum(p[0] for p in parts), sum(p[1] for p in parts), update)

@@ -1,4 +1,4 @@
-"""`Site`: what a job of equal ranks must know of a cluster: one device, its neighbours, its network.
+"""`Site`: what a job of equal ranks must know of a cluster: a device, its neighbours, the network.
 
 A host is one NVLink domain. Hosts are filled evenly: of domains of 72 devices, a job of 256 takes
 64 in each of four.

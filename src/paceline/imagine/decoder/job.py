@@ -1,4 +1,4 @@
-"""`DecoderJob`: a model, how it is shared among ranks, and how a step is run; refuses what cannot be.
+"""`DecoderJob`: a model, how ranks share it, and how a step is run; refuses what cannot be.
 
 Ranks are laid tensor first, then context, then data, then pipeline. Experts are spread over the
 tensor, context and data ranks of a stage together, as Megatron-Core does it.
@@ -86,9 +86,9 @@ class Habits:
     `overlap_tensor`: asynchronous tensor parallelism, collectives cut up beside their product.
     `wide_weights`: weights are kept in float32 and gathered in 16 bits (FSDP2), rather than kept in
     16 bits with a float32 copy in the optimizer (Megatron-LM). `gradient_bytes` is what is kept and
-    reduced per parameter; 4 is float32, to which products add. `host_ns` is what its host spends for
-    each kernel that is counted here, of which a framework starts one or several; `lag_ns` is how long
-    the device waits for each, beside its work.
+    reduced per parameter; 4 is float32, to which products add. `host_ns` is what its host spends
+    for each kernel that is counted here, of which a framework starts one or several; `lag_ns` is
+    how long the device waits for each, beside its work.
     """
 
     name: str
@@ -141,6 +141,16 @@ class Recipe:
     sharding: Sharding = Sharding.OPTIMIZER
     recompute: Recompute = Recompute.NONE
     habits: Habits = field(default=MEGATRON)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a chunk holds: layers of either kind, and the model's ends."""
+
+    dense: int
+    routed: int
+    first: bool
+    last: bool
 
 
 @dataclass(frozen=True)
@@ -242,20 +252,26 @@ class DecoderJob:
         ends = [sum(sizes[: i + 1]) for i in range(count)]
         return tuple(tuple(range(end - size, end)) for size, end in zip(sizes, ends))
 
-    def shares(self, chunk: int) -> tuple[Share, Share]:
+    @cached_property
+    def contents(self) -> tuple[Content, ...]:
+        """Of each chunk; most are alike."""
+        routed = [sum(map(self.model.is_routed, layers)) for layers in self.chunks]
+        last = len(self.chunks) - 1
+        return tuple(
+            Content(len(layers) - count, count, at == 0, at == last)
+            for at, (layers, count) in enumerate(zip(self.chunks, routed))
+        )
+
+    def shares(self, content: Content) -> tuple[Share, Share]:
         """Weights of a chunk on one rank: dense ones with its ends, and experts."""
         m, d = self.model, self.degrees
-        count = len(self.chunks[chunk])
-        mixed = sum(map(m.is_routed, self.chunks[chunk]))
-        dense = (count - mixed) * self.dense_params(routed=False) if count > mixed else 0
-        dense += mixed * self.dense_params(routed=True) if mixed else 0
-        routed = mixed * self.expert_params
-        words = self.vocab * m.hidden
-        last = len(self.chunks) - 1
-        dense += words * (chunk == 0) + words * (chunk == last and not (m.tied and last == 0))
+        dense = content.dense * self.dense_params(routed=False) if content.dense else 0
+        dense += content.routed * self.dense_params(routed=True) if content.routed else 0
+        alone = content.first and content.last and m.tied
+        dense += self.vocab * m.hidden * (content.first + content.last - alone)
         return (
             Share(dense, self.replicas, d.tensor),
-            Share(routed, self.stage_ranks // d.expert, d.expert),
+            Share(content.routed * self.expert_params, self.stage_ranks // d.expert, d.expert),
         )
 
     def dense_params(self, *, routed: bool) -> int:

@@ -10,6 +10,7 @@ float32, beside all kept activations. The allocator holds more than is used (`ID
 swings from step to step.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +18,7 @@ from typing import Final
 from paceline.graph.kinds import MemoryCategory
 from paceline.graph.schedules import in_flight
 from paceline.graph.work import element_bytes
-from paceline.imagine.decoder.job import DecoderJob, Fusion, Selective, Sharding, Share
+from paceline.imagine.decoder.job import Content, DecoderJob, Fusion, Selective, Sharding, Share
 from paceline.imagine.decoder.model import Cut
 from paceline.imagine.transformer.description import Recompute
 
@@ -55,8 +56,12 @@ def peaks(job: DecoderJob) -> tuple[RankPeak, ...]:
 
 
 def fullest(job: DecoderJob) -> RankPeak:
-    """The stage that decides whether the job fits."""
-    return max(peaks(job), key=lambda peak: peak.total)
+    """The stage that decides whether the job fits. Of stages with the same layers the first one
+    has the most micro-batches in flight."""
+    first: dict[tuple[Content, ...], int] = {}
+    for stage in range(job.degrees.pipeline):
+        first.setdefault(job.contents[stage :: job.degrees.pipeline], stage)
+    return max((_peak(job, stage) for stage in first.values()), key=lambda peak: peak.total)
 
 
 def kept_bytes(job: DecoderJob, *, routed: bool) -> float:
@@ -70,18 +75,17 @@ def kept_bytes(job: DecoderJob, *, routed: bool) -> float:
 
 
 def _peak(job: DecoderJob, stage: int) -> RankPeak:
-    stages, chunks = job.degrees.pipeline, job.recipe.chunks
-    mine = [chunk * stages + stage for chunk in range(chunks)]
+    mine = Counter(job.contents[stage :: job.degrees.pipeline])
     held = dict.fromkeys(
         (MemoryCategory.WEIGHTS, MemoryCategory.GRADIENTS, MemoryCategory.OPTIMIZER), 0.0
     )
-    for chunk in mine:
-        for share in job.shares(chunk):
+    for content, count in mine.items():
+        for share in job.shares(content):
             for category, size in _states(job, share).items():
-                held[category] += size
+                held[category] += count * size
     held[MemoryCategory.ACTIVATIONS] = _activations(job, mine, stage)
     held[MemoryCategory.TEMPORARY] = _loss(job, stage) + _rebuilt(job)
-    held[MemoryCategory.COMMUNICATION] = max(_buffers(job, chunk) for chunk in mine)
+    held[MemoryCategory.COMMUNICATION] = max(_buffers(job, content) for content in mine)
     return RankPeak(stage, {category: round(size) for category, size in held.items()})
 
 
@@ -103,13 +107,15 @@ def _states(job: DecoderJob, share: Share) -> dict[MemoryCategory, float]:
     }
 
 
-def _activations(job: DecoderJob, mine: list[int], stage: int) -> float:
+def _activations(job: DecoderJob, mine: Counter[Content], stage: int) -> float:
     """Chunks in flight are taken for the average of the stage's."""
-    layers = [layer for chunk in mine for layer in job.chunks[chunk]]
-    kept = sum(kept_bytes(job, routed=job.model.is_routed(layer)) for layer in layers) / len(mine)
+    dense = sum(content.dense * count for content, count in mine.items())
+    routed = sum(content.routed * count for content, count in mine.items())
+    kept = dense * kept_bytes(job, routed=False) if dense else 0.0
+    kept += routed * kept_bytes(job, routed=True) if routed else 0.0
     r = job.recipe
     count = in_flight(r.schedule, stage, job.degrees.pipeline, job.microbatches, r.chunks)
-    return kept * count
+    return kept / r.chunks * count
 
 
 def _kept_all(job: DecoderJob, routed: bool) -> float:
@@ -148,8 +154,8 @@ def _kept_half(job: DecoderJob, routed: bool) -> float:
     """The input, attention's result, and what every other product made."""
     m, t = job.model, job.degrees.tensor
     e = element_bytes(job.recipe.precision.kept)
-    split = [*_apart(job), *((o // t, job.tokens) for o in (m.attention.heads * m.attention.value_dim,))]  # fmt: skip
-    kept = sum(width * rows for width, rows in split)
+    kept: float = job.tokens * m.attention.heads * m.attention.value_dim // t
+    kept += sum(width * rows for width, rows in _apart(job))
     if routed and m.experts is not None:
         kept += job.routed_rows * (m.experts.ffn + m.hidden)
     else:
@@ -176,14 +182,12 @@ def _rebuilt(job: DecoderJob) -> float:
     return _kept_all(job, routed=job.model.is_routed(job.model.layers - 1))
 
 
-def _buffers(job: DecoderJob, chunk: int) -> float:
+def _buffers(job: DecoderJob, content: Content) -> float:
     """Gathered weights: the layer in use and the next one, and the ends, which stay."""
     if job.recipe.sharding not in (Sharding.FULL, Sharding.HYBRID):
         return 0.0
     e = element_bytes(job.recipe.precision.kept)
-    dense, routed = job.shares(chunk)
-    layers = max(1, len(job.chunks[chunk]))
-    words = job.vocab * job.model.hidden
-    ends = words * (chunk == 0) + words * (chunk == len(job.chunks) - 1)
-    each = (dense.params - ends + routed.params) / layers
+    dense, routed = job.shares(content)
+    ends = job.vocab * job.model.hidden * (content.first + content.last)
+    each = max(0, dense.params - ends + routed.params) / max(1, content.dense + content.routed)
     return (ends + 2 * each) * e + each * (e + 4)

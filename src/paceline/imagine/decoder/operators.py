@@ -58,8 +58,8 @@ class Passes:
 @dataclass(frozen=True)
 class Exchange:
     """A collective of `size_bytes` (of the larger buffer) along an axis, beside a product of that
-    name where it is not empty. `copies` and `most_hosts` of an all-to-all: of how many copies of a
-    token the bytes are, and to how many hosts one goes at most (0: to each expert's)."""
+    name where it is not empty. `copies` and `most_hosts` of an all-to-all: of how many copies of
+    a token the bytes are, and to how many hosts one goes at most (0: to each expert's)."""
 
     collective: Collective
     axis: Axis
@@ -93,7 +93,7 @@ _FUSED: Final[Mapping[Fusion, _Fused]] = {
     Fusion.EAGER: _Fused(22, 34, 6, 4, 1.7, 1.8, 32, 14, 22),
 }
 """Eager norms widen to float32 and square, average, scale and narrow one after another; rotations
-of eager torchtitan go through complex float32. The loss reads 16-bit logits and works in float32."""
+of eager torchtitan go through complex float32. The loss reads 16-bit logits, works in float32."""
 
 _CASTS: Final[Mapping[Precision, float]] = {
     Precision.FP8: 2.0,  # written beside the norm or activation, and once transposed
@@ -104,8 +104,8 @@ _CASTS: Final[Mapping[Precision, float]] = {
 """Bytes per element of an operand that is cast to fewer bits."""
 
 _CORRECTION: Final = 12.0
-"""Bytes per element by which a piece of a ring joins the result so far: read and written in float32,
-and the piece read twice."""
+"""Bytes per element by which a piece of a ring joins the result so far, which is read and written in
+float32, and the piece read twice."""
 _COPIES: Final = 8.0  # bytes per element that is sorted by expert: read and written twice
 
 
@@ -242,9 +242,7 @@ class Operators:
                 found.insert(0, Passes(count * linear.params * _CASTS[self.precision], count))
         return found
 
-    def _product(
-        self, linear: Linear, rows: int, *, wide: bool = False, count: int = 1
-    ) -> Product:
+    def _product(self, linear: Linear, rows: int, *, wide: bool = False, count: int = 1) -> Product:
         dtype = self.kept if wide else self.precision.dtype
         block = self.precision is Precision.FP8_BLOCK and not wide
         return Product(linear.name, rows, linear.outputs, linear.inputs, dtype, block, count)
@@ -347,9 +345,7 @@ class Operators:
             return []  # its gradient is there; the one of the products' input is added below
         size = one.size_bytes * (2 if one.collective is Collective.POINT_TO_POINT else 1)
         beside = f"{one.beside} weights" if one.axis is Axis.TENSOR and one.beside else one.beside
-        found: list[Operator] = [
-            replace(one, collective=turned, size_bytes=size, beside=beside)
-        ]
+        found: list[Operator] = [replace(one, collective=turned, size_bytes=size, beside=beside)]
         if one.collective is Collective.ALL_GATHER:
             found.append(Exchange(one.collective, one.axis, size, one.beside))
         return found

@@ -1,7 +1,7 @@
 """`Question`: what is to be planned, and what a plan may choose from."""
 
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from paceline.cost.decoder import Prices, Site
 from paceline.graph.schedules import Schedule
@@ -63,19 +63,13 @@ class Question:
     def prices(self) -> Prices:
         return Prices(self.site, self.factor)
 
-    def recipe(self, **settings: object) -> Recipe:
-        made: Recipe = Recipe(  # type: ignore[arg-type]
-            **{
-                "global_batch": self.global_batch,
-                "sequence": self.sequence,
-                "precision": self.precision,
-                "habits": self.habits,
-                **settings,
-            }
+    def recipe(self, **settings: Any) -> Recipe:
+        asked = Recipe(
+            self.global_batch, sequence=self.sequence, precision=self.precision, habits=self.habits
         )
-        return made
+        return replace(asked, **settings)
 
-    def job(self, degrees: Degrees, **settings: object) -> DecoderJob:
+    def job(self, degrees: Degrees, **settings: Any) -> DecoderJob:
         """A job of these degrees; refuses what does not divide, with the reason."""
         return DecoderJob(self.model, degrees, self.recipe(**settings))
 

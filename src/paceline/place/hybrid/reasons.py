@@ -58,9 +58,7 @@ def _differs_in(key: tuple[object, ...], mine: dict[str, object], axis: str) -> 
 
 def _against(search: Search, plan: Priced, other: Priced | int) -> str:
     if isinstance(other, int):
-        return (
-            f"does not fit: {other / 1e9:.1f} GB of {search.question.memory_bytes / 1e9:.1f}"
-        )
+        return f"does not fit: {other / 1e9:.1f} GB of {search.question.memory_bytes / 1e9:.1f}"
     slower = other.step_ns / plan.step_ns - 1
     parts = sorted(
         ((name, other.parts[name] - plan.parts[name]) for name in plan.parts),

@@ -1,4 +1,4 @@
-"""The rule of thumb: as little model parallelism as fits, tensor ranks first and within a host, then
+"""The rule of thumb: as little model parallelism as fits, tensor ranks first within a host, then
 pipeline stages; micro-batches of one; recompute only where nothing fits without (Narayanan et al.
 2021, takeaways 1 to 3). Experts are spread over all ranks of a stage in a host."""
 

@@ -63,7 +63,7 @@ def _micro_batches(question: Question, degrees: Degrees) -> Iterator[int]:
 
 
 def _chunks(question: Question, degrees: Degrees, micro_batch: int) -> Iterator[int]:
-    """1, and with the interleaved schedule as many as cut the layers evenly, ends counted or not."""
+    """1, and where stages interleave as many as cut the layers evenly, ends counted or not."""
     layers, stages = question.model.layers, degrees.pipeline
     count = question.global_batch // degrees.data // micro_batch
     interleaves = Schedule.INTERLEAVED in question.allowed.schedules

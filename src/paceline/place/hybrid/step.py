@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from paceline.cost.decoder import Chunk, Prices
 from paceline.graph.schedules import Schedule
-from paceline.imagine.decoder import DecoderJob, RankPeak, Sharding, fullest
+from paceline.imagine.decoder import Content, DecoderJob, RankPeak, Sharding, fullest
 from paceline.place.hybrid.skeleton import Data, Role, Shape, skeleton
 from paceline.replay import Contention, replay
 
@@ -81,7 +81,13 @@ def price(job: DecoderJob, prices: Prices) -> Priced:
 
 
 def chunks_of(job: DecoderJob, prices: Prices) -> tuple[Chunk, ...]:
-    return tuple(prices.chunk(job, at) for at in range(len(job.chunks)))
+    """Of every chunk; those that hold the same are priced once. Windows of attention alternate from
+    layer to layer, so chunks of equal length have as many of them but for one."""
+    known: dict[Content, Chunk] = {}
+    for at, content in enumerate(job.contents):
+        if content not in known:
+            known[content] = prices.chunk(job, at)
+    return tuple(known[content] for content in job.contents)
 
 
 def bound_ns(job: DecoderJob, chunks: tuple[Chunk, ...]) -> float:
@@ -142,7 +148,7 @@ def _shape(job: DecoderJob, microbatches: int) -> Shape:
 
 def _data(job: DecoderJob) -> Data:
     how = job.recipe.sharding
-    if max(share.replicas for at in range(len(job.chunks)) for share in job.shares(at)) == 1:
+    if max(job.stage_ranks // job.degrees.expert, job.replicas) == 1:
         return Data.NOTHING
     if not job.recipe.habits.overlap_gradients:
         return Data.AFTER

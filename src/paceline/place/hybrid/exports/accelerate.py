@@ -34,7 +34,6 @@ def document(job: DecoderJob) -> dict[str, object]:
             "fsdp_activation_checkpointing": r.recompute is Recompute.FULL,
             "fsdp_state_dict_type": "SHARDED_STATE_DICT",
         },
-        "use_parallelism_config": True,
         "parallelism_config": {
             f"{prefix}dp_replicate_size": copies,
             f"{prefix}dp_shard_size": d.data // copies,

@@ -158,7 +158,7 @@ def loss_of(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 def train(steps: int) -> list[float]:
-    """Losses of the steps, the mean over data ranks; on ranks of other stages than the last, none."""
+    """Losses of the steps, the mean over data ranks; none on ranks of any stage but the last."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
