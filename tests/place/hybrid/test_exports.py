@@ -109,6 +109,7 @@ def run(tmp_path: Path, degrees: Degrees, **settings: object) -> list[float]:
     return [float(value) for value in line.split()[1:]]
 
 
+@pytest.mark.slow
 @pytest.mark.live
 @pytest.mark.needs("torch")
 def test_exported_code_trains_the_same_model_under_every_layout(tmp_path: Path) -> None:
