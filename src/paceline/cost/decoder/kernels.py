@@ -63,18 +63,36 @@ class Kernels:
         self._learn_cores(cores)
 
     def _learn_products(self, sort: _Sort, shapes: set[_Shape]) -> None:
-        dtype, blockwise, several = sort
         known = self._products.setdefault(sort, {})
         new = sorted(shapes - known.keys())
         if not new:
             return
         columns = np.array(new, np.float32).T
+        kind, dtype, depth = self._asked_as(sort)
+        columns[PRODUCT.columns.index("k")] *= depth
         question = Question(dict(zip(PRODUCT.columns, columns)), dtype, self.sheet)
-        names = keys("bmm" if several else "linear", dtype, self.sheet.vendor)
-        if blockwise:
-            names = (f"linear.fp8_block.{self.sheet.vendor.value}", *names)
-        found = ask(Kind(PRODUCT, names), question, self.constants).dur_ns
+        found = ask(kind, question, self.constants).dur_ns
         known.update(zip(new, (float(ns) for ns in found)))
+
+    def _asked_as(self, sort: _Sort) -> tuple[Kind, DType, float]:
+        """The table of a product, and the share of its depth that is asked for.
+
+        Products in 8 or 4 bits run like one in 16 bits of a half or a quarter of the depth: as many
+        instructions, tiles and bytes. Asked so, because training runs them by cuBLAS, of which the
+        tables have 16 bits alone; their own rows of 8 bits are of kernels for inference, which
+        lose a third of their rate on large shapes. Blocks of 128 have a library of their own where
+        the device does not scale them itself.
+        """
+        dtype, blockwise, several = sort
+        vendor, task = self.sheet.vendor, "bmm" if several else "linear"
+        if blockwise and DType.FLOAT4 not in self.sheet.matrix_flops:
+            names = (f"linear.fp8_block.{vendor.value}", *keys(task, dtype, vendor))
+            return Kind(PRODUCT, names), dtype, 1.0
+        if dtype in (DType.FLOAT8, DType.FLOAT4):
+            wide = DType.BFLOAT16
+            depth = self.sheet.peak(wide) / self.sheet.peak(dtype)
+            return Kind(PRODUCT, keys(task, wide, vendor)), wide, depth
+        return Kind(PRODUCT, keys(task, dtype, vendor)), dtype, 1.0
 
     def _learn_cores(self, cores: set[_Cores]) -> None:
         new = sorted(cores - self._cores.keys())
