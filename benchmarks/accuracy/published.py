@@ -7,6 +7,9 @@ calibrates one figure: by how much that framework's kernels take longer than tho
 other rows are predicted; a precision without a row of its own takes the median of its system, and a
 system without rows the median of all.
 
+A row that names no recomputation and would not fit its device recomputes what its framework does
+selectively: those pages do not say.
+
 How far this is a blind test: the rule that picks the calibration rows never looks at an error.
 These choices were made with the rows in sight: what an eager, a compiled and a library kernel move,
 which habits a framework has, and the allocator's idle share. No figure was fitted to a single row.
@@ -21,7 +24,7 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -43,6 +46,7 @@ from paceline.imagine.decoder import (  # noqa: E402
     Recipe,
     Sharding,
     decoder,
+    fullest,
 )
 from paceline.imagine.transformer import Degrees, Recompute  # noqa: E402
 from paceline.place.hybrid import Priced, price  # noqa: E402
@@ -239,11 +243,19 @@ def _row(cells: dict[str, str]) -> Row:
         f"b{number['gbs']}/{number['mbs']} t{degrees.tensor}p{degrees.pipeline}"
         f"c{degrees.sequence}v{recipe.chunks}e{degrees.expert}{'f' * (cells['fsdp'] == '1')}"
     )
+    job = DecoderJob(decoder(cells["model"]), degrees, recipe)
+    if not cells["recompute"] and not _fits(job, cells["system"]):
+        job = replace(job, recipe=replace(recipe, recompute=Recompute.SELECTIVE))
     return Row(
         cells["source"], cells["system"], cells["precision"],
-        DecoderJob(decoder(cells["model"]), degrees, recipe), number["gpus"],
+        job, number["gpus"],
         float(cells["tokens_per_s_per_gpu"]), float(cells["memory_gib"] or 0), text,
     )  # fmt: skip
+
+
+def _fits(job: DecoderJob, system: str) -> bool:
+    device = _prices(system, job.degrees.world).site.device
+    return fullest(job).total <= device.memory_bytes
 
 
 @cache

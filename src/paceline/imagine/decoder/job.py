@@ -75,6 +75,7 @@ class Selective(Enum):
     """What selective recomputation computes again."""
 
     ATTENTION = "attention"  # scores and what follows them up to the context
+    LIGHT = "light"  # norms, experts' activations, latent attention's way up (Megatron-Core)
     HALF = "half"  # every other product, and what works element by element (torchtitan)
 
 
@@ -105,7 +106,7 @@ class Habits:
     lag_ns: float = 0.0
 
 
-MEGATRON: Final = Habits("megatron")
+MEGATRON: Final = Habits("megatron", selective=Selective.LIGHT)
 EARLY_MEGATRON: Final = Habits(
     "megatron-2021",
     fused_attention=False,

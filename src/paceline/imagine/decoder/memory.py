@@ -19,7 +19,7 @@ from paceline.graph.kinds import MemoryCategory
 from paceline.graph.schedules import in_flight
 from paceline.graph.work import element_bytes
 from paceline.imagine.decoder.job import Content, DecoderJob, Fusion, Selective, Sharding, Share
-from paceline.imagine.decoder.model import Cut
+from paceline.imagine.decoder.model import Cut, Latent
 from paceline.imagine.transformer.description import Recompute
 
 IDLE: Final = 0.08
@@ -71,6 +71,8 @@ def kept_bytes(job: DecoderJob, *, routed: bool) -> float:
     half = job.recipe.recompute is Recompute.SELECTIVE
     if half and job.recipe.habits.selective is Selective.HALF:
         return _kept_half(job, routed)
+    if half and job.recipe.habits.selective is Selective.LIGHT:
+        return _kept_all(job, routed) - _spared(job, routed)
     return _kept_all(job, routed) - (_scores(job) if half else 0.0)
 
 
@@ -148,6 +150,18 @@ def _scores(job: DecoderJob) -> float:
     heads = job.model.attention.heads // job.degrees.tensor
     pairs = job.recipe.micro_batch * heads * job.sequence**2 / job.degrees.sequence
     return pairs * (2 * element_bytes(job.recipe.precision.kept) + 1)
+
+
+def _spared(job: DecoderJob, routed: bool) -> float:
+    """Norms' results, experts' activations, and what latent attention makes of what it keeps."""
+    m, r = job.model, job.recipe
+    e, narrow = element_bytes(r.precision.kept), element_bytes(r.precision.dtype)
+    spared = 2 * job.rank_tokens * m.hidden * narrow
+    if isinstance(m.attention, Latent):
+        spared += job.tokens * m.attention.kept // job.degrees.tensor * e
+    if routed and m.experts is not None:
+        spared += job.routed_rows * m.experts.ffn * narrow
+    return spared
 
 
 def _kept_half(job: DecoderJob, routed: bool) -> float:

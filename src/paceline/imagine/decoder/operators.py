@@ -104,8 +104,8 @@ _CASTS: Final[Mapping[Precision, float]] = {
 """Bytes per element of an operand that is cast to fewer bits."""
 
 _CORRECTION: Final = 12.0
-"""Bytes per element by which a piece of a ring joins the result so far, which is read and written in
-float32, and the piece read twice."""
+"""Bytes per element by which a piece of a ring joins the result so far, which is read and written
+in float32, and the piece read twice."""
 _COPIES: Final = 8.0  # bytes per element that is sorted by expert: read and written twice
 
 
@@ -125,8 +125,8 @@ class Operators:
     def backward(self, *, routed: bool, full: bool = True) -> list[Operator]:
         """Both gradients of one layer, and first what is computed again."""
         there = self.forward(routed=routed, full=full)
-        return [*self._again(there), *(b for one in reversed(there) for b in self._back(one)),
-                *self._inputs_reduced()]  # fmt: skip
+        back = [made for one in reversed(there) for made in self._back(one)]
+        return [*self._again(there, routed), *back, *self._inputs_reduced()]
 
     def embedding(self) -> list[Operator]:
         size = self.own * self.job.model.hidden * self.e
@@ -149,8 +149,8 @@ class Operators:
     def head_back(self) -> list[Operator]:
         elements = self.tokens * self.job.vocab
         there = self.head()[:-1]
-        return [Passes(elements * self.fused.loss_back, 4),
-                *(b for one in reversed(there) for b in self._back(one))]  # fmt: skip
+        back = [made for one in reversed(there) for made in self._back(one)]
+        return [Passes(elements * self.fused.loss_back, 4), *back]
 
     def message_bytes(self) -> float:
         """Activations from stage to stage."""
@@ -296,13 +296,24 @@ class Operators:
         return [Exchange(Collective.ALL_TO_ALL, Axis.EXPERT, size, copies=experts.top_k,
                          most_hosts=experts.most_hosts)]  # fmt: skip
 
-    def _again(self, there: list[Operator]) -> list[Operator]:
+    def _light(self, there: list[Operator], routed: bool) -> list[Operator]:
+        """Both norms, the experts' activations, and the way up from what latent attention keeps."""
+        found: list[Operator] = [*self._norm(), *self._norm()]
+        found += [o for o in there if isinstance(o, Product) and o.name.endswith(" up")]
+        experts = self.job.model.experts
+        if routed and experts is not None:
+            found.append(self._activated(self.job.routed_rows * experts.ffn))
+        return found
+
+    def _again(self, there: list[Operator], routed: bool) -> list[Operator]:
         """What recomputation runs once more."""
         how = self.job.recipe.recompute
         if how is Recompute.FULL:
             return there
         if how is Recompute.NONE:
             return []
+        if self.job.recipe.habits.selective is Selective.LIGHT:
+            return self._light(there, routed)
         if self.job.recipe.habits.selective is Selective.ATTENTION:
             names = ("scores", "context")
             return [one for one in there if isinstance(one, Product) and one.name in names]

@@ -45,6 +45,9 @@ def flags(job: DecoderJob) -> Iterator[str]:
         yield "--recompute-num-layers 1"
     elif r.recompute is Recompute.SELECTIVE:
         yield "--recompute-granularity selective"
+        modules = ["layernorm", *(["moe_act"] if job.model.experts else [])]
+        modules += ["mla_up_proj"] if isinstance(job.model.attention, Latent) else []
+        yield f"--recompute-modules {' '.join(modules)}"
     yield from _precision(r.precision)
     yield from _model(job)
 
