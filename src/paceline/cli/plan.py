@@ -39,8 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="your plan, as a row of the table: tp=4,pp=8,mbs=2")  # fmt: skip
     parser.add_argument("--reserve", type=float, default=0.05, metavar="SHARE",
                         help="part of the memory to keep free (0.05)")  # fmt: skip
-    parser.add_argument("--factor", type=float, default=1.0, metavar="F",
-                        help="by how much your kernels take longer than forecast (1)")  # fmt: skip
+    parser.add_argument("--factor", type=float, metavar="F",
+                        help="by how much your kernels take longer than forecast (the usual "
+                             "factor of the framework)")  # fmt: skip
     parser.add_argument("--export", choices=EXPORTS, action="append", default=[],
                         help="write the best plan for this framework; may be repeated")  # fmt: skip
     parser.add_argument("-o", "--out", type=Path, default=Path("plan"), metavar="FOLDER",
@@ -75,7 +76,7 @@ def _question(options: argparse.Namespace) -> "Question":
     known = [one.value for one in Precision]
     if options.precision not in known:
         raise PacelineError(f"precision {options.precision!r}; known: {', '.join(known)}")
-    if not 0.05 <= options.factor <= 20:
+    if options.factor is not None and not 0.05 <= options.factor <= 20:
         raise PacelineError(f"--factor is {options.factor:g}; give a number from 0.05 to 20")
     cluster = _cluster(options.cluster)
     site = site_of(cluster, options.devices or 0)
@@ -87,7 +88,7 @@ def _question(options: argparse.Namespace) -> "Question":
         precision=Precision(options.precision),
         habits=HABITS[options.framework],
         reserve=options.reserve,
-        factor=options.factor,
+        factor=options.factor or 0.0,
     )
 
 

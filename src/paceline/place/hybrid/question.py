@@ -42,7 +42,7 @@ class Question:
     habits: Habits = field(default=MEGATRON)
     allowed: Allowed = field(default_factory=Allowed)
     reserve: float = 0.0
-    factor: float = 1.0  # by how much kernels take longer than forecast
+    factor: float = 0.0  # by how much kernels take longer than forecast; 0 is as is usual
 
     def __post_init__(self) -> None:
         if self.global_batch < 1:
@@ -61,7 +61,7 @@ class Question:
         return self.site.device.memory_bytes * (1 - self.reserve)
 
     def prices(self) -> Prices:
-        return Prices(self.site, self.factor)
+        return Prices(self.site, self.factor or self.habits.factor)
 
     def recipe(self, **settings: Any) -> Recipe:
         asked = Recipe(
@@ -90,11 +90,18 @@ def settings_of(job: DecoderJob) -> dict[str, object]:
 def spelled(job: DecoderJob) -> str:
     """A plan in one line, as `--own` reads it; what is usual is left out."""
     d, r = job.degrees, job.recipe
-    parts = [f"dp={d.data}", f"tp={d.tensor}", f"pp={d.pipeline}"]
-    parts += [f"cp={d.sequence}"] if d.sequence > 1 else []
-    parts += [f"ep={d.expert}"] if d.expert > 1 else []
-    parts += [f"mbs={r.micro_batch}"] if r.micro_batch > 1 else []
-    parts += [f"vp={r.chunks}"] if r.chunks > 1 else []
-    parts += [f"sharding={r.sharding.value}"] if r.sharding is not Sharding.OPTIMIZER else []
+    counts = {"tp": d.tensor, "pp": d.pipeline, "cp": d.sequence, "ep": d.expert,
+              "mbs": r.micro_batch, "vp": r.chunks}  # fmt: skip
+    parts = [f"dp={d.data}", *(f"{name}={count}" for name, count in counts.items() if count > 1)]
+    parts += [ZERO[r.sharding]] if r.sharding is not Sharding.OPTIMIZER else []
     parts += [f"recompute={r.recompute.value}"] if r.recompute is not Recompute.NONE else []
     return ",".join(parts)
+
+
+ZERO: Final = {
+    Sharding.NONE: "zero=0",
+    Sharding.OPTIMIZER: "zero=1",
+    Sharding.GRADIENTS: "zero=2",
+    Sharding.FULL: "zero=3",
+    Sharding.HYBRID: "sharding=hybrid",
+}
