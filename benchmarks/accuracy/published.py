@@ -178,6 +178,7 @@ def _errors(name: str, mine: Sequence[Found]) -> dict[str, Any]:
         f"{name}_mape": round(statistics.mean(map(abs, off)), 4),
         f"{name}_median": round(statistics.median(map(abs, off)), 4),
         f"{name}_worst": round(worst.ratio - 1, 4),
+        f"{name}_off": round(abs(worst.ratio - 1), 4),
         f"{name}_worst_row": worst.row.text,
         f"{name}_rows": len(mine),
     }
