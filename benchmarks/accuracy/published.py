@@ -215,11 +215,10 @@ def _row(cells: dict[str, str]) -> Row:
         name: int(cells[name] or 1)
         for name in ("gpus", "gbs", "mbs", "seq", "tp", "pp", "cp", "vp", "ep")
     }
-    precision = cells["precision"].removesuffix("-compile")
-    compiles = cells["precision"].endswith("-compile")
+    precision, compiles, overlaps = _spoken(cells["precision"])
     torchtitan = cells["source"].startswith("torchtitan")
     if torchtitan:
-        habits = TORCHTITAN_COMPILED if compiles else TORCHTITAN
+        habits = replace(TORCHTITAN_COMPILED if compiles else TORCHTITAN, overlap_tensor=overlaps)
         precision = {"fp8": "fp8-cs"}.get(precision, precision)  # torchao scales dynamically
     else:
         habits = MEGATRON
@@ -252,6 +251,14 @@ def _row(cells: dict[str, str]) -> Row:
         job, number["gpus"],
         float(cells["tokens_per_s_per_gpu"]), float(cells["memory_gib"] or 0), text,
     )  # fmt: skip
+
+
+def _spoken(text: str) -> tuple[str, bool, bool]:
+    """The type, whether torch.compile is on, and asynchronous tensor parallelism."""
+    words = text.split("-")
+    compiles, overlaps = "compile" in words, any(word.startswith("async") for word in words)
+    left = [word for word in words if word not in ("compile", "tp") and "async" not in word]
+    return "-".join(left), compiles, overlaps
 
 
 def _fits(job: DecoderJob, system: str) -> bool:

@@ -44,7 +44,10 @@ PUBLISHED = {
     "nemotron-340b": 341e9,
     "qwen3-30b-a3b": 30.5e9,
     "qwen3-235b-a22b": 235.1e9,
+    "deepseek-v2": 236e9,
     "deepseek-v3": 671e9,
+    "kimi-k2": 1.026e12,
+    "llama4-scout": 107.8e9,
     "gpt-oss-120b": 116.8e9,
     "mixtral-8x7b": 46.7e9,
 }

@@ -6,29 +6,25 @@ Operators(job).forward(routed=False)    # one layer's products, passes and excha
 """
 
 from paceline.imagine.decoder.files import decoder, from_document, shipped
-from paceline.imagine.decoder.job import (
+from paceline.imagine.decoder.habits import (
     EARLY_MEGATRON,
     HABITS,
     MEGATRON,
     TORCHTITAN,
     TORCHTITAN_COMPILED,
-    Content,
-    DecoderJob,
     Fusion,
     Habits,
     Precision,
-    Recipe,
     Selective,
-    Sharding,
-    Share,
 )
+from paceline.imagine.decoder.job import Content, DecoderJob, Recipe, Sharding, Share
 from paceline.imagine.decoder.memory import OUTSIDE_BYTES, RankPeak, fullest, peaks
 from paceline.imagine.decoder.model import Cut, Decoder, Experts, GroupedQuery, Latent, Linear
-from paceline.imagine.decoder.operators import (
+from paceline.imagine.decoder.operators import Operators
+from paceline.imagine.decoder.parts import (
     Core,
     Exchange,
     Operator,
-    Operators,
     Passes,
     Product,
     launches,

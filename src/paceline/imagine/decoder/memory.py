@@ -18,7 +18,8 @@ from typing import Final
 from paceline.graph.kinds import MemoryCategory
 from paceline.graph.schedules import in_flight
 from paceline.graph.work import element_bytes
-from paceline.imagine.decoder.job import Content, DecoderJob, Fusion, Selective, Sharding, Share
+from paceline.imagine.decoder.habits import Fusion, Selective
+from paceline.imagine.decoder.job import Content, DecoderJob, Sharding, Share
 from paceline.imagine.decoder.model import Cut, Latent
 from paceline.imagine.transformer.description import Recompute
 

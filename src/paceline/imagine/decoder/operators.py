@@ -1,4 +1,4 @@
-"""What one rank does for one layer of one micro-batch: products, attention, passes, exchanges.
+"""What one rank does for one layer of one micro-batch, there and back, and for the model's ends.
 
 A pass moves bytes once through memory; how many an element-wise part takes depends on who fuses
 kernels. Exchanges name the product that they may run beside.
@@ -10,66 +10,11 @@ from typing import Final
 
 from paceline.graph.kinds import Axis, Collective, DType
 from paceline.graph.work import element_bytes
-from paceline.imagine.decoder.job import DecoderJob, Fusion, Precision, Selective
-from paceline.imagine.decoder.model import Cut, GroupedQuery, Linear
+from paceline.imagine.decoder.habits import Fusion, Precision, Selective
+from paceline.imagine.decoder.job import DecoderJob
+from paceline.imagine.decoder.model import GroupedQuery, Linear
+from paceline.imagine.decoder.parts import Core, Exchange, Operator, Passes, Product
 from paceline.imagine.transformer.description import Recompute
-
-
-@dataclass(frozen=True)
-class Product:
-    """Rows m x k times k x n, `count` times with other operands: experts, one after another. `b`
-    of them in one call."""
-
-    name: str
-    m: int
-    n: int
-    k: int
-    dtype: DType
-    blockwise: bool = False
-    count: int = 1
-    b: int = 1
-    added: bool = False  # to float32 results that are there
-
-
-@dataclass(frozen=True)
-class Core:
-    """Attention of `b` sequences by one fused kernel. `share` is how many times the pairs under the
-    causal mask of `s` tokens are worked out: less than once in a window, once for each context rank
-    in a ring, whose every piece has as many pairs."""
-
-    b: int
-    s: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    value_dim: int
-    share: float = 1.0
-    back: bool = False
-
-
-@dataclass(frozen=True)
-class Passes:
-    """Bytes through memory, in so many kernels."""
-
-    size_bytes: float
-    launches: int
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """A collective of `size_bytes` (of the larger buffer) along an axis, beside a product of that
-    name where it is not empty. `copies` and `most_hosts` of an all-to-all: of how many copies of
-    a token the bytes are, and to how many hosts one goes at most (0: to each expert's)."""
-
-    collective: Collective
-    axis: Axis
-    size_bytes: float
-    beside: str = ""
-    copies: int = 1
-    most_hosts: int = 0
-
-
-Operator = Product | Core | Passes | Exchange
 
 
 @dataclass(frozen=True)
@@ -372,17 +317,3 @@ class Operators:
         if self.job.degrees.tensor == 1 or self.job.recipe.habits.sequence_parallel:
             return []
         return [self._tensor(Collective.ALL_REDUCE, "")] * 2
-
-
-def launches(operators: list[Operator]) -> int:
-    """Kernels that the host starts."""
-    return sum(_launches(one) for one in operators)
-
-
-def _launches(one: Operator) -> int:
-    if isinstance(one, Passes):
-        return one.launches
-    return one.count if isinstance(one, Product) else 1
-
-
-__all__ = ["Core", "Cut", "Exchange", "Operator", "Operators", "Passes", "Product", "launches"]

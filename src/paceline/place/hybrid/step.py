@@ -132,6 +132,8 @@ def _step_ns(
         table[Role.REDUCE, at] = chunk.reduce_ns
         table[Role.UPDATE, at] = chunk.update_ns
     table[Role.SEND] = sends
+    if not job.recipe.habits.overlap_messages:
+        table[: Role.WEIGHT] += sends
     shared = found.graph
     slowed = Contention.everywhere(shared, compute=_COMPUTE_SLOWED, communication=_EXCHANGE_SLOWED)
     return float(replay(shared, prices=found.durations(table), contention=slowed).step_ns)
