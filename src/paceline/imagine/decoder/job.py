@@ -21,7 +21,7 @@ class Sharding(Enum):
     NONE = "none"  # DDP: every rank has everything
     OPTIMIZER = "optimizer"  # ZeRO 1, Megatron's distributed optimizer
     GRADIENTS = "gradients"  # ZeRO 2
-    FULL = "full"  # ZeRO 3, FSDP2: weights gathered for each pass
+    FULL = "full"  # ZeRO 3, FSDP2: weights gathered for each pass, in a pipeline once a step
     HYBRID = "hybrid"  # as full within a host, replicated between hosts
 
 
@@ -117,6 +117,13 @@ class DecoderJob:
     @property
     def held_experts(self) -> int:
         return self.model.experts.count // self.degrees.expert if self.model.experts else 0
+
+    @property
+    def regathers(self) -> bool:
+        """Whether weights are gathered for each pass. A pipeline keeps them until its step ends,
+        and gradients whole until the last micro-batch, as torchtitan does."""
+        full = self.recipe.sharding in (Sharding.FULL, Sharding.HYBRID)
+        return full and self.degrees.pipeline == 1
 
     @property
     def stage_ranks(self) -> int:
@@ -220,12 +227,6 @@ class DecoderJob:
             raise GraphError(
                 f"{self.model.layers} layers cannot be cut into {d.pipeline} stages of {r.chunks} "
                 "chunks; give fewer"
-            )
-        if r.sharding in (Sharding.FULL, Sharding.HYBRID) and r.chunks > 1:
-            raise GraphError(
-                f"weights that are gathered for each pass ({r.sharding.value} sharding) with "
-                f"{r.chunks} chunks a stage would be gathered {r.chunks} times as often; use "
-                "optimizer or gradients sharding, or one chunk"
             )
 
 

@@ -88,7 +88,12 @@ def _peak(job: DecoderJob, stage: int) -> RankPeak:
                 held[category] += count * size
     held[MemoryCategory.ACTIVATIONS] = _activations(job, mine, stage)
     held[MemoryCategory.TEMPORARY] = _loss(job, stage) + _rebuilt(job)
-    held[MemoryCategory.COMMUNICATION] = max(_buffers(job, content) for content in mine)
+    buffers = {content: _buffers(job, content) for content in mine}
+    held[MemoryCategory.COMMUNICATION] = (
+        max(buffers.values())
+        if job.regathers
+        else sum(count * buffers[content] for content, count in mine.items())
+    )
     return RankPeak(stage, {category: round(size) for category, size in held.items()})
 
 
@@ -198,11 +203,14 @@ def _rebuilt(job: DecoderJob) -> float:
 
 
 def _buffers(job: DecoderJob, content: Content) -> float:
-    """Gathered weights: the layer in use and the next one, and the ends, which stay."""
+    """Gathered weights: the layer in use and the next one, and the ends, which stay; in a pipeline
+    all of them, with their gradients."""
     if job.recipe.sharding not in (Sharding.FULL, Sharding.HYBRID):
         return 0.0
     e = element_bytes(job.recipe.precision.kept)
     dense, routed = job.shares(content)
+    if not job.regathers:
+        return (dense.params + routed.params) * (e + job.recipe.habits.gradient_bytes)
     ends = job.vocab * job.model.hidden * (content.first + content.last)
     each = max(0, dense.params - ends + routed.params) / max(1, content.dense + content.routed)
     return (ends + 2 * each) * e + each * (e + 4)

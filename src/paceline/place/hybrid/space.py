@@ -1,8 +1,8 @@
 """All plans of a question whose degrees divide, before memory and time are asked for.
 
 What is left out can only be worse: GPipe has the bubble of 1F1B and holds every micro-batch; plain
-data parallelism sends as much as the distributed optimizer and holds more; weights gathered for
-each pass in a pipeline of several chunks are gathered as many times.
+data parallelism sends as much as the distributed optimizer and holds more. Megatron-LM does not
+share out weights in a pipeline.
 """
 
 from collections.abc import Iterator
@@ -81,6 +81,8 @@ def _shardings(question: Question, degrees: Degrees) -> Iterator[Sharding]:
         yield Sharding.NONE
         return
     for how in question.allowed.shardings:
+        if how is Sharding.FULL and degrees.pipeline > 1 and not question.habits.wide_weights:
+            continue
         several = question.site.hosts > 1 and degrees.pipeline == 1
         if how is not Sharding.HYBRID or (several and degrees.expert == 1):
             yield how
@@ -103,8 +105,6 @@ def _job(
 ) -> DecoderJob | None:
     """None where degrees divide the counts and not a width of the model."""
     chunks, sharding, recompute = settings
-    if chunks > 1 and sharding in (Sharding.FULL, Sharding.HYBRID):
-        return None
     schedule = Schedule.INTERLEAVED if chunks > 1 else Schedule.ONE_F_ONE_B
     try:
         return question.job(

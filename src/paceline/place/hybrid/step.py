@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from paceline.cost.decoder import Chunk, Prices
 from paceline.graph.schedules import Schedule
-from paceline.imagine.decoder import Content, DecoderJob, RankPeak, Sharding, fullest
+from paceline.imagine.decoder import Content, DecoderJob, RankPeak, fullest
 from paceline.place.hybrid.skeleton import Data, Role, Shape, skeleton
 from paceline.replay import Contention, replay
 
@@ -149,12 +149,11 @@ def _shape(job: DecoderJob, microbatches: int) -> Shape:
 
 
 def _data(job: DecoderJob) -> Data:
-    how = job.recipe.sharding
     if max(job.stage_ranks // job.degrees.expert, job.replicas) == 1:
         return Data.NOTHING
     if not job.recipe.habits.overlap_gradients:
         return Data.AFTER
-    return Data.EVERY if how in (Sharding.FULL, Sharding.HYBRID) else Data.ENDS
+    return Data.EVERY if job.regathers else Data.ENDS
 
 
 def _sends(job: DecoderJob, prices: Prices) -> NDArray[np.float64]:

@@ -47,6 +47,7 @@ def _plan(job: DecoderJob) -> dict[str, object]:
         "micro_batches": job.microbatches,
         "sequence": job.sequence,
         "sharding": r.sharding.value,
+        "regathers": job.regathers,
         "recompute": r.recompute is Recompute.FULL,
     }
 

@@ -119,9 +119,8 @@ def parallelise(chunk: Chunk, mesh: DeviceMesh) -> nn.Module:
             chunk.blocks[name] = checkpoint_wrapper(block)
     if PLAN["sharding"] == "none":
         return replicate(chunk, device_mesh=data) if data.size() > 1 else chunk
-    again = PLAN["sharding"] in ("full", "hybrid")
     for block in chunk.blocks.values():
-        fully_shard(block, mesh=data, reshard_after_forward=again)
+        fully_shard(block, mesh=data, reshard_after_forward=PLAN["regathers"])
     return fully_shard(chunk, mesh=data, reshard_after_forward=False)
 
 

@@ -46,7 +46,7 @@ def _parallelism(job: DecoderJob) -> dict[str, object]:
     found: dict[str, object] = {
         "data_parallel_replicate_degree": replicas,
         "data_parallel_shard_degree": d.data // replicas,
-        "fsdp_reshard_after_forward": _reshard(r.sharding),
+        "fsdp_reshard_after_forward": "always" if job.regathers else "never",
         "tensor_parallel_degree": d.tensor,
         "context_parallel_degree": d.sequence,
         "expert_parallel_degree": d.expert,
@@ -57,10 +57,6 @@ def _parallelism(job: DecoderJob) -> dict[str, object]:
         found["num_pp_microbatches"] = job.microbatches
         found["pipeline_parallel_layers_per_stage"] = max(len(chunk) for chunk in job.chunks)
     return {f"parallelism.{name}": value for name, value in found.items()}
-
-
-def _reshard(how: Sharding) -> str:
-    return "always" if how in (Sharding.FULL, Sharding.HYBRID) else "never"
 
 
 def _compile(job: DecoderJob) -> dict[str, object]:
