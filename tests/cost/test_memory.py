@@ -10,7 +10,6 @@ from paceline.cluster import parse
 from paceline.cost.memory import (
     Peak,
     described_peak,
-    in_flight,
     layer_activations,
     with_batch,
     with_recomputation,
@@ -18,6 +17,7 @@ from paceline.cost.memory import (
 )
 from paceline.errors import GraphError
 from paceline.graph.kinds import MemoryCategory
+from paceline.graph.schedules import in_flight
 from paceline.imagine.transformer import (
     Degrees,
     Described,
@@ -63,9 +63,8 @@ def test_activations_follow_the_published_formula() -> None:
 
 
 def test_schedules_keep_different_numbers_of_micro_batches() -> None:
-    four = Degrees(pipeline=4)
     kept = {
-        schedule: [in_flight(job(four, schedule=schedule), stage) for stage in (0, 3)]
+        schedule: [in_flight(schedule, stage, 4, 16, 1) for stage in (0, 3)]
         for schedule in (Schedule.GPIPE, Schedule.ONE_F_ONE_B, Schedule.ZERO_BUBBLE)
     }
     assert kept == {

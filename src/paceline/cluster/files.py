@@ -3,6 +3,8 @@
 name: office
 hosts: {count: 2, device: epyc-2c}          # or a list of such entries, each with its own `name`
 link: ethernet-1g                           # or {preset: ethernet-1g, rate: 500Mbps, ...}
+
+hosts: {count: 16, system: dgx-h100}        # a whole host by name; its link is the cluster's too
 topology: {kind: leaf-spine, hosts_per_leaf: 2, oversubscription: 2}
 transport: {efficiency: 0.957, congestion: reno}
 switch: {drop: 0.25, mark: 0.2, spray: true}          # by priority and importance; or left out
@@ -29,7 +31,7 @@ _LINK = ("preset", "rate", "up", "down", "latency", "background", "background_up
 MOST = 1_000_000
 """Larger counts are mistakes: each host is an object, so they would only fill the memory."""
 
-_HOST = ("name", "count", "device", "devices", "fabric", "nics", "link", "cpus")
+_HOST = ("name", "count", "system", "device", "devices", "fabric", "nics", "link", "cpus")
 _DEVICE = ("preset", "name", "kind", "memory", "memory_rate", "units", "clock", "flops",
            "cache", "power", "process", "link", "vendor", "source", "unmeasured")  # fmt: skip
 
@@ -60,7 +62,7 @@ def dump(cluster: Cluster) -> str:
 def from_document(document: Any) -> Cluster:
     """A cluster from plain dicts and lists, as YAML or JSON gives them."""
     given = _known(document, _CLUSTER, "a cluster")
-    if "hosts" not in given or "link" not in given:
+    if "hosts" not in given:
         raise ClusterError("a cluster needs `hosts` and `link`; see docs/how/clusters.md")
     entries = given["hosts"]
     if isinstance(entries, int):
@@ -70,7 +72,7 @@ def from_document(document: Any) -> Cluster:
         hosts += _hosts(entry, len(hosts))
     return Cluster(
         hosts=tuple(hosts),
-        link=link(given["link"], "networks"),
+        link=_between(given, hosts),
         topology=topology(given.get("topology", "star"), [host.name for host in hosts]),
         transport=_plain(Transport, given.get("transport", {}), "transport"),
         name=str(given.get("name", "cluster")),
@@ -155,8 +157,20 @@ def to_document(cluster: Cluster) -> dict[str, Any]:
     }
 
 
+def _between(given: Mapping[str, Any], hosts: list[Host]) -> Link:
+    """The cluster's link, or that of its hosts' system."""
+    if "link" in given:
+        return link(given["link"], "networks")
+    own = hosts[0].link if hosts else None
+    if own is None:
+        raise ClusterError("a cluster needs `hosts` and `link`; see docs/how/clusters.md")
+    return own
+
+
 def _hosts(entry: Any, have: int) -> list[Host]:
     given = _known(entry, _HOST, "a host")
+    if "system" in given:
+        given = {**preset("systems", given["system"]), **given}
     count = _count(given.get("count", 1), "hosts.count")
     first = str(given.get("name", f"h{have}"))
     names = [first] if count == 1 else [f"{given.get('name', 'h')}{have + i}" for i in range(count)]

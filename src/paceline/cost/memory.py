@@ -7,7 +7,7 @@ the graph of a described job has them as events, whose replay gives the same pea
 from dataclasses import replace
 
 from paceline.errors import GraphError
-from paceline.graph.schedules import Schedule
+from paceline.graph.schedules import in_flight
 from paceline.imagine.transformer.description import Described
 from paceline.imagine.transformer.memory import (
     Peak,
@@ -20,7 +20,9 @@ from paceline.imagine.transformer.memory import (
 
 def described_peak(job: Described, stage: int = 0) -> Peak:
     """Peak of a rank of one pipeline stage; stage 0 keeps the most activations under 1F1B."""
-    kept = layer_activations(job) * job.layers_a_chunk * in_flight(job, stage)
+    t = job.training
+    count = in_flight(t.schedule, stage, job.degrees.pipeline, job.microbatches, t.chunks)
+    kept = layer_activations(job) * job.layers_a_chunk * count
     return replace(stage_states(job, stage), activations=kept + working_set(job))
 
 
@@ -46,22 +48,9 @@ def with_recomputation(peak: Peak, segments: int, layers: int, input_share: floa
     return replace(peak, activations=round(peak.activations * left))
 
 
-def in_flight(job: Described, stage: int) -> int:
-    """Forward passes whose activations a stage keeps at once, in chunks."""
-    stages, count, chunks = job.degrees.pipeline, job.microbatches, job.training.chunks
-    most = {
-        Schedule.GPIPE: count,
-        Schedule.ONE_F_ONE_B: stages - stage,
-        Schedule.INTERLEAVED: (stages - 1 - stage) * 2 + (chunks - 1) * stages + 1,
-        Schedule.ZERO_BUBBLE: stages,
-    }[job.training.schedule]
-    return min(most, count * chunks)
-
-
 __all__ = [
     "Peak",
     "described_peak",
-    "in_flight",
     "layer_activations",
     "with_batch",
     "with_recomputation",

@@ -49,6 +49,17 @@ def order(
     return _ORDERS[schedule](stage, stages, microbatches, chunks)
 
 
+def in_flight(schedule: Schedule, stage: int, stages: int, microbatches: int, chunks: int) -> int:
+    """Forward passes whose activations a stage keeps at once, in chunks."""
+    most = {
+        Schedule.GPIPE: microbatches,
+        Schedule.ONE_F_ONE_B: stages - stage,
+        Schedule.INTERLEAVED: (stages - 1 - stage) * 2 + (chunks - 1) * stages + 1,
+        Schedule.ZERO_BUBBLE: stages,
+    }[schedule]
+    return min(most, microbatches * chunks)
+
+
 def _gpipe(stage: int, stages: int, microbatches: int, chunks: int) -> list[Task]:
     """All forwards, then all backwards, the last micro-batch first (Huang et al. 2019)."""
     forward = [Task(Work.FORWARD, i) for i in range(microbatches)]

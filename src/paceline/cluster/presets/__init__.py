@@ -1,4 +1,4 @@
-"""Devices and links by name, with the datasheet each figure comes from. The data lie in YAML."""
+"""Devices, links and whole hosts by name, with the datasheet each figure comes from, in YAML."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -11,7 +11,7 @@ from paceline.cluster.quantities import ClusterError
 
 
 def preset(kind: str, name: str) -> dict[str, Any]:
-    """The fields of one preset; `kind` is devices, networks or fabrics."""
+    """The fields of one preset; `kind` is devices, systems, networks or fabrics."""
     known = table(kind)
     if name not in known:
         raise ClusterError(f"no {kind[:-1]} is called {name!r}; known: {', '.join(known)}")
@@ -21,7 +21,7 @@ def preset(kind: str, name: str) -> dict[str, Any]:
 def table(kind: str) -> Mapping[str, Mapping[str, Any]]:
     """All presets of one kind by name."""
     found: Mapping[str, Mapping[str, Any]] = (
-        _load("devices") if kind == "devices" else _load("links")[kind]
+        _load(kind) if kind in ("devices", "systems") else _load("links")[kind]
     )
     return found
 

@@ -36,7 +36,10 @@ class Learned:
         return next((one for one in like if one in self.devices), None)
 
 
-_ALSO: Final[Mapping[str, tuple[str, ...]]] = {"a100-80": ("a100_sxm",)}
+_ALSO: Final[Mapping[str, tuple[str, ...]]] = {
+    "a100-80": ("a100_sxm",),
+    "gb300": ("b300_sxm",),  # the same chip at a higher clock
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from paceline.report.text.found import found_lines, pareto_table
 from paceline.report.text.hardware import hardware_tables
 from paceline.report.text.headline import headline
 from paceline.report.text.history import entries_table, errors_table
+from paceline.report.text.hybrid import hybrid_parts
 from paceline.report.text.lanes import lanes_table
 from paceline.report.text.memory import fit_line, memory_table, peak_line, ranks_table
 from paceline.report.text.noise import show_noise
@@ -35,6 +36,7 @@ __all__ = [
     "found_lines",
     "hardware_tables",
     "headline",
+    "hybrid_parts",
     "lanes_table",
     "memory_table",
     "pareto_table",

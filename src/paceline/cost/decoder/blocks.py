@@ -1,0 +1,223 @@
+"""`Prices`: what a chunk of layers takes for one micro-batch on a rank, and what ranks exchange.
+
+Kernels of a rank follow one another in one stream. A tensor-parallel collective that its framework
+cuts up beside a product hides behind it but for one piece; a ring of keys and values hides behind
+attention but for its first piece; what cannot hide is waited for. Where kernels are so short that
+the host cannot start them fast enough, its launches decide.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from paceline.cost.decoder.exchanges import Ring, exchange_ns
+from paceline.cost.decoder.kernels import Kernels
+from paceline.cost.decoder.site import Site
+from paceline.cost.forecast import Constants, sheet_of
+from paceline.graph.kinds import Axis, Collective
+from paceline.graph.work import element_bytes
+from paceline.imagine.decoder import (
+    Core,
+    DecoderJob,
+    Exchange,
+    GroupedQuery,
+    Operator,
+    Operators,
+    Precision,
+    Product,
+    Sharding,
+    Share,
+    launches,
+)
+from paceline.imagine.transformer.description import Degrees
+
+_UPDATE_BYTES: Final = 34.0
+"""Per owned parameter: gradient and its norm (8), float32 copy and moments in and out (24), the
+16-bit weight (2)."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One layer, or an end of the model: kernels, and what is waited for of exchanges."""
+
+    forward_ns: float = 0.0
+    backward_ns: float = 0.0
+    exposed_ns: float = 0.0  # of both, in exchanges
+
+    def __add__(self, other: "Block") -> "Block":
+        return Block(
+            self.forward_ns + other.forward_ns,
+            self.backward_ns + other.backward_ns,
+            self.exposed_ns + other.exposed_ns,
+        )
+
+    def __rmul__(self, count: int) -> "Block":
+        return Block(count * self.forward_ns, count * self.backward_ns, count * self.exposed_ns)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A chunk of layers on one rank: passes of one micro-batch, and once a step what the data
+    ranks gather and reduce, and the update."""
+
+    block: Block
+    layers: int
+    gather_ns: float
+    reduce_ns: float
+    update_ns: float
+
+    @property
+    def forward_ns(self) -> float:
+        return self.block.forward_ns
+
+    @property
+    def backward_ns(self) -> float:
+        return self.block.backward_ns
+
+
+class Prices:
+    """Prices on one site; `factor` is by how much its kernels take longer than forecast."""
+
+    def __init__(self, site: Site, factor: float = 1.0, constants: Constants | None = None) -> None:
+        self.site, self.factor, self.sheet = site, factor, sheet_of(site.device)
+        self.kernels = Kernels(self.sheet, constants)
+        self._blocks: dict[object, Block] = {}
+        self._exchanged: dict[tuple[object, ...], float] = {}
+
+    def with_factor(self, factor: float) -> "Prices":
+        """The same with other kernels; shapes that were asked for stay known."""
+        made = Prices(self.site, factor, self.kernels.constants)
+        made.kernels, made._exchanged = self.kernels, self._exchanged
+        return made
+
+    def chunk(self, job: DecoderJob, at: int) -> Chunk:
+        """The chunk's passes and what its ranks exchange."""
+        m, layers, last = job.model, job.chunks[at], len(job.chunks) - 1
+        total = Block()
+        kinds = Counter((m.is_routed(layer), _full(job, layer)) for layer in layers)
+        for (routed, full), count in kinds.items():
+            total += count * self.layer(job, routed=routed, full=full)
+        if at == 0:
+            total += self._end(job, first=True)
+        if at == last:
+            total += self._end(job, first=False)
+        held = job.shares(job.contents[at])
+        parts = [self._shared(job, share) for share in held if share.params]
+        update = sum(self._update_ns(job, share) for share in held)
+        return Chunk(total, len(layers), sum(p[0] for p in parts), sum(p[1] for p in parts), update)
+
+    def layer(self, job: DecoderJob, *, routed: bool, full: bool) -> Block:
+        key = (_passes_key(job), routed, full)
+        if key not in self._blocks:
+            made = Operators(job)
+            there = made.forward(routed=routed, full=full)
+            self._blocks[key] = self._block(job, there, made.backward(routed=routed, full=full))
+        return self._blocks[key]
+
+    def message_ns(self, job: DecoderJob, source: int, target: int) -> float:
+        """Activations from one stage to another."""
+        size = Operators(job).message_bytes()
+        step = abs(target - source) * job.stage_ranks
+        crosses = step >= self.site.per_host or source > target
+        ring = Ring(2, self.site.per_host if crosses else job.stage_ranks)
+        return self._exchange_ns(Collective.POINT_TO_POINT, size, ring)
+
+    def _end(self, job: DecoderJob, *, first: bool) -> Block:
+        key = (_passes_key(job), "first" if first else "last")
+        if key not in self._blocks:
+            made = Operators(job)
+            there, back = (
+                (made.embedding(), made.embedding_back()) if first
+                else (made.head(), made.head_back())
+            )  # fmt: skip
+            self._blocks[key] = self._block(job, there, back)
+        return self._blocks[key]
+
+    def _block(self, job: DecoderJob, there: list[Operator], back: list[Operator]) -> Block:
+        self.kernels.learn([*there, *back])
+        forward, waited = self._pass_ns(job, there)
+        backward, waited_back = self._pass_ns(job, back)
+        return Block(forward, backward, waited + waited_back)
+
+    def _pass_ns(self, job: DecoderJob, listed: list[Operator]) -> tuple[float, float]:
+        """All kernels and what is waited for; and the latter alone."""
+        work = sum(self.kernels.ns(one) for one in listed) * self.factor
+        waited = sum(
+            self._waited_ns(job, one, listed) for one in listed if isinstance(one, Exchange)
+        )
+        count, habits = launches(listed), job.recipe.habits
+        return max(work + waited + count * habits.lag_ns, count * habits.host_ns), waited
+
+    def _waited_ns(self, job: DecoderJob, one: Exchange, listed: Sequence[Operator]) -> float:
+        ring = ring_of(job.degrees, one.axis)
+        if one.most_hosts:
+            ring = replace(ring, crossing=min(1.0, one.most_hosts / one.copies))
+        took = self._exchange_ns(one.collective, one.size_bytes, ring)
+        if not one.beside:
+            return took
+        hides = self.factor * sum(
+            self.kernels.ns(other) for other in listed if _is_beside(other, one.beside)
+        )
+        piece = took / ring.ranks
+        return piece + max(0.0, took - piece - hides * (1 - 1 / ring.ranks))
+
+    def _shared(self, job: DecoderJob, share: Share) -> tuple[float, float]:
+        """Gathering weights and reducing gradients among the ranks that have the same ones."""
+        how, ring = job.recipe.sharding, Ring(share.replicas, share.stride)
+        e, gradient = element_bytes(job.recipe.precision.kept), job.recipe.habits.gradient_bytes
+        size, reduced = share.params * self._gathered_bytes(job, e), share.params * gradient
+        if how is Sharding.NONE:
+            return 0.0, self._exchange_ns(Collective.ALL_REDUCE, reduced, ring)
+        if how is Sharding.HYBRID:
+            inside = ring.inside(self.site)
+            ring, outer = Ring(inside, ring.stride), Ring(ring.ranks // inside, self.site.per_host)
+            more = self._exchange_ns(Collective.ALL_REDUCE, reduced / inside, outer)
+        else:
+            more = 0.0
+        gather = self._exchange_ns(Collective.ALL_GATHER, size, ring)
+        return gather, more + self._exchange_ns(Collective.REDUCE_SCATTER, reduced, ring)
+
+    def _gathered_bytes(self, job: DecoderJob, e: float) -> float:
+        """FP8 weights are gathered as such where each tensor has one scale of its own."""
+        current = job.recipe.precision in (Precision.FP8, Precision.FP8_CURRENT)
+        return 1.0 if current and not job.recipe.habits.wide_weights else e
+
+    def _update_ns(self, job: DecoderJob, share: Share) -> float:
+        owned = share.params / (1 if job.recipe.sharding is Sharding.NONE else share.replicas)
+        return owned * _UPDATE_BYTES / (self.sheet.memory_bytes_per_s * 0.7) * 1e9
+
+    def _exchange_ns(self, call: Collective, size_bytes: float, ring: Ring) -> float:
+        key = (call, size_bytes, ring)
+        if key not in self._exchanged:
+            self._exchanged[key] = exchange_ns(self.site, self.sheet, call, size_bytes, ring)
+        return self._exchanged[key]
+
+
+def ring_of(degrees: Degrees, axis: Axis) -> Ring:
+    """Ranks are laid tensor first, then context, then data; experts over all three."""
+    return {
+        Axis.TENSOR: Ring(degrees.tensor),
+        Axis.SEQUENCE: Ring(degrees.sequence, degrees.tensor),
+        Axis.EXPERT: Ring(degrees.expert),
+    }[axis]
+
+
+def _is_beside(other: Operator, name: str) -> bool:
+    if isinstance(other, Core):
+        return name == "attention"
+    return isinstance(other, Product) and other.name == name
+
+
+def _full(job: DecoderJob, layer: int) -> bool:
+    a = job.model.attention
+    windowed = isinstance(a, GroupedQuery) and a.window
+    return not windowed or layer % a.full_every == a.full_every - 1  # type: ignore[union-attr]
+
+
+def _passes_key(job: DecoderJob) -> object:
+    """What a micro-batch's passes depend on: not the pipeline, the batch or the sharding."""
+    d, r = job.degrees, job.recipe
+    degrees = (d.tensor, d.sequence, d.expert)
+    recipe = (r.micro_batch, job.sequence, r.precision, r.recompute, r.habits, job.microbatches > 1)
+    return (job.model, degrees, recipe)

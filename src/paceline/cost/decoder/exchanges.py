@@ -1,0 +1,109 @@
+"""Collectives of equal ranks: the fitted model of a domain, the network between hosts, or both.
+
+A ring over h hosts with m members each crosses every host's border once for each of its m NICs, so
+each NIC carries (g - 1) / g of the bytes over m, while links in the host carry (g - 1) / g of them;
+both happen at once. An all-to-all sends (g - m) / g of each rank's bytes through its own NIC.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from paceline.cost.decoder.site import Site
+from paceline.cost.errors import CostError
+from paceline.cost.forecast import Kind, Question, Sheet, ask, keys, shipped
+from paceline.cost.forecast.domain import CALLS, DOMAIN
+from paceline.graph.kinds import Collective, DType
+
+_NCCL: Final = 27.0  # the version whose times are asked for
+_MEASURED: Final = (2, 4, 8)  # numbers of GPUs in the tables
+_NIC_SHARE: Final = 0.85
+"""Of a NIC's line rate that large messages of NCCL reach (not measured here)."""
+_LAUNCH_NS: Final = 12_000.0
+_HOP_NS: Final = 4_000.0
+"""A ring's step from host to host beside the link's own latency (not measured here)."""
+_PCIE_BYTES_PER_S: Final = 12e9
+"""Of a device whose sheet names no link: PCIe 3.0 with 16 lanes, as its copies reach it."""
+
+
+@dataclass(frozen=True)
+class Ring:
+    """`ranks` members, each `stride` ranks from the next."""
+
+    ranks: int
+    stride: int = 1
+    crossing: float = 1.0  # share of an all-to-all's bytes to other hosts that is sent
+
+    def inside(self, site: Site) -> int:
+        """How many of them share a host."""
+        if self.stride >= site.per_host:
+            return 1
+        return max(1, min(self.ranks, site.per_host // self.stride))
+
+
+def exchange_ns(site: Site, sheet: Sheet, call: Collective, size_bytes: float, ring: Ring) -> float:
+    """From the last member's arrival to the end; `size_bytes` are those of the larger buffer."""
+    if ring.ranks < 2 or size_bytes <= 0:
+        return 0.0
+    inside = ring.inside(site)
+    if call is Collective.POINT_TO_POINT:
+        return _message_ns(site, size_bytes, crosses=inside == 1)
+    if inside == ring.ranks:
+        return _domain_ns(sheet, call, size_bytes, inside)
+    if site.nic_bytes_per_s <= 0:
+        raise CostError("the cluster's hosts have no link to one another; give `link`")
+    hosts = -(-ring.ranks // inside)
+    if call is Collective.ALL_TO_ALL:
+        sent = size_bytes * (ring.ranks - inside) / ring.ranks * ring.crossing
+        between = sent / (site.nic_bytes_per_s * _NIC_SHARE) * 1e9
+    else:
+        ways = 2 if call is Collective.ALL_REDUCE else 1
+        sent = ways * size_bytes * (ring.ranks - 1) / ring.ranks / inside
+        between = sent / (site.nic_bytes_per_s * _NIC_SHARE) * 1e9
+        between += ways * (hosts - 1) * (_HOP_NS + site.latency_ns)
+    within = _domain_ns(sheet, call, size_bytes, inside) if inside > 1 else 0.0
+    return _LAUNCH_NS + max(between, within)
+
+
+def _message_ns(site: Site, size_bytes: float, *, crosses: bool) -> float:
+    inside = site.fabric_bytes_per_s or _PCIE_BYTES_PER_S
+    rate = site.nic_bytes_per_s if crosses else inside
+    if rate <= 0:
+        raise CostError("the cluster's hosts have no link to one another; give `link`")
+    return _LAUNCH_NS + site.latency_ns + size_bytes / (rate * _NIC_SHARE) * 1e9
+
+
+@lru_cache(maxsize=65536)
+def _measured_ns(sheet: "_Named", call: Collective, size_bytes: float, ranks: int) -> float:
+    cells = (CALLS.index(call), ranks, size_bytes, _NCCL, 2)
+    dims = {name: np.array([cell], np.float32) for name, cell in zip(DOMAIN.columns, cells)}
+    question = Question(dims, DType.FLOAT16, sheet.sheet)
+    kind = Kind(DOMAIN, keys("domain", DType.FLOAT16, sheet.sheet.vendor))
+    return float(ask(kind, question, shipped()).dur_ns[0])
+
+
+@dataclass(frozen=True, eq=False)
+class _Named:
+    """A sheet that is told apart by its device's name."""
+
+    sheet: Sheet
+
+    def __hash__(self) -> int:
+        return hash(self.sheet.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Named) and self.sheet is other.sheet
+
+
+def _domain_ns(sheet: Sheet, call: Collective, size_bytes: float, ranks: int) -> float:
+    """As measured with 2 to 8 GPUs; more of them send (n - 1) / n of the bytes in place of 7 / 8,
+    and take more steps."""
+    if not sheet.link_bytes_per_s:
+        ways = 2 if call is Collective.ALL_REDUCE else 1
+        return _LAUNCH_NS + ways * size_bytes * (ranks - 1) / ranks / _PCIE_BYTES_PER_S * 1e9
+    known = next((n for n in _MEASURED if n >= ranks), _MEASURED[-1])
+    share = ((ranks - 1) / ranks) / ((known - 1) / known)
+    more = max(0, ranks - known) * 500.0
+    return _measured_ns(_Named(sheet), call, size_bytes, known) * share + more

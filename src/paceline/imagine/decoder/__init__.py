@@ -1,0 +1,68 @@
+"""Language models of today by their dimensions: data files, what each rank does, what it holds.
+
+job = DecoderJob(decoder("llama3-70b"), Degrees(data=2, tensor=4, pipeline=8), Recipe(128))
+fullest(job).total                      # bytes on the fullest rank
+Operators(job).forward(routed=False)    # one layer's products, passes and exchanges
+"""
+
+from paceline.imagine.decoder.files import decoder, from_document, shipped
+from paceline.imagine.decoder.habits import (
+    EARLY_MEGATRON,
+    HABITS,
+    MEGATRON,
+    TORCHTITAN,
+    TORCHTITAN_COMPILED,
+    Fusion,
+    Habits,
+    Precision,
+    Selective,
+)
+from paceline.imagine.decoder.job import Content, DecoderJob, Recipe, Sharding, Share
+from paceline.imagine.decoder.memory import OUTSIDE_BYTES, RankPeak, fullest, peaks
+from paceline.imagine.decoder.model import Cut, Decoder, Experts, GroupedQuery, Latent, Linear
+from paceline.imagine.decoder.operators import Operators
+from paceline.imagine.decoder.parts import (
+    Core,
+    Exchange,
+    Operator,
+    Passes,
+    Product,
+    launches,
+)
+
+__all__ = [
+    "EARLY_MEGATRON",
+    "HABITS",
+    "MEGATRON",
+    "OUTSIDE_BYTES",
+    "TORCHTITAN",
+    "TORCHTITAN_COMPILED",
+    "Content",
+    "Core",
+    "Cut",
+    "Decoder",
+    "DecoderJob",
+    "Exchange",
+    "Experts",
+    "Fusion",
+    "GroupedQuery",
+    "Habits",
+    "Latent",
+    "Linear",
+    "Operator",
+    "Operators",
+    "Passes",
+    "Precision",
+    "Product",
+    "RankPeak",
+    "Recipe",
+    "Selective",
+    "Sharding",
+    "Share",
+    "decoder",
+    "from_document",
+    "fullest",
+    "launches",
+    "peaks",
+    "shipped",
+]

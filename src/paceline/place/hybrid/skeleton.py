@@ -1,0 +1,269 @@
+"""A step's graph without durations: one rank per pipeline stage, and which price each op takes.
+
+Many plans share one skeleton: it depends on the schedule, the stages, how many micro-batches are
+drawn and what data ranks exchange, not on the model. Weights that are shared out for the step are
+gathered beside the first forward pass and their gradients reduced beside the last backward pass of
+each chunk, layer by layer; weights that are shared out always are gathered for each pass, one layer
+ahead of its use.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.graph import Basis, DepKind, Device, Discipline, Graph, LaneKind, OpKind, Phase
+from paceline.graph.border import UNSCALED
+from paceline.graph.builder import dependencies
+from paceline.graph.graph import Lanes, OpColumns
+from paceline.graph.kinds import NONE, UNPRICED, Collective, DeviceKind, DType
+from paceline.graph.schedules import Schedule, Task, Work, order
+
+
+class Data(Enum):
+    """What data ranks exchange, and when."""
+
+    NOTHING = "nothing"
+    ENDS = "beside the first and the last pass"
+    EVERY = "beside every pass"
+    AFTER = "after all passes"
+
+
+class Role(IntEnum):
+    """Which price an op takes."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    WEIGHT = 2
+    SEND = 3
+    GATHER = 4
+    REDUCE = 5
+    UPDATE = 6
+
+
+class _Lane(IntEnum):
+    STREAM = 0
+    SEND_FORWARD = 1
+    SEND_BACKWARD = 2
+    DATA = 3
+
+
+_KINDS: Final = {
+    Role.FORWARD: (OpKind.COMPUTE, Phase.FORWARD),
+    Role.BACKWARD: (OpKind.COMPUTE, Phase.BACKWARD),
+    Role.WEIGHT: (OpKind.COMPUTE, Phase.BACKWARD),
+    Role.SEND: (OpKind.TRANSFER, Phase.COMMUNICATION),
+    Role.GATHER: (OpKind.TRANSFER, Phase.COMMUNICATION),
+    Role.REDUCE: (OpKind.TRANSFER, Phase.COMMUNICATION),
+    Role.UPDATE: (OpKind.COMPUTE, Phase.UPDATE),
+}
+_ROLES: Final = {Work.FORWARD: Role.FORWARD, Work.BACKWARD: Role.BACKWARD, Work.WEIGHT: Role.WEIGHT}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`parts` are the pieces into which a pass is cut where data ranks exchange beside it."""
+
+    schedule: Schedule
+    stages: int
+    microbatches: int
+    chunks: int
+    data: Data
+    parts: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Skeleton:
+    """`role` and `chunk` tell the price of each op, of which it takes one of `parts`."""
+
+    graph: Graph
+    role: NDArray[np.int64]
+    chunk: NDArray[np.int64]
+    parts: NDArray[np.int64]
+
+    def durations(self, prices: NDArray[np.float64]) -> NDArray[np.int64]:
+        """By op, from a table of roles x chunks in ns."""
+        return np.rint(prices[self.role, self.chunk] / self.parts).astype(np.int64)
+
+
+@lru_cache(maxsize=512)
+def skeleton(shape: Shape) -> Skeleton:
+    made = _Drawing(shape)
+    orders = [
+        order(shape.schedule, stage, shape.stages, shape.microbatches, shape.chunks)
+        for stage in range(shape.stages)
+    ]
+    for stage, tasks in enumerate(orders):
+        made.stage(stage, tasks)
+    for stage, tasks in enumerate(orders):
+        for task in tasks:
+            made.message(stage, task)
+    return made.skeleton()
+
+
+class _Drawing:
+    """The skeleton under construction."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.rows: list[tuple[int, int, int, int]] = []  # lane, role, chunk, parts
+        self.links: list[tuple[int, int, DepKind, bool]] = []
+        self.made: dict[tuple[Work, int, int], tuple[int, int]] = {}  # first and last op
+
+    def stage(self, stage: int, tasks: list[Task]) -> None:
+        first, last = _ends(tasks)
+        waits: list[int] = []
+        for task in tasks:
+            chunk = task.chunk * self.shape.stages + stage
+            gathers, reduces = self._exchanges(task, task in first, task in last)
+            ops, reduced = self._pass(stage, chunk, task, gathers, reduces)
+            self.made[task.work, task.microbatch, chunk] = (ops[0], ops[-1])
+            waits += reduced
+        self._finish(stage, waits)
+
+    def message(self, stage: int, task: Task) -> None:
+        """What a task waits for: its micro-batch from the chunk before, or from the one behind."""
+        chunk, count = task.chunk * self.shape.stages + stage, self.shape.stages
+        mine = self.made[task.work, task.microbatch, chunk]
+        if task.work is Work.FORWARD:
+            self._passed_on(task, chunk, chunk + 1, mine[1], _Lane.SEND_FORWARD)
+            if chunk + 1 == count * self.shape.chunks:
+                behind = self.made[Work.BACKWARD, task.microbatch, chunk]
+                self._link(mine[1], behind[0])
+        elif task.work is Work.BACKWARD:
+            self._passed_on(task, chunk, chunk - 1, mine[1], _Lane.SEND_BACKWARD)
+        else:
+            self._link(self.made[Work.BACKWARD, task.microbatch, chunk][1], mine[0])
+
+    def skeleton(self) -> Skeleton:
+        table = np.array(self.rows, np.int64)
+        return Skeleton(self._graph(table), table[:, 1], table[:, 2], table[:, 3])
+
+    def _exchanges(self, task: Task, first: bool, last: bool) -> tuple[bool, bool]:
+        data = self.shape.data
+        if data is Data.EVERY:
+            return task.work is not Work.WEIGHT, last or task.work is not Work.FORWARD
+        ends = data is Data.ENDS
+        return ends and first, ends and last
+
+    def _pass(
+        self, stage: int, chunk: int, task: Task, gathers: bool, reduces: bool
+    ) -> tuple[list[int], list[int]]:
+        """A pass in one piece, or in as many as are exchanged beside it."""
+        parts = self.shape.parts if gathers or reduces else 1
+        role, stream, data = _ROLES[task.work], stage * len(_Lane), stage * len(_Lane) + _Lane.DATA
+        ops: list[int] = []
+        reduced: list[int] = []
+        ahead = self._op(data, Role.GATHER, chunk, parts) if gathers else NONE
+        for part in range(parts):
+            wanted = ahead
+            if gathers and part + 1 < parts:
+                ahead = self._op(data, Role.GATHER, chunk, parts)
+                if part:
+                    self._link(ops[part - 1], ahead)
+            ops.append(self._op(stream, role, chunk, parts))
+            if gathers:
+                self._link(wanted, ops[-1])
+            if reduces:
+                reduced.append(self._op(data, Role.REDUCE, chunk, parts))
+                self._link(ops[-1], reduced[-1])
+        return ops, reduced
+
+    def _finish(self, stage: int, waits: list[int]) -> None:
+        """Gradients that were not reduced beside a pass, the update, weights gathered behind it."""
+        stream, data = stage * len(_Lane), stage * len(_Lane) + _Lane.DATA
+        mine = [chunk * self.shape.stages + stage for chunk in range(self.shape.chunks)]
+        after = self.shape.data is Data.AFTER
+        last = len(self.rows) - 1
+        while self.rows[last][0] != stream:
+            last -= 1
+        for chunk in mine if after else ():
+            waits.append(self._op(data, Role.REDUCE, chunk, 1))
+            self._link(last, waits[-1])
+        update = NONE
+        for chunk in mine:
+            update = self._op(stream, Role.UPDATE, chunk, 1)
+            for op in waits:
+                self._link(op, update)
+        for chunk in mine if after else ():
+            self._link(update, self._op(data, Role.GATHER, chunk, 1))
+
+    def _passed_on(self, task: Task, chunk: int, to: int, done: int, lane: _Lane) -> None:
+        count = self.shape.stages
+        if not 0 <= to < count * self.shape.chunks:
+            return
+        waits = self.made[task.work, task.microbatch, to][0]
+        if count == 1:
+            self._link(done, waits)
+            return
+        send = self._op(chunk % count * len(_Lane) + lane, Role.SEND, chunk, 1)
+        self._link(done, send)
+        self._link(send, waits)
+
+    def _op(self, lane: int, role: Role, chunk: int, parts: int) -> int:
+        self.rows.append((lane, role, chunk, parts))
+        return len(self.rows) - 1
+
+    def _link(self, src: int, op: int) -> None:
+        self.links.append((op, src, DepKind.DATA, False))
+
+    def _graph(self, table: NDArray[np.int64]) -> Graph:
+        count, stages = len(table), self.shape.stages
+        kinds = np.array([_KINDS[role] for role in Role], np.uint8)
+        nothing: Any = np.full(count, NONE, np.int32)
+        zeros = np.zeros(count, np.int64)
+        return Graph(
+            ops=OpColumns(
+                rank=(table[:, 0] // len(_Lane)).astype(np.int32),
+                lane=table[:, 0].astype(np.int32),
+                kind=kinds[table[:, 1], 0],
+                phase=kinds[table[:, 1], 1],
+                dur_ns=np.full(count, UNPRICED, np.int64),
+                size_bytes=zeros,
+                flops=zeros,
+                group=nothing,
+                instance=nothing,
+                collective=np.full(count, Collective.NONE, np.uint8),
+                dtype=np.full(count, DType.NONE, np.uint8),
+                name=table[:, 1].astype(np.int32),
+                layer=nothing,
+                tensor=nothing,
+                priority=np.zeros(count, np.int32),
+                step=np.zeros(count, np.int32),
+                basis=np.full(count, Basis.FITTED, np.uint8),
+                scale_ppb=np.full(count, UNSCALED, np.int64),
+                work=nothing,
+            ),
+            deps=dependencies(count, self.links),
+            lanes=_lanes(stages),
+            devices=tuple(
+                Device(f"stage {stage}", host=stage, kind=DeviceKind.GPU) for stage in range(stages)
+            ),
+            names=tuple(role.name.lower() for role in Role),
+            meta={"source": f"plan, {self.shape.schedule.value}"},
+        )
+
+
+def _ends(tasks: list[Task]) -> tuple[set[Task], set[Task]]:
+    """For each chunk its first forward pass, and the pass after which its gradients are whole."""
+    split = any(task.work is Work.WEIGHT for task in tasks)
+    done = Work.WEIGHT if split else Work.BACKWARD
+    there = [task for task in tasks if task.work is Work.FORWARD]
+    first = {task.chunk: task for task in reversed(there)}
+    last = {task.chunk: task for task in tasks if task.work is done}
+    return set(first.values()), set(last.values())
+
+
+def _lanes(stages: int) -> Lanes:
+    ranks = np.repeat(np.arange(stages, dtype=np.int32), len(_Lane))
+    kinds = (LaneKind.STREAM, LaneKind.LINK_OUT, LaneKind.LINK_OUT, LaneKind.STREAM)
+    return Lanes(
+        ranks,
+        ranks,
+        np.tile(np.array(kinds, np.uint8), stages),
+        np.full(stages * len(_Lane), Discipline.RECORDED, np.uint8),
+        tuple(lane.name.lower().replace("_", " ") for lane in _Lane) * stages,
+    )

@@ -1,0 +1,119 @@
+"""All plans of a question whose degrees divide, before memory and time are asked for.
+
+What is left out can only be worse: GPipe has the bubble of 1F1B and holds every micro-batch; plain
+data parallelism sends as much as the distributed optimizer and holds more. Megatron-LM does not
+share out weights in a pipeline.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+
+from paceline.errors import GraphError
+from paceline.graph.schedules import Schedule
+from paceline.imagine.decoder import DecoderJob, Selective, Sharding
+from paceline.imagine.transformer import Degrees, Recompute
+from paceline.place.hybrid.question import Question
+
+
+def candidates(question: Question) -> Iterator[DecoderJob]:
+    """Every plan that can be run; `DecoderJob` has checked each."""
+    for degrees in _degrees(question):
+        for micro_batch in _micro_batches(question, degrees):
+            for chunks, sharding, recompute in product(
+                _chunks(question, degrees, micro_batch),
+                _shardings(question, degrees),
+                _recomputes(question),
+            ):
+                job = _job(question, degrees, micro_batch, (chunks, sharding, recompute))
+                if job is not None:
+                    yield job
+
+
+def _degrees(question: Question) -> Iterator[Degrees]:
+    model, site = question.model, question.site
+    sequence = question.sequence or model.sequence
+    for tensor in _divisors(site.per_host):
+        if model.attention.heads % tensor:
+            continue
+        for context in _divisors(site.ranks // tensor):
+            if context > 1 and sequence // context < question.allowed.least_context:
+                continue
+            for pipeline in _divisors(site.ranks // tensor // context):
+                data = site.ranks // tensor // context // pipeline
+                if pipeline > model.layers or question.global_batch % data:
+                    continue
+                for expert in _experts(question, tensor * context * data):
+                    yield Degrees(data, tensor, pipeline, context, expert)
+
+
+def _experts(question: Question, ranks: int) -> Iterator[int]:
+    experts = question.model.experts
+    if experts is None:
+        yield 1
+        return
+    for expert in _divisors(experts.count):
+        if ranks % expert == 0:
+            yield expert
+
+
+def _micro_batches(question: Question, degrees: Degrees) -> Iterator[int]:
+    for size in question.allowed.micro_batches:
+        if question.global_batch % (degrees.data * size) == 0:
+            yield size
+
+
+def _chunks(question: Question, degrees: Degrees, micro_batch: int) -> Iterator[int]:
+    """1, and where stages interleave as many as cut the layers evenly, ends counted or not."""
+    layers, stages = question.model.layers, degrees.pipeline
+    count = question.global_batch // degrees.data // micro_batch
+    interleaves = Schedule.INTERLEAVED in question.allowed.schedules
+    for chunks in question.allowed.chunks:
+        cut = stages * chunks
+        even = layers % cut == 0 or (layers + 2) % cut == 0
+        if chunks == 1:
+            yield 1
+        elif interleaves and stages > 1 and even and cut <= layers and count % stages == 0:
+            yield chunks
+
+
+def _shardings(question: Question, degrees: Degrees) -> Iterator[Sharding]:
+    if degrees.data * degrees.sequence == 1 and question.model.experts is None:
+        yield Sharding.NONE
+        return
+    for how in question.allowed.shardings:
+        if how is Sharding.FULL and degrees.pipeline > 1 and not question.habits.wide_weights:
+            continue
+        several = question.site.hosts > 1 and degrees.pipeline == 1
+        if how is not Sharding.HYBRID or (several and degrees.expert == 1):
+            yield how
+
+
+def _recomputes(question: Question) -> Iterator[Recompute]:
+    """Selective recomputation of attention changes nothing where one kernel does attention."""
+    habits = question.habits
+    idle = habits.fused_attention and habits.selective is Selective.ATTENTION
+    for how in question.allowed.recomputes:
+        if not (idle and how is Recompute.SELECTIVE):
+            yield how
+
+
+def _job(
+    question: Question,
+    degrees: Degrees,
+    micro_batch: int,
+    settings: tuple[int, Sharding, Recompute],
+) -> DecoderJob | None:
+    """None where degrees divide the counts and not a width of the model."""
+    chunks, sharding, recompute = settings
+    schedule = Schedule.INTERLEAVED if chunks > 1 else Schedule.ONE_F_ONE_B
+    try:
+        return question.job(
+            degrees, micro_batch=micro_batch, chunks=chunks, schedule=schedule,
+            sharding=sharding, recompute=recompute,
+        )  # fmt: skip
+    except GraphError:
+        return None
+
+
+def _divisors(count: int) -> list[int]:
+    return [n for n in range(1, count + 1) if count % n == 0]

@@ -1,0 +1,170 @@
+"""`price`: the step of a described job on a site, by replay, and its exact lower bound.
+
+The stages' passes are priced by `cost.decoder`; the replay engine lays them out. Once the pipeline
+is full every further micro-batch takes the same time, so a step of many follows from two smaller
+numbers of them, 2 and 3 for each stage.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.cost.decoder import Chunk, Prices
+from paceline.graph.schedules import Schedule
+from paceline.imagine.decoder import Content, DecoderJob, RankPeak, fullest
+from paceline.place.hybrid.skeleton import Data, Role, Shape, skeleton
+from paceline.replay import Contention, replay
+
+_MOST_PARTS: Final = 8
+"""Pieces of a pass beside which its ranks exchange, where a stage has many layers in a pipeline."""
+_COMPUTE_SLOWED: Final = 1.1
+_EXCHANGE_SLOWED: Final = 1.05
+"""While kernels and collectives share a device: NCCL's blocks hold 16 to 24 of some 140 processors
+and a part of the memory's rate (not measured here)."""
+_WEIGHT_SHARE: Final = 0.5
+"""Of a backward pass, the weights' gradients, where a schedule splits them off."""
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """A job's step. `bound_ns` is never more than `step_ns`."""
+
+    job: DecoderJob
+    chunks: tuple[Chunk, ...]
+    step_ns: float
+    bound_ns: float
+
+    @cached_property
+    def peak(self) -> RankPeak:
+        return fullest(self.job)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Per device."""
+        tokens = self.job.recipe.global_batch * self.job.sequence
+        return tokens / self.step_ns * 1e9 / self.job.degrees.world
+
+    @property
+    def flops_per_s(self) -> float:
+        """Model arithmetic per device."""
+        return self.tokens_per_s * self.job.model.flops_per_token(self.job.sequence)
+
+    @cached_property
+    def parts(self) -> Mapping[str, float]:
+        """Nanoseconds of the busiest stage's step: kernels, exchanges it waits for, the update,
+        and what is left, which is the pipeline's bubble and exchanges of the data ranks."""
+        stages = self.job.degrees.pipeline
+        count = self.job.microbatches
+        stage = max(range(stages), key=lambda one: _busy(self.chunks[one::stages]))
+        mine = self.chunks[stage::stages]
+        waited = count * sum(chunk.block.exposed_ns for chunk in mine)
+        update = sum(chunk.update_ns for chunk in mine)
+        kernels = count * _busy(mine) - waited
+        rest = max(0.0, self.step_ns - kernels - waited - update)
+        return {"kernels": kernels, "exchanges": waited, "update": update, "idle": rest}
+
+
+def price(job: DecoderJob, prices: Prices) -> Priced:
+    chunks = chunks_of(job, prices)
+    sends = _sends(job, prices)
+    few, more = drawn(job)
+    step = _step_ns(job, chunks, sends, few)
+    if job.microbatches > few:
+        second = _step_ns(job, chunks, sends, more)
+        each = (second - step) / (more - few) if more > few else 0.0
+        step = second + (job.microbatches - more) * each
+    return Priced(job, chunks, step, bound_ns(job, chunks))
+
+
+def chunks_of(job: DecoderJob, prices: Prices) -> tuple[Chunk, ...]:
+    """Of every chunk; those that hold the same are priced once. Windows of attention alternate from
+    layer to layer, so chunks of equal length have as many of them but for one."""
+    known: dict[Content, Chunk] = {}
+    for at, content in enumerate(job.contents):
+        if content not in known:
+            known[content] = prices.chunk(job, at)
+    return tuple(known[content] for content in job.contents)
+
+
+def bound_ns(job: DecoderJob, chunks: tuple[Chunk, ...]) -> float:
+    """What no schedule can undercut: a stage works through all its passes in one stream, after one
+    forward pass of every chunk before its first one, and before their backward passes; then its
+    update. Whole-number durations may each be rounded down by half a nanosecond."""
+    stages, count = job.degrees.pipeline, job.microbatches
+    best = 0.0
+    for stage in range(stages):
+        mine = chunks[stage::stages]
+        fill = sum(chunk.forward_ns for chunk in chunks[:stage])
+        update = sum(chunk.update_ns for chunk in mine)
+        if job.recipe.schedule is Schedule.ZERO_BUBBLE:
+            drain = 0.0
+        else:
+            drain = sum(chunk.backward_ns for chunk in chunks[:stage])
+        tail = max(update, drain)
+        best = max(best, fill + count * _busy(mine) + tail)
+    return best - 0.5 * 3 * len(chunks) * max(1, count)
+
+
+def drawn(job: DecoderJob) -> tuple[int, int]:
+    """Micro-batches that are replayed: all, or two numbers from which the rest follows."""
+    stages, count = job.degrees.pipeline, job.microbatches
+    few = max(2, 2 * stages)
+    more = few + max(1, stages)
+    return (few, more) if count > more else (count, count)
+
+
+def _step_ns(
+    job: DecoderJob, chunks: tuple[Chunk, ...], sends: NDArray[np.float64], microbatches: int
+) -> float:
+    found = skeleton(_shape(job, microbatches))
+    table = np.zeros((len(Role), len(chunks)))
+    split = job.recipe.schedule is Schedule.ZERO_BUBBLE
+    for at, chunk in enumerate(chunks):
+        weight = chunk.backward_ns * _WEIGHT_SHARE if split else 0.0
+        table[Role.FORWARD, at] = chunk.forward_ns
+        table[Role.BACKWARD, at] = chunk.backward_ns - weight
+        table[Role.WEIGHT, at] = weight
+        table[Role.GATHER, at] = chunk.gather_ns
+        table[Role.REDUCE, at] = chunk.reduce_ns
+        table[Role.UPDATE, at] = chunk.update_ns
+    table[Role.SEND] = sends
+    if not job.recipe.habits.overlap_messages:
+        table[: Role.WEIGHT] += sends
+    shared = found.graph
+    slowed = Contention.everywhere(shared, compute=_COMPUTE_SLOWED, communication=_EXCHANGE_SLOWED)
+    return float(replay(shared, prices=found.durations(table), contention=slowed).step_ns)
+
+
+def _shape(job: DecoderJob, microbatches: int) -> Shape:
+    r, d = job.recipe, job.degrees
+    data, layers = _data(job), max(len(chunk) for chunk in job.chunks)
+    parts = layers if d.pipeline == 1 else min(layers, _MOST_PARTS)
+    if data in (Data.NOTHING, Data.AFTER):
+        parts = 1
+    return Shape(r.schedule, d.pipeline, microbatches, r.chunks, data, parts)
+
+
+def _data(job: DecoderJob) -> Data:
+    if max(job.stage_ranks // job.degrees.expert, job.replicas) == 1:
+        return Data.NOTHING
+    if not job.recipe.habits.overlap_gradients:
+        return Data.AFTER
+    return Data.EVERY if job.regathers else Data.ENDS
+
+
+def _sends(job: DecoderJob, prices: Prices) -> NDArray[np.float64]:
+    stages, count = job.degrees.pipeline, len(job.chunks)
+    if stages == 1:
+        return np.zeros(count)
+    near = prices.message_ns(job, 0, 1)
+    far = prices.message_ns(job, stages - 1, 0)
+    return np.array([far if at % stages == stages - 1 else near for at in range(count)])
+
+
+def _busy(chunks: tuple[Chunk, ...]) -> float:
+    """One micro-batch through a stage's chunks, there and back."""
+    return sum(chunk.forward_ns + chunk.backward_ns for chunk in chunks)
