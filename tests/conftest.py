@@ -116,6 +116,9 @@ NEEDS = {
     "mlflow": Need(partial(module, "mlflow"), "mlflow or mlflow-skinny", "its tracker"),
     "wandb": Need(partial(module, "wandb"), "wandb", "its tracker"),
     "mcp": Need(partial(module, "mcp"), "mcp", "tools for assistants"),
+    "serve": Need(
+        lambda: module("starlette") and module("uvicorn"), "starlette and uvicorn", "serving models"
+    ),
     "triton": Need(partial(module, "triton"), "triton", "weave's GPU kernels"),
     "node": Need(partial(program, "node"), "Node.js", "scripts of the live page"),
     "chromium": Need(
