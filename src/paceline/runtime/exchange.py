@@ -49,6 +49,13 @@ def arranged(ready: Sequence[int], names: Sequence[str], order: str) -> list[int
 
 
 @dataclass
+class Weighing:
+    """What this worker's gradient counts in the mean of the step under way."""
+
+    now: float = 1.0
+
+
+@dataclass
 class Exchange:
     """What the strategies of one plan ask for."""
 
@@ -63,6 +70,7 @@ class Exchange:
     served: bool = False  # by parameter servers on the workers' own hosts
     owned: bool = False  # each rank updates its own parameters and gathers the others
     late: bool = False  # parameters are updated as they are needed
+    weighing: Weighing | None = None  # workers count differently in the mean
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
@@ -162,6 +170,14 @@ class Exchange:
             yield
         finally:
             self.late = False
+
+    @contextmanager
+    def with_weights(self, weighing: Weighing) -> Iterator[None]:
+        self.weighing = weighing
+        try:
+            yield
+        finally:
+            self.weighing = None
 
     @property
     def asks(self) -> bool:
