@@ -43,7 +43,7 @@ from paceline.serve.topology import pinned
 
 JOBS = Path(__file__).parent / "jobs"
 MODELS = JOBS / "served_models.py"
-NEEDS = {"resnet50": "torchvision", "bert_base": "transformers", "gpt2": "transformers"}
+NAMES = ("resnet50", "bert_base", "gpt2")
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 MOST = 500  # configurations; beyond it each set of instances gets even parts alone
 CLOSE = (1.3, 1.1)
@@ -52,23 +52,16 @@ LIMIT_S = 600.0
 
 def main(arguments: list[str] | None = None) -> None:
     parser = measure.parser(__doc__.splitlines()[0])
-    parser.add_argument("--model", choices=list(NEEDS), help="this one alone, without the load")
+    parser.add_argument("--model", choices=NAMES, help="this one alone, without the load")
     options = parser.parse_args(arguments)
-    models = {n: need for n, need in NEEDS.items() if options.model in (None, n)}
     batches = (1, 8) if options.quick else BATCHES
-    if options.quick and options.model is None:
-        models = {"resnet50": NEEDS["resnet50"]}
-    skipped = [name for name, need in models.items() if find_spec(need) is None]
-    rows = [
-        row
-        for name in models
-        if name not in skipped
-        for row in asyncio.run(of_model(name, batches, 5 if options.quick else 11))
-    ]
-    figures = {**summary(rows), "skipped": skipped, "rows": rows}
+    wanted = [options.model] if options.model else NAMES[:1] if options.quick else NAMES
+    rounds = 5 if options.quick else 11
+    rows = [row for name in wanted for row in asyncio.run(of_model(name, batches, rounds))]
+    figures = {**summary(rows), "rows": rows}
     if options.model is None:
         figures |= loaded(1_000 if options.quick else 10_000)
-    measure.report("speed/serve", figures, options, "torch", "openvino", "torchvision")
+    measure.report("speed/serve", figures, options, "torch", "openvino")
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
