@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.runtime.exchange import ExchangeError
@@ -17,6 +17,7 @@ WORKER = Path(__file__).parent / "uneven_worker.py"
 UNEVEN = "uneven_batches(shares=(3.0, 1.0))"
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=6), st.integers(0, 200))
 def test_every_sample_is_dealt_and_nobody_goes_without(shares: list[float], more: int) -> None:
     samples = len(shares) + more

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -100,6 +100,7 @@ def test_the_content_type_decides_and_the_answer_is_in_kind_unless_asked_otherwi
         bodies.media_of("text/html")
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.text(max_size=5),

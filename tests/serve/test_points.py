@@ -1,7 +1,7 @@
 """Latency between and beyond what was measured."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.serve import Latency, Point, ServeError
@@ -34,6 +34,7 @@ def test_nothing_measured_is_an_error() -> None:
         Latency([])
 
 
+@settings(deadline=None)
 @given(st.integers(1, 8), st.integers(1, 64))
 def test_neighbours_never_make_an_instance_faster(threads: int, batch: int) -> None:
     alone = Latency([point(1, 1, 10.0), point(1, 8, 80.0)])

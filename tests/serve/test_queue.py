@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.serve import Share
@@ -28,6 +28,7 @@ def rows(pieces: tuple[Piece, ...]) -> list[tuple[int, int]]:
 SAMPLES = st.lists(st.integers(1, 9), max_size=6)
 
 
+@settings(deadline=None)
 @given(SAMPLES, st.integers(1, 12))
 def test_batches_take_every_sample_once_and_in_order(samples: list[int], batch: int) -> None:
     queue, seen = queue_of(*samples), []
@@ -38,6 +39,7 @@ def test_batches_take_every_sample_once_and_in_order(samples: list[int], batch: 
     assert seen == rows(queue_of(*samples).pieces)
 
 
+@settings(deadline=None)
 @given(SAMPLES, st.lists(st.integers(0, 9), max_size=4))
 def test_parts_of_a_batch_are_its_samples_in_order(samples: list[int], parts: list[int]) -> None:
     pieces, _ = queue_of(*samples).taken(sum(parts))
@@ -86,6 +88,7 @@ FREE = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(st.integers(1, 12), FREE)
 def test_samples_are_dealt_so_that_the_last_is_done_as_early_as_can_be(
     samples: int, free: list[Share]
@@ -118,6 +121,7 @@ def test_a_single_burst_does_not_change_the_load() -> None:
     assert load.batch == 2
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1e6))
 def test_a_load_becomes_the_nearest_power_of_two(value: float) -> None:
     rounded = power_of_two(value)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.graph import Graph, Phase
@@ -57,6 +57,7 @@ def test_work_is_told_apart_by_whether_it_grows(recording: Recording) -> None:
 TIMES = st.lists(st.tuples(st.floats(10, 1e6), st.floats(0, 1e6)), min_size=1, max_size=6)
 
 
+@settings(deadline=None)
 @given(TIMES)
 def test_all_workers_end_together_unless_one_is_late_without_any_samples(
     times: list[tuple[float, float]],

@@ -30,25 +30,31 @@ def layers() -> list[nn.Module]:
     made: list[nn.Module] = [
         nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(LAYERS - 1)
     ]
-    return [*made, nn.Linear(WIDTH, CLASSES)]
+    made.append(nn.Linear(WIDTH, CLASSES))
+    for parameter in nn.ModuleList(made).parameters():
+        if parameter.dim() > 1:  # as torch draws them, eight layers learn nothing for long
+            nn.init.kaiming_normal_(parameter, nonlinearity="relu")
+    return made
 
 
 def optimizer(module: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9)
+    return torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.9)
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """Micro-batches of a task that can be learnt: which of ten directions a sample points to."""
+    """Micro-batches of a task that can be learnt: around which of ten points a sample lies."""
 
     rows: int
 
     def inputs(self, microbatch: int) -> Tensor:
-        return torch.randn(self.rows, WIDTH, generator=torch.Generator().manual_seed(microbatch))
+        points = 0.3 * torch.randn(CLASSES, WIDTH, generator=torch.Generator().manual_seed(10**6))
+        noise = torch.Generator().manual_seed(microbatch)
+        return points[self.targets(microbatch)] + torch.randn(self.rows, WIDTH, generator=noise)
 
     def targets(self, microbatch: int) -> Tensor:
-        ways = torch.randn(WIDTH, CLASSES, generator=torch.Generator().manual_seed(10**6))
-        return (self.inputs(microbatch) @ ways).argmax(1)
+        drawn = torch.Generator().manual_seed(10**7 + microbatch)
+        return torch.randint(CLASSES, (self.rows,), generator=drawn)
 
 
 def profile(rows: int) -> list[dict[str, Any]]:

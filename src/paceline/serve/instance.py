@@ -99,6 +99,7 @@ class Instance:
                 if self._answer is not None and not self._answer.done():
                     self._answer.set_result(message)
         except (EOFError, ConnectionError):
+            self._link.close()
             self.gone.set()
             if self._answer is not None and not self._answer.done():
                 self._answer.set_exception(InstanceDied(f"the instance {self.pid} died"))

@@ -59,6 +59,10 @@ class Template:
 @asynccontextmanager
 async def template(target: str) -> AsyncIterator[Template]:
     """The model's process, loaded; it and all instances end with the block."""
+    if sys.platform != "linux":
+        raise ServeError(
+            f"instances are forked and pinned as Linux does it; this is {sys.platform}"
+        )
     if find_spec("torch") is None:
         raise ServeError("serving needs torch: pip install 'paceline[torch]'")
     with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
@@ -94,7 +98,6 @@ class _Waiting:
     def __init__(self) -> None:
         self.built: asyncio.Future[tuple[Link, Message]] = _future()
         self._instances: dict[int, asyncio.Future[tuple[Link, dict[str, int]]]] = {}
-        self._links: list[Link] = []
 
     def expect(self, key: int) -> "asyncio.Future[tuple[Link, dict[str, int]]]":
         self._instances[key] = _future()
@@ -102,11 +105,11 @@ class _Waiting:
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = Link(reader, writer)
-        self._links.append(link)
         try:
             message = await link.receive()
         except (EOFError, ConnectionError):
-            return  # it died before it said who it is; who waits for it is told by time
+            link.close()  # it died before it said who it is; who waits for it is told by time
+            return
         if message.kind == "instance":
             expected = self._instances.pop(message.facts["key"], None)
             if expected is not None and not expected.done():
@@ -115,8 +118,9 @@ class _Waiting:
             self.built.set_result((link, message))
 
     def close(self) -> None:
-        for link in self._links:
-            link.close()
+        """The template's own link; instances' are their fleets'."""
+        if self.built.done() and not self.built.cancelled():
+            self.built.result()[0].close()
 
 
 def _future() -> "asyncio.Future[Any]":

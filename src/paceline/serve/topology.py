@@ -1,6 +1,7 @@
 """Which cores to pin instances to: neighbours of one memory node together, physical cores first."""
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ class Topology:
 
 def topology_here(usable: Sequence[int] | None = None, system: Path = SYSTEM) -> Topology:
     """By what the system says; where it says nothing, every processor is a core of one node."""
-    those = sorted(os.sched_getaffinity(0) if usable is None else usable)
+    those = sorted(_allowed() if usable is None else usable)
     nodes, cores = _nodes(system), {cpu: _siblings(system, cpu) for cpu in those}
     first_of_core = {min(set(cores[cpu]) & set(those), default=cpu) for cpu in those}
 
@@ -46,6 +47,13 @@ def pinned(topology: Topology, threads: Sequence[int]) -> tuple[tuple[int, ...],
         found.append(tuple(left[:count]))
         del left[:count]
     return tuple(found)
+
+
+def _allowed() -> set[int]:
+    """Where the system does not say, all there are."""
+    if sys.platform == "linux":
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
 
 
 def _siblings(system: Path, cpu: int) -> tuple[int, ...]:
