@@ -136,6 +136,9 @@ NEEDS = {
     "torchvision": Need(partial(module, "torchvision"), "torchvision", "the zoo of networks"),
     "h5py": Need(partial(module, "h5py"), "h5py", "data sets in HDF5"),
     "pillow": Need(partial(module, "PIL"), "pillow", "data sets in JPEG and PNG"),
+    "serve": Need(
+        lambda: module("starlette") and module("uvicorn"), "starlette and uvicorn", "serving models"
+    ),
     "triton": Need(partial(module, "triton"), "triton", "weave's GPU kernels"),
     "node": Need(partial(program, "node"), "Node.js", "scripts of the live page"),
     "chromium": Need(

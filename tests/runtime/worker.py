@@ -100,7 +100,9 @@ def _work(folder: str, seat: Seat, scenarios: list[str]) -> None:
     ) -> Worker:
         stage = cut(model(), seat.stages)[seat.stage]
         made = OPTIMIZERS[optimizer](stage.parameters())
-        job = Job(PipelineSchedule(schedule), MICROBATCHES, bool(recompute), border)
+        job = Job(
+            PipelineSchedule(schedule), MICROBATCHES, bool(recompute), (border,) if border else ()
+        )
         data = Numbers(seat.replica, seat.replicas)
         return Worker(job, seat, Part(stage, loss), made, data, among=among)
 

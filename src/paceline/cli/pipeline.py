@@ -3,10 +3,14 @@
 PROFILE is a JSON file of what each layer costs at one or more micro-batch sizes (docs/how/
 pipelines.md), or a recorded run or saved graph with `--microbatch` samples per step. Each plan is
 priced by the published formula and by replaying its graph, side by side.
+
+With `--cluster` the machines may be far apart: neighbours stay together, the model is cut where
+little passes slow links, and with `--compress` only the largest activations pass them.
 """
 
 import argparse
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +26,12 @@ SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero-bubble", "2bw")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("profile", type=Path, help="a JSON profile, a recorded run, or a graph")
-    parser.add_argument("--devices", type=int, required=True, metavar="N",
-                        help="devices to use")  # fmt: skip
+    parser.add_argument("--devices", type=int, metavar="N", help="devices to use")
+    parser.add_argument("--cluster", type=Path, metavar="FILE",
+                        help="the machines and their links, in place of --devices")  # fmt: skip
+    parser.add_argument("--compress", type=float, default=0.0, metavar="C",
+                        help="with --cluster: the slowest border passes 1 / (2 C) of its "
+                        "activations (0: all of them)")  # fmt: skip
     parser.add_argument("--global-batch", type=int, required=True, metavar="SAMPLES",
                         help="samples per step of all devices")  # fmt: skip
     parser.add_argument("--microbatch", type=int, default=1, help="samples per recorded step (1)")
@@ -46,6 +54,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
+    if options.cluster is not None:
+        return _far_apart(options)
+    if options.devices is None or options.compress:
+        raise PacelineError("give --devices N, or --cluster FILE, with which --compress goes")
     from paceline.place.pipeline import Search, plan_pipeline
     from paceline.runtime.stages import PipelineSchedule
 
@@ -61,6 +73,36 @@ def run(options: argparse.Namespace) -> Shown:
         "uneven_slowest_ns": uneven.slowest_ns,
     }
     return Shown(data, lambda console: _render(profile.notes, plans, uneven, console))
+
+
+def _far_apart(options: argparse.Namespace) -> Shown:
+    from paceline.cluster import load
+    from paceline.place.distant import Rates, Search, plan_distant
+
+    cluster, profile = load(options.cluster), _profile(options)
+    search = Search(options.global_batch, (1.0,) * cluster.workers, options.compress)
+    plans = plan_distant(profile, Rates.of(cluster), search)[: options.best]
+    names = [cluster.hosts[host].name for host, _ in cluster.places]
+    rows = [{**vars(plan), "hosts": [names[at] for at in plan.order]} for plan in plans]
+    return Shown({"plans": rows}, lambda console: _render_far(rows, console))
+
+
+def _render_far(rows: list[dict[str, Any]], console: Any) -> None:
+    from paceline.report.text.quantities import duration
+    from paceline.report.text.table import plain_table
+
+    columns = ["hosts, first stage first", "layers", "micro-batches", "passes", "step"]
+    cells = [
+        (
+            " > ".join(row["hosts"]),
+            ", ".join(f"{a}-{b - 1}" for a, b in pairwise(row["cuts"])),
+            f"{row['microbatches']} of {row['microbatch']}",
+            ", ".join(f"{share:.0%}" for share in row["shares"]),
+            duration(row["step_ns"]),
+        )
+        for row in rows
+    ]
+    console.print(plain_table("pipelines over these machines, 1F1B", columns, cells))
 
 
 def _profile(options: argparse.Namespace) -> "Profile":

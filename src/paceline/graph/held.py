@@ -23,6 +23,17 @@ def with_batch(graph: Graph, factor: float) -> Graph:
     return replace(graph, memory=made, facts=facts)
 
 
+def rank_with_batch(graph: Graph, rank: int, factor: float) -> Graph:
+    """The same of one rank alone."""
+    memory = graph.memory
+    grows = np.isin(memory.category, _OF_SAMPLES) & np.isin(graph.ops.phase[memory.op], _PASSES)
+    grows &= graph.ops.rank[memory.op] == rank
+    delta = np.where(grows, np.rint(memory.delta_bytes * factor), memory.delta_bytes)
+    held = (_rank(h, factor) if h.rank == rank else h for h in graph.facts.memory)
+    made = replace(memory, delta_bytes=delta.astype(np.int64))
+    return replace(graph, memory=made, facts=replace(graph.facts, memory=tuple(held)))
+
+
 def _rank(held: RankMemory, factor: float) -> RankMemory:
     layers = tuple(_layer(layer, factor) for layer in held.layers)
     return replace(held, other=round(held.other * factor), layers=layers)

@@ -55,6 +55,13 @@ payload of one of DDP's buckets over all its ranks, and returns what is then und
 
 
 @dataclass
+class Weighing:
+    """What this worker's gradient counts in the mean of the step under way."""
+
+    now: float = 1.0
+
+
+@dataclass
 class Exchange:
     """What the strategies of one plan ask for."""
 
@@ -70,6 +77,7 @@ class Exchange:
     carrier: Carrier | None = None  # another transport than the library's
     owned: bool = False  # each rank updates its own parameters and gathers the others
     late: bool = False  # parameters are updated as they are needed
+    weighing: Weighing | None = None  # workers count differently in the mean
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
@@ -179,6 +187,14 @@ class Exchange:
             yield
         finally:
             self.late = False
+
+    @contextmanager
+    def with_weights(self, weighing: Weighing) -> Iterator[None]:
+        self.weighing = weighing
+        try:
+            yield
+        finally:
+            self.weighing = None
 
     @property
     def asks(self) -> bool:

@@ -17,7 +17,15 @@ from paceline.runtime.codecs import Codec, Compressor, Turn
 from paceline.runtime.codecs.torch_casts import plain
 from paceline.runtime.codecs.torch_memory import memory_of
 from paceline.runtime.codecs.turns import Turns
-from paceline.runtime.exchange import READY, Bucketing, Exchange, ExchangeError, Sent, arranged
+from paceline.runtime.exchange import (
+    READY,
+    Bucketing,
+    Exchange,
+    ExchangeError,
+    Sent,
+    Weighing,
+    arranged,
+)
 from paceline.runtime.rounds.torch_driver import exchanging, stays
 from paceline.runtime.run import Run
 from paceline.runtime.torch_accumulate import accumulating
@@ -71,8 +79,13 @@ def _require_one_way(asked: Exchange) -> None:
     """Plans that were not checked by their strategies' conflicts are refused here."""
     if asked.rounds is not None and asked != Exchange(asked.buckets, rounds=asked.rounds):
         raise ExchangeError("the plan changes how gradients travel, and under it none do")
+    if asked.weighing is not None and (asked.rounds is not None or asked.passes > 1):
+        raise ExchangeError("workers count unequally in each step's mean, and the plan has none")
     in_rounds = asked.codec is not None and not isinstance(asked.codec.compressor, Compressor)
-    if in_rounds and (asked.parts > 1 or asked.by_priority or asked.on_host or asked.served):
+    unequal = asked.weighing is not None
+    if in_rounds and (
+        unequal or asked.parts > 1 or asked.by_priority or asked.on_host or asked.served
+    ):
         raise ExchangeError(
             "this codec exchanges a bucket in several rounds, one behind the other, and the plan "
             "asks for another way; leave out partition, priority, hierarchical, parameter_server"
@@ -92,7 +105,8 @@ def _hook(run: Run, replica: Any, sent: Sent) -> Iterator[Answer]:
         yield stays
     elif isinstance(codec.compressor, Compressor):
         with route_of(asked, replica) as route:
-            yield Hook(codec, codec.compressor, Share(share, members), sent, route).__call__
+            mine = Share(share, members, asked.weighing or Weighing())
+            yield Hook(codec, codec.compressor, mine, sent, route).__call__
     else:
         with iterative_hook(codec, group, share, sent) as hook:
             yield hook.__call__
@@ -102,8 +116,13 @@ def _hook(run: Run, replica: Any, sent: Sent) -> Iterator[Answer]:
 class Share:
     """What each rank's gradient is of the mean."""
 
-    of_mean: float
+    equal: float
     members: int
+    weighing: Weighing
+
+    @property
+    def of_mean(self) -> float:
+        return self.equal * self.weighing.now
 
 
 class Hook:
@@ -113,7 +132,7 @@ class Hook:
         self, codec: Codec, how: Compressor, share: Share, sent: Sent, route: Route
     ) -> None:
         self._codec, self._how, self._route, self._sent = codec, how, route, sent
-        self._share = share.of_mean
+        self._share = share
         self._memory = memory_of(codec, share.members)
         self._turns = Turns()
 
@@ -142,8 +161,8 @@ class Hook:
     def _payload(self, gradient: torch.Tensor, bucket: Any, turn: Turn) -> torch.Tensor:
         how, key = self._how, tuple(id(parameter) for parameter in bucket.parameters())
         if not self._codec.remembers:
-            return how.averaged(gradient, self._share, turn)
-        corrected = self._memory.corrected(key, gradient.mul_(self._share))
+            return how.averaged(gradient, self._share.of_mean, turn)
+        corrected = self._memory.corrected(key, gradient.mul_(self._share.of_mean))
         payload = how.compress(corrected, turn)
         self._memory.sent(corrected, payload, how, turn)
         return payload

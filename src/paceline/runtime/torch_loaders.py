@@ -25,7 +25,7 @@ def loaders_with(settings: Settings) -> Iterator[None]:
     def following(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def iterate(loader: Any) -> Any:
             changed = settings(loader)
-            return original(_made(loader, changed) if changed else loader)
+            return original(made_with(loader, changed) if changed else loader)
 
         return iterate
 
@@ -47,7 +47,8 @@ def with_batches(loader: Any, factor: float) -> dict[str, Any]:
     return {"batch_sampler": BatchSampler(sampler.sampler, size, sampler.drop_last)}
 
 
-def _made(loader: Any, changed: Mapping[str, Any]) -> Any:
+def made_with(loader: Any, changed: Mapping[str, Any]) -> Any:
+    """A loader of the same samples with other settings."""
     if isinstance(loader.dataset, IterableDataset):
         log.warning("a DataLoader of an IterableDataset is left as it is: it has no samples that "
                     "could be dealt out to workers or batches")  # fmt: skip

@@ -42,8 +42,7 @@ class Batch(Strategy):
             raise StrategyError(f"batch x {self.factor:g} was asked for; give more than 0")
 
     def transform(self, graph: Graph) -> Graph:
-        grows = works(graph) & np.isin(graph.ops.phase, _GROWS) & ~_fixed(graph)
-        grown = with_batch(scaled(graph, grows, self.factor), self.factor)
+        grown = with_batch(scaled(graph, growing(graph), self.factor), self.factor)
         facts = replace(grown.facts, samples=grown.facts.samples * self.factor)
         return _sending(replace(grown, facts=facts), self.factor)
 
@@ -55,6 +54,12 @@ class Batch(Strategy):
     @classmethod
     def choices(cls, graph: Graph) -> Iterator[Strategy]:
         return (cls(factor) for factor in (0.5, 2.0, 4.0))
+
+
+def growing(graph: Graph) -> Bool:
+    """Work that takes as many times as long as there are samples."""
+    grows: Bool = works(graph) & np.isin(graph.ops.phase, _GROWS) & ~_fixed(graph)
+    return grows
 
 
 def _fixed(graph: Graph) -> Bool:

@@ -23,7 +23,8 @@ _PLACE_BYTES = 4
 class BorderTopK(Strategy):
     effect: ClassVar[Effect] = Effect.LOSSY
     how: ClassVar[str] = (
-        "Give the stages' workers Job(..., border=Border(ratio)), of paceline.runtime.stages."
+        "Give the stages' workers Job(..., borders=(Border(ratio), ...)), of "
+        "paceline.runtime.stages, one for each border."
     )
 
     ratio: float = 0.1  # of each sample's activations

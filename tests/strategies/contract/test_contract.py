@@ -38,6 +38,7 @@ EXAMPLES = {
     "device": "device(name='h200', recorded='a100-80')",
     "offload_activations": "offload_activations",
     "scale": "scale(select='phase=backward', factor=0.5)",
+    "uneven_batches": "uneven_batches(shares=(3.0, 1.0))",
 }
 """Settings of strategies that have none worth trying on every job."""
 
@@ -206,7 +207,8 @@ def columns(graph: Graph) -> dict[str, Any]:
 
 def test_every_strategy_that_applies_is_tried_on_real_workers() -> None:
     applying = {name for name in known() if kind_of(name).applies}
-    elsewhere = {"keep_gathered", "offload_activations"}  # of FSDP2, and of a device
+    # of FSDP2, of a device, of loaders (which have a test on real workers of their own)
+    elsewhere = {"keep_gathered", "offload_activations", "uneven_batches"}
     assert set(APPLIED) == applying - elsewhere
 
 

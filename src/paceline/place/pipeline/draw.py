@@ -112,7 +112,10 @@ class _Drawing:
         border = virtual + 1 if work is Work.FORWARD else virtual
         last = count * self._plan.shape.chunks
         sends = 0 < border < last and work in (Work.FORWARD, Work.BACKWARD)
-        size = self._costs[border % count].input_bytes if sends else 0
+        if not sends:
+            return 0
+        whole, down = self._costs[border % count].input_bytes, work is Work.FORWARD
+        size = self._wires.carried((border - 1) % count, whole, down=down)
         return round(self._wires.send_ns_per_byte * size)
 
     def messages(self, stage: int, task: Task) -> None:
@@ -158,7 +161,8 @@ class _Drawing:
     def _message(self, source: int, target: int, work: Work, microbatch: int) -> None:
         """Between virtual stages; a message's size is that of the border between them."""
         count = self._plan.shape.stages
-        size = self._costs[max(source, target) % count].input_bytes
+        whole, before = self._costs[max(source, target) % count].input_bytes, min(source, target)
+        size = self._wires.carried(before % count, whole, down=source < target)
         made, waits = self._made[source, work, microbatch], self._made[target, work, microbatch]
         one, other = source % count, target % count
         if one == other:

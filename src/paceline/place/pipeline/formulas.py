@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paceline.graph import Basis
+from paceline.place.pipeline.passing import down_bytes, up_bytes
 from paceline.place.pipeline.profile import LayerCost
 from paceline.runtime.stages import PipelineSchedule, Shape, in_flight, versions_kept
 
@@ -49,7 +50,13 @@ class Wires:
     copy_ns: int = 0
     asked: bool = False
     send_ns_per_byte: float = 0.0
+    shares: tuple[float, ...] = ()  # of the activations that pass each border; empty: all of them
     basis: Basis = Basis.DATASHEET  # what these figures rest on
+
+    def carried(self, border: int, size_bytes: int, *, down: bool) -> int:
+        """Bytes over the border behind a stage, of what would take so many whole."""
+        share = self.shares[border] if self.shares else 1.0
+        return (down_bytes if down else up_bytes)(size_bytes, share)
 
     def message_ns(self, size_bytes: int) -> int:
         return self.latency_ns + round(1e9 * size_bytes / self.stage_bytes_per_s)

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from paceline.graph.schedules import Task, Work
+from paceline.runtime.stages.errors import PipelineError
 from paceline.runtime.stages.schedule import (
     PipelineSchedule,
     Shape,
@@ -45,7 +46,11 @@ class Job:
     schedule: PipelineSchedule
     microbatches: int
     recompute: bool = False
-    border: Border | None = None  # only the largest activations pass between stages
+    borders: tuple[Border | None, ...] = ()
+    """Behind each stage but the last: where one stands, only the largest activations pass."""
+
+    def behind(self, stage: int) -> Border | None:
+        return self.borders[stage] if self.borders else None
 
 
 @dataclass(frozen=True)
@@ -89,8 +94,15 @@ class Worker:
         self._device = next((p.device for p in part.module.parameters()), torch.device("cpu"))
         self._among = among or groups(seat)
         self._connect()
-        self.above = Behind() if job.border else Open()
-        self.below = Before(job.border) if job.border else Open()
+        if job.borders and len(job.borders) != seat.stages - 1:
+            raise PipelineError(
+                f"{len(job.borders)} borders for {seat.stages} stages; give one behind each stage "
+                "but the last, or none"
+            )
+        above = None if seat.first else job.behind(seat.stage - 1)
+        below = None if seat.last else job.behind(seat.stage)
+        self.above = Behind() if above else Open()
+        self.below = Before(below) if below else Open()
         self._losses: list[float] = []
 
     def train(self, batches: int) -> list[float]:

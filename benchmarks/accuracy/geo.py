@@ -1,0 +1,218 @@
+"""Machines that are far apart, and machines of unequal speed: planned against plain, in the lab.
+
+Far apart: four workers in two sites, of 1 Gbit/s and 100 Mbit/s inside, 8 Mbit/s between, which the
+cluster lists in turn. A pipeline in that order with equal stages is the plain one. `plan_distant`
+finds the order, the cuts and what passes the slow link; both train the same batches. `speedup` is
+the ratio of their steps, `order_speedup` that of the plan without compression, `loss` the relative
+difference of the mean loss over the last quarter of the batches; `predicted` the error of the
+planned step as replayed from the layers' profile, `predicted_plain` of the plain one.
+
+Unequal: three workers with 0.9, 0.6 and 0.3 of a core train the same global batches, first in equal
+parts, then in those that `uneven_batches` proposes from a recording of the first. The ideal ratio
+of their steps is that of the slowest worker's time for an equal part over the time in which all
+cores together do the whole batch: 2. `mixed_speedup` is the share of it that was reached;
+`mixed_predicted` the ratio that was predicted from the recording, and `mixed_loss` the relative
+difference of the losses after as many steps.
+
+    python benchmarks/accuracy/geo.py --json
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks import measure
+from benchmarks.accuracy import cells, pipeline_lab
+from paceline.cluster import Cluster, parse
+from paceline.cluster.machine import Machine
+from paceline.cluster.tcp import over_tcp
+from paceline.graph import Graph
+from paceline.lab import Lab
+from paceline.place.distant import (
+    DistantPlan,
+    Rates,
+    Search,
+    plan_distant,
+    priced_in_lab,
+    reordered,
+)
+from paceline.place.pipeline import LayerCost, Profile
+from paceline.predict import predict
+from paceline.strategies.uneven_batches import UnevenBatches
+from paceline.trace.runs import open_run
+from paceline.verify import Proof, prove
+
+JOB = Path(__file__).parent / "jobs" / "mixed.py"
+STAGE = JOB.with_name("distant.py")
+ROWS, BATCH, COMPRESS = 16, 128, 2.0
+SITES = """
+name: two sites
+hosts: [{name: a}, {name: b}, {name: c}, {name: d}]
+link: {rate: 1Gbps}
+transport: {congestion: reno}
+topology:
+  kind: custom
+  cables:
+    - {ends: [a, left], rate: 1Gbps}
+    - {ends: [c, left], rate: 1Gbps}
+    - {ends: [b, right], rate: 100Mbps}
+    - {ends: [d, right], rate: 100Mbps}
+    - {ends: [left, right], rate: 8Mbps}
+"""
+QUOTAS = (0.9, 0.6, 0.3)
+Quotas = tuple[float, ...]
+MBIT = 1000
+RECORDED_STEPS = 40
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = measure.parser(__doc__.splitlines()[0])
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="times the quotas, where others use the cores too"
+    )
+    options = parser.parse_args(arguments)
+    if refused := pipeline_lab.why_not():
+        raise SystemExit(f"no lab stands up here: {refused}")
+    quotas = tuple(options.scale * quota for quota in QUOTAS)
+    figures = {
+        **distant(24 if options.quick else 200),
+        **mixed(24 if options.quick else 60, quotas),
+    }
+    measure.report("accuracy/geo", figures, options, "torch")
+
+
+def distant(batches: int) -> dict[str, Any]:
+    """The plain pipeline, the planned one without compression, and with it."""
+    cluster = parse(SITES)
+    profile = Profile({ROWS: tuple(LayerCost(**layer) for layer in measured_layers())})
+    rates, speeds = Rates.of(cluster), (1.0,) * cluster.workers
+    ways = {
+        "plain": plain(profile, cluster.workers),
+        "order": plan_distant(profile, rates, Search(BATCH, speeds))[0],
+        "planned": plan_distant(profile, rates, Search(BATCH, speeds, COMPRESS))[0],
+    }
+    machine = Machine(float(os.cpu_count() or 1))
+    rows = {name: row(plan, profile, cluster, machine, batches) for name, plan in ways.items()}
+    steps = {name: one["step_s"]["median"] for name, one in rows.items()}
+    losses = {name: one["loss"] for name, one in rows.items()}
+    return {
+        "speedup": steps["plain"] / steps["planned"],
+        "order_speedup": steps["plain"] / steps["order"],
+        "loss": abs(losses["planned"] / losses["plain"] - 1),
+        "predicted": rows["planned"]["error"],
+        "predicted_plain": rows["plain"]["error"],
+        "distant_rows": rows,
+    }
+
+
+def row(
+    plan: DistantPlan, profile: Profile, cluster: Cluster, machine: Machine, batches: int
+) -> dict[str, Any]:
+    """Measured beside predicted."""
+    told = {name: getattr(plan, name) for name in ("cuts", "microbatch", "microbatches", "shares")}
+    command = [*cells.FIRST, sys.executable, str(STAGE), json.dumps(told), str(batches)]
+    placed, settings = reordered(cluster, plan.order), {"OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as folder, Lab(placed) as lab:
+        done = lab.run(command, timeout_s=600, environment=settings, logs=Path(folder))
+        said = [_answer(done.text(worker)) for worker in range(cluster.workers)]
+    step = measure.spread(said[0]["steps_s"])
+    expected = priced_in_lab(plan, plan.stages(profile), over_tcp(cluster), machine).step_ns / 1e9
+    last = said[-1]["losses"][-max(1, batches // 4) :]
+    return {
+        **told,
+        "order": plan.order,
+        "step_s": step,
+        "predicted_s": expected,
+        "formula_s": plan.step_ns / 1e9,
+        "error": expected / step["median"] - 1,
+        "loss": statistics.mean(last),
+    }
+
+
+def plain(profile: Profile, workers: int) -> DistantPlan:
+    """Equal stages on the workers as they are listed."""
+    each = profile.layers // workers
+    cuts = (*(each * stage for stage in range(workers)), profile.layers)
+    shares = (1.0,) * (workers - 1)
+    return DistantPlan(tuple(range(workers)), cuts, ROWS, BATCH // ROWS, shares, 0.0)
+
+
+def measured_layers() -> list[dict[str, Any]]:
+    """In a process of its own."""
+    code = f"import json, distant; print(json.dumps(distant.profile({ROWS})))"
+    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=STAGE.parent, env=settings, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def mixed(steps: int, quotas: Quotas) -> dict[str, Any]:
+    """Equal parts, uneven ones and equal ones again, so that a drift shows."""
+    graph = recorded(quotas)
+    (proposed,) = UnevenBatches.choices(graph)
+    turns = [trained(steps, plan, quotas) for plan in ([], [str(proposed)], [])]
+    equal, uneven = [*turns[0]["steps_s"], *turns[2]["steps_s"]], turns[1]["steps_s"]
+    ratio = statistics.median(equal) / statistics.median(uneven)
+    before, after = predict(graph), predict(graph, [proposed])
+    return {
+        "mixed_speedup": ratio / ideal(quotas),
+        "mixed_ratio": ratio,
+        "mixed_ideal": ideal(quotas),
+        "mixed_predicted": before.step_ns / after.step_ns,
+        "mixed_loss": abs(turns[1]["loss"] / turns[0]["loss"] - 1),
+        "shares": getattr(proposed, "shares", ()),
+        "quotas": quotas,
+        "equal_s": measure.spread(equal),
+        "uneven_s": measure.spread(uneven),
+        "drift": statistics.median(turns[2]["steps_s"]) / statistics.median(turns[0]["steps_s"]),
+    }
+
+
+def ideal(quotas: Quotas) -> float:
+    return (1 / len(quotas) / min(quotas)) / (1 / sum(quotas))
+
+
+def cluster(quotas: Quotas) -> Cluster:
+    """Hosts with quotas around a switch."""
+    plain = cells.cluster(len(quotas), MBIT)
+    hosts = tuple(replace(host, cpus=cpus) for host, cpus in zip(plain.hosts, quotas))
+    return replace(plain, hosts=hosts)
+
+
+def recorded(quotas: Quotas) -> Graph:
+    """The job in equal parts, as the recorder sees it in that lab."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        command = (*cells.FIRST, sys.executable, str(JOB), str(RECORDED_STEPS))
+        prove(Proof(command, cluster(quotas)), {**os.environ, "OMP_NUM_THREADS": "1"}, run)
+        return open_run(run)
+
+
+def trained(steps: int, plan: list[str], quotas: Quotas) -> dict[str, Any]:
+    """Steps of the job under a plan: those of the slowest worker, and the loss at their end."""
+    command = [*cells.FIRST, sys.executable, str(JOB), str(steps), *plan]
+    with tempfile.TemporaryDirectory() as folder, Lab(cluster(quotas)) as lab:
+        done = lab.run(
+            command, timeout_s=300, environment={"OMP_NUM_THREADS": "1"}, logs=Path(folder)
+        )
+        said = [_answer(done.text(worker)) for worker in range(len(quotas))]
+    return said[0]
+
+
+def _answer(log: str) -> Any:
+    return json.loads([line for line in log.splitlines() if line.startswith("{")][-1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""`ServingPlan`: which instances serve a batch and how long that takes; plain choices beside it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from paceline.serve.errors import ServeError
+from paceline.serve.knapsack import Share, Table, divided
+from paceline.serve.profile import Profile
+from paceline.serve.topology import Topology
+
+LATENCY_MODE_CORES = 4
+"""Cores of an instance under `torch.backends.xeon.run_cpu --latency-mode`."""
+
+
+@dataclass(frozen=True)
+class ServingPlan:
+    """Instances that do a batch together; it is done when the last of them is."""
+
+    batch: int
+    shares: tuple[Share, ...]
+    latency_ns: float
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        """What instances must run; plans that agree in it need no new ones."""
+        return tuple(share.threads for share in self.shares)
+
+    def __str__(self) -> str:
+        return " + ".join(_told(share, self.shares.count(share)) for share in _distinct(self))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A choice by its name, and what it took where it was run."""
+
+    name: str
+    plan: ServingPlan
+    runs_ns: tuple[float, ...] = ()
+
+
+def best_plan(profile: Profile, cores: int, batch: int) -> ServingPlan:
+    """The plan of least latency: one instance, which runs alone, or several, which crowd."""
+    profile.require(cores, batch)
+    single = min(
+        (single_instance(profile, threads, batch) for threads in range(1, cores + 1)),
+        key=lambda plan: plan.latency_ns,
+    )
+    if cores == 1 or batch == 1:
+        return single
+    least, shares = divided(_crowded(profile, cores, batch), cores, batch)
+    if len(shares) == 1 or single.latency_ns <= least:
+        return single
+    return ServingPlan(batch, shares, least)
+
+
+def priced(profile: Profile, shares: Sequence[Share]) -> ServingPlan:
+    """Given instances, with the latency that the profile tells."""
+    time = profile.alone_ns if len(shares) == 1 else profile.crowded_ns
+    slowest = max(time(share.threads, share.batch) for share in shares)
+    return ServingPlan(sum(share.batch for share in shares), tuple(shares), slowest)
+
+
+def single_instance(profile: Profile, threads: int, batch: int) -> ServingPlan:
+    return priced(profile, (Share(threads, batch),))
+
+
+def plain_choices(profile: Profile, topology: Topology, cores: int, batch: int) -> Iterator[Row]:
+    """What one would do without a search; parts of the batch as even as they can be."""
+    yield Row("one instance on all cores", single_instance(profile, cores, batch))
+    yield Row("one instance per core", _even(profile, [1] * cores, batch))
+    nodes, physical = topology.nodes, min(cores, topology.physical)
+    by_node = [max(1, physical // nodes)] * min(nodes, physical)
+    yield Row("torch's launcher (an instance per memory node)", _even(profile, by_node, batch))
+    by_four = [LATENCY_MODE_CORES] * (physical // LATENCY_MODE_CORES)
+    if by_four:  # it starts no instance on fewer cores
+        yield Row("torch's launcher, --latency-mode", _even(profile, by_four, batch))
+
+
+def _even(profile: Profile, threads: Sequence[int], batch: int) -> ServingPlan:
+    parts = even_parts(batch, len(threads))
+    return priced(profile, [Share(t, part) for t, part in zip(threads, parts) if part])
+
+
+def even_parts(whole: int, count: int) -> tuple[int, ...]:
+    """A whole in parts that differ by one at most, larger ones first."""
+    if count < 1:
+        raise ServeError(f"a batch cannot be divided among {count} instances; give 1 or more")
+    few, more = divmod(whole, count)
+    return tuple(few + (number < more) for number in range(count))
+
+
+def _crowded(profile: Profile, cores: int, batch: int) -> Table:
+    table = np.full((cores + 1, batch + 1), np.inf)
+    for threads in range(1, cores + 1):
+        for samples in range(1, batch + 1):
+            table[threads][samples] = profile.crowded_ns(threads, samples)
+    return table
+
+
+def _distinct(plan: ServingPlan) -> list[Share]:
+    return sorted(set(plan.shares), reverse=True)
+
+
+def _told(share: Share, count: int) -> str:
+    threads = "1 thread" if share.threads == 1 else f"{share.threads} threads"
+    return f"{count} x {threads}, {share.batch} each" if count > 1 else f"{threads}, {share.batch}"

@@ -1,0 +1,105 @@
+"""From a model's file to a plan: the profile that was kept, or a new one; then every plan."""
+
+import os
+import platform
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from paceline.serve import files
+from paceline.serve.dispatcher import Planned
+from paceline.serve.errors import ServeError
+from paceline.serve.plan import Row, ServingPlan, best_plan, plain_choices
+from paceline.serve.profile import Fingerprint, Profile, sizes
+from paceline.serve.profiling import Reach, measured_plan, profiled
+from paceline.serve.template import Built, Template, template
+from paceline.serve.topology import Topology, topology_here
+
+Said = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ServeJob:
+    """What is to be served, on how many cores, and how many samples at once."""
+
+    target: str  # FILE.py:FUNCTION
+    cores: int
+    batch: int
+    kept: Path  # folder of profiles
+    fresh: bool = False  # measure again
+
+    def require(self, usable: int) -> None:
+        if self.batch < 1 or self.cores < 1:
+            raise ServeError(f"{self.cores} cores and batches of {self.batch}: give 1 or more each")
+        if self.cores > usable:
+            raise ServeError(
+                f"{self.cores} cores asked; this process may use {usable}. Give --cores {usable} "
+                "or fewer"
+            )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A loaded model with all that is known of its times."""
+
+    job: ServeJob
+    template: Template
+    profile: Profile
+    topology: Topology
+
+    @property
+    def planned(self) -> Planned:
+        plans = {size: self.plan(size) for size in sizes(self.job.batch)}
+        return Planned(self.profile, self.topology, plans)
+
+    def plan(self, batch: int) -> ServingPlan:
+        return best_plan(self.profile, self.job.cores, batch)
+
+    def rows(self, batch: int) -> tuple[Row, ...]:
+        """The plan, and what one would do without a search."""
+        plain = plain_choices(self.profile, self.topology, self.job.cores, batch)
+        return (Row("plan", self.plan(batch)), *plain)
+
+    async def measured(self, rows: tuple[Row, ...], rounds: int) -> tuple[Row, ...]:
+        """Each run for real, in turn."""
+        runs: dict[str, list[float]] = {row.name: [] for row in rows}
+        for _ in range(rounds):
+            for row in rows:
+                shares = row.plan.shares
+                runs[row.name] += await measured_plan(self.template, self.topology, shares, 3)
+        return tuple(replace(row, runs_ns=tuple(runs[row.name])) for row in rows)
+
+
+@asynccontextmanager
+async def prepared(job: ServeJob, said: Said) -> AsyncIterator[Prepared]:
+    """The model's process, open as long as the block, and its profile."""
+    everything = topology_here()
+    job.require(len(everything.processors))
+    topology = topology_here(everything.processors[: job.cores])
+    async with template(job.target) as model:
+        profile = await _profile(job, model, topology, said)
+        yield Prepared(job, model, profile, topology)
+
+
+async def _profile(job: ServeJob, model: Template, topology: Topology, said: Said) -> Profile:
+    fingerprint = fingerprint_of(model.built, topology, machine())
+    found = None if job.fresh else files.known(fingerprint, job.cores, job.batch, job.kept)
+    if found is not None:
+        said(f"profile of {found.date}: {len(found.points)} points")
+        return found
+    reach = Reach(job.cores, job.batch)
+    made = await profiled(model, fingerprint, topology, reach, said)
+    files.save(made, files.file_of(fingerprint, job.kept))
+    return made
+
+
+def fingerprint_of(built: Built, topology: Topology, told: str) -> Fingerprint:
+    return Fingerprint(built.model, built.torch, f"{told}, processors {topology.processors}")
+
+
+def machine(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Its processor by name, and how many there are."""
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.is_file() else []
+    names = {line.partition(":")[2].strip() for line in lines if line.startswith("model name")}
+    return f"{platform.machine()} {', '.join(sorted(names)) or 'unknown'} x {os.cpu_count()}"

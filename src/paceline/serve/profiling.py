@@ -1,0 +1,150 @@
+"""Measures a model's profile: few points, each several times, in rounds that take turns.
+
+Rounds visit all points in random order, so that a machine that drifts makes no curve bend. What
+cannot be part of any plan is left out: an instance that takes longer for a part of the batch than
+all cores take for the whole.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Final
+
+from paceline.serve.instance import Instance
+from paceline.serve.knapsack import Share
+from paceline.serve.points import Point
+from paceline.serve.profile import Fingerprint, Profile, sizes
+from paceline.serve.template import Template
+from paceline.serve.together import together_ns
+from paceline.serve.topology import Topology, pinned
+
+LIMIT_S: Final = 600.0
+LEAST_NS: Final = 20e6
+"""Short runs are repeated for this long in each round."""
+MOST_RUNS: Final = 20
+ENOUGH_NS: Final = 3e9
+"""A spot that was run for this long, and three times, is run no more."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What is profiled: up to so many cores and samples, in so many rounds."""
+
+    cores: int
+    batch: int
+    rounds: int = 5
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A point to be measured."""
+
+    threads: int
+    batch: int
+    crowded: bool
+
+
+async def profiled(
+    template: Template,
+    fingerprint: Fingerprint,
+    topology: Topology,
+    reach: Reach,
+    said: Callable[[str], None],
+) -> Profile:
+    """All points of the reach."""
+    async with _groups(template, topology, reach.cores) as groups:
+        spots = await _worth_measuring(groups, reach)
+        runs: dict[Spot, list[float]] = {spot: [] for spot in spots}
+        order = random.Random(0)
+        for turn in range(reach.rounds):
+            left = [spot for spot in spots if not _enough(runs[spot])]
+            said(f"round {turn + 1} of {reach.rounds}: {len(left)} points")
+            for spot in order.sample(left, len(left)):
+                runs[spot] += await _measured(groups[spot.threads], spot)
+    points = tuple(Point.of(s.threads, s.batch, runs[s], s.crowded) for s in spots)
+    date = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return Profile(fingerprint, reach.cores, reach.batch, points, date)
+
+
+async def measured_plan(
+    template: Template, topology: Topology, shares: Sequence[Share], rounds: int
+) -> list[float]:
+    """A plan's instances, started, warmed and timed together, batch after batch."""
+    processors = pinned(topology, [share.threads for share in shares])
+    async with _started(template, processors) as instances:
+        parts = [share.batch for share in shares]
+        await together_ns(instances, parts, LIMIT_S)
+        return [await together_ns(instances, parts, LIMIT_S) for _ in range(rounds)]
+
+
+def _enough(runs_ns: Sequence[float]) -> bool:
+    return len(runs_ns) >= 3 and sum(runs_ns) > ENOUGH_NS
+
+
+Groups = dict[int, list[Instance]]
+"""Instances by their threads: as many as the cores allow."""
+
+
+@asynccontextmanager
+async def _groups(template: Template, topology: Topology, cores: int) -> AsyncIterator[Groups]:
+    counts = {threads: cores // threads for threads in sizes(cores)}
+    wanted = [p for t, count in counts.items() for p in pinned(topology, [t] * count)]
+    async with _started(template, wanted) as instances:
+        left = iter(instances)
+        yield {threads: [next(left) for _ in range(count)] for threads, count in counts.items()}
+
+
+@asynccontextmanager
+async def _started(
+    template: Template, processors: Sequence[tuple[int, ...]]
+) -> AsyncIterator[list[Instance]]:
+    instances: list[Instance] = []
+    try:
+        for each in processors:
+            instances.append(await template.instance(each))
+        yield instances
+    finally:
+        await asyncio.gather(*(one.end() for one in instances))
+
+
+async def _worth_measuring(groups: Groups, reach: Reach) -> list[Spot]:
+    """Each spot is run once, which warms its instances up, until one takes too long."""
+    limit, found = float("inf"), list[Spot]()
+    for threads in sorted(groups, reverse=True):
+        for spot in _spots(threads, len(groups[threads]), reach):
+            took = await _once(groups[threads], spot)
+            found.append(spot)
+            if threads == reach.cores:
+                limit = took if spot.batch == reach.batch else limit
+            elif took > 2 * limit:  # a first run, and noise
+                break
+    return found
+
+
+def _spots(threads: int, instances: int, reach: Reach) -> Iterator[Spot]:
+    """Smaller batches first. Among neighbours no more than twice the even part of the batch."""
+    crowded = min(reach.batch, max(1, 2 * reach.batch // max(1, instances)))
+    for batch in sizes(reach.batch):
+        yield Spot(threads, batch, False)
+        if instances > 1 and batch <= crowded:
+            yield Spot(threads, batch, True)
+
+
+async def _once(group: Sequence[Instance], spot: Spot) -> float:
+    """The second run counts: the first makes code for the shape."""
+    members = group if spot.crowded else group[:1]
+    await together_ns(members, [spot.batch] * len(members), LIMIT_S)
+    return await together_ns(members, [spot.batch] * len(members), LIMIT_S)
+
+
+async def _measured(group: Sequence[Instance], spot: Spot) -> list[float]:
+    """Runs of one round."""
+    members = group if spot.crowded else group[:1]
+    parts = [spot.batch] * len(members)
+    found = [await together_ns(members, parts, LIMIT_S)]
+    while sum(found) < LEAST_NS and len(found) < MOST_RUNS:
+        found.append(await together_ns(members, parts, LIMIT_S))
+    return found

@@ -1,0 +1,246 @@
+"""A real server, its instances forked and pinned: it answers, refuses, and survives."""
+
+import asyncio
+import io
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from paceline.launch import Process, start
+from paceline.serve import (
+    Fingerprint,
+    Point,
+    Profile,
+    ServeError,
+    ServingPlan,
+    Share,
+    topology_here,
+)
+
+pytestmark = [pytest.mark.live, pytest.mark.needs("linux", "torch", "serve")]
+MODEL = f"{Path(__file__).parent / 'served_model.py'}:build"
+DIES, RAISES, HANGS = 666.0, 777.0, 888.0  # as served_model.py has it, which needs torch
+
+
+@dataclass
+class Client:
+    port: int
+
+    def ask(self, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
+        with_dashes = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request("POST" if body else "GET", path, body or None, with_dashes)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def rows(self, *firsts: float) -> tuple[int, dict[str, Any]]:
+        body = json.dumps({"inputs": [[first, 1, 2, 3] for first in firsts]}).encode()
+        status, answer = self.ask("/predict", body)
+        return status, json.loads(answer)
+
+    def about(self) -> dict[str, Any]:
+        return json.loads(self.ask("/")[1])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """`paceline serve` on one core, on a free port."""
+    folder = tmp_path_factory.mktemp("serve")
+    command = [sys.executable, "-m", "paceline", "serve", MODEL, "--cores", "1", "--batch", "4"]
+    command += ["--port", "0", "--limit-s", "2", "--window-ms", "1"]
+    environment = {**os.environ, "PACELINE_CACHE": str(folder), "PYTHONWARNINGS": "default"}
+    process = Process(tuple(command), environment, log=folder / "log")
+    with start(process) as running:
+        yield Client(_port(folder / "log", lambda: running.wait(0.05)))
+        running.send(signal.SIGTERM)
+        assert running.wait(30) is not None, "it did not end when it was asked to"
+    assert list((folder / "serve").glob("*.json")), "the profile was not kept"
+
+
+def _port(log: Path, ended: Callable[[], int | None]) -> int:
+    while "serving on" not in (said := log.read_text()):
+        assert ended() is None, said
+    assert "this machine alone" in said
+    return int(said.partition("http://127.0.0.1:")[2].split()[0])
+
+
+def test_json_npy_and_a_stream_give_the_same_numbers(server: Client) -> None:
+    status, found = server.rows(1.0, 5.0)
+    assert status == 200
+    assert found["outputs"] == {"doubled": [[2, 2, 4, 6], [10, 2, 4, 6]], "sum": [7, 11]}
+    file = io.BytesIO()
+    np.save(file, np.array([[5.0, 1, 2, 3]]))
+    status, body = server.ask(
+        "/predict", file.getvalue(), content_type="application/x-npy", accept="application/x-npz"
+    )
+    assert status == 200
+    assert np.load(io.BytesIO(body))["doubled"].tolist() == [[10, 2, 4, 6]]
+    asked = json.dumps({"inputs": [[n, 0, 0, 0] for n in range(4)]}).encode()
+    status, body = server.ask("/predict", asked, accept="application/x-ndjson")
+    parts = [json.loads(line) for line in body.splitlines()]
+    assert status == 200
+    assert sorted(n for part in parts for n in part["outputs"]["sum"]) == [0, 1, 2, 3]
+
+
+def test_what_is_wrong_with_a_request_is_said(server: Client) -> None:
+    for body, status, said in (
+        (b'{"inputs": [[1, 2, 3]]}', 400, "has shape [1, 3]; allowed: 'input' of float32"),
+        (b"{", 400, "is no JSON"),
+        (json.dumps({"inputs": [[1] * 4] * 5}).encode(), 413, "5 samples; at most 4"),
+        (b" " * 100_000, 413, "100,000 bytes; at most"),
+    ):
+        found, answer = server.ask("/predict", body)
+        assert (found, said in json.loads(answer)["error"]) == (status, True), answer
+    assert server.ask("/predict", b"x", content_type="text/html")[0] == 400
+    assert server.ask("/predict")[0] == 405
+    assert server.ask("/nothing")[0] == 404
+
+
+def test_a_model_that_raises_refuses_the_request_and_lives_on(server: Client) -> None:
+    before = server.about()["instances"]
+    status, answer = server.rows(1.0, RAISES)
+    assert status == 400
+    assert "the model raised IndexError: no such row" in answer["error"]
+    assert server.about()["instances"] == before
+
+
+def test_an_instance_that_dies_or_hangs_is_replaced_and_the_request_refused(server: Client) -> None:
+    for poison, said in ((DIES, "died"), (HANGS, "no answer in 2 s")):
+        before = server.about()["instances"][0]["pid"]
+        status, answer = server.rows(poison)
+        assert status == 500
+        assert said in answer["error"]
+        assert server.rows(3.0)[0] == 200
+        assert server.about()["instances"][0]["pid"] != before
+
+
+def test_an_instance_killed_while_idle_is_replaced(server: Client) -> None:
+    before = server.about()["instances"][0]["pid"]
+    os.kill(before, signal.SIGKILL)
+    assert server.rows(3.0)[0] == 200
+    assert server.about()["instances"][0]["pid"] != before
+
+
+def test_instances_are_pinned_and_counted(server: Client) -> None:
+    (instance,) = server.about()["instances"]
+    assert os.sched_getaffinity(instance["pid"]) == set(instance["processors"])
+    assert server.ask("/health") == (200, b"alive\n")
+    assert server.ask("/ready") == (200, b"ready\n")
+    lines = server.ask("/metrics")[1].decode().splitlines()
+    assert "paceline_instances 1" in lines
+    assert any(line.startswith('paceline_requests_total{code="200"}') for line in lines)
+
+
+def test_a_port_that_is_taken_is_named(server: Client) -> None:
+    from paceline.serve.serving import Address, _listening
+
+    with pytest.raises(ServeError, match=f"cannot listen on 127.0.0.1 port {server.port}"):
+        _listening(Address(port=server.port))
+    with socket.socket() as taken, _listening(Address(port=0)) as free:
+        assert taken is not free
+
+
+def two_cores() -> Profile:
+    """Two threads are best for a single sample, two instances for four."""
+    curves = ((1, 10.0, False), (1, 10.0, True), (2, 8.0, False))
+    points = [Point(t, b, ns * b, 1, 1, 1, crowded) for t, ns, crowded in curves for b in (1, 2, 4)]
+    return Profile(Fingerprint("m", "t", "c"), 2, 4, tuple(points), "today")
+
+
+@asynccontextmanager
+async def dispatching() -> AsyncIterator[Any]:
+    from paceline.serve.dispatcher import Dispatcher, Planned, Rules
+    from paceline.serve.plan import best_plan
+    from paceline.serve.template import template
+
+    profile = two_cores()
+    plans = {size: best_plan(profile, 2, size) for size in (1, 2, 4)}
+    rules = Rules(window_ns=1_000_000, pause_s=0.0)
+    async with template(MODEL) as model:
+        dispatcher = Dispatcher(model, Planned(profile, topology_here(), plans), rules)
+        await dispatcher.start(plans[4])
+        yield dispatcher
+        await dispatcher.stop()
+
+
+async def answered(dispatcher: Any, first: float, samples: int = 1) -> list[list[float]]:
+    from paceline.serve.requests import whole
+
+    inputs = {"input": np.full((samples, 4), first, np.float32)}
+    request = dispatcher.take(inputs, samples)
+    try:
+        return whole([part async for part in request.parts()])["doubled"].tolist()
+    finally:
+        dispatcher.done(request)
+
+
+async def _asking(dispatcher: Any, number: int, until: tuple[int, ...]) -> None:
+    """A client, until the instances run so many threads each."""
+    while dispatcher.plan.threads != until:
+        assert await answered(dispatcher, number) == [[2.0 * number] * 4]
+
+
+async def _loads_that_change() -> None:
+    async with dispatching() as dispatcher:
+        assert dispatcher.plan.threads == (1, 1)
+        for clients, threads in ((1, (2,)), (4, (1, 1)), (1, (2,))):
+            asking = (_asking(dispatcher, n, threads) for n in range(clients))
+            await asyncio.wait_for(asyncio.gather(*asking), 60)
+        assert dispatcher.metrics.reconfigurations == 3
+        assert dispatcher.metrics.deaths == 0
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two instances need two cores")
+def test_instances_change_with_the_load_and_every_request_is_answered() -> None:
+    asyncio.run(_loads_that_change())
+
+
+async def _deaths_among_others() -> None:
+    async with dispatching() as dispatcher:
+        asked = [answered(dispatcher, n) for n in (1.0, DIES, 3.0, 4.0)]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(one).__name__ for one in found] == ["list", "Failed", "list", "list"]
+        assert dispatcher.metrics.deaths == 2
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two instances need two cores")
+def test_a_request_that_ends_instances_ends_no_other_request() -> None:
+    asyncio.run(_deaths_among_others())
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("nothing.py:build", "there is no file nothing.py"),
+        (MODEL.replace(":build", ":other"), "has no function 'other'"),
+        (MODEL.replace(":build", ":wrong"), "did not return"),
+    ],
+)
+def test_a_model_that_cannot_be_loaded_is_named(target: str, said: str) -> None:
+    from paceline.serve.template import template
+
+    async def opened() -> None:
+        async with template(target):
+            pass
+
+    with pytest.raises(ServeError, match=said):
+        asyncio.run(opened())
+
+
+def test_a_plan_is_told_in_words() -> None:
+    plan = ServingPlan(9, (Share(4, 5), Share(1, 2), Share(1, 2)), 1.0)
+    assert str(plan) == "4 threads, 5 + 2 x 1 thread, 2 each"

@@ -1,0 +1,92 @@
+"""Plans from a profile: what is chosen, and what stands beside it."""
+
+import pytest
+
+from paceline.serve import Fingerprint, Point, Profile, ServeError, Share, Topology
+from paceline.serve.following import Move, dealt_anew, followed
+from paceline.serve.plan import best_plan, even_parts, plain_choices, priced
+from paceline.serve.profile import sizes
+
+CORES = Topology((0, 1, 2, 3), physical=4, nodes=1)
+
+
+def profile(by_threads: dict[int, float], stretch: float = 1.0, batch: int = 8) -> Profile:
+    """An instance takes so much a sample by its threads; neighbours stretch it."""
+    points = [
+        Point(t, b, ns * b * (stretch if crowded else 1), ns * b, ns * b, 3, crowded)
+        for t, ns in by_threads.items()
+        for b in sizes(batch)
+        for crowded in (False, True)
+        if not crowded or t < max(by_threads)
+    ]
+    return Profile(Fingerprint("m", "t", "c"), max(by_threads), batch, tuple(points), "today")
+
+
+def test_instances_that_scale_badly_become_many_with_few_threads() -> None:
+    plan = best_plan(profile({1: 10.0, 2: 8.0, 4: 7.0}), 4, 8)
+    assert plan.shares == (Share(1, 2),) * 4
+    assert plan.latency_ns == 20.0
+
+
+def test_neighbours_that_slow_each_other_are_counted() -> None:
+    """Four instances of one thread take 2 x 10 each; stretched three times they lose to one."""
+    assert best_plan(profile({1: 10.0, 2: 8.0, 4: 7.0}, stretch=3.0), 4, 8).shares == (Share(4, 8),)
+
+
+def test_a_single_instance_is_never_slowed_by_neighbours_that_are_not_there() -> None:
+    times = profile({1: 10.0, 2: 5.0}, stretch=9.0)
+    assert priced(times, [Share(1, 4)]).latency_ns == 40.0
+    assert priced(times, [Share(1, 4), Share(1, 4)]).latency_ns == 360.0
+
+
+def test_the_plan_is_never_worse_than_a_plain_choice() -> None:
+    for stretch in (1.0, 1.2, 2.0):
+        times = profile({1: 10.0, 2: 6.0, 4: 4.0}, stretch)
+        for batch in range(1, 9):
+            rows = list(plain_choices(times, CORES, 4, batch))
+            best = best_plan(times, 4, batch).latency_ns
+            assert len(rows) == 4
+            assert best <= min(row.plan.latency_ns for row in rows)
+
+
+def test_torchs_launcher_takes_one_instance_per_node_on_physical_cores() -> None:
+    times, two = profile({1: 10.0, 2: 6.0, 4: 4.0}), Topology((0, 1, 2, 3), physical=2, nodes=2)
+    rows = {row.name: row.plan.shares for row in plain_choices(times, two, 4, 8)}
+    assert rows["torch's launcher (an instance per memory node)"] == (Share(1, 4), Share(1, 4))
+    assert "torch's launcher, --latency-mode" not in rows
+
+
+def test_parts_are_even() -> None:
+    assert even_parts(7, 3) == (3, 2, 2)
+    with pytest.raises(ServeError, match="1 or more"):
+        even_parts(7, 0)
+
+
+def test_a_profile_says_how_far_it_reaches() -> None:
+    with pytest.raises(ServeError, match="reaches to 2 cores and batches of 8"):
+        best_plan(profile({1: 1.0, 2: 1.0}), 4, 8)
+
+
+def test_the_same_instances_get_other_parts_when_only_the_batch_changes() -> None:
+    times = profile({1: 10.0, 2: 8.0})
+    plans = {size: best_plan(times, 2, size) for size in (1, 2, 4, 8)}
+    decision = followed(times, plans[8], plans, 4)
+    assert decision.move is Move.DEAL_OTHERWISE
+    assert decision.plan.shares == (Share(1, 2), Share(1, 2))
+    assert followed(times, plans[8], plans, 8).move is Move.STAY
+
+
+def test_instances_are_renewed_only_where_that_is_worth_it() -> None:
+    """For single samples two threads save a fifth; where they save next to nothing, all stays."""
+    much, little = profile({1: 10.0, 2: 8.0}), profile({1: 10.0, 2: 9.8})
+    for times, move in ((much, Move.RENEW), (little, Move.DEAL_OTHERWISE)):
+        plans = {size: best_plan(times, 2, size) for size in (1, 8)}
+        assert plans[1].shares == (Share(2, 1),)
+        assert followed(times, plans[8], plans, 1).move is move
+
+
+def test_an_instance_without_a_part_can_still_take_what_comes_next() -> None:
+    times = profile({1: 10.0, 2: 8.0})
+    plan = dealt_anew(times, best_plan(times, 2, 8), 1)
+    assert plan.shares == (Share(1, 1), Share(1, 1))
+    assert plan.latency_ns == 10.0
