@@ -46,9 +46,17 @@ def carrying(graph: Graph, links: Links) -> Int64:
 
 
 def parameters_in(graph: Graph, links: Links) -> dict[int, list[int]]:
-    """By collective: the parameters whose gradients it carries, in order. What makes a gradient may
-    stand before the op that is known to ready it: the next such op on its lane is meant."""
-    found: dict[int, dict[int, None]] = {}
+    """By collective: the parameters whose gradients it carries, in order."""
+    found: dict[int, list[int]] = {}
+    for op, carried in zip(*(column.tolist() for column in carried_by(graph, links))):
+        found.setdefault(op, []).append(carried)
+    return found
+
+
+def carried_by(graph: Graph, links: Links) -> tuple[Int64, Int64]:
+    """Collectives and parameters whose gradients they carry, in order: one row a pair. What makes a
+    gradient may stand before the op that is known to ready it: the next such op on its lane is
+    meant."""
     known = gradients_of(graph)
     by_lane = np.lexsort((known.op, graph.ops.lane[known.op]))
     ready, parameter = known.op[by_lane], known.parameter[by_lane]
@@ -58,9 +66,11 @@ def parameters_in(graph: Graph, links: Links) -> dict[int, list[int]]:
     at = np.searchsorted(keys, graph.ops.lane[source].astype(np.int64) * width + source)
     there = at < len(keys)
     there[there] = graph.ops.lane[ready[at[there]]] == graph.ops.lane[source[there]]
-    for op, carried in zip(call[there].tolist(), parameter[at[there]].tolist()):
-        found.setdefault(op, {})[carried] = None
-    return {op: list(carried) for op, carried in found.items()}
+    call, carried = call[there], parameter[at[there]]
+    pairs = call * (len(graph.facts.parameters) + 1) + carried
+    _, first = np.unique(pairs, return_index=True)
+    first.sort()
+    return call[first], carried[first]
 
 
 def _fed_from(graph: Graph, links: Links) -> tuple[Int64, Int64]:

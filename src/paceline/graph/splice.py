@@ -4,7 +4,7 @@ Links of what is taken out go with it: the caller says what links the new ops ha
 bridges them instead, one op at a time.)
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -23,6 +23,32 @@ class Added:
     like: Int64  # the op whose columns each has where `columns` does not say otherwise
     behind: Int64  # the op behind which it stands in id order
     columns: Mapping[str, Any]  # values by column, one each
+
+
+@dataclass(frozen=True, eq=False)
+class Sort:
+    """New ops of one sort."""
+
+    turn: Int64  # in whose order they stand among all new ones
+    columns: Mapping[str, Any]  # as in `Added`, with `like` and `behind`; a number is for all
+
+
+def in_turn(count: int, sorts: Sequence[Sort]) -> tuple[Added, list[Int64]]:
+    """New ops of several sorts together, for a graph of so many ops; and the ids of each sort."""
+    order = np.argsort(np.concatenate([sort.turn for sort in sorts]), kind="stable")
+    ids = np.empty(len(order), np.int64)
+    ids[order] = count + np.arange(len(order))
+    columns = {
+        name: np.concatenate([_full(sort.columns[name], len(sort.turn)) for sort in sorts])[order]
+        for name in sorts[0].columns
+    }
+    like, behind = columns.pop("like"), columns.pop("behind")
+    borders = np.cumsum([len(sort.turn) for sort in sorts])[:-1]
+    return Added(like, behind, columns), np.split(ids, borders)
+
+
+def _full(values: Any, count: int) -> Int64:
+    return np.broadcast_to(np.asarray(values, np.int64), count)
 
 
 def spliced(graph: Graph, gone: Bool, added: Added, links: Links) -> Graph:

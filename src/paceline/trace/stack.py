@@ -114,7 +114,7 @@ def _lanes(blocks: Sequence[Block], device_of: dict[tuple[int, int], int]) -> tu
 
 def _lane_names(block: Block) -> list[str]:
     """Names that are equal for what is equal on all ranks: without thread ids."""
-    main, found = block.view.main_lane, []
+    main, found = block.main_lane, []
     plain = _spoken(block.view.trace.lanes[main].name) if main != NONE else ""
     for row, lane in enumerate(block.view.trace.lanes):
         name = lane.name if lane.kind is LaneKind.STREAM else _spoken(lane.name)
