@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--calibration", type=Path, metavar="FILE",
                         help="rest predictions on what `paceline measure` found")  # fmt: skip
     parser.add_argument("--meet", metavar="HOST:PORT",
-                        help="where hosts meet (the port next to the job's rendezvous)")  # fmt: skip
+                        help="where hosts meet (next to the job's rendezvous)")  # fmt: skip
     parser.add_argument("--wait", type=float, default=120.0, metavar="SECONDS",
                         help="for the other hosts to come (120)")  # fmt: skip
     parser.add_argument("training", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")

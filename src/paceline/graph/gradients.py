@@ -141,13 +141,20 @@ def _among_replicas(graph: Graph) -> Bool:
     """Communication of replicas that hold whole weights. Those that gather them hold parts, and
     their gradients travel as the library asks (FSDP2), not in buckets."""
     whole = [row for row in _replicas(graph) if not _gathers_weights(graph, row)]
-    return np.isin(graph.ops.group, whole)
+    return _in_groups(graph, whole)
 
 
 def among_shards(graph: Graph) -> Bool:
     """Communication of replicas that hold parts of the weights and gather them (FSDP2)."""
     parts = [row for row in _replicas(graph) if _gathers_weights(graph, row)]
-    return np.isin(graph.ops.group, parts)
+    return _in_groups(graph, parts)
+
+
+def _in_groups(graph: Graph, rows: list[int]) -> Bool:
+    chosen = np.zeros(len(graph.groups) + 1, np.bool_)  # the last is that of ops without a group
+    chosen[rows] = True
+    found: Bool = chosen[graph.ops.group]
+    return found
 
 
 def _replicas(graph: Graph) -> list[int]:

@@ -5,7 +5,7 @@ bridges them instead, one op at a time.)
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ def in_turn(count: int, sorts: Sequence[Sort]) -> tuple[Added, list[Int64]]:
 
 
 def _full(values: Any, count: int) -> Int64:
-    return np.broadcast_to(np.asarray(values, np.int64), count)
+    return np.full(count, values, np.int64) if isinstance(values, int) else np.asarray(values)
 
 
 def spliced(graph: Graph, gone: Bool, added: Added, links: Links) -> Graph:
@@ -74,7 +74,7 @@ def spliced(graph: Graph, gone: Bool, added: Added, links: Links) -> Graph:
 
 def _columns(graph: Graph, added: Added, source: Int64, place: Int64) -> OpColumns:
     new = place[len(graph) :]
-    made = {item.name: getattr(graph.ops, item.name)[source] for item in fields(OpColumns)}
+    made = {name: column[source] for name, column in vars(graph.ops).items()}
     for name, values in added.columns.items():
         made[name][new] = values
     joined = made["instance"] != NONE
