@@ -5,10 +5,10 @@ allowed. `bound`: no exact plan beats the larger of compute time and bytes over 
 `vs_hand` sets the kept plan beside what PyTorch users would do by hand (a sweep of bucket_cap_mb,
 ZeroRedundancyOptimizer, and where losses are allowed the fp16 and PowerSGD hooks). As plans do,
 they take turns with the plain job: each of several rounds runs all of them and plain, in random
-order, and a choice's gain is over the plain run of its own round. The best choice is named by one half of
-the rounds and measured by the other, so that chance does not choose it; `hand_noise` is by how much
-two runs of the same job in one round differ. A row whose loop kept no plan leaves the job as it
-was: it measured 1.
+order, and a choice's gain is over the plain run of its own round. The best choice is named by one
+half of the rounds and measured by the other, so that chance does not choose it; `hand_noise` is by
+how much two runs of the same job in one round differ. A row whose loop kept no plan leaves the job
+as it was: it measured 1.
 
 `false_accepts` and `power` need no lab: steps of real jobs, drawn again in stretches, are tuned
 against themselves, and against themselves made 3 % faster. `live_false_accepts` counts live trials

@@ -10,8 +10,8 @@ own, so that its peak is its own.
 `paceline show`, from opening the kept graph to the summary. `whatif_s` scales every kernel of the
 whole graph and replays it; `whatif_condensed_s` makes the same change to the typical step. Opening
 the graph and condensing it, which is done once for many questions, stand apart.
-`dask_import_speedup` and `ray_import_speedup` are two workers against one, on 32 ranks, workers
-begun.
+`dask_import_speedup` and `ray_import_speedup` are two workers against one, on the tasks of 32
+ranks, workers begun.
 """
 
 import gzip
@@ -21,6 +21,10 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +32,9 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import measure  # noqa: E402
+from paceline.spread import opened  # noqa: E402
+from paceline.trace.parts import RankTrace, answer  # noqa: E402
+from paceline.trace.readers.source import sources  # noqa: E402
 
 EVENTS = 40_533
 SHARED = Path(os.environ.get("PACELINE_SHARED", ROOT.parent / "shared"))
@@ -142,22 +149,53 @@ def stage(body: str, folder: Path, on: str = "") -> dict[str, Any]:
     return found
 
 
-SPEEDUP = """
-from paceline.spread import opened
-from paceline.trace import parts
-from paceline.trace.readers.source import sources
-traces = [parts.RankTrace(source) for source in sources([folder / "traces"])][:RANKS]
-for workers in (1, WORKERS):
-    with CLUSTER as place, opened(place, parts.answer) as answers:
-        list(answers(traces[:4]))
-        note("begun")
-        parts.build_with(answers, traces)
-        note(str(workers))
-""".replace("RANKS", str(SPREAD)).replace("WORKERS", str(WORKERS))
-
-
 def speedups(folder: Path) -> dict[str, float | None]:
-    return {}
+    """Two workers against one, over the same files."""
+    found: dict[str, float | None] = {}
+    for name, cluster in CLUSTERS.items():
+        package = {"dask": "distributed"}.get(name, name)
+        found[f"{name}_import_speedup"] = None
+        if find_spec(package):
+            one, two = (seconds(folder, cluster, workers) for workers in (1, WORKERS))
+            found[f"{name}_import_speedup"] = one / two
+    return found
+
+
+@contextmanager
+def dask(workers: int) -> Iterator[str]:
+    from distributed import LocalCluster
+
+    with LocalCluster(workers, threads_per_worker=1, dashboard_address=None) as cluster:
+        yield cluster.scheduler_address.replace("tcp://", "dask://")
+
+
+@contextmanager
+def ray(workers: int) -> Iterator[str]:
+    import logging
+
+    import ray
+
+    ray.init(address="local", num_cpus=workers, include_dashboard=False,
+             logging_level=logging.ERROR, log_to_driver=False)  # fmt: skip
+    try:
+        yield "ray://"
+    finally:
+        ray.shutdown()
+
+
+CLUSTERS: dict[str, Callable[[int], AbstractContextManager[str]]] = {"dask": dask, "ray": ray}
+
+
+def seconds(
+    folder: Path, cluster: Callable[[int], AbstractContextManager[str]], workers: int
+) -> float:
+    """What the workers take for all tasks; joining the ranks, which one process does, is apart."""
+    traces = [RankTrace(source) for source in sources([folder / "traces"])][:SPREAD]
+    with cluster(workers) as place, opened(place, answer) as answers:
+        list(answers(traces[: 2 * workers]))
+        begin = time.perf_counter()
+        assert len(list(answers(traces))) == len(traces)
+        return time.perf_counter() - begin
 
 
 if __name__ == "__main__":

@@ -45,7 +45,8 @@ class CopiesBack:
 def copy_back(graph: Graph, links: Links, reduced: Int64) -> CopyBack:
     """`reduced` is the communication that brings one rank its gradients in one step."""
     alone = np.where(among(len(graph), reduced), 0, NONE)
-    found = copies_back(graph, links, alone, graph.ops.step[reduced[:1]])
+    steps = graph.ops.step[reduced[:1]].astype(np.int64)
+    found = copies_back(graph, links, alone, steps)
     return CopyBack(int(found.first.max(initial=NONE)), int(found.update.max(initial=NONE)),
                     found.work)  # fmt: skip
 

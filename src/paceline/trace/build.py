@@ -48,7 +48,7 @@ class Wanted:
     origin_ns: int
 
 
-Blocks = Callable[[Sequence[Wanted]], Sequence[Block]]
+Blocks = Callable[[Sequence[Wanted]], list[Block]]
 """Works ranks out."""
 
 

@@ -57,7 +57,7 @@ def build_with(answers: Answers, traces: Sequence[RankTrace]) -> Graph:
     found = _all(answers, traces)
     by_rank = {seen.trace.rank: trace for trace, seen in zip(traces, found)}
 
-    def blocks_of(wanted: Sequence[Wanted]) -> Sequence[Block]:
+    def blocks_of(wanted: Sequence[Wanted]) -> list[Block]:
         return _all(answers, [Part(by_rank[each.rank], each) for each in wanted])
 
     return build_of(found, blocks_of)

@@ -22,6 +22,6 @@ def shares_of(totals_ns: Int64, rows: Int64, sizes: Int64) -> Int64:
     whole = np.maximum(1, totals(rows, sizes, len(totals_ns)))[rows]
     within = passed[1:] - passed[begins[rows]]
     ends = np.rint(totals_ns[rows] * within / whole).astype(np.int64)
-    found = np.diff(ends, prepend=0)
+    found: Int64 = np.diff(ends, prepend=0)
     found[begins[np.unique(rows)]] = ends[begins[np.unique(rows)]]
     return found

@@ -29,7 +29,8 @@ class Source:
     @cached_property
     def waits(self) -> Bool:
         """Links by which work waits for gradients."""
-        return (self._brings[self.links.src] != NONE) & ~TALKS[self.graph.ops.kind[self.links.op]]
+        found: Bool = self._brings[self.links.src] != NONE
+        return found & ~TALKS[self.graph.ops.kind[self.links.op]]
 
     @cached_property
     def update(self) -> Int64:

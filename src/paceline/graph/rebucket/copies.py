@@ -1,6 +1,7 @@
 """New copies back in place of the old ones, on threads that wait for the buckets in turn."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ def copied_back(source: Source, rows: Rows, copies: Copies) -> tuple[Bool, Sort,
     return waiting, Sort(rows.turn(waits, 1, 0), free), Sort(rows.turn(made, 1, 1), work)
 
 
-def _on_thread(source: Source, rows: Rows, copies: Copies, chosen: Int64) -> dict[str, Int64 | int]:
+def _on_thread(source: Source, rows: Rows, copies: Copies, chosen: Int64) -> dict[str, Any]:
     step = rows.step[chosen]
     like = copies.first[step]
     told = {"like": like, "behind": copies.behind[step], "lane": source.graph.ops.lane[like]}

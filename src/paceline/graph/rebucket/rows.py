@@ -42,10 +42,9 @@ def rows_of(source: Source, buckets: Mapping[int, Buckets]) -> Rows:
     fed = np.concatenate([part.fed + begin for part, begin in zip(parts, begins)])
     return Rows(
         step[order],
-        *(
-            np.concatenate([getattr(part, name) for part in parts])[order]
-            for name in ("place", "size_bytes", "last")
-        ),
+        np.concatenate([part.place for part in parts])[order],
+        np.concatenate([part.size_bytes for part in parts])[order],
+        np.concatenate([part.last for part in parts])[order],
         place[fed],
         np.concatenate([part.by for part in parts]),
     )
