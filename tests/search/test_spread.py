@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from killing import Killing
 
 PLANS = [(parse(f"buckets(size_bytes={n}000000)"),) for n in range(1, 7)]
-GOAL = Goal(strategies=("buckets", "partition"))
+GOAL = Goal(strategies=("buckets", "partition"), budget_s=600.0)
 CLUSTERS = [
     pytest.param("processes:2"),
     pytest.param("dask://", marks=[pytest.mark.slow, pytest.mark.needs("dask")]),
