@@ -126,9 +126,12 @@ NEEDS = {
     ),
     "gymnasium": Need(partial(module, "gymnasium"), "gymnasium", "reinforcement learning"),
     "snntorch": Need(partial(module, "snntorch"), "snntorch", "spiking networks"),
+    "accelerate": Need(partial(module, "accelerate"), "accelerate", "its launcher"),
     "optuna": Need(partial(module, "optuna"), "optuna", "the black-box searcher"),
-    "dask": Need(partial(module, "distributed"), "distributed (Dask)", "searches on Dask"),
-    "ray": Need(partial(module, "ray"), "ray", "searches on Ray"),
+    "dask": Need(
+        partial(module, "distributed"), "distributed (Dask)", "searches and imports on it"
+    ),
+    "ray": Need(partial(module, "ray"), "ray", "searches and imports on it"),
     "tensorboard": Need(partial(module, "tensorboard"), "tensorboard", "its tracker"),
     "mlflow": Need(partial(module, "mlflow"), "mlflow or mlflow-skinny", "its tracker"),
     "wandb": Need(partial(module, "wandb"), "wandb", "its tracker"),

@@ -3,26 +3,31 @@
 Each row tunes one of three jobs with two workers in the lab, at one link rate and with one effect
 allowed. `bound`: no exact plan beats the larger of compute time and bytes over the link.
 `vs_hand` sets the kept plan beside what PyTorch users would do by hand (a sweep of bucket_cap_mb,
-ZeroRedundancyOptimizer, and where losses are allowed the fp16 and PowerSGD hooks), each in its own
-job, at its best; `hand_noise` is by how much two such runs of the same job differ. A row whose loop
-kept no plan leaves the job as it was: it measured 1.
+ZeroRedundancyOptimizer, and where losses are allowed the fp16 and PowerSGD hooks). As plans do,
+they take turns with the plain job: each of several rounds runs all of them and plain, in random
+order, and a choice's gain is over the plain run of its own round. The best choice is named by one
+half of the rounds and measured by the other, so that chance does not choose it; `hand_noise` is by
+how much two runs of the same job in one round differ. A row whose loop kept no plan leaves the job
+as it was: it measured 1.
 
 `false_accepts` and `power` need no lab: steps of real jobs, drawn again in stretches, are tuned
 against themselves, and against themselves made 3 % faster. `live_false_accepts` counts live trials
 of a job against itself (`--itself N` makes N more).
 
-Rows are kept in `benchmarks/results/closed-loop.json` as they come, so that an ended run goes on
-where it was. `--budget MINUTES` ends the measuring; `--only NAME` and `--fresh` choose and repeat.
+Loops and rounds are kept in `benchmarks/results/closed-loop.json` as they come, so that an ended
+run goes on where it was, also within a row. `--budget MINUTES` ends the measuring; `--only NAME`
+and `--fresh` choose and repeat.
 """
 
 import argparse
 import json
 import os
+import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from math import exp, log
@@ -66,7 +71,8 @@ RATES_MBIT = (100, 500, 1000)
 EFFECTS = (Effect.EXACT, Effect.LOSSY)
 WORKERS = 2
 ROW_S = 600.0  # for one row's loop
-HAND_S = 8.0  # of steps of each choice by hand, about
+HAND_S = 8.0  # of steps of each choice by hand, about, over all rounds
+ROUNDS = 4  # of the choices by hand
 WARM = 3
 PAIRS, SIDE, GAIN = 1000, 200, 0.03
 VARY = 0.03  # steps vary by so much where power is asked for
@@ -109,8 +115,8 @@ def main() -> None:
         KEPT.unlink(missing_ok=True)
     end = time.monotonic() + 60 * options.budget
     for cell in cells(options):
-        if cell.key not in kept() and time.monotonic() < end:
-            keep(cell.key, row_of(cell))
+        while (goes_on := next_stage(cell)) is not None and time.monotonic() < end:
+            keep(cell.key, goes_on(cell, kept().get(cell.key, {})))
     for _ in range(options.itself):
         if time.monotonic() < end:
             keep("itself", [*kept().get("itself", []), against_itself()])
@@ -130,19 +136,41 @@ def cells(options: argparse.Namespace) -> list[Cell]:
     return found[:1] if options.quick else found
 
 
-def row_of(cell: Cell) -> Row:
-    """One loop, and what users do by hand in the same minutes."""
+def next_stage(cell: Cell) -> Callable[[Cell, Row], Row] | None:
+    """What a row lacks: its loop, or a round of the choices by hand; None of a whole one."""
+    row = kept().get(cell.key, {})
+    if "decision" not in row and "failed" not in row:
+        return looped
+    whole = "failed" in row or len(row.get("hand_rounds", ())) >= ROUNDS
+    return None if whole else by_hand
+
+
+def looped(cell: Cell, _: Row) -> Row:
+    """One loop."""
     moment = datetime.now(timezone.utc).strftime(DATE)
     told = {"job": cell.job, "mbit": cell.mbit, "effect": cell.effect.value, "measured_at": moment}
     try:
         with tempfile.TemporaryDirectory(prefix="paceline-loop-") as folder:
-            tuned = tune(request(cell, Path(folder)), environment())
-            row = {**told, **loop_row(cell, tuned)}
-        hand = dict(by_hand(cell))
-        row |= {"hand_ms": hand, "hand_noise": noise(hand), "vs_hand": versus(row, hand)}
+            row = {**told, **loop_row(cell, tune(request(cell, Path(folder)), environment()))}
     except PacelineError as error:
         row = {**told, "failed": str(error)[-600:]}
-    row["load"] = round(os.getloadavg()[0], 2)
+    return said(cell, {**row, "load": round(os.getloadavg()[0], 2)})
+
+
+def by_hand(cell: Cell, row: Row) -> Row:
+    """One more round of what users do by hand."""
+    rounds = row.get("hand_rounds", [])
+    try:
+        rounds = [*rounds, hand_round(cell, len(rounds))]
+    except PacelineError as error:
+        return said(cell, {**row, "failed": str(error)[-600:]})
+    row = {**row, "hand_rounds": rounds}
+    if len(rounds) < ROUNDS:
+        return said(cell, row)
+    return said(cell, {**row, "hand_noise": noise(rounds), **versus(row, rounds)})
+
+
+def said(cell: Cell, row: Row) -> Row:
     print(f"{cell.key}: {row}", file=sys.stderr, flush=True)
     return row
 
@@ -191,34 +219,47 @@ def floor_ns(cell: Cell, tuned: Tuned) -> float:
     return max(float(work), wire)
 
 
-def by_hand(cell: Cell) -> Iterator[tuple[str, float]]:
-    """The median step of each choice in a job of its own, in ms; the plain job first."""
+def hand_round(cell: Cell, number: int) -> dict[str, float]:
+    """The median step of the plain job and of each choice in jobs of their own, in ms."""
     guess_s = 0.2 + 2 * 25.0 * 8 / cell.mbit / 2
-    steps = max(6, min(40, round(HAND_S / guess_s)))
-    for name, options in {"plain": (), **BY_HAND[cell.effect]}.items():
-        with (
-            tempfile.TemporaryDirectory(prefix="paceline-hand-") as folder,
-            Lab(cluster(WORKERS, cell.mbit)) as lab,
-        ):
-            out = Path(folder) / "times"
-            job = (sys.executable, str(JOB), "--model", cell.job, *options)
-            shown = ("--steps", str(steps + WARM), "--times", str(out))
-            lab.run((*job, *shown), timeout_s=300, environment=environment(), logs=Path(folder))
-            walls = [wall for wall, _ in json.loads(Path(f"{out}.0").read_text())][WARM:]
-        yield name, round(statistics.median(walls) / 1e6, 2)
+    steps = max(6, min(40, round(HAND_S / guess_s / ROUNDS)))
+    choices = [("plain", ()), *BY_HAND[cell.effect].items()]
+    random.Random(f"{cell.key} {number}").shuffle(choices)
+    return {name: hand_ms(cell, options, steps) for name, options in choices}
 
 
-def versus(row: Row, hand: dict[str, float]) -> float:
-    """The best choice by hand over the loop's answer, which leaves the plain job where it kept no
-    plan."""
-    ours = hand["plain"] / (row["measured"] if row["kept"] else 1.0)
-    return round(min(hand.values()) / ours, 4)
+def hand_ms(cell: Cell, options: Sequence[str], steps: int) -> float:
+    with (
+        tempfile.TemporaryDirectory(prefix="paceline-hand-") as folder,
+        Lab(cluster(WORKERS, cell.mbit)) as lab,
+    ):
+        out = Path(folder) / "times"
+        job = (sys.executable, str(JOB), "--model", cell.job, *options)
+        shown = ("--steps", str(steps + WARM), "--times", str(out))
+        lab.run((*job, *shown), timeout_s=300, environment=environment(), logs=Path(folder))
+        walls = [wall for wall, _ in json.loads(Path(f"{out}.0").read_text())][WARM:]
+    return round(statistics.median(walls) / 1e6, 2)
 
 
-def noise(hand: dict[str, float]) -> float:
-    """How far two runs of the same job are apart: 25 MB are what DDP takes by itself. What the
-    loop's answer differs by less from the best choice is chance."""
-    return round(abs(hand["bucket_cap_mb=25"] / hand["plain"] - 1), 4)
+def versus(row: Row, rounds: Sequence[dict[str, float]]) -> Row:
+    """The loop's answer over the best choice by hand; it leaves the plain job where it kept no
+    plan. Every second round names the best, the others measure it."""
+    named = {name: gain_by_hand(rounds[::2], name) for name in rounds[0]}
+    best = max(named, key=lambda name: named[name])
+    ours, theirs = row["measured"] if row["kept"] else 1.0, gain_by_hand(rounds[1::2], best)
+    gains = {name: round(gain_by_hand(rounds, name), 4) for name in sorted(rounds[0])}
+    return {"best_hand": best, "hand_gains": gains, "vs_hand": round(ours / theirs, 4)}
+
+
+def gain_by_hand(rounds: Sequence[dict[str, float]], name: str) -> float:
+    """How many times as fast as the plain run of its round; the plain job itself is 1."""
+    return statistics.median(each["plain"] / each[name] for each in rounds)
+
+
+def noise(rounds: Sequence[dict[str, float]]) -> float:
+    """How far two runs of the same job in one round are apart: 25 MB are what DDP takes by itself.
+    What the loop's answer differs by less from the best choice is chance."""
+    return round(statistics.median(abs(r["bucket_cap_mb=25"] / r["plain"] - 1) for r in rounds), 4)
 
 
 def against_itself() -> Row:
@@ -235,7 +276,8 @@ def against_itself() -> Row:
 
 def figures(asked: Sequence[Cell], pairs: int) -> dict[str, Any]:
     """Over the rows that are kept."""
-    rows = [kept()[cell.key] for cell in asked if cell.key in kept()]
+    known = kept()
+    rows = [known[cell.key] for cell in asked if cell.key in known]
     good = [row for row in rows if "failed" not in row]
     exact = [row for row in good if row["effect"] == "exact" and row["bound"] > 1.05]
     shares = [((row["measured"] if row["kept"] else 1) - 1) / (row["bound"] - 1) for row in exact]

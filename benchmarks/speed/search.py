@@ -30,8 +30,8 @@ from paceline.predict import Candidates, Question
 from paceline.predict.predicting import typical
 from paceline.search import Found, Goal, search
 from paceline.search.score import Judge
+from paceline.search.scoring import scoring
 from paceline.search.space import space_of
-from paceline.search.spread import opened
 from paceline.strategies import Effect
 
 RECORDED = measure.RESULTS / "strategies"
@@ -129,7 +129,7 @@ def speedup(job: Job, name: str) -> float | None:
     space = space_of(asked.remembering.source(Grain.OP), SMALL, live_only=True)
     plans = list(islice(space.plans(), PLANS))
     warm, timed = plans[:200], plans[200:]
-    with opened("", Judge(replace(asked))) as here, opened(f"{name}://", Judge(asked)) as there:
+    with scoring("", Judge(replace(asked))) as here, scoring(f"{name}://", Judge(asked)) as there:
         alone, spread = ({}, {})
         for scores, found in ((here, alone), (there, spread)):
             dict(scores(warm))

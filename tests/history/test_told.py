@@ -46,6 +46,17 @@ def test_a_verdict_and_a_trial_are_of_the_job_that_was_predicted(
     assert (failed.measured, failed.outcome) == (None, "failed: out of memory")
 
 
+def test_a_verdict_is_filed_under_the_machine_that_was_measured(
+    graph: Graph, tmp_path: Path
+) -> None:
+    subject = Subject(graph, tmp_path / "run", (), None, Question(), "the lab's, 2 cores")
+    found = predict(graph, (), None, Question())
+    there = verdict_entry(subject, Verdict(found, Measured((100,), {}, machine="arm, 8 cores")))
+    untold = verdict_entry(subject, Verdict(found, Measured((100,), {})))
+    assert (there.job.machine, untold.job.machine) == ("arm, 8 cores", "the lab's, 2 cores")
+    assert replace(there.job, machine="") == replace(untold.job, machine="")
+
+
 def test_a_correction_multiplies_work_and_communication_apart(graph: Graph) -> None:
     plain = predict(graph, (), None, Question(lean=True))
     longer = predict(graph, (), None, Question(correction=Correction(work=1.5)))

@@ -8,16 +8,17 @@ import pytest
 from paceline.cluster import Cluster
 from paceline.graph import Graph
 from paceline.predict import Candidates, Question
-from paceline.search import Goal, Place, SearchError, search
+from paceline.search import Goal, Place, search
 from paceline.search.score import Judge, Refused
-from paceline.search.spread import opened
+from paceline.search.scoring import scoring
+from paceline.spread import SpreadError
 from paceline.strategies import parse
 
 sys.path.insert(0, str(Path(__file__).parent))
 from killing import Killing
 
 PLANS = [(parse(f"buckets(size_bytes={n}000000)"),) for n in range(1, 7)]
-GOAL = Goal(strategies=("buckets", "partition"))
+GOAL = Goal(strategies=("buckets", "partition"), budget_s=600.0)
 CLUSTERS = [
     pytest.param("processes:2"),
     pytest.param("dask://", marks=[pytest.mark.slow, pytest.mark.needs("dask")]),
@@ -39,7 +40,7 @@ def test_a_worker_that_dies_in_a_search_is_survived(
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # for `killing`
     asked = Candidates(job, lan, Question())
     judge = Killing(asked, str(PLANS[2][0]), tmp_path / "died")
-    with opened(on, judge) as scores:
+    with scoring(on, judge) as scores:
         found = dict(scores(PLANS))
     assert (tmp_path / "died").exists()
     assert found == {plan: Judge(asked).score(plan) for plan in PLANS}
@@ -50,7 +51,7 @@ def test_a_plan_that_kills_each_worker_is_refused_and_the_others_are_not(
     job: Graph, lan: Cluster
 ) -> None:
     judge = Killing(Candidates(job, lan, Question()), str(PLANS[2][0]))
-    with opened("processes:2", judge) as scores:
+    with scoring("processes:2", judge) as scores:
         found = dict(scores(PLANS))
     refused = [plan for plan, score in found.items() if isinstance(score, Refused)]
     assert refused == [PLANS[2]]
@@ -61,5 +62,5 @@ def test_a_plan_that_kills_each_worker_is_refused_and_the_others_are_not(
 def test_unknown_workers_are_refused_with_those_that_there_are(
     on: str, job: Graph, lan: Cluster
 ) -> None:
-    with pytest.raises(SearchError, match="processes"):
+    with pytest.raises(SpreadError, match="processes"):
         search(job, lan, Question(), GOAL, place=Place(on))

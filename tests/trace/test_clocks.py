@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from paceline.errors import TraceError
+from paceline.trace.bounds import bounds_between, counts, meetings_of
 from paceline.trace.build import build
 from paceline.trace.clocks import Clock, align, clocks_of, shifted
 from paceline.trace.readers import read_all
@@ -197,3 +198,10 @@ def test_clocks_injected_into_a_recorded_run_of_four_ranks_are_recovered(tmp_pat
     for clock, bad, true in zip(clocks_of(wrong), wrong, recorded):
         assert worst_error_ns(clock, bad, true) <= clock.interval_ns + 2
         assert clock.interval_ns < 0.5 * MS
+
+
+def test_how_many_bounds_join_two_ranks_is_known_before_they_are_made(four: list[Trace]) -> None:
+    meetings = meetings_of(four[:1] + four[2:])
+    made = [[len(bounds_between(meetings, a, b)) for b in range(3)] for a in range(3)]
+    assert counts(meetings, 3).tolist() == made
+    assert made[0][1] == 12

@@ -74,8 +74,8 @@ def test_more_samples_than_a_graph_may_carry_are_left_out_with_a_note() -> None:
     for step, dur in enumerate((5, 7, 9)):
         b.op("mm", lane, dur, step=step)
     alike = np.zeros(3, np.int64)
-    assert with_samples(b.build(), alike, most=9).spread is not None
-    without = with_samples(b.build(), alike, most=8)
+    assert with_samples(b.build(), [alike], most=9).spread is not None
+    without = with_samples(b.build(), [alike], most=8)
     assert without.spread is None
     assert "fewer steps" in without.meta["notes"][-1]
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from paceline.graph.synthetic import TrainingJob, training
+from paceline.history import Kind, tuned_entries
 from paceline.launch import Process
 from paceline.predict import predict
 from paceline.record.launch import SETTINGS, Recording
@@ -88,6 +89,26 @@ def test_what_helps_is_kept_and_said_in_six_lines(ddp_recording: Recording, tmp_
     assert plan.predicted is not None
     assert plan.predicted.low_ns <= 1e7 / 1.5 <= plan.predicted.high_ns
     assert json.loads((tmp_path / "outcome.json").read_text())["decision"] == "keep the plan"
+
+
+def test_what_a_loop_measured_goes_into_the_history(
+    ddp_recording: Recording, tmp_path: Path
+) -> None:
+    tuned = looped(Told(ddp_recording.folder, [1.5]), tmp_path)
+    recording, plain, trial = tuned_entries(tuned)
+    assert [e.kind for e in (recording, plain, trial)] == [Kind.RECORDING, Kind.VERDICT, Kind.TRIAL]
+    assert len({each.job for each in (recording, plain, trial)}) == 1
+    assert (plain.strategies, trial.strategies) == ((), tuple(place_of(tuned)))
+    assert plain.measured is not None
+    assert trial.measured is not None
+    assert plain.measured.step_ns == round(1.5 * trial.measured.step_ns, -1)
+    assert trial.outcome.startswith("kept: faster")
+    assert trial.predicted is not None
+    assert trial.predicted.leans is not None
+
+
+def place_of(tuned: Tuned) -> list[str]:
+    return [str(change) for change in tuned.trials[-1].outcome.plan]
 
 
 def test_after_a_crash_a_search_without_that_plan_finds_another(

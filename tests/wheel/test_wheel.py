@@ -46,7 +46,7 @@ def ran(programs: Path, *words: str, cwd: Path) -> str:
 
 
 @pytest.mark.needs("torch", "g++", "linux")
-def test_the_wheel_records_shows_and_predicts_without_compiler_or_node(
+def test_the_wheel_records_shows_predicts_and_tunes_without_compiler_or_node(
     new: Path, tmp_path: Path
 ) -> None:
     assert not {"g++", "gcc", "cc", "node", "cmake"} & {path.name for path in new.iterdir()}
@@ -65,6 +65,29 @@ def test_the_wheel_records_shows_and_predicts_without_compiler_or_node(
     kept = json.loads(ran(new, "paceline", "history", "--json", cwd=tmp_path))
     assert [entry["kind"] for entry in kept["entries"]] == ["recording", "prediction"]
     assert kept["history"].startswith(str(tmp_path))
+    endless = [*training[:-4], "--steps", "100000", *training[-2:]]
+    tuned = json.loads(
+        ran(
+            new,
+            "paceline",
+            "tune",
+            "-o",
+            "tuned",
+            "--allow",
+            "lossy",
+            "--only",
+            "fp16",
+            "--steps",
+            "18",
+            "--json",
+            "--",
+            *endless,
+            cwd=tmp_path,
+        )
+    )
+    assert tuned["recorded"]["workers"] == 2
+    kept = json.loads(ran(new, "paceline", "history", "--json", cwd=tmp_path))
+    assert [entry["kind"] for entry in kept["entries"]].count("recording") == 2
 
 
 @pytest.mark.needs("g++", "linux")

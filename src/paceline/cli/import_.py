@@ -19,12 +19,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--salvage", action="store_true", help="take what truncated files still hold"
     )
+    parser.add_argument("--on", default="", metavar="WORKERS",
+                        help="one task per rank on processes[:N], dask://[HOST:PORT] or "
+                        "ray://[HOST:PORT], which reach the same files")  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.trace.importing import Import, import_traces
 
-    graph = import_traces(options.paths, options.out, Import(options.ranks, options.salvage))
+    graph = import_traces(
+        options.paths, options.out, Import(options.ranks, options.salvage, options.on)
+    )
     data = {
         "run": str(options.out),
         "ops": len(graph),

@@ -35,12 +35,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.history import Subject, keep, prediction_entry
+    from paceline.machine import this_machine
     from paceline.report import working
     from paceline.trace.runs import open_run
 
     with working(f"predicting {options.graph}"):
         graph, wanted = open_run(Path(options.graph)), asked(options)
-        plain = Subject(graph, Path(options.graph), (), wanted.cluster, wanted.question)
+        on = this_machine() if wanted.question.machine is not None else ""
+        plain = Subject(graph, Path(options.graph), (), wanted.cluster, wanted.question, on)
         subject = replace(plain, changes=wanted.changes)
         before = None if wanted.cluster else predicted(plain, options)
         after = predicted(subject, options)

@@ -4,13 +4,17 @@ Records the job, searches for a plan, tries the best in the live job, in blocks 
 plain ones, and keeps it (plan.json) only where it helps beyond noise and the loss stays where the
 plan's effect says. The script needs no change; it is started up to four times, and each run is
 ended when it has shown enough, so let it save nothing that you need. With --cluster everything
-happens in a lab of that cluster. What it did is said in six lines.
+happens in a lab of that cluster. On several hosts (torchrun --nnodes, srun) start the same command
+on each; they need no shared folder, and one of them says the verdict. What it did is said in six
+lines.
 """
 
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +25,7 @@ from paceline.cli.search import EFFECTS
 if TYPE_CHECKING:
     from paceline.search import Goal
     from paceline.tune import Tuned, TuneRequest, Where
+    from paceline.tune.hosts import Meeting
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,35 +54,74 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="change the cluster, such as link.rate=100Mbps")  # fmt: skip
     parser.add_argument("--calibration", type=Path, metavar="FILE",
                         help="rest predictions on what `paceline measure` found")  # fmt: skip
+    parser.add_argument("--meet", metavar="HOST:PORT",
+                        help="where hosts meet (next to the job's rendezvous)")  # fmt: skip
+    parser.add_argument("--wait", type=float, default=120.0, metavar="SECONDS",
+                        help="for the other hosts to come (120)")  # fmt: skip
     parser.add_argument("training", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
 
 
 def run(options: argparse.Namespace) -> Shown:
+    from paceline.history import keep, opened, tuned_entries
     from paceline.launch import unwinding
     from paceline.report import working
-    from paceline.tune import tune, tuned_data
+    from paceline.tune import tuned_data
 
-    request = request_of(options)
+    request, meeting = request_of(options), _meeting(options)
     with unwinding(), working("tuning") as told:
-        tuned = tune(request, os.environ, told)
+        if meeting is not None and not meeting.leads:
+            return _followed(request, meeting, told)
+        tuned = _tuned(request, meeting, told)
+    if opened() is not None:
+        keep(*tuned_entries(tuned))
     return Shown(tuned_data(tuned), lambda console: _render(tuned), 130 if tuned.stopped else 0)
 
 
+def _meeting(options: argparse.Namespace) -> "Meeting | None":
+    """None on one host; a lab is one."""
+    from paceline.tune.hosts import meeting_of
+
+    found = None if options.cluster else meeting_of(command_of(options), os.environ)
+    if found is None:
+        return None
+    found = found.at(options.meet) if options.meet else found
+    return replace(found, wait_s=options.wait)
+
+
+def _tuned(
+    request: "TuneRequest", meeting: "Meeting | None", told: Callable[[str], None]
+) -> "Tuned":
+    from paceline.tune import tune
+    from paceline.tune.hosts import gathered
+
+    if meeting is None:
+        return tune(request, os.environ, told)
+    with gathered(meeting, request.command, told) as hosts:
+        place = hosts.place(request.place, request.folder)
+        tuned = tune(replace(request, place=place), os.environ, told)
+        hosts.tell(tuned.decision.value, tuned.kept)
+    return tuned
+
+
+def _followed(request: "TuneRequest", meeting: "Meeting", told: Callable[[str], None]) -> Shown:
+    from paceline.tune.hosts import follow
+
+    told(f"following the host at {meeting.address}")
+    done = follow(meeting, request.command, request.folder, os.environ, request.place)
+    data = {"followed": meeting.address, "decision": done.decision,
+            "plan": str(done.plan) if done.plan else None}  # fmt: skip
+    kept = f"; the plan is in {done.plan}" if done.plan else ""
+    line = f"the host at {meeting.address} says the verdict: {done.decision}{kept}"
+    return Shown(data, lambda console: print(line))
+
+
 def request_of(options: argparse.Namespace) -> "TuneRequest":
-    from paceline.launch import LaunchError
     from paceline.trial import here, in_lab
     from paceline.tune import TuneRequest
 
-    given = list(options.training)
-    command = tuple(given[1:] if given[:1] == ["--"] else given)
-    if not command:
-        raise LaunchError(
-            "nothing to tune: give the training command after --, as in "
-            "`paceline tune -- torchrun --nproc-per-node 2 train.py`"
-        )
     where = _where(options)
     return TuneRequest(
-        command=command,
+        command=command_of(options),
         folder=options.output,
         goal=_goal(options),
         where=where,
@@ -89,6 +133,19 @@ def request_of(options: argparse.Namespace) -> "TuneRequest":
         apart=options.apart,
         seed=options.seed,
     )
+
+
+def command_of(options: argparse.Namespace) -> tuple[str, ...]:
+    from paceline.launch import LaunchError
+
+    given = list(options.training)
+    command = tuple(given[1:] if given[:1] == ["--"] else given)
+    if not command:
+        raise LaunchError(
+            "nothing to tune: give the training command after --, as in "
+            "`paceline tune -- torchrun --nproc-per-node 2 train.py`"
+        )
+    return command
 
 
 def seconds(text: str) -> float:

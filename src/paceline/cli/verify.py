@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.history import Subject, keep, verdict_entry
-    from paceline.machine import usable_cores
+    from paceline.machine import this_machine, usable_cores
     from paceline.predict import predict
     from paceline.trace.runs import open_run
     from paceline.verify import Proof, Verdict, prove, recorded_command
@@ -48,7 +48,9 @@ def run(options: argparse.Namespace) -> Shown:
     plan = None if options.job else plan_of(wanted.changes)
     command = tuple(options.job) or recorded_command(Path(options.graph))
     graph = open_run(Path(options.graph))
-    subject = Subject(graph, Path(options.graph), wanted.changes, wanted.cluster, wanted.question)
+    subject = Subject(
+        graph, Path(options.graph), wanted.changes, wanted.cluster, wanted.question, this_machine()
+    )
     guess = predicted(subject, options)
     if guess.timeline.graph.facts.period > 1:
         raise OptionError(

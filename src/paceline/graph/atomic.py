@@ -51,7 +51,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
         _sync_folder(path.parent)
 
 
-def write_durably(path: Path, data: bytes) -> None:
+def write_durably(path: Path, data: bytes | memoryview) -> None:
     """Write a new file and wait until the disk has it."""
     with path.open("xb") as out:
         out.write(data)

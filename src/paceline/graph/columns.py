@@ -121,7 +121,7 @@ def to_graph(tables: Mapping[str, Columns], facts: Facts, meta: Mapping[str, Any
     )
 
 
-def encode(columns: Columns, layout: Layout) -> bytes:
+def encode(columns: Columns, layout: Layout) -> memoryview:
     """One table as the bytes of a Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -129,7 +129,7 @@ def encode(columns: Columns, layout: Layout) -> bytes:
     arrays = [pa.array(columns[name], _arrow_type(pa, kind)) for name, kind in layout.items()]
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(arrays, names=list(layout)), sink, compression="zstd")
-    return bytes(sink.getvalue())
+    return memoryview(sink.getvalue())
 
 
 def decode(data: bytes, layout: Layout, source: str) -> dict[str, Any]:

@@ -57,9 +57,42 @@ def copied(graph: Graph, rows_of_copy: Sequence[Int64]) -> Copied:
     return Copied(made, source, copy)
 
 
+def tiled(graph: Graph, times: int) -> Graph:
+    """The whole graph so many times, one copy after the other, as `copied` makes it."""
+    count, deps, spread = len(graph), graph.deps, graph.spread
+    ptr = (deps.ptr[:-1] + np.arange(times)[:, None] * len(deps)).reshape(-1)
+    src = (deps.src + np.arange(times, dtype=np.int32)[:, None] * np.int32(count)).reshape(-1)
+    return replace(
+        graph,
+        ops=_tiled(graph.ops, times),
+        deps=Dependencies(
+            np.append(ptr, times * len(deps)),
+            src,
+            np.tile(deps.kind, times),
+            np.tile(deps.inferred, times),
+        ),
+        drains=_with_ops(graph.drains, count, times),
+        memory=_with_ops(graph.memory, count, times),
+        spread=None if spread is None else spread_of(spread, np.tile(np.arange(count), times)),
+    )
+
+
+def _tiled(table: Any, times: int) -> Any:
+    return type(table)(*[np.tile(column, times) for column in vars(table).values()])
+
+
+def _with_ops(table: Any, count: int, times: int) -> Any:
+    """Drains or memory events of every copy's ops."""
+    if not len(table.op):
+        return table
+    begin = np.repeat(np.arange(times, dtype=np.int32) * np.int32(count), len(table.op))
+    made = _tiled(table, times)
+    return replace(made, op=made.op + begin)
+
+
 def rows_of(table: Any, rows: Int64 | Bool) -> Any:
     """The same table with these rows."""
-    return type(table)(*(getattr(table, item.name)[rows] for item in fields(table)))
+    return type(table)(*[column[rows] for column in vars(table).values()])
 
 
 def spread_of(spread: Spread, rows: Int64) -> Spread:

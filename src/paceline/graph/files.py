@@ -160,7 +160,7 @@ def _plain_meta(graph: Graph, path: Path) -> dict[str, Any]:
     return plain
 
 
-def _encoded(columns: Mapping[str, Any], layout: Layout, table: str, path: Path) -> bytes:
+def _encoded(columns: Mapping[str, Any], layout: Layout, table: str, path: Path) -> memoryview:
     try:
         return encode(columns, layout)
     except UnicodeEncodeError as error:

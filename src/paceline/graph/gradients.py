@@ -46,9 +46,17 @@ def carrying(graph: Graph, links: Links) -> Int64:
 
 
 def parameters_in(graph: Graph, links: Links) -> dict[int, list[int]]:
-    """By collective: the parameters whose gradients it carries, in order. What makes a gradient may
-    stand before the op that is known to ready it: the next such op on its lane is meant."""
-    found: dict[int, dict[int, None]] = {}
+    """By collective: the parameters whose gradients it carries, in order."""
+    found: dict[int, list[int]] = {}
+    for op, carried in zip(*(column.tolist() for column in carried_by(graph, links))):
+        found.setdefault(op, []).append(carried)
+    return found
+
+
+def carried_by(graph: Graph, links: Links) -> tuple[Int64, Int64]:
+    """Collectives and parameters whose gradients they carry, in order: one row a pair. What makes a
+    gradient may stand before the op that is known to ready it: the next such op on its lane is
+    meant."""
     known = gradients_of(graph)
     by_lane = np.lexsort((known.op, graph.ops.lane[known.op]))
     ready, parameter = known.op[by_lane], known.parameter[by_lane]
@@ -58,9 +66,11 @@ def parameters_in(graph: Graph, links: Links) -> dict[int, list[int]]:
     at = np.searchsorted(keys, graph.ops.lane[source].astype(np.int64) * width + source)
     there = at < len(keys)
     there[there] = graph.ops.lane[ready[at[there]]] == graph.ops.lane[source[there]]
-    for op, carried in zip(call[there].tolist(), parameter[at[there]].tolist()):
-        found.setdefault(op, {})[carried] = None
-    return {op: list(carried) for op, carried in found.items()}
+    call, carried = call[there], parameter[at[there]]
+    pairs = call * (len(graph.facts.parameters) + 1) + carried
+    _, first = np.unique(pairs, return_index=True)
+    first.sort()
+    return call[first], carried[first]
 
 
 def _fed_from(graph: Graph, links: Links) -> tuple[Int64, Int64]:
@@ -131,13 +141,20 @@ def _among_replicas(graph: Graph) -> Bool:
     """Communication of replicas that hold whole weights. Those that gather them hold parts, and
     their gradients travel as the library asks (FSDP2), not in buckets."""
     whole = [row for row in _replicas(graph) if not _gathers_weights(graph, row)]
-    return np.isin(graph.ops.group, whole)
+    return _in_groups(graph, whole)
 
 
 def among_shards(graph: Graph) -> Bool:
     """Communication of replicas that hold parts of the weights and gather them (FSDP2)."""
     parts = [row for row in _replicas(graph) if _gathers_weights(graph, row)]
-    return np.isin(graph.ops.group, parts)
+    return _in_groups(graph, parts)
+
+
+def _in_groups(graph: Graph, rows: list[int]) -> Bool:
+    chosen = np.zeros(len(graph.groups) + 1, np.bool_)  # the last is that of ops without a group
+    chosen[rows] = True
+    found: Bool = chosen[graph.ops.group]
+    return found
 
 
 def _replicas(graph: Graph) -> list[int]:

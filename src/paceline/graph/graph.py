@@ -37,8 +37,7 @@ Bool = NDArray[np.bool_]
 
 def _freeze(owner: Any) -> None:
     """Make every array of a dataclass read-only: a frozen value is frozen to its last byte."""
-    for item in fields(owner):
-        value = getattr(owner, item.name)
+    for value in vars(owner).values():
         if isinstance(value, np.ndarray):
             value.setflags(write=False)
 
@@ -197,7 +196,8 @@ class Graph:
     meta: Mapping[str, Any] = field(default_factory=dict)  # JSON-able notes on where it came from
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "meta", MappingProxyType(dict(self.meta)))
+        if not isinstance(self.meta, MappingProxyType):
+            object.__setattr__(self, "meta", MappingProxyType(dict(self.meta)))
 
     def __reduce__(self) -> "tuple[partial[Graph], tuple[()]]":
         """To other processes; what was derived from it is left here."""

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,14 +79,12 @@ def _check_shapes(graph: Graph) -> None:
         (graph.drains, len(graph.drains.op)),
         (graph.memory, len(graph.memory.op)),
     ):
-        for item in fields(owner):
-            column = getattr(owner, item.name)
-            _require(
-                len(column) == rows,
-                f"{type(owner).__name__}.{item.name} has {len(column)} rows beside {rows}",
-            )
+        for name, column in vars(owner).items():
             whole = not isinstance(column, np.ndarray) or column.dtype.kind in "iub"
-            _require(whole, f"{type(owner).__name__}.{item.name} must hold whole numbers")
+            if len(column) == rows and whole:
+                continue
+            wrong = f"has {len(column)} rows beside {rows}" if whole else "must hold whole numbers"
+            raise GraphError(f"{type(owner).__name__}.{name} {wrong}")
     _require(
         len(graph.deps.ptr) == len(graph) + 1, "deps.ptr needs one row more than there are ops"
     )

@@ -1,5 +1,6 @@
 """Dependencies as rows: to add, to drop and to look up many at once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,17 @@ class Links:
     def all_of(op: Int64, src: Int64, kind: DepKind) -> "Links":
         """Links of one kind, none inferred."""
         return Links(op, src, np.full(len(op), kind, np.int64), np.zeros(len(op), np.bool_))
+
+    @staticmethod
+    def by_kind(rows: Sequence[tuple[DepKind, Int64, Int64]]) -> "Links":
+        """Links of several kinds (kind, ops, what each waits for), none inferred: of equal ones
+        that of the lowest kind comes first."""
+        ordered = sorted(rows, key=lambda row: row[0])
+        none = np.zeros(0, np.int64)
+        op = np.concatenate([none, *(each for _, each, _ in ordered)])
+        src = np.concatenate([none, *(each for _, _, each in ordered)])
+        kind = np.repeat([k for k, _, _ in ordered], [len(each) for _, each, _ in ordered])
+        return Links(op, src, kind.astype(np.int64), np.zeros(len(op), np.bool_))
 
     def where(self, chosen: Bool | Int64) -> "Links":
         return Links(self.op[chosen], self.src[chosen], self.kind[chosen], self.inferred[chosen])

@@ -4,8 +4,8 @@ Links of what is taken out go with it: the caller says what links the new ops ha
 bridges them instead, one op at a time.)
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,32 @@ class Added:
     like: Int64  # the op whose columns each has where `columns` does not say otherwise
     behind: Int64  # the op behind which it stands in id order
     columns: Mapping[str, Any]  # values by column, one each
+
+
+@dataclass(frozen=True, eq=False)
+class Sort:
+    """New ops of one sort."""
+
+    turn: Int64  # in whose order they stand among all new ones
+    columns: Mapping[str, Any]  # as in `Added`, with `like` and `behind`; a number is for all
+
+
+def in_turn(count: int, sorts: Sequence[Sort]) -> tuple[Added, list[Int64]]:
+    """New ops of several sorts together, for a graph of so many ops; and the ids of each sort."""
+    order = np.argsort(np.concatenate([sort.turn for sort in sorts]), kind="stable")
+    ids = np.empty(len(order), np.int64)
+    ids[order] = count + np.arange(len(order))
+    columns = {
+        name: np.concatenate([_full(sort.columns[name], len(sort.turn)) for sort in sorts])[order]
+        for name in sorts[0].columns
+    }
+    like, behind = columns.pop("like"), columns.pop("behind")
+    borders = np.cumsum([len(sort.turn) for sort in sorts])[:-1]
+    return Added(like, behind, columns), np.split(ids, borders)
+
+
+def _full(values: Any, count: int) -> Int64:
+    return np.full(count, values, np.int64) if isinstance(values, int) else np.asarray(values)
 
 
 def spliced(graph: Graph, gone: Bool, added: Added, links: Links) -> Graph:
@@ -48,7 +74,7 @@ def spliced(graph: Graph, gone: Bool, added: Added, links: Links) -> Graph:
 
 def _columns(graph: Graph, added: Added, source: Int64, place: Int64) -> OpColumns:
     new = place[len(graph) :]
-    made = {item.name: getattr(graph.ops, item.name)[source] for item in fields(OpColumns)}
+    made = {name: column[source] for name, column in vars(graph.ops).items()}
     for name, values in added.columns.items():
         made[name][new] = values
     joined = made["instance"] != NONE

@@ -19,6 +19,7 @@ from paceline.history.told import (
     trial_entry,
     verdict_entry,
 )
+from paceline.history.tuned import tuned_entries
 from paceline.history.wanted import Wanted
 
 __all__ = [
@@ -46,5 +47,6 @@ __all__ = [
     "prediction_entry",
     "recording_entry",
     "trial_entry",
+    "tuned_entries",
     "verdict_entry",
 ]

@@ -27,8 +27,9 @@ class Ground(Enum):
 
 @dataclass(frozen=True)
 class Job:
-    """What makes jobs alike: the model and the number of workers, and the machine of the
-    recording. The machine is "" where a graph does not tell it."""
+    """What makes jobs alike: the model and the number of workers, and the machine that runs it: of
+    a recording its own, of a verdict that on which it was measured. It is "" where a graph does
+    not tell it."""
 
     model: str  # digest of the parameters' names and sizes, as plans have it
     world_size: int

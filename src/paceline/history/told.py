@@ -32,6 +32,7 @@ class Subject:
     changes: tuple[Strategy, ...]
     cluster: Cluster | None
     question: Question
+    measured_on: str = ""  # the machine that runs it, in words; "": that of the recording
 
     @property
     def strategies(self) -> tuple[str, ...]:
@@ -46,7 +47,8 @@ class Subject:
 
     def job(self, workers: int) -> Job:
         sizes = [(p.name, p.size_bytes) for p in self.graph.facts.parameters]
-        return Job(digest(sizes) if sizes else "", workers, machine_of(self.run))
+        machine = self.measured_on or machine_of(self.run)
+        return Job(digest(sizes) if sizes else "", workers, machine)
 
 
 def recording_entry(folder: Path) -> Entry | None:
@@ -68,8 +70,10 @@ def prediction_entry(subject: Subject, found: Prediction) -> Entry:
 
 
 def verdict_entry(subject: Subject, verdict: Verdict) -> Entry:
-    """A prediction and what was measured for it."""
-    return _entry(Kind.VERDICT, subject, verdict.predicted, _seen(verdict.measured))
+    """A prediction and what was measured for it, filed under the machine that was measured."""
+    made = _entry(Kind.VERDICT, subject, verdict.predicted, _seen(verdict.measured))
+    machine = verdict.measured.machine or made.job.machine
+    return replace(made, job=replace(made.job, machine=machine))
 
 
 def trial_entry(subject: Subject, found: Prediction, seen: Steps | None, outcome: str) -> Entry:
@@ -87,11 +91,7 @@ def machine_of(run: Path) -> str:
     """The machine of a recording, in words; "" where the folder does not tell."""
     first = next(iter(sorted(run.glob(FACTS))), None) if run.is_dir() else None
     hosts = sidecar.read(first).of(sidecar.Host) if first else []
-    if not hosts:
-        return ""
-    host = hosts[0]
-    device = host.cpu if host.device == "cpu" else host.device
-    return f"{device or 'unknown processor'}, {host.cores} cores"
+    return hosts[0].machine if hosts else ""
 
 
 def named(run: Path) -> str:

@@ -5,7 +5,14 @@ this room: it needs nothing but Python.
 """
 
 from paceline.machine.clocks import Clocks, Moved, clocks_now, moved
-from paceline.machine.cores import Cores, cores_here, usable_cores
+from paceline.machine.cores import (
+    Cores,
+    cores_here,
+    in_words,
+    processor,
+    this_machine,
+    usable_cores,
+)
 from paceline.machine.pulse import Brought, Pulse, PulseTaker, at_pulse, take_pulse, typical_pulse
 from paceline.machine.quota import Quota, quota_here
 from paceline.machine.rhythm import Rhythm
@@ -30,12 +37,15 @@ __all__ = [
     "at_pulse",
     "clocks_now",
     "cores_here",
+    "in_words",
     "moved",
     "observe",
+    "processor",
     "quota_here",
     "steadiness",
     "stolen_here",
     "take_pulse",
+    "this_machine",
     "thread_clock",
     "thread_names",
     "typical_pulse",

@@ -1,6 +1,7 @@
 """The cores of this machine, and whether some are slower than others."""
 
 import os
+import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,6 +30,21 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def processor() -> str:
+    """What the system calls this machine's processor."""
+    return platform.processor() or platform.machine()
+
+
+def in_words(device: str, cores: int) -> str:
+    """A machine as people and the history name it."""
+    return f"{device or 'unknown processor'}, {cores} cores"
+
+
+def this_machine() -> str:
+    """This one, in the same words as a job that is recorded on it."""
+    return in_words(processor(), os.cpu_count() or 0)
 
 
 def cores_here(cpus: Path = CPUS) -> Cores:

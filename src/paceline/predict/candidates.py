@@ -73,6 +73,11 @@ class Candidates:
         alone = made.ops.step.min() == made.ops.step.max()
         return repeated_alone(made, STEPS) if alone else made
 
+    def make_ready(self) -> None:
+        """What plans share, before this is handed to workers that would each make it."""
+        for grain in Grain:
+            self.source(grain)
+
     @cached_property
     def whole(self) -> "Candidates":
         """The same job with every rank and all detail that a plan needs."""
@@ -81,7 +86,7 @@ class Candidates:
     @cached_property
     def remembering(self) -> "Candidates":
         """The same, with what ops allocate."""
-        return self if self.memory else replace(self, memory=True)
+        return self if self.memory else replace(self, graph=self._informed, memory=True)
 
     @property
     def world_size(self) -> int:
@@ -97,9 +102,12 @@ class Candidates:
         return self._sources[grain]
 
     def _typical(self, grain: Grain) -> Graph:
-        graph = informed(self.graph, self.question)
-        step = typical(graph, grain, elsewhere=self.cluster is not None)
+        step = typical(self._informed, grain, elsewhere=self.cluster is not None)
         return brought(step, moved(step.facts.pulse, self.question.pulse))
+
+    @cached_property
+    def _informed(self) -> Graph:
+        return informed(self.graph, self.question)
 
     @cached_property
     def _alone(self) -> bool:

@@ -43,12 +43,13 @@ def step_ns(timeline: Timeline) -> int:
     if timeline.graph.facts.steps_overlap:
         return _between_updates_ns(timeline)
     period = timeline.graph.facts.period
-    steps = np.unique(timeline.graph.ops.step)
-    borders = [steps[at : at + period] for at in range(0, len(steps), period)]
-    ends = [int(timeline.end_ns[np.isin(timeline.graph.ops.step, b)].max()) for b in borders]
+    steps, row = np.unique(timeline.graph.ops.step, return_inverse=True)
+    last = np.zeros(len(steps), np.int64)
+    np.maximum.at(last, row, timeline.end_ns)
+    ends = np.maximum.reduceat(last, np.arange(0, len(steps), period)).tolist()
     if len(ends) == 1:
-        return ends[0] // len(borders[0])
-    return (ends[-1] - ends[0]) // (len(ends) - 1) // period
+        return int(ends[0]) // min(period, len(steps))
+    return int(ends[-1] - ends[0]) // (len(ends) - 1) // period
 
 
 def _between_updates_ns(timeline: Timeline) -> int:

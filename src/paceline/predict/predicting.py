@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from paceline.replay import Contention, Distribution, replay_many
 from paceline.replay.hosts import SharedHosts
 from paceline.strategies import Strategy, parse, transformed
 from paceline.strategies.coded import Coded
+
+_typicals: WeakKeyDictionary[Graph, dict[tuple[Grain, bool], Graph | None]] = WeakKeyDictionary()
+"""Remembered as long as the graph: a search asks for the same step many times."""
 
 
 def predict(
@@ -75,7 +79,7 @@ def _of_codecs(
 def informed(graph: Graph, question: Question) -> Graph:
     """The job with what a calibration tells of its operators in other variants."""
     made = question.calibration
-    if made is None or not made.ratios:
+    if made is None or not made.ratios or graph.facts.ratios == made.ratios:
         return graph
     return replace(graph, facts=replace(graph.facts, ratios=made.ratios))
 
@@ -136,8 +140,16 @@ def finest(changes: Sequence[Strategy]) -> Grain:
 def typical(graph: Graph, grain: Grain = Grain.EVENT, *, elsewhere: bool = False) -> Graph:
     """What changes are made to: the typical recorded step as it runs without instruments. A graph
     of one step stands for itself, and one whose steps overlap."""
+    made = _typicals.setdefault(graph, {})
+    if (grain, elsewhere) not in made:
+        made[grain, elsewhere] = _typical(graph, grain, elsewhere)
+    return made[grain, elsewhere] or graph
+
+
+def _typical(graph: Graph, grain: Grain, elsewhere: bool) -> Graph | None:
+    """None where the graph stands for itself."""
     if graph.facts.steps_overlap or len(np.unique(graph.ops.step[graph.ops.step != NONE])) < 2:
-        return graph
+        return None
     return anchored(condense(graph, grain), elsewhere=elsewhere)
 
 

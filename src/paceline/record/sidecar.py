@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import msgspec
 
-from paceline.machine import Pulse
+from paceline.machine import Pulse, in_words
 
 FORMAT = 1
 R = TypeVar("R", bound="Record")
@@ -62,6 +62,13 @@ class Host(Record, tag="host", frozen=True):
     links: dict[str, int] = {}  # network interface -> bits per second; 0 unknown
     versions: dict[str, str] = {}
     command: list[str] = []
+
+    @property
+    def machine(self) -> str:
+        """In words; "" where it was not told."""
+        if not self.cpu and self.device == "cpu":
+            return ""
+        return in_words(self.cpu if self.device == "cpu" else self.device, self.cores)
 
 
 class Group(Record, tag="group", frozen=True):

@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from paceline.graph import Role
+from paceline.machine import processor
 from paceline.record.sidecar import Bucket, Group, Host, Optimizer, Parameter
 
 
@@ -34,7 +35,7 @@ def host_facts(command: Iterable[str] = ()) -> Host:
         at_ns=time.time_ns(),
         backend=dist.get_backend() if joined else "",
         device=torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-        cpu=platform.processor() or platform.machine(),
+        cpu=processor(),
         cores=os.cpu_count() or 0,
         threads=torch.get_num_threads(),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),

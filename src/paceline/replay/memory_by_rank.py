@@ -127,8 +127,8 @@ def _named(bytes_by_category: Int64) -> dict[str, int]:
 
 def _at_most(delta: Int64, whole: int) -> Int64:
     """Gradients held: a gradient that is there is added to, and takes no more room."""
-    held, found = whole, np.empty(len(delta), np.int64)
-    for at, more in enumerate(delta.tolist()):
-        held = min(whole, max(0, held + more))
-        found[at] = held
+    held = [whole]
+    for more in delta[delta != 0].tolist():
+        held.append(min(whole, max(0, held[-1] + more)))
+    found: Int64 = np.array(held, np.int64)[np.cumsum(delta != 0)]
     return found

@@ -7,7 +7,8 @@ import numpy as np
 
 from paceline.cost.collectives.volume import sent_share
 from paceline.errors import PacelineError
-from paceline.graph import COMMUNICATION, Collective, Graph, OpKind
+from paceline.graph import Collective, Graph, OpKind
+from paceline.graph.membership import TALKS
 from paceline.graph.scaled import works
 from paceline.predict import Candidates
 from paceline.predict.classes import step_ns
@@ -78,7 +79,7 @@ class Judge:
             )
         peaks = rank_peaks(timeline) if self.candidates.memory else ()
         memory = max((peak.peak_bytes for peak in peaks), default=None)
-        times, talks = _times(graph), np.isin(graph.ops.kind, COMMUNICATION)
+        times, talks = _times(graph), TALKS[graph.ops.kind]
         return Score(
             step_ns=step_ns(timeline),
             samples=graph.facts.samples,
@@ -91,7 +92,8 @@ class Judge:
 
 def _times(graph: Graph) -> int:
     """Ranks times steps; of a job with a period the graph has whole periods."""
-    return len(np.unique(graph.ops.rank)) * len(np.unique(graph.ops.step))
+    ranks = np.count_nonzero(np.bincount(graph.ops.rank))
+    return int(ranks) * len(np.unique(graph.ops.step))
 
 
 def _sent_bytes(graph: Graph) -> float:

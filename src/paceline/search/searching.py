@@ -19,9 +19,9 @@ from paceline.search.notebook import noted
 from paceline.search.optuna_search import optuna_search
 from paceline.search.pareto import pareto
 from paceline.search.score import Judge, Score
+from paceline.search.scoring import scoring
 from paceline.search.settle import candidate, settled
 from paceline.search.space import Plan, Space, space_of
-from paceline.search.spread import opened
 from paceline.search.trials import BudgetSpent, Stopped, Trials
 from paceline.strategies import Strategy, kind_of, known
 
@@ -62,7 +62,7 @@ def search(
     space = space_of(
         job.remembering.source(Grain.OP), goal, live_only=live_only, refuses=_refused_on(cluster)
     )
-    with opened(place.on, judge) as scores, noted(place.tried, judge) as notes:
+    with scoring(place.on, judge) as scores, noted(place.tried, judge) as notes:
         trials = Trials(goal, scores, notes.add, place.watch, begun_s=begun)
         for plan, score in notes.before:
             trials.note((plan, score))

@@ -38,6 +38,7 @@ class Block:
     alike: Int64  # for each op a number that is equal for like ops of other steps; NONE for none
     notes: tuple[str, ...]
     works: tuple[Recorded, ...]
+    main_lane: int  # the thread of the training loop, or NONE
 
 
 def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> Block:
@@ -70,6 +71,7 @@ def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> B
         ),
         (*found.notes, *worked.notes),
         worked.recorded,
+        view.main_lane,
     )
 
 

@@ -1,5 +1,6 @@
 """Two-way bounds on one clock against another, and the set of lines that they leave possible."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -23,12 +24,17 @@ _FEW: Final = 5
 class Meetings:
     """One row a member of a communication; rows with equal `key` met."""
 
-    trace: Int64  # number of the trace
+    trace: Int64  # number of the trace, ascending
     key: Int64
     start_ns: Int64
     end_ns: Int64
     sends: Bool  # one-way: a sending side does not wait for the other
     on_device: Bool  # run by a device: no host thread had to queue for a core before it ended
+
+    def of(self, number: int) -> Int64:
+        """The rows of a trace."""
+        first, last = np.searchsorted(self.trace, [number, number + 1])
+        return np.arange(first, last)
 
 
 @dataclass(frozen=True)
@@ -166,9 +172,26 @@ def meetings_of(traces: Sequence[Trace]) -> Meetings:
     return Meetings(trace, key, start, end, sends == 1, on_device == 1)
 
 
+def counts(meetings: Meetings, traces: int) -> Int64:
+    """How many bounds there are for each trace's clock against each other's: the length of what
+    `bounds_between` gives."""
+    found = np.zeros((traces, traces), np.int64)
+    order = np.lexsort((meetings.trace, meetings.key))
+    who, waits = meetings.trace[order], ~meetings.sends[order]
+    borders = np.flatnonzero(np.diff(meetings.key[order])) + 1
+    met = Counter(
+        (mine.tobytes(), waiting.tobytes())
+        for mine, waiting in zip(np.split(who, borders), np.split(waits, borders))
+    )
+    for (mine, waiting), times in met.items():
+        members, may = np.frombuffer(mine, np.int64), np.frombuffer(waiting, np.bool_)
+        found[np.ix_(members[may], members)] += times
+    return np.minimum(found, found.T)
+
+
 def bounds_between(meetings: Meetings, mine: int, other: int) -> Bounds:
     """What bounds `mine`'s clock against `other`'s; times are on each one's own clock."""
-    a, b = (np.flatnonzero(meetings.trace == number) for number in (mine, other))
+    a, b = (meetings.of(number) for number in (mine, other))
     _, at_a, at_b = np.intersect1d(meetings.key[a], meetings.key[b], return_indices=True)
     a, b = a[at_a], b[at_b]
     start, end = meetings.start_ns, meetings.end_ns

@@ -4,8 +4,8 @@ Each rank is worked out on its own clock; only what joins ranks needs one clock 
 """
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,28 @@ from paceline.trace.view import RankView
 _LOG = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """One rank's trace, or as much of it as joining ranks asks for, and its steps."""
+
+    trace: Trace
+    steps: Steps
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """Which steps of a rank the graph has, and when, on the rank's own clock, its time 0 is."""
+
+    rank: int
+    steps: Steps
+    origin_ns: int
+
+
+Blocks = Callable[[Sequence[Wanted]], list[Block]]
+"""Works ranks out."""
+
+
 def build(
     traces: Sequence[Trace],
     sidecars: Mapping[int, Sidecar] | None = None,
@@ -40,52 +62,62 @@ def build(
     `graph.meta["notes"]` says what was inferred, repaired or left out; `graph.meta["clocks"]` how
     each rank's clock was set.
     """
-    missing = check_together(traces)
-    ordered, by_rank = sorted(traces, key=lambda trace: trace.rank), sidecars or {}
-    clocks = clocks_of(ordered)
-    views = [RankView(trace, by_rank.get(trace.rank)) for trace in ordered]
-    steps, notes = _steps(views)
-    blocks = _blocks(views, steps, clocks)
+    by_rank = sidecars or {}
+    views = {trace.rank: RankView(trace, by_rank.get(trace.rank)) for trace in traces}
+    seen = [Seen(trace, *steps_of(views[trace.rank])) for trace in traces]
+    return build_of(seen, lambda wanted: [block_of(views[w.rank], w) for w in wanted], meta)
+
+
+def block_of(view: RankView, wanted: Wanted) -> Block:
+    """One rank's part of the graph."""
+    return assemble(view, find_all(view), wanted.steps, wanted.origin_ns)
+
+
+def build_of(
+    seen: Sequence[Seen], blocks_of: Blocks, meta: Mapping[str, Any] | None = None
+) -> Graph:
+    """The same where ranks are worked out one by one, here or elsewhere."""
+    missing = check_together([each.trace for each in seen])
+    seen = sorted(seen, key=lambda each: each.trace.rank)
+    traces = [each.trace for each in seen]
+    clocks = clocks_of(traces)
+    steps, notes = _steps(seen)
+    blocks = blocks_of(_wanted(traces, steps, clocks))
     joined = join(blocks, clocks)
     said = [*missing, *notes, *_said(blocks), *joined.notes]
     for note in said:
         _LOG.info("%s", note)
-    facts = {"clocks": Aligned(tuple(ordered), tuple(clocks)).facts(), "notes": said}
-    whole = stack(blocks, joined, {**_facts(views), **facts, **(meta or {})})
-    if not all(trace.facts.get("timed", True) for trace in ordered):
+    facts = {"clocks": Aligned(tuple(traces), tuple(clocks)).facts(), "notes": said}
+    whole = stack(blocks, joined, {**_facts(traces), **facts, **(meta or {})})
+    if not all(trace.facts.get("timed", True) for trace in traces):
         return with_facts(label_gradients(_unpriced(whole), blocks), blocks)
     waits = core_waits(blocks, whole.ops.dur_ns)
     worked = replace(whole, ops=replace(whole.ops, dur_ns=whole.ops.dur_ns - waits))
-    alike = np.concatenate([block.alike for block in blocks])
-    labelled = with_facts(label_gradients(with_samples(worked, alike), blocks), blocks)
-    return with_core_waits(labelled, waits)
+    sampled = with_samples(worked, [block.alike for block in blocks])
+    return with_core_waits(with_facts(label_gradients(sampled, blocks), blocks), waits)
 
 
-def _steps(views: Sequence[RankView]) -> tuple[list[Steps], list[str]]:
+def _steps(seen: Sequence[Seen]) -> tuple[list[Steps], list[str]]:
     """The steps that all ranks have, on each one's own clock."""
-    found = [steps_of(view) for view in views]
-    steps, notes = common_steps([steps for steps, _ in found])
+    steps, notes = common_steps([each.steps for each in seen])
     if not steps:
-        seen = "; ".join(
-            f"rank {view.trace.rank}: {mine.number.tolist()}"
-            for view, (mine, _) in zip(views, found)
-        )
+        told = "; ".join(f"rank {s.trace.rank}: {s.steps.number.tolist()}" for s in seen)
         raise TraceError(
-            f"no step was recorded on every rank ({seen}). Import traces of the same steps "
+            f"no step was recorded on every rank ({told}). Import traces of the same steps "
             "of one job"
         )
-    said = [f"rank {v.trace.rank}: {note}" for v, (_, some) in zip(views, found) for note in some]
+    said = [f"rank {each.trace.rank}: {note}" for each in seen for note in each.notes]
     return steps, [*said, *notes]
 
 
-def _blocks(
-    views: Sequence[RankView], steps: Sequence[Steps], clocks: Sequence[Clock]
-) -> list[Block]:
-    """Each rank's part; time 0 of the graph is when the first rank begins its first step."""
+def _wanted(
+    traces: Sequence[Trace], steps: Sequence[Steps], clocks: Sequence[Clock]
+) -> list[Wanted]:
+    """Time 0 of the graph is when the first rank begins its first step."""
     begins = [int(clock.at(mine.start_ns[:1])[0]) for mine, clock in zip(steps, clocks)]
     return [
-        assemble(view, find_all(view), mine, int(mine.start_ns[0]) - (begin - min(begins)))
-        for view, mine, begin in zip(views, steps, begins)
+        Wanted(trace.rank, mine, int(mine.start_ns[0]) - (begin - min(begins)))
+        for trace, mine, begin in zip(traces, steps, begins)
     ]
 
 
@@ -104,18 +136,18 @@ def _said(blocks: Sequence[Block]) -> list[str]:
     ]
 
 
-def _facts(views: Sequence[RankView]) -> dict[str, Any]:
+def _facts(traces: Sequence[Trace]) -> dict[str, Any]:
     return {
-        "source": views[0].trace.format,
-        "ranks": [view.trace.rank for view in views],
-        "driver_calls": _driver_calls(views),
+        "source": traces[0].format,
+        "ranks": [trace.rank for trace in traces],
+        "driver_calls": _driver_calls(traces),
     }
 
 
-def _driver_calls(views: Sequence[RankView]) -> list[str]:
+def _driver_calls(traces: Sequence[Trace]) -> list[str]:
     """Names of the calls into the device's driver, by which pieces of host threads are known."""
     found: set[str] = set()
-    for trace in (view.trace for view in views):
+    for trace in traces:
         rows = trace.events.category == Category.RUNTIME
         found |= {trace.names[name] for name in np.unique(trace.events.name[rows]).tolist()}
     return sorted(found)

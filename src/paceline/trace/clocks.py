@@ -16,14 +16,23 @@ the differences of their ends, give or take three median deviations, narrows the
 with the bounds. Not so on hosts: threads that queue for a core end late, always the same ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from paceline.errors import TraceError
-from paceline.trace.bounds import Bounds, Line, Reach, bounds_between, meetings_of, reach_of
+from paceline.graph import NONE
+from paceline.trace.bounds import (
+    Bounds,
+    Line,
+    Reach,
+    bounds_between,
+    counts,
+    meetings_of,
+    reach_of,
+)
 from paceline.trace.strays import farthest, one_less
 from paceline.trace.trace import Int64, Trace
 
@@ -96,20 +105,27 @@ def clocks_of(traces: Sequence[Trace]) -> list[Clock]:
     since = min(int(trace.events.start_ns.min()) for trace in traces)
     until = max(int(trace.events.end_ns.max()) for trace in traces)
     found: dict[int, Clock] = {0: Clock(traces[0].rank, 0.0, 0.0, since, 0.0)}
-    while len(found) < len(traces):
-        steps = [
-            (bounds_between(meetings, there, here), here, there)
-            for there in range(len(traces))
-            if there not in found
-            for here in found
-        ]
-        bounds, here, there = max(steps, key=lambda step: len(step[0]))
-        if not len(bounds):
+    for there, here in _chain(counts(meetings, len(traces))):
+        if here == NONE:
             found[there] = Clock(traces[there].rank, 0.0, 0.0, since, float("inf"))
             continue
+        bounds = bounds_between(meetings, there, here)
         clock = _clock(traces[there], traces[here], bounds, since, until)
         found[there] = _chained(clock, found[here])
     return [found[number] for number in range(len(traces))]
+
+
+def _chain(bounds: Int64) -> Iterator[tuple[int, int]]:
+    """Every trace but the first, and through which of those before it it is set: each time the pair
+    that the most bounds join. NONE where none do."""
+    most, through = bounds[:, 0].copy(), np.zeros(len(bounds), np.int64)
+    most[0] = NONE
+    for _ in range(len(bounds) - 1):
+        there = int(np.argmax(most))
+        yield there, int(through[there]) if most[there] else NONE
+        nearer = (bounds[:, there] > most) & (most != NONE)
+        most[nearer], through[nearer] = bounds[nearer, there], there
+        most[there] = NONE
 
 
 def shifted(trace: Trace, clock: Clock) -> Trace:

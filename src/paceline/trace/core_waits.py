@@ -44,6 +44,8 @@ class Lane:
 def core_waits(blocks: Sequence[Block], dur_ns: Int64) -> Int64:
     """For each op of all ranks the part of its duration in which its thread had no core."""
     waits = np.zeros(len(dur_ns), np.int64)
+    if not any(block.view.sidecar and block.view.sidecar.of(CoreTime) for block in blocks):
+        return waits
     usual = _usual(blocks, dur_ns)
     first = 0
     for block in blocks:

@@ -13,6 +13,7 @@ from paceline.graph import Graph, save_graph
 from paceline.graph.chakra import read_chakra
 from paceline.graph.files import KEPT
 from paceline.trace.build import build
+from paceline.trace.parts import RankTrace, build_spread
 from paceline.trace.readers import Format, format_of, read_all
 from paceline.trace.readers.source import Source, sources
 
@@ -25,6 +26,7 @@ class Import:
 
     ranks: tuple[int, ...] | None = None  # numbers the files in the order given
     salvage: bool = False  # take what truncated files still hold
+    on: str = ""  # several workers, one task per rank: processes, dask://..., ray://...
 
 
 def import_traces(paths: Sequence[Path], out: Path, how: Import | None = None) -> Graph:
@@ -40,7 +42,17 @@ def import_graph(paths: Sequence[Path], how: Import) -> Graph:
     given = sources(list(paths))
     if chakra := [source for source in given if format_of(source) is Format.CHAKRA]:
         return _chakra_graph(paths, given, chakra)
+    if how.on:
+        return build_spread(_by_rank(given, how), how.on)
     return build(read_all(given, ranks=how.ranks, salvage=how.salvage))
+
+
+def _by_rank(given: list[Source], how: Import) -> list[RankTrace]:
+    if how.ranks is None:
+        return [RankTrace(source, None, how.salvage) for source in given]
+    if len(how.ranks) != len(given):
+        raise TraceError(f"--ranks names {len(how.ranks)} ranks for {len(given)} traces; name each")
+    return [RankTrace(source, rank, how.salvage) for source, rank in zip(given, how.ranks)]
 
 
 def _keep(paths: Sequence[Path], raw: Path) -> None:

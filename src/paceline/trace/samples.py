@@ -1,5 +1,6 @@
 """Each op's durations in all recorded steps that ran it: the samples that draws are made of."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,17 +15,18 @@ MOST_SAMPLES: Final = 4_000_000
 """Samples that a graph may carry, 32 MB: ten steps of 400,000 ops."""
 
 
-def with_samples(graph: Graph, alike: Int64, most: int = MOST_SAMPLES) -> Graph:
-    """The graph with the durations of like ops (`alike`: equal numbers on one lane, NONE without)
-    as each one's samples; a note where they would be too many."""
-    possible = int((alike != NONE).sum()) * len(np.unique(graph.ops.step))
+def with_samples(graph: Graph, alike_of: Sequence[Int64], most: int = MOST_SAMPLES) -> Graph:
+    """The graph with the durations of like ops (`alike_of`, part after part: equal numbers on one
+    lane, NONE without) as each one's samples; a note where they would be too many."""
+    steps = len(np.unique(graph.ops.step))
+    possible = sum(int((alike != NONE).sum()) for alike in alike_of) * steps
     if possible > most:
         note = (
             f"durations of like ops are not kept as samples: up to {possible:,} are more than "
             f"{most:,}; import fewer steps to draw from them"
         )
         return replace(graph, meta={**graph.meta, "notes": [*graph.meta.get("notes", ()), note]})
-    order, first, sizes = _groups(graph, alike)
+    order, first, sizes = _groups(graph, np.concatenate([*alike_of]))
     if not len(order):
         return graph
     count, begin = np.zeros((2, len(graph)), np.int64)

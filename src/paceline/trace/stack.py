@@ -1,8 +1,10 @@
 """The ranks' blocks and their joined communication -> one `Graph`."""
 
+import ctypes
 import re
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,17 +24,21 @@ from paceline.graph import (
     OpColumns,
     OpKind,
 )
-from paceline.graph.border import UNSCALED
+from paceline.graph.border import COLUMN_TYPES, UNSCALED
 from paceline.graph.work import Recorded
 from paceline.trace.assemble import Block
 from paceline.trace.join import Joined
-from paceline.trace.trace import Int32, Int64
+from paceline.trace.trace import Int32, Int64, select
 
+_AS_THEY_ARE: Final = ("kind", "phase", "dur_ns", "size_bytes", "flops", "dtype", "step")
+_AT_A_TIME: Final = 32
+"""Blocks after which their memory is given back."""
 _THREAD: Final = re.compile(r"thread -?\d+(?: \((.*)\))?")
 
 
-def stack(blocks: Sequence[Block], joined: Joined, meta: Mapping[str, Any]) -> Graph:
-    """One graph of all ranks; the ops of a rank stay together, in order of time."""
+def stack(blocks: list[Block], joined: Joined, meta: Mapping[str, Any]) -> Graph:
+    """One graph of all ranks; the ops of a rank stay together, in order of time. Where no recorder
+    told more, the rows go from the blocks in the list: nothing else asks for them."""
     first_op = np.cumsum([0, *(len(block.rows) for block in blocks)])
     devices, device_of = _devices(blocks)
     lanes, first_lane = _lanes(blocks, device_of)
@@ -114,7 +120,7 @@ def _lanes(blocks: Sequence[Block], device_of: dict[tuple[int, int], int]) -> tu
 
 def _lane_names(block: Block) -> list[str]:
     """Names that are equal for what is equal on all ranks: without thread ids."""
-    main, found = block.view.main_lane, []
+    main, found = block.main_lane, []
     plain = _spoken(block.view.trace.lanes[main].name) if main != NONE else ""
     for row, lane in enumerate(block.view.trace.lanes):
         name = lane.name if lane.kind is LaneKind.STREAM else _spoken(lane.name)
@@ -161,47 +167,62 @@ def _works(blocks: Sequence[Block]) -> tuple[tuple[Recorded, ...], list[Int32]]:
 
 
 def _ops(
-    blocks: Sequence[Block],
+    blocks: list[Block],
     joined: Joined,
     first_op: Int64,
     first_lane: Int64,
     pools: _Pools,
 ) -> OpColumns:
-    count, name_of = int(first_op[-1]), pools.names
-    rows = [block.rows for block in blocks]
-    columns = {
-        "rank": np.repeat([b.view.trace.rank for b in blocks], np.diff(first_op)).astype(np.int32),
-        "lane": _put(count, [r.lane + np.int32(f) for r, f in zip(rows, first_lane)], np.int32),
-        "kind": _put(count, [r.kind for r in rows], np.uint8),
-        "phase": _put(count, [r.phase for r in rows], np.uint8),
-        "dur_ns": _put(count, [r.dur_ns for r in rows], np.int64),
-        "size_bytes": _put(count, [r.size_bytes for r in rows], np.int64),
-        "flops": _put(count, [r.flops for r in rows], np.int64),
-        "group": np.full(count, NONE, np.int32),
-        "instance": np.full(count, NONE, np.int32),
-        "collective": np.zeros(count, np.uint8),
-        "dtype": _put(count, [r.dtype for r in rows], np.uint8),
-        "name": _put(count, [m[r.name] for r, m in zip(rows, name_of)], np.int32),
-        "layer": _put(
-            count,
-            [np.where(r.layer < 0, NONE, m[np.maximum(r.layer, 0)]) for r, m in zip(rows, name_of)],
-            np.int32,
-        ),
-        "tensor": np.full(count, NONE, np.int32),
-        "priority": np.zeros(count, np.int32),
-        "step": _put(count, [r.step for r in rows], np.int32),
-        "basis": np.full(count, Basis.RECORDED, np.uint8),
-        "scale_ppb": np.full(count, UNSCALED, np.int64),
-        "work": _put(count, [m[r.work] for r, m in zip(rows, pools.works)], np.int32),
-    }
+    """Block after block; what was taken over of one is let go, where nothing else asks for it, so
+    that a large run is never held twice."""
+    columns, none = _empty_columns(int(first_op[-1])), np.zeros(0, np.int64)
+    foreign = all(block.view.sidecar is None for block in blocks)
+    for number, block in enumerate(blocks):
+        mine = slice(int(first_op[number]), int(first_op[number + 1]))
+        for name, values in _of_block(block, number, int(first_lane[number]), pools).items():
+            columns[name][mine] = values
+        if foreign:
+            blocks[number] = replace(block, rows=select(block.rows, none))
+            if number % _AT_A_TIME == 0:
+                _give_back()
     _put_communication(columns, joined, first_op)
     return OpColumns(**columns)
 
 
-def _put(count: int, parts: list[Any], dtype: Any) -> Any:
-    """The parts in one new array."""
-    whole = np.empty(count, dtype)
-    return np.concatenate(parts, out=whole, casting="unsafe") if parts else whole
+def _give_back() -> None:
+    """Freed memory goes to the system, which glibc puts off; elsewhere there is no such call."""
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if library is not None and hasattr(library, "malloc_trim"):
+        library.malloc_trim(0)
+
+
+def _empty_columns(count: int) -> dict[str, Any]:
+    alike = {
+        "group": NONE,
+        "instance": NONE,
+        "tensor": NONE,
+        "collective": 0,
+        "priority": 0,
+        "basis": Basis.RECORDED,
+        "scale_ppb": UNSCALED,
+    }
+    kinds = {item.name: COLUMN_TYPES[item.name] for item in fields(OpColumns)}
+    return {
+        name: np.full(count, alike[name], kind) if name in alike else np.empty(count, kind)
+        for name, kind in kinds.items()
+    }
+
+
+def _of_block(block: Block, number: int, first_lane: int, pools: _Pools) -> dict[str, Any]:
+    rows, names = block.rows, pools.names[number]
+    return {
+        "rank": block.view.trace.rank,
+        "lane": rows.lane + np.int32(first_lane),
+        "name": names[rows.name],
+        "layer": np.where(rows.layer < 0, NONE, names[np.maximum(rows.layer, 0)]),
+        "work": pools.works[number][rows.work],
+        **{name: getattr(rows, name) for name in _AS_THEY_ARE},
+    }
 
 
 def _put_communication(columns: dict[str, Any], joined: Joined, first_op: Int64) -> None:

@@ -7,6 +7,7 @@ into one graph. Times are int64 nanoseconds on the rank's own clock; NONE (-1) i
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
+from functools import partial
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -183,6 +184,12 @@ class Trace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", MappingProxyType(dict(self.groups)))
         object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
+
+    def __reduce__(self) -> "tuple[partial[Trace], tuple[()]]":
+        """To other processes."""
+        columns = {item.name: getattr(self, item.name) for item in fields(self)}
+        plain = {"groups": dict(self.groups), "facts": dict(self.facts)}
+        return partial(Trace, **{**columns, **plain}), ()
 
     def __str__(self) -> str:
         whose = "unknown rank" if self.rank == NONE else f"rank {self.rank}"

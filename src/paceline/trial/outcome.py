@@ -61,6 +61,8 @@ class Outcome:
     plan_ns: float = 0.0
     steps: int = 0  # that count, under the plan
     loss: LossCheck | None = None
+    plan_steps_ns: tuple[int, ...] = ()  # each of these
+    plain_steps_ns: tuple[int, ...] = ()
 
     @property
     def decision(self) -> Decision:

@@ -85,8 +85,9 @@ def judged(request: TrialRequest, series: Series) -> Outcome:
     finding, cause = finding_of(gain, loss)
     baseline_ns = median(rest)
     return Outcome(
-        tried.plan, finding, cause, gain, baseline_ns, baseline_ns / gain.times, len(plan), loss
-    )
+        tried.plan, finding, cause, gain, baseline_ns, baseline_ns / gain.times, len(plan), loss,
+        tuple(map(round, plan)), tuple(map(round, rest)),
+    )  # fmt: skip
 
 
 def can_take_turns(plan: Sequence[Strategy]) -> bool:

@@ -7,6 +7,7 @@ from paceline.predict import Prediction
 from paceline.search import Candidate, Found
 from paceline.trial import Decision, Outcome
 from paceline.tune.recorded import Recorded
+from paceline.tune.where import Where
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,7 @@ class Tuned:
     """All of it. `kept` is the plan's file, where one is kept."""
 
     recorded: Recorded
+    where: Where  # what predictions are for
     before: Prediction
     found: Found | None = None
     trials: tuple[Trial, ...] = ()

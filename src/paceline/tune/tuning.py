@@ -41,7 +41,7 @@ def tune(
     place, folder = request.place, request.folder / "recording"
     seen = recorded(request.command, folder, environment, place, request.budget_s, request.hang_s)
     where = request.where or as_recorded(seen.graph)
-    so_far = Tuned(seen, predict(seen.graph, (), where.cluster, where.question))
+    so_far = Tuned(seen, where, predict(seen.graph, (), where.cluster, where.question))
     keep_outcome(so_far, request.folder)
     loop = _Loop(request, where, environment, end_s)
     try:

@@ -25,6 +25,7 @@ class Measured:
     steps_ns: tuple[int, ...]
     by_class: Mapping[str, int]
     pulse: Pulse | None = None  # of the machine meanwhile
+    machine: str = ""  # in words
 
     @property
     def step_ns(self) -> int:
@@ -120,7 +121,9 @@ def measured_run(folder: Path, graph: Graph) -> Measured:
     classes = recorded_classes(graph)
     work = sum(classes[name] for name in WORK_CLASSES)
     middle = round(statistics.median(steps))
-    return Measured(tuple(steps), {**classes, "exposed": max(0, middle - work)}, graph.facts.pulse)
+    by_class = {**classes, "exposed": max(0, middle - work)}
+    hosts = sidecars[0].of(sidecar.Host)
+    return Measured(tuple(steps), by_class, graph.facts.pulse, hosts[0].machine if hosts else "")
 
 
 def recorded_classes(graph: Graph) -> dict[str, int]:

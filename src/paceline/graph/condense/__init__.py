@@ -8,24 +8,34 @@ step stands several times in a row, for the first begins on all ranks at once an
 steps do; `replay/steps` reads one step's length from the others.
 """
 
+from weakref import WeakKeyDictionary
+
 from paceline.graph.condense.cuts import cuts_of
 from paceline.graph.condense.grain import Grain, coarser
 from paceline.graph.condense.medians import with_medians
 from paceline.graph.condense.repeat import alike_steps, first_step, repeated, repeated_alone
 from paceline.graph.condense.shapes import common_shapes
-from paceline.graph.condense.waits import with_waits
+from paceline.graph.condense.waits import Step, with_waits
 from paceline.graph.core_waits import without_core_waits
 from paceline.graph.graph import Graph
 
 STEPS = 3
+_steps: WeakKeyDictionary[Graph, Step] = WeakKeyDictionary()
+"""Remembered as long as the graph: most that ask for one grain ask for another too."""
 
 __all__ = ["STEPS", "Grain", "alike_steps", "coarser", "condense", "first_step", "repeated_alone"]
 
 
 def condense(graph: Graph, grain: Grain = Grain.EVENT, steps: int = STEPS) -> Graph:
     """The typical step, `steps` times. A graph of a single step stands for itself."""
+    if graph not in _steps:
+        _steps[graph] = _typical(graph)
+    return repeated(_steps[graph].merged(grain), steps)
+
+
+def _typical(graph: Graph) -> Step:
+    """In all detail."""
     graph = without_core_waits(graph)
     cuts = cuts_of(graph)
     shapes = common_shapes(graph, cuts)
-    typical = with_waits(with_medians(graph, cuts, shapes), graph, cuts, shapes)
-    return repeated(typical.merged(grain), steps)
+    return with_waits(with_medians(graph, cuts, shapes), graph, cuts, shapes)

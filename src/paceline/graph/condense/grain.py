@@ -12,8 +12,9 @@ import numpy as np
 
 from paceline.graph.copying import copied
 from paceline.graph.graph import Bool, Graph, Int64, MemoryEvents, OpColumns, Spread
-from paceline.graph.kinds import NONE, UNPRICED, WORK, Discipline, Phase
+from paceline.graph.kinds import NONE, UNPRICED, Discipline, Phase
 from paceline.graph.links import Links
+from paceline.graph.membership import WORKS, among
 
 
 class Grain(Enum):
@@ -44,12 +45,14 @@ def _joins(graph: Graph, grain: Grain, keep: Int64) -> Bool:
     leads_out = _leads_out(graph, links)
     alone = np.ones(len(graph), np.bool_)
     alone[graph.drains.op] = False
-    alone &= ~np.isin(ops.lane, graph.drains.lane)  # a drain waits for those its lane was given
+    # a drain waits for those that its lane was given
+    alone &= ~among(len(graph.lanes), graph.drains.lane)[ops.lane]
     alone[keep] = False
-    plain = np.isin(ops.kind, WORK) & (ops.tensor == NONE) & (ops.dur_ns != UNPRICED)
+    works = WORKS[ops.kind]
+    plain = works & (ops.tensor == NONE) & (ops.dur_ns != UNPRICED)
     plain &= (ops.instance == NONE) & (graph.lanes.discipline[ops.lane] == Discipline.RECORDED)
     plain &= alone
-    ends = np.isin(ops.kind, WORK) & (ops.dur_ns != UNPRICED) & (ops.instance == NONE) & alone
+    ends = works & (ops.dur_ns != UNPRICED) & (ops.instance == NONE) & alone
     # a run may end with an op that readies a gradient or hands a call over, and begin with one
     # that waited; inside it nothing does either
     may: Bool = (before != NONE) & ends & ~led_into

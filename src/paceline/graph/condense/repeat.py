@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from paceline.graph.condense.waits import Step
-from paceline.graph.copying import copied
-from paceline.graph.graph import Graph, Int64
+from paceline.graph.copying import tiled
+from paceline.graph.graph import Graph, Int32
 from paceline.graph.kinds import NONE
 from paceline.graph.links import Links
 from paceline.graph.splice import Added, spliced
@@ -14,22 +14,22 @@ from paceline.graph.splice import Added, spliced
 
 def repeated(step: Step, times: int) -> Graph:
     """The step `times` times; each waits for the one before as the recorded one did."""
-    graph = step.graph
-    made = copied(graph, [np.arange(len(graph))] * times)
+    graph, count = step.graph, len(step.graph)
+    made = tiled(graph, times)
     ops = replace(
-        made.graph.ops,
-        step=made.copy.astype(np.int32),
-        instance=_apart(graph.ops.instance[made.source], made.copy),
+        made.ops,
+        step=np.repeat(np.arange(times, dtype=np.int32), count),
+        instance=_apart(graph.ops.instance, times),
     )
-    deps = made.graph.deps
+    deps = made.deps
     if len(step.before.op) and times > 1:
-        later = np.repeat(np.arange(1, times), len(step.before.op))
+        later = count * np.repeat(np.arange(1, times), len(step.before.op))
         op, src = np.tile(step.before.op, times - 1), np.tile(step.before.src, times - 1)
         kind = np.tile(step.before.kind, times - 1)
         inferred = np.tile(step.before.inferred, times - 1)
-        across = Links(made.of(op, later), made.of(src, later - 1), kind, inferred)
-        deps = Links.of(made.graph).joined(across).columns(len(made.graph))
-    return replace(made.graph, ops=ops, deps=deps)
+        across = Links(op + later, src + later - count, kind, inferred)
+        deps = Links.of(made).joined(across).columns(len(made))
+    return replace(made, ops=ops, deps=deps)
 
 
 def repeated_alone(graph: Graph, times: int) -> Graph:
@@ -53,11 +53,10 @@ def first_step(graph: Graph) -> Graph:
     return spliced(graph, graph.ops.step != steps[0], Added(none, none, {}), Links.of(graph))
 
 
-def _apart(instance: np.ndarray, copy: Int64) -> np.ndarray:
+def _apart(instance: Int32, times: int) -> Int32:
     """Instances of different copies are different."""
     members = instance != NONE
-    found = np.full(len(instance), NONE, np.int32)
-    width = int(instance.max(initial=NONE)) + 1
-    numbers = copy[members] * width + instance[members]
-    found[members] = np.unique(numbers, return_inverse=True)[1]
-    return found
+    each, number = np.unique(instance[members], return_inverse=True)
+    found = np.full((times, len(instance)), NONE, np.int32)
+    found[:, members] = number + np.arange(times)[:, None] * len(each)
+    return found.reshape(-1)

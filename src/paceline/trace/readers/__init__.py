@@ -2,6 +2,6 @@
 together what belongs to one rank: a Kineto trace, its execution trace, its flight-recorder dump."""
 
 from paceline.trace.readers.detect import Format, format_of
-from paceline.trace.readers.gather import read_all
+from paceline.trace.readers.gather import read_all, read_one
 
-__all__ = ["Format", "format_of", "read_all"]
+__all__ = ["Format", "format_of", "read_all", "read_one"]

@@ -42,8 +42,13 @@ def read_all(
     return _numbered(_brought_together(found), ranks)
 
 
-def _read_chrome(source: Source, salvage: bool) -> Found:
+def read_one(source: Source, *, salvage: bool = False) -> Trace:
+    """The Chrome-format trace of one rank."""
     return _with_rank(source, chrome.read(source, salvage=salvage))
+
+
+def _read_chrome(source: Source, salvage: bool) -> Found:
+    return read_one(source, salvage=salvage)
 
 
 def _read_host(source: Source, _salvage: bool) -> Found:

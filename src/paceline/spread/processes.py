@@ -7,19 +7,18 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
 
-from paceline.search.errors import SearchError
-from paceline.search.score import Judge
-from paceline.search.spread.pool import Held, Pool, hold
+from paceline.spread.errors import SpreadError
+from paceline.spread.pool import Held, Pool, Work, hold
 
 
 @contextmanager
-def processes(where: str, key: str, judge: Judge) -> Iterator[Pool]:
+def processes(where: str, key: str, work: Work) -> Iterator[Pool]:
     """`where` is how many; empty: as many as this process may use cores."""
     if where and not (where.isdigit() and int(where)):
-        raise SearchError(f"processes:{where} was asked for; give a number, as in processes:4")
+        raise SpreadError(f"processes:{where} was asked for; give a number, as in processes:4")
     workers = int(where) if where else len(os.sched_getaffinity(0))
     executor = ProcessPoolExecutor(
-        workers, get_context("spawn"), initializer=hold, initargs=(key, judge)
+        workers, get_context("spawn"), initializer=hold, initargs=(key, work)
     )
     try:
         yield Pool(executor, Held(key), workers, (BrokenProcessPool,), die_together=True)

@@ -7,16 +7,15 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from paceline.search.errors import SearchError
-from paceline.search.score import Judge
-from paceline.search.spread.pool import Held, Pool
+from paceline.spread.errors import SpreadError
+from paceline.spread.pool import Held, Pool, Work
 
 
 @contextmanager
-def ray_workers(where: str, key: str, judge: Judge) -> Iterator[Pool]:
+def ray_workers(where: str, key: str, work: Work) -> Iterator[Pool]:
     """`where` is the head's host and port; `auto` finds the one of this machine."""
     if find_spec("ray") is None:
-        raise SearchError(
+        raise SpreadError(
             "ray:// needs ray, which is not installed: pip install 'paceline[ray]', or take "
             "--on processes"
         )
@@ -32,14 +31,14 @@ def ray_workers(where: str, key: str, judge: Judge) -> Iterator[Pool]:
                 log_to_driver=False,
             )
     except (ConnectionError, ValueError) as error:
-        raise SearchError(
+        raise SpreadError(
             f"no Ray cluster answers at {where}: {error}. Give its head's host and port, as in "
             "ray://10.0.0.1:6379, or ray:// to start workers here"
         ) from error
     try:
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
         died = (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError)
-        yield Pool(RayExecutor(), ray.put(Held(key, judge)), workers, died)
+        yield Pool(RayExecutor(), ray.put(Held(key, work)), workers, died)
     finally:
         if begun:
             ray.shutdown()
@@ -48,8 +47,14 @@ def ray_workers(where: str, key: str, judge: Judge) -> Iterator[Pool]:
 class RayExecutor(Executor):
     """Ray's tasks as futures; Ray gives a task whose worker died to another by itself."""
 
+    def __init__(self) -> None:
+        self._remote: dict[Callable[..., Any], Any] = {}
+
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """A function is handed to the cluster once: that costs as much as some tasks."""
         import ray
 
-        done: Future[Any] = ray.remote(fn).remote(*args, **kwargs).future()
+        if fn not in self._remote:
+            self._remote[fn] = ray.remote(fn)
+        done: Future[Any] = self._remote[fn].remote(*args, **kwargs).future()
         return done

@@ -5,18 +5,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-from paceline.search.errors import SearchError
-from paceline.search.score import Judge
-from paceline.search.spread.pool import Held, Pool
+from paceline.spread.errors import SpreadError
+from paceline.spread.pool import Held, Pool, Work
 
 PATIENCE_S = 20
 
 
 @contextmanager
-def dask_workers(where: str, key: str, judge: Judge) -> Iterator[Pool]:
+def dask_workers(where: str, key: str, work: Work) -> Iterator[Pool]:
     """`where` is the scheduler's host and port."""
     if find_spec("distributed") is None:
-        raise SearchError(
+        raise SpreadError(
             "dask:// needs dask's distributed, which is not installed: pip install "
             "'paceline[dask]', or take --on processes"
         )
@@ -28,12 +27,12 @@ def dask_workers(where: str, key: str, judge: Judge) -> Iterator[Pool]:
         with Client(cluster or f"tcp://{where}", timeout=PATIENCE_S) as client:
             workers = len(client.scheduler_info(n_workers=-1)["workers"])
             if not workers:
-                raise SearchError(f"the Dask cluster at {where} has no workers; start some")
-            judged = client.scatter(Held(key, judge), broadcast=True)
+                raise SpreadError(f"the Dask cluster at {where} has no workers; start some")
+            held = client.scatter(Held(key, work), broadcast=True)
             died = (KilledWorker, FutureCancelledError)
-            yield Pool(client.get_executor(pure=False), judged, workers, died)
+            yield Pool(client.get_executor(pure=False), held, workers, died)
     except OSError as error:
-        raise SearchError(
+        raise SpreadError(
             f"no Dask scheduler answers at {where}: {error}. Give its host and port, as in "
             "dask://10.0.0.1:8786, or dask:// to start workers here"
         ) from error

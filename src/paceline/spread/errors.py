@@ -1,0 +1,7 @@
+"""Why work cannot be spread."""
+
+from paceline.errors import PacelineError
+
+
+class SpreadError(PacelineError):
+    """No workers answer as asked."""

@@ -1,0 +1,128 @@
+"""Items in parts, given to a pool's workers and taken back as they are done."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from paceline.spread.dask_workers import dask_workers
+from paceline.spread.errors import SpreadError
+from paceline.spread.pool import Pool, Work, answer_part
+from paceline.spread.processes import processes
+from paceline.spread.ray_workers import ray_workers
+
+Workers = Callable[[str, str, Work], AbstractContextManager[Pool]]
+KINDS: Mapping[str, Workers] = {
+    "processes": processes,
+    "dask": dask_workers,
+    "ray": ray_workers,
+}
+Answered = tuple[Any, Any]
+"""An item and its answer, or `Died`."""
+Answers = Callable[[Sequence[Any]], Iterator[Answered]]
+"""Answers items, here or elsewhere, and yields each as it is done, in any order."""
+
+TRIES = 3
+"""Of a part whose workers die."""
+
+
+@dataclass(frozen=True)
+class Died:
+    """In place of an answer: each worker that was given the item died."""
+
+    times: int
+
+
+@contextmanager
+def opened(on: str, work: Work, most: int = 1) -> Iterator[Answers]:
+    """What answers items by `work`: here where `on` is empty, else on `processes[:N]`,
+    `dask://[HOST:PORT]` or `ray://[HOST:PORT]`. `most` go out together."""
+    if not on:
+        yield lambda items: ((item, work(item)) for item in items)
+        return
+    kind, _, where = on.partition("://" if "://" in on else ":")
+    if kind not in KINDS:
+        raise SpreadError(
+            f"{on!r} was asked for; work is spread over processes, processes:N, dask://HOST:PORT "
+            "or ray://HOST:PORT"
+        )
+    with ExitStack() as stack:
+        spread = Spread(lambda: KINDS[kind](where, uuid4().hex, work), stack, most)
+        yield spread.answers
+
+
+@dataclass(eq=False)
+class Spread:
+    """A pool, opened anew when all its workers are gone with one."""
+
+    open: Callable[[], AbstractContextManager[Pool]]
+    stack: ExitStack
+    most: int
+
+    def __post_init__(self) -> None:
+        self.pool = self.stack.enter_context(self.open())
+
+    def answers(self, items: Sequence[Any]) -> Iterator[Answered]:
+        parts = self._parts(items)
+        waiting: dict[_Answer, Sequence[Any]] = {}
+        try:
+            while True:
+                while len(waiting) < 2 * self.pool.workers and (part := next(parts, None)):
+                    waiting[self._given(part)] = part
+                if not waiting:
+                    return
+                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                for answer in done:
+                    if answer not in waiting:  # lost with another
+                        continue
+                    part = waiting.pop(answer)
+                    if not isinstance(answer.exception(), self.pool.died):
+                        yield from zip(part, answer.result(), strict=True)
+                        continue
+                    lost = [part, *waiting.values()] if self.pool.die_together else [part]
+                    waiting = {} if self.pool.die_together else waiting
+                    yield from self._one_by_one(item for part in lost for item in part)
+        finally:
+            for answer in waiting:
+                answer.cancel()
+
+    def _parts(self, items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+        """Neighbours together, for they often begin alike. A part costs its way there and back, and
+        workers are to be done at one time: so large ones first, then ever smaller ones."""
+        at = 0
+        while at < len(items):
+            size = max(1, min(self.most, (len(items) - at) // (3 * self.pool.workers)))
+            yield items[at : at + size]
+            at += size
+
+    def _given(self, part: Sequence[Any]) -> "_Answer":
+        try:
+            return self.pool.executor.submit(answer_part, self.pool.held, part)
+        except self.pool.died as error:
+            failed: _Answer = Future()
+            failed.set_exception(error)
+            return failed
+
+    def _one_by_one(self, items: Iterable[Any]) -> Iterator[Answered]:
+        """Items of which one may have killed its worker."""
+        self._renew()
+        for item in items:
+            yield item, self._alone(item)
+
+    def _alone(self, item: Any) -> Any:
+        for _ in range(TRIES):
+            answer = self._given([item])
+            if not isinstance(answer.exception(), self.pool.died):
+                return answer.result()[0]
+            self._renew()
+        return Died(TRIES)
+
+    def _renew(self) -> None:
+        if self.pool.die_together:
+            self.stack.close()
+            self.pool = self.stack.enter_context(self.open())
+
+
+_Answer = Future[list[Any]]

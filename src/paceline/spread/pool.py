@@ -1,0 +1,48 @@
+"""`Pool`: an executor whose workers hold one work. The same for processes, Dask and Ray."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+Work = Callable[[Any], Any]
+"""Answers one item. It is sent to each worker once, with all that it holds."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """`held` is a `Held`, or what the executor makes one of for its tasks."""
+
+    executor: Executor
+    held: Any
+    workers: int
+    died: tuple[type[BaseException], ...]  # what a task raises whose worker is gone
+    die_together: bool = False  # no worker is left when one dies
+
+
+_held: dict[str, Work] = {}
+_one_at_a_time = Lock()
+
+
+def hold(key: str, work: Work) -> None:
+    """Keep a work in this process, with all that it has made ready."""
+    if key not in _held:
+        _held.clear()
+        _held[key] = work
+
+
+def answer_part(held: "Held", items: Sequence[Any]) -> list[Any]:
+    """Runs on a worker. A work is no thing for two threads."""
+    with _one_at_a_time:
+        if held.work is not None:
+            hold(held.key, held.work)
+        return [_held[held.key](item) for item in items]
+
+
+@dataclass(frozen=True)
+class Held:
+    """A work as tasks are given it. Without one, the worker was given it when it began."""
+
+    key: str
+    work: Work | None = None

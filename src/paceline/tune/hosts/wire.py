@@ -1,0 +1,128 @@
+"""What hosts say to each other, over one TCP connection for each that follows."""
+
+import selectors
+import socket
+from collections.abc import Iterator
+
+import msgspec
+
+_AHEAD = 4  # bytes that tell the length of a message
+_CHUNK = 1 << 20
+_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""A host that is gone without a word is missed after half a minute."""
+
+
+class Said(msgspec.Struct, frozen=True, tag_field="is"):
+    """One message."""
+
+
+class Hello(Said, frozen=True, tag="hello"):
+    """The first, of a host that follows."""
+
+    host: str
+    number: int | None
+    command: list[str]
+    version: str
+
+
+class Refused(Said, frozen=True, tag="refused"):
+    """The leader's answer to a host that it cannot take."""
+
+    why: str
+
+
+class Begin(Said, frozen=True, tag="begin"):
+    """Start your part of the job. `variables` go into its environment; `root` stands in them for
+    the folder of the loop, `folder` is the run's own below it."""
+
+    folder: str
+    root: str
+    variables: dict[str, str]
+
+
+class Wrote(Said, frozen=True, tag="wrote"):
+    """What a rank wrote to a file below the loop's folder, from an offset on."""
+
+    file: str
+    offset: int
+    data: bytes
+
+
+class Enough(Said, frozen=True, tag="enough"):
+    """End your part of the job."""
+
+
+class Ended(Said, frozen=True, tag="ended"):
+    """It has ended, and all that it wrote was sent."""
+
+    ending: str
+    exit_code: int
+    said: str
+
+
+class Verdict(Said, frozen=True, tag="verdict"):
+    """The last: the loop is over. `plan` is the file of the plan that is kept."""
+
+    decision: str
+    plan: bytes | None
+
+
+Message = Hello | Refused | Begin | Wrote | Enough | Ended | Verdict
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Message).decode
+
+
+class Lost(Exception):
+    """The other side is gone. It never leaves this room."""
+
+
+class Line:
+    """One connection."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _ALIVE.items():
+            if hasattr(socket, name):
+                connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        connected.settimeout(None)
+        self._socket, self._read = connected, bytearray()
+
+    def send(self, message: Said) -> None:
+        data = _encode(message)
+        try:
+            self._socket.sendall(len(data).to_bytes(_AHEAD, "big") + data)
+        except OSError as error:
+            raise Lost(str(error)) from error
+
+    def come(self, wait_s: float = 0.0) -> Iterator[Said]:
+        """The messages that have come; where none has, within that time."""
+        while self._ready(wait_s):
+            wait_s = 0.0
+            try:
+                data = self._socket.recv(_CHUNK)
+            except OSError as error:
+                raise Lost(str(error)) from error
+            if not data:
+                raise Lost("the connection was closed")
+            self._read += data
+            yield from self._whole()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _ready(self, wait_s: float) -> bool:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            return bool(selector.select(wait_s))
+
+    def _whole(self) -> Iterator[Said]:
+        while len(self._read) >= _AHEAD:
+            end = _AHEAD + int.from_bytes(self._read[:_AHEAD], "big")
+            if len(self._read) < end:
+                return
+            data = bytes(self._read[_AHEAD:end])
+            del self._read[:end]
+            try:
+                yield _decode(data)
+            except msgspec.DecodeError as error:
+                raise Lost(f"it speaks otherwise: {error}") from error
