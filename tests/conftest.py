@@ -109,6 +109,7 @@ NEEDS = {
         "transformers and accelerate",
         "the Hugging Face Trainer, recorded and imagined",
     ),
+    "pymetis": Need(partial(module, "pymetis"), "pymetis", "graphs parted by METIS"),
     "optuna": Need(partial(module, "optuna"), "optuna", "the black-box searcher"),
     "dask": Need(partial(module, "distributed"), "distributed (Dask)", "searches on Dask"),
     "ray": Need(partial(module, "ray"), "ray", "searches on Ray"),

@@ -10,8 +10,8 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "paceline"
 ROOMS = (
     "wasm machine graph cluster launch record trace imagine cost measure replay runtime weave wire "
-    "strategies predict analyse compare place search lab verify trial tune history serve bench "
-    "report trainers assist cli"
+    "strategies predict analyse compare place search lab verify learn trial tune history serve "
+    "bench report trainers assist cli"
 ).split()
 GROUND = {"errors", "engine", "callable_room", "notebook", "_core"}  # what every room may stand on
 
