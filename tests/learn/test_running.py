@@ -1,5 +1,6 @@
 """Many clients on few workers: the same run, whoever carries them; what breaks is left out."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -28,6 +29,20 @@ def test_two_workers_make_the_same_run_as_one_client_by_client(tmp_path: Path) -
     assert len(alone.files) > 4 * 10
     for name in alone.files:
         assert np.array_equal(alone[name], pair[name]), name
+
+
+@pytest.mark.live
+@pytest.mark.needs("torch")
+def test_means_by_all_reduce_differ_in_the_last_bits_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    worker = str(WORKER.with_name("sums_worker.py"))
+    done = subprocess.run([*command, worker, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert len(told) == 4
+    for pair, alone, sent, sent_alone in told.values():
+        assert np.allclose(pair, alone, atol=0.01)
+        assert sent == sent_alone
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))

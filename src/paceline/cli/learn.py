@@ -57,6 +57,9 @@ def _run_arguments(parser: argparse.ArgumentParser) -> "Callable[..., Shown | in
                         help="clients that the server asks in each round (all)")  # fmt: skip
     parser.add_argument("--drops", type=float, default=0.0, metavar="SHARE",
                         help="chance that a client drops out of a round (0)")  # fmt: skip
+    parser.add_argument("--sums", action="store_true",
+                        help="several workers: take means by all-reduce; the last bits then depend "
+                        "on their number")  # fmt: skip
     parser.add_argument("--seeds", type=count, default=1, metavar="N", help="runs (1)")
     parser.add_argument("--test-samples", type=count, default=4000, metavar="N",
                         help="that a model is judged on (4000)")  # fmt: skip
@@ -123,7 +126,7 @@ def _run(options: argparse.Namespace) -> "Shown | int":
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         from paceline.learn.torch_workers import joined_workers
 
-        with joined_workers() as carrier:
+        with joined_workers(options.sums) as carrier:
             made = _runs(options, carrier)
             if carrier.rank:
                 return 0
@@ -167,7 +170,7 @@ def _show(options: argparse.Namespace) -> Shown:
 
 def _told(runs: "Sequence[LearnRun]") -> Shown:
     from paceline.learn.advice import advice, arms
-    from paceline.report.text import arms_table
+    from paceline.report.text import arm_lines
 
     found, said = arms(runs), advice(runs)
     rows = [
@@ -185,9 +188,8 @@ def _told(runs: "Sequence[LearnRun]") -> Shown:
     ]
 
     def render(console: Any) -> None:
-        console.print(arms_table(found))
-        for line in said:
-            console.print(line, markup=False)
+        for line in (*arm_lines(found), *said):
+            console.print(line, markup=False, soft_wrap=True)
 
     return Shown({"runs": rows, "advice": list(said)}, render)
 
@@ -206,7 +208,7 @@ def _predict(options: argparse.Namespace) -> Shown:
     def render(console: Any) -> None:
         console.print(forecast_table(found, options.target))
         for line in forecast_notes(found):
-            console.print(line, markup=False)
+            console.print(line, markup=False, soft_wrap=True)
 
     return Shown([_document(one) for one in found], render)
 

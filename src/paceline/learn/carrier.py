@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paceline.learn.message import SERVER, Message
+from paceline.learn.samples import Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +29,19 @@ class Pending(Protocol):
         """What came for this worker's clients, by source in ascending order."""
 
 
+class PendingMean(Protocol):
+    """A sum under way."""
+
+    def mean(self) -> Vector:
+        """Of all that was handed over, with zeros behind it."""
+
+
 class Carrier(ABC):
     """This worker's view."""
 
     rank: int
     workers: int
+    sums: bool = False  # a mean is made by the library's all-reduce, not by every receiver
 
     def of(self, number: int) -> int:
         """The worker that carries a client, or the server."""
@@ -45,6 +54,10 @@ class Carrier(ABC):
     def send(self, parcels: Sequence[Parcel]) -> Pending:
         """Hand over what this worker's clients send. Every worker calls it as often."""
 
+    def summed(self, vectors: Sequence[Vector], size: int) -> "PendingMean":
+        """Hand over vectors of at most that size, whose mean over all workers is wanted."""
+        raise NotImplementedError(f"{type(self).__name__} does not add up")
+
 
 @dataclass(frozen=True)
 class Alone(Carrier):
@@ -52,6 +65,7 @@ class Alone(Carrier):
 
     rank: int = 0
     workers: int = 1
+    sums: bool = False
 
     def send(self, parcels: Sequence[Parcel]) -> Pending:
         return Here(tuple(parcels))

@@ -152,7 +152,7 @@ class _Drawing:
             collective=Collective.POINT_TO_POINT,
             dtype=DType.UINT8,
             size_bytes=size,
-            group=self._group((min(ends), max(ends))),
+            group=self._group(ends),  # a message goes from the first to the second
             instance=instance,
             step=step,
         )

@@ -8,10 +8,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from paceline.learn.algorithm import Algorithm, Model, Outgoing, Peers, Served, Setting, mean
+from paceline.learn.algorithm import (
+    Algorithm,
+    Meeting,
+    Model,
+    Outgoing,
+    Peers,
+    Served,
+    Setting,
+    mean,
+)
 from paceline.learn.algorithms import text_of
-from paceline.learn.carrier import Alone, Carrier, Parcel, Pending, inboxes
+from paceline.learn.carrier import Alone, Carrier, Parcel, Pending, PendingMean, inboxes
 from paceline.learn.chances import Chances
 from paceline.learn.client import Client
 from paceline.learn.errors import LearnError
@@ -228,7 +238,7 @@ class _PeersRun(_Run):
         self.how = task.algorithm
         for client in self.mine.values():
             self.how.begin(self.at, client)
-        self.under_way: deque[Pending] = deque()
+        self.under_way: deque[Any] = deque()
         self.lost: set[int] = set()
 
     def round(self, number: int) -> None:
@@ -240,9 +250,14 @@ class _PeersRun(_Run):
                 work, parcels = self._trained(client, everyone, number)
                 works.append(work)
                 out += parcels
-        self.under_way.append(self.carrier.send(out))
+        adds = self.carrier.sums and self.how.meeting is Meeting.MEAN
+        self.under_way.append(self._summed(out) if adds else self.carrier.send(out))
         if len(self.under_way) > self.how.lag:
-            self._take(self.under_way.popleft(), number)
+            came = self.under_way.popleft()
+            if adds:
+                self._take_mean(came, number)
+            else:
+                self._take(came, number)
         trips = [Trip(p.source, p.targets, p.message.size_bytes) for p in out]
         afterwards: list[Trip] = []
         self.how.after(self.at, self.mine, number, lambda sent: self._talk(sent, afterwards))
@@ -262,6 +277,17 @@ class _PeersRun(_Run):
             Parcel(client.number, (peer,), message if sound else BROKEN)
             for peer, message in made.items()
         ]
+
+    def _summed(self, out: Sequence[Parcel]) -> PendingMean:
+        self.lost |= {p.source for p in out if p.message is BROKEN}
+        sound = [p.message.vectors["mean"] for p in out if p.message is not BROKEN]
+        return self.carrier.summed(sound, self.at.learner.size)
+
+    def _take_mean(self, pending: PendingMean, number: int) -> None:
+        merged = pending.mean()
+        for client in self.mine.values():
+            if client.number not in self.lost:
+                self.how.take(self.at, client, merged, number)
 
     def _take(self, pending: Pending, number: int) -> None:
         """A client that sent infinite numbers or none is left out from then on."""

@@ -1,8 +1,9 @@
 """`Gloo`: the processes of torch.distributed carry clients, as torchrun or the lab started them.
 
 Messages go straight from worker to worker, in one piece for each pair. Sums are made by every
-receiver in the order of the clients, so that a run is the same on any number of workers; an
-all-reduce by the library would add up in an order that depends on their number.
+receiver in the order of the clients, so that a run is the same on any number of workers. With
+`sums`, means are all-reduces of the library instead, as deployments have them: quicker, but they
+add up in an order that depends on the number of workers.
 """
 
 import json
@@ -14,16 +15,18 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from paceline.learn.carrier import Carrier, Here, Parcel, Pending
+from paceline.learn.carrier import Carrier, Here, Parcel, Pending, PendingMean
 from paceline.learn.errors import LearnError
 from paceline.learn.message import packed, unpacked
+from paceline.learn.samples import Vector
 
 
 class Gloo(Carrier):
     """The default process group must stand."""
 
-    def __init__(self) -> None:
+    def __init__(self, sums: bool = False) -> None:
         self.rank, self.workers = dist.get_rank(), dist.get_world_size()
+        self.sums = sums
 
     def send(self, parcels: Sequence[Parcel]) -> Pending:
         if self.workers == 1:
@@ -39,6 +42,13 @@ class Gloo(Carrier):
         receives = {r: _receive(r, sizes[r][self.rank]) for r in others if sizes[r][self.rank]}
         sends = [_send(rank, blobs[rank]) for rank in others if blobs[rank]]
         return _UnderWay(kept, receives, sends)
+
+    def summed(self, vectors: Sequence[Vector], size: int) -> PendingMean:
+        buffer = torch.zeros(size + 1)  # the last counts
+        for vector in vectors:
+            buffer[: len(vector)] += torch.from_numpy(vector)
+        buffer[-1] = len(vectors)
+        return _Sum(_guarded("all workers", lambda: dist.all_reduce(buffer, async_op=True)), buffer)
 
     def _blob(self, parcels: Sequence[Parcel], rank: int) -> bytes:
         """All that goes to one worker."""
@@ -73,6 +83,19 @@ class _UnderWay:
         for work, _ in self.sends:
             _guarded("a worker", work.wait)
         return sorted(came, key=lambda parcel: parcel.source)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sum:
+    work: Any
+    buffer: Any
+
+    def mean(self) -> Vector:
+        _guarded("all workers", self.work.wait)
+        if not self.buffer[-1]:
+            raise LearnError("nobody sent anything to take the mean of; give a smaller lr or drops")
+        found: Vector = (self.buffer[:-1] / self.buffer[-1]).numpy()
+        return found
 
 
 def _receive(rank: int, size: int) -> tuple[Any, Any]:

@@ -18,7 +18,7 @@ _PATIENCE = timedelta(seconds=120)
 
 
 @contextmanager
-def joined_workers() -> Iterator[Gloo]:
+def joined_workers(sums: bool = False) -> Iterator[Gloo]:
     """Among the processes that torchrun, or the lab, has started."""
     missing = [
         n for n in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if n not in os.environ
@@ -30,7 +30,7 @@ def joined_workers() -> Iterator[Gloo]:
         )
     dist.init_process_group("gloo", timeout=_PATIENCE)
     try:
-        yield Gloo()
+        yield Gloo(sums)
         dist.barrier()
     finally:
         dist.destroy_process_group()

@@ -41,5 +41,5 @@ class Synchronous(Peers):
     def take(self, at: Setting, client: Client, merged: Vector, round_: int) -> None:
         velocity = client.keeps["velocity"]
         velocity *= np.float32(self.momentum)
-        velocity += merged
+        velocity += merged[: at.learner.trained]
         client.weights[: at.learner.trained] -= np.float32(self.rate(at, round_)) * velocity

@@ -11,7 +11,7 @@ from paceline.report.text.headline import headline
 from paceline.report.text.history import entries_table, errors_table
 from paceline.report.text.lanes import lanes_table
 from paceline.report.text.learn import (
-    arms_table,
+    arm_lines,
     forecast_notes,
     forecast_table,
     partition_lines,
@@ -29,7 +29,7 @@ from paceline.report.text.weave import schedules_table
 
 __all__ = [
     "StrategyRow",
-    "arms_table",
+    "arm_lines",
     "bottleneck_lines",
     "bottleneck_table",
     "breakdown_table",

@@ -40,23 +40,19 @@ def _bar(counts: Sequence[int]) -> str:
     return "".join(_MARKS[at % len(_MARKS)] * count for at, count in enumerate(marks))
 
 
-def arms_table(arms: Sequence[Arm]) -> "Table":
-    rows = (
-        (
-            arm.first.algorithm,
-            arm.first.model,
-            f"{arm.first.skew:.2f}",
-            str(len(arm.runs)),
-            str(len(arm.first.rounds)),
-            f"{arm.accuracy:.3f}",
-            f"± {2 * arm.error:.3f}",
-            size(arm.sent_bytes),
-            _curve(arm.first),
+def arm_lines(arms: Sequence[Arm]) -> Iterator[str]:
+    """Two lines for each: what it was, and what it gave."""
+    for arm in arms:
+        first = arm.first
+        seeds = f"{len(arm.runs)} seeds" if len(arm.runs) > 1 else "one seed"
+        yield (
+            f"{first.algorithm}, {first.model}, {first.clients} clients, {first.partition} "
+            f"(skew {first.skew:.2f}), {seeds}"
         )
-        for arm in arms
-    )
-    names = ("algorithm", "model", "skew", "seeds", "rounds", "accuracy", "", "sent", "by round")
-    return plain_table("", names, rows)
+        yield (
+            f"  {arm.accuracy:.3f} ± {2 * arm.error:.3f} after {len(first.rounds)} rounds, "
+            f"{size(arm.sent_bytes)} sent  {_curve(first)}"
+        )
 
 
 def _curve(run: LearnRun) -> str:
