@@ -46,6 +46,7 @@ class Round:
     absent: tuple[int, ...] = ()  # asked, and dropped out
     broken: tuple[int, ...] = ()  # sent infinite numbers or none, and were left out
     ended_s: float = 0.0  # since the run began, without the time that judging took
+    merge_cpu_s: float = 0.0  # of the server, or of all clients that merge by themselves
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,7 @@ def _document(run: LearnRun) -> dict[str, Any]:
             each.absent,
             each.broken,
             round(each.ended_s, 6),
+            round(each.merge_cpu_s, 6),
         ]
         for each in run.rounds
     ]
@@ -170,8 +172,9 @@ def _run(given: dict[str, Any]) -> LearnRun:
             tuple(absent),
             tuple(broken),
             ended_s,
+            merge_cpu_s,
         )
-        for number, works, trips, absent, broken, ended_s in given["rounds"]
+        for number, works, trips, absent, broken, ended_s, merge_cpu_s in given["rounds"]
     )
     judged = tuple(Judged(*each) for each in given["judged"])
     meeting, notes = Meeting(given["meeting"]), tuple(given["notes"])

@@ -82,10 +82,10 @@ class _Drawing:
             came = self._messages(step, ups, done, "send")
         self.under_way.append(came)
         arrived = self.under_way.pop(0) if len(self.under_way) > self.run.lag else {}
-        self._merge(step, arrived, done)
+        self._merge(step, arrived, done, each.merge_cpu_s)
         after = [t for t in each.trips if t.after]
         if after:
-            self._merge(step, self._messages(step, after, dict(self.met), "travel"), {})
+            self._merge(step, self._messages(step, after, dict(self.met), "travel"), {}, 0.0)
 
     def _work(
         self, step: int, works: Sequence[Work], began: Mapping[int, list[int]]
@@ -184,7 +184,9 @@ class _Drawing:
             came[rank] = [call]
         return came
 
-    def _merge(self, step: int, came: Mapping[int, list[int]], done: Mapping[int, int]) -> None:
+    def _merge(
+        self, step: int, came: Mapping[int, list[int]], done: Mapping[int, int], cpu_s: float
+    ) -> None:
         """Where a rank has what it waits for. A step has one update on rank 0, by which it is
         timed."""
         for rank in range(self.ranks):
@@ -193,14 +195,20 @@ class _Drawing:
             self.met[rank] = self.b.op(
                 "merge",
                 self.lanes[rank],
-                0,
+                round(1e9 * cpu_s * self._share(rank)),
                 after=waits,
                 dep=DepKind.WAIT,
-                kind=OpKind.MARKER,
+                kind=OpKind.COMPUTE,
                 phase=Phase.UPDATE if first else Phase.NONE,
                 step=step,
             )
         self.timed.add(step)
+
+    def _share(self, rank: int) -> float:
+        """Of the merging: the server does it all, else each rank for its clients."""
+        if self.run.meeting is Meeting.SERVER:
+            return float(rank == 0)
+        return len(range(rank, self.run.clients, self.ranks)) / self.run.clients
 
     def _rank(self, number: int) -> int:
         return 0 if number == SERVER else number % self.ranks

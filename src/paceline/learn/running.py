@@ -21,7 +21,7 @@ from paceline.learn.algorithm import (
     mean,
 )
 from paceline.learn.algorithms import text_of
-from paceline.learn.carrier import Alone, Carrier, Parcel, Pending, PendingMean, inboxes
+from paceline.learn.carrier import Alone, Carrier, Parcel, PendingMean, inboxes
 from paceline.learn.chances import Chances
 from paceline.learn.client import Client
 from paceline.learn.errors import LearnError
@@ -29,6 +29,7 @@ from paceline.learn.learner import Learner
 from paceline.learn.message import SERVER, Message
 from paceline.learn.partition import Partition
 from paceline.learn.record import Judged, LearnRun, Round, Trip, Work, sent_bytes
+from paceline.learn.samples import Vector
 from paceline.learn.telling import joined, told_of
 
 BROKEN = Message()
@@ -201,11 +202,13 @@ class _ServedRun(_Run):
         came = self.carrier.send(out).wait()
         trips = [Trip(p.source, p.targets, p.message.size_bytes) for p in (*self._downs, *out)]
         sound = {p.source: p.message for p in came if p.message.sound and p.message.vectors}
+        began = time.thread_time()
         if self.server is not None and sound:
             self.how.close(self.at, self.server, sound, number)
+        merge_cpu_s = time.thread_time() - began
         broken = tuple(p.source for p in came if p.source not in sound)
         absent = tuple(n for n in asked if n not in here)
-        found = Round(number, tuple(works), tuple(trips), absent, broken)
+        found = Round(number, tuple(works), tuple(trips), absent, broken, merge_cpu_s=merge_cpu_s)
         self.kept(found, len(here))
 
     def _handed_out(self, here: Sequence[int], number: int) -> dict[int, Message]:
@@ -240,6 +243,7 @@ class _PeersRun(_Run):
             self.how.begin(self.at, client)
         self.under_way: deque[Any] = deque()
         self.lost: set[int] = set()
+        self.merge_cpu_s = 0.0  # of this round
 
     def round(self, number: int) -> None:
         everyone = tuple(range(len(self.task.partition)))
@@ -254,16 +258,17 @@ class _PeersRun(_Run):
         self.under_way.append(self._summed(out) if adds else self.carrier.send(out))
         if len(self.under_way) > self.how.lag:
             came = self.under_way.popleft()
-            if adds:
-                self._take_mean(came, number)
-            else:
-                self._take(came, number)
+            came_in = came.mean() if adds else came.wait()
+            began = time.thread_time()
+            (self._take_mean if adds else self._take)(came_in, number)
+            self.merge_cpu_s = time.thread_time() - began
         trips = [Trip(p.source, p.targets, p.message.size_bytes) for p in out]
         afterwards: list[Trip] = []
         self.how.after(self.at, self.mine, number, lambda sent: self._talk(sent, afterwards))
         broken = tuple(p.source for p in out if p.message is BROKEN)
         absent = tuple(n for n in everyone if n not in here and n not in self.lost)
-        found = Round(number, tuple(works), (*trips, *afterwards), absent, broken)
+        all_trips = (*trips, *afterwards)
+        found = Round(number, tuple(works), all_trips, absent, broken, merge_cpu_s=self.merge_cpu_s)
         self.kept(found, max(1, len(here)))
 
     def _trained(
@@ -283,15 +288,13 @@ class _PeersRun(_Run):
         sound = [p.message.vectors["mean"] for p in out if p.message is not BROKEN]
         return self.carrier.summed(sound, self.at.learner.size)
 
-    def _take_mean(self, pending: PendingMean, number: int) -> None:
-        merged = pending.mean()
+    def _take_mean(self, merged: Vector, number: int) -> None:
         for client in self.mine.values():
             if client.number not in self.lost:
                 self.how.take(self.at, client, merged, number)
 
-    def _take(self, pending: Pending, number: int) -> None:
+    def _take(self, came: Sequence[Parcel], number: int) -> None:
         """A client that sent infinite numbers or none is left out from then on."""
-        came = pending.wait()
         self.lost |= {p.source for p in came if not p.message.vectors}
         found = inboxes([p for p in came if p.message.vectors])
         if not any(found.values()):

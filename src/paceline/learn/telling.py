@@ -24,6 +24,7 @@ def told_of(rounds: Sequence[Round]) -> Message:
             "works": np.array(works, np.float64).reshape(-1, 5),
             "trips": np.array([value for row in trips for value in row], np.int64),
             "lengths": np.array([len(row) for row in trips], np.int64),
+            "merges": np.array([[r.number, r.merge_cpu_s] for r in rounds], np.float64),
             "broken": np.array(broken, np.int64).reshape(-1, 2),
         }
     )
@@ -33,6 +34,7 @@ def joined(own: Sequence[Round], told: Sequence[Message]) -> list[Round]:
     """Worker 0's rounds, with what all workers tell of them."""
     works: dict[int, list[Work]] = {each.number: [] for each in own}
     trips: dict[int, list[Trip]] = {each.number: [] for each in own}
+    merges = dict.fromkeys(works, 0.0)
     broken: dict[int, set[int]] = {each.number: set() for each in own}
     for message in told:
         for number, client, samples, whole, cpu_s in message.vectors["works"].tolist():
@@ -41,12 +43,15 @@ def joined(own: Sequence[Round], told: Sequence[Message]) -> list[Round]:
             trips[number].append(Trip(source, tuple(targets), size, bool(after)))
         for number, client in message.vectors["broken"].tolist():
             broken[number].add(client)
+        for number, cpu_s in message.vectors["merges"].tolist():
+            merges[int(number)] += cpu_s
     return [
         replace(
             each,
             works=tuple(sorted(works[each.number], key=lambda w: w.client)),
             trips=tuple(sorted(trips[each.number], key=lambda t: (t.after, t.source, t.targets))),
             broken=tuple(sorted(broken[each.number])),
+            merge_cpu_s=merges[each.number],
         )
         for each in own
     ]
