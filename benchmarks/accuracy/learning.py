@@ -94,7 +94,7 @@ def _trained(options: Any, wanted: Sequence[tuple[Arm, int]]) -> Iterator[Row]:
 
 
 def _run(folder: Path, arm: Arm, seed: int) -> LearnRun:
-    train, test = _samples(folder, arm.samples)
+    train, test = samples(folder, arm.samples, TEST_SAMPLES)
     made = algorithm(arm.algorithm)
     task = Task(
         learner=network(arm.model, train, test),
@@ -112,9 +112,10 @@ def _run(folder: Path, arm: Arm, seed: int) -> LearnRun:
 
 
 @lru_cache(maxsize=2)
-def _samples(folder: Path, count: int) -> tuple[Samples, Samples]:
+def samples(folder: Path, count: int, tested: int) -> tuple[Samples, Samples]:
+    """For training, the same whatever the seed; and for judging."""
     train, test = fashion_mnist(folder)
-    return train.some(count, 0), test.some(TEST_SAMPLES, 0)
+    return train.some(count, 0), test.some(tested, 0)
 
 
 def _figures(made: LearnRun) -> Row:

@@ -118,6 +118,11 @@ def test_dgc_that_sends_all_is_synchronous_sgd(toy) -> None:
     assert np.allclose(dgc.mine[0].weights, plain.mine[0].weights, atol=1e-5)
 
 
+def test_local_sgd_with_one_step_a_round_is_synchronous_sgd(toy) -> None:
+    local, plain = (peers(toy.task(text)) for text in ("local_sgd(steps=1)", "synchronous"))
+    assert np.allclose(local.mine[0].weights, plain.mine[0].weights, atol=1e-5)
+
+
 @pytest.mark.needs("torch")
 def test_diloco_with_outer_rate_1_and_no_momentum_is_local_sgd(toy) -> None:
     text = "diloco(outer_lr=1.0, outer_momentum=0.0, steps=10, momentum=0.0)"

@@ -1,11 +1,13 @@
 """Local SGD: clients train alone for some steps, then all take the mean of their weights.
 
-Stich, "Local SGD Converges Fast and Communicates Little" (2019). Without a server it is FedAvg in
-which every client takes part. Momentum begins anew in each round.
+Stich, "Local SGD Converges Fast and Communicates Little" (2019). A client's momentum goes on from
+round to round, as its optimizer's does; so with one step a round it is synchronous SGD.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from paceline.learn.algorithm import Meeting, Outgoing, Peers, Setting, mean
 from paceline.learn.client import Client
@@ -20,8 +22,13 @@ class LocalSgd(Peers):
     def meeting(self) -> Meeting:
         return Meeting.MEAN
 
+    def begin(self, at: Setting, client: Client) -> None:
+        super().begin(at, client)
+        client.keeps["velocity"] = np.zeros(at.learner.trained, np.float32)
+
     def train(self, at: Setting, client: Client, round_: int) -> Outgoing:
-        Descent(self, round_).run(at, client, client.weights)
+        velocity = client.keeps["velocity"]
+        Descent(self, round_, velocity=velocity).run(at, client, client.weights)
         return Message({"mean": client.weights})
 
     def merged(self, at: Setting, inbox: Mapping[int, Message]) -> Vector:
