@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.learn import LearnError, Samples
-from paceline.learn.graphs import Attributed, nearest_neighbours, parted, parts_of
+from paceline.learn.graphs import Attributed, Neighbourhood, nearest_neighbours, parted, parts_of
 from paceline.learn.graphs.rounding import Rounding
 
 
@@ -30,7 +30,7 @@ def test_parts_make_the_whole_and_halos_are_their_neighbours() -> None:
 @given(seed=st.integers(0, 30), count=st.integers(2, 5))
 @settings(max_examples=20, deadline=None)
 def test_what_one_part_sends_is_what_the_other_takes(toy, seed: int, count: int) -> None:
-    graph = nearest_neighbours(toy.clouds(40, seed), 3)
+    graph = nearest_neighbours(toy.clouds(40, seed), Neighbourhood(3))
     parts = parts_of(graph, parted(graph, count, "greedy"))
     for part in parts.each:
         for other, rows in part.takes.items():
@@ -40,7 +40,7 @@ def test_what_one_part_sends_is_what_the_other_takes(toy, seed: int, count: int)
 
 @pytest.mark.needs("pymetis")
 def test_metis_cuts_no_more_than_the_greedy_way(toy) -> None:
-    graph = nearest_neighbours(toy.clouds(), 5)
+    graph = nearest_neighbours(toy.clouds(), Neighbourhood(5))
     assert parted(graph, 3, "metis").cut_share <= parted(graph, 3, "greedy").cut_share
 
 
@@ -77,7 +77,7 @@ def trained(toy, parts: int, **how):
     from paceline.learn.graphs.network import GraphNetwork
     from paceline.learn.graphs.torch_training import GraphTask, _Training
 
-    graph = nearest_neighbours(toy.clouds(120), 5)
+    graph = nearest_neighbours(toy.clouds(120), Neighbourhood(5))
     network = GraphNetwork(hidden=8, **how)
     driver = _Training(GraphTask(parts_of(graph, parted(graph, parts, "greedy")), network, 30),
                        Alone())  # fmt: skip

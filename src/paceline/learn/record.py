@@ -34,6 +34,7 @@ class Trip:
     targets: tuple[int, ...]
     size_bytes: int
     after: bool = False  # behind the round's merge, as models that travel
+    summed: bool = False  # part of an all-reduce, whatever the others are
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def sent_bytes(meeting: Meeting, trips: Sequence[Trip], members: int) -> int:
     all else goes straight from one to another."""
     total = 0.0
     for trip in trips:
-        if meeting is Meeting.MEAN and not trip.after:
+        if trip.summed or (meeting is Meeting.MEAN and not trip.after):
             total += 2 * (members - 1) / members * trip.size_bytes
         else:
             total += trip.size_bytes * sum(t != trip.source for t in trip.targets)
@@ -150,7 +151,7 @@ def _document(run: LearnRun) -> dict[str, Any]:
                 [w.client, w.samples, round(w.whole_samples, 3), round(w.cpu_s, 6)]
                 for w in each.works
             ],
-            [[t.source, t.targets, t.size_bytes, t.after] for t in each.trips],
+            [[t.source, t.targets, t.size_bytes, t.after, t.summed] for t in each.trips],
             each.absent,
             each.broken,
             round(each.ended_s, 6),
@@ -168,7 +169,7 @@ def _run(given: dict[str, Any]) -> LearnRun:
         Round(
             number,
             tuple(Work(*work) for work in works),
-            tuple(Trip(source, tuple(to), size, after) for source, to, size, after in trips),
+            tuple(Trip(source, tuple(to), *told) for source, to, *told in trips),
             tuple(absent),
             tuple(broken),
             ended_s,

@@ -31,6 +31,8 @@ from paceline.learn.record import LearnRun, Round, Trip, Work
 LEAST_ROUNDS = 3
 """A round is the time between two merges, of which the last has nothing behind it."""
 
+_SIZES = ("sizes", Collective.ALL_GATHER)
+_MEAN = ("mean", Collective.ALL_REDUCE)
 _PACES = 40
 """Samples of an op's duration that are kept."""
 
@@ -85,7 +87,10 @@ class _Drawing:
         self._merge(step, arrived, done, each.merge_cpu_s)
         after = [t for t in each.trips if t.after]
         if after:
-            self._merge(step, self._messages(step, after, dict(self.met), "travel"), {}, 0.0)
+            sums = [t for t in after if t.summed]
+            travel = [t for t in after if not t.summed]
+            self._merge(step, self._messages(step, travel, dict(self.met), "travel"), {}, 0.0)
+            self._merge(step, self._summed(step, sums, dict(self.met)), {}, 0.0)
 
     def _work(
         self, step: int, works: Sequence[Work], began: Mapping[int, list[int]]
@@ -121,6 +126,9 @@ class _Drawing:
             for target in dict.fromkeys(map(self._rank, trip.targets)):
                 if target != source:
                     sizes[source, target] += trip.size_bytes
+        if not sizes:
+            return {}
+        done = self._told_sizes(step, done)
         instances = {ends: self.b.instance() for ends in sorted(sizes)}
         awaited: dict[int, list[int]] = defaultdict(list)
         for kind in (OpKind.RECV, OpKind.SEND):
@@ -131,6 +139,10 @@ class _Drawing:
                 if kind is OpKind.SEND and rank in done:
                     self.b.link(done[rank], op)
         return awaited
+
+    def _told_sizes(self, step: int, done: Mapping[int, int]) -> dict[int, int]:
+        """Ranks first tell each other how large their messages are."""
+        return {r: ops[0] for r, ops in self._called(step, 8 * self.ranks, done, _SIZES).items()}
 
     def _end(
         self, step: int, kind: OpKind, ends: tuple[int, int], told: tuple[int, int, str]
@@ -164,25 +176,33 @@ class _Drawing:
         size = max((trip.size_bytes for trip in trips), default=0)
         if self.ranks == 1 or not size:
             return {}
+        return self._called(step, size, done, _MEAN)
+
+    def _called(
+        self, step: int, size: int, done: Mapping[int, int], call: tuple[str, Collective]
+    ) -> dict[int, list[int]]:
+        """A collective of all ranks; by rank its part."""
         instance, group = self.b.instance(), self._group(tuple(range(self.ranks)))
-        came = {}
-        for rank in range(self.ranks):
-            call = self.b.op(
-                "mean",
-                self.calls[rank],
-                UNPRICED,
-                after=[done[rank]] if rank in done else (),
-                kind=OpKind.COLLECTIVE,
-                phase=Phase.COMMUNICATION,
-                collective=Collective.ALL_REDUCE,
-                dtype=DType.FLOAT32,
-                size_bytes=size,
-                group=group,
-                instance=instance,
-                step=step,
-            )
-            came[rank] = [call]
-        return came
+        name, collective = call
+        return {
+            rank: [
+                self.b.op(
+                    name,
+                    self.calls[rank],
+                    UNPRICED,
+                    after=[done[rank]] if rank in done else (),
+                    kind=OpKind.COLLECTIVE,
+                    phase=Phase.COMMUNICATION,
+                    collective=collective,
+                    dtype=DType.FLOAT32,
+                    size_bytes=size,
+                    group=group,
+                    instance=instance,
+                    step=step,
+                )
+            ]
+            for rank in range(self.ranks)
+        }
 
     def _merge(
         self, step: int, came: Mapping[int, list[int]], done: Mapping[int, int], cpu_s: float

@@ -26,7 +26,7 @@ from paceline.learn.chances import Chances
 from paceline.learn.client import Client
 from paceline.learn.errors import LearnError
 from paceline.learn.learner import Learner
-from paceline.learn.message import SERVER, Message
+from paceline.learn.message import SERVER, Message, packed, unpacked
 from paceline.learn.partition import Partition
 from paceline.learn.record import Judged, LearnRun, Round, Trip, Work, sent_bytes
 from paceline.learn.samples import Vector
@@ -156,9 +156,12 @@ class _Run:
     def worked(
         self, client: Client, act: Callable[[], Outgoing], number: int
     ) -> tuple[Outgoing, Work]:
-        """What a client makes, and what that took."""
+        """What a client makes, and what that took, putting it into bytes and back included: a
+        worker alone does that too, so that its time is that of one among others."""
         seen, began = client.seen, time.thread_time()
         made = act()
+        if self.carrier.workers == 1:
+            made = _as_bytes(made)
         cpu_s, samples = time.thread_time() - began, client.seen - seen
         share = self.task.algorithm.arithmetic(self.at, number)
         return made, Work(client.number, samples, samples * share, cpu_s)
@@ -332,3 +335,10 @@ class _PeersRun(_Run):
         if not came:
             raise LearnError("all clients sent infinite numbers or none; give a smaller lr")
         return Model(mean([p.message.vectors["weights"] for p in came]))
+
+
+def _as_bytes(made: Outgoing) -> Outgoing:
+    if isinstance(made, Message):
+        return unpacked(packed(made))
+    once = {id(message): unpacked(packed(message)) for message in made.values()}
+    return {peer: once[id(message)] for peer, message in made.items()}

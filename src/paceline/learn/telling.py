@@ -16,7 +16,9 @@ def told_of(rounds: Sequence[Round]) -> Message:
         [r.number, w.client, w.samples, w.whole_samples, w.cpu_s] for r in rounds for w in r.works
     ]
     trips = [
-        [r.number, t.source, t.size_bytes, t.after, *t.targets] for r in rounds for t in r.trips
+        [r.number, t.source, t.size_bytes, t.after, t.summed, *t.targets]
+        for r in rounds
+        for t in r.trips
     ]
     broken = [[r.number, client] for r in rounds for client in r.broken]
     return Message(
@@ -39,8 +41,8 @@ def joined(own: Sequence[Round], told: Sequence[Message]) -> list[Round]:
     for message in told:
         for number, client, samples, whole, cpu_s in message.vectors["works"].tolist():
             works[int(number)].append(Work(int(client), int(samples), whole, cpu_s))
-        for number, source, size, after, *targets in _rows(message):
-            trips[number].append(Trip(source, tuple(targets), size, bool(after)))
+        for number, source, size, after, summed, *targets in _rows(message):
+            trips[number].append(Trip(source, tuple(targets), size, bool(after), bool(summed)))
         for number, client in message.vectors["broken"].tolist():
             broken[number].add(client)
         for number, cpu_s in message.vectors["merges"].tolist():

@@ -67,11 +67,21 @@ class Attributed:
         return found
 
 
-def nearest_neighbours(
-    samples: Samples, neighbours: int = 10, train_share: float = 0.1, seed: int = 1
-) -> Attributed:
+@dataclass(frozen=True)
+class Neighbourhood:
+    """`rewired`: this share of the edges leads anywhere instead, as in networks of people (Watts
+    and Strogatz, "Collective dynamics of small-world networks", 1998)."""
+
+    neighbours: int = 10
+    rewired: float = 0.0
+    train_share: float = 0.1
+    seed: int = 1
+
+
+def nearest_neighbours(samples: Samples, how: Neighbourhood) -> Attributed:
     """Each sample is joined to those that are most alike by the cosine of their features. Labels
     are not looked at."""
+    neighbours = how.neighbours
     if not 0 < neighbours < len(samples):
         raise LearnError(
             f"{neighbours} neighbours of {len(samples)} samples were asked for; give 1 to "
@@ -86,4 +96,8 @@ def nearest_neighbours(
         some[rows, first + rows] = -2
         near = np.argpartition(-some, neighbours, axis=1)[:, :neighbours]
         edges.append(np.stack([np.repeat(first + rows, neighbours), near.ravel()], axis=1))
-    return Attributed.of_edges(samples, np.concatenate(edges), train_share, seed)
+    whole = np.concatenate(edges)
+    drawn = np.random.default_rng([how.seed, 7])
+    anywhere = drawn.random(len(whole)) < how.rewired
+    whole[anywhere, 1] = drawn.integers(0, len(samples), int(anywhere.sum()))
+    return Attributed.of_edges(samples, whole, how.train_share, how.seed)

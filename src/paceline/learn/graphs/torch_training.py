@@ -21,6 +21,7 @@ from paceline.learn.graphs.parts import Part, Parts
 from paceline.learn.graphs.torch_halo import Bordered, Halos
 from paceline.learn.message import SERVER, Message
 from paceline.learn.record import Judged, LearnRun, Round, Trip, Work, sent_bytes
+from paceline.learn.samples import Vector
 from paceline.learn.telling import joined, told_of
 
 Told = Callable[[Judged], None]
@@ -61,6 +62,7 @@ class _Training:
         self.halos = Halos(how, self.mine, carrier)
         self.nets = [_Net(how, graph.features.shape[1], int(graph.labels.max()) + 1)
                      for _ in self.mine]  # fmt: skip
+        self.size = sum(p.numel() for p in self.nets[0].parameters()) if self.nets else 0
         self.steps = [torch.optim.Adam(net.parameters(), lr=how.lr) for net in self.nets]
         self.tables = [_mixing(task.parts, part, how.layer) for part in self.mine]
         self.data = [_data(task.parts, part) for part in self.mine]
@@ -118,18 +120,27 @@ class _Training:
     def _summed(self) -> list[Trip]:
         """Every replica takes the same step; returns what travelled for that."""
         everyone = tuple(part.number for part in self.task.parts.each)
+        slopes = [_flat(net) for net in self.nets]
+        if self.carrier.sums:
+            total = len(everyone) * self.carrier.summed(slopes, self.size).mean()
+            self._stepped([total] * len(self.nets))
+            return [Trip(p.number, everyone, total.nbytes, True, True) for p in self.mine]
         out = [
-            Parcel(part.number, everyone, Message({"slope": _flat(net)}))
-            for part, net in zip(self.mine, self.nets)
+            Parcel(part.number, everyone, Message({"slope": slope}))
+            for part, slope in zip(self.mine, slopes)
         ]
         came = inboxes(self.carrier.send(out).wait())
-        for part, net, step in zip(self.mine, self.nets, self.steps):
-            total = np.zeros_like(_flat(net))
+        totals = [np.zeros(self.size, np.float32) for _ in self.mine]
+        for part, total in zip(self.mine, totals):
             for message in came[part.number].values():
                 total += message.vectors["slope"]
+        self._stepped(totals)
+        return [Trip(p.source, p.targets, p.message.size_bytes, True, True) for p in out]
+
+    def _stepped(self, totals: Sequence[Vector]) -> None:
+        for net, step, total in zip(self.nets, self.steps, totals):
             _fill(net, torch.from_numpy(total))
             step.step()
-        return [Trip(p.source, p.targets, p.message.size_bytes, True) for p in out]
 
     def _works(self, cpu_s: float) -> tuple[Work, ...]:
         """A worker's time, by the nodes of its parts."""
