@@ -164,8 +164,9 @@ class Peers(Algorithm):
     def after(self, at: Setting, mine: Mapping[int, Client], round_: int, talk: Talk) -> None:
         """What else clients do behind a round. Every worker calls `talk` as often."""
 
-    def arrived(self, at: Setting, client: Client) -> Vector:
-        """The client's model as others would judge it."""
+    def apart(self, at: Setting, client: Client, round_: int) -> Vector:
+        """Behind `train`: the client's model with all that it learned by itself, also what it has
+        not sent."""
         return client.weights
 
 

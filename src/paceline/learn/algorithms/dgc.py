@@ -50,13 +50,19 @@ class Dgc(Peers):
         found = at.learner.gradient(client.weights, client.batch(self.batch))
         gradient: Any = torch.from_numpy(found.values / np.float32(at.clients))
         how, memory, turn = client.tools["codec"], client.tools["memory"], Turn(0, round_)
+        how.ratio = self.ratio  # another one where a tuner has chosen so
         corrected = memory.corrected((0,), gradient)
         payload = how.compress(corrected, turn)
         memory.sent(corrected, payload, how, turn)
+        client.keeps["waiting"] = corrected.numpy()  # what was sent is out of it by now
         return Message({"payload": payload.numpy()})
 
-    def merged(self, at: Setting, inbox: Mapping[int, Message]) -> Mapping[int, Message]:
-        return inbox
+    def apart(self, at: Setting, client: Client, round_: int) -> Vector:
+        """As if what waits were applied, as large as it would be without other clients."""
+        alone = client.weights.copy()
+        rate = np.float32(self.rate(at, round_) * at.clients)
+        alone[: at.learner.trained] -= rate * client.keeps["waiting"]
+        return alone
 
     def take(self, at: Setting, client: Client, merged: Mapping[int, Message], round_: int) -> None:
         total = self._total(at, client.tools["codec"], merged, round_)

@@ -1,9 +1,9 @@
 """Models travel to foreign data, and what they lose there says how much to communicate.
 
 Hsieh et al., "The Non-IID Data Quagmire of Decentralized Machine Learning" (2020). Every `travel`
-steps each client's model, as it is before the clients meet, is judged on samples of its own and of
-the next client; what it loses abroad is the accuracy loss. A tuner climbs a ladder of settings of
-the method behind it, from much communication to little, by
+steps each client's model, with all that it learned by itself, is judged on samples of its own and
+of the next client; what it loses abroad is the accuracy loss. A tuner climbs a ladder of settings
+of the method behind it, from much communication to little, by
 
     weight_loss max(0, loss - allowed) + weight_bytes (bytes a step, over those of all weights)
 
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from paceline.learn.algorithm import Meeting, Outgoing, Peers, Setting, Talk
+from paceline.learn.algorithms.dgc import Dgc
 from paceline.learn.algorithms.gaia import Gaia
 from paceline.learn.algorithms.local_sgd import LocalSgd
 from paceline.learn.client import Client
@@ -29,6 +30,7 @@ from paceline.learn.samples import Vector
 
 LADDERS: Mapping[str, tuple[Peers, ...]] = {
     "local_sgd": tuple(LocalSgd(steps=n) for n in (1, 2, 5, 10, 20, 50, 100)),
+    "dgc": tuple(Dgc(ratio=r, warmup=0) for r in (0.1, 0.05, 0.025, 0.01, 0.005)),
     "gaia": tuple(Gaia(threshold=t) for t in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)),
 }
 """From much communication to little."""
@@ -64,7 +66,7 @@ class Tuner:
 @dataclass(frozen=True)
 class SkewScout(Peers):
     behind: str = "local_sgd"
-    first: int = 2  # the rung to begin with
+    first: int = 1  # the rung to begin with
     travel: int = 100  # steps
     samples: int = 200  # that a model is judged on
     allowed: float = 0.05
@@ -105,7 +107,7 @@ class SkewScout(Peers):
         sent = now.train(at, client, round_)
         assert isinstance(sent, Message), "methods on ladders send the same to all"
         tuner.sent_bytes += sent.size_bytes
-        client.keeps["before"] = client.weights.copy()
+        client.keeps["before"] = now.apart(at, client, round_).copy()
         return sent
 
     def merged(self, at: Setting, inbox: Mapping[int, Message]) -> Any:
