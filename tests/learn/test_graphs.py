@@ -72,7 +72,8 @@ def test_one_bit_rows_are_as_small_as_they_say() -> None:
 
 
 def trained(toy, parts: int, **how):
-    pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
     from paceline.learn.carrier import Alone
     from paceline.learn.graphs.network import GraphNetwork
     from paceline.learn.graphs.torch_training import GraphTask, _Training

@@ -32,6 +32,7 @@ def test_two_workers_make_the_same_run_as_one_client_by_client(tmp_path: Path) -
 
 
 @pytest.mark.live
+@pytest.mark.slow
 @pytest.mark.needs("torch")
 def test_means_by_all_reduce_differ_in_the_last_bits_alone(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -15,6 +16,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from conftest import Toy
 from paceline.learn import ByClass, Chances
 from paceline.learn.carrier import Alone, Carrier
+from paceline.learn.graphs import Neighbourhood, nearest_neighbours, parted, parts_of
+from paceline.learn.graphs.network import GraphNetwork
+from paceline.learn.graphs.torch_training import GraphTask, _Training
 from paceline.learn.running import _PeersRun, _ServedRun
 from paceline.learn.torch_workers import joined_workers, network
 
@@ -57,7 +61,22 @@ def weights(carrier: Carrier) -> dict[str, np.ndarray]:
             found[f"{text} server"] = driver.server["weights"]
         if not carrier.rank:
             found[f"{text} bytes"] = np.array(driver.sent)
-    return found
+    return {**found, **graph_weights(toy, carrier)}
+
+
+def graph_weights(toy: Toy, carrier: Carrier) -> dict[str, np.ndarray]:
+    """Of a graph network in three parts, with one-bit halos that are stale."""
+    graph = nearest_neighbours(toy.clouds(60), Neighbourhood(4))
+    parts = parts_of(graph, parted(graph, 3, "greedy"))
+    driver = _Training(GraphTask(parts, GraphNetwork(hidden=8, bits=1, stale=3), 5), carrier)
+    for epoch in range(5):
+        right = driver.epoch(epoch)
+    driver.judge(4, right, None)
+    driver.halos.finish()
+    return {
+        f"graph {part.number}": torch.cat([p.detach().ravel() for p in net.parameters()]).numpy()
+        for part, net in zip(driver.mine, driver.nets)
+    }
 
 
 def images(toy: Toy):
