@@ -15,19 +15,20 @@ from paceline.learn.carrier import Alone
 from paceline.learn.learner import Layer
 from paceline.learn.masks import largest_kept, quotas, readjusted
 from paceline.learn.message import Message, packed, unpacked
-from paceline.learn.running import _PeersRun, _ServedRun
+from paceline.learn.peers_run import PeersRun
+from paceline.learn.served_run import ServedRun
 
 
 def served(task, rounds: int = 5):
     """A run of a server's clients, with all that it remembers."""
-    driver = _ServedRun(task, Alone())
+    driver = ServedRun(task, Alone())
     for number in range(rounds):
         driver.round(number)
     return driver
 
 
 def peers(task, rounds: int = 5):
-    driver = _PeersRun(task, Alone())
+    driver = PeersRun(task, Alone())
     for number in range(rounds):
         driver.round(number)
     return driver
@@ -104,7 +105,7 @@ def test_what_gaia_holds_back_is_not_lost(toy) -> None:
     start = driver.at.learner.start(1)
     sent = client.weights - start - client.keeps["waiting"]
     mine = np.zeros_like(start)
-    again = _PeersRun(toy.task("gaia(threshold=0.3)", 6, clients=1), Alone())
+    again = PeersRun(toy.task("gaia(threshold=0.3)", 6, clients=1), Alone())
     for number in range(6):
         message = again.how.train(again.at, again.mine[0], number)
         mine[message.vectors["places"]] += message.vectors["values"]
@@ -132,7 +133,7 @@ def test_diloco_with_outer_rate_1_and_no_momentum_is_local_sgd(toy) -> None:
 
 @pytest.mark.needs("torch")
 def test_overlapped_clients_take_the_mean_of_the_round_before(toy) -> None:
-    driver = _PeersRun(toy.task("overlap_local_sgd"), Alone())
+    driver = PeersRun(toy.task("overlap_local_sgd"), Alone())
     driver.round(0)
     assert len(driver.under_way) == 1
     apart = driver.mine[0].weights.copy()
@@ -154,7 +155,7 @@ def test_dlion_deals_the_batch_out_by_speed() -> None:
 
 def test_dlion_sends_no_more_than_a_link_carries(toy) -> None:
     text = "dlion(links_mbit=(100.0, 100.0, 1.0, 100.0), send_ms=1.0)"
-    driver = _PeersRun(toy.task(text), Alone())
+    driver = PeersRun(toy.task(text), Alone())
     sent = driver.how.train(driver.at, driver.mine[0], 0)
     assert sent[2].size_bytes <= 1.0 / 3 * 125 + 8
     assert sent[1].size_bytes > sent[2].size_bytes

@@ -11,7 +11,7 @@ import pytest
 
 from paceline.learn import ALGORITHMS, Chances, LearnError, load, run, save
 from paceline.learn.carrier import Alone
-from paceline.learn.running import _PeersRun
+from paceline.learn.peers_run import PeersRun
 from paceline.learn.softmax import Softmax
 
 WORKER = Path(__file__).parent / "worker.py"
@@ -116,7 +116,7 @@ def test_where_all_break_it_is_said(toy) -> None:
 
 
 def test_replicas_of_synchronous_sgd_stay_alike(toy) -> None:
-    driver = _PeersRun(toy.task("synchronous"), Alone())
+    driver = PeersRun(toy.task("synchronous"), Alone())
     for number in range(5):
         driver.round(number)
     assert all(np.array_equal(c.weights, driver.mine[0].weights) for c in driver.mine.values())

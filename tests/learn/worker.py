@@ -19,7 +19,8 @@ from paceline.learn.carrier import Alone, Carrier
 from paceline.learn.graphs import Neighbourhood, nearest_neighbours, parted, parts_of
 from paceline.learn.graphs.network import GraphNetwork
 from paceline.learn.graphs.torch_training import GraphTask, _Training
-from paceline.learn.running import _PeersRun, _ServedRun
+from paceline.learn.peers_run import PeersRun
+from paceline.learn.served_run import ServedRun
 from paceline.learn.torch_workers import joined_workers, network
 
 TEXTS = (
@@ -50,7 +51,7 @@ def weights(carrier: Carrier) -> dict[str, np.ndarray]:
         if text == "fedavg(server_momentum=0.5)":
             task = replace(task, learner=network("cnn-batch-norm", images(toy), images(toy)))
         served = "server" in text or text.startswith(("scaffold", "feddst"))
-        driver = (_ServedRun if served else _PeersRun)(task, carrier)
+        driver = (ServedRun if served else PeersRun)(task, carrier)
         for number in range(4):
             driver.round(number)
         driver.judge(3, None)

@@ -16,8 +16,9 @@ from paceline.learn.forecast import Forecast, forecast, ranked
 from paceline.learn.partition import ByClass, BySource, Dirichlet, Equal, Partition, Split, split
 from paceline.learn.record import LearnRun, load, save
 from paceline.learn.round_graph import rounds_as_graph
-from paceline.learn.running import Task, run
+from paceline.learn.running import run
 from paceline.learn.samples import Samples
+from paceline.learn.task import Task
 from paceline.learn.times import RoundTime, round_time
 
 __all__ = [

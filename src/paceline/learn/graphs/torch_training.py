@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from paceline.learn.algorithm import Meeting
 from paceline.learn.carrier import Alone, Carrier, Parcel, inboxes
 from paceline.learn.errors import LearnError
-from paceline.learn.graphs.network import GraphNetwork, Layer
-from paceline.learn.graphs.parts import Part, Parts
+from paceline.learn.graphs.network import GraphNetwork
+from paceline.learn.graphs.parts import Parts
 from paceline.learn.graphs.torch_halo import Bordered, Halos
+from paceline.learn.graphs.torch_replica import Replica, fill, mixing, node_data, slopes_of
 from paceline.learn.message import SERVER, Message
 from paceline.learn.record import Judged, LearnRun, Round, Trip, Work, sent_bytes
 from paceline.learn.samples import Vector
@@ -60,12 +61,12 @@ class _Training:
         self.task, self.carrier = task, carrier
         self.mine = [part for part in task.parts.each if carrier.carries(part.number)]
         self.halos = Halos(how, self.mine, carrier)
-        self.nets = [_Net(how, graph.features.shape[1], int(graph.labels.max()) + 1)
+        self.nets = [Replica(how, graph.features.shape[1], int(graph.labels.max()) + 1)
                      for _ in self.mine]  # fmt: skip
         self.size = sum(p.numel() for p in self.nets[0].parameters()) if self.nets else 0
         self.steps = [torch.optim.Adam(net.parameters(), lr=how.lr) for net in self.nets]
-        self.tables = [_mixing(task.parts, part, how.layer) for part in self.mine]
-        self.data = [_data(task.parts, part) for part in self.mine]
+        self.tables = [mixing(task.parts, part, how.layer) for part in self.mine]
+        self.data = [node_data(task.parts, part) for part in self.mine]
         own = [data.features for data in self.data]
         self.first = [torch.cat(both) for both in zip(own, self.halos.once(own))]
         self.untold: list[Round] = []
@@ -120,7 +121,7 @@ class _Training:
     def _summed(self) -> list[Trip]:
         """Every replica takes the same step; returns what travelled for that."""
         everyone = tuple(part.number for part in self.task.parts.each)
-        slopes = [_flat(net) for net in self.nets]
+        slopes = [slopes_of(net) for net in self.nets]
         if self.carrier.sums:
             total = len(everyone) * self.carrier.summed(slopes, self.size).mean()
             self._stepped([total] * len(self.nets))
@@ -139,7 +140,7 @@ class _Training:
 
     def _stepped(self, totals: Sequence[Vector]) -> None:
         for net, step, total in zip(self.nets, self.steps, totals):
-            _fill(net, torch.from_numpy(total))
+            fill(net, torch.from_numpy(total))
             step.step()
 
     def _works(self, cpu_s: float) -> tuple[Work, ...]:
@@ -192,88 +193,6 @@ class _Training:
             rounds=tuple(self.rounds),
             judged=tuple(self.judged),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _Data:
-    """One part's own nodes."""
-
-    features: Tensor
-    labels: Tensor
-    train: Tensor
-    test: Tensor
-
-
-def _data(parts: Parts, part: Part) -> _Data:
-    graph = parts.graph
-    own = {
-        name: torch.from_numpy(np.flatnonzero(np.isin(part.nodes, rows)))
-        for name, rows in (("train", graph.train), ("test", graph.test))
-    }
-    features = torch.from_numpy(graph.features[part.nodes])
-    return _Data(features, torch.from_numpy(graph.labels[part.nodes]), **own)
-
-
-def _mixing(parts: Parts, part: Part, layer: Layer) -> Tensor:
-    """What a node takes of its neighbours: GCN's symmetric norm, itself among them, or a mean."""
-    degrees = parts.graph.degrees.astype(np.float64)
-    seen = np.concatenate([part.nodes, part.halo])
-    edges = part.edges
-    if layer is Layer.GCN:
-        loops = np.arange(len(part.nodes))
-        edges = np.concatenate([edges, np.stack([loops, loops], axis=1)])
-        roots = np.sqrt(degrees[seen] + 1)
-        values = 1 / (roots[edges[:, 0]] * roots[edges[:, 1]])
-    else:
-        values = 1 / np.maximum(1, degrees[seen])[edges[:, 0]]
-    shape = (len(part.nodes), len(seen))
-    places, weights = torch.from_numpy(edges.T.copy()), torch.from_numpy(values).float()
-    return torch.sparse_coo_tensor(places, weights, shape, check_invariants=True).coalesce()
-
-
-class _Net(nn.Module):
-    """One replica."""
-
-    def __init__(self, how: GraphNetwork, features: int, classes: int) -> None:
-        super().__init__()
-        torch.manual_seed(how.seed)
-        self._widths, self._how = how.widths(features, classes), how
-        pairs = list(zip(self._widths, self._widths[1:]))
-        self.mixed = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairs)
-        own = pairs if how.layer is Layer.SAGE else []
-        self.own = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in own)
-        self.bias = nn.ParameterList(nn.Parameter(torch.zeros(b)) for _, b in pairs)
-
-    def narrows(self, number: int) -> bool:
-        """GraphSAGE needs a node's own row as it is, so it never projects before."""
-        return self._how.layer is Layer.GCN and self._widths[number + 1] < self._widths[number]
-
-    def projected(self, number: int, rows: Tensor) -> Tensor:
-        found: Tensor = self.mixed[number](rows)
-        return found
-
-    def layer(self, number: int, own: Tensor, mixed: Tensor, narrows: bool) -> Tensor:
-        found: Tensor = mixed if narrows else self.mixed[number](mixed)
-        found = found + self.bias[number]
-        if self._how.layer is Layer.SAGE:
-            found = found + self.own[number](own)
-        last = number == self._how.layers - 1
-        return found if last else torch.relu(found)
-
-
-def _flat(net: nn.Module) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    slopes = [torch.zeros_like(p) if p.grad is None else p.grad for p in net.parameters()]
-    found: np.ndarray[tuple[int], np.dtype[np.float32]] = torch.cat(
-        [slope.reshape(-1) for slope in slopes]
-    ).numpy()
-    return found
-
-
-def _fill(net: nn.Module, values: Tensor) -> None:
-    for parameter, part in zip(
-        net.parameters(), values.split([p.numel() for p in net.parameters()])
-    ):
-        parameter.grad = part.view_as(parameter).clone()
 
 
 def _require_alike(sums: Sequence[np.ndarray], tensors: int) -> None:
