@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.learn import ByClass, Client, LearnError, algorithm, run
+from paceline.learn.algorithm import mean
 from paceline.learn.algorithms.feddst import FedDst
 from paceline.learn.algorithms.progfed import ProgFed
 from paceline.learn.algorithms.skewscout import Tuner
@@ -278,3 +279,8 @@ def _two_of_four():
     from paceline.learn import Chances
 
     return Chances(per_round=2)
+
+
+def test_models_of_unequal_shapes_have_no_mean() -> None:
+    with pytest.raises(LearnError, match="unequal shapes"):
+        mean([np.ones(3, np.float32), np.ones(4, np.float32)])

@@ -172,6 +172,12 @@ class Peers(Algorithm):
 
 def mean(vectors: Sequence[Vector], shares: Vector | None = None) -> Vector:
     """In the given order, so that it is the same wherever it is made."""
+    for at, vector in enumerate(vectors):
+        if vector.shape != vectors[0].shape:
+            raise LearnError(
+                f"message {at} has {vector.size} numbers and the first has {vectors[0].size}, so "
+                "they have no mean: clients' models have unequal shapes. Give all the same model"
+            )
     each = 1 / len(vectors)
     total = np.zeros_like(vectors[0])
     for at, vector in enumerate(vectors):
