@@ -127,6 +127,7 @@ NEEDS = {
     "gymnasium": Need(partial(module, "gymnasium"), "gymnasium", "reinforcement learning"),
     "snntorch": Need(partial(module, "snntorch"), "snntorch", "spiking networks"),
     "accelerate": Need(partial(module, "accelerate"), "accelerate", "its launcher"),
+    "pymetis": Need(partial(module, "pymetis"), "pymetis", "graphs parted by METIS"),
     "optuna": Need(partial(module, "optuna"), "optuna", "the black-box searcher"),
     "dask": Need(
         partial(module, "distributed"), "distributed (Dask)", "searches and imports on it"

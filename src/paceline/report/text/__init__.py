@@ -11,6 +11,12 @@ from paceline.report.text.headline import headline
 from paceline.report.text.history import entries_table, errors_table
 from paceline.report.text.hybrid import hybrid_parts
 from paceline.report.text.lanes import lanes_table
+from paceline.report.text.learn import (
+    arm_lines,
+    forecast_notes,
+    forecast_table,
+    partition_lines,
+)
 from paceline.report.text.memory import fit_line, memory_table, peak_line, ranks_table
 from paceline.report.text.noise import show_noise
 from paceline.report.text.path import path_tables
@@ -24,6 +30,7 @@ from paceline.report.text.weave import schedules_table
 
 __all__ = [
     "StrategyRow",
+    "arm_lines",
     "bottleneck_lines",
     "bottleneck_table",
     "breakdown_table",
@@ -33,6 +40,8 @@ __all__ = [
     "errors_table",
     "facts_table",
     "fit_line",
+    "forecast_notes",
+    "forecast_table",
     "found_lines",
     "hardware_tables",
     "headline",
@@ -40,6 +49,7 @@ __all__ = [
     "lanes_table",
     "memory_table",
     "pareto_table",
+    "partition_lines",
     "path_tables",
     "peak_line",
     "prediction_lines",

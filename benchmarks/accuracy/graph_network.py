@@ -1,0 +1,175 @@
+"""Full-graph training in four parts: what one bit a number and stale halos bring and cost.
+
+A graph of nearest neighbours of Fashion-MNIST images, pooled to 7 x 7 (features and labels are
+real; edges are derived from the features, a tenth of them rewired at random), GCN and GraphSAGE of
+three layers, three seeds. Accuracies are measured
+in one process, which finds what four workers find to the last bit. Times are those of four workers
+with links of 100 Mbit/s, half a core each: predicted for all rows, and with `--lab` measured for
+GraphSAGE, beside the prediction. `speedup` is the epoch with fp32 halos that wait over that with
+one-bit halos that do not (GraphSAGE, measured where it was, else predicted; `speedup_is` says
+which); `points` how far the accuracy then lies below. `bound` is the speedup if halos took no time.
+
+    python benchmarks/accuracy/graph_network.py --json --lab
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import asdict, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import torch
+
+from benchmarks import measure
+from benchmarks.accuracy import calibrated, cells, learning, pipeline_lab
+from benchmarks.accuracy.learning_lab import Place
+from paceline.lab import Lab
+from paceline.learn import LearnRun, fashion_mnist, load, round_time
+from paceline.learn.graphs import Neighbourhood, Parts, nearest_neighbours, parted, parts_of
+from paceline.learn.graphs.network import GraphNetwork, Layer
+from paceline.learn.graphs.torch_training import GraphTask, train
+from paceline.predict import Question
+
+KEPT = measure.RESULTS / "graph-rows.json"
+JOB = Path(__file__).parent / "jobs" / "graph_worker.py"
+PLACE = Place((0.45,) * 4, (100.0,) * 4)
+NODES, EPOCHS, PARTS, HIDDEN = 20000, 120, 4, 64
+EDGES = Neighbourhood(neighbours=10, rewired=0.1)
+FULL, BITS, BOTH = (32, 0), (1, 0), (1, 10)
+WAYS = (FULL, BITS, BOTH)
+
+Row = dict[str, Any]
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    parser = learning.parser(__doc__)
+    parser.add_argument("--lab", action="store_true", help="measure epochs in the lab, too")
+    options = parser.parse_args(arguments)
+    seeds = learning.SEEDS[:1] if options.quick else learning.SEEDS
+    nodes, epochs = (1000, 15) if options.quick else (NODES, EPOCHS)
+    wanted = [
+        (GraphNetwork(layer, hidden=HIDDEN, bits=bits, stale=stale, seed=seed), nodes, epochs)
+        for seed in seeds
+        for layer in (Layer.SAGE, Layer.GCN)
+        for bits, stale in WAYS
+    ]
+    rows = _rows(options, wanted)
+    lab = _lab(options, nodes) if options.lab else {}
+    return measure.report("accuracy/graph_network", summary(rows, lab, len(wanted)), options,
+                          "torch", "pymetis")  # fmt: skip
+
+
+def summary(rows: list[Row], lab: dict[str, Any], wanted: int) -> dict[str, Any]:
+    table = [_arm(rows, layer, way) for layer in ("sage", "gcn") for way in WAYS]
+    told = [row for row in table if row is not None]
+    by = {(row["layer"], row["bits"], row["stale"]): row for row in told}
+    full, both = by.get(("sage", *FULL)), by.get(("sage", *BOTH))
+    predicted = full["epoch_ms"] / both["epoch_ms"] if full and both else None
+    return {
+        "speedup": lab.get("speedup", predicted and round(predicted, 3)),
+        "speedup_is": "measured" if lab else "predicted",
+        "points": round(100 * (full["accuracy"] - both["accuracy"]), 2) if full and both else None,
+        "bound": full and round(full["epoch_ms"] / full["work_ms"], 3),
+        "bytes_ratio": full and both and round(full["epoch_bytes"] / both["epoch_bytes"], 2),
+        "lab": lab,
+        "missing": wanted - len(rows),
+        "rows": told,
+    }
+
+
+def _arm(rows: list[Row], layer: str, way: tuple[int, int]) -> Row | None:
+    mine = [row for row in rows if (row["layer"], row["bits"], row["stale"]) == (layer, *way)]
+    if not mine:
+        return None
+    names = ("accuracy", "epoch_ms", "work_ms", "epoch_bytes")
+    means = {name: round(statistics.mean(row[name] for row in mine), 4) for name in names}
+    by_seed = [row["accuracy"] for row in mine]
+    return {"layer": layer, "bits": way[0], "stale": way[1], **means, "by_seed": by_seed}
+
+
+def _rows(options: Any, wanted: list[tuple[GraphNetwork, int, int]]) -> list[Row]:
+    kept = {} if options.again or options.quick else _load()
+    end, found = time.monotonic() + 60 * options.budget, []
+    for how, nodes, epochs in wanted:
+        key = _key(how, nodes, epochs)
+        if key not in kept and time.monotonic() < end:
+            kept[key] = _row(options.data, how, nodes, epochs)
+            print(json.dumps(kept[key]), file=sys.stderr, flush=True)
+            if not options.quick:
+                whole = json.dumps({**_load(), key: kept[key]}, sort_keys=True)
+                KEPT.write_text(whole.replace("}, ", "},\n") + "\n")
+        if key in kept:
+            found.append(kept[key])
+    return found
+
+
+def _key(how: GraphNetwork, nodes: int, epochs: int) -> str:
+    told = {**asdict(how), "layer": how.layer.value}
+    return json.dumps({**told, "nodes": nodes, "epochs": epochs}, sort_keys=True)
+
+
+def _row(folder: Path, how: GraphNetwork, nodes: int, epochs: int) -> Row:
+    torch.set_num_threads(1)
+    made = train(GraphTask(parts(folder, nodes), how, epochs))
+    there = _predicted(made)
+    work = sum(w.cpu_s for r in made.rounds for w in r.works) / len(made.rounds) / PARTS
+    last = made.rounds[-1].trips
+    return {
+        "layer": how.layer.value, "bits": how.bits, "stale": how.stale, "seed": how.seed,
+        "accuracy": statistics.mean(each.accuracy for each in made.judged[-3:]),
+        "epoch_ms": 1e3 * there, "work_ms": 1e3 * work / PLACE.cpus[0],
+        "epoch_bytes": sum(t.size_bytes * len(t.targets) for t in last if not t.after),
+    }  # fmt: skip
+
+
+def _predicted(made: LearnRun) -> float:
+    kept = calibrated.here()
+    question = Question(machine=calibrated.machine(kept), calibration=kept)
+    later = replace(made, rounds=made.rounds[2:])  # the first sends the features, once
+    return round_time(later, kept.applied(PLACE.cluster()), question).mean_s
+
+
+@lru_cache(maxsize=2)
+def parts(folder: Path, nodes: int) -> Parts:
+    samples = fashion_mnist(folder)[0].some(nodes, 0)
+    pooled = samples.inputs.reshape(-1, 7, 4, 7, 4).mean(axis=(2, 4))
+    graph = nearest_neighbours(replace(samples, inputs=pooled), EDGES)
+    return parts_of(graph, parted(graph, PARTS))
+
+
+def _lab(options: Any, nodes: int) -> dict[str, Any]:
+    """Epochs of GraphSAGE, each way in a lab of its own."""
+    if refused := pipeline_lab.why_not():
+        return {"refused": refused}
+    rows = []
+    for bits, stale in (FULL, BOTH):
+        made = _in_the_lab(options, bits, stale, nodes)
+        ends = [each.ended_s for each in made.rounds]
+        measured = (ends[-1] - ends[1]) / (len(ends) - 2)
+        rows.append({"bits": bits, "stale": stale, "epoch_ms": round(1e3 * measured, 1),
+                     "predicted_ms": round(1e3 * _predicted(made), 1)})  # fmt: skip
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    return {"speedup": round(rows[0]["epoch_ms"] / rows[1]["epoch_ms"], 3), "rows": rows}
+
+
+def _in_the_lab(options: Any, bits: int, stale: int, nodes: int) -> LearnRun:
+    with tempfile.TemporaryDirectory() as folder, Lab(PLACE.cluster()) as lab:
+        out = Path(folder) / "run"
+        told = (str(options.data), str(nodes), "22", str(bits), str(stale), str(out))
+        lab.run([*cells.FIRST, sys.executable, str(JOB), *told], timeout_s=600, logs=Path(folder))
+        (made,) = load(out)
+        return made
+
+
+def _load() -> dict[str, Row]:
+    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""Runs of `paceline learn` in the lab, and what was predicted of them from runs without it.
+
+Measured is a training of one client a worker on hosts with shares of a core and links of their own.
+Predicted is, from trainings of other seeds in one process, in which round the target is reached and
+how long a round takes on that cluster. What was measured is kept in
+`results/learning-lab-rows.json`.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks import measure
+from benchmarks.accuracy import calibrated, cells, learning
+from paceline.cluster import Cluster, Host, Link
+from paceline.cluster.tcp import over_tcp
+from paceline.lab import Lab
+from paceline.learn import Forecast, LearnRun, Task, algorithm, forecast, load, reach, run, split
+from paceline.learn.partition import how
+from paceline.learn.record import Judged
+from paceline.learn.torch_workers import network
+from paceline.predict import Question
+
+KEPT = measure.RESULTS / "learning-lab-rows.json"
+MEASURED_SEED = 7
+SEEDS = (1, 2, 3)
+TEST_SAMPLES = 2000
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Hosts of one worker each: their shares of a core, and their links."""
+
+    cpus: tuple[float, ...]
+    mbit: tuple[float, ...]
+
+    def cluster(self) -> Cluster:
+        hosts = tuple(
+            Host(f"h{n}", cells.DEVICE, link=Link.both_ways(rate * 1e6 / 8), cpus=share)
+            for n, (share, rate) in enumerate(zip(self.cpus, self.mbit))
+        )
+        return over_tcp(Cluster(hosts, Link.both_ways(max(self.mbit) * 1e6 / 8)))
+
+    def __str__(self) -> str:
+        rates = " ".join(f"{rate:g}" for rate in self.mbit)
+        return f"{' '.join(f'{share:g}' for share in self.cpus)} cores, {rates} Mbit/s"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One training on one place."""
+
+    place: Place
+    algorithm: str
+    partition: str
+    rounds: int
+    model: str = "cnn-group-norm"
+    samples: int = 20000
+    every: int = 5
+
+    @property
+    def clients(self) -> int:
+        return len(self.place.cpus)
+
+    def text(self, seed: int) -> str:
+        return json.dumps({**asdict(self), "seed": seed}, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """When a target was reached, and when that was predicted. None: not."""
+
+    setting: Setting
+    target: float
+    measured_s: float | None
+    predicted: Forecast
+    round_s: float  # measured
+
+    @property
+    def error(self) -> float | None:
+        seconds = self.predicted.seconds
+        if seconds is None or self.measured_s is None:
+            return None
+        return seconds / self.measured_s - 1
+
+    def document(self) -> Row:
+        error, there = self.error, self.predicted
+        return {
+            "algorithm": self.setting.algorithm,
+            "partition": self.setting.partition,
+            "place": str(self.setting.place),
+            "target": self.target,
+            "measured_s": self.measured_s,
+            "predicted_s": there.seconds,
+            "low_s": there.low_s,
+            "high_s": there.high_s,
+            "error": None if error is None else round(error, 4),
+            "round_ms": round(1e3 * self.round_s, 2),
+            "predicted_round_ms": round(1e3 * there.round.mean_s, 2),
+            "predicted_rounds": there.reach.rounds,
+            "best": round(there.reach.best, 4),
+        }
+
+
+def outcome(options: Any, setting: Setting, target: float, seed: int = MEASURED_SEED) -> Outcome:
+    """Measured now, unless it was before; predicted from the other seeds."""
+    row = _measured(options, setting, seed)
+    runs = [alone(options.data, setting, other) for other in SEEDS[: 1 if options.quick else 3]]
+    made = calibrated.here()
+    question = Question(machine=calibrated.machine(made), calibration=made)
+    there = forecast(runs, target, made.applied(setting.place.cluster()), question)
+    return Outcome(setting, target, _reached_s(row, runs[0], target), there, row["round_s"])
+
+
+@lru_cache(maxsize=64)
+def alone(folder: Path, setting: Setting, seed: int) -> LearnRun:
+    """The same training in this process."""
+    train, test = learning.samples(folder, setting.samples, TEST_SAMPLES)
+    return run(
+        Task(
+            learner=network(setting.model, train, test),
+            partition=split(train, setting.clients, how(setting.partition), seed),
+            algorithm=algorithm(setting.algorithm),
+            rounds=setting.rounds,
+            seed=seed,
+            every=setting.every,
+            model=setting.model,
+            test_samples=len(test),
+        )
+    )
+
+
+def _reached_s(row: Row, like: LearnRun, target: float) -> float | None:
+    """The measured curve is read as the predicted one is: smoothed, between judgements."""
+    judged = tuple(Judged(r, a, 0) for r, a in zip(row["round"], row["accuracy"]))
+    found = reach([replace(like, judged=judged)], target)
+    if found.rounds is None or not found.observed:
+        return None
+    ends = [0.0, *row["ended_s"]]
+    return float(np.interp(found.rounds, np.arange(len(ends)), ends))
+
+
+def _measured(options: Any, setting: Setting, seed: int) -> Row:
+    kept = {} if options.again or options.quick else _load()
+    if setting.text(seed) not in kept:
+        row = _in_the_lab(options, setting, seed)
+        print(f"{setting.algorithm}, {setting.place}: {_told(row)}", file=sys.stderr, flush=True)
+        kept = {**_load(), setting.text(seed): row}
+        if not options.quick:
+            KEPT.write_text(json.dumps(kept, sort_keys=True).replace("}, ", "},\n") + "\n")
+    return kept[setting.text(seed)]
+
+
+def _in_the_lab(options: Any, setting: Setting, seed: int) -> Row:
+    with tempfile.TemporaryDirectory() as folder, Lab(setting.place.cluster()) as lab:
+        out = Path(folder) / "run"
+        command = [*cells.FIRST, sys.executable, "-m", "paceline", *_words(options, setting, seed)]
+        lab.run([*command, "-o", str(out)], timeout_s=900, logs=Path(folder))
+        (made,) = load(out)
+    ends = [each.ended_s for each in made.rounds]
+    return {
+        "setting": asdict(setting),
+        "seed": seed,
+        "round": [each.round for each in made.judged],
+        "accuracy": [round(each.accuracy, 5) for each in made.judged],
+        "ended_s": [round(each, 4) for each in ends],
+        "round_s": round((ends[-1] - ends[1]) / (len(ends) - 2), 6),
+        "load": round(os.getloadavg()[0], 2),
+    }
+
+
+def _words(options: Any, setting: Setting, seed: int) -> list[str]:
+    given = {
+        "--data": options.data,
+        "--algorithm": setting.algorithm,
+        "--partition": setting.partition,
+        "--clients": setting.clients,
+        "--rounds": setting.rounds,
+        "--every": setting.every,
+        "--model": setting.model,
+        "--samples": setting.samples,
+        "--test-samples": TEST_SAMPLES,
+        "--seed": seed,
+    }
+    return ["learn", "run", "--sums", *(str(word) for pair in given.items() for word in pair)]
+
+
+def _told(row: Row) -> str:
+    best = max(row["accuracy"])
+    return f"{1e3 * row['round_s']:.1f} ms a round, {best:.4f} at best, load {row['load']}"
+
+
+def _load() -> dict[str, Row]:
+    return json.loads(KEPT.read_text()) if KEPT.exists() else {}

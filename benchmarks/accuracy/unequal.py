@@ -1,0 +1,77 @@
+"""Three unequal workers and links in the lab: time to 85 %, DLion against equal batches and top-k.
+
+The workers have 0.8, 0.4 and 0.2 cores and 50, 20 and 5 Mbit/s. Both start from the same weights,
+take samples of the same three equal partitions at the same learning rate, 96 in a step of all
+workers, and end with the same number of steps at most. The fixed way sends the largest 1 % of each
+worker's gradients to all, with what it leaves out added to the next (momentum-corrected, so that it
+is no straw man: the codec of `dgc` without its warm-up); DLion deals the batch by speed and fits
+each link. `speedup` is the fixed way's time to 85 % over DLion's; `predicted_error` the error of
+DLion's predicted time, from runs of other seeds without the lab.
+
+    python benchmarks/accuracy/unequal.py --json
+"""
+
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks import measure
+from benchmarks.accuracy import learning, learning_lab, pipeline_lab
+from benchmarks.accuracy.learning_lab import Outcome, Place, Setting
+
+PLACE = Place((0.8, 0.4, 0.2), (50.0, 20.0, 5.0))
+TARGET = 0.85
+ROUNDS = 900
+SEEDS = (7, 8, 9)
+EQUAL = "dgc(batch=32, lr=0.05, ratio=0.01, warmup=0)"
+DEALT = "dlion(batch=32, lr=0.05, speeds=(0.8, 0.4, 0.2), links_mbit=(50.0, 20.0, 5.0), send_ms={})"
+SEND_MS = 15.0
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    options = learning.parser(__doc__).parse_args(arguments)
+    if refused := pipeline_lab.why_not():
+        return measure.report("accuracy/unequal", {"refused": refused}, options, "torch")
+    seeds = SEEDS[:1] if options.quick else SEEDS
+    texts = {"fixed": EQUAL, "dlion": DEALT.format(SEND_MS)}
+    target = 0.6 if options.quick else TARGET
+    found = {
+        name: [_one(options, text, target, seed) for seed in seeds] for name, text in texts.items()
+    }
+    return measure.report("accuracy/unequal", summary(found), options, "torch")
+
+
+def _one(options: Any, text: str, target: float, seed: int) -> Outcome:
+    rounds = 60 if options.quick else ROUNDS
+    setting = Setting(PLACE, text, "equal", rounds, every=10)
+    return learning_lab.outcome(options, setting, target, seed)
+
+
+def summary(found: dict[str, list[Outcome]]) -> dict[str, Any]:
+    times = {name: [each.measured_s for each in rows] for name, rows in found.items()}
+    whole = all(second is not None for row in times.values() for second in row)
+    errors = [each.error for each in found["dlion"] if each.error is not None]
+    return {
+        "speedup": _ratio(times) if whole else None,
+        "predicted_error": max(map(abs, errors), default=None),
+        "predicted_speedup": _predicted(found),
+        "place": str(PLACE),
+        "rows": [{"way": name, **each.document()} for name, rows in found.items() for each in rows],
+    }
+
+
+def _ratio(times: dict[str, list[Any]]) -> float:
+    pairs = zip(times["fixed"], times["dlion"])
+    return round(statistics.mean(fixed / dealt for fixed, dealt in pairs), 3)
+
+
+def _predicted(found: dict[str, list[Outcome]]) -> float | None:
+    seconds = [found[name][0].predicted.seconds for name in ("fixed", "dlion")]
+    return None if None in seconds else round(seconds[0] / seconds[1], 3)
+
+
+if __name__ == "__main__":
+    main()

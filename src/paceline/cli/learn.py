@@ -1,0 +1,260 @@
+"""Train many clients with their own data: what skew and slow links cost, the time to a target.
+
+paceline learn partition --data fashion-mnist --clients 5 --partition 'by_class(skew=0.6)'
+paceline learn run -o runs/avg --data fashion-mnist --algorithm 'fedavg(steps=10)' --rounds 60
+paceline learn show runs/avg runs/prox                # accuracy by round, bytes, advice
+paceline learn predict runs/avg runs/prox --target 0.85 --cluster office.yaml
+paceline learn algorithms
+
+`torchrun --nproc-per-node 4 -m paceline learn run ...` lets four workers carry the clients: the
+same run, client by client. Fashion-MNIST is Debian's package dataset-fashion-mnist.
+"""
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paceline.cli import Shown
+from paceline.cli._arguments import count
+
+if TYPE_CHECKING:
+    from paceline.learn import Forecast, LearnRun, Partition, Samples
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    for name, add in _ACTIONS.items():
+        doc = (add.__doc__ or "").strip()
+        action = actions.add_parser(name, help=doc, description=doc)
+        action.add_argument("--json", action="store_true", help="print one JSON object")
+        action.set_defaults(action=add(action))
+
+
+def run(options: argparse.Namespace) -> "Shown | int":
+    action: Callable[[argparse.Namespace], Shown | int] = options.action
+    return action(options)
+
+
+def _partition_arguments(parser: argparse.ArgumentParser) -> "Callable[..., Shown]":
+    """Shows which client has which classes."""
+    _add_clients(parser)
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw it as a picture, too")
+    return _partition
+
+
+def _run_arguments(parser: argparse.ArgumentParser) -> "Callable[..., Shown | int]":
+    """Trains clients round after round, and keeps what it took and gave."""
+    _add_clients(parser)
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="RUN", help="its folder")
+    parser.add_argument("--algorithm", default="fedavg", help="such as 'fedprox(mu=0.1)' (fedavg)")
+    parser.add_argument("--model", default="cnn-group-norm", help="network (cnn-group-norm)")
+    parser.add_argument("--rounds", type=count, default=40, metavar="N", help="(40)")
+    parser.add_argument("--every", type=count, default=1, metavar="N",
+                        help="rounds from one judgement to the next (1)")  # fmt: skip
+    parser.add_argument("--per-round", type=int, default=0, metavar="N",
+                        help="clients that the server asks in each round (all)")  # fmt: skip
+    parser.add_argument("--drops", type=float, default=0.0, metavar="SHARE",
+                        help="chance that a client drops out of a round (0)")  # fmt: skip
+    parser.add_argument("--sums", action="store_true",
+                        help="several workers: take means by all-reduce; the last bits then depend "
+                        "on their number")  # fmt: skip
+    parser.add_argument("--seeds", type=count, default=1, metavar="N", help="runs (1)")
+    parser.add_argument("--test-samples", type=count, default=4000, metavar="N",
+                        help="that a model is judged on (4000)")  # fmt: skip
+    return _run
+
+
+def _show_arguments(parser: argparse.ArgumentParser) -> "Callable[..., Shown]":
+    """Accuracy by round, bytes, and what follows from runs that differ in one thing."""
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs")
+    return _show
+
+
+def _predict_arguments(parser: argparse.ArgumentParser) -> "Callable[..., Shown]":
+    """When runs reach a target on a cluster; of several algorithms, the soonest first."""
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs")
+    parser.add_argument("--target", type=float, required=True, help="accuracy, such as 0.85")
+    parser.add_argument("--cluster", required=True, metavar="FILE", help="cluster (YAML)")
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
+                        help="change the cluster, such as link.rate=100Mbps")  # fmt: skip
+    parser.add_argument("--cores", type=float, metavar="N",
+                        help="all workers share so many cores, as in the lab")  # fmt: skip
+    return _predict
+
+
+def _list_arguments(parser: argparse.ArgumentParser) -> "Callable[..., Shown]":
+    """Lists the algorithms and their settings."""
+    return _list
+
+
+_ACTIONS: dict[str, Callable[[argparse.ArgumentParser], Callable[..., Any]]] = {
+    "partition": _partition_arguments,
+    "run": _run_arguments,
+    "show": _show_arguments,
+    "predict": _predict_arguments,
+    "algorithms": _list_arguments,
+}
+
+
+def _add_clients(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, required=True, metavar="FOLDER",
+                        help="Fashion-MNIST's four files")  # fmt: skip
+    parser.add_argument("--clients", type=count, default=5, metavar="N", help="(5)")
+    parser.add_argument("--partition", default="equal", metavar="HOW",
+                        help="equal, by_class(skew=1.0), dirichlet(concentration=0.1)")  # fmt: skip
+    parser.add_argument("--samples", type=count, default=60000, metavar="N",
+                        help="of the training samples (all)")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=1, help="of the first run (1)")
+
+
+def _partition(options: argparse.Namespace) -> Shown:
+    from paceline.report.partition_svg import partition_svg
+    from paceline.report.text import partition_lines
+
+    made = _split(options, _samples(options)[0], options.seed)
+    if options.svg:
+        options.svg.write_text(partition_svg(made))
+    data = {"skew": made.skew, "sizes": made.sizes, "counts": made.counts.tolist()}
+    return Shown(data, _lines(list(partition_lines(made))))
+
+
+def _run(options: argparse.Namespace) -> "Shown | int":
+    from paceline.learn import save
+
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        from paceline.learn.torch_workers import joined_workers
+
+        with joined_workers(options.sums) as carrier:
+            made = _runs(options, carrier)
+            if carrier.rank:
+                return 0
+            save(made, options.out)
+            return _told(made)
+    made = _runs(options, None)
+    save(made, options.out)
+    return _told(made)
+
+
+def _runs(options: argparse.Namespace, carrier: Any) -> "list[LearnRun]":
+    from paceline.learn import Chances, Task, algorithm, run
+    from paceline.learn.torch_workers import network
+
+    train, test = _samples(options)
+    test = test.some(options.test_samples, 0)
+    chances = Chances(options.per_round, options.drops)
+    learner, how = network(options.model, train, test), algorithm(options.algorithm)
+    return [
+        run(
+            Task(
+                learner=learner,
+                partition=_split(options, train, seed),
+                algorithm=how,
+                rounds=options.rounds,
+                seed=seed,
+                chances=chances,
+                every=options.every,
+                model=options.model,
+                test_samples=len(test),
+            ),
+            carrier,
+        )
+        for seed in range(options.seed, options.seed + options.seeds)
+    ]
+
+
+def _show(options: argparse.Namespace) -> Shown:
+    return _told(_loaded(options.runs))
+
+
+def _told(runs: "Sequence[LearnRun]") -> Shown:
+    from paceline.learn.advice import advice, arms
+    from paceline.report.text import arm_lines
+
+    found, said = arms(runs), advice(runs)
+    rows = [
+        {
+            "algorithm": arm.first.algorithm,
+            "model": arm.first.model,
+            "partition": arm.first.partition,
+            "skew": arm.first.skew,
+            "seeds": len(arm.runs),
+            "accuracy": arm.accuracy,
+            "error": arm.error,
+            "sent_bytes": arm.sent_bytes,
+        }
+        for arm in found
+    ]
+
+    def render(console: Any) -> None:
+        for line in (*arm_lines(found), *said):
+            console.print(line, markup=False, soft_wrap=True)
+
+    return Shown({"runs": rows, "advice": list(said)}, render)
+
+
+def _predict(options: argparse.Namespace) -> Shown:
+    from paceline.cluster import load, with_settings
+    from paceline.cluster.machine import Machine
+    from paceline.learn import ranked
+    from paceline.predict import Question
+    from paceline.report.text import forecast_notes, forecast_table
+
+    cluster = with_settings(load(options.cluster), options.set)
+    question = Question(machine=Machine(options.cores)) if options.cores else None
+    found = ranked(_loaded(options.runs), options.target, cluster, question)
+
+    def render(console: Any) -> None:
+        console.print(forecast_table(found, options.target))
+        for line in forecast_notes(found):
+            console.print(line, markup=False, soft_wrap=True)
+
+    return Shown([_document(one) for one in found], render)
+
+
+def _document(one: "Forecast") -> dict[str, Any]:
+    return {
+        "algorithm": one.algorithm,
+        "seconds": one.seconds,
+        "low_s": one.low_s,
+        "high_s": one.high_s,
+        "rounds": one.reach.rounds,
+        "observed": one.reach.observed,
+        "best_accuracy": one.reach.best,
+        "round_s": one.round.mean_s,
+        "sent_bytes": one.sent_bytes,
+    }
+
+
+def _list(_: argparse.Namespace) -> Shown:
+    from paceline.learn import ALGORITHMS
+    from paceline.learn.algorithms import about
+    from paceline.report.text import facts_table
+
+    data = {name: about(kind) for name, kind in ALGORITHMS.items()}
+    return Shown(data, lambda console: console.print(facts_table(data)))
+
+
+def _loaded(folders: Sequence[Path]) -> "list[LearnRun]":
+    from paceline.learn import load
+
+    return [run for folder in folders for run in load(folder)]
+
+
+def _samples(options: argparse.Namespace) -> "tuple[Samples, Samples]":
+    from paceline.learn import fashion_mnist
+
+    train, test = fashion_mnist(options.data)
+    return train.some(options.samples, options.seed), test
+
+
+def _split(options: argparse.Namespace, samples: "Samples", seed: int) -> "Partition":
+    from paceline.learn import split
+    from paceline.learn.partition import how
+
+    return split(samples, options.clients, how(options.partition), seed)
+
+
+def _lines(lines: Sequence[str]) -> Callable[[Any], None]:
+    return lambda console: console.print("\n".join(lines), markup=False, soft_wrap=True)

@@ -1,0 +1,123 @@
+"""What to do about it, in words, from runs that were measured and differ in one thing alone."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from math import sqrt
+from statistics import mean, stdev
+
+from paceline.learn.record import LearnRun
+
+_SURE = 2.0
+"""Standard errors that two accuracies must lie apart before anything follows from them."""
+
+_NORMS = {"cnn-batch-norm": "batch normalisation", "cnn-group-norm": "group normalisation",
+          "cnn": "no normalisation"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Runs that differ by their seeds alone."""
+
+    runs: tuple[LearnRun, ...]
+
+    @property
+    def accuracy(self) -> float:
+        return mean(run.accuracy for run in self.runs)
+
+    @property
+    def error(self) -> float:
+        """Of the mean: the test samples are a draw, and so are the seeds."""
+        share, samples = self.accuracy, max(1, self.runs[0].test_samples)
+        drawn = share * (1 - share) / samples
+        seeds = stdev([run.accuracy for run in self.runs]) ** 2 if len(self.runs) > 1 else 0.0
+        return sqrt(drawn + seeds / len(self.runs))
+
+    @property
+    def sent_bytes(self) -> float:
+        return mean(run.sent_bytes for run in self.runs)
+
+    @property
+    def first(self) -> LearnRun:
+        return self.runs[0]
+
+
+def arms(runs: Sequence[LearnRun]) -> tuple[Arm, ...]:
+    by: dict[tuple[object, ...], list[LearnRun]] = {}
+    for run in runs:
+        key = (run.algorithm, run.partition, run.clients, run.model, len(run.rounds))
+        by.setdefault(key, []).append(run)
+    return tuple(Arm(tuple(mine)) for mine in by.values())
+
+
+def advice(runs: Sequence[LearnRun]) -> tuple[str, ...]:
+    """Sentences; none where nothing measured speaks for a change."""
+    found = arms(runs)
+    lines = [
+        line
+        for one, other in permutations(found, 2)
+        for rule in _RULES
+        if (line := rule(one, other)) is not None
+    ]
+    return tuple(dict.fromkeys([*lines, *_broken(runs)]))
+
+
+def _model(one: Arm, other: Arm) -> str | None:
+    """Another network, all else alike."""
+    if not _alike(one, other, ("algorithm", "partition", "clients")) or not _gains(one, other):
+        return None
+    names = [_NORMS.get(arm.first.model, arm.first.model) for arm in (one, other)]
+    return f"replace {names[0]} by {names[1]}: {_from_to(one, other)} on {one.first.partition}"
+
+
+def _skew(one: Arm, other: Arm) -> str | None:
+    """More skewed data, all else alike: nothing to do about, but to know."""
+    milder = other.first.skew < one.first.skew
+    if not milder or not _alike(one, other, ("algorithm", "model", "clients")):
+        return None
+    if not _gains(one, other):
+        return None
+    points = 100 * (other.accuracy - one.accuracy)
+    return (
+        f"skewed data cost {points:.1f} points under {one.first.algorithm}: {other.accuracy:.3f} "
+        f"at a skew of {other.first.skew:.2f}, {one.accuracy:.3f} at {one.first.skew:.2f}"
+    )
+
+
+def _algorithm(one: Arm, other: Arm) -> str | None:
+    """Another algorithm that is better for no more bytes, or as good for fewer."""
+    if not _alike(one, other, ("partition", "model", "clients")):
+        return None
+    fewer = other.sent_bytes / one.sent_bytes if one.sent_bytes else 1.0
+    names = f"{other.first.algorithm} instead of {one.first.algorithm}"
+    if _gains(one, other) and fewer <= 1:
+        return f"{names}: {_from_to(one, other)}, with {fewer:.3g} times the bytes"
+    if not _gains(other, one) and fewer < 0.5:
+        return f"{names}: as accurate within the noise, with {fewer:.3g} times the bytes"
+    return None
+
+
+def _broken(runs: Sequence[LearnRun]) -> Iterator[str]:
+    for run in runs:
+        for client, rounds in run.broken.items():
+            yield (
+                f"client {client} sent infinite numbers or none in {rounds} rounds of "
+                f"{run.algorithm} and was left out of them; give a smaller lr, or look at its data"
+            )
+
+
+_RULES: tuple[Callable[[Arm, Arm], str | None], ...] = (_model, _skew, _algorithm)
+
+
+def _alike(one: Arm, other: Arm, names: Sequence[str]) -> bool:
+    return all(getattr(one.first, name) == getattr(other.first, name) for name in names)
+
+
+def _gains(one: Arm, other: Arm) -> bool:
+    """Whether the other is more accurate, beyond what chance does."""
+    apart = other.accuracy - one.accuracy
+    return apart > _SURE * sqrt(one.error**2 + other.error**2)
+
+
+def _from_to(one: Arm, other: Arm) -> str:
+    return f"{one.accuracy:.3f} -> {other.accuracy:.3f}"

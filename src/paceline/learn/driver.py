@@ -1,0 +1,120 @@
+"""`Driver`: one worker's part of a run."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from paceline.learn.algorithm import Model, Outgoing, Peers
+from paceline.learn.algorithms import text_of
+from paceline.learn.carrier import Carrier, Parcel
+from paceline.learn.client import Client
+from paceline.learn.message import SERVER, Message, packed, unpacked
+from paceline.learn.record import Judged, LearnRun, Round, Work, sent_bytes
+from paceline.learn.task import Task
+from paceline.learn.telling import joined, told_of
+
+Told = Callable[[Judged], None]
+
+
+@dataclass(eq=False)
+class _Clock:
+    """Time that the rounds took; judging is left out."""
+
+    began: float = field(default_factory=time.perf_counter)
+    paused: float = 0.0
+
+    def now(self) -> float:
+        return time.perf_counter() - self.began - self.paused
+
+
+class Driver(ABC):
+    """What both kinds of algorithms share: clients, clock, judging, the record."""
+
+    def __init__(self, task: Task, carrier: Carrier) -> None:
+        self.task, self.carrier, self.at = task, carrier, task.setting
+        rows = enumerate(task.partition.rows)
+        self.mine = {n: Client.of(n, r, task.seed) for n, r in rows if carrier.carries(n)}
+        self.rounds: list[Round] = []
+        self.untold: list[Round] = []
+        self.members: dict[int, int] = {}  # by round, who took part
+        self.judged: list[Judged] = []
+        self.sent = 0
+        self.clock = _Clock()
+
+    @abstractmethod
+    def round(self, number: int) -> None:
+        """Clients train, send and merge."""
+
+    @abstractmethod
+    def model(self, number: int) -> Model | None:
+        """What is judged, on worker 0."""
+
+    def has_seen_enough(self) -> bool:
+        """Clients of methods that steer their steps all take equally many, so workers agree."""
+        enough = self.task.enough_samples
+        return bool(enough) and all(client.seen >= enough for client in self.mine.values())
+
+    def judge(self, number: int, told: Told | None) -> None:
+        began = time.perf_counter()
+        self.tell()
+        model = self.model(number)
+        if model is not None:
+            accuracy = self.task.learner.right(model.weights, stage=model.stage)
+            self.judged.append(Judged(number, accuracy, self.sent))
+            if told is not None:
+                told(self.judged[-1])
+        self.clock.paused += time.perf_counter() - began
+
+    def record(self) -> LearnRun:
+        task, algorithm = self.task, self.task.algorithm
+        return LearnRun(
+            algorithm=text_of(algorithm),
+            partition=str(task.partition.how),
+            skew=round(task.partition.skew, 4),
+            clients=len(task.partition),
+            seed=task.seed,
+            meeting=algorithm.meeting,
+            lag=algorithm.lag if isinstance(algorithm, Peers) else 0,
+            test_samples=task.test_samples,
+            workers=self.carrier.workers,
+            model=task.model,
+            rounds=tuple(self.rounds),
+            judged=tuple(self.judged),
+        )
+
+    def worked(
+        self, client: Client, act: Callable[[], Outgoing], number: int
+    ) -> tuple[Outgoing, Work]:
+        """What a client makes, and what that took, putting it into bytes and back included: a
+        worker alone does that too, so that its time is that of one among others."""
+        seen, began = client.seen, time.thread_time()
+        made = act()
+        if self.carrier.workers == 1:
+            made = _as_bytes(made)
+        cpu_s, samples = time.thread_time() - began, client.seen - seen
+        share = self.task.algorithm.arithmetic(self.at, number)
+        return made, Work(client.number, samples, samples * share, cpu_s)
+
+    def kept(self, found: Round, members: int) -> None:
+        """This worker's part of a round."""
+        self.untold.append(replace(found, ended_s=self.clock.now()))
+        self.members[found.number] = members
+
+    def tell(self) -> None:
+        """Every worker tells worker 0 of the rounds since the last time."""
+        came = self.carrier.send([Parcel(self.carrier.rank, (SERVER,), told_of(self.untold))])
+        messages = [parcel.message for parcel in came.wait()]
+        if self.carrier.carries(SERVER):
+            for whole in joined(self.untold, messages):
+                meeting = self.task.algorithm.meeting
+                self.sent += sent_bytes(meeting, whole.trips, self.members[whole.number])
+                self.rounds.append(whole)
+        self.untold = []
+
+
+def _as_bytes(made: Outgoing) -> Outgoing:
+    if isinstance(made, Message):
+        return unpacked(packed(made))
+    once = {id(message): unpacked(packed(message)) for message in made.values()}
+    return {peer: once[id(message)] for peer, message in made.items()}

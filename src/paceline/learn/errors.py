@@ -1,0 +1,7 @@
+"""What can go wrong in `learn`."""
+
+from paceline.errors import PacelineError
+
+
+class LearnError(PacelineError):
+    """A training of many clients cannot be set up, or its question has no answer."""

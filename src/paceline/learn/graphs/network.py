@@ -1,0 +1,50 @@
+"""`GraphNetwork`: what is trained on a graph in parts, and how parts exchange their borders."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from paceline.learn.errors import LearnError
+from paceline.learn.graphs.rounding import Rounding
+
+_BITS = (1, 2, 4, 8, 32)
+
+
+class Layer(Enum):
+    """Kipf and Welling, "Semi-Supervised Classification with Graph Convolutional Networks" (2017);
+    Hamilton et al., "Inductive Representation Learning on Large Graphs" (2017), mean aggregation.
+    """
+
+    GCN = "gcn"
+    SAGE = "sage"
+
+
+@dataclass(frozen=True)
+class GraphNetwork:
+    """Full-graph training. `bits` a number of halos (32: as they are). With `stale`, layers take
+    the halos that were sent in the epoch before, but for every `stale`-th epoch, which waits
+    (bounded staleness; 0: every epoch waits)."""
+
+    layer: Layer = Layer.GCN
+    hidden: int = 128
+    layers: int = 3
+    lr: float = 0.01
+    bits: int = 32
+    stale: int = 0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.bits not in _BITS:
+            raise LearnError(f"{self.bits} bits were asked for; give one of {_BITS}")
+        if min(self.hidden, self.layers) < 1 or self.stale < 0 or not self.lr > 0:
+            raise LearnError(f"{self}: hidden, layers and lr are above 0, stale is 0 or more")
+
+    @property
+    def rounding(self) -> Rounding:
+        return Rounding(self.bits)
+
+    def waits(self, epoch: int) -> bool:
+        """Whether an epoch waits for its halos."""
+        return not self.stale or epoch % self.stale == 0
+
+    def widths(self, features: int, classes: int) -> tuple[int, ...]:
+        return (features, *[self.hidden] * (self.layers - 1), classes)

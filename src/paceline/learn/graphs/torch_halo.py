@@ -1,0 +1,110 @@
+"""Halo exchange as a step of a forward pass, whose backward pass brings gradients home.
+
+Forward, each part sends rows of its own nodes to the parts that border on them. Backward, what the
+loss of those parts says of these rows comes back and is added up. Both ways rows may be rounded to
+few bits, and may be those of the epoch before.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from paceline.learn.carrier import Carrier, Parcel, Pending, inboxes
+from paceline.learn.graphs.network import GraphNetwork
+from paceline.learn.graphs.parts import Part
+from paceline.learn.graphs.rounding import Rounding
+from paceline.learn.message import Message
+from paceline.learn.record import Trip
+
+Inbox = Mapping[int, Mapping[int, Message]]
+
+
+class Halos:
+    """What this worker's parts exchange. One for a training."""
+
+    def __init__(self, how: GraphNetwork, mine: Sequence[Part], carrier: Carrier) -> None:
+        self.mine, self.waits, self.trips = tuple(mine), True, list[Trip]()
+        self._rounding, self._carrier = how.rounding, carrier
+        self._drawn = {p.number: np.random.default_rng([how.seed, 6, p.number]) for p in mine}
+        self._under_way: dict[tuple[int, str], Pending] = {}
+        self._last: dict[tuple[int, str], Inbox] = {}
+
+    def once(self, rows: Sequence[Tensor]) -> list[Tensor]:
+        """Halos of what never changes, as they are."""
+        came = inboxes(self._carrier.send(self._parcels(rows, "out", Rounding())).wait())
+        return [
+            self._halo(part, came.get(part.number, {}), own.shape[1], Rounding())
+            for part, own in zip(self.mine, rows)
+        ]
+
+    def out(self, layer: int, rows: Sequence[Tensor]) -> list[Tensor]:
+        """The halo of each part, from rows of all nodes' owners."""
+        came = self._exchanged((layer, "out"), rows)
+        return [
+            self._halo(part, came.get(part.number, {}), own.shape[1], self._rounding)
+            for part, own in zip(self.mine, rows)
+        ]
+
+    def home(self, layer: int, slopes: Sequence[Tensor], owned: Sequence[int]) -> list[Tensor]:
+        """What all others' losses say of each part's own rows."""
+        came = self._exchanged((layer, "home"), slopes)
+        found = []
+        for part, slope, rows in zip(self.mine, slopes, owned):
+            total = torch.zeros(rows, slope.shape[1])
+            for sender, message in came.get(part.number, {}).items():
+                values = torch.from_numpy(self._rounding.restored(message, slope.shape[1]))
+                total.index_add_(0, torch.from_numpy(part.sends[sender]), values)
+            found.append(total)
+        return found
+
+    def _exchanged(self, key: tuple[int, str], rows: Sequence[Tensor]) -> Inbox:
+        """Now, or as it was sent in the epoch before."""
+        before = self._under_way.pop(key, None)
+        if before is not None:
+            self._last[key] = inboxes(before.wait())
+        sent = self._carrier.send(self._parcels(rows, key[1], self._rounding))
+        if self.waits or key not in self._last:
+            self._last[key] = inboxes(sent.wait())
+        else:
+            self._under_way[key] = sent
+        return self._last[key]
+
+    def finish(self) -> None:
+        """Nothing is left on its way."""
+        for pending in self._under_way.values():
+            pending.wait()
+        self._under_way = {}
+
+    def _parcels(self, rows: Sequence[Tensor], way: str, how: Rounding) -> list[Parcel]:
+        found = []
+        for part, own in zip(self.mine, rows):
+            table: Any = own.detach().numpy()
+            for other, places in (part.sends if way == "out" else part.takes).items():
+                message = how.packed(table[places], self._drawn[part.number])
+                found.append(Parcel(part.number, (other,), message))
+        self.trips += [Trip(p.source, p.targets, p.message.size_bytes) for p in found]
+        return found
+
+    def _halo(
+        self, part: Part, inbox: Mapping[int, Message], columns: int, how: Rounding
+    ) -> Tensor:
+        table = np.zeros((len(part.halo), columns), np.float32)
+        for sender, message in inbox.items():
+            table[part.takes[sender]] = how.restored(message, columns)
+        return torch.from_numpy(table)
+
+
+class Bordered(torch.autograd.Function):
+    """From own rows of this worker's parts to their halos."""
+
+    @staticmethod
+    def forward(ctx: Any, halos: Halos, layer: int, *rows: Tensor) -> tuple[Tensor, ...]:
+        ctx.halos, ctx.layer, ctx.owned = halos, layer, [len(own) for own in rows]
+        return tuple(halos.out(layer, rows))
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Any, ...]:
+        return (None, None, *ctx.halos.home(ctx.layer, slopes, ctx.owned))

@@ -1,0 +1,91 @@
+"""One part's replica of a graph network, its own nodes, and what a node takes of its neighbours."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from paceline.learn.graphs.network import GraphNetwork, Layer
+from paceline.learn.graphs.parts import Part, Parts
+from paceline.learn.samples import Vector
+
+
+@dataclass(frozen=True, eq=False)
+class NodeData:
+    """One part's own nodes."""
+
+    features: Tensor
+    labels: Tensor
+    train: Tensor
+    test: Tensor
+
+
+def node_data(parts: Parts, part: Part) -> NodeData:
+    graph = parts.graph
+    own = {
+        name: torch.from_numpy(np.flatnonzero(np.isin(part.nodes, rows)))
+        for name, rows in (("train", graph.train), ("test", graph.test))
+    }
+    features = torch.from_numpy(graph.features[part.nodes])
+    return NodeData(features, torch.from_numpy(graph.labels[part.nodes]), **own)
+
+
+def mixing(parts: Parts, part: Part, layer: Layer) -> Tensor:
+    """What a node takes of its neighbours: GCN's symmetric norm, itself among them, or a mean."""
+    degrees = parts.graph.degrees.astype(np.float64)
+    seen = np.concatenate([part.nodes, part.halo])
+    edges = part.edges
+    if layer is Layer.GCN:
+        loops = np.arange(len(part.nodes))
+        edges = np.concatenate([edges, np.stack([loops, loops], axis=1)])
+        roots = np.sqrt(degrees[seen] + 1)
+        values = 1 / (roots[edges[:, 0]] * roots[edges[:, 1]])
+    else:
+        values = 1 / np.maximum(1, degrees[seen])[edges[:, 0]]
+    shape = (len(part.nodes), len(seen))
+    places, weights = torch.from_numpy(edges.T.copy()), torch.from_numpy(values).float()
+    return torch.sparse_coo_tensor(places, weights, shape, check_invariants=True).coalesce()
+
+
+class Replica(nn.Module):
+    """One replica."""
+
+    def __init__(self, how: GraphNetwork, features: int, classes: int) -> None:
+        super().__init__()
+        torch.manual_seed(how.seed)
+        self._widths, self._how = how.widths(features, classes), how
+        pairs = list(zip(self._widths, self._widths[1:]))
+        self.mixed = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairs)
+        own = pairs if how.layer is Layer.SAGE else []
+        self.own = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in own)
+        self.bias = nn.ParameterList(nn.Parameter(torch.zeros(b)) for _, b in pairs)
+
+    def narrows(self, number: int) -> bool:
+        """GraphSAGE needs a node's own row as it is, so it never projects before."""
+        return self._how.layer is Layer.GCN and self._widths[number + 1] < self._widths[number]
+
+    def projected(self, number: int, rows: Tensor) -> Tensor:
+        found: Tensor = self.mixed[number](rows)
+        return found
+
+    def layer(self, number: int, own: Tensor, mixed: Tensor, narrows: bool) -> Tensor:
+        found: Tensor = mixed if narrows else self.mixed[number](mixed)
+        found = found + self.bias[number]
+        if self._how.layer is Layer.SAGE:
+            found = found + self.own[number](own)
+        last = number == self._how.layers - 1
+        return found if last else torch.relu(found)
+
+
+def slopes_of(net: nn.Module) -> Vector:
+    slopes = [torch.zeros_like(p) if p.grad is None else p.grad for p in net.parameters()]
+    found: Vector = torch.cat([slope.reshape(-1) for slope in slopes]).numpy()
+    return found
+
+
+def fill(net: nn.Module, values: Tensor) -> None:
+    for parameter, part in zip(
+        net.parameters(), values.split([p.numel() for p in net.parameters()])
+    ):
+        parameter.grad = part.view_as(parameter).clone()

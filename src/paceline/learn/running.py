@@ -1,0 +1,34 @@
+"""`run`: many clients, carried by few workers, train round after round.
+
+Every worker makes the same calls in the same order; what is random is drawn from the seed, the
+client and the round. So the run is the same, client by client, on any number of workers.
+"""
+
+from paceline.learn.algorithm import Served
+from paceline.learn.carrier import Alone, Carrier
+from paceline.learn.driver import Driver, Told
+from paceline.learn.errors import LearnError
+from paceline.learn.peers_run import PeersRun
+from paceline.learn.record import LearnRun
+from paceline.learn.served_run import ServedRun
+from paceline.learn.task import Task
+
+
+def run(task: Task, carrier: Carrier | None = None, told: Told | None = None) -> LearnRun:
+    """The whole record on worker 0; on others what they know of it."""
+    carrier = carrier or Alone()
+    if carrier.workers > len(task.partition):
+        raise LearnError(
+            f"{carrier.workers} workers cannot carry {len(task.partition)} clients: each carries "
+            "one at least. Start fewer workers."
+        )
+    served = isinstance(task.algorithm, Served)
+    driver: Driver = ServedRun(task, carrier) if served else PeersRun(task, carrier)
+    for number in range(task.rounds):
+        driver.round(number)
+        last = number == task.rounds - 1 or driver.has_seen_enough()
+        if last or (number + 1) % task.every == 0:
+            driver.judge(number, told)
+        if last:
+            break
+    return driver.record()

@@ -1,0 +1,72 @@
+"""`paceline learn`: from a folder of data to a forecast."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paceline.cli import main
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ten classes of bright rows, in Fashion-MNIST's four files."""
+    folder = tmp_path_factory.mktemp("fashion")
+    drawn = np.random.default_rng(0)
+    for part, count in (("train", 600), ("t10k", 200)):
+        labels = (np.arange(count) % 10).astype(np.uint8)
+        images = drawn.integers(0, 90, (count, 28, 28)).astype(np.uint8)
+        images[np.arange(count), 2 * labels + 3] = 250
+        if part == "t10k":
+            labels[::8] = 0  # nobody gets these right
+        for what, header, values in (("images-idx3", 16, images), ("labels-idx1", 8, labels)):
+            packed = gzip.compress(bytes(header) + values.tobytes(), 1)
+            (folder / f"{part}-{what}-ubyte.gz").write_bytes(packed)
+    return folder
+
+
+def test_a_partition_is_shown_and_drawn(data: Path, tmp_path: Path, capsys) -> None:
+    picture = tmp_path / "parts.svg"
+    words = [
+        "--data",
+        str(data),
+        "--clients",
+        "5",
+        "--partition",
+        "by_class",
+        "--svg",
+        str(picture),
+    ]
+    assert main(["learn", "partition", *words]) == 0
+    shown = capsys.readouterr().out
+    assert "skew 0.800" in shown
+    assert "0" * 25 + "1" * 25 in shown
+    assert picture.read_text().count("<rect") == 10 + 10  # bars, and the legend
+
+
+@pytest.mark.needs("torch")
+def test_from_a_run_to_a_forecast(data: Path, tmp_path: Path, capsys) -> None:
+    out = str(tmp_path / "run")
+    words = ["--data", str(data), "--algorithm", "fedavg(steps=5, lr=0.1)", "--rounds", "8"]
+    assert main(["learn", "run", "-o", out, "--model", "cnn", *words]) == 0
+    assert "after 8 rounds" in capsys.readouterr().out
+    (tmp_path / "c.yaml").write_text("hosts: 5\nlink: {rate: 100Mbps, latency: 50us}\n")
+    asked = ["learn", "predict", out, "--cluster", str(tmp_path / "c.yaml"), "--json", "--target"]
+    assert main([*asked, "0.5"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert 0 < found["low_s"] < found["seconds"] < found["high_s"]
+    assert main([*asked, "0.9999"]) == 0
+    (never,) = json.loads(capsys.readouterr().out)
+    assert never["seconds"] is None or not never["observed"]
+
+
+def test_wrong_words_are_answered_with_the_right_ones(data: Path, tmp_path: Path, capsys) -> None:
+    assert main(["learn", "partition", "--data", str(tmp_path)]) == 1
+    assert "dataset-fashion-mnist" in capsys.readouterr().err
+    words = ["learn", "run", "-o", str(tmp_path / "r"), "--data", str(data), "--algorithm"]
+    assert main([*words, "fedavgg"]) == 1
+    assert "did you mean fedavg?" in capsys.readouterr().err
+    assert main([*words, "fedavg(mu=1)"]) == 1
+    assert "fedavg has no setting 'mu'" in capsys.readouterr().err

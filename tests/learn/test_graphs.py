@@ -1,0 +1,117 @@
+"""Graph networks in parts: parts make the whole, halos go where they belong, rounding is fair."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.learn import LearnError, Samples
+from paceline.learn.graphs import Attributed, Neighbourhood, nearest_neighbours, parted, parts_of
+from paceline.learn.graphs.rounding import Rounding
+
+
+def ring(nodes: int = 8) -> Attributed:
+    """Each node between two others, with features of four numbers."""
+    drawn = np.random.default_rng(0)
+    samples = Samples(drawn.normal(size=(nodes, 4)).astype(np.float32), np.arange(nodes) % 2)
+    edges = np.stack([np.arange(nodes), (np.arange(nodes) + 1) % nodes], axis=1)
+    return Attributed.of_edges(samples, edges, 0.5, seed=1)
+
+
+def test_parts_make_the_whole_and_halos_are_their_neighbours() -> None:
+    graph = ring()
+    made = parts_of(graph, parted(graph, 2, "greedy"))
+    assert sorted(np.concatenate([part.nodes for part in made.each]).tolist()) == list(range(8))
+    for part in made.each:
+        reached = {int(n) for node in part.nodes for n in graph.to[2 * node : 2 * node + 2]}
+        assert reached - set(part.nodes.tolist()) == set(part.halo.tolist())
+
+
+@given(seed=st.integers(0, 30), count=st.integers(2, 5))
+@settings(max_examples=20, deadline=None)
+def test_what_one_part_sends_is_what_the_other_takes(toy, seed: int, count: int) -> None:
+    graph = nearest_neighbours(toy.clouds(40, seed), Neighbourhood(3))
+    parts = parts_of(graph, parted(graph, count, "greedy"))
+    for part in parts.each:
+        for other, rows in part.takes.items():
+            theirs = parts.each[other]
+            assert np.array_equal(theirs.nodes[theirs.sends[part.number]], part.halo[rows])
+
+
+@pytest.mark.needs("pymetis")
+def test_metis_cuts_no_more_than_the_greedy_way(toy) -> None:
+    graph = nearest_neighbours(toy.clouds(), Neighbourhood(5))
+    assert parted(graph, 3, "metis").cut_share <= parted(graph, 3, "greedy").cut_share
+
+
+def test_a_graph_in_pieces_is_said_to_be() -> None:
+    samples = Samples(np.ones((4, 2), np.float32), np.array([0, 1, 0, 1]))
+    graph = Attributed.of_edges(samples, np.array([[0, 1], [2, 3]]), 0.5, 1)
+    assert any("2 pieces" in note for note in parted(graph, 2, "greedy").notes)
+    with pytest.raises(LearnError, match="cannot lie in 5 parts"):
+        parted(graph, 5)
+
+
+@given(bits=st.sampled_from((1, 2, 4, 8)), seed=st.integers(0, 20))
+@settings(max_examples=20, deadline=None)
+def test_rounded_rows_stay_within_a_step_and_are_right_in_the_mean(bits: int, seed: int) -> None:
+    drawn = np.random.default_rng(seed)
+    rows = drawn.normal(size=(3, 7)).astype(np.float32)
+    how = Rounding(bits)
+    tries = [how.restored(how.packed(rows, drawn), 7) for _ in range(400)]
+    step = (rows.max(axis=1) - rows.min(axis=1)) / (2**bits - 1)
+    assert (np.abs(np.array(tries) - rows).max(axis=(0, 2)) <= 1.001 * step + 1e-6).all()
+    apart = np.abs(np.mean(tries, axis=0) - rows).max(axis=1)
+    assert (apart < 0.15 * step + 1e-6).all()  # 6 standard errors of 400 tries, at most half a step
+
+
+def test_one_bit_rows_are_as_small_as_they_say() -> None:
+    rows = np.ones((10, 64), np.float32)
+    assert Rounding(1).packed(rows, np.random.default_rng(0)).size_bytes == 10 * (8 + 8)
+    assert Rounding(32).packed(rows, np.random.default_rng(0)).size_bytes == 10 * 256
+
+
+def trained(toy, parts: int, **how):
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    from paceline.learn.carrier import Alone
+    from paceline.learn.graphs.network import GraphNetwork
+    from paceline.learn.graphs.torch_training import GraphTask, _Training
+
+    graph = nearest_neighbours(toy.clouds(120), Neighbourhood(5))
+    network = GraphNetwork(hidden=8, **how)
+    driver = _Training(GraphTask(parts_of(graph, parted(graph, parts, "greedy")), network, 30),
+                       Alone())  # fmt: skip
+    for epoch in range(30):
+        right = driver.epoch(epoch)
+    driver.judge(29, right, None)
+    return driver
+
+
+@pytest.mark.needs("torch")
+@pytest.mark.parametrize("layer", ["gcn", "sage"])
+def test_parts_learn_what_the_whole_graph_learns(toy, layer: str) -> None:
+    from paceline.learn.graphs.network import Layer
+
+    whole, parts = (trained(toy, n, layer=Layer(layer)) for n in (1, 3))
+    for one, other in zip(whole.nets[0].parameters(), parts.nets[2].parameters()):
+        assert np.allclose(one.detach(), other.detach(), atol=2e-3)
+
+
+@pytest.mark.needs("torch")
+def test_one_bit_and_stale_halos_still_learn_with_fewer_bytes(toy) -> None:
+    plain, bits, stale = (
+        trained(toy, 3, **how) for how in ({}, {"bits": 1}, {"bits": 1, "stale": 4})
+    )
+    assert plain.judged[-1].accuracy > 0.8
+    for other in (bits, stale):
+        assert other.judged[-1].accuracy > plain.judged[-1].accuracy - 0.08
+        assert other.sent < plain.sent
+
+
+@pytest.mark.needs("torch")
+def test_replicas_that_part_are_named(toy) -> None:
+    driver = trained(toy, 2)
+    next(driver.nets[1].parameters()).data += 1
+    with pytest.raises(LearnError, match="weights of part 1"):
+        driver.judge(30, (0, 1), None)

@@ -1,0 +1,286 @@
+"""The law of each algorithm: what its paper's formula makes true whatever is trained."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.learn import ByClass, Client, LearnError, algorithm, run
+from paceline.learn.algorithm import mean
+from paceline.learn.algorithms.feddst import FedDst
+from paceline.learn.algorithms.progfed import ProgFed
+from paceline.learn.algorithms.skewscout import Tuner
+from paceline.learn.carrier import Alone
+from paceline.learn.learner import Layer
+from paceline.learn.masks import largest_kept, quotas, readjusted
+from paceline.learn.message import Message, packed, unpacked
+from paceline.learn.peers_run import PeersRun
+from paceline.learn.served_run import ServedRun
+
+
+def served(task, rounds: int = 5):
+    """A run of a server's clients, with all that it remembers."""
+    driver = ServedRun(task, Alone())
+    for number in range(rounds):
+        driver.round(number)
+    return driver
+
+
+def peers(task, rounds: int = 5):
+    driver = PeersRun(task, Alone())
+    for number in range(rounds):
+        driver.round(number)
+    return driver
+
+
+def test_fedprox_with_mu_0_is_fedavg(toy) -> None:
+    one, other = (served(toy.task(text)).server for text in ("fedavg", "fedprox(mu=0.0)"))
+    assert np.array_equal(one["weights"], other["weights"])
+
+
+def test_a_larger_mu_keeps_clients_nearer_to_the_server(toy) -> None:
+    def drift(text: str) -> float:
+        task = toy.task(text, how=ByClass())
+        driver = served(task, 1)
+        return float(np.linalg.norm(driver.server["weights"]))
+
+    assert drift("fedprox(mu=10.0, momentum=0.0)") < drift("fedprox(mu=0.1, momentum=0.0)")
+
+
+def test_fedavg_with_one_client_is_that_clients_own_descent(toy) -> None:
+    driver = served(toy.task("fedavg(momentum=0.0)", clients=1), 2)
+    learner, client = toy.learner(), Client.of(0, toy.dealt(1).rows[0], 1)
+    weights = learner.start(1)
+    for _ in range(20):
+        weights -= np.float32(0.05) * learner.gradient(weights, client.batch(20)).values
+    assert np.allclose(driver.server["weights"], weights, atol=1e-6)
+
+
+def test_server_momentum_0_and_rate_1_is_the_mean(toy) -> None:
+    one = served(toy.task("fedavg")).server
+    other = served(toy.task("fedavg(server_momentum=0.5)"), 1).server
+    first = served(toy.task("fedavg"), 1).server
+    assert np.allclose(other["weights"], first["weights"], atol=1e-6)  # the first step has none
+    assert not np.allclose(served(toy.task("fedavg(server_momentum=0.5)")).server["weights"],
+                           one["weights"], atol=1e-4)  # fmt: skip
+
+
+def test_scaffolds_control_is_the_mean_of_all_clients_controls(toy) -> None:
+    task = replace(toy.task("scaffold", how=ByClass()), chances=_two_of_four())
+    driver = served(task, 6)
+    zero = np.zeros(driver.at.learner.trained, np.float32)
+    controls = [client.keeps.get("control", zero) for client in driver.mine.values()]
+    corrections = sum(driver.server["control"] - control for control in controls)
+    assert np.abs(corrections).max() < 1e-4 * max(1.0, np.abs(controls).max())
+
+
+def test_scaffold_drifts_less_than_fedavg_where_classes_are_apart(toy) -> None:
+    def spread(text: str) -> float:
+        driver = served(toy.task(text, 8, how=ByClass()), 7)
+        handed = driver._handed_out(range(4), 7)
+        out = [driver.how.train(driver.at, driver.mine[n], handed[n], 7) for n in range(4)]
+        weights = np.stack([message.vectors["weights"] for message in out])
+        return float(np.linalg.norm(weights - weights.mean(axis=0)))
+
+    assert spread("scaffold(steps=20)") < 0.7 * spread("fedavg(steps=20, momentum=0.0)")
+
+
+def test_gaia_with_threshold_0_is_synchronous_sgd(toy) -> None:
+    gaia, plain = (peers(toy.task(text)) for text in ("gaia(threshold=0.0)", "synchronous"))
+    for number in range(4):
+        assert np.allclose(gaia.mine[number].weights, plain.mine[number].weights, atol=1e-5)
+
+
+def test_a_higher_threshold_sends_less(toy) -> None:
+    sent = [run(toy.task(f"gaia(threshold={t})", 12)).sent_bytes for t in (0.0, 0.05, 0.5)]
+    assert sent == sorted(sent, reverse=True)
+    assert sent[0] > sent[2]
+
+
+def test_what_gaia_holds_back_is_not_lost(toy) -> None:
+    """What a client has moved is what it sent and what waits."""
+    driver = peers(toy.task("gaia(threshold=0.3)", 6, clients=1), 6)
+    client = driver.mine[0]
+    start = driver.at.learner.start(1)
+    sent = client.weights - start - client.keeps["waiting"]
+    mine = np.zeros_like(start)
+    again = PeersRun(toy.task("gaia(threshold=0.3)", 6, clients=1), Alone())
+    for number in range(6):
+        message = again.how.train(again.at, again.mine[0], number)
+        mine[message.vectors["places"]] += message.vectors["values"]
+    assert np.allclose(sent, mine, atol=1e-6)
+
+
+@pytest.mark.needs("torch")
+def test_dgc_that_sends_all_is_synchronous_sgd(toy) -> None:
+    text = "dgc(ratio=1.0, warmup=0)"
+    dgc, plain = (peers(toy.task(each)) for each in (text, "synchronous"))
+    assert np.allclose(dgc.mine[0].weights, plain.mine[0].weights, atol=1e-5)
+
+
+def test_local_sgd_with_one_step_a_round_is_synchronous_sgd(toy) -> None:
+    local, plain = (peers(toy.task(text)) for text in ("local_sgd(steps=1)", "synchronous"))
+    assert np.allclose(local.mine[0].weights, plain.mine[0].weights, atol=1e-5)
+
+
+@pytest.mark.needs("torch")
+def test_diloco_with_outer_rate_1_and_no_momentum_is_local_sgd(toy) -> None:
+    text = "diloco(outer_lr=1.0, outer_momentum=0.0, steps=10, momentum=0.0)"
+    diloco, plain = (peers(toy.task(each)) for each in (text, "local_sgd(momentum=0.0)"))
+    assert np.allclose(diloco.mine[0].weights, plain.mine[0].weights, atol=1e-5)
+
+
+@pytest.mark.needs("torch")
+def test_overlapped_clients_take_the_mean_of_the_round_before(toy) -> None:
+    driver = PeersRun(toy.task("overlap_local_sgd"), Alone())
+    driver.round(0)
+    assert len(driver.under_way) == 1
+    apart = driver.mine[0].weights.copy()
+    driver.round(1)
+    assert len(driver.under_way) == 1
+    assert not np.array_equal(driver.mine[0].weights, apart)
+
+
+def test_dlion_with_like_speeds_and_wide_links_is_synchronous_sgd(toy) -> None:
+    text = "dlion(merge_every=0)"
+    dlion, plain = (peers(toy.task(each)) for each in (text, "synchronous"))
+    assert np.allclose(dlion.mine[2].weights, plain.mine[2].weights, atol=1e-5)
+
+
+def test_dlion_deals_the_batch_out_by_speed() -> None:
+    made = algorithm("dlion(speeds=(1.0, 2.0, 5.0), batch=16)")
+    assert [made.batch_of(n) for n in range(3)] == [6, 12, 30]
+
+
+def test_dlion_sends_no_more_than_a_link_carries(toy) -> None:
+    text = "dlion(links_mbit=(100.0, 100.0, 1.0, 100.0), send_ms=1.0)"
+    driver = PeersRun(toy.task(text), Alone())
+    sent = driver.how.train(driver.at, driver.mine[0], 0)
+    assert sent[2].size_bytes <= 1.0 / 3 * 125 + 8
+    assert sent[1].size_bytes > sent[2].size_bytes
+
+
+def test_a_link_too_slow_for_one_message_is_named(toy) -> None:
+    text = "dlion(links_mbit=(100.0, 100.0, 0.01, 100.0), send_ms=1.0)"
+    with pytest.raises(LearnError, match="between clients 0 and 2 carries"):
+        run(toy.task(text, 1))
+
+
+def test_dlion_goes_to_the_best_clients_weights(toy) -> None:
+    driver = peers(toy.task("dlion(merge_every=3, merge=1.0, links_mbit=(1.0, 1.0, 1.0, 1.0), "
+                            "send_ms=1.0)"), 3)  # fmt: skip
+    best = int(driver.mine[0].keeps["best"][0])
+    for client in driver.mine.values():
+        assert np.allclose(client.weights, driver.mine[best].weights, atol=1e-6)
+
+
+LAYERS = (Layer("a", 0, (6, 10)), Layer("bias", 60, (6,)), Layer("b", 66, (4, 5)))
+
+
+@given(
+    weights=st.integers(0, 99).map(lambda s: np.random.default_rng(s).normal(size=86)),
+    sparsity=st.sampled_from((0.0, 0.3, 0.5, 0.8)),
+    share=st.sampled_from((0.0, 0.1, 0.5, 1.0)),
+)
+@settings(max_examples=60, deadline=None)
+def test_masks_keep_their_density(weights, sparsity: float, share: float) -> None:
+    wanted = quotas(LAYERS, 86, sparsity)
+    weights = weights.astype(np.float32)
+    mask = largest_kept(weights, wanted)
+    moved = readjusted(weights * mask, weights[::-1].copy(), mask, wanted, share)
+    for quota in wanted:
+        assert mask[quota.layer.place].sum() == quota.count == moved[quota.layer.place].sum()
+    assert mask[60:66].all()
+    assert moved[60:66].all()
+    whole = sum(quota.count for quota in wanted)
+    assert abs(whole - (1 - sparsity) * 80) <= 1
+
+
+def test_what_has_gone_does_not_come_back_at_once() -> None:
+    weights = np.arange(1, 87, dtype=np.float32)
+    wanted = quotas(LAYERS, 86, 0.5)
+    mask = largest_kept(weights, wanted)
+    moved = readjusted(weights * mask, np.full(86, 1.0, np.float32), mask, wanted, 0.5)
+    gone, came = mask & ~moved, moved & ~mask
+    assert gone.sum() == came.sum() > 0
+    assert np.abs(weights[gone]).max() < np.abs(weights[mask & moved][:40]).max()
+
+
+def test_a_mask_that_empties_a_layer_is_refused() -> None:
+    layers = (Layer("wide", 0, (1000, 1000)), Layer("narrow", 10**6, (2, 2)))
+    with pytest.raises(LearnError, match="no weight of wide"):
+        quotas(layers, 10**6 + 4, 1 - 1e-9)
+
+
+def test_each_weight_is_averaged_over_the_clients_that_have_it(toy) -> None:
+    how, at = FedDst(sparsity=0.5), toy.setting()
+    server = how.open(at)
+    size = at.learner.size
+    masks = np.ones((2, size), np.bool_)
+    masks[1, :6] = False
+    inbox = {
+        n: Message({"values": np.full(m.sum(), 1.0 + n, np.float32), "mask": np.packbits(m)})
+        for n, m in enumerate(masks)
+    }
+    how.close(at, server, inbox, 1)  # a round without readjustment: nothing is cut
+    assert np.allclose(server["weights"][:6], 1.0)
+    assert np.allclose(server["weights"][6:], 1.5)
+
+
+def test_feddst_sends_masked_weights_alone_and_a_mask_when_it_is_new(toy) -> None:
+    text = "feddst(sparsity=0.5, every=2, until=1.0, moves=0.3)"
+    found = run(toy.task(text, 4, clients=2))
+    kept = 3 + 6  # biases, and half of 12 weights
+    down = [[t.size_bytes for t in r.trips if t.source == -1] for r in found.rounds]
+    up = [[t.size_bytes for t in r.trips if t.source >= 0] for r in found.rounds]
+    assert down == [[4 * kept + 2] * 2, [4 * kept] * 2, [4 * kept] * 2, [4 * kept + 2] * 2]
+    assert up == [[4 * kept] * 2, [4 * kept] * 2, [4 * kept + 2] * 2, [4 * kept] * 2]
+
+
+def test_a_tuner_communicates_more_where_too_much_is_lost_and_less_where_not() -> None:
+    tuner = Tuner(rungs=5, rung=2)
+    tuner.climb(loss=0.3, cost=12.5, allowed=0.05)
+    assert tuner.rung == 1
+    tuner.climb(loss=0.01, cost=0.5, allowed=0.05)
+    assert tuner.rung == 1  # the next rung cost more a moment ago
+    for _ in range(4):
+        tuner.climb(loss=0.01, cost=0.5, allowed=0.05)
+    assert tuner.rung >= 2
+
+
+def test_skewscout_sends_models_abroad_every_so_many_steps(toy) -> None:
+    found = run(toy.task("skewscout(travel=20, first=3, samples=10)", 10))
+    travelled = [r.number for r in found.rounds if any(t.after for t in r.trips)]
+    assert travelled
+    steps = [r.works[0].samples // 20 for r in found.rounds]
+    assert sum(steps[: travelled[0] + 1]) >= 20
+
+
+def test_messages_survive_their_way() -> None:
+    sent = Message(
+        {"a": np.arange(5, dtype=np.int32), "b": np.ones((2, 3), np.float32)}, {"loss": 0.1}
+    )
+    came = unpacked(packed(sent))
+    assert np.array_equal(came.vectors["a"], sent.vectors["a"])
+    assert came.vectors["b"].shape == (2, 3)
+    assert came.numbers == sent.numbers
+    with pytest.raises(LearnError, match="ends within"):
+        unpacked(packed(sent)[:-3])
+
+
+def test_progfed_needs_no_server_momentum() -> None:
+    with pytest.raises(LearnError, match="begins anew"):
+        ProgFed(server_momentum=0.5)
+
+
+def _two_of_four():
+    from paceline.learn import Chances
+
+    return Chances(per_round=2)
+
+
+def test_models_of_unequal_shapes_have_no_mean() -> None:
+    with pytest.raises(LearnError, match="unequal shapes"):
+        mean([np.ones(3, np.float32), np.ones(4, np.float32)])
