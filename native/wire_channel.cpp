@@ -97,7 +97,7 @@ void Mesh::connect(const std::map<std::uint16_t, sockaddr_in>& peers, Time timeo
     while (channels_.size() < peers.size()) {
         for (const auto& [peer, address] : peers)
             if (peer < identity_.rank && !channels_.contains(peer)) try_connect(peer, address);
-        accept_some(peers);
+        accept_some();
         greet(peers);
         if (channels_.size() == peers.size()) return;
         if (now_ns() > end) {
@@ -138,7 +138,7 @@ bool Mesh::try_connect(std::uint16_t peer, const sockaddr_in& address) {
     return true;
 }
 
-void Mesh::accept_some(const std::map<std::uint16_t, sockaddr_in>&) {
+void Mesh::accept_some() {
     while (unknown_.size() < MOST_STRANGERS) {
         const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) return;

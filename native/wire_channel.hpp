@@ -47,7 +47,7 @@ public:
 
 private:
     bool try_connect(std::uint16_t peer, const sockaddr_in& address);
-    void accept_some(const std::map<std::uint16_t, sockaddr_in>& peers);
+    void accept_some();
     void greet(const std::map<std::uint16_t, sockaddr_in>& peers);
 
     int listener_ = -1;

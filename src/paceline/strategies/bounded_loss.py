@@ -9,6 +9,7 @@ Wrong where the time goes into waiting for what was lost: prices know rates and 
 that neither TCP's before nor the shorter ones after it are in the prediction.
 """
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -44,6 +45,11 @@ class BoundedLoss(Strategy):
                 )
         if self.link_mbit_per_s <= 0:
             raise StrategyError(f"a link of {self.link_mbit_per_s} Mbit/s; give more than 0")
+
+    @classmethod
+    def choices(cls, graph: Graph) -> Iterator[Strategy]:
+        """None: no recording tells a link's rate, or what it loses, so that users name it."""
+        return iter(())
 
     def transform(self, graph: Graph) -> Graph:
         """The bytes of a push to, and a pull from, servers that are the ranks themselves."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 WORKER = Path(__file__).parent / "contract_worker.py"
 STEPS = 52  # under each strategy: fifty and more, and whole periods of weights that travel
 EXAMPLES = {
+    "bounded_loss": "bounded_loss",
     "device": "device(name='h200', recorded='a100-80')",
     "offload_activations": "offload_activations",
     "scale": "scale(select='phase=backward', factor=0.5)",
