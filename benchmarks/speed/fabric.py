@@ -77,7 +77,11 @@ class Workload:
 def workloads(quick: bool) -> dict[str, Workload]:
     fabric = Fabric()
     jobs = Training(
-        workers=8, bucket_bytes=(1_000_000,), jitter_ns=20_000, rounds=2 if quick else 12
+        workers=8,
+        bucket_bytes=(1_000_000,),
+        jitter_ns=20_000,
+        rounds=2 if quick else 12,
+        period_ns=ROUND_NS,
     )
     small = replace(jobs, bucket_bytes=(125_000,))
     deep = replace(jobs, bucket_bytes=(1_000_000,) * 4, rounds=1 if quick else 4)

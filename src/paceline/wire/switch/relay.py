@@ -5,8 +5,8 @@
 
 It has one socket per peer. What peer s sends to the socket of peer d waits in the queue of d's port
 and reaches d from the socket of s, so that an answer finds its way back. A further socket
-aggregates (see `aggregation`); its answers wait in the same queues. One core forwards some ten
-thousand datagrams a second: stay below 100 Mbit/s with packets of 1,400 bytes. TCP cannot pass.
+aggregates (see `aggregation`); its answers wait in the same queues. It forwards 100,000
+datagrams per second of processor time, but wakes late where cores are shared. TCP cannot pass.
 """
 
 import json
