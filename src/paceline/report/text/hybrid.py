@@ -11,8 +11,8 @@ from paceline.report.text.table import plain_table
 
 _MEMORY: Final = {
     MemoryCategory.WEIGHTS: "weights",
-    MemoryCategory.GRADIENTS: "gradients",
-    MemoryCategory.OPTIMIZER: "optimizer",
+    MemoryCategory.GRADIENTS: "grads",
+    MemoryCategory.OPTIMIZER: "states",
     MemoryCategory.ACTIVATIONS: "kept",
     MemoryCategory.TEMPORARY: "loss",
     MemoryCategory.COMMUNICATION: "buffers",
