@@ -36,6 +36,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import measure  # noqa: E402
 from paceline.cluster import from_document  # noqa: E402
 from paceline.cost.decoder import Prices, site_of  # noqa: E402
+from paceline.errors import PacelineError  # noqa: E402
 from paceline.graph.schedules import Schedule  # noqa: E402
 from paceline.imagine.decoder import (  # noqa: E402
     MEGATRON,
@@ -100,10 +101,10 @@ def main() -> None:
     path = SHARED / "data" / "published" / "training_speed.csv"
     if not path.exists():
         sys.exit(f"no data in {path}; set PACELINE_SHARED to the folder that holds data/published")
-    known = rows(path)
+    known, refused = rows(path)
     first = chosen(known)
     factors = {row.key: calibrated(row) for row in first}
-    tested = rows(options.test) if options.test else known
+    tested, refused = rows(options.test) if options.test else (known, refused)
     found = [
         Found(row, predicted(row, factors), not options.test and row in first) for row in tested
     ]
@@ -111,6 +112,7 @@ def main() -> None:
         show(found)
     figures = {
         **judged(found),
+        "refused": refused,
         "calibration_rows": [row.text for row in first],
         "factors": {" ".join(key): round(value, 4) for key, value in factors.items()},
         **({"test": options.test.name} if options.test else {}),
@@ -118,9 +120,17 @@ def main() -> None:
     measure.report("accuracy/published", figures, options)
 
 
-def rows(path: Path) -> list[Row]:
+def rows(path: Path) -> tuple[list[Row], list[str]]:
+    """All that can be described, and why the others cannot."""
+    found: list[Row] = []
+    refused: list[str] = []
     with path.open() as file:
-        return [_row(cells) for cells in csv.DictReader(file)]
+        for cells in csv.DictReader(file):
+            try:
+                found.append(_row(cells))
+            except PacelineError as error:
+                refused.append(f"{cells['model']} on {cells['gpus']} x {cells['system']}: {error}")
+    return found, refused
 
 
 def chosen(known: Sequence[Row]) -> list[Row]:

@@ -15,7 +15,7 @@ from paceline.cli._arguments import count
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
-    from paceline.cluster import Cluster
+    from paceline.cost.decoder import Site
     from paceline.place.hybrid import Planned, Question
 
 FRAMEWORKS = ("megatron", "torchtitan", "torchtitan-compile")
@@ -69,7 +69,6 @@ def run(options: argparse.Namespace) -> Shown:
 
 
 def _question(options: argparse.Namespace) -> "Question":
-    from paceline.cost.decoder import site_of
     from paceline.imagine.decoder import HABITS, Precision, decoder
     from paceline.place.hybrid import Question
 
@@ -78,8 +77,7 @@ def _question(options: argparse.Namespace) -> "Question":
         raise PacelineError(f"precision {options.precision!r}; known: {', '.join(known)}")
     if options.factor is not None and not 0.05 <= options.factor <= 20:
         raise PacelineError(f"--factor is {options.factor:g}; give a number from 0.05 to 20")
-    cluster = _cluster(options.cluster)
-    site = site_of(cluster, options.devices or 0)
+    site = _site(options.cluster, options.devices or 0)
     return Question(
         model=decoder(options.model),
         site=site,
@@ -92,18 +90,21 @@ def _question(options: argparse.Namespace) -> "Question":
     )
 
 
-def _cluster(text: str) -> "Cluster":
-    """A file, or `system:devices`."""
+def _site(text: str, devices: int) -> "Site":
+    """Of a cluster's file, or of `system:devices`, whose hosts are all whole."""
     from paceline.cluster import from_document, load
+    from paceline.cost.decoder import site_of
 
     system, colon, number = text.rpartition(":")
     if Path(text).exists() or not colon:
-        return load(text)
+        return site_of(load(text), devices)
     if not number.isdecimal() or not int(number):
         raise PacelineError(
             f"cluster {text!r} is no file; give one, or SYSTEM:DEVICES such as dgx-h100:64"
         )
-    return from_document({"hosts": {"system": system}}).with_workers(int(number))
+    each = from_document({"hosts": {"system": system}}).workers
+    hosts = {"system": system, "count": -(-int(number) // each)}
+    return site_of(from_document({"hosts": hosts}), devices or int(number))
 
 
 def _export(planned: "Planned", options: argparse.Namespace) -> list[Path]:

@@ -11,8 +11,8 @@ from paceline.report.text.table import plain_table
 
 _MEMORY: Final = {
     MemoryCategory.WEIGHTS: "weights",
-    MemoryCategory.GRADIENTS: "gradients",
-    MemoryCategory.OPTIMIZER: "optimizer",
+    MemoryCategory.GRADIENTS: "grads",
+    MemoryCategory.OPTIMIZER: "states",
     MemoryCategory.ACTIVATIONS: "kept",
     MemoryCategory.TEMPORARY: "loss",
     MemoryCategory.COMMUNICATION: "buffers",
@@ -65,10 +65,10 @@ def _row(planned: Planned, row: NamedPlan) -> tuple[str, ...]:
 
 
 def _fit(planned: Planned) -> Any:
-    """The peak of the first, a middle and the last stage by category, and the margin."""
+    """The peak of the first, the fullest and the last stage by category, and the margin."""
     question, found = planned.search.question, peaks(planned.best.job)
     rows = []
-    for stage in sorted({0, len(found) // 2, len(found) - 1}):
+    for stage in sorted({0, planned.best.peak.stage, len(found) - 1}):
         peak = found[stage]
         cells = [_gb(peak.held[category]) for category in _MEMORY]
         rest, margin = peak.total - sum(peak.held.values()), question.memory_bytes - peak.total
