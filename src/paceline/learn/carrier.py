@@ -51,8 +51,9 @@ class Carrier(ABC):
         return self.of(number) == self.rank
 
     @abstractmethod
-    def send(self, parcels: Sequence[Parcel]) -> Pending:
-        """Hand over what this worker's clients send. Every worker calls it as often."""
+    def send(self, parcels: Sequence[Parcel], alike: str = "") -> Pending:
+        """Hand over what this worker's clients send. Every worker calls it as often. `alike` names
+        messages whose sizes never change, so that workers tell them to each other only once."""
 
     def summed(self, vectors: Sequence[Vector], size: int) -> "PendingMean":
         """Hand over vectors of at most that size, whose mean over all workers is wanted."""
@@ -67,7 +68,7 @@ class Alone(Carrier):
     workers: int = 1
     sums: bool = False
 
-    def send(self, parcels: Sequence[Parcel]) -> Pending:
+    def send(self, parcels: Sequence[Parcel], alike: str = "") -> Pending:
         return Here(tuple(parcels))
 
 

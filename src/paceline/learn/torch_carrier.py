@@ -27,8 +27,9 @@ class Gloo(Carrier):
     def __init__(self, sums: bool = False) -> None:
         self.rank, self.workers = dist.get_rank(), dist.get_world_size()
         self.sums = sums
+        self._known: dict[str, list[list[int]]] = {}  # sizes, by what is alike
 
-    def send(self, parcels: Sequence[Parcel]) -> Pending:
+    def send(self, parcels: Sequence[Parcel], alike: str = "") -> Pending:
         if self.workers == 1:
             return Here(tuple(parcels))
         blobs = {rank: self._blob(parcels, rank) for rank in range(self.workers)}
@@ -37,7 +38,7 @@ class Gloo(Carrier):
             for p in parcels
             if any(self.carries(t) for t in p.targets)
         )
-        sizes = self._sizes([len(blobs[rank]) for rank in range(self.workers)])
+        sizes = self._sizes([len(blobs[rank]) for rank in range(self.workers)], alike)
         others = [rank for rank in range(self.workers) if rank != self.rank]
         receives = {r: _receive(r, sizes[r][self.rank]) for r in others if sizes[r][self.rank]}
         sends = [_send(rank, blobs[rank]) for rank in others if blobs[rank]]
@@ -62,11 +63,18 @@ class Gloo(Carrier):
         head = json.dumps([[source, targets, len(body)] for source, targets, body in mine])
         return b"\n".join([head.encode(), b"".join(body for _, _, body in mine)])
 
-    def _sizes(self, mine: list[int]) -> list[list[int]]:
+    def _sizes(self, mine: list[int], alike: str) -> list[list[int]]:
         """Of all blobs, by sender and receiver."""
+        if alike in self._known:
+            if self._known[alike][self.rank] != mine:
+                raise LearnError(f"messages of {alike!r} were said to be alike and are not")
+            return self._known[alike]
         rows = [torch.empty(self.workers, dtype=torch.int64) for _ in range(self.workers)]
         _guarded("all workers", lambda: dist.all_gather(rows, torch.tensor(mine)))
-        return [row.tolist() for row in rows]
+        found = [row.tolist() for row in rows]
+        if alike:
+            self._known[alike] = found
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,7 +65,8 @@ class Halos:
         before = self._under_way.pop(key, None)
         if before is not None:
             self._last[key] = inboxes(before.wait())
-        sent = self._carrier.send(self._parcels(rows, key[1], self._rounding))
+        parcels = self._parcels(rows, key[1], self._rounding)
+        sent = self._carrier.send(parcels, alike=f"layer {key[0]} {key[1]}")
         if self.waits or key not in self._last:
             self._last[key] = inboxes(sent.wait())
         else:
