@@ -8,7 +8,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from paceline.feed import Description, FeedError, generate, load, open_data, scaled, shipped
+from paceline.feed import (
+    Description,
+    FeedError,
+    cached,
+    generate,
+    load,
+    open_data,
+    scaled,
+    shipped,
+)
 from paceline.feed.cached import cached_share, drop, warm
 from paceline.feed.description import SHIPPED, parse
 from paceline.feed.generate import sizes_of
@@ -119,3 +128,11 @@ def test_files_leave_the_cache_and_come_back(tmp_path: Path) -> None:
     assert cached_share([path]) == 1.0
     drop([path])
     assert cached_share([path]) in (0.0, 1.0)
+
+
+def test_a_machine_whose_cache_may_not_be_dropped_says_what_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cached, "_DROP", tmp_path / "nowhere" / "drop_caches")
+    with pytest.raises(FeedError, match="run as root, or drop the data set's own files"):
+        drop([], whole=True)

@@ -1,11 +1,15 @@
 """Batches prepared beside the step: the slower of loading and training sets the pace."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from paceline.errors import GraphError
 from paceline.graph import Graph, GraphBuilder, OpKind, Phase, check
+from paceline.graph.facts import Loading
 from paceline.graph.loaders import loaded_beside
+from paceline.graph.prefetching import prefetched
 from paceline.predict.classes import step_ns
 from paceline.replay import replay
 
@@ -50,3 +54,35 @@ def test_every_batch_is_prepared_once_and_on_its_own_ranks_workers() -> None:
 def test_a_job_that_loads_nothing_is_refused() -> None:
     with pytest.raises(GraphError, match="no op of this job prepares a batch"):
         loaded_beside(job(0, 10), 2)
+
+
+def test_a_batch_begins_when_one_far_enough_ahead_was_taken() -> None:
+    """Loading is four times as fast: what holds it back is how far it may run ahead."""
+    for ahead in (1, 2):
+        made = check(prefetched(loaded_beside(job(100, 400, steps=8, ranks=1), 1), ahead))
+        timeline = replay(made)
+        loads = np.flatnonzero((made.ops.kind == OpKind.DATA) & (made.ops.dur_ns > 0))
+        takes = np.flatnonzero(made.ops.kind == OpKind.HOST)
+        for batch, load in enumerate(loads[ahead:]):
+            assert timeline.start_ns[load] >= timeline.end_ns[takes[batch]]
+        early = loads[ahead + 1], takes[1]
+        assert timeline.start_ns[early[0]] == timeline.end_ns[early[1]]
+
+
+def test_another_depth_replaces_the_one_before() -> None:
+    beside = loaded_beside(job(100, 400), 2)
+    again, once = prefetched(prefetched(beside, 1), 3), prefetched(beside, 3)
+    assert again.facts.loading.prefetch == 3
+    assert again.deps.src.tolist() == once.deps.src.tolist()
+
+
+def test_without_workers_nothing_is_prepared_ahead() -> None:
+    with pytest.raises(GraphError, match=r"Ask for workers first: data_workers\(count=1\)"):
+        prefetched(job(70, 10), 2)
+
+
+def test_a_job_whose_batches_workers_prepared_does_not_show_what_they_take() -> None:
+    given = job(70, 10)
+    there = replace(given, facts=replace(given.facts, loading=Loading(workers=3)))
+    with pytest.raises(GraphError, match=r"prepared by 3 workers.*num_workers=0"):
+        loaded_beside(there, 2)

@@ -53,6 +53,13 @@ def test_a_prediction_says_what_it_rests_on(job: Job) -> None:
     assert any(reason.startswith("communication: ") for reason in found.rests_on)
 
 
+def test_what_was_never_measured_of_a_device_is_said(job: Job) -> None:
+    there = parse_cluster("{hosts: {count: 2, device: gaudi-3}, link: ethernet-1g}")
+    told = predict(job(), cluster=there).rests_on
+    assert any(reason.startswith("gaudi-3: no kernel was timed on it") for reason in told)
+    assert not any("no kernel was timed" in each for each in predict(job(), [], cluster()).rests_on)
+
+
 def test_changes_are_made_before_the_cluster_prices_them(job: Job) -> None:
     plan = [parse("workers(count=4)"), parse("batch(factor=2)")]
     found = predict(job(), plan, cluster(4))

@@ -117,3 +117,11 @@ def test_a_recording_becomes_a_graph_when_it_is_first_opened(
     built = open_run(run)
     assert load_graph(run / KEPT).ops.dur_ns.tolist() == built.ops.dur_ns.tolist()
     assert open_run(run).names == built.names
+
+
+def test_the_workers_that_prepared_batches_are_known(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    beside = Data(thread=1, begin_ns=2010 * US, end_ns=2011 * US, workers=3, prefetch=2)
+    made = build_run(recording(document, tmp_path, beside))
+    assert (made.facts.loading.workers, made.facts.loading.prefetch) == (3, 2)

@@ -51,7 +51,8 @@ def _configure_run(run: argparse.ArgumentParser) -> None:
                      help="of the loader; several are run one after the other")  # fmt: skip
     run.add_argument("--prefetch", type=count, default=2, help="batches that each is ahead (2)")
     run.add_argument("--pinned", action="store_true", help="batches in pinned memory")
-    run.add_argument("--uncached", action="store_true", help="drop the files from the cache first")
+    run.add_argument("--uncached", nargs="?", const="files", choices=["files", "machine"],
+                     help="drop the files from the cache first; machine: all of it")  # fmt: skip
     run.add_argument("--compute", choices=["sleep", "real"], default="sleep",
                      help="what stands for the accelerator")  # fmt: skip
     run.add_argument("--compute-time", metavar="TIME", help="of a batch, such as 20ms")
@@ -153,7 +154,8 @@ def _loading(options: argparse.Namespace, workers: int) -> "Loading":
         workers=workers,
         prefetch=options.prefetch,
         pinned=options.pinned,
-        cached=not options.uncached,
+        cached=options.uncached is None,
+        drop_all=options.uncached == "machine",
         computing=Computing(options.compute),
         steps=options.steps,
     )

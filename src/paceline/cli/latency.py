@@ -41,12 +41,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="measure networks of all families; keep what they teach")  # fmt: skip
     parser.add_argument("--networks", type=count, default=NETWORKS, help="to learn from (20)")
     parser.add_argument("--measure", action="store_true", help="measure each, too")
+    parser.add_argument("--threads", type=count, metavar="N",
+                        help="of torch, where it measures (as torch chooses); learn and predict "
+                        "with as many")  # fmt: skip
     parser.add_argument("--within", metavar="TIME", help="search a cell space, such as 20ms")
     parser.add_argument("--cells", type=count, default=200, help="networks of that space (200)")
     parser.add_argument("--measurements", type=count, default=8, help="of the search (8)")
 
 
 def run(options: argparse.Namespace) -> Shown:
+    if options.threads:
+        import torch
+
+        torch.set_num_threads(options.threads)
     if options.learn:
         return _learn(options)
     model = _known(options)

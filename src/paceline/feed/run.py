@@ -31,6 +31,7 @@ class Loading:
     prefetch: int = 2
     pinned: bool = False
     cached: bool = True
+    drop_all: bool = False  # where not cached: with the data set whatever else the machine had
     computing: Computing = Computing.SLEEP
     steps: int = 0  # 0: as many as the data set has batches
 

@@ -19,7 +19,7 @@ from paceline.feed.cached import drop, warm
 from paceline.feed.formats import ARRAYS, FORMATS
 from paceline.feed.generate import DataSet
 from paceline.feed.reader import Cost, Reader
-from paceline.feed.run import FeedRun, HandOver
+from paceline.feed.run import FeedRun, HandOver, Loading
 from paceline.feed.torch_run import one_thread, settle
 from paceline.graph.facts import Stored
 
@@ -134,10 +134,9 @@ def known_formats(names: Sequence[str]) -> tuple[str, ...]:
 
 def _cost(data: DataSet, *, cached: bool) -> Cost:
     """The second reading where files are cached: the first opens libraries."""
-    settle(data, cached=True)
     found = Cost()
     for again in (True, False):
-        settle(data, cached=cached or again)
+        settle(data, Loading(cached=cached or again))
         reader = Reader(data)
         costs = [reader.fetch(i).cost for i in range(data.description.samples)]
         found = sum(costs, Cost())

@@ -28,7 +28,7 @@ def run(data: DataSet, loading: Loading, own: OwnReader | None = None) -> FeedRu
     _require_steps(data, loading)
     with one_thread():
         work = _work(loading.computing, given.compute_ns)
-        settle(data, cached=loading.cached)
+        settle(data, loading)
         share = cached_share(data.files)
         batches = tuple(_steps(data, loading, own, work.call))
     cores = len(os.sched_getaffinity(0))
@@ -53,12 +53,12 @@ def loader_of(data: DataSet, loading: Loading, own: OwnReader | None = None) -> 
     )
 
 
-def settle(data: DataSet, *, cached: bool) -> None:
+def settle(data: DataSet, loading: Loading) -> None:
     """The files into the page cache, or out of it."""
-    if cached:
+    if loading.cached:
         warm(data.files)
     else:
-        drop(data.files)
+        drop(data.files, whole=loading.drop_all)
 
 
 @contextmanager
