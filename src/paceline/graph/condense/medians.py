@@ -78,12 +78,14 @@ def _known(
 ) -> NDArray[np.bool_]:
     """Which steps of a group count: those in which its rank did what most of its steps do."""
     ops = graph.ops
-    counted = {
-        rank: np.isin(steps, ops.step[shapes.alike & (ops.rank == rank)]) for rank in graph.ranks
-    }
+    counted = np.zeros((int(ops.rank.max(initial=0)) + 1, len(steps) + 1), np.bool_)
+    alike = np.flatnonzero(shapes.alike)
+    column = np.searchsorted(steps, ops.step[alike])
+    there = np.append(steps, np.int32(0))[column] == ops.step[alike]
+    counted[ops.rank[alike], np.where(there, column, len(steps))] = True
     rank_of = np.zeros(shape[0], np.int64)
     rank_of[group] = ops.rank[rows]
-    return np.array([counted[int(rank)] for rank in rank_of]).reshape(shape)
+    return counted[rank_of, : len(steps)].reshape(shape)
 
 
 def _shared(dur_ns: Int64, which: Int64, whole: NDArray[np.float64]) -> Int64:

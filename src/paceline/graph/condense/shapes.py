@@ -9,6 +9,7 @@ from paceline.errors import GraphError
 from paceline.graph.condense.cuts import Cuts
 from paceline.graph.graph import Bool, Graph, Int64
 from paceline.graph.kinds import NONE
+from paceline.graph.rank_steps import RankSteps
 
 Key = tuple[bytes, ...]
 
@@ -28,9 +29,9 @@ def common_shapes(graph: Graph, cuts: Cuts) -> Shapes:
     if not steps:
         return Shapes(NONE, np.ones(len(graph), np.bool_))
     alike = np.zeros(len(graph), np.bool_)
+    rows_of, none = _by_rank_and_step(graph), np.zeros(0, np.int64)
     for rank in graph.ranks:
-        mine = np.flatnonzero(ops.rank == rank)
-        parts = {step: mine[ops.step[mine] == step] for step in steps}
+        parts = {step: rows_of.get((rank, step), none) for step in steps}
         keys = {step: _key(graph, cuts, rows) for step, rows in parts.items()}
         shape, times = Counter(keys.values()).most_common(1)[0]
         if 2 * times <= len(steps):
@@ -41,6 +42,14 @@ def common_shapes(graph: Graph, cuts: Cuts) -> Shapes:
         for step, rows in parts.items():
             alike[rows] = keys[step] == shape
     return Shapes(_reference(graph, alike, steps), alike)
+
+
+def _by_rank_and_step(graph: Graph) -> dict[tuple[int, int], Int64]:
+    """Ops of each rank's step, ascending."""
+    rows = RankSteps.of(graph)
+    order = np.argsort(rows.of_op, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(rows.of_op, minlength=len(rows)))[:-1])
+    return dict(zip(zip(rows.rank.tolist(), rows.step.tolist()), parts))
 
 
 def _key(graph: Graph, cuts: Cuts, rows: Int64) -> Key:
