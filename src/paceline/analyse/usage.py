@@ -30,7 +30,7 @@ class Usage:
     update: float  # part of the step's work that is the optimizer's
     operators: int  # of a rank in a step, those that compute
     cpu: float | None  # processor time over that of all cores of the hosts; None where not counted
-    cores: int  # of all hosts
+    cores: float  # of all hosts
 
 
 def usage_of(timeline: Timeline, sidecars: Sequence[Sidecar] = ()) -> Usage:

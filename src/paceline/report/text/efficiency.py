@@ -39,7 +39,7 @@ def _usage_line(usage: Usage) -> str:
         "rest": usage.rest,
     }
     told = ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items())
-    cores = "" if usage.cpu is None else f"; {100 * usage.cpu:.0f} % of {usage.cores} cores"
+    cores = "" if usage.cpu is None else f"; {100 * usage.cpu:.0f} % of {usage.cores:g} cores"
     return f"step {duration(usage.step_ns)}: {told}{cores}"
 
 
