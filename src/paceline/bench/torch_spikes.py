@@ -16,7 +16,8 @@ def neurons(**settings: Any) -> nn.Module:
 
 
 def lively(given: int, out: int) -> nn.Module:
-    """Weights by which a part of the neurons spikes from the start; silent ones hardly learn."""
+    """Weights by which a part of the neurons spikes at its only step; silent ones hardly learn. In
+    a loop over time membranes add up, and such weights would make all of them spike."""
     layer = nn.Linear(given, out)
     nn.init.kaiming_normal_(layer.weight)
     return layer
@@ -28,7 +29,7 @@ class InTime(nn.Module):
     def __init__(self, pixels: int, width: int, classes: int, steps: int) -> None:
         super().__init__()
         self._steps = steps
-        self.first, self.second = lively(pixels, width), lively(width, classes)
+        self.first, self.second = nn.Linear(pixels, width), nn.Linear(width, classes)
         self.inner, self.outer = neurons(), neurons()
 
     def forward(self, image: Tensor) -> Tensor:
