@@ -117,7 +117,9 @@ def test_a_stranger_is_counted_and_not_forwarded() -> None:
 
 
 @pytest.mark.parametrize(
-    "mode", [dense, Integer(3), Blocks(64), Sketched(3, 0.3, width=64)], ids=str
+    "mode",
+    [dense, Integer(3), Blocks(64), Sketched(3, 0.3, width=64)],
+    ids=["dense", "integer", "blocks", "sketched"],
 )
 def test_a_mode_through_the_switch_gives_what_it_gives_in_one_process(mode: Mode) -> None:
     random = np.random.default_rng(1)
