@@ -70,6 +70,13 @@ def namespaces() -> bool:
     return program("unshare") and subprocess.run(made, capture_output=True).returncode == 0
 
 
+def vision_loads() -> bool:
+    """Whether torchvision, which transformers import where it is installed, fits this torch: some
+    builds of the package registries do not."""
+    tried = [sys.executable, "-c", "import torchvision"]
+    return not module("torchvision") or subprocess.run(tried, capture_output=True).returncode == 0
+
+
 def quotas() -> bool:
     """Whether CPU quotas can be set here: a writable controller of control groups."""
     from paceline.lab import LabError, quota
@@ -120,8 +127,8 @@ NEEDS = {
     ),
     "lightning": Need(partial(module, "lightning"), "lightning", "its callbacks"),
     "transformers": Need(
-        lambda: module("transformers") and module("accelerate"),
-        "transformers and accelerate",
+        lambda: module("transformers") and module("accelerate") and vision_loads(),
+        "transformers and accelerate, beside no torchvision or one that loads",
         "the Hugging Face Trainer, recorded and imagined",
     ),
     "gymnasium": Need(partial(module, "gymnasium"), "gymnasium", "reinforcement learning"),

@@ -51,7 +51,7 @@ def test_as_json_it_has_the_unchanged_job_and_what_was_refused(
         (("--budget", "soon"), "--budget is 'soon'"),
         (("--budget", "0s"), "give more than 0"),
         (("--searcher", "best"), "there are guided"),
-        (("--on", "mpi://host"), "a search runs on processes"),
+        (("--on", "mpi://host"), "work is spread over processes"),
         (("--memory-limit", "1MB"), "does not tell what a rank holds"),
     ],
 )

@@ -69,7 +69,7 @@ def test_a_page_gets_a_scenario_for_any_strategy_and_cluster(server: Server) -> 
     [
         ("0/predict", {"strategies": "bf61"}, "bf16"),
         ("0/predict", {"strategies": 7}, "a text"),
-        ("0/predict", {"cluster": "hosts: many"}, "hosts"),
+        ("0/predict", {"cluster": "hosts: many"}, "'many'"),
         ("0/predict", [], "JSON object"),
         ("7/predict", {}, "no run 7"),
         ("0/search", {"allow": "anything"}, "exact, lossy, relaxed"),
