@@ -64,9 +64,8 @@ def test_tied_weights_that_somebody_watches_stay_one_tensor_when_moved_and_cast(
     assert set(graph.ops.dtype[sent].tolist()) == {DType.BFLOAT16}
 
 
+@pytest.mark.needs("transformers")
 def test_a_hugging_face_trainer_is_imagined_without_a_change(tmp_path: Path) -> None:
-    pytest.importorskip("transformers", reason="transformers is not installed")
-    pytest.importorskip("accelerate", reason="accelerate is not installed")
     script = tmp_path / "trainer.py"
     script.write_text(TRAINER)
     graph = imagine(ScriptJob((str(script),), 4))
