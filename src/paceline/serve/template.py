@@ -98,6 +98,7 @@ class _Waiting:
     def __init__(self) -> None:
         self.built: asyncio.Future[tuple[Link, Message]] = _future()
         self._instances: dict[int, asyncio.Future[tuple[Link, dict[str, int]]]] = {}
+        self._links: list[Link] = []
 
     def expect(self, key: int) -> "asyncio.Future[tuple[Link, dict[str, int]]]":
         self._instances[key] = _future()
@@ -105,6 +106,7 @@ class _Waiting:
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = Link(reader, writer)
+        self._links.append(link)
         try:
             message = await link.receive()
         except (EOFError, ConnectionError):
@@ -118,9 +120,9 @@ class _Waiting:
             self.built.set_result((link, message))
 
     def close(self) -> None:
-        """The template's own link; instances' are their fleets'."""
-        if self.built.done() and not self.built.cancelled():
-            self.built.result()[0].close()
+        """Every link, also of instances that came too late or that nobody ended."""
+        for link in self._links:
+            link.close()
 
 
 def _future() -> "asyncio.Future[Any]":
