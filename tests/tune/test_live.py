@@ -125,7 +125,7 @@ def test_a_job_that_accelerate_launches_is_tuned(tmp_path: Path) -> None:
 
 def test_a_plan_that_cannot_take_turns_gets_runs_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(LOADED)
-    plan = (parse("loading(workers=1)"),)
+    plan = (parse("data_workers(count=1)"),)
     asked = TrialRequest(
         (sys.executable, str(tmp_path / "job.py"), "100000"),
         tmp_path / "trial", Tried(plan), Timetable(a_side=12, block=3), Patience(100.0, 30.0),
