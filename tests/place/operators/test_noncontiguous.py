@@ -48,6 +48,16 @@ def test_it_equals_brute_force(solver: Solver, seed: int, training: bool, memory
 
 
 @pytest.mark.parametrize("solver", list(Solver))
+def test_a_device_that_nothing_may_use_holds_nothing(solver: Solver) -> None:
+    problem = random_problem(
+        67, nodes=3, training=True, memory=7.0, unsupported=0.1, colours=0.2, cpus=1
+    )
+    assert place_noncontiguous(problem, Limits(threads=1), solver).value == pytest.approx(
+        least_max_load(problem, contiguous=False), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("solver", list(Solver))
 def test_a_placement_that_a_solvers_presolve_once_lost_is_found(solver: Solver) -> None:
     """HiGHS 1.14.0 calls 33 optimal here."""
     problem = random_problem(744, nodes=6, memory=7.0, unsupported=0.1, colours=0.2, cpus=0)

@@ -201,7 +201,8 @@ def _highs(program: _Program) -> Proof:
         work = [x[c, device] * program.time(c, device) for c in here]
         if not program.on_cpu(device):
             room = min(classes.memory, float(classes.size.sum())) or 1.0
-            model.addConstr(sum(x[c, device] * (classes.size[c] / room) for c in here) <= 1)
+            if here:  # a device that no class may use has nothing to hold
+                model.addConstr(sum(x[c, device] * (classes.size[c] / room) for c in here) <= 1)
             for pins, weight in classes.hyperedges():
                 work.append(_cut_row(model, x, pins, device) * weight)
         model.addConstr(sum(work) <= load)
