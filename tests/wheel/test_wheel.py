@@ -1,5 +1,6 @@
 """The wheel: installed where there is no compiler and no Node, it brings the engine and works."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -16,12 +17,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.live, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def wheel() -> Path:
-    """As `make wheel` makes it."""
-    command = [str(ROOT / ".ci" / "wheel"), sys.executable]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return ROOT / done.stdout.strip().splitlines()[-1]
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `make wheel` makes it, once however many processes test."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    made = shared / "wheel"
+    with (shared / "wheel.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            command = [str(ROOT / ".ci" / "wheel"), sys.executable]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            made.write_text(done.stdout.strip().splitlines()[-1])
+    return ROOT / made.read_text()
 
 
 @pytest.fixture(scope="module")
