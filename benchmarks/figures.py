@@ -97,6 +97,14 @@ SPEED = Table(
             8e6, _per_second, _REPLAYERS),
         Row("replay, lanes by priority, 10 million ops", "speed/replay", "priority_10m_ops_per_s",
             4e6, _per_second),
+        Row("replay, lanes in recorded order, against a plain replay around one heap",
+            "speed/replay", "fixed_vs_plain", 40, _TIMES),
+        Row("replay, lanes by priority, against a plain replay around one heap",
+            "speed/replay", "priority_vs_plain", 8, _TIMES),
+        Row(f"replay on shared cores, {_RING}, against its twin in plain Python",
+            "speed/replay", "cores_vs_reference", 30, _TIMES),
+        _at_most("one changed candidate of a recorded job of four workers, condensed, in the "
+                 "lab's conditions", "speed/replay", "candidate_ms", 2, _MS),
         _at_most(f"replay, working memory beyond the graph, {_RING}", "speed/replay",
                  "bytes_per_op", 64, _unit("bytes/op"), "HTA 3.3 kB per op"),
         _at_most("replay, working memory as the kernel counts it, 10 million ops", "speed/replay",
@@ -290,6 +298,73 @@ OVERHEAD = Table(
     ),
 )  # fmt: skip
 
+NOISE = Table(
+    "beside a noisy neighbour of ours, or on too few cores",
+    (
+        _at_most("step, recorded beside it and replayed unchanged, mean", "accuracy/noise",
+                 "self_mean", 0.03, _percent),
+        _at_most("step, recorded beside it and replayed unchanged, worst", "accuracy/noise",
+                 "self_worst", 0.08, _percent),
+        _at_most("step, recorded beside it, predicted at other settings without it, mean",
+                 "accuracy/noise", "retarget_mean", 0.04, _percent),
+        _at_most("step of a pipeline profiled and run beside it, worst", "accuracy/noise",
+                 "pipeline_worst", 0.08, _percent),
+        _at_most("recorded with 4 workers on 2 cores, carried to 2 workers and back, mean",
+                 "accuracy/noise", "crowded_mean", 0.04, _percent),
+        _at_most("recorded with 4 workers on 2 cores, carried to 2 workers and back, worst",
+                 "accuracy/noise", "crowded_worst", 0.1, _percent),
+        _at_most("work of a step recorded beside it, against recorded alone, mean",
+                 "accuracy/noise", "work_error", 0.02, _percent),
+        _at_most("pairs of unchanged jobs beside it that `diff` calls different",
+                 "accuracy/noise", "false_alarms", 0.05, _percent),
+        _at_most("pulse and counters, CPU time of a step that they add", "overhead/record",
+                 "pulse_overhead", 0.005, _percent),
+    ),
+)  # fmt: skip
+
+WIRE = Table(
+    "a transport that may lose a bounded share",
+    (
+        _at_most("incast of 4 workers, 64 KB of buffer, 99th percentile of a round, up to 10 % "
+                 "lost, of the ideal", "speed/incast", "bounded_p99_of_ideal", 1.12, _TIMES),
+        _at_most("the same, of the best tuned TCP's", "speed/incast", "bounded_p99_of_tuned_tcp",
+                 0.7, _TIMES),
+        _at_most("values dropped where the network loses none", "speed/incast",
+                 "bounded_dropped", 0, _percent),
+        Row("training to equal accuracy, 1 % random loss, against the best tuned TCP",
+            "accuracy/time_to_accuracy", "speedup_1pct", 1.25, _TIMES, "DLCP up to 1.84"),
+        Row("training to equal accuracy, 5 % loss in bursts, against the best tuned TCP",
+            "accuracy/time_to_accuracy", "speedup_5pct", 1.5, _TIMES, "DLCP up to 1.84"),
+        _at_most("99th percentile of flow completion, 144 hosts simulated, against DCTCP",
+                 "speed/fabric", "tail_vs_dctcp", -0.689, _percent, "DLCP -91.8 %"),
+        _at_most("99th percentile of flow completion, 144 hosts simulated, against pFabric",
+                 "speed/fabric", "tail_vs_pfabric", -0.665, _percent, "DLCP -88.6 %"),
+        _at_most("the same against pFabric with its own, shorter timer",
+                 "speed/fabric", "tail_vs_published_pfabric", -0.665, _percent),
+        Row("packets simulated, events on one core", "speed/fabric", "events_per_s", 3e6,
+            _per_second, "csg-htsim 3.3 million/s"),
+        Row("sum of gradients of 1 % non-zeros in the switch, 4 workers, 200 Mbit/s, against dense",
+            "speed/aggregation", "sketch_speedup", 1, _TIMES),
+    ),
+)  # fmt: skip
+
+SERVING = Table(
+    "machines far apart, machines of unequal speed, serving",
+    (
+        Row("pipeline over links of 8 Mbit/s, planned, against equal stages in the given order",
+            "accuracy/geo", "speedup", 2, _TIMES),
+        _at_most("its step, worst error of the prediction", "accuracy/geo", "predicted", 0.08,
+                 _percent),
+        Row("unequal batches for unequal workers, share of the ideal gain", "accuracy/geo",
+            "mixed_speedup", 0.9, _percent),
+        _at_most("serving plan against brute force, worst", "speed/serve", "gap_to_brute_force",
+                 0.03, _percent),
+        Row("serving plan against one instance on all cores, mean", "speed/serve",
+            "vs_one_instance", 1, _TIMES),
+        Row("serving plan against OpenVINO, mean", "speed/serve", "vs_openvino", 1, _TIMES),
+    ),
+)  # fmt: skip
+
 COMPARED = Table(
     "two runs compared",
     (
@@ -412,4 +487,7 @@ TABLES: Mapping[str, Table] = {
     "suite": SUITE,
     "clients": CLIENTS,
     "overhead": OVERHEAD,
+    "noise": NOISE,
+    "wire": WIRE,
+    "serving": SERVING,
 }

@@ -1,124 +1,97 @@
-"""Predictions from recordings that were made beside a noisy neighbour, or on too few cores.
+"""How far predictions are off where a noisy neighbour was there, or where cores were too few.
 
-work: the training thread's run time of a plain step, recorded beside the noise maker (bursts on one
-core, a memory hog, both) against recorded alone, in turn. retarget: the recordings made beside
-noise, carried to cells that were measured without it. crowded: recorded with four workers on two
-cores and carried to two, and back. Rows come in a fixed random order and are kept as they come in
-`benchmarks/results/noise-rows.json`; `--budget MINUTES` ends the run there.
+The neighbour (`noise_maker`) makes bursts on one core, copies memory, or both, from fixed seeds.
+
+self: the replayed step of a job that was recorded beside it, against the job's plain steps of the
+same run; five jobs, the three kinds of noise. retarget: three models recorded beside it, predicted
+at four other settings each that run without it in the same minutes; work: the run time of their
+plain step against that of a recording made alone. pipeline: six pipelines profiled and run beside
+it. crowded: recorded with four workers on two cores and carried to two, and back. false_alarms:
+the share of 200 pairs of recordings of an unchanged job, all made beside it, that `diff` calls
+different.
+
+Rows come in a fixed random order and are kept as they come in `benchmarks/results/noise-rows.json`,
+with the machine that they are of; `--budget MINUTES` ends the run there.
+
+    python benchmarks/accuracy/noise.py --budget 20 --json
 """
 
 import argparse
 import json
-import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
-from benchmarks.accuracy import cells, elsewhere, recordings
-from benchmarks.accuracy.cells import Cell
-from benchmarks.accuracy.settings import Setting, record
-from benchmarks.noise_maker import Kind, Noise, beside
-from paceline.graph import Graph
-from paceline.predict import Question, predict
-from paceline.strategies import strategy
+from benchmarks.accuracy.noise_rows import Row, planned, pricing_machine
+from benchmarks.floors import told_apart
+from paceline.cluster.machine import Machine
 
 KEPT = measure.RESULTS / "noise-rows.json"
-MODELS = ("mlp", "transformer", "resnet20")
-CELLS = ((2, 200), (2, 500), (4, 1000), (4, 200))
-SEED = 23
-MIB = 1024 * 1024
-
-Row = dict[str, Any]
+ASKED = {"self": 0.08, "retarget": 0.12, "pipeline": 0.08, "crowded": 0.10}
+"""Of the worst row. A row whose floor is above half of it is not measurable."""
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__ or "")
     parser.add_argument("--budget", type=float, default=20.0, metavar="MINUTES")
-    options = parser.parse_args()
-    rows = list(measured(options))
-    measure.report("accuracy/noise", figures(rows), options, "torch")
+    options = parser.parse_args(arguments)
+    rows = dict(measured(options))
+    return measure.report("accuracy/noise", figures(rows), options, "torch")
 
 
-def measured(options: argparse.Namespace) -> Iterator[Row]:
-    """Rows that are kept, then new ones until the budget ends."""
-    end = time.monotonic() + 60 * options.budget
-    kept: dict[str, Row] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    for name, make in planned():
-        if name not in kept:
+def measured(options: argparse.Namespace) -> Iterator[tuple[str, Row]]:
+    """Rows that are kept of this machine, then new ones until the budget ends."""
+    end = time.monotonic() + 60 * (1.0 if options.quick else options.budget)
+    kept = load()
+    for planned_row in planned():
+        name = planned_row.name
+        if name not in kept["rows"]:
             if time.monotonic() > end:
                 continue
-            kept[name] = make()
+            if "prices" not in kept:
+                kept["prices"] = pricing_machine()
+            kept["rows"][name] = planned_row.make(Machine(**kept["prices"]))
             KEPT.write_text(json.dumps(kept, indent=0, sort_keys=True) + "\n")
-            print(f"{name}: {kept[name]}", file=sys.stderr, flush=True)
-        yield kept[name]
+            print(f"{name}: {kept['rows'][name]}", file=sys.stderr, flush=True)
+        yield name, kept["rows"][name]
 
 
-def planned() -> list[tuple[str, Callable[[], Row]]]:
-    rows: list[tuple[str, Callable[[], Row]]] = []
-    for model in MODELS:
-        for number, kind in enumerate(Kind):
-            noise = Noise(kind, SEED + number)
-            rows.append((f"noisy {model} {kind.value}", lambda m=model, n=noise: noisy(m, n)))
-        rows.append((f"crowded {model}", lambda m=model: crowded(m)))
-    random.Random(SEED).shuffle(rows)
-    return rows
+def load() -> dict[str, Any]:
+    """What is kept; nothing of it where it is of another machine."""
+    here = measure.machine()
+    kept: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    return kept if kept.get("machine") == here else {"machine": here, "rows": {}}
 
 
-def noisy(model: str, noise: Noise) -> Row:
-    """Alone, then beside the neighbour: the run time of a step, and predictions from the second."""
-    setting = Setting(model, "ddp", 2, 1000)
-    alone, _ = record(setting)
-    with beside(noise):
-        graph, facts = record(setting)
-    ran = [g.facts.plain_run_ns for g in (alone, graph)]
-    errors = {f"x{w} {mbit}": _cell_error(graph, model, w, mbit) for w, mbit in CELLS}
-    return {
-        "kind": "noisy",
-        "work_error": round(ran[1] / ran[0] - 1, 4) if all(ran) else None,
-        "retarget": {name: e for name, e in errors.items() if e is not None},
-        "load": facts["load"],
-    }
-
-
-def crowded(model: str) -> Row:
-    """Four workers on two cores carried to two workers, and back."""
-    made = [(setting, *record(setting)) for setting in
-            (Setting(model, "ddp", 4, 1000), Setting(model, "ddp", 2, 1000))]  # fmt: skip
-    machine = recordings.machine()
-    there = elsewhere.row(made[0], made[1], machine)
-    back = elsewhere.row(made[1], made[0], machine)
-    return {"kind": "crowded", "errors": [there["error"], back["error"]]}
-
-
-def _cell_error(graph: Graph, model: str, workers: int, mbit: int) -> float | None:
-    """Against the cell that was measured without noise; None where none is kept."""
-    cell = Cell(model, workers, mbit, 25)
-    runs = cells.runs(cell)
-    if not runs:
-        return None
-    changes = [strategy("workers", count=workers), strategy("buckets", size_bytes=25 * MIB)]
-    question = Question(machine=recordings.machine())
-    found = predict(graph, changes, cells.cluster(workers, mbit), question)
-    return round(found.step_ns / 1e6 / cells.step_ms(runs)["median"] - 1, 4)
-
-
-def figures(rows: list[Row]) -> dict[str, Any]:
-    work = [abs(r["work_error"]) for r in rows if r["kind"] == "noisy" and r["work_error"]]
-    carried = [abs(e) for r in rows if r["kind"] == "noisy" for e in r["retarget"].values()]
-    crowd = [abs(e) for r in rows if r["kind"] == "crowded" for e in r["errors"]]
+def figures(rows: dict[str, Row]) -> dict[str, Any]:
+    """Mean and worst error of each kind over the rows that could be judged."""
     found: dict[str, Any] = {"rows": rows, "rows_planned": len(planned())}
-    for name, errors in (("work", work), ("retarget", carried), ("crowded", crowd)):
-        if errors:
-            found[f"{name}_mean"] = round(statistics.mean(errors), 4)
-            found[f"{name}_worst"] = round(max(errors), 4)
-    found["work_error"] = found.get("work_mean")
-    return found
+    judged = [cell for row in rows.values() for cell in row.get("cells", ())]
+    for kind, asked in ASKED.items():
+        good, lost = told_apart([cell for cell in judged if cell["kind"] == kind], asked)
+        found[f"{kind}_not_measurable"] = len(lost)
+        if good:
+            errors = [abs(cell["error"]) for cell in good]
+            found[f"{kind}_mean"] = round(statistics.mean(errors), 4)
+            found[f"{kind}_worst"] = round(max(errors), 4)
+            found[f"{kind}_count"] = len(errors)
+    works = [abs(error) for row in rows.values() for error in row.get("work_errors", ())]
+    if works:
+        found["work_error"], found["work_worst"] = round(statistics.mean(works), 4), max(works)
+    pairs = [alarm for row in rows.values() for alarm in row.get("alarms", ())]
+    if pairs:
+        found["false_alarms"], found["pairs"] = round(statistics.mean(pairs), 4), len(pairs)
+    lost_cells = sum(found[f"{kind}_not_measurable"] for kind in ASKED)
+    return found | {
+        "rows_judged": len(judged) - lost_cells,
+        "rows_not_measurable": lost_cells,
+    }
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     others = [] if options.stages is None else _others(options.stages)
     known = CASES[:1] if options.quick else CASES
     cases = [case for case in known if options.stages in (None, case.stages)]
-    rows = [*others, *(row for case in cases for row in _rows(case, effort))]
+    rows = [*others, *(row for case in cases for row in case_rows(case, effort))]
     found = {**_whole(rows), "lab": f"left out: {refused}" if refused else "measured"}
     return measure.report("accuracy/pipeline", found, options, "torch")
 
@@ -189,7 +189,7 @@ def losses(folder: Path, epochs: int) -> dict[str, Any]:
     }
 
 
-def _rows(case: Case, effort: Effort) -> list[dict[str, Any]]:
+def case_rows(case: Case, effort: Effort) -> list[dict[str, Any]]:
     profiles = []
     found: dict[int, list[_Found]] = {network: [] for network in effort.networks}
     for _ in range(effort.rounds):

@@ -158,7 +158,7 @@ def row(job: AnyJob, options: argparse.Namespace) -> dict[str, Any]:
         for number in range(options.recordings):
             if number % ALONE == 0:
                 alone.append(in_the_end(lambda: apart(job, Path(folder), options)))
-            recordings.append(in_the_end(lambda: recording(job, Path(folder), options)))
+            recordings.append(in_the_end(lambda: recording(job, Path(folder), options.steps)))
     errors = [one.error for one in recordings]
     spread = measure.spread(errors)
     plain = statistics.median(one.plain for one in recordings)
@@ -227,16 +227,14 @@ def apart(job: AnyJob, folder: Path, options: argparse.Namespace) -> float:
     return statistics.median(np.mean(walls, axis=0)) / 1e6
 
 
-def recording(job: AnyJob, folder: Path, options: argparse.Namespace) -> Recorded:
+def recording(job: AnyJob, folder: Path, steps: int) -> Recorded:
     """The figures of one recording, which is deleted."""
     from paceline.replay import replay
     from paceline.trace.plain import plain_sides
     from paceline.trace.runs import build_run, read_run
 
-    place, steps = folder / "run", options.steps
-    record = [sys.executable, "-m", "paceline", "record", "--overwrite", "-o", str(place)]
-    record += ["--steps", str(steps), "--plain", str(steps), "--"]
-    run([*record, *job.command(3 * steps + REST)])
+    place = folder / "run"
+    record(job, place, steps)
     graph = build_run(place)
     _, sidecars = read_run(place)
     sides = [side for side in plain_sides(list(sidecars.values())) if side]
@@ -247,6 +245,13 @@ def recording(job: AnyJob, folder: Path, options: argparse.Namespace) -> Recorde
         replayed / 1e6,
         statistics.median(recorded_steps(sidecars)) / 1e6,
     )
+
+
+def record(job: AnyJob, place: Path, steps: int) -> None:
+    """So many steps of the job recorded into a folder, as many plain ones before and after."""
+    command = [sys.executable, "-m", "paceline", "record", "--overwrite", "-o", str(place)]
+    command += ["--steps", str(steps), "--plain", str(steps), "--"]
+    run([*command, *job.command(3 * steps + REST)])
 
 
 def recorded_steps(sidecars: dict[int, Any]) -> list[float]:
