@@ -4,7 +4,7 @@ and what was measured of each strategy into the package.
     python benchmarks/tables.py           # rewrite what stands between <!-- begin:NAME --> and end
     python benchmarks/tables.py --check   # exit code 1 where something differs
 
-Which figures stands in `figures.py`. Only full runs count: `--quick` results are passed over. A
+Which figures stands in `figures/`. Only full runs count: `--quick` results are passed over. A
 figure that misses its target says so.
 """
 
