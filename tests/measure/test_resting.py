@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from paceline.cluster.machine import Machine
 from paceline.measure.resting import RestsCost, rests_cost
-from paceline.measure.sharing import costs
 
 
 def passes(**after: float) -> dict[str, Any]:
@@ -36,11 +34,3 @@ def test_rests_that_cost_less_than_chance_cost_nothing() -> None:
     found = rests_cost(passes(_2=1.0, _16=1.02))
     assert found == RestsCost(found.rested)
     assert found.rested.value == 1.0
-
-
-def test_the_costs_of_rests_are_the_machines() -> None:
-    told = {"large": [0.5], "idle": [1e-3] * 2, "busy": [2e-3] * 2, "members": {}}
-    assert costs(told, 2, 1.0).machine().rests == Machine(2.0).rests
-    rests = costs({**told, "rests": passes(_2=1.0, _4=1.1, _8=1.3, _16=1.4)}, 2, 1.0).machine().rests
-    assert rests.factor == pytest.approx(1.4)
-    assert (rests.least_ns, rests.warm_ns) == (pytest.approx(6e6), pytest.approx(28e6))
