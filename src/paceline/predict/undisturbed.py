@@ -3,7 +3,8 @@
 What a thread ran, by its own clock, is more than its work: behind a rest the processor is slow, and
 the kernel handles packets on whatever core they come to, in the time of the thread that is there.
 On another network rests and packets are others, so both are taken out of a recording, by when the
-recorded step replays to have had them; the replay of the changed step has its own.
+recorded step replays to have had them; the replay of the changed step has its own. Wrong where the
+recording is of another machine than the one whose rests and packets were measured.
 """
 
 import numpy as np
