@@ -66,7 +66,7 @@ def test_a_call_and_its_messages_are_told_apart_by_the_number_of_workers() -> No
 def test_where_no_line_goes_through_the_times_a_call_is_not_known(members: dict[str, Any]) -> None:
     found = costs(times(members=members), cores=2, payload_share=1.0)
     assert found.call_ns is None
-    assert set(found.constants()) == {"cpu_ns_per_byte", "turn_ns"}
+    assert not found.constants().keys() & {"call_ns", "message_ns"}
 
 
 def test_the_machine_has_what_was_measured_and_defaults_for_the_rest() -> None:

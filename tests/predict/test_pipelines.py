@@ -107,7 +107,9 @@ def test_recorded_work_behind_a_rest_is_taken_for_slow_work() -> None:
     graph = rests_between(cores=1.0, wait_ns=6 * MS)
     again = predict(graph, (), None, Question(COLD))
     assert again.step_ns == predict(graph).step_ns == (5 * 12 + 6) * MS
-    sooner = predict(graph, [strategy("scale", select="kind=wait", factor=0.5)], None, Question(COLD))
+    sooner = predict(
+        graph, [strategy("scale", select="kind=wait", factor=0.5)], None, Question(COLD)
+    )
     assert sooner.step_ns == (12 + 3 + 8 + 8 + 12 + 12) * MS
 
 

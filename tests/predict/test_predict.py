@@ -61,7 +61,8 @@ def test_a_part_of_a_job_is_priced_where_its_groups_are_whole() -> None:
     group, instance = b.group("pair", (0, 1), Axis.DATA), b.instance()
     for rank in (0, 1):
         b.op("reduce", b.lane(rank), UNPRICED, kind=OpKind.COLLECTIVE, group=group,
-             collective=Collective.ALL_REDUCE, size_bytes=125 * 10**5, instance=instance)  # fmt: skip
+             collective=Collective.ALL_REDUCE, size_bytes=125 * 10**5,
+             instance=instance)  # fmt: skip
     assert predict(b.build(), cluster=cluster(4)).step_ns == pytest.approx(100 * MS, rel=0.01)
 
 

@@ -21,6 +21,9 @@ class Rests:
         return self.factor > 1
 
 
+NO_COST = Rests()
+
+
 @dataclass(frozen=True)
 class Machine:
     cores: float

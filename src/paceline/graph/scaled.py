@@ -10,7 +10,6 @@ from paceline.graph.graph import Bool, Graph, Int64, Spread
 from paceline.graph.kinds import UNPRICED, Basis
 from paceline.graph.membership import TALKS, WORKS
 
-
 Float64 = NDArray[np.float64]
 
 

@@ -7,7 +7,7 @@ warm once it costs less than half.
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, takewhile
+from itertools import accumulate, pairwise, takewhile
 from typing import Any
 
 from paceline.measure.constant import Constant
@@ -46,8 +46,8 @@ def _middle(halves: Sequence[Sequence[float]]) -> float:
 
 
 def _crossed(points: Sequence[tuple[float, float]], level: float) -> Constant:
-    """Where a line through points that rise passes a level, between the two that it lies between."""
-    for (left, below), (right, above) in zip(points, points[1:]):
+    """Where a line through points that rise passes a level, and the two that it lies between."""
+    for (left, below), (right, above) in pairwise(points):
         if above >= level:
             share = (level - below) / (above - below)
             return Constant(left + share * (right - left), left, right)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from paceline.cluster.machine import Rests
+from paceline.cluster.machine import NO_COST, Rests
 from paceline.graph import Graph
 from paceline.graph.graph import Int64
 from paceline.predict.rests import after_rests_ns
@@ -19,7 +19,7 @@ class Run:
     contention: Contention | None = None
     hosts: SharedHosts | None = None
     transfers: Transfers | None = None
-    rests: Rests = Rests()
+    rests: Rests = NO_COST
 
     def __call__(self, dur_ns: Int64) -> Timeline:
         timeline = self._replayed(dur_ns)
