@@ -42,7 +42,8 @@ def rests_cost(found: Mapping[str, Any]) -> RestsCost:
 
 def _middle(halves: Sequence[Sequence[float]]) -> float:
     """Of a whole pass: the median of each half."""
-    return sum(statistics.median(each) for each in zip(*halves))
+    middle: float = sum(statistics.median(each) for each in zip(*halves))
+    return middle
 
 
 def _crossed(points: Sequence[tuple[float, float]], level: float) -> Constant:
