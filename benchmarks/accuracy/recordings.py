@@ -68,7 +68,7 @@ def measured_machine() -> Machine:
     cpu = min(found.cpu_ns_per_byte.value for found in tries)
     known = {
         name: statistics.median(found.constants()[name].value for found in tries)
-        for name in ("turn_ns", "interrupt_ns_per_byte", "rested", "rest_ns", "warm_ns")
+        for name in ("turn_ns", "rested", "rest_ns", "warm_ns")
         if all(name in found.constants() for found in tries)
     }
     return Machine(float(tries[0].cores), cpu, **known)

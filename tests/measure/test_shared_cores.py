@@ -14,17 +14,7 @@ def times(**changed: Any) -> dict[str, Any]:
     members = {str(n): [100e-6 + 50e-6 * 4 * (n - 1)] * 2 for n in (2, 3, 4)}
     usual = {"large": [0.4, 0.5, 0.45], "idle": [1e-3] * 9, "busy": [25e-3] * 9}
     rests = {"row": [(4e-3, 6e-3)] * 2, "after": {"2": [(4e-3, 6e-3)] * 2}, "behind": []}
-    beside = {"alone": [8e-3] * 5, "beside": [8e-3, 10e-3, 10e-3, 10e-3], "seconds": [0.5]}
-    return {**usual, "members": members, "rests": rests, "beside": beside, **changed}
-
-
-def test_what_threads_run_longer_beside_messages_is_the_kernels_work_for_them() -> None:
-    """A fifth of each core, over 1.5 times the tensor of each of four workers in half a second."""
-    found = costs(times(), cores=2, payload_share=1.0).interrupt_ns_per_byte
-    assert found is not None
-    assert found.value == pytest.approx(0.2 * 2 * 0.5e9 / (4 * 1.5 * SIZE_BYTES))
-    same = {"alone": [8e-3] * 5, "beside": [8e-3] * 4, "seconds": [0.5]}
-    assert costs(times(beside=same), 2, 1.0).machine().interrupt_ns_per_byte == 0.0
+    return {**usual, "members": members, "rests": rests, **changed}
 
 
 def test_a_byte_costs_all_cores_time_over_all_bytes_sent() -> None:

@@ -40,9 +40,6 @@ class Machine:
     message_ns: float = 60_000.0
     """Time of each message, of a collective or between stages, beside its bytes (the same
     measurement)."""
-    interrupt_ns_per_byte: float = 0.0
-    """How much of `cpu_ns_per_byte` the kernel takes from whatever thread is at work: thread clocks
-    count it as that thread's, unless the kernel accounts for interrupts apart."""
     send_ns_per_byte: float = 0.0
     """How much of `cpu_ns_per_byte` the sender's own thread spends, where it sends itself: the
     stages of a pipeline do, the workers of a collective leave it to the library's thread."""

@@ -22,7 +22,6 @@ class SharedCores:
     turn_ns: Constant
     call_ns: Constant | None = None
     message_ns: Constant | None = None
-    interrupt_ns_per_byte: Constant | None = None
     rested: Constant | None = None  # the last two only where rests cost something
     rest_ns: Constant | None = None
     warm_ns: Constant | None = None

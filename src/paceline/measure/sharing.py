@@ -7,9 +7,7 @@ They then reduce a few bytes, once with nothing else to do and once while all of
 that takes longer, over the messages in turn and the threads at work on each core, is how late a
 message comes for each of them. It is near a slice of the system's scheduler. Last, the first two,
 three, ... of them reduce a few bytes: the line through these times over their messages is the time
-of a call and of each message. By how much longer all workers' threads run, by their own clocks, for
-the same work while they reduce a large tensor is what the kernel does for messages on whatever core
-it is called. While the others wait the first times passes after rests (`resting`).
+of a call and of each message. While the others wait the first times passes after rests (`resting`).
 
 The workers run in a lab, which the caller gives (`paceline.lab.said`).
 """
@@ -73,19 +71,8 @@ def costs(found: Mapping[str, Any], cores: int, payload_share: float) -> SharedC
         turn_ns=_turn(found["idle"], found["busy"], workers, cores),
         call_ns=call,
         message_ns=message,
-        interrupt_ns_per_byte=_of_interrupts(found["beside"], workers * sent, cores),
         **vars(rests_cost(found["rests"])),
     )
-
-
-def _of_interrupts(found: Mapping[str, Any], sent: float, cores: int) -> Constant:
-    """Of a byte that any worker sends: the share of its core that a thread at work lost, over all
-    cores and the rate."""
-    alone = statistics.median(found["alone"])
-    ns_per_byte = cores * statistics.median(found["seconds"]) / sent * 1e9
-    low, middle, high = statistics.quantiles(found["beside"], n=4)
-    lost = [max(0.0, 1 - alone / each) * ns_per_byte for each in (low, middle, high)]
-    return Constant(lost[1], lost[0], lost[2])
 
 
 def _of_a_byte(costs_ns: Sequence[float], links_ns: float) -> Constant:

@@ -36,12 +36,6 @@ def rests() -> dict[str, Any]:
     return {"row": row, "after": after, "behind": [_behind(stage) for _ in range(TURNS)]}
 
 
-def in_a_row() -> Callable[[], float]:
-    """A pass after the one before, some seconds by its thread's clock."""
-    stage = _stage()
-    return lambda: sum(stage(0.0))
-
-
 def _behind(stage: Callable[[float], Halves]) -> list[Halves]:
     time.sleep(RESTS_MS[-1] / 1e3)
     return [stage(0.0) for _ in range(ROW)]

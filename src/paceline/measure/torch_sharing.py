@@ -1,9 +1,8 @@
 """One worker in the lab of `sharing.py`: all-reduces of much and of little. Worker 0 prints JSON:
 
 seconds of `large` all-reduces, of small ones `idle` and `busy` (all workers compute beside them),
-of small ones among the first two, three, ... workers (`members`, some times), of passes after
-`rests`, while the others wait, and of passes of all workers at once, alone and `beside` large
-all-reduces.
+of small ones among the first two, three, ... workers (`members`, some times), and of passes after
+`rests`, while the others wait.
 """
 
 import json
@@ -14,10 +13,9 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
-from paceline.measure.torch_rests import in_a_row, rests
+from paceline.measure.torch_rests import rests
 
 TIMES = 3
-PASSES = 8  # of work, for each all-reduce
 
 
 def main(size_bytes: int, rounds: int, small_rounds: int) -> None:
@@ -28,10 +26,9 @@ def main(size_bytes: int, rounds: int, small_rounds: int) -> None:
         str(count): [_small_among(count, small_rounds // TIMES) for _ in range(TIMES)]
         for count in range(2, dist.get_world_size() + 1)
     }
-    told = {"beside": _beside(size_bytes, rounds)}
     if dist.get_rank() == 0:
-        found = {"large": large, "idle": idle, "busy": busy, "members": members, **told}
-        print(json.dumps({**found, "rests": rests()}), flush=True)
+        found = {"large": large, "idle": idle, "busy": busy, "members": members, "rests": rests()}
+        print(json.dumps(found), flush=True)
     dist.barrier()
     dist.destroy_process_group()
 
@@ -71,23 +68,6 @@ def _after_the_last(issued: list[float], ended: list[float]) -> list[float]:
     dist.all_reduce(last, dist.ReduceOp.MAX)
     took: list[float] = (torch.tensor(ended, dtype=torch.float64) - last).tolist()
     return took
-
-
-def _beside(size_bytes: int, rounds: int) -> dict[str, object]:
-    """Passes of work without messages, as many beside all-reduces, and the seconds of these."""
-    torch.set_num_threads(1)
-    tensor, work = torch.ones(size_bytes // 4), in_a_row()
-    dist.barrier()
-    alone = [work() for _ in range(PASSES * rounds)]
-    beside, took = list[float](), list[float]()
-    for _ in range(rounds):
-        dist.barrier()
-        began, reduced = time.perf_counter(), dist.all_reduce(tensor, async_op=True)
-        while not reduced.is_completed():
-            beside.append(work())
-        reduced.wait()
-        took.append(time.perf_counter() - began)
-    return {"alone": alone[PASSES:], "beside": beside, "seconds": took}
 
 
 def _small_among(count: int, rounds: int) -> float:

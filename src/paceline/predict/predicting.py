@@ -20,10 +20,10 @@ from paceline.predict.interval import Interval, interval_of
 from paceline.predict.prediction import Prediction, Question
 from paceline.predict.pulse import brought, moved, widened
 from paceline.predict.reasons import estimates_of, reasons_of
+from paceline.predict.rests import in_a_row
 from paceline.predict.run import Run
 from paceline.predict.shaped import on_shaped_links
 from paceline.predict.sharing import library_of, shared_of
-from paceline.predict.undisturbed import undisturbed
 from paceline.replay import Contention, Distribution, replay_many
 from paceline.replay.hosts import SharedHosts
 from paceline.strategies import Strategy, parse, transformed
@@ -134,9 +134,9 @@ def _require_partners(graph: Graph) -> None:
 
 
 def as_asked(step: Graph, question: Question) -> Graph:
-    """The typical step at the asked pulse, its work as long as in a row with no messages beside."""
+    """The typical step at the asked pulse, its work as long as without the rests that it had."""
     at_pulse = brought(step, moved(step.facts.pulse, question.pulse))
-    return undisturbed(at_pulse, question.machine)
+    return in_a_row(at_pulse, question.machine)
 
 
 def finest(changes: Sequence[Strategy]) -> Grain:
