@@ -62,6 +62,7 @@ class Conditions:
             message_ns=int(random.integers(50)),
             late_ns=int(random.integers(500)),
             window_bytes=float(random.choice([0, 1000, 1e5])),
+            one_way=bool(random.integers(2)),
         )
         return shaped_links(graph, cluster, shaping, reference=reference)
 

@@ -53,8 +53,8 @@ void ShapedFlows::settle(Time now) {
     changed_ = false;
     advance(now);
     ask(now);
-    for (Message& message : messages_)
-        if (message.begins <= now) queue(message);
+    for (std::size_t place = 0; place < messages_.size(); ++place)
+        if (messages_[place].begins <= now && !follows(place)) queue(messages_[place]);
     set_rates();
     find_next();
 }
@@ -88,6 +88,15 @@ bool ShapedFlows::busy(const Message& message) const {
     return std::any_of(machines.begin(), machines.end(), [&](Op m) {
         return static_cast<double>(threads_[m]) >= std::nearbyint(t_.cores[m]);
     });
+}
+
+// Whether the message the other way on its connection was asked for before it.
+bool ShapedFlows::follows(std::size_t place) const {
+    const Op other = t_.other[messages_[place].number];
+    if (other == kNone) return false;
+    const auto here = messages_.begin() + static_cast<std::ptrdiff_t>(place);
+    return std::any_of(messages_.begin(), here,
+                       [&](const Message& m) { return m.number == other; });
 }
 
 // A message whose first byte is due joins the queue of its sender's link.

@@ -20,6 +20,7 @@ struct ShapedTable {  // columns, as ShapedMessages in paceline/replay/messages.
     std::vector<Op> link;  // of each message, its sender's first
     std::vector<double> capacity, burst;  // of each link, bytes a ns and bytes
     std::vector<Op> source, target;       // machine of each message's ends; empty without cores
+    std::vector<Op> other;                // the message the other way on its connection, or none
     std::vector<double> cores;            // of each machine
     std::span<const Op> path(Op message) const {
         return {link.data() + link_ptr[message], link.data() + link_ptr[message + 1]};
@@ -75,6 +76,7 @@ class ShapedFlows final : public Flows {
     Op first_link(const Message&) const;
     void ask(Time now);
     bool busy(const Message&) const;
+    bool follows(std::size_t place) const;
     void queue(Message&);
     void set_rates();
     void share_cores();

@@ -66,8 +66,12 @@ def measured_machine() -> Machine:
     the median for a message's wait."""
     tries = [shared_cores(said, prefix=FIRST) for _ in range(TRIES)]
     cpu = min(found.cpu_ns_per_byte.value for found in tries)
-    turn_ns = statistics.median(found.turn_ns.value for found in tries)
-    return Machine(float(tries[0].cores), cpu, turn_ns)
+    known = {
+        name: statistics.median(found.constants()[name].value for found in tries)
+        for name in ("turn_ns", "rested", "rest_ns", "warm_ns")
+        if all(name in found.constants() for found in tries)
+    }
+    return Machine(float(tries[0].cores), cpu, **known)
 
 
 def record_steadily(model: str) -> tuple[Graph, dict[str, Any]]:

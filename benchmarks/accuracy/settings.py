@@ -42,6 +42,7 @@ JOBS = Path(__file__).parent / "jobs"
 GRAPHS = RESULTS / "settings"
 KEPT = RESULTS / "settings.json"
 MACHINE = "machine"  # its row in KEPT
+RESTS = frozenset({"rested", "rest_ns", "warm_ns"})  # in its row
 SUITE = "suite"  # what a setting's `parallel` says of a workload of `paceline bench`
 STEPS = 5  # recorded
 WARM = 13  # that the recorder lets pass before it looks, and some at the end
@@ -157,11 +158,18 @@ def _keep(setting: Setting, facts: dict[str, Any]) -> None:
 
 
 def machine(*, fresh: bool = False) -> Machine:
-    """The machine as it was when the settings were recorded, measured beside them."""
+    """The machine as it was when the settings were recorded, measured beside them; what rests
+    cost is measured later where that was not known yet (`rests` says when)."""
     kept = load()
-    if fresh or MACHINE not in kept:
-        found = {**asdict(measured_machine()), "load": round(os.getloadavg()[0], 2)}
-        kept[MACHINE] = found | {"measured": datetime.now(timezone.utc).strftime(DATE)}
+    row = {} if fresh else kept.get(MACHINE, {})
+    if not row or not row.keys() >= RESTS:
+        found = asdict(measured_machine())
+        when = {
+            "measured": datetime.now(timezone.utc).strftime(DATE),
+            "load": round(os.getloadavg()[0], 2),
+        }
+        later = {**{name: found[name] for name in RESTS}, "rests": when}
+        kept[MACHINE] = {**row, **later} if row else {**found, **when}
         KEPT.write_text(json.dumps(kept, indent=0, sort_keys=True) + "\n")
     of = {item.name for item in fields(Machine)}
     return Machine(**{name: value for name, value in kept[MACHINE].items() if name in of})

@@ -81,11 +81,12 @@ std::vector<T> copied(const Column<T>& column) {
 
 void make_table(ShapedTable* self, Column<Op> message_of_op, Column<double> size,
                 Column<std::int64_t> link_ptr, Column<Op> link, Column<double> capacity,
-                Column<double> burst, Column<Op> source, Column<Op> target,
+                Column<double> burst, Column<Op> source, Column<Op> target, Column<Op> other,
                 Column<double> cores) {
-    new (self) ShapedTable{copied(message_of_op), copied(size),   copied(link_ptr),
+    new (self) ShapedTable{copied(message_of_op), copied(size),     copied(link_ptr),
                            copied(link),          copied(capacity), copied(burst),
-                           copied(source),        copied(target), copied(cores)};
+                           copied(source),        copied(target),   copied(other),
+                           copied(cores)};
 }
 
 nb::object next_end(Flows& flows) {
@@ -103,7 +104,7 @@ void bind_shaped(nb::module_& m) {
     nb::class_<ShapedTable>(m, "ShapedTable")
         .def("__init__", &make_table, nb::arg("message_of_op"), nb::arg("size"),
              nb::arg("link_ptr"), nb::arg("link"), nb::arg("capacity"), nb::arg("burst"),
-             nb::arg("source"), nb::arg("target"), nb::arg("cores"));
+             nb::arg("source"), nb::arg("target"), nb::arg("other"), nb::arg("cores"));
     nb::class_<ShapedFlows, Flows>(m, "ShapedFlows")
         .def("__init__", [](ShapedFlows* self, const ShapedTable& table, double cpu_ns_per_byte,
                             Time message_ns, Time late_ns, double window_bytes) {

@@ -41,6 +41,7 @@ struct ShapedColumns {  // of ShapedTable, and its Shaping
     const Op* link;
     const double *capacity, *burst;
     const Op *source, *target;  // where there are machines
+    const Op* other;
     const double* cores;
     const double *cpu_ns_per_byte, *window_bytes;  // one each
     const Time *message_ns, *late_ns;
@@ -97,6 +98,7 @@ EXPORTED(shaped_new) Flows* shaped_new(const ShapedColumns* t) {
                       copied(t->burst, t->links),
                       copied(t->source, between),
                       copied(t->target, between),
+                      copied(t->other, t->messages),
                       copied(t->cores, t->machines)};
     return new ShapedFlows(std::move(table), {*t->cpu_ns_per_byte, *t->window_bytes,
                                               *t->message_ns, *t->late_ns});

@@ -271,6 +271,17 @@ def node(**settings: Any) -> Any:
 
 
 @pytest.mark.parametrize(
+    ("number", "kind"),
+    [(2, OpKind.COPY), (3, OpKind.COPY), (8, OpKind.DATA), (9, OpKind.DATA), (10, OpKind.HOST)],
+)
+def test_a_node_of_another_program_is_what_its_type_says(
+    tmp_path: Path, number: int, kind: OpKind
+) -> None:
+    write_messages(tmp_path / "t.0.et", [messages().metadata(), node(id=1, type=number)])
+    assert read_chakra(tmp_path)[0].kind is kind
+
+
+@pytest.mark.parametrize(
     ("nodes", "message"),
     [
         ([node(id=1, type=4, data_deps=[9])], "waits for node 9, which is not in the file"),

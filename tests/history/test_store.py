@@ -5,12 +5,14 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from paceline.history import Entry, History, HistoryError, Job, Kind, Wanted, keep
-from paceline.history.schema import APPLICATION, MIGRATIONS
+from paceline.history.schema import APPLICATION, MIGRATIONS, require_known
 
 Drawn = Callable[..., Entry]
 
@@ -232,3 +234,25 @@ assert not keep(drawn(), history=history)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "1\n"
     assert "What was to be kept is lost" in done.stderr
+
+
+class Overtaken(sqlite3.Connection):
+    """Another process makes the history at every statement of this one's look, or tries to."""
+
+    makes: Callable[[], object]
+
+    def execute(self, *given: Any) -> sqlite3.Cursor:
+        found = super().execute(*given)
+        with suppress(HistoryError):
+            self.makes()
+        return found
+
+
+def test_a_file_that_another_process_makes_meanwhile_is_no_strangers(
+    tmp_path: Path, verdict: Drawn
+) -> None:
+    path = tmp_path / "history.sqlite"
+    base = sqlite3.connect(path, factory=Overtaken, isolation_level=None)
+    base.makes = lambda: History(path, patience_s=0).add(verdict())
+    assert require_known(base) in (0, len(MIGRATIONS))
+    base.close()

@@ -10,6 +10,7 @@ from paceline.cluster.machine import Machine
 from paceline.graph import Facts, Graph, GraphBuilder, LaneKind, OpKind, Phase
 from paceline.graph.synthetic import Pipeline, pipeline
 from paceline.predict import Candidates, PredictError, Question, predict
+from paceline.strategies import strategy
 
 MS = 1_000_000
 
@@ -76,6 +77,40 @@ def test_work_after_a_rest_takes_as_much_longer_as_the_machine_says() -> None:
     found = predict(b.build(), (), None, Question(Machine(1.0, rested=1.5)))
     assert found.step_ns == (10 + 3 + 15 + 10) * MS
     assert any("after a rest" in reason for reason in found.rests_on)
+
+
+def rests_between(*, cores: float, wait_ns: int) -> Graph:
+    """A worker's pass of 12 ms, a message of so many ns, and four passes of 12 ms."""
+    b = GraphBuilder({}, Facts(world_size=1, cores=cores))
+    thread, link = b.lane(0, "main", kind=LaneKind.THREAD), b.lane(0, "in", kind=LaneKind.LINK_IN)
+    first = b.op("first", thread, 12 * MS, phase=Phase.FORWARD)
+    wait = b.op("wait", link, wait_ns, kind=OpKind.WAIT, after=[first])
+    for number in range(4):
+        b.op(f"later {number}", thread, 12 * MS, phase=Phase.FORWARD, after=[wait])
+    return b.build()
+
+
+COLD = Machine(1.0, rested=1.5, rest_ns=5.0 * MS, warm_ns=20.0 * MS)
+
+
+def test_work_behind_a_rest_is_slow_until_its_thread_is_warm() -> None:
+    graph = rests_between(cores=0.0, wait_ns=5 * MS)
+    found = predict(graph, (), None, Question(COLD))
+    assert found.step_ns == (12 + 5 + 18 + 18 + 12 + 12) * MS
+    assert "for 20 ms of work" in " ".join(found.rests_on)
+    shorter = rests_between(cores=0.0, wait_ns=5 * MS - 1)
+    assert predict(shorter, (), None, Question(COLD)).step_ns == (5 * 12 + 5) * MS - 1
+
+
+def test_recorded_work_behind_a_rest_is_taken_for_slow_work() -> None:
+    """Once as recorded, and once without the wait."""
+    graph = rests_between(cores=1.0, wait_ns=6 * MS)
+    again = predict(graph, (), None, Question(COLD))
+    assert again.step_ns == predict(graph).step_ns == (5 * 12 + 6) * MS
+    sooner = predict(
+        graph, [strategy("scale", select="kind=wait", factor=0.5)], None, Question(COLD)
+    )
+    assert sooner.step_ns == (12 + 3 + 8 + 8 + 12 + 12) * MS
 
 
 def test_messages_on_shaped_links_take_the_links_time_whatever_was_drawn() -> None:

@@ -9,7 +9,16 @@ import pytest
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.cluster import parse as parse_cluster
 from paceline.cluster.machine import Machine
-from paceline.graph import UNPRICED, Graph, GraphBuilder, OpKind, Phase
+from paceline.graph import (
+    UNPRICED,
+    Axis,
+    Collective,
+    Facts,
+    Graph,
+    GraphBuilder,
+    OpKind,
+    Phase,
+)
 from paceline.imagine.transformer import Degrees, Training, Transformer, describe
 from paceline.measure import Calibration, Overlap, Sweep
 from paceline.predict import PredictError, Question, predict
@@ -44,6 +53,17 @@ def test_without_a_cluster_communication_takes_what_it_took(job: Job) -> None:
     assert found.step_ns == 35 * MS + 60 * MS
     assert found.by_class["communication"] == 60 * MS
     assert "communication: as recorded" in found.rests_on
+
+
+def test_a_part_of_a_job_is_priced_where_its_groups_are_whole() -> None:
+    """Two of four ranks, which reduce among themselves."""
+    b = GraphBuilder(facts=Facts(world_size=4))
+    group, instance = b.group("pair", (0, 1), Axis.DATA), b.instance()
+    for rank in (0, 1):
+        b.op("reduce", b.lane(rank), UNPRICED, kind=OpKind.COLLECTIVE, group=group,
+             collective=Collective.ALL_REDUCE, size_bytes=125 * 10**5,
+             instance=instance)  # fmt: skip
+    assert predict(b.build(), cluster=cluster(4)).step_ns == pytest.approx(100 * MS, rel=0.01)
 
 
 def test_a_prediction_says_what_it_rests_on(job: Job) -> None:

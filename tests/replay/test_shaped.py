@@ -11,7 +11,7 @@ from paceline.cluster import Cluster, Device, Host, Link
 from paceline.cluster.network import Network
 from paceline.engine import native
 from paceline.errors import ReplayError
-from paceline.graph import Collective, Graph, GraphBuilder, LaneKind, OpKind
+from paceline.graph import Axis, Collective, DepKind, Graph, GraphBuilder, LaneKind, OpKind
 from paceline.replay import Engine, Shaping, SharedHosts, Timeline, replay, shaped_links
 from paceline.replay.shaped_pace import max_min
 
@@ -90,6 +90,53 @@ def step_ns(graph: Graph, workers: int, on: Lab) -> int:
 def test_a_message_takes_its_bytes_over_the_rate_after_its_delay() -> None:
     assert step_ns(messages((0, 1)), 2, host(2)) == 1_000_000
     assert step_ns(messages((0, 1)), 2, host(2, message_ns=70)) == 1_000_070
+
+
+def exchange(*, sizes: tuple[int, int], later_ns: int, one_group: bool = True) -> Graph:
+    """Two workers hand over a message and then ask for the other's, the second one later."""
+    b = GraphBuilder()
+    groups = [b.group(name, (0, 1), Axis.PIPELINE) for name in ("there", "back")]
+    groups = groups[:1] * 2 if one_group else groups
+    there, back = b.instance(), b.instance()
+    for rank in (0, 1):
+        main = b.lane(rank)
+        b.op("works", main, later_ns * rank)
+        for kind in (OpKind.SEND, OpKind.RECV):
+            first = (kind is OpKind.SEND) == (rank == 0)
+            lane = b.lane(rank, kind.name, kind=LaneKind.COMM_THREAD)
+            handed = b.op("hand over", main, 0, kind=OpKind.HOST)
+            b.op("message", lane, 0, kind=kind, after=[handed], dep=DepKind.LAUNCH,
+                 instance=there if first else back, group=groups[not first],
+                 size_bytes=sizes[not first])  # fmt: skip
+    return b.build()
+
+
+def test_messages_the_other_way_on_one_connection_follow_one_another() -> None:
+    lab = host(2)
+    one_way = replace(lab, shaping=replace(lab.shaping, one_way=True))
+    graph = exchange(sizes=(1_000_000, 500_000), later_ns=0)
+    assert step_ns(graph, 2, lab) == 1_000_000
+    assert step_ns(graph, 2, one_way) == 1_500_000
+    apart = exchange(sizes=(1_000_000, 500_000), later_ns=0, one_group=False)
+    assert step_ns(apart, 2, one_way) == 1_000_000
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    sizes=st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)),
+    later_ns=st.integers(0, 2 * 10**6),
+    burst=st.one_of(st.just(0.0), st.floats(0, 10**6)),
+    cores=st.sampled_from([0.5, 2.0]),
+    message_ns=st.integers(0, 10**5),
+)
+def test_an_exchange_on_one_connection_takes_no_less_than_on_two_where_no_link_has_saved_up(
+    sizes: tuple[int, int], later_ns: int, burst: float, cores: float, message_ns: int
+) -> None:
+    graph = exchange(sizes=sizes, later_ns=later_ns)
+    lab = host(2, burst=burst, cores=cores, message_ns=message_ns)
+    one_way = replace(lab, shaping=replace(lab.shaping, one_way=True))
+    apart_ns, rounding_ns = step_ns(graph, 2, lab), 4
+    assert step_ns(graph, 2, one_way) + rounding_ns >= apart_ns or burst
 
 
 def test_a_message_waits_for_what_its_sender_has_queued_before_and_then_shares() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from paceline.trace.bounds import Bounds
+from paceline.trace.strays import one_less
 
 DRIFT, FIRST, SPAN = 1e-5, 1000.0, 9e9
 
@@ -27,3 +28,12 @@ def test_the_strip_follows_the_ends_and_is_as_wide_as_they_scatter() -> None:
 def test_four_ends_say_nothing_and_five_do() -> None:
     assert met(4).strip(SPAN, 1e-3) is None
     assert met(5).strip(SPAN, 1e-3) is not None
+
+
+def test_every_vertex_of_the_hull_is_doubted_in_turn() -> None:
+    """Lower bounds that bend down at each: any of them may have cut the truth off."""
+    at, none = np.arange(5.0), np.zeros(0)
+    bounds = Bounds(at, np.array([1.0, 3.0, 4.0, 4.5, 4.6]), none, none, none, none)
+    left = [less.low.tolist() for less in one_less(bounds)]
+    assert len(left) == 5
+    assert all(len(low) == 4 for low in left)

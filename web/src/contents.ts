@@ -113,7 +113,7 @@ export interface ScenarioData {
   program: Program;
   shares: Record<string, Typed>;
   loaded: boolean;
-  rests: { least_ns: number; factor: number };
+  rests: { least_ns: number; factor: number; warm_ns: number };
   prices: Price[];
   /** Its own sliders; none: those of the page. */
   levers: Lever[];

@@ -7,6 +7,7 @@ import numpy as np
 
 from paceline.cluster import Cluster
 from paceline.cost.collectives import Call, Library
+from paceline.cost.followed import followed
 from paceline.cost.opposite import opposite
 from paceline.graph import Collective, Graph, OpKind
 from paceline.graph.graph import Int64
@@ -28,7 +29,8 @@ class Calls:
 
 def calls_of(graph: Graph, cluster: Cluster, library: Library) -> Calls:
     """Point-to-point ops without a collective's name count as such. Messages that follow one
-    another on one connection each count with the bytes of both."""
+    another on one connection each count with the bytes of both; of a broadcast with another behind
+    it only the root's sends count, where the library carries both at once."""
     ops = graph.ops
     rows = np.flatnonzero(TALKS[ops.kind] & (ops.group != NONE))
     how = ops.collective[rows].astype(np.int64)
@@ -38,14 +40,20 @@ def calls_of(graph: Graph, cluster: Cluster, library: Library) -> Calls:
         other = opposite(graph)[rows]
         both = other != NONE
         size = size + np.where(both, ops.size_bytes[other], 0)
+    hides = followed(graph)[rows] if library.threads > 1 else np.zeros(len(rows), np.bool_)
     sizes, which_size = np.unique(size, return_inverse=True)
-    kinds = ((ops.group[rows] * len(Collective) + how) * len(sizes) + which_size) * 2 + both
+    kinds = ((ops.group[rows] * len(Collective) + how) * len(sizes) + which_size) * 4
+    kinds += 2 * hides + both
     _, first, which = np.unique(kinds, return_index=True, return_inverse=True)
     groups = tuple(ops.group[rows[first]].tolist())
     hosts = [tuple(cluster.place_of(rank)[0] for rank in graph.groups[g].ranks) for g in groups]
     alone = how[first] == Collective.POINT_TO_POINT
     rests = np.where(alone, 1 + both[first], 0).tolist()
     kinds_of, whole = map(Collective, how[first].tolist()), size[first].tolist()
-    rows_of = zip(kinds_of, whole, hosts, rests)
-    each = tuple(Call(kind, size, host, after_rest=rest) for kind, size, host, rest in rows_of)
+    each = tuple(
+        Call(kind, size, host, after_rest=rest, followed=hidden)
+        for kind, size, host, rest, hidden in zip(
+            kinds_of, whole, hosts, rests, hides[first].tolist()
+        )
+    )
     return Calls(rows, which, groups, each)

@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from paceline.graph import NONE, DepKind, Graph, OpKind
+from paceline.cost.handed import Handed
+from paceline.graph import NONE, Graph, OpKind
 from paceline.graph.graph import Int64
-from paceline.graph.links import Links
 from paceline.graph.membership import of_kinds
 
 _ENDS: Final = of_kinds((OpKind.SEND, OpKind.RECV))
@@ -47,18 +47,10 @@ def _partners(graph: Graph, rows: Int64) -> Int64:
 
 def _followers(graph: Graph, rows: Int64) -> Int64:
     """Of each send, the receive that its rank hands over next, before it waits for the send."""
-    ops, links = graph.ops, Links.of(graph)
-    handed = np.arange(len(graph))
-    launches = links.kind == DepKind.LAUNCH
-    handed[links.op[launches]] = links.src[launches]
-    awaited = np.full(len(graph), len(graph), np.int64)
-    waits = links.kind == DepKind.WAIT
-    np.minimum.at(awaited, links.src[waits], links.op[waits])
-    order = rows[np.lexsort((rows, handed[rows], ops.rank[rows]))]
-    first, then = order[:-1], order[1:]
-    fits = (ops.rank[first] == ops.rank[then]) & (ops.group[first] == ops.group[then])
-    fits &= (ops.kind[first] == OpKind.SEND) & (ops.kind[then] == OpKind.RECV)
-    fits &= handed[then] < awaited[first]
+    ops, handed = graph.ops, Handed.of(graph)
+    first, then = handed.in_a_row(rows)
+    fits = (ops.kind[first] == OpKind.SEND) & (ops.kind[then] == OpKind.RECV)
+    fits &= handed.unawaited(first, then)
     found = np.full(len(graph), NONE, np.int64)
     found[first[fits]] = then[fits]
     return found

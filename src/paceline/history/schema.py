@@ -86,8 +86,7 @@ def migrate(base: sqlite3.Connection, migrations: Sequence[str] = MIGRATIONS) ->
 
 def require_known(base: sqlite3.Connection, migrations: Sequence[str] = MIGRATIONS) -> int:
     """The file's version; refuses newer ones, and files of other programs."""
-    version, application = _pragma(base, "user_version"), _pragma(base, "application_id")
-    tables = base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    version, application, tables = _at_one_moment(base)
     if application != APPLICATION and (application or version or tables):
         raise HistoryError(
             "it is a database of another program and was left as it is. Give another file with "
@@ -100,6 +99,16 @@ def require_known(base: sqlite3.Connection, migrations: Sequence[str] = MIGRATIO
             "with PACELINE_HISTORY"
         )
     return version
+
+
+def _at_one_moment(base: sqlite3.Connection) -> tuple[int, int, int]:
+    """Version, application and number of tables, between which nobody can make or migrate the
+    file: read apart, tables of another writer's new history would seem to be a stranger's."""
+    base.execute("SAVEPOINT looked")
+    tables = int(base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    found = _pragma(base, "user_version"), _pragma(base, "application_id"), tables
+    base.execute("RELEASE looked")
+    return found
 
 
 def _pragma(base: sqlite3.Connection, name: str) -> int:

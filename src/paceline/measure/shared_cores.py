@@ -22,6 +22,9 @@ class SharedCores:
     turn_ns: Constant
     call_ns: Constant | None = None
     message_ns: Constant | None = None
+    rested: Constant | None = None  # the last two only where rests cost something
+    rest_ns: Constant | None = None
+    warm_ns: Constant | None = None
 
     @property
     def limited_by_cores(self) -> bool:

@@ -7,7 +7,7 @@ They then reduce a few bytes, once with nothing else to do and once while all of
 that takes longer, over the messages in turn and the threads at work on each core, is how late a
 message comes for each of them. It is near a slice of the system's scheduler. Last, the first two,
 three, ... of them reduce a few bytes: the line through these times over their messages is the time
-of a call and of each message.
+of a call and of each message. While the others wait the first times passes after rests (`resting`).
 
 The workers run in a lab, which the caller gives (`paceline.lab.said`).
 """
@@ -28,6 +28,7 @@ from paceline.cost.fit import fit_line
 from paceline.machine import usable_cores
 from paceline.measure.constant import Constant
 from paceline.measure.errors import MeasureError
+from paceline.measure.resting import rests_cost
 from paceline.measure.shared_cores import SLACK, SharedCores
 
 BYTES_PER_S = 125e6
@@ -70,6 +71,7 @@ def costs(found: Mapping[str, Any], cores: int, payload_share: float) -> SharedC
         turn_ns=_turn(found["idle"], found["busy"], workers, cores),
         call_ns=call,
         message_ns=message,
+        **vars(rests_cost(found["rests"])),
     )
 
 

@@ -1,7 +1,8 @@
 """One worker in the lab of `sharing.py`: all-reduces of much and of little. Worker 0 prints JSON:
 
 seconds of `large` all-reduces, of small ones `idle` and `busy` (all workers compute beside them),
-and of small ones among the first two, three, ... workers (`members`, some times).
+of small ones among the first two, three, ... workers (`members`, some times), and of passes after
+`rests`, while the others wait.
 """
 
 import json
@@ -11,6 +12,8 @@ from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
+
+from paceline.measure.torch_rests import rests
 
 TIMES = 3
 
@@ -24,7 +27,7 @@ def main(size_bytes: int, rounds: int, small_rounds: int) -> None:
         for count in range(2, dist.get_world_size() + 1)
     }
     if dist.get_rank() == 0:
-        found = {"large": large, "idle": idle, "busy": busy, "members": members}
+        found = {"large": large, "idle": idle, "busy": busy, "members": members, "rests": rests()}
         print(json.dumps(found), flush=True)
     dist.barrier()
     dist.destroy_process_group()

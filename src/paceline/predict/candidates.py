@@ -23,9 +23,8 @@ from paceline.graph.condense import STEPS, Grain, alike_steps, coarser, first_st
 from paceline.graph.folding import fold
 from paceline.graph.graph import MemoryEvents
 from paceline.predict.classes import step_ns
-from paceline.predict.predicting import Placed, finest, informed, placed, typical
+from paceline.predict.predicting import Placed, as_asked, finest, informed, placed, typical
 from paceline.predict.prediction import Question
-from paceline.predict.pulse import brought, moved
 from paceline.replay import Timeline
 from paceline.strategies import Strategy, transformed
 from paceline.strategies.strategy import require_order
@@ -103,7 +102,7 @@ class Candidates:
 
     def _typical(self, grain: Grain) -> Graph:
         step = typical(self._informed, grain, elsewhere=self.cluster is not None)
-        return brought(step, moved(step.facts.pulse, self.question.pulse))
+        return as_asked(step, self.question)
 
     @cached_property
     def _informed(self) -> Graph:

@@ -20,6 +20,7 @@ from paceline.predict.interval import Interval, interval_of
 from paceline.predict.prediction import Prediction, Question
 from paceline.predict.pulse import brought, moved, widened
 from paceline.predict.reasons import estimates_of, reasons_of
+from paceline.predict.rests import in_a_row
 from paceline.predict.run import Run
 from paceline.predict.shaped import on_shaped_links
 from paceline.predict.sharing import library_of, shared_of
@@ -44,7 +45,7 @@ def predict(
     graph = informed(graph, question)
     plan = tuple(parse(each) if isinstance(each, str) else each for each in changes)
     step = typical(graph, finest(plan), elsewhere=cluster is not None)
-    changed = transformed(brought(step, moved(step.facts.pulse, question.pulse)), plan)
+    changed = transformed(as_asked(step, question), plan)
     at = placed(changed, cluster, question)
     made = _prediction(at, plan, question)
     if cluster is None or at.library is None:
@@ -132,6 +133,12 @@ def _require_partners(graph: Graph) -> None:
         )
 
 
+def as_asked(step: Graph, question: Question) -> Graph:
+    """The typical step at the asked pulse, its work as long as without the rests that it had."""
+    at_pulse = brought(step, moved(step.facts.pulse, question.pulse))
+    return in_a_row(at_pulse, question.machine)
+
+
 def finest(changes: Sequence[Strategy]) -> Grain:
     """The finest grain that any of the changes needs."""
     return min((change.grain for change in changes), key=list(Grain).index, default=Grain.EVENT)
@@ -165,7 +172,7 @@ def _as_recorded(graph: Graph, question: Question) -> Placed:
     run = Run(graph, contention=_contention(graph, question))
     if question.machine is not None:
         hosts = SharedHosts.one_machine(graph.world_size, question.machine.cores)
-        run = Run(graph, hosts=hosts, rested=question.machine.rested)
+        run = Run(graph, hosts=hosts, rests=question.machine.rests)
     return Placed(graph, found, run, None)
 
 
@@ -231,7 +238,7 @@ def _drawn(graph: Graph, found: Prices, run: Run, question: Question) -> Distrib
             "draws do not know how compute and communication that overlap slow each other; leave "
             "--draws or --calibration out"
         )
-    if run.transfers is not None or run.rested > 1 or graph.facts.steps_overlap:
+    if run.transfers is not None or run.rests.cost or graph.facts.steps_overlap:
         raise PredictError(
             "draws are of one step alone, whose messages are priced: neither steps that overlap "
             "nor messages on shaped links nor what rests cost can be drawn; leave --draws out"
@@ -261,7 +268,7 @@ def _runner(graph: Graph, calls: Calls, library: Library, question: Question) ->
         return Run(graph, contention=_contention(graph, question))
     shared = shared_of(graph, calls, library, machine)
     hosts = SharedHosts.one_machine(graph.world_size, machine.cores, shared.cpu_ns, shared.turn_ns)
-    return Run(graph, hosts=hosts, rested=machine.rested)
+    return Run(graph, hosts=hosts, rests=machine.rests)
 
 
 def _contention(graph: Graph, question: Question) -> Contention | None:

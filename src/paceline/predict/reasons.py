@@ -90,7 +90,8 @@ def _of_machine(question: Question) -> Iterator[str]:
         return
     yield f"machine: {machine.cores:g} cores, shared by all workers"
     if machine.rested > 1:
-        yield f"work after a rest of its thread takes {machine.rested:.3g} times as long"
+        warm = f", for {machine.warm_ns / 1e6:.3g} ms of work" * (machine.warm_ns > 0)
+        yield f"work after a rest of its thread takes {machine.rested:.3g} times as long{warm}"
     if question.shaped_links:
         yield "messages between stages, one by one on the cluster's links as the lab shapes them"
     if machine.defaults:

@@ -2,33 +2,30 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from paceline.graph import Graph, OpKind
+from paceline.cluster.machine import NO_COST, Rests
+from paceline.graph import Graph
 from paceline.graph.graph import Int64
+from paceline.predict.rests import after_rests_ns
 from paceline.replay import Contention, Timeline, Transfers, replay
 from paceline.replay.hosts import SharedHosts
-
-REST_NS = 2_000_000
-"""A shorter wait is no rest: measured, passes after 2 ms last some 3 % longer, after 10 ms 9 %."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """How a graph is replayed. `rested`: how many times as long work takes after a rest of its
-    lane; a first replay shows which work that is, a second one prices it."""
+    """How a graph is replayed. Where rests cost something a first replay shows which work follows
+    one, a second one prices it."""
 
     graph: Graph
     contention: Contention | None = None
     hosts: SharedHosts | None = None
     transfers: Transfers | None = None
-    rested: float = 1.0
+    rests: Rests = NO_COST
 
     def __call__(self, dur_ns: Int64) -> Timeline:
         timeline = self._replayed(dur_ns)
-        if self.rested <= 1:
+        if not self.rests.cost:
             return timeline
-        return self._replayed(after_rests_ns(timeline, self.rested))
+        return self._replayed(after_rests_ns(timeline, self.rests))
 
     def _replayed(self, dur_ns: Int64) -> Timeline:
         return replay(
@@ -38,15 +35,3 @@ class Run:
             transfers=self.transfers,
             hosts=self.hosts,
         )
-
-
-def after_rests_ns(timeline: Timeline, factor: float) -> Int64:
-    """Durations with work that began after a rest of its lane taking longer."""
-    ops, longer = timeline.graph.ops, timeline.dur_ns.copy()
-    works = np.flatnonzero((ops.kind == OpKind.COMPUTE) & (longer > 0))
-    for lane in np.unique(ops.lane[works]).tolist():
-        mine = works[ops.lane[works] == lane]
-        rest = timeline.start_ns[mine][1:] - timeline.end_ns[mine][:-1]
-        after = mine[1:][rest >= REST_NS]
-        longer[after] = np.rint(longer[after] * factor)
-    return longer

@@ -14,6 +14,7 @@ from paceline.cluster import Cluster
 from paceline.cluster.machine import Machine
 from paceline.cluster.network import Network
 from paceline.cluster.tcp import burst_bytes, least_queue_bytes
+from paceline.cost import GLOO
 from paceline.graph import NONE
 from paceline.predict.run import Run
 from paceline.replay import Shaping, shaped_links
@@ -40,6 +41,7 @@ def shaping_of(cluster: Cluster, machine: Machine) -> Shaping:
         round(machine.message_ns),
         round(machine.late_ns),
         _window_bytes(min(link.bytes_per_s for link in links), least_queue_bytes(cluster)),
+        one_way=GLOO.one_way,
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cluster.network import Network
+from paceline.cost.opposite import opposite
 from paceline.errors import ReplayError
 from paceline.graph import NONE, Graph, OpKind
 from paceline.graph.graph import Bool, Int32, Int64
@@ -21,6 +22,7 @@ class Shaping:
     message_ns: int = 0  # from asking for a message to its first byte
     late_ns: int = 0  # more where all cores work: who wakes for it waits for its turn
     window_bytes: float = 0.0  # of a message that its sender puts into the link's queue at once
+    one_way: bool = False  # `opposite` messages of a group follow one another
 
     def __post_init__(self) -> None:
         least = min(self.message_ns, self.late_ns, self.window_bytes)
@@ -46,6 +48,7 @@ class ShapedMessages:
     size_bytes: NDArray[np.float64]
     source: Int32  # rank
     target: Int32
+    other: Int32  # the one the other way, which it follows or goes before; NONE of most
     link_ptr: Int64
     link: Int32
     capacity: NDArray[np.float64]  # bytes a ns, one a link
@@ -66,6 +69,7 @@ class ShapedMessages:
             size_bytes=graph.ops.size_bytes[first].astype(np.float64),
             source=source,
             target=target,
+            other=_others(graph, of_op, first, shaping),
             link_ptr=np.cumsum([0, *map(len, paths)], dtype=np.int64),
             link=np.array([link for path in paths for link in path], np.int32),
             capacity=network.bytes_per_s / 1e9,
@@ -103,6 +107,15 @@ def _numbered(graph: Graph) -> tuple[Int32, Int64]:
     of_op = np.full(len(graph), NONE, np.int32)
     of_op[talks] = np.argsort(np.argsort(first))[inverse.reshape(-1)]
     return of_op, talks[np.sort(first)]
+
+
+def _others(graph: Graph, of_op: Int32, first: Int64, shaping: Shaping) -> Int32:
+    """By message that of the same group the other way, where both share one connection."""
+    if not shaping.one_way:
+        return np.full(len(first), NONE, np.int32)
+    op = opposite(graph)[first]
+    known = (op != NONE) & (graph.ops.group[first] != NONE)
+    return np.where(known, of_op[op], NONE).astype(np.int32)
 
 
 def _rank_of(graph: Graph, of_op: Int32, messages: int, kind: OpKind) -> Int32:

@@ -64,6 +64,7 @@ def _table(messages: ShapedMessages, hosts: SharedHosts | None) -> dict[str, NDA
         "burst": np.array(messages.shaping.burst_bytes, np.float64),
         "source": machine[messages.source] if hosts else machine,
         "target": machine[messages.target] if hosts else machine,
+        "other": messages.other,
         "cores": np.array(hosts.cores if hosts else (), np.float64),
     }
 

@@ -4,7 +4,8 @@ A shaped link is a token bucket: after a rest it passes `burst_bytes` at once, f
 rate. Its sender keeps up to `window_bytes` of each message in its queue, behind which others wait;
 then messages under way share links max-min fairly. Each moves no faster than one core at either end
 can, and together they take no more than most of the cores. A message without bytes is a word of the
-transport: it waits in that queue, and nowhere else.
+transport: it waits in that queue, and nowhere else. Of two messages the other way round on one
+connection (`ShapedMessages.other`) the one that is asked for first goes first, all of it.
 
 The native engine equals this file bit for bit (native/replay_shaped.cpp): messages are looked at in
 the order in which they were asked for, those of one instant by number, and sums run in that order.
@@ -59,6 +60,8 @@ def max_min(paths: Sequence[Sequence[int]], capacity: Sequence[float], most: flo
 class _Message:
     """Bytes under way; `begins` is when the first of them moves."""
 
+    number: int
+    other: int  # the one the other way
     path: tuple[int, ...]
     left: float
     ends: tuple[int, int]  # machines of its sender and its receiver
@@ -108,9 +111,11 @@ class ShapedPace:
         self._changed = False
         self._advance(now_ns)
         self._ask(now_ns)
+        before = set[int]()
         for message in self._messages:
-            if message.begins <= now_ns:
+            if message.begins <= now_ns and message.other not in before:
                 self._queue(message)
+            before.add(message.number)
         self._set_rates()
         self._next = self._next_end()
 
@@ -130,7 +135,8 @@ class ShapedPace:
         ranks = int(columns.source[number]), int(columns.target[number])
         source, target = (self._machine[rank] if self._cores else NONE for rank in ranks)
         path = tuple(columns.link[first:last].tolist())
-        return _Message(path, float(columns.size_bytes[number]), (source, target))
+        size_bytes, other = float(columns.size_bytes[number]), int(columns.other[number])
+        return _Message(number, other, path, size_bytes, (source, target))
 
     def _ask(self, now_ns: int) -> None:
         """Those asked for at this instant come to the others."""

@@ -14,7 +14,7 @@ from paceline.wasm.memory import Borrowed, Memory
 Column = NDArray[Any]
 
 SHAPED = (
-    "message_of_op size link_ptr link capacity burst source target cores "
+    "message_of_op size link_ptr link capacity burst source target other cores "
     "cpu_ns_per_byte window_bytes message_ns late_ns"
 ).split()
 CARRIED = "flow_of_op size tail_ns link_ptr link weight capacity".split()
@@ -142,7 +142,7 @@ class Shared:
         if "shaped_size" in columns:
             some = [columns[f"shaped_{name}"] for name in SHAPED]
             ops, size, _, link, capacity, *_ = some
-            sizes = (len(ops), len(size), len(link), len(capacity), len(some[8]))
+            sizes = (len(ops), len(size), len(link), len(capacity), len(some[9]))
             return memory.call("shaped_new", self._borrowed.table((*sizes, *some)))
         if "flows_size" in columns:
             some = [columns[f"flows_{name}"] for name in CARRIED]

@@ -4,8 +4,8 @@
 
 const HOSTS = ["machine", "cores", "works", "cpu", "turn"];
 const SHAPED = [
-  "message_of_op", "size", "link_ptr", "link", "capacity", "burst", "source", "target", "cores",
-  "cpu_ns_per_byte", "window_bytes", "message_ns", "late_ns",
+  "message_of_op", "size", "link_ptr", "link", "capacity", "burst", "source", "target", "other",
+  "cores", "cpu_ns_per_byte", "window_bytes", "message_ns", "late_ns",
 ];
 const FLOWS = ["flow_of_op", "size", "tail_ns", "link_ptr", "link", "weight", "capacity"];
 
@@ -69,7 +69,7 @@ export class Conditions {
     const { heap, calls } = this.engine;
     if (this.pack.has("shaped_size")) {
       const columns = this.columns("shaped_", SHAPED);
-      const [ops, size, , link, capacity, , , , cores] = columns;
+      const [ops, size, , link, capacity, , , , , cores] = columns;
       const sizes = [ops, size, link, capacity, cores].map((column) => column.length);
       return heap.withTable([...sizes, ...columns], (at) => calls.shaped_new(at));
     }

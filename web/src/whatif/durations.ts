@@ -54,17 +54,21 @@ function overLinks(
   }
 }
 
-/** Work that began after a rest of its lane takes longer, as src/paceline/predict/run.py has it. */
+/** Work that began after a rest of its lane takes longer, as src/paceline/predict/rests.py has it. */
 export function afterRests(
-  track: Track, priced: Float64Array, { least_ns, factor }: ScenarioData["rests"],
+  track: Track, priced: Float64Array, { least_ns, factor, warm_ns }: ScenarioData["rests"],
 ): Float64Array {
   const { lane, kind } = track.columns;
   const found = new Float64Array(priced);
   const ended = new Float64Array(track.lanes.length).fill(Number.POSITIVE_INFINITY);
+  const worked = new Float64Array(track.lanes.length).fill(Number.POSITIVE_INFINITY);
   for (let op = 0; op < found.length; op++) {
     if (kind[op] !== Kind.Compute || !(priced[op]! > 0)) continue;
     const at = lane[op]!;
-    if (track.start[op]! - ended[at]! >= least_ns) found[op] = rint(priced[op]! * factor);
+    const rested = track.start[op]! - ended[at]! >= least_ns;
+    if (rested) worked[at] = 0;
+    if (rested || worked[at]! < warm_ns / factor) found[op] = rint(priced[op]! * factor);
+    worked[at]! += priced[op]!;
     ended[at] = track.end[op]!;
   }
   return found;

@@ -25,6 +25,7 @@ class Round:
     size_bytes: NDArray[np.float64]
     repeat: int = 1
     reduced: bool = False  # the receiver adds what it gets to what it has
+    beside_next: bool = False  # it hides behind the call that follows, if one does
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Call:
     hosts: tuple[int, ...]
     root: int = 0
     after_rest: int = 0  # messages in it before which their link rested
+    followed: bool = False  # by a call of the same kind, at least as large, in flight with it
 
     @property
     def members(self) -> int:

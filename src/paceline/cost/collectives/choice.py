@@ -56,6 +56,7 @@ class Library:
     reduce: Curve | None = None
     tree_below_bytes: int = 0  # all-reduce across hosts below this goes by tree
     one_way: bool = False  # messages both ways between two ranks follow one another (`opposite`)
+    threads: int = 1  # that carry collectives, each one at a time
     burst_s: float = 0.0  # of its rate, that a link passes at once after a rest
     basis: Basis = Basis.DATASHEET
     source: str = ""  # of its own times
@@ -94,6 +95,7 @@ GLOO = Library(
     message_ns=15_000,
     source=ESTIMATE,
     one_way=True,
+    threads=2,
 )
 NCCL = Library(
     "nccl",

@@ -65,10 +65,13 @@ def round_costs(
     library: Library,
     shifts: Sequence[int] = (0,),
 ) -> Iterator[RoundCost]:
-    """What each round of a call between two members or more takes its time from."""
+    """What each round of a call between two members or more takes its time from, but for those
+    that hide behind the call that follows."""
     crowd = _neighbours(network, workers, shifts)
     free_ns = 1e9 * library.burst_s * call.after_rest
     for step in algorithm.rounds(call):
+        if call.followed and step.beside_next:
+            continue
         yield replace(_cost_of(step, network, workers, library, crowd), free_ns=free_ns)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from paceline.cluster.machine import Rests
 from paceline.report.page.columns import Column
 
 
@@ -112,14 +113,6 @@ class Lever:
     why_not: str = ""  # greyed: what this file lacks, and the command that would bring it
     selection: str = ""  # the same ops for `paceline predict --scale`
     now: float = 0.0  # of links: their rate in bit/s, their latency in ns; 0 where they differ
-
-
-@dataclass(frozen=True)
-class Rests:
-    """Work after a rest of its lane of so many ns takes so many times as long."""
-
-    least_ns: int
-    factor: float
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,12 +18,11 @@ from paceline.graph.graph import Int64
 from paceline.graph.kinds import NONE
 from paceline.predict import Prediction, Question, predict
 from paceline.predict.predicting import rates_of
-from paceline.predict.run import REST_NS
 from paceline.replay import Timeline
 from paceline.replay.job import ReplayJob, Shares
 from paceline.report.page.columns import Column
 from paceline.report.page.conditions import conditions
-from paceline.report.page.contents import Choice, Kind, Lever, Rests, Scenario
+from paceline.report.page.contents import Choice, Kind, Lever, Scenario
 from paceline.report.page.pack import Part
 from paceline.report.page.prices import link_prices
 from paceline.report.page.tracks import track
@@ -115,7 +114,7 @@ def _sharing(made: Prediction) -> dict[str, Any]:
     return {
         "shares": {name: Column(column, typed=True) for name, column in part.columns.items()},
         "loaded": part.facts.get("loaded", False),
-        "rests": Rests(REST_NS, run.rested),
+        "rests": run.rests,
     }
 
 
