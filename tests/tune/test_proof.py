@@ -38,10 +38,17 @@ def following(meeting: Meeting, folder: Path, place: Place = runs) -> "Future[Fo
     return found
 
 
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Both ends of a connection."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        one = socket.create_connection(door.getsockname())
+        return one, door.accept()[0]
+
+
 @contextmanager
 def met(one: bytes, other: bytes) -> Iterator[tuple[socket.socket, Signed, socket.socket, Signed]]:
     """Both ends of a connection after the proof: first that of the host that leads."""
-    lead, follows = socket.socketpair()
+    lead, follows = pair()
     with lead, follows, ThreadPoolExecutor(1) as pool:
         theirs = pool.submit(proved, follows, other, leads=False)
         mine = proved(lead, one, leads=True)
@@ -58,7 +65,7 @@ def test_a_host_without_the_secret_is_refused_and_named_on_both_sides(
     ):
         pass
     assert any("refused a connection from 127.0.0.1" in line for line in told)
-    with pytest.raises(TuneError, match="does not take this host.*Set PACELINE_SECRET"):
+    with pytest.raises(TuneError, match=r"does not take this host.*Set PACELINE_SECRET"):
         done.result(20)
 
 
@@ -111,7 +118,7 @@ def test_hosts_with_two_secrets_do_not() -> None:
 
 def framed(signed: Signed, *messages: Said) -> list[bytes]:
     """What a line would send, message by message."""
-    one, other = socket.socketpair()
+    one, other = pair()
     with one, other:
         line, found = Line(one, signed), []
         for message in messages:
