@@ -51,7 +51,11 @@ def met(one: bytes, other: bytes) -> Iterator[tuple[socket.socket, Signed, socke
     lead, follows = pair()
     with lead, follows, ThreadPoolExecutor(1) as pool:
         theirs = pool.submit(proved, follows, other, leads=False)
-        mine = proved(lead, one, leads=True)
+        try:
+            mine = proved(lead, one, leads=True)
+        except Stranger:
+            lead.close()
+            raise
         yield lead, mine, follows, theirs.result()
 
 

@@ -53,4 +53,4 @@ def _order(graph: Graph) -> Int64:
 def _first_lane(graph: Graph) -> Int64:
     """By rank: its first lane of communication."""
     lanes = np.flatnonzero(graph.lanes.kind == LaneKind.COMM_THREAD)
-    return firsts(graph.lanes.rank[lanes], lanes, max(graph.ranks) + 1)
+    return firsts(graph.lanes.rank[lanes].astype(np.int64), lanes, max(graph.ranks) + 1)

@@ -55,7 +55,7 @@ def ppb(graph: Graph) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
 
 
 def _stretched(spread: Spread, rows: Bool, by: Factors) -> Spread:
-    owner, factor = (np.repeat(column, np.diff(spread.ptr)) for column in (rows, by))
+    owner, factor = np.repeat(rows, np.diff(spread.ptr)), np.repeat(by, np.diff(spread.ptr))
     samples = np.where(owner, np.rint(spread.samples_ns * factor), spread.samples_ns)
     return Spread(spread.ptr, samples.astype(np.int64))
 

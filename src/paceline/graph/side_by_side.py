@@ -1,8 +1,8 @@
 """`side_by_side`: several graphs as one, of which none shares anything with another.
 
 Each has ranks, lanes, devices and instances of its own, and so runs as if it were alone, to the
-nanosecond: what a pass over all ops costs beside the ops is paid once for all. What ops allocate
-and samples of their durations are left out.
+nanosecond: what a pass over all ops costs beside the ops is paid once for all. Groups name ranks as
+each graph numbers them. What ops allocate and samples of their durations are left out.
 """
 
 from collections.abc import Sequence

@@ -56,4 +56,5 @@ def _ranks(found: Together) -> Int64:
     rank = found.timeline.graph.ops.rank
     there = np.zeros((len(found.jobs), int(rank.max()) + 1), np.bool_)
     there[found.of, rank] = True
-    return there.sum(axis=1)
+    found_ranks: Int64 = there.sum(axis=1)
+    return found_ranks

@@ -37,9 +37,9 @@ def _waiting(meeting: Meeting) -> str:
 
 @dataclass(eq=False)
 class Door:
-    """Listens where the hosts meet."""
+    """Where the hosts meet."""
 
-    socket: socket.socket
+    listening: socket.socket
     meeting: Meeting
     told: Callable[[str], None]
     strangers: list[str] = field(default_factory=list)
@@ -47,9 +47,9 @@ class Door:
     def next(self, end_s: float) -> tuple[Line, Hello] | None:
         """The next host and its first word; None where none came in time."""
         while (left_s := end_s - time.monotonic()) > 0:
-            self.socket.settimeout(left_s)
+            self.listening.settimeout(left_s)
             try:
-                connected, (address, *_) = self.socket.accept()
+                connected, (address, *_) = self.listening.accept()
             except TimeoutError:
                 return None
             try:
