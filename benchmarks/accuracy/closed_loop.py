@@ -14,9 +14,10 @@ as it was: it measured 1.
 against themselves, and against themselves made 3 % faster. `live_false_accepts` counts live trials
 of a job against itself (`--itself N` makes N more).
 
-Loops and rounds are kept in `benchmarks/results/closed-loop.json` as they come, so that an ended
-run goes on where it was, also within a row. `--budget MINUTES` ends the measuring; `--only NAME`
-and `--fresh` choose and repeat.
+Loops and rounds are kept in `benchmarks/results/closed-loop.json` (or `--kept FILE`) as they come,
+so that an ended run goes on where it was, also within a row. `--budget MINUTES` ends the measuring;
+`--only NAME`, `--mbit RATE` and `--fresh` choose and repeat. `--quick` makes one row, with less
+patience, and keeps it apart.
 """
 
 import argparse
@@ -70,9 +71,6 @@ JOBS = ("resnet20", "transformer", "mlp")
 RATES_MBIT = (100, 500, 1000)
 EFFECTS = (Effect.EXACT, Effect.LOSSY)
 WORKERS = 2
-ROW_S = 600.0  # for one row's loop
-HAND_S = 8.0  # of steps of each choice by hand, about, over all rounds
-ROUNDS = 4  # of the choices by hand
 WARM = 3
 PAIRS, SIDE, GAIN = 1000, 200, 0.03
 VARY = 0.03  # steps vary by so much where power is asked for
@@ -92,6 +90,37 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class Effort:
+    """How much is measured of a row."""
+
+    row_s: float = 600.0  # for its loop
+    hand_s: float = 8.0  # of steps of each choice by hand, about, over all rounds
+    rounds: int = 4  # of the choices by hand
+
+
+QUICK = Effort(240.0, 2.0, 2)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The rows that were measured, in a file."""
+
+    path: Path
+
+    def rows(self) -> dict[str, Any]:
+        return json.loads(self.path.read_text()) if self.path.exists() else {}
+
+    def of(self, cell: "Cell") -> Row:
+        found: Row = self.rows().get(cell.key, {})
+        return found
+
+    def keep(self, key: str, row: Any) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        found = {**self.rows(), key: row}
+        self.path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
+@dataclass(frozen=True)
 class Cell:
     """A job, its links, and what a plan may do."""
 
@@ -108,20 +137,33 @@ def main() -> None:
     parser = measure.parser(__doc__ or "")
     parser.add_argument("--budget", type=float, default=30.0, metavar="MINUTES")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="of a job")
+    parser.add_argument("--mbit", type=int, choices=RATES_MBIT, help="of the links")
     parser.add_argument("--itself", type=int, default=0, metavar="N", help="live trials more")
+    parser.add_argument("--kept", type=Path, metavar="FILE", help=f"of rows ({KEPT.name})")
     parser.add_argument("--fresh", action="store_true", help="measure everything anew")
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="paceline-quick-") as scratch:
+        apart = Path(scratch) / KEPT.name if options.quick else KEPT
+        found = measured(options, Ledger(options.kept or apart))
+    measure.report("accuracy/closed_loop", found, options, "torch")
+
+
+def measured(options: argparse.Namespace, ledger: Ledger) -> dict[str, Any]:
+    """What is missing, as far as the budget goes; and the figures of all that is kept."""
     if options.fresh:
-        KEPT.unlink(missing_ok=True)
+        ledger.path.unlink(missing_ok=True)
     end = time.monotonic() + 60 * options.budget
+    effort = QUICK if options.quick else Effort()
     for cell in cells(options):
-        while (goes_on := next_stage(cell)) is not None and time.monotonic() < end:
-            keep(cell.key, goes_on(cell, kept().get(cell.key, {})))
+        while (goes_on := next_stage(ledger.of(cell), effort)) is not None:
+            if time.monotonic() > end:
+                break
+            ledger.keep(cell.key, goes_on(cell, ledger.of(cell), effort))
     for _ in range(options.itself):
         if time.monotonic() < end:
-            keep("itself", [*kept().get("itself", []), against_itself()])
+            ledger.keep("itself", [*ledger.rows().get("itself", []), against_itself()])
     pairs = PAIRS // 10 if options.quick else PAIRS
-    measure.report("accuracy/closed_loop", figures(cells(options), pairs), options, "torch")
+    return figures(ledger, cells(options), pairs)
 
 
 def cells(options: argparse.Namespace) -> list[Cell]:
@@ -129,6 +171,7 @@ def cells(options: argparse.Namespace) -> list[Cell]:
     found = [
         Cell(job, mbit, effect)
         for mbit in reversed(RATES_MBIT)
+        if options.mbit in (None, mbit)
         for effect in EFFECTS
         for job in JOBS
         if not options.only or job in options.only
@@ -136,36 +179,36 @@ def cells(options: argparse.Namespace) -> list[Cell]:
     return found[:1] if options.quick else found
 
 
-def next_stage(cell: Cell) -> Callable[[Cell, Row], Row] | None:
+def next_stage(row: Row, effort: Effort) -> Callable[[Cell, Row, Effort], Row] | None:
     """What a row lacks: its loop, or a round of the choices by hand; None of a whole one."""
-    row = kept().get(cell.key, {})
     if "decision" not in row and "failed" not in row:
         return looped
-    whole = "failed" in row or len(row.get("hand_rounds", ())) >= ROUNDS
+    whole = "failed" in row or len(row.get("hand_rounds", ())) >= effort.rounds
     return None if whole else by_hand
 
 
-def looped(cell: Cell, _: Row) -> Row:
+def looped(cell: Cell, _: Row, effort: Effort) -> Row:
     """One loop."""
     moment = datetime.now(timezone.utc).strftime(DATE)
     told = {"job": cell.job, "mbit": cell.mbit, "effect": cell.effect.value, "measured_at": moment}
     try:
         with tempfile.TemporaryDirectory(prefix="paceline-loop-") as folder:
-            row = {**told, **loop_row(cell, tune(request(cell, Path(folder)), environment()))}
+            asked = request(cell, Path(folder), effort)
+            row = {**told, **loop_row(cell, tune(asked, environment()))}
     except PacelineError as error:
         row = {**told, "failed": str(error)[-600:]}
     return said(cell, {**row, "load": round(os.getloadavg()[0], 2)})
 
 
-def by_hand(cell: Cell, row: Row) -> Row:
+def by_hand(cell: Cell, row: Row, effort: Effort) -> Row:
     """One more round of what users do by hand."""
     rounds = row.get("hand_rounds", [])
     try:
-        rounds = [*rounds, hand_round(cell, len(rounds))]
+        rounds = [*rounds, hand_round(cell, len(rounds), effort)]
     except PacelineError as error:
         return said(cell, {**row, "failed": str(error)[-600:]})
     row = {**row, "hand_rounds": rounds}
-    if len(rounds) < ROUNDS:
+    if len(rounds) < effort.rounds:
         return said(cell, row)
     return said(cell, {**row, "hand_noise": noise(rounds), **versus(row, rounds)})
 
@@ -175,14 +218,14 @@ def said(cell: Cell, row: Row) -> Row:
     return row
 
 
-def request(cell: Cell, folder: Path) -> TuneRequest:
+def request(cell: Cell, folder: Path, effort: Effort) -> TuneRequest:
     made = calibrated.here()
     place = cluster(WORKERS, cell.mbit)
     where = Where(made.applied(place), Question(calibrated.machine(made), made))
     command = (sys.executable, str(JOB), "--model", cell.job, "--steps", "100000")
     goal = Goal(cell.effect, budget_s=20.0)
     return TuneRequest(
-        command, folder, goal, where=where, place=in_lab(place), budget_s=ROW_S, hang_s=120.0
+        command, folder, goal, where=where, place=in_lab(place), budget_s=effort.row_s, hang_s=120.0
     )
 
 
@@ -219,10 +262,10 @@ def floor_ns(cell: Cell, tuned: Tuned) -> float:
     return max(float(work), wire)
 
 
-def hand_round(cell: Cell, number: int) -> dict[str, float]:
+def hand_round(cell: Cell, number: int, effort: Effort) -> dict[str, float]:
     """The median step of the plain job and of each choice in jobs of their own, in ms."""
     guess_s = 0.2 + 2 * 25.0 * 8 / cell.mbit / 2
-    steps = max(6, min(40, round(HAND_S / guess_s / ROUNDS)))
+    steps = max(6, min(40, round(effort.hand_s / guess_s / effort.rounds)))
     choices = [("plain", ()), *BY_HAND[cell.effect].items()]
     random.Random(f"{cell.key} {number}").shuffle(choices)
     return {name: hand_ms(cell, options, steps) for name, options in choices}
@@ -274,9 +317,9 @@ def against_itself() -> Row:
     return {"finding": outcome.finding.value, "measured": round(gain.times, 4) if gain else None}
 
 
-def figures(asked: Sequence[Cell], pairs: int) -> dict[str, Any]:
+def figures(ledger: Ledger, asked: Sequence[Cell], pairs: int) -> dict[str, Any]:
     """Over the rows that are kept."""
-    known = kept()
+    known = ledger.rows()
     rows = [known[cell.key] for cell in asked if cell.key in known]
     good = [row for row in rows if "failed" not in row]
     exact = [row for row in good if row["effect"] == "exact" and row["bound"] > 1.05]
@@ -284,7 +327,7 @@ def figures(asked: Sequence[Cell], pairs: int) -> dict[str, Any]:
     ratios = [row["measured"] / row["predicted"] for row in good if row["plan"]]
     hands = [row["vs_hand"] for row in good if "vs_hand" in row]
     mlp = [r for r in good if (r["job"], r["mbit"], r["effect"]) == ("mlp", 100, "lossy")]
-    itself = kept().get("itself", [])
+    itself = known.get("itself", [])
     return {
         "rows_asked": len(asked),
         "rows": rows,
@@ -334,15 +377,6 @@ def resampled(runs: Sequence[Sequence[float]], gain: float, seed: int) -> Findin
     found = gain_of(samples_of(Series(blocks, tuple(seen))), 10, seed)
     assert found is not None, "whole rounds"
     return finding_of(found, LossCheck(True, ""))[0]
-
-
-def kept() -> dict[str, Any]:
-    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
-
-
-def keep(key: str, row: Any) -> None:
-    KEPT.parent.mkdir(parents=True, exist_ok=True)
-    KEPT.write_text(json.dumps({**kept(), key: row}, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -22,17 +22,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.clusters import CLUSTERS, Workers, there  # noqa: E402
+
 from benchmarks import measure  # noqa: E402
-from paceline.spread import opened  # noqa: E402
+from paceline.spread import OneByOne, opened  # noqa: E402
 from paceline.trace.parts import RankTrace, answer  # noqa: E402
 from paceline.trace.readers.source import sources  # noqa: E402
 
@@ -153,45 +152,17 @@ def speedups(folder: Path) -> dict[str, float | None]:
     """Two workers against one, over the same files."""
     found: dict[str, float | None] = {}
     for name, cluster in CLUSTERS.items():
-        package = {"dask": "distributed"}.get(name, name)
         found[f"{name}_import_speedup"] = None
-        if find_spec(package):
+        if there(name):
             one, two = (seconds(folder, cluster, workers) for workers in (1, WORKERS))
             found[f"{name}_import_speedup"] = one / two
     return found
 
 
-@contextmanager
-def dask(workers: int) -> Iterator[str]:
-    from distributed import LocalCluster
-
-    with LocalCluster(workers, threads_per_worker=1, dashboard_address=None) as cluster:
-        yield cluster.scheduler_address.replace("tcp://", "dask://")
-
-
-@contextmanager
-def ray(workers: int) -> Iterator[str]:
-    import logging
-
-    import ray
-
-    ray.init(address="local", num_cpus=workers, include_dashboard=False,
-             logging_level=logging.ERROR, log_to_driver=False)  # fmt: skip
-    try:
-        yield "ray://"
-    finally:
-        ray.shutdown()
-
-
-CLUSTERS: dict[str, Callable[[int], AbstractContextManager[str]]] = {"dask": dask, "ray": ray}
-
-
-def seconds(
-    folder: Path, cluster: Callable[[int], AbstractContextManager[str]], workers: int
-) -> float:
+def seconds(folder: Path, cluster: Workers, workers: int) -> float:
     """What the workers take for all tasks; joining the ranks, which one process does, is apart."""
     traces = [RankTrace(source) for source in sources([folder / "traces"])][:SPREAD]
-    with cluster(workers) as place, opened(place, answer) as answers:
+    with cluster(workers) as place, opened(place, OneByOne(answer)) as answers:
         list(answers(traces[: 2 * workers]))
         begin = time.perf_counter()
         assert len(list(answers(traces))) == len(traces)

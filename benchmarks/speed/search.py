@@ -3,14 +3,18 @@
 Recorded jobs (an MLP with large layers, ResNet-20, a transformer) on 2 and 4 workers at 500 Mbit/s:
 the guided search over all exact strategies; and over a space that is small enough to try every plan
 of it, the guided, evolutionary and black-box searchers beside the exhaustive one. Jobs of 64 and
-1,024 ranks are drawn, 12 layers at 10 Gbit/s. Two Dask or Ray workers are timed on the same plans
-as this process alone, workers begun and warm. Rows say how much processor time the search took:
-where wall time is far beyond it, the machine was crowded.
+1,024 ranks are drawn, 12 layers at 10 Gbit/s. Two Dask or Ray workers are timed against one on the
+same plans, workers begun and warm; so are two plain processes, which share nothing but the machine.
+`..._over_here` sets two workers beside this process alone. Rows say how much processor time the
+search took: where wall time is far beyond it, the machine was crowded. Over the small space,
+`together_per_cpu_s` is how many candidates are scored in a second of it, `alone_per_cpu_s` how many
+where each is replayed by itself, and `bound_per_cpu_s` how many the native engine alone replays,
+with their graphs made, priced and compiled beforehand.
 """
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import islice
@@ -18,6 +22,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import numpy as np
+from benchmarks.clusters import CLUSTERS, Workers, there
 
 from benchmarks import measure
 from paceline.cluster import Cluster, Host, Link
@@ -28,19 +35,19 @@ from paceline.graph.replicas import with_replicas
 from paceline.graph.synthetic import Parallel, TrainingJob, training
 from paceline.predict import Candidates, Question
 from paceline.predict.predicting import typical
+from paceline.replay.program import program
 from paceline.search import Found, Goal, search
-from paceline.search.score import Judge
+from paceline.search.judge import Judge
+from paceline.search.score import Score
 from paceline.search.scoring import scoring
-from paceline.search.space import space_of
+from paceline.search.space import Plan, space_of
 from paceline.strategies import Effect
 
 RECORDED = measure.RESULTS / "strategies"
-SMALL = Goal(
-    allow=Effect.LOSSY,
-    strategies=("bf16", "buckets", "overlap_update", "partition", "priority"),
-    budget_s=120,
-)
-PLANS = 1500
+FEW = ("bf16", "buckets", "overlap_update", "partition", "priority")
+SMALL = Goal(allow=Effect.LOSSY, strategies=FEW, budget_s=120)
+WIDE = replace(SMALL, strategies=(*FEW, "fp16", "int8", "topk", "zero1"))
+PLANS, WARM, REPLAYED = 3000, 300, 100
 
 
 @dataclass(frozen=True)
@@ -62,8 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         found = search(*drawn(ranks), Question(), Goal(budget_s=300))
         figures[f"seconds_{ranks}"] = found.seconds
         figures[f"gain_{ranks}"] = found.unchanged.batch_ns / found.best.batch_ns
-    for name in ("dask", "ray"):
-        figures[f"{name}_speedup"] = None if options.quick else speedup(jobs[0], name)
+    for name, workers in CLUSTERS.items():
+        asked = there(name) and not options.quick
+        figures |= spread(jobs[0], name, workers) if asked else {f"{name}_speedup": None}
     return measure.report("speed/search", figures, options, "optuna", "distributed", "ray")
 
 
@@ -97,6 +105,7 @@ def row(job: Job) -> dict[str, Any]:
         "tried": found.tried,
         "candidates_per_s": found.tried / found.seconds,
         "candidates_per_cpu_s": found.tried / cpu,
+        **rates(job),
         "gain": found.unchanged.batch_ns / found.best.batch_ns,
         "plan": [str(each) for each in found.best.plan],
         **compared(job),
@@ -121,24 +130,68 @@ def found_by(searcher: str, job: Job, goal: Goal) -> Found:
     return search(job.graph, job.cluster, Question(), goal, searcher)
 
 
-def speedup(job: Job, name: str) -> float | None:
-    """Times as fast as this process alone, over the same plans; None without the package."""
-    if not find_spec({"dask": "distributed"}.get(name, name)):
-        return None
-    asked = Candidates(job.graph, job.cluster, Question(), coarse=True, memory=False)
-    space = space_of(asked.remembering.source(Grain.OP), SMALL, live_only=True)
+def rates(job: Job) -> dict[str, float]:
+    """Candidates of the small space for each second of processor time: scored one by one, scored
+    together, and replayed by the engine alone."""
+    asked = candidates(job)
+    plans = list(space_of(asked, SMALL, live_only=True).plans())
+    alone, many = Judge(replace(asked)), Judge(replace(asked))
+    ways = {
+        "alone_per_cpu_s": lambda: [alone.score(plan) for plan in plans],
+        "together_per_cpu_s": lambda: list(many.scores(plans)),
+    }
+    for judge in (alone, many):
+        judge.candidates.make_ready()
+        judge.score(())
+    cpu = {name: cpu_s(way) for name, way in ways.items()}
+    placed = [asked.placed(plan) for plan in plans[:REPLAYED] if taken(alone, plan)]
+    runs = [(program(at.graph), at.graph, at.prices.dur_ns) for at in placed]
+    bound = cpu_s(lambda: [engine(*run) for run in runs for _ in range(10)]) / 10 / len(runs)
+    return {name: len(plans) / each for name, each in cpu.items()} | {"bound_per_cpu_s": 1 / bound}
+
+
+def taken(judge: Judge, plan: Plan) -> bool:
+    return isinstance(judge.score(plan), Score)
+
+
+def engine(compiled: Any, graph: Graph, dur_ns: Any) -> Any:
+    if compiled.by_pull:
+        return compiled.pull(dur_ns)
+    return compiled.events(dur_ns, np.ascontiguousarray(graph.ops.priority), None)
+
+
+def cpu_s(work: Callable[[], Any]) -> float:
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+def candidates(job: Job) -> Candidates:
+    return Candidates(job.graph, job.cluster, Question(), coarse=True, memory=False)
+
+
+def spread(job: Job, name: str, cluster: Workers) -> dict[str, float]:
+    """Two workers against one, and against this process, over the same plans."""
+    asked = candidates(job)
+    space = space_of(asked, WIDE, live_only=True)
     plans = list(islice(space.plans(), PLANS))
-    warm, timed = plans[:200], plans[200:]
-    with scoring("", Judge(replace(asked))) as here, scoring(f"{name}://", Judge(asked)) as there:
-        alone, spread = ({}, {})
-        for scores, found in ((here, alone), (there, spread)):
-            dict(scores(warm))
-            begin = time.perf_counter()
-            found.update(scores(timed))
-            found["seconds"] = time.perf_counter() - begin
-    took = alone.pop("seconds"), spread.pop("seconds")
-    assert alone == spread, "other workers found other scores"
-    return float(took[0] / took[1])
+    alone, found = timed("", asked, plans)
+    took = []
+    for workers in (1, 2):
+        with cluster(workers) as place:
+            seconds, other = timed(place, asked, plans)
+        assert other == found, "other workers found other scores"
+        took.append(seconds)
+    return {f"{name}_speedup": took[0] / took[1], f"{name}_over_here": alone / took[1]}
+
+
+def timed(place: str, asked: Candidates, plans: Sequence[Plan]) -> tuple[float, dict[Plan, Any]]:
+    """Seconds for all plans but the first, with which workers begin."""
+    with scoring(place, Judge(replace(asked))) as scores:
+        found = dict(scores(plans[:WARM]))
+        begin = time.perf_counter()
+        found |= scores(plans[WARM:])
+        return time.perf_counter() - begin, found
 
 
 if __name__ == "__main__":

@@ -51,8 +51,9 @@ def test_the_best_plan_takes_as_long_as_its_prediction(
 
 def test_another_model_is_searched_only_where_it_is_named(job: Graph, lan: Cluster) -> None:
     names = ("factored", "fp16")
-    every = space_of(job, Goal(allow=Effect.LOSSY), live_only=True)
-    named = space_of(job, Goal(allow=Effect.LOSSY, strategies=names), live_only=True)
+    asked = Candidates(job, lan, Question())
+    every = space_of(asked, Goal(allow=Effect.LOSSY), live_only=True)
+    named = space_of(asked, Goal(allow=Effect.LOSSY, strategies=names), live_only=True)
     tried = {name_of(type(setting)) for setting, _ in (*every.refused, *named.refused)}
     assert not any(kind_of(name).remakes for name in every.options)
     assert "factored" in {*named.options, *tried}

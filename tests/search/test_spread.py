@@ -4,14 +4,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paceline.cluster import Cluster
 from paceline.graph import Graph
 from paceline.predict import Candidates, Question
 from paceline.search import Goal, Place, search
-from paceline.search.score import Judge, Refused
+from paceline.search.judge import Judge
+from paceline.search.score import Refused
 from paceline.search.scoring import scoring
-from paceline.spread import SpreadError
+from paceline.spread import Parts, SpreadError
 from paceline.strategies import parse
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -56,6 +59,19 @@ def test_a_plan_that_kills_each_worker_is_refused_and_the_others_are_not(
     refused = [plan for plan, score in found.items() if isinstance(score, Refused)]
     assert refused == [PLANS[2]]
     assert "died, 3 times" in found[PLANS[2]].reason
+
+
+@given(items=st.integers(1, 2000), workers=st.integers(1, 8), least=st.integers(1, 64))
+def test_parts_hold_all_items_and_leave_no_worker_without(
+    items: int, workers: int, least: int
+) -> None:
+    parts, left, sizes = Parts(most=256, least=least), items, list[int]()
+    while left:
+        sizes.append(parts.next(left, workers))
+        left -= sizes[-1]
+    assert sum(sizes) == items
+    assert 1 <= min(sizes) <= max(sizes) <= 256
+    assert len(sizes) >= min(items, workers)
 
 
 @pytest.mark.parametrize("on", ["threads", "processes:none", "mpi://host"])

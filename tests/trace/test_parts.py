@@ -12,7 +12,7 @@ import pytest
 from paceline.errors import TraceError
 from paceline.graph import Graph
 from paceline.graph.law import check
-from paceline.spread import opened
+from paceline.spread import OneByOne, opened
 from paceline.trace.importing import Import, import_graph
 from paceline.trace.parts import RankTrace, build_with
 from paceline.trace.readers.source import sources
@@ -75,7 +75,7 @@ def test_a_worker_that_dies_in_an_import_is_survived(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # for `dying`
     work = Dying("rank1.json.gz", tmp_path / "died")
-    with opened(on, work) as answers:
+    with opened(on, OneByOne(work)) as answers:
         made = build_with(answers, [RankTrace(source) for source in sources([files])])
     assert (tmp_path / "died").exists()
     assert differing(made, import_graph([files], Import())) == []
@@ -88,7 +88,7 @@ def test_a_file_that_kills_each_worker_is_named(
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     with (
         pytest.raises(TraceError, match=r"each of 3 workers that read .*rank1\.json\.gz died"),
-        opened("processes:2", Dying("rank1.json.gz")) as answers,
+        opened("processes:2", OneByOne(Dying("rank1.json.gz"))) as answers,
     ):
         build_with(answers, [RankTrace(source) for source in sources([files])])
 

@@ -180,7 +180,8 @@ def test_two_hosts_with_a_launcher_and_a_folder_each_come_to_one_verdict(tmp_pat
     hosts = tuple(Host(f"h{i}", Device("core")) for i in range(2))
     training = f"{TRAIN} --model small --parallel ddp --steps 100000 --bucket-mb 0.3"
     script = (
-        f"exec {sys.executable} -m paceline tune -o {tmp_path}/host-$GROUP_RANK --allow lossy "
+        f"export PACELINE_SECRET=lab; exec {sys.executable} -m paceline tune "
+        f"-o {tmp_path}/host-$GROUP_RANK --allow lossy "
         f"--only fp16 --steps 18 --json -- {sys.executable} -m torch.distributed.run --nnodes 2 "
         "--node-rank $GROUP_RANK --nproc-per-node 1 --master-addr $MASTER_ADDR "
         f"--master-port $MASTER_PORT {training}"

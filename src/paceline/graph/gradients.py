@@ -7,7 +7,7 @@ import numpy as np
 
 from paceline.errors import GraphError
 from paceline.graph.copying import ragged
-from paceline.graph.graph import Bool, Graph, Int64
+from paceline.graph.graph import Bool, Graph, Int32, Int64
 from paceline.graph.kinds import NONE, Axis, Collective, DepKind, OpKind, Phase
 from paceline.graph.links import Links
 
@@ -22,10 +22,17 @@ class Gradients:
 
 def gradients_of(graph: Graph) -> Gradients:
     number = {p.name: i for i, p in enumerate(graph.facts.parameters)}
-    of_text = np.array([number.get(name, NONE) for name in graph.names] + [NONE], np.int64)
-    parameter = of_text[graph.ops.tensor]
+    parameter = told_by(graph, graph.ops.tensor, number)[graph.ops.tensor]
     rows = np.flatnonzero(parameter != NONE)
     return Gradients(rows, parameter[rows])
+
+
+def told_by(graph: Graph, texts: Int32, number: Mapping[str, int]) -> Int64:
+    """The number of each of the graph's names, as far as these texts have them; NONE for others."""
+    found = np.full(len(graph.names) + 1, NONE, np.int64)
+    for text in np.flatnonzero(np.bincount(texts + 1)[1:]).tolist():
+        found[text] = number.get(graph.names[text], NONE)
+    return found
 
 
 def reducing(graph: Graph, links: Links) -> Int64:

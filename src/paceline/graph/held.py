@@ -1,5 +1,7 @@
 """What ops allocate for a batch of another size."""
 
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import fields, replace
 
 import numpy as np
@@ -23,22 +25,31 @@ def with_batch(graph: Graph, factor: float) -> Graph:
     return replace(graph, memory=made, facts=facts)
 
 
-def rank_with_batch(graph: Graph, rank: int, factor: float) -> Graph:
-    """The same of one rank alone."""
-    memory = graph.memory
+def ranks_with_batches(graph: Graph, factors: Sequence[float]) -> Graph:
+    """The same with a factor for each rank."""
+    memory, by_rank = graph.memory, np.array(factors)
     grows = np.isin(memory.category, _OF_SAMPLES) & np.isin(graph.ops.phase[memory.op], _PASSES)
-    grows &= graph.ops.rank[memory.op] == rank
-    delta = np.where(grows, np.rint(memory.delta_bytes * factor), memory.delta_bytes)
-    held = (_rank(h, factor) if h.rank == rank else h for h in graph.facts.memory)
-    made = replace(memory, delta_bytes=delta.astype(np.int64))
-    return replace(graph, memory=made, facts=replace(graph.facts, memory=tuple(held)))
+    grown = np.rint(memory.delta_bytes * by_rank[graph.ops.rank[memory.op]])
+    made = replace(memory, delta_bytes=np.where(grows, grown, memory.delta_bytes).astype(np.int64))
+    held = tuple(_rank(h, factors[h.rank]) for h in graph.facts.memory)
+    return replace(graph, memory=made, facts=replace(graph.facts, memory=held))
 
 
 def _rank(held: RankMemory, factor: float) -> RankMemory:
-    layers = tuple(_layer(layer, factor) for layer in held.layers)
-    return replace(held, other=round(held.other * factor), layers=layers)
+    """Remembered by identity: plans of one job ask for the same again and again."""
+    asked = id(held), factor
+    if asked not in _grown:
+        layers = tuple(_layer(layer, factor) for layer in held.layers)
+        _grown[asked] = held, replace(held, other=round(held.other * factor), layers=layers)
+    if len(_grown) > _REMEMBERED:
+        _grown.popitem(last=False)
+    return _grown[asked][1]
+
+
+_REMEMBERED = 64
+_grown: OrderedDict[tuple[int, float], tuple[RankMemory, RankMemory]] = OrderedDict()
+_SIZES = [item.name for item in fields(LayerMemory) if item.name.endswith("_bytes")]
 
 
 def _layer(layer: LayerMemory, factor: float) -> LayerMemory:
-    sizes = [item.name for item in fields(LayerMemory) if item.name.endswith("_bytes")]
-    return replace(layer, **{name: round(getattr(layer, name) * factor) for name in sizes})
+    return replace(layer, **{name: round(getattr(layer, name) * factor) for name in _SIZES})

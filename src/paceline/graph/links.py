@@ -44,11 +44,16 @@ class Links:
         return Links(self.op[chosen], self.src[chosen], self.kind[chosen], self.inferred[chosen])
 
     def joined(self, other: "Links") -> "Links":
+        return Links.together([self, other])
+
+    @staticmethod
+    def together(parts: "Sequence[Links]") -> "Links":
+        """One behind the other."""
         return Links(
-            np.concatenate([self.op, other.op]),
-            np.concatenate([self.src, other.src]),
-            np.concatenate([self.kind, other.kind]),
-            np.concatenate([self.inferred, other.inferred]),
+            np.concatenate([part.op for part in parts]),
+            np.concatenate([part.src for part in parts]),
+            np.concatenate([part.kind for part in parts]),
+            np.concatenate([part.inferred for part in parts]),
         )
 
     def moved(self, place: Int64) -> "Links":
@@ -57,15 +62,17 @@ class Links:
 
     def columns(self, count: int) -> Dependencies:
         """CSR form for a graph of so many ops; of equal links the first is kept."""
-        order = np.lexsort((self.src, self.op))
-        op, src = self.op[order], self.src[order]
+        key = self.op * np.int64(count) + self.src
+        order = np.argsort(key, kind="stable")
+        key = key[order]
         fresh = np.ones(len(order), np.bool_)
-        fresh[1:] = (op[1:] != op[:-1]) | (src[1:] != src[:-1])
-        order, op = order[fresh], op[fresh]
+        fresh[1:] = key[1:] != key[:-1]
+        order = order[fresh]
+        op, src = self.op[order], self.src[order]
         ptr = np.concatenate([[0], np.cumsum(np.bincount(op, minlength=count))])
         return Dependencies(
             ptr.astype(np.int64),
-            src[fresh].astype(np.int32),
+            src.astype(np.int32),
             self.kind[order].astype(np.uint8),
             self.inferred[order],
         )

@@ -14,6 +14,7 @@ from paceline.graph.copying import copied
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import DepKind, Discipline, LaneKind, OpKind
 from paceline.graph.links import Links
+from paceline.graph.rank_steps import firsts
 
 
 def on_one_lane(graph: Graph) -> Graph:
@@ -51,7 +52,5 @@ def _order(graph: Graph) -> Int64:
 
 def _first_lane(graph: Graph) -> Int64:
     """By rank: its first lane of communication."""
-    found = np.zeros(max(graph.ranks) + 1, np.int64)
-    for lane in np.flatnonzero(graph.lanes.kind == LaneKind.COMM_THREAD)[::-1].tolist():
-        found[graph.lanes.rank[lane]] = lane
-    return found
+    lanes = np.flatnonzero(graph.lanes.kind == LaneKind.COMM_THREAD)
+    return firsts(graph.lanes.rank[lanes].astype(np.int64), lanes, max(graph.ranks) + 1)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.errors import GraphError
+from paceline.graph.copying import ragged
 from paceline.graph.gradients import carrying
 from paceline.graph.graph import Bool, Graph, Int64
 from paceline.graph.kinds import NONE, UNPRICED, Collective, DepKind, DType, OpKind, Phase
@@ -70,16 +71,18 @@ def part_sizes(count: int, parts: int) -> list[int]:
 
 def _parts(graph: Graph, calls: Int64, parts_of: Callable[[int], int]) -> list[list[int]]:
     """Bytes of each part of each collective. What is gathered is cut member by member."""
-    members = np.array([len(group.ranks) for group in graph.groups], np.int64)
+    ops, known = graph.ops, dict[tuple[int, ...], list[int]]()
+    keys = (ops.size_bytes, ops.dtype, ops.collective, ops.group)
     found = []
-    for call in calls.tolist():
-        op = graph[call]
-        size = ITEM_BYTES.get(op.dtype, 4)
-        size *= int(members[graph.ops.group[call]]) if op.collective is Collective.ALL_GATHER else 1
-        counts = part_sizes(op.size_bytes // size, parts_of(op.size_bytes))
-        sizes = [each * size for each in counts]
-        sizes[-1] += op.size_bytes - sum(sizes)
-        found.append(sizes)
+    for key in zip(*(column[calls].tolist() for column in keys)):
+        if key not in known:
+            size_bytes, dtype, collective, group = key
+            gathers = collective == Collective.ALL_GATHER
+            size = ITEM_BYTES.get(DType(dtype), 4)
+            size *= len(graph.groups[group].ranks) if gathers else 1
+            known[key] = [n * size for n in part_sizes(size_bytes // size, parts_of(size_bytes))]
+            known[key][-1] += size_bytes - sum(known[key])
+        found.append(known[key])
     return found
 
 
@@ -102,18 +105,25 @@ def _launches(graph: Graph, links: Links) -> Int64:
 
 def _linked(links: Links, copies: _Copies) -> Links:
     """Every part waits as the whole does, and is waited for like it."""
-    made = Links.all_of(np.zeros(0, np.int64), np.zeros(0, np.int64), DepKind.DATA)
-    for turn in range(int(copies.turn.max(initial=-1)) + 1):
-        mine = copies.turn == turn
-        part = np.full(max(links.op.max(initial=0), links.src.max(initial=0)) + 1, NONE, np.int64)
-        part[copies.whole[mine]] = copies.part[mine]
-        called = np.zeros(len(part), np.bool_)
-        called[copies.whole[mine & copies.called]] = True
-        into = (part[links.op] != NONE) & ~(called[links.op] & (links.kind == DepKind.LAUNCH))
-        out = part[links.src] != NONE
-        place = np.where(part == NONE, np.arange(len(part)), part)
-        made = made.joined(links.where(into | out).moved(place))
-    return made
+    count = int(max(links.op.max(initial=0), links.src.max(initial=0))) + 1
+    many = np.bincount(copies.whole, minlength=count)  # new parts of each op
+    first = np.zeros(count, np.int64)
+    first[copies.whole[::-1]] = copies.part[::-1]
+    called = np.zeros(count, np.bool_)
+    called[copies.whole[copies.called]] = True
+    of_op, of_src = many[links.op], many[links.src]
+    into = np.where(called[links.op] & (links.kind == DepKind.LAUNCH), 0, of_op)
+    times = np.maximum(into, of_src)
+    row, turn = np.repeat(np.arange(len(times)), times), ragged(np.zeros_like(times), times)
+    by_turn = np.argsort(turn, kind="stable")
+    row, turn = row[by_turn], turn[by_turn]
+    made = links.where(row)
+    return Links(
+        np.where(turn < of_op[row], first[made.op] + turn, made.op),
+        np.where(turn < of_src[row], first[made.src] + turn, made.src),
+        made.kind,
+        made.inferred,
+    )
 
 
 def _turns(parts: list[list[int]]) -> Int64:
@@ -124,5 +134,5 @@ def _turns(parts: list[list[int]]) -> Int64:
 def _instances(graph: Graph, whole: Int64, turn: Int64) -> Int64:
     """Part k of one collective is one instance on all ranks."""
     first = int(graph.ops.instance.max(initial=NONE)) + 1
-    keys = np.stack([graph.ops.instance[whole], turn])
-    return first + np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1)
+    keys = graph.ops.instance[whole] * (np.int64(1) + turn.max(initial=0)) + turn
+    return first + np.unique(keys, return_inverse=True)[1]

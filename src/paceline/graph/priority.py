@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from paceline.errors import GraphError
-from paceline.graph.gradients import carrying, not_told, parameters_in
+from paceline.graph.gradients import carried_by, carrying, not_told
 from paceline.graph.graph import Graph, Int64, Lanes
 from paceline.graph.kinds import (
     NONE,
@@ -71,10 +71,12 @@ def _announced(graph: Graph, links: Links, calls: Int64, leading: Int64, announc
 
 def _first_use(graph: Graph, links: Links, calls: Int64) -> Int64:
     """By exchange: which of the job's parameters is the first that it carries."""
-    carried = parameters_in(graph, links)
-    if not carried.keys() >= set(calls.tolist()):
+    call, carried = carried_by(graph, links)
+    found = np.full(len(graph), len(graph.facts.parameters), np.int64)
+    np.minimum.at(found, call, carried)
+    if (found[calls] == len(graph.facts.parameters)).any():
         raise not_told()
-    return np.array([min(carried[call]) for call in calls.tolist()], np.int64)
+    return found[calls]
 
 
 def _behind(graph: Graph, links: Links, calls: Int64) -> Int64:

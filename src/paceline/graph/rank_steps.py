@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.graph.graph import Graph, Int64
+from paceline.graph.graph import Graph, Int32, Int64
 from paceline.graph.kinds import NONE
 
 
@@ -19,7 +19,7 @@ class RankSteps:
     @staticmethod
     def of(graph: Graph) -> "RankSteps":
         ops = graph.ops
-        steps, step = np.unique(ops.step, return_inverse=True)
+        steps, step = numbered(ops.step)
         key = ops.rank.astype(np.int64) * len(steps) + step
         there = np.zeros(int(key.max(initial=-1)) + 1, np.bool_)
         there[key] = True
@@ -36,6 +36,21 @@ class RankSteps:
         found = np.arange(1, len(self) + 1)
         found[np.append(self.rank[1:] != self.rank[:-1], True)] = NONE
         return found
+
+
+_CLOSE = 4096
+
+
+def numbered(values: Int32) -> tuple[Int64, Int64]:
+    """The values that there are, ascending, and of each row which it has: `np.unique` of a few
+    numbers that lie close together."""
+    least = int(values.min(initial=0))
+    past = values.astype(np.int64) - least
+    if int(past.max(initial=0)) > 16 * len(values) + _CLOSE:
+        return np.unique(values, return_inverse=True)
+    there = np.zeros(int(past.max(initial=-1)) + 1, np.bool_)
+    there[past] = True
+    return np.flatnonzero(there) + least, (np.cumsum(there) - 1)[past]
 
 
 def firsts(rows: Int64, ops: Int64, count: int) -> Int64:

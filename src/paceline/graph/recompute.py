@@ -14,8 +14,10 @@ from paceline.errors import GraphError
 from paceline.graph.copying import joined
 from paceline.graph.facts import LayerMemory
 from paceline.graph.graph import Bool, Graph, Int64, MemoryEvents
-from paceline.graph.kinds import COMMUNICATION, NONE, WORK, DepKind, MemoryCategory, Phase
+from paceline.graph.kinds import NONE, DepKind, MemoryCategory, Phase
 from paceline.graph.links import Links
+from paceline.graph.membership import TALKS, WORKS, among
+from paceline.graph.rank_steps import RankSteps
 from paceline.graph.splice import Added, spliced
 
 _HELD = (MemoryCategory.ACTIVATIONS, MemoryCategory.TEMPORARY)
@@ -33,7 +35,8 @@ class Segment:
 
 def recomputed(graph: Graph, segments: Sequence[Sequence[str]]) -> Graph:
     """The graph in which each of these runs of layers is run again."""
-    found = [one for names in segments for one in _segments(graph, names)]
+    passes = list(_passes(graph))
+    found = [one for names in segments for one in _segments(graph, names, passes)]
     if not found:
         raise GraphError(
             "the recording does not tell which ops belong to these layers, so they cannot be run "
@@ -56,26 +59,42 @@ def recomputed(graph: Graph, segments: Sequence[Sequence[str]]) -> Graph:
     return replace(made, memory=_memory(graph, found, place))
 
 
-def _segments(graph: Graph, names: Sequence[str]) -> Iterator[Segment]:
+@dataclass(frozen=True, eq=False)
+class _Passes:
+    """Work of both passes on one rank in one step."""
+
+    rank: int
+    forward: Int64
+    backward: Int64
+
+
+def _passes(graph: Graph) -> Iterator[_Passes]:
+    ops, steps = graph.ops, RankSteps.of(graph)
+    works = WORKS[ops.kind]
+    forward, backward = (
+        np.flatnonzero(works & (ops.phase == phase)) for phase in (Phase.FORWARD, Phase.BACKWARD)
+    )
+    for row, rank in enumerate(steps.rank.tolist()):
+        ahead, back = (rows[steps.of_op[rows] == row] for rows in (forward, backward))
+        yield _Passes(rank, ahead, back)
+
+
+def _segments(graph: Graph, names: Sequence[str], passes: Sequence[_Passes]) -> Iterator[Segment]:
     """The layers on each rank and in each step that runs both of their passes."""
-    inside = _inside(graph, names)
-    ops, held = graph.ops, _layers_by_rank(graph, names)
-    works = np.isin(ops.kind, WORK)
-    for rank in graph.ranks:
-        for step in np.unique(ops.step[ops.rank == rank]).tolist():
-            mine = np.flatnonzero((ops.rank == rank) & (ops.step == step) & works)
-            ahead = mine[ops.phase[mine] == Phase.FORWARD]
-            back = mine[(ops.phase[mine] == Phase.BACKWARD) & inside[mine]]
-            forward = _whole(graph, ahead, inside)
-            if len(forward) and len(back):
-                yield Segment(forward, _begins(graph, forward, back), int(back[-1]), held[rank])
+    inside, held = _inside(graph, names), _layers_by_rank(graph, names)
+    for one in passes:
+        back = one.backward[inside[one.backward]]
+        forward = _whole(graph, one.forward, inside)
+        if len(forward) and len(back):
+            yield Segment(forward, _begins(graph, forward, back), int(back[-1]), held[one.rank])
 
 
 def _inside(graph: Graph, names: Sequence[str]) -> Bool:
     """Which ops belong to the layers."""
     begins = tuple(f"{name}." for name in names)
-    pool = [f"{text}.".startswith(begins) for text in graph.names]
-    found: Bool = np.array([*pool, False])[graph.ops.layer]
+    there = np.flatnonzero(np.bincount(graph.ops.layer + 1, minlength=1)[1:])
+    chosen = [layer for layer in there.tolist() if f"{graph.names[layer]}.".startswith(begins)]
+    found: Bool = among(len(graph.names) + 1, np.array(chosen, np.int64))[graph.ops.layer]
     return found
 
 
@@ -117,10 +136,8 @@ def _behind(graph: Graph, one: Segment) -> Int64:
 
 
 def _refuse_communication(graph: Graph, links: Links, found: Sequence[Segment]) -> None:
-    talks = np.isin(graph.ops.kind, COMMUNICATION)
-    again = np.zeros(len(graph), np.bool_)
-    for one in found:
-        again[one.forward] = True
+    talks = TALKS[graph.ops.kind]
+    again = among(len(graph), np.concatenate([one.forward for one in found]))
     launches = (links.kind == DepKind.LAUNCH) & again[links.src]
     reached = launches & (talks[links.op] | (graph.ops.phase[links.op] == Phase.COMMUNICATION))
     if reached.any():
@@ -133,26 +150,25 @@ def _refuse_communication(graph: Graph, links: Links, found: Sequence[Segment]) 
 
 def _copied_links(graph: Graph, links: Links, found: Sequence[Segment]) -> Links:
     """Links among the ops of a segment, among their copies."""
+    again = among(len(graph), np.concatenate([one.forward for one in found]))
+    inner = links.where(again[links.op] & again[links.src])
     parts, first = [], len(graph)
     for one in found:
         place = np.full(len(graph), NONE, np.int64)
         place[one.forward] = first + np.arange(len(one.forward))
-        both = (place[links.op] != NONE) & (place[links.src] != NONE)
-        parts.append(links.where(both).moved(place))
+        both = (place[inner.op] != NONE) & (place[inner.src] != NONE)
+        parts.append(inner.where(both).moved(place))
         # the second pass begins when the backward pass has come to the layers, and they wait for it
-        waits = _waits_of_first(graph, links, one, first)
-        parts.append(waits)
+        parts.append(_waits_of_first(graph, one, first))
         first += len(one.forward)
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.joined(part)
-    return whole
+    return Links.together(parts)
 
 
-def _waits_of_first(graph: Graph, links: Links, one: Segment, first: int) -> Links:
+def _waits_of_first(graph: Graph, one: Segment, first: int) -> Links:
     """The first copy waits for what the first backward op waits for; that one for the last copy."""
     begin = min(one.begins.values())
-    src = links.src[(links.op == begin) & (links.src < begin)]
+    src = graph.deps.of(begin).astype(np.int64)
+    src = src[src < begin]
     waits = Links.all_of(np.full(len(src), first), src, DepKind.DATA)
     last = np.array([first + len(one.forward) - 1])
     return waits.joined(Links.all_of(np.array([begin]), last, DepKind.DATA))

@@ -3,26 +3,32 @@
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.graph.border import UNSCALED
 from paceline.graph.graph import Bool, Graph, Int64, Spread
 from paceline.graph.kinds import UNPRICED, Basis
 from paceline.graph.membership import TALKS, WORKS
 
+Factors = NDArray[np.float64]
 
-def scaled(graph: Graph, rows: Int64 | Bool, factor: float, basis: Basis | None = None) -> Graph:
-    """These ops take `factor` times as long: those with a duration now, and those whose price is
-    found later (communication, on whatever cluster) then too. `basis` is what they rest on now."""
-    ops = graph.ops
+
+def scaled(
+    graph: Graph, rows: Int64 | Bool, factor: float | Factors, basis: Basis | None = None
+) -> Graph:
+    """These ops take `factor` times as long, one for all or one by op: those with a duration now,
+    and those whose price is found later (communication, on whatever cluster) then too. `basis` is
+    what they rest on now."""
+    ops, by = graph.ops, np.broadcast_to(np.asarray(factor, np.float64), (len(graph),))
     chosen = np.zeros(len(graph), np.bool_)
     chosen[rows] = True
     known = chosen & (ops.dur_ns != UNPRICED)
     later = chosen & (TALKS[ops.kind] | (ops.dur_ns == UNPRICED))
     dur, scale = ops.dur_ns.copy(), ops.scale_ppb.copy()
-    dur[known] = np.rint(dur[known] * factor)
-    scale[later] = np.rint(scale[later] * factor)
+    dur[known] = np.rint(dur[known] * by[known])
+    scale[later] = np.rint(scale[later] * by[later])
     rests = ops.basis if basis is None else np.where(chosen, basis, ops.basis).astype(np.uint8)
-    spread = None if graph.spread is None else _stretched(graph.spread, known, factor)
+    spread = None if graph.spread is None else _stretched(graph.spread, known, by)
     return replace(graph, ops=replace(ops, dur_ns=dur, scale_ppb=scale, basis=rests), spread=spread)
 
 
@@ -48,8 +54,8 @@ def ppb(graph: Graph) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     return graph.ops.scale_ppb / UNSCALED
 
 
-def _stretched(spread: Spread, rows: Bool, factor: float) -> Spread:
-    owner = np.repeat(rows, np.diff(spread.ptr))
+def _stretched(spread: Spread, rows: Bool, by: Factors) -> Spread:
+    owner, factor = np.repeat(rows, np.diff(spread.ptr)), np.repeat(by, np.diff(spread.ptr))
     samples = np.where(owner, np.rint(spread.samples_ns * factor), spread.samples_ns)
     return Spread(spread.ptr, samples.astype(np.int64))
 

@@ -14,6 +14,7 @@ from paceline.graph.copying import rows_of, spread_of
 from paceline.graph.graph import Bool, Graph, Int64, OpColumns, Spread
 from paceline.graph.kinds import NONE
 from paceline.graph.links import Links
+from paceline.graph.rank_steps import numbered
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ def _columns(graph: Graph, added: Added, source: Int64, place: Int64) -> OpColum
     for name, values in added.columns.items():
         made[name][new] = values
     joined = made["instance"] != NONE
-    made["instance"][joined] = np.unique(made["instance"][joined], return_inverse=True)[1]
+    made["instance"][joined] = numbered(made["instance"][joined])[1]
     return OpColumns(**made)
 
 

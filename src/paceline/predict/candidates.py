@@ -6,8 +6,9 @@ change has done that), and plans that begin alike share what they begin with. Th
 `predict` finds, without its interval and reasons.
 
 Seen coarsely, like ranks stand once (`graph.fold`), and work is merged as soon as no change behind
-asks for more detail. The times are the same wherever ranks that are alike stay alike, and rounding
-does not decide; so a search looks coarsely, and `whole` has the last word.
+asks for more detail, while the step stands alone. The times are the same wherever ranks that are
+alike stay alike, and rounding does not decide; so a search looks coarsely, and `whole` has the last
+word.
 """
 
 from collections import OrderedDict
@@ -18,6 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from paceline.cluster import Cluster
+from paceline.errors import PacelineError
 from paceline.graph import Graph
 from paceline.graph.condense import STEPS, Grain, alike_steps, coarser, first_step, repeated_alone
 from paceline.graph.folding import fold
@@ -45,9 +47,13 @@ class Candidates:
     coarse: bool = False
     memory: bool = True  # whether memory is asked for; without, changes carry none along
     _sources: dict[Grain, Graph] = field(default_factory=dict, init=False, repr=False)
-    _kept: "OrderedDict[tuple[_Plan, Grain], Graph]" = field(
+    _kept: "OrderedDict[_Change, _Made]" = field(
         default_factory=OrderedDict, init=False, repr=False
     )
+
+    def __getstate__(self) -> dict[str, object]:
+        """To other processes; graphs have other identities there, so what was changed stays."""
+        return {**vars(self), "_kept": OrderedDict()}
 
     def step_ns(self, plan: Sequence[Strategy]) -> int:
         """How long a step takes after the plan's changes."""
@@ -63,14 +69,18 @@ class Candidates:
 
     def changed(self, plan: Sequence[Strategy]) -> Graph:
         """The typical steps after the plan's changes, which are yet to be priced."""
+        made, times = self.once(plan)
+        return repeated_alone(made, times) if times > 1 else made
+
+    def once(self, plan: Sequence[Strategy]) -> tuple[Graph, int]:
+        """The same before it is repeated, and how many times in a row it is replayed."""
         require_order(plan)
         made = self._made(tuple(plan), Grain.EVENT if self.coarse else finest(plan))
         if not self._alone:
-            return made
+            return made, 1
         if made.facts.steps_overlap:  # no step of it stands alone
-            return transformed(self._typical(finest(plan)), plan)
-        alone = made.ops.step.min() == made.ops.step.max()
-        return repeated_alone(made, STEPS) if alone else made
+            return transformed(self._typical(finest(plan)), plan), 1
+        return made, STEPS if made.ops.step.min() == made.ops.step.max() else 1
 
     def make_ready(self) -> None:
         """What plans share, before this is handed to workers that would each make it."""
@@ -123,23 +133,65 @@ class Candidates:
         alike = len({(host.device, host.cpus) for host in hosts}) <= 1
         return alike and len(np.unique(step.ops.rank)) == len(step.ranks) > 1
 
+    def refusal(self, change: Strategy) -> str | None:
+        """Why the job does not take this change by itself, or None where it does."""
+        try:
+            self.once((change,))
+        except PacelineError as error:
+            return str(error)
+        return None
+
     def _made(self, plan: _Plan, grain: Grain) -> Graph:
         """After the plan's changes, at that grain."""
         if not plan:
             return self.source(grain)
-        if (plan, grain) in self._kept:
-            self._kept.move_to_end((plan, grain))
-            return self._kept[plan, grain]
         *begun, last = plan
         needed = min(last.grain, grain, key=list(Grain).index)
-        made = last.transform(self._made(tuple(begun), needed))
-        if needed is not grain:
-            made = coarser(made, grain)[0]
-        self._keep((plan, grain), made)
+        made = self._kept_made(self._made(tuple(begun), needed), last)
+        if needed is grain or (needed is Grain.LAYER and self._repeated(made)):
+            return made
+        return self._kept_made(made, grain)
+
+    def _repeated(self, made: Graph) -> bool:
+        """Whether a change has repeated the step, so that merging it takes longer than it saves."""
+        return self._alone and bool(made.ops.step[0] != made.ops.step[-1])
+
+    def _kept_made(self, before: Graph, change: Strategy | Grain) -> Graph:
+        key = (id(before), change)
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        else:
+            self._keep(key, _Made.of(before, change))
+        made = self._kept[key].after
+        if isinstance(made, PacelineError):
+            raise made.with_traceback(None)
         return made
 
-    def _keep(self, key: tuple[_Plan, Grain], made: Graph) -> None:
-        self._kept[key] = made
-        most = max(1, _KEPT_OPS // max(1, len(made)))
+    def _keep(self, change: "_Change", made: "_Made") -> None:
+        self._kept[change] = made
+        size = 0 if isinstance(made.after, PacelineError) else len(made.after)
+        most = max(1, _KEPT_OPS // max(1, size))
         while len(self._kept) > most:
             self._kept.popitem(last=False)
+
+
+_Change = tuple[int, Strategy | Grain]
+"""What was changed (by identity: plans that came to one graph go on together), and how: by a
+strategy, or merged to a grain."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Made:
+    """What a change made of a graph, or why it could not."""
+
+    before: Graph  # kept, so that no other graph has its identity
+    after: Graph | PacelineError
+
+    @staticmethod
+    def of(before: Graph, change: Strategy | Grain) -> "_Made":
+        if isinstance(change, Grain):
+            return _Made(before, coarser(before, change)[0])
+        try:
+            return _Made(before, change.transform(before))
+        except PacelineError as error:
+            return _Made(before, error)

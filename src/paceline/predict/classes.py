@@ -3,7 +3,8 @@
 import numpy as np
 
 from paceline.graph import COMMUNICATION, LaneKind, Phase
-from paceline.graph.graph import Bool
+from paceline.graph.graph import Bool, Int64
+from paceline.graph.rank_steps import numbered
 from paceline.graph.scaled import works
 from paceline.predict.errors import PredictError
 from paceline.replay import Timeline
@@ -42,13 +43,17 @@ def step_ns(timeline: Timeline) -> int:
     the job repeats itself by the period, the mean over whole periods but the first."""
     if timeline.graph.facts.steps_overlap:
         return _between_updates_ns(timeline)
-    period = timeline.graph.facts.period
-    steps, row = np.unique(timeline.graph.ops.step, return_inverse=True)
+    steps, row = numbered(timeline.graph.ops.step)
     last = np.zeros(len(steps), np.int64)
     np.maximum.at(last, row, timeline.end_ns)
-    ends = np.maximum.reduceat(last, np.arange(0, len(steps), period)).tolist()
+    return between_ends_ns(last, timeline.graph.facts.period)
+
+
+def between_ends_ns(last: Int64, period: int) -> int:
+    """A step of several by when each ends."""
+    ends = np.maximum.reduceat(last, np.arange(0, len(last), period)).tolist()
     if len(ends) == 1:
-        return int(ends[0]) // min(period, len(steps))
+        return int(ends[0]) // min(period, len(last))
     return int(ends[-1] - ends[0]) // (len(ends) - 1) // period
 
 

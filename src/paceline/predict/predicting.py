@@ -98,11 +98,16 @@ class Placed:
 def placed(graph: Graph, cluster: Cluster | None, question: Question) -> Placed:
     """The job on the cluster; hosts are added where it has too few."""
     if cluster is None:
-        return _as_recorded(graph, question)
+        return as_recorded(graph, question)
+    return on_cluster(on_one_lane(graph), cluster, question)
+
+
+def on_cluster(graph: Graph, cluster: Cluster, question: Question) -> Placed:
+    """A job whose collectives stand on one lane of each rank."""
     _require_partners(graph)
     if cluster.workers != graph.world_size:
         cluster = cluster.with_workers(graph.world_size)
-    graph = _slowed(on_one_lane(graph), cluster)
+    graph = _slowed(graph, cluster)
     rates = rates_of(question, cluster)
     library = rates.library_of(cluster)
     calls = calls_of(graph, cluster, library)
@@ -160,7 +165,8 @@ def _typical(graph: Graph, grain: Grain, elsewhere: bool) -> Graph | None:
     return anchored(condense(graph, grain), elsewhere=elsewhere)
 
 
-def _as_recorded(graph: Graph, question: Question) -> Placed:
+def as_recorded(graph: Graph, question: Question) -> Placed:
+    """A job whose ops take as long as they were recorded to."""
     _require_cluster(graph, question)
     missing = np.flatnonzero(graph.ops.dur_ns == UNPRICED)
     if len(missing):
@@ -280,10 +286,12 @@ def _contention(graph: Graph, question: Question) -> Contention | None:
 
 def _slowed(graph: Graph, cluster: Cluster) -> Graph:
     """Work of workers whose host has less than a core for each takes longer."""
+    cpus = {rank: cluster.hosts[cluster.place_of(rank)[0]].cpus for rank in graph.ranks}
+    slow = {rank: share for rank, share in cpus.items() if 0 < share < 1}
+    if not slow:
+        return graph
     dur = graph.ops.dur_ns.copy()
-    for rank in graph.ranks:
-        cpus = cluster.hosts[cluster.place_of(rank)[0]].cpus
-        if 0 < cpus < 1:
-            mine = (graph.ops.rank == rank) & works(graph) & (dur > 0)
-            dur[mine] = np.rint(dur[mine] / cpus)
+    for rank, share in slow.items():
+        mine = (graph.ops.rank == rank) & works(graph) & (dur > 0)
+        dur[mine] = np.rint(dur[mine] / share)
     return replace(graph, ops=replace(graph.ops, dur_ns=dur))

@@ -2,8 +2,9 @@
 
 First every setting alone, and beside them what dPRO's rules propose; then the best settings of any
 two strategies together; then a beam over what else to add to the best plans, as far as it acts on
-their critical paths (`guidance`). In the end sizes are refined between the settings that were
-tried. All of that looks coarsely; `search` looks at the best in full.
+their critical paths (`guidance`). Then sizes are refined between the settings that were tried; and
+both again, until the best plans stay the best. All of that looks coarsely; `search` looks at the
+best in full.
 """
 
 from collections.abc import Iterator
@@ -25,8 +26,11 @@ def guided(space: Space, trials: Trials, job: Candidates) -> None:
     guidance = Guidance(space, trials, job)
     trials.ask([(), *((setting,) for setting in guidance.settings)])
     trials.ask(_pairs(guidance))
-    _grow(guidance)
-    _refine(guidance)
+    before = list[Plan]()
+    while (best := trials.ranked()[:WIDTH]) != before:
+        before = best
+        _grow(guidance)
+        _refine(guidance)
 
 
 def _pairs(guidance: Guidance) -> Iterator[Plan]:

@@ -16,7 +16,8 @@ import numpy as np
 from paceline import __version__
 from paceline.errors import FileError
 from paceline.graph import Graph
-from paceline.search.score import Judge, Refused, Score
+from paceline.search.judge import Judge
+from paceline.search.score import Refused, Score
 from paceline.search.trials import Scored
 from paceline.strategies import parse
 

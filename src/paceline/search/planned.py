@@ -22,6 +22,8 @@ def repriced(
 ) -> tuple[Plan, tuple[str, ...]]:
     """The plan as it is where nothing has changed, else with new predictions; and what changed.
     Refused for another model, number of workers or version. Reasons are those of the search."""
+    if plan.made_for is not None:  # the model first: the changes may not fit another
+        require_fit(plan, replace(made_for(graph), world_size=plan.made_for.world_size))
     job = made_for(graph, plan.strategies, cluster)
     require_fit(plan, job)
     different = changed(plan, job)

@@ -1,20 +1,17 @@
-"""`Score`: what a plan costs by replay. `Judge` finds it."""
+"""`Score`: what a plan costs by replay."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.cost.collectives.volume import sent_share
-from paceline.errors import PacelineError
 from paceline.graph import Collective, Graph, OpKind
+from paceline.graph.graph import Int64
 from paceline.graph.membership import TALKS
 from paceline.graph.scaled import works
-from paceline.predict import Candidates
 from paceline.predict.classes import step_ns
-from paceline.replay.memory_by_rank import rank_peaks
-from paceline.search.errors import SearchError
-from paceline.strategies import Strategy
+from paceline.replay import Timeline
 
 
 @dataclass(frozen=True)
@@ -49,60 +46,33 @@ class Refused:
     reason: str
 
 
-@dataclass(frozen=True, eq=False)
-class Judge:
-    """Scores plans of one job; peaks of memory too, where the candidates carry it."""
-
-    candidates: Candidates
-
-    def score(self, plan: Sequence[Strategy]) -> Score | Refused:
-        try:
-            return self._score(plan)
-        except PacelineError as error:
-            return Refused(str(error))
-
-    def exact(self) -> "Judge":
-        """The same with every rank and all detail, and with memory."""
-        return Judge(self.candidates.whole)
-
-    def remembering(self) -> "Judge":
-        """The same with memory."""
-        return Judge(self.candidates.remembering)
-
-    def _score(self, plan: Sequence[Strategy]) -> Score:
-        timeline = self.candidates.timeline(plan)
-        graph, wanted = timeline.graph, self.candidates.world_size
-        if graph.world_size != wanted:
-            raise SearchError(
-                f"the plan asks for {graph.world_size} workers and the job has {wanted}; "
-                "predict other numbers of workers with `paceline predict --workers`"
-            )
-        peaks = rank_peaks(timeline) if self.candidates.memory else ()
-        memory = max((peak.peak_bytes for peak in peaks), default=None)
-        times, talks = _times(graph), TALKS[graph.ops.kind]
-        return Score(
-            step_ns=step_ns(timeline),
-            samples=graph.facts.samples,
-            sends=round(_sent_bytes(graph) / times),
-            calls=float(talks.sum()) / times,
-            work_ns=round(float(timeline.dur_ns[works(graph)].sum()) / times),
-            memory_bytes=memory,
-        )
+def score_of(timeline: Timeline, memory_bytes: int | None) -> Score:
+    """Of a job that was replayed alone."""
+    graph = timeline.graph
+    times, (_, sent) = _times(graph), sent_bytes(graph)
+    messages = graph.ops.size_bytes[graph.ops.kind == OpKind.SEND]
+    return Score(
+        step_ns=step_ns(timeline),
+        samples=graph.facts.samples,
+        sends=round((float(sent.sum()) + float(messages.sum())) / times),
+        calls=float(TALKS[graph.ops.kind].sum()) / times,
+        work_ns=round(float(timeline.dur_ns[works(graph)].sum()) / times),
+        memory_bytes=memory_bytes,
+    )
 
 
-def _times(graph: Graph) -> int:
-    """Ranks times steps; of a job with a period the graph has whole periods."""
-    ranks = np.count_nonzero(np.bincount(graph.ops.rank))
-    return int(ranks) * len(np.unique(graph.ops.step))
-
-
-def _sent_bytes(graph: Graph) -> float:
-    """By the bytes that collectives and messages move."""
+def sent_bytes(graph: Graph) -> tuple[Int64, NDArray[np.float64]]:
+    """Collectives, and the bytes that each moves from its rank."""
     ops = graph.ops
     talks = np.flatnonzero((ops.kind == OpKind.COLLECTIVE) & (ops.group >= 0))
     sizes = np.array([len(group.ranks) for group in graph.groups], np.int64)
     calls = ops.collective[talks].astype(np.int64) * (1 << 32) + sizes[ops.group[talks]]
     each, which = np.unique(calls, return_inverse=True)
     shares = [sent_share(Collective(c >> 32), c & 0xFFFFFFFF) for c in each.tolist()]
-    whole = float((ops.size_bytes[talks] * np.array(shares)[which]).sum()) if len(talks) else 0.0
-    return whole + float(ops.size_bytes[ops.kind == OpKind.SEND].sum())
+    return talks, ops.size_bytes[talks] * np.array(shares, np.float64)[which]
+
+
+def _times(graph: Graph) -> int:
+    """Ranks times steps; of a job with a period the graph has whole periods."""
+    ranks = np.count_nonzero(np.bincount(graph.ops.rank))
+    return int(ranks) * len(np.unique(graph.ops.step))

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from paceline.search.score import Judge, Refused, Score
+from paceline.search.judge import Judge
+from paceline.search.score import Refused, Score
 from paceline.search.trials import Scores
-from paceline.spread import Died, opened
+from paceline.spread import Died, Parts, opened
 
-PART = 128
-"""Plans that go out together, a quarter of a second of work, where there are many."""
+PARTS = Parts(most=256, least=16)
+"""Of plans: those that go out together are replayed together."""
 
 
 @contextmanager
@@ -16,7 +17,7 @@ def scoring(on: str, judge: Judge) -> Iterator[Scores]:
     """Here where `on` is empty. What plans share is made ready before workers are given it."""
     if on:
         judge.candidates.make_ready()
-    with opened(on, judge.score, PART) as answers:
+    with opened(on, judge.scores, PARTS) as answers:
         yield lambda plans: ((plan, _score(answer)) for plan, answer in answers(plans))
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from paceline.cluster import Cluster
 from paceline.graph import Graph
-from paceline.graph.condense import Grain
 from paceline.predict import Candidates, Question
 from paceline.search.errors import SearchError
 from paceline.search.evolutionary import evolutionary
@@ -15,10 +14,11 @@ from paceline.search.exhaustive import exhaustive
 from paceline.search.found import Candidate, Ended, Found
 from paceline.search.goal import Goal
 from paceline.search.guided import guided
+from paceline.search.judge import Judge
 from paceline.search.notebook import noted
 from paceline.search.optuna_search import optuna_search
 from paceline.search.pareto import pareto
-from paceline.search.score import Judge, Score
+from paceline.search.score import Score
 from paceline.search.scoring import scoring
 from paceline.search.settle import candidate, settled
 from paceline.search.space import Plan, Space, space_of
@@ -59,9 +59,7 @@ def search(
     question = replace(question, draws=0)
     job = Candidates(graph, cluster, question, coarse=True, memory=goal.needs_memory)
     judge = Judge(job)
-    space = space_of(
-        job.remembering.source(Grain.OP), goal, live_only=live_only, refuses=_refused_on(cluster)
-    )
+    space = space_of(job, goal, live_only=live_only, refuses=_refused_on(cluster))
     with scoring(place.on, judge) as scores, noted(place.tried, judge) as notes:
         trials = Trials(goal, scores, notes.add, place.watch, begun_s=begun)
         for plan, score in notes.before:
@@ -87,8 +85,8 @@ def _found(trials: Trials, judge: Judge, space: Space, ended: Ended) -> Found:
     best = settled(trials, judge)
     return Found(
         best=best,
-        unchanged=_told(judge.exact(), ()),
-        pareto=_front(trials, best, judge.remembering()),
+        unchanged=_told(judge.exact, ()),
+        pareto=_front(trials, best, judge.remembering),
         tried=trials.tried,
         seconds=time.monotonic() - trials.begun_s,
         refused=(*space.refused, *_refused_alone(trials)),

@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
+from paceline.errors import PacelineError
 from paceline.predict import PredictError, predict
 from paceline.search.errors import SearchError
 from paceline.search.found import Candidate
 from paceline.search.goal import Goal, least_exact
+from paceline.search.judge import Judge
 from paceline.search.reasons import Seen, reason
-from paceline.search.score import Judge, Refused, Score
+from paceline.search.score import Refused, Score
 from paceline.search.space import Plan
 from paceline.search.trials import Trials
 
@@ -21,11 +23,11 @@ LOOKS = 5
 
 def settled(trials: Trials, judge: Judge) -> Candidate:
     """The best that holds in full, with its reasons and interval."""
-    exact = judge.exact()
+    exact = judge.exact
     plan = _best(trials, judge, exact)
     score = _known(exact, plan)
     _require_limit(trials.goal, plan, score, exact)
-    found = candidate(plan, score, tuple(_reasons(plan, judge.remembering())))
+    found = candidate(plan, score, tuple(_reasons(plan, judge.remembering)))
     return _as_predicted(found, judge)
 
 
@@ -92,14 +94,16 @@ def _reasons(plan: Plan, judge: Judge) -> Iterator[str]:
         return
     seen = _seen(judge, plan)
     for part, without in zip(plan, _without_one(plan)):
-        if isinstance(judge.score(without), Refused):
+        try:
+            other = _seen(judge, without)
+        except PacelineError:
             yield f"{part}: the other parts need it"
-        else:
-            yield reason(str(part), seen, _seen(judge, without))
+            continue
+        yield reason(str(part), seen, other)
 
 
 def _seen(judge: Judge, plan: Plan) -> Seen:
-    return Seen(_known(judge, plan), judge.candidates.timeline(plan))
+    return Seen(*judge.replayed(plan))
 
 
 def _known(judge: Judge, plan: Plan) -> Score:

@@ -9,6 +9,7 @@ from math import prod
 from paceline.errors import PacelineError
 from paceline.graph import Graph
 from paceline.graph.condense import Grain
+from paceline.predict import Candidates
 from paceline.search.errors import SearchError
 from paceline.search.goal import Goal
 from paceline.strategies import Strategy, kind_of, known, name_of
@@ -58,10 +59,11 @@ class Space:
 
 
 def space_of(
-    graph: Graph, goal: Goal, *, live_only: bool, refuses: Mapping[str, str] | None = None
+    job: Candidates, goal: Goal, *, live_only: bool, refuses: Mapping[str, str] | None = None
 ) -> Space:
-    """Of a job's typical step: what the goal allows and the job takes. `refuses`: why what it runs
-    on does not take a strategy, by name."""
+    """What the goal allows and the job takes. `refuses`: why what it runs on does not take a
+    strategy, by name."""
+    graph = job.remembering.source(Grain.OP)
     keeping = (name for name in known() if not kind_of(name).remakes)
     wanted = dict.fromkeys(keeping if goal.strategies is None else goal.strategies)
     kinds = [kind_of(name) for name in wanted if name not in goal.without]
@@ -71,7 +73,7 @@ def space_of(
     for kind in sorted_kinds(kinds):
         taken = []
         for setting in _choices(kind, graph):
-            reason = (refuses or {}).get(name_of(kind)) or setting.refusal(graph)
+            reason = (refuses or {}).get(name_of(kind)) or job.refusal(setting)
             if reason is None:
                 taken.append(setting)
             else:

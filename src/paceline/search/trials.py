@@ -36,6 +36,7 @@ class Trials:
     found: dict[Plan, Score] = field(default_factory=dict)
     refused: dict[Plan, str] = field(default_factory=dict)
     begun_s: float = field(default_factory=time.monotonic)
+    _order: dict[Plan, tuple[tuple[float, ...], str]] = field(default_factory=dict, repr=False)
 
     @property
     def tried(self) -> int:
@@ -69,6 +70,7 @@ class Trials:
             self.refused[plan] = score.reason
         else:
             self.found[plan] = score
+            self._order[plan] = self.cost(plan), str(plan)
 
     def cost(self, plan: Plan) -> tuple[float, ...]:
         """Of a plan that was tried; the shorter plan of two that cost the same."""
@@ -77,7 +79,7 @@ class Trials:
     def ranked(self, plans: Iterable[Plan] | None = None) -> list[Plan]:
         """Those that the job takes, the best first."""
         taken = self.found if plans is None else {plan for plan in plans if plan in self.found}
-        return sorted(taken, key=lambda plan: (self.cost(plan), str(plan)))
+        return sorted(taken, key=self._order.__getitem__)
 
     def _known(self, plan: Plan) -> bool:
         return plan in self.found or plan in self.refused

@@ -6,6 +6,7 @@ out again, and an item that kills its workers is answered by `Died`.
 """
 
 from paceline.spread.errors import SpreadError
-from paceline.spread.parts import Answered, Answers, Died, opened
+from paceline.spread.parts import Answered, Answers, Died, Parts, opened
+from paceline.spread.pool import OneByOne
 
-__all__ = ["Answered", "Answers", "Died", "SpreadError", "opened"]
+__all__ = ["Answered", "Answers", "Died", "OneByOne", "Parts", "SpreadError", "opened"]

@@ -35,12 +35,26 @@ class Died:
     times: int
 
 
+@dataclass(frozen=True)
+class Parts:
+    """How many items go out together."""
+
+    most: int = 1
+    least: int = 1  # where there are as many for each worker
+
+    def next(self, left: int, workers: int) -> int:
+        """A part costs its way there and back, and workers are to be done at one time: so large
+        ones first, then ever smaller ones."""
+        share = -(-left // workers)
+        return max(1, min(self.least, share), min(self.most, left // (3 * workers)))
+
+
 @contextmanager
-def opened(on: str, work: Work, most: int = 1) -> Iterator[Answers]:
+def opened(on: str, work: Work, parts: Parts | None = None) -> Iterator[Answers]:
     """What answers items by `work`: here where `on` is empty, else on `processes[:N]`,
-    `dask://[HOST:PORT]` or `ray://[HOST:PORT]`. `most` go out together."""
+    `dask://[HOST:PORT]` or `ray://[HOST:PORT]`, one by one or in parts."""
     if not on:
-        yield lambda items: ((item, work(item)) for item in items)
+        yield lambda items: zip(items, work(items), strict=True)
         return
     kind, _, where = on.partition("://" if "://" in on else ":")
     if kind not in KINDS:
@@ -49,7 +63,7 @@ def opened(on: str, work: Work, most: int = 1) -> Iterator[Answers]:
             "or ray://HOST:PORT"
         )
     with ExitStack() as stack:
-        spread = Spread(lambda: KINDS[kind](where, uuid4().hex, work), stack, most)
+        spread = Spread(lambda: KINDS[kind](where, uuid4().hex, work), stack, parts or Parts())
         yield spread.answers
 
 
@@ -59,7 +73,7 @@ class Spread:
 
     open: Callable[[], AbstractContextManager[Pool]]
     stack: ExitStack
-    most: int
+    parts: Parts
 
     def __post_init__(self) -> None:
         self.pool = self.stack.enter_context(self.open())
@@ -89,11 +103,10 @@ class Spread:
                 answer.cancel()
 
     def _parts(self, items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-        """Neighbours together, for they often begin alike. A part costs its way there and back, and
-        workers are to be done at one time: so large ones first, then ever smaller ones."""
+        """Neighbours together, for they often begin alike."""
         at = 0
         while at < len(items):
-            size = max(1, min(self.most, (len(items) - at) // (3 * self.pool.workers)))
+            size = self.parts.next(len(items) - at, self.pool.workers)
             yield items[at : at + size]
             at += size
 

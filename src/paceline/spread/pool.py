@@ -1,13 +1,36 @@
 """`Pool`: an executor whose workers hold one work. The same for processes, Dask and Ray."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-Work = Callable[[Any], Any]
-"""Answers one item. It is sent to each worker once, with all that it holds."""
+Work = Callable[[Sequence[Any]], Iterable[Any]]
+"""Answers items in turn. It is sent to each worker once, with all that it holds."""
+
+
+@dataclass(frozen=True)
+class OneByOne:
+    """A work that answers each item by itself."""
+
+    answer: Callable[[Any], Any]
+
+    def __call__(self, items: Sequence[Any]) -> Iterator[Any]:
+        return map(self.answer, items)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A work as tasks are given it. Without one, the worker was given it when it began."""
+
+    key: str
+    work: Work | None = None
+
+    def brought(self) -> Work:
+        """Asked once of each worker."""
+        assert self.work is not None, "it was given to the worker when it began"
+        return self.work
 
 
 @dataclass(frozen=True)
@@ -27,22 +50,13 @@ _one_at_a_time = Lock()
 
 def hold(key: str, work: Work) -> None:
     """Keep a work in this process, with all that it has made ready."""
-    if key not in _held:
-        _held.clear()
-        _held[key] = work
+    _held.clear()
+    _held[key] = work
 
 
-def answer_part(held: "Held", items: Sequence[Any]) -> list[Any]:
+def answer_part(held: Held, items: Sequence[Any]) -> list[Any]:
     """Runs on a worker. A work is no thing for two threads."""
     with _one_at_a_time:
-        if held.work is not None:
-            hold(held.key, held.work)
-        return [_held[held.key](item) for item in items]
-
-
-@dataclass(frozen=True)
-class Held:
-    """A work as tasks are given it. Without one, the worker was given it when it began."""
-
-    key: str
-    work: Work | None = None
+        if held.key not in _held:
+            hold(held.key, held.brought())
+        return list(_held[held.key](items))

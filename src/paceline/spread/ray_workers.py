@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -38,10 +39,24 @@ def ray_workers(where: str, key: str, work: Work) -> Iterator[Pool]:
     try:
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
         died = (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError)
-        yield Pool(RayExecutor(), ray.put(Held(key, work)), workers, died)
+        yield Pool(RayExecutor(), InRay(key, stored=(ray.put(work),)), workers, died)
     finally:
         if begun:
             ray.shutdown()
+
+
+@dataclass(frozen=True)
+class InRay(Held):
+    """A work in Ray's store. In a tuple, for what a task is given by itself is unpacked anew for
+    each task."""
+
+    stored: tuple[Any, ...] = ()
+
+    def brought(self) -> Work:
+        import ray
+
+        work: Work = ray.get(self.stored[0])
+        return work
 
 
 class RayExecutor(Executor):

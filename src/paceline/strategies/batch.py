@@ -14,17 +14,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from paceline.graph import COMMUNICATION, Axis, Graph, LaneKind, Phase
-from paceline.graph.copy_back import copy_back
+from paceline.graph import COMMUNICATION, NONE, Axis, Graph, LaneKind, Phase
+from paceline.graph.copy_back import copies_back
 from paceline.graph.gradients import reduced
 from paceline.graph.graph import Bool
 from paceline.graph.held import with_batch
 from paceline.graph.links import Links
+from paceline.graph.membership import among
+from paceline.graph.rank_steps import RankSteps
 from paceline.graph.scaled import scaled, unpriced, works
 from paceline.runtime.run import Run
 from paceline.strategies.strategy import Effect, Strategy, StrategyError
 
-_GROWS = (Phase.FORWARD, Phase.BACKWARD, Phase.DATA)
+PASSES = among(len(Phase), np.array([Phase.FORWARD, Phase.BACKWARD, Phase.DATA]))
+"""A table over all phases: true for those whose work is with samples."""
 _ACTIVATIONS = (Axis.TENSOR, Axis.SEQUENCE, Axis.EXPERT, Axis.PIPELINE)
 
 
@@ -58,7 +61,7 @@ class Batch(Strategy):
 
 def growing(graph: Graph) -> Bool:
     """Work that takes as many times as long as there are samples."""
-    grows: Bool = works(graph) & np.isin(graph.ops.phase, _GROWS) & ~_fixed(graph)
+    grows: Bool = works(graph) & PASSES[graph.ops.phase] & ~_fixed(graph)
     return grows
 
 
@@ -69,10 +72,10 @@ def _fixed(graph: Graph) -> Bool:
     found = np.zeros(len(graph), np.bool_)
     if streams.any():
         found |= ~streams[ops.lane] & (ops.phase != Phase.DATA)
-    given = reduced(graph, links)
-    for rank, step in set(zip(ops.rank[given].tolist(), ops.step[given].tolist())):
-        mine = given[(ops.rank[given] == rank) & (ops.step[given] == step)]
-        found[copy_back(graph, links, mine).work] = True
+    given, steps = reduced(graph, links), RankSteps.of(graph)
+    whose = np.full(len(graph), NONE, np.int64)
+    whose[given] = steps.of_op[given]
+    found[copies_back(graph, links, whose, steps.step).work] = True
     return found
 
 

@@ -18,10 +18,11 @@ CODECS = frozenset({__name__.rpartition(".")[2]})
 
 
 class Coded(Strategy):
-    """Compress before the collective, restore behind it. Change buckets before, in a plan."""
+    """Compress before the collective, restore behind it. Buckets are changed before."""
 
     effect: ClassVar[Effect] = Effect.LOSSY
     conflicts: ClassVar[frozenset[str]] = CODECS | {"parameter_server"}
+    follows: ClassVar[frozenset[str]] = frozenset({"buckets"})
     applies: ClassVar[bool] = True
     sharing: ClassVar[Sharing] = Sharing.GATHER
     wire: ClassVar[DType] = DType.UINT8  # what the payload is made of

@@ -44,10 +44,11 @@ class Format(Strategy):
 
     @classmethod
     def choices(cls, graph: Graph) -> Iterator[Strategy]:
-        from paceline.feed.formats import ARRAYS
+        known = [each.format for each in graph.facts.loading.formats]
+        if known:
+            from paceline.feed.formats import ARRAYS
 
-        known = (each.format for each in graph.facts.loading.formats)
-        return (cls(name) for name in known if name in ARRAYS)
+            yield from (cls(name) for name in known if name in ARRAYS)
 
     def apply(self, run: Run) -> AbstractContextManager[None]:
         from paceline.feed.formats import format_of

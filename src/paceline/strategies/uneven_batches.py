@@ -22,16 +22,15 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from paceline.graph import Axis, Graph, OpKind, Phase
-from paceline.graph.held import rank_with_batch
+from paceline.graph import Axis, Graph, OpKind
+from paceline.graph.held import ranks_with_batches
 from paceline.graph.replicas import Layout
 from paceline.graph.scaled import scaled
 from paceline.runtime.run import Run
-from paceline.strategies.batch import growing
+from paceline.strategies.batch import PASSES, growing
 from paceline.strategies.seldom import SELDOM
 from paceline.strategies.strategy import Effect, Strategy, StrategyError
 
-_PASSES = (Phase.FORWARD, Phase.BACKWARD, Phase.DATA)
 _WORTH = 0.02
 """Shares that make the slowest worker faster by less are not proposed."""
 
@@ -59,10 +58,8 @@ class UnevenBatches(Strategy):
                 f"{len(self.shares)} shares for {graph.world_size} workers; give each worker one"
             )
         grows = growing(graph) | _waits(graph)
-        for rank, factor in enumerate(self.factors):
-            graph = scaled(graph, grows & (graph.ops.rank == rank), factor)
-            graph = rank_with_batch(graph, rank, factor)
-        return graph
+        by_rank = np.array(self.factors)
+        return ranks_with_batches(scaled(graph, grows, by_rank[graph.ops.rank]), self.factors)
 
     @property
     def factors(self) -> tuple[float, ...]:
@@ -121,7 +118,7 @@ def _shares(grown: Times, fixed: Times, end: float) -> Times:
 def _waits(graph: Graph) -> npt.NDArray[np.bool_]:
     """A worker that is kept from its core waits for as long again with every sample."""
     ops = graph.ops
-    found: npt.NDArray[np.bool_] = (ops.kind == OpKind.CORE_WAIT) & np.isin(ops.phase, _PASSES)
+    found: npt.NDArray[np.bool_] = (ops.kind == OpKind.CORE_WAIT) & PASSES[ops.phase]
     return found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from paceline.errors import TraceError
 from paceline.graph import NONE, Graph
-from paceline.spread import Answers, Died, opened
+from paceline.spread import Answers, Died, OneByOne, opened
 from paceline.trace.assemble import Block
 from paceline.trace.build import Seen, Wanted, block_of, build_of
 from paceline.trace.readers import Format, format_of, read_one
@@ -48,7 +48,7 @@ class Part:
 def build_spread(traces: Sequence[RankTrace], on: str) -> Graph:
     """The graph of all these traces, made on `processes`, `dask://...` or `ray://...`."""
     _require_timed(traces)
-    with opened(on, answer) as answers:
+    with opened(on, OneByOne(answer)) as answers:
         return build_with(answers, traces)
 
 

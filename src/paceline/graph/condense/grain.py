@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from paceline.graph.copying import copied
+from paceline.graph.copying import rows_of
 from paceline.graph.graph import Bool, Graph, Int64, MemoryEvents, OpColumns, Spread
 from paceline.graph.kinds import NONE, UNPRICED, Discipline, Phase
 from paceline.graph.links import Links
@@ -104,14 +104,14 @@ def _place(graph: Graph, joins: Bool, heads: Int64) -> Int64:
 
 
 def _merged(graph: Graph, heads: Int64, place: Int64) -> Graph:
-    count = len(heads)
-    made = copied(graph, [heads]).graph
+    count, drains = len(heads), graph.drains
     links = Links.of(graph).moved(place)
     links = links.where(links.op != links.src)
     return replace(
-        made,
-        ops=_ops(graph, made.ops, place, count),
+        graph,
+        ops=_ops(graph, rows_of(graph.ops, heads), place, count),
         deps=links.columns(count),
+        drains=replace(drains, op=place[drains.op].astype(np.int32)),  # ops that drain stay alone
         memory=_moved(graph.memory, place),
         spread=_spread(graph, place, count),
     )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.graph.gradients import carried_by, carrying, not_told
 from paceline.graph.graph import Graph, Int64
@@ -59,12 +60,20 @@ def _held(graph: Graph, links: Links, calls: Int64) -> tuple[Int64, list[list[in
     first, last = (np.searchsorted(call, calls, side) for side in ("left", "right"))
     if (first == last).any():
         raise not_told()
-    numbers: dict[bytes, int] = {}
-    held = [
-        numbers.setdefault(parameter[begin:end].tobytes(), len(numbers))
-        for begin, end in zip(first.tolist(), last.tolist())
-    ]
-    return np.array(held, np.int64), [np.frombuffer(k, np.int64).tolist() for k in numbers]
+    marks = np.zeros(len(graph), np.uint64)
+    np.add.at(marks, call, _mixed(parameter))
+    _, at, held = np.unique(marks[calls], return_index=True, return_inverse=True)
+    ends = zip(first[at].tolist(), last[at].tolist())
+    return held, [parameter[begin:end].tolist() for begin, end in ends]
+
+
+def _mixed(values: Int64) -> NDArray[np.uint64]:
+    """Numbers hashed into 64 bits, so that sums of different sets differ."""
+    found = (values.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
+    mixed: NDArray[np.uint64] = found ^ (found >> np.uint64(31))
+    return mixed
 
 
 def _there(graph: Graph, links: Links) -> Int64:

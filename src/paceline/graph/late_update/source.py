@@ -8,6 +8,7 @@ import numpy as np
 
 from paceline.errors import GraphError
 from paceline.graph.copying import ragged
+from paceline.graph.gradients import told_by
 from paceline.graph.graph import Bool, Graph, Int64
 from paceline.graph.kinds import NONE, OpKind, Phase
 from paceline.graph.late_update.buckets import Buckets
@@ -55,7 +56,8 @@ class Source:
         forward = (ops.phase == Phase.FORWARD) & (ops.kind == OpKind.COMPUTE)
         there = np.flatnonzero(forward)
         number = {text: at for at, text in enumerate(sorted(set().union(*buckets.layers)))}
-        of_text = np.array([number.get(text, NONE) for text in (*self.graph.names, "")], np.int64)
+        of_text = told_by(self.graph, ops.layer[there], number)
+        of_text[NONE] = number.get("", NONE)
         layer, far = of_text[ops.layer[there]], len(self.graph)
         first = np.full((len(steps), len(number)), far, np.int64)
         known = np.flatnonzero(layer != NONE)[::-1]

@@ -7,6 +7,7 @@ stays in one piece. All ranks and steps are changed at once, column by column.
 """
 
 from collections.abc import Callable, Sequence
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -23,6 +24,11 @@ from paceline.graph.rebucket.rows import Buckets, Rows, rows_of
 from paceline.graph.rebucket.source import Source
 from paceline.graph.splice import in_turn, spliced
 
+_Cuts = tuple[tuple[int, tuple[tuple[int, ...], ...]], ...]
+_known: WeakKeyDictionary[Graph, WeakValueDictionary[_Cuts, Graph]] = WeakKeyDictionary()
+"""As long as somebody has it: limits that cut alike give one and the same graph, and what plans do
+to it behind that is done once."""
+
 
 def rebucketed(graph: Graph, cut: Callable[[Sequence[int]], Buckets]) -> Graph:
     """The graph with other buckets on every rank, in every step. `cut` puts parameters, given in
@@ -37,8 +43,13 @@ def rebucketed(graph: Graph, cut: Callable[[Sequence[int]], Buckets]) -> Graph:
         )
     found = gradients_of(graph)
     buckets = _buckets(graph, old, found, cut)
-    source = Source(graph, links, found, old, RankSteps.of(graph))
-    return _changed(source, rows_of(source, buckets))
+    known = _known.setdefault(graph, WeakValueDictionary())
+    cuts = tuple((group, tuple(map(tuple, each))) for group, each in buckets.items())
+    made = known.get(cuts)
+    if made is None:
+        source = Source(graph, links, found, old, RankSteps.of(graph))
+        made = known[cuts] = _changed(source, rows_of(source, buckets))
+    return made
 
 
 def _buckets(

@@ -70,10 +70,11 @@ def _instances(source: Source, rows: Rows) -> Int64:
     ops, first, step = source.graph.ops, source.first, source.steps.step
     joins = np.flatnonzero(first != NONE)
     joins = joins[ops.instance[first[joins]] != NONE]
-    keys = np.stack([ops.group[first[joins]], step[joins]])
-    _, at, pair = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    past = step[joins] - step.min(initial=0)
+    keys = ops.group[first[joins]] * (np.int64(1) + past.max(initial=0)) + past
+    _, at, pair = np.unique(keys, return_index=True, return_inverse=True)
     number = np.full(len(step), NONE, np.int64)
-    number[joins] = at[pair.reshape(-1)]
+    number[joins] = at[pair]
     width = int(rows.place.max(initial=0)) + 1
     number = np.where(
         number == NONE, NONE, int(ops.instance.max(initial=NONE)) + 1 + number * width

@@ -13,7 +13,9 @@ from paceline.record.launch import hooked
 from paceline.trial import Ending, Place, Ran, Watching, logged
 from paceline.tune.errors import TuneError
 from paceline.tune.hosts.meeting import Meeting
+from paceline.tune.hosts.proof import SECRET, Stranger, proved
 from paceline.tune.hosts.wire import (
+    OURS,
     Begin,
     Ended,
     Enough,
@@ -24,6 +26,7 @@ from paceline.tune.hosts.wire import (
     Said,
     Verdict,
     Wrote,
+    within,
 )
 
 PLAN = "plan.json"
@@ -71,11 +74,24 @@ def follow(
 
 
 def _met(meeting: Meeting) -> Line:
-    """Connected to the leader, who may start later."""
+    """Connected to the leader, who may start later and shares the secret."""
+    connected = _connected(meeting)
+    try:
+        return Line(connected, proved(connected, meeting.key, leads=False))
+    except Stranger as error:
+        connected.close()
+        raise TuneError(
+            f"what answers at {meeting.address}:{meeting.port} does not take this host for one of "
+            f"the job: {error}. Set {SECRET} to the same text on every host, or on none; another "
+            "program may have the port: --meet HOST:PORT names another place"
+        ) from error
+
+
+def _connected(meeting: Meeting) -> socket.socket:
     end = time.monotonic() + meeting.wait_s
     while True:
         try:
-            return Line(socket.create_connection((meeting.address, meeting.port), timeout=5.0))
+            return socket.create_connection((meeting.address, meeting.port), timeout=5.0)
         except OSError as error:
             if time.monotonic() > end:
                 raise TuneError(
@@ -113,10 +129,11 @@ class _Own:
         yield from self.line.come(wait_s)
 
     def run(self, begin: Begin) -> None:
-        folder = self.root / begin.folder
+        folder = self.root / within(begin.folder)
         _clear(folder)
         self.sent = {}
-        given = {k: v.replace(begin.root, str(self.root)) for k, v in begin.variables.items()}
+        ours = {k: v for k, v in begin.variables.items() if k.startswith(OURS)}
+        given = {k: v.replace(begin.root, str(self.root)) for k, v in ours.items()}
         process = Process(self.command, {**hooked(self.environment), **given})
         watching = Watching(lambda: self._enough(folder), lambda: False, LONGEST_S)
         ran = self.place(logged(process, folder / "job.log"), watching)

@@ -6,53 +6,36 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from paceline import __version__
 from paceline.launch import Process
 from paceline.trial import Ending, Place, Ran, Watching
 from paceline.tune.errors import TuneError
+from paceline.tune.hosts.door import Door, Host, coming
 from paceline.tune.hosts.follow import ran_of
 from paceline.tune.hosts.meeting import Meeting
 from paceline.tune.hosts.wire import (
+    OURS,
     Begin,
     Ended,
     Enough,
-    Hello,
-    Line,
     Lost,
-    Refused,
     Said,
     Verdict,
     Wrote,
+    within,
 )
 
-OURS = ("PACELINE_", "KINETO_LOG_LEVEL", "TORCH_FR_BUFFER_SIZE")
-"""Variables of a run that all its processes need, by how they begin."""
 GRACE_S = 15.0  # for this host's part to fail by itself once another's has
 LAST_S = 120.0  # for a host's last files
-
-
-@dataclass(eq=False)
-class Host:
-    """One that follows."""
-
-    hello: Hello
-    line: Line
-    ended: Ran | None = None  # its part of the latest run
-    lost: str = ""
-    at_s: float = 0.0  # when it ended or was lost
-
-    def __str__(self) -> str:
-        number = "" if self.hello.number is None else f" (number {self.hello.number})"
-        return f"host {self.hello.host}{number}"
 
 
 @contextmanager
 def gathered(
     meeting: Meeting, command: Sequence[str], told: Callable[[str], None]
 ) -> Iterator["Followers"]:
-    """All other hosts, within the meeting's time; an error names those that did not come."""
+    """All other hosts, within the meeting's time; an error names those that did not come, and who
+    came and is none of them."""
     family = socket.AF_INET6 if ":" in meeting.address else socket.AF_INET
     with ExitStack() as stack:
         door = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
@@ -67,58 +50,9 @@ def gathered(
         door.listen(meeting.hosts)
         hosts = Followers([])
         stack.callback(hosts.close)
-        told(f"waiting for {meeting.hosts - 1} other hosts at {meeting.address}:{meeting.port}")
-        for host in _coming(door, meeting, command):
+        for host in coming(Door(door, meeting, told), command):
             hosts.hosts.append(host)
         yield hosts
-
-
-def _coming(door: socket.socket, meeting: Meeting, command: Sequence[str]) -> Iterator[Host]:
-    end, met = time.monotonic() + meeting.wait_s, list[Host]()
-    while len(met) < meeting.hosts - 1:
-        door.settimeout(max(0.01, end - time.monotonic()))
-        try:
-            connected, _ = door.accept()
-        except TimeoutError:
-            raise TuneError(_missing(meeting, met)) from None
-        line = Line(connected)
-        try:
-            hello = next(line.come(10.0), None)
-        except Lost:
-            hello = None
-        if not isinstance(hello, Hello):
-            line.close()  # a stranger
-            continue
-        if why := _wrong(hello, command, met):
-            line.send(Refused(why))
-            line.close()
-            raise TuneError(f"host {hello.host} cannot take part: {why}")
-        met.append(Host(hello, line))
-        yield met[-1]
-
-
-def _wrong(hello: Hello, command: Sequence[str], met: Sequence[Host]) -> str:
-    if hello.version != __version__:
-        return f"it has Paceline {hello.version}, the leading host {__version__}; install the same"
-    if hello.number is not None and hello.number in [0, *(host.hello.number for host in met)]:
-        return f"number {hello.number} is taken; give each host a --node-rank of its own"
-    mine = [word for word in command if not word.startswith("-")]
-    if [w for w in hello.command if not w.startswith("-")][:1] != mine[:1]:
-        return (
-            f"it starts {hello.command[0]}, the leading host {command[0]}; start the same command"
-        )
-    return ""
-
-
-def _missing(meeting: Meeting, met: Sequence[Host]) -> str:
-    came = ", ".join(["this one", *map(str, met)])
-    numbers = {host.hello.number for host in met}
-    absent = [str(n) for n in range(1, meeting.hosts) if n not in numbers]
-    named = f"number {', '.join(absent)}" if (None not in numbers and met) or not met else "others"
-    return (
-        f"{1 + len(met)} of {meeting.hosts} hosts came within {meeting.wait_s:.0f} s ({came}); "
-        f"host {named} did not. Start the same command on every host, at about one time"
-    )
 
 
 @dataclass(eq=False)
@@ -214,7 +148,7 @@ class Followers:
         if isinstance(message, Ended):
             host.ended, host.at_s = ran_of(message), time.monotonic()
         elif isinstance(message, Wrote):
-            file = self.root / _within(message.file)
+            file = self.root / within(message.file)
             file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("r+b" if message.offset else "wb") as target:
                 target.seek(message.offset)
@@ -233,11 +167,3 @@ class Followers:
                     f"{host} was lost: {host.lost}. The job was ended on the others; what was "
                     "found so far is kept. Start the same command on every host again"
                 )
-
-
-def _within(name: str) -> PurePosixPath:
-    """A file below the loop's folder, and nowhere else."""
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts:
-        raise TuneError(f"a host sent a file named {name}, which lies outside of the loop's folder")
-    return path

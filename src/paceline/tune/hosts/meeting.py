@@ -1,14 +1,16 @@
 """`meeting_of`: on how many hosts a command runs, which of them this is, and where they meet.
 
-Read from the launcher's own options (torchrun, accelerate), else from what srun sets.
+Read from the launcher's own options (torchrun, accelerate), else from what srun sets. What hosts
+know of each other and strangers do not is in the environment.
 """
 
 import errno
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from paceline.tune.errors import TuneError
+from paceline.tune.hosts.proof import SECRET, key_of
 
 BESIDE = 1
 """Hosts meet on the port next to the job's rendezvous."""
@@ -19,6 +21,7 @@ _NUMBER = ("--node-rank", "--machine-rank")
 _ADDRESS = ("--master-addr", "--main-process-ip")
 _PORT = ("--master-port", "--main-process-port")
 _ENDPOINT = ("--rdzv-endpoint",)
+_JOB = ("--rdzv-id",)
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,14 @@ class Meeting:
     port: int
     number: int | None = None
     wait_s: float = 120.0
+    secret: str = field(default="", repr=False)
+    job: str = ""  # what the launcher calls it, on all hosts alike
+
+    @property
+    def key(self) -> bytes:
+        """Of what hosts share: the secret; without one, what all know of the job, which strangers
+        may guess."""
+        return key_of(self.secret or f"{self.job} {self.hosts} {self.port}")
 
     @property
     def leads(self) -> bool:
@@ -50,7 +61,14 @@ def meeting_of(command: Sequence[str], environment: Mapping[str, str]) -> Meetin
         return None
     number = _first(given, _NUMBER) or environment.get("SLURM_PROCID")
     address, port = _rendezvous(given, environment)
-    return Meeting(hosts, address, port + BESIDE, int(number) if number else None)
+    return Meeting(
+        hosts,
+        address,
+        port + BESIDE,
+        int(number) if number else None,
+        secret=environment.get(SECRET, ""),
+        job=_first(given, _JOB) or environment.get("SLURM_JOB_ID", ""),
+    )
 
 
 def _rendezvous(given: Mapping[str, str], environment: Mapping[str, str]) -> tuple[str, int]:

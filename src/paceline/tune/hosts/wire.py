@@ -1,12 +1,21 @@
-"""What hosts say to each other, over one TCP connection for each that follows."""
+"""What hosts say to each other, over one TCP connection for each that follows. All is signed."""
 
+import hmac
 import selectors
 import socket
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 import msgspec
 
+from paceline.tune.errors import TuneError
+from paceline.tune.hosts.proof import SIGNED, Signed
+
+OURS = ("PACELINE_", "KINETO_LOG_LEVEL", "TORCH_FR_BUFFER_SIZE")
+"""Variables of a run that all its processes need, by how they begin. No others are taken from
+another host."""
 _AHEAD = 4  # bytes that tell the length of a message
+_LONGEST = 256 << 20
 _CHUNK = 1 << 20
 _ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 """A host that is gone without a word is missed after half a minute."""
@@ -79,18 +88,19 @@ class Lost(Exception):
 class Line:
     """One connection."""
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, signed: Signed) -> None:
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _ALIVE.items():
             if hasattr(socket, name):
                 connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         connected.settimeout(None)
-        self._socket, self._read = connected, bytearray()
+        self._socket, self._signed, self._read = connected, signed, bytearray()
 
     def send(self, message: Said) -> None:
         data = _encode(message)
+        ahead = len(data).to_bytes(_AHEAD, "big") + self._signed.mine.of(data)
         try:
-            self._socket.sendall(len(data).to_bytes(_AHEAD, "big") + data)
+            self._socket.sendall(ahead + data)
         except OSError as error:
             raise Lost(str(error)) from error
 
@@ -116,13 +126,27 @@ class Line:
             return bool(selector.select(wait_s))
 
     def _whole(self) -> Iterator[Said]:
-        while len(self._read) >= _AHEAD:
-            end = _AHEAD + int.from_bytes(self._read[:_AHEAD], "big")
-            if len(self._read) < end:
+        begin = _AHEAD + SIGNED
+        while len(self._read) >= begin:
+            size = int.from_bytes(self._read[:_AHEAD], "big")
+            if size > _LONGEST:
+                raise Lost(f"it sends a message of {size:,} bytes")
+            if len(self._read) < begin + size:
                 return
-            data = bytes(self._read[_AHEAD:end])
-            del self._read[:end]
+            signature = bytes(self._read[_AHEAD:begin])
+            data = bytes(self._read[begin : begin + size])
+            del self._read[: begin + size]
+            if not hmac.compare_digest(signature, self._signed.theirs.of(data)):
+                raise Lost("a message was changed on its way, or is not from it")
             try:
                 yield _decode(data)
             except msgspec.DecodeError as error:
                 raise Lost(f"it speaks otherwise: {error}") from error
+
+
+def within(name: str) -> PurePosixPath:
+    """A file or folder below the loop's folder, and nowhere else."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise TuneError(f"a host named the file {name}, which lies outside of the loop's folder")
+    return path

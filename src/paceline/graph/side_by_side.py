@@ -1,0 +1,164 @@
+"""`side_by_side`: several graphs as one, of which none shares anything with another.
+
+Each has ranks, lanes, devices and instances of its own, and so runs as if it were alone, to the
+nanosecond: what a pass over all ops costs beside the ops is paid once for all. Groups name ranks as
+each graph numbers them. What ops allocate and samples of their durations are left out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from paceline.graph.graph import (
+    Dependencies,
+    Drains,
+    Graph,
+    Int64,
+    Lanes,
+    MemoryEvents,
+    OpColumns,
+)
+from paceline.graph.kinds import NONE
+
+
+@dataclass(frozen=True, eq=False)
+class SideBySide:
+    """Rank r of graph k is rank `k * width + r` of the one that holds all."""
+
+    graph: Graph
+    width: int
+
+    def told_apart(self, graph: Graph) -> tuple[Graph, Int64]:
+        """This graph, or what was made of it, with each rank under its own number; and by op the
+        graph that it is of."""
+        ops, lanes = graph.ops, graph.lanes
+        of = ops.rank.astype(np.int64) // self.width
+        own = (ops.rank % self.width).astype(np.int32)
+        made = replace(lanes, rank=(lanes.rank % self.width).astype(np.int32))
+        return replace(graph, ops=replace(ops, rank=own), lanes=made), of
+
+
+def side_by_side(graphs: Sequence[Graph]) -> SideBySide:
+    """What is known of the job is taken from the first."""
+    width = 1 + max(max(graph.ranks) for graph in graphs)
+    begins = _Begins.of(graphs)
+    groups, group = _pool([graph.groups for graph in graphs])
+    works, work = _pool([graph.works for graph in graphs])
+    names, places = _names([graph.names for graph in graphs])
+    columns = {
+        name: np.concatenate([vars(graph.ops)[name] for graph in graphs])
+        for name in vars(graphs[0].ops)
+    }
+    owner = begins.owner
+    columns["rank"] = columns["rank"] + (owner * width).astype(np.int32)
+    columns["lane"] = columns["lane"] + begins.lane[owner].astype(np.int32)
+    columns["instance"] = _moved(columns["instance"], begins.op[owner])
+    columns["group"] = _moved(columns["group"], group[owner])
+    columns["work"] = _moved(columns["work"], work[owner])
+    for at, place in places.items():
+        rows = slice(begins.op[at], begins.op[at] + len(graphs[at]))
+        for name in ("name", "layer", "tensor"):
+            columns[name][rows] = place[columns[name][rows]]
+    made = Graph(
+        ops=OpColumns(**columns),
+        deps=_dependencies(graphs, begins),
+        lanes=_lanes(graphs, begins, width),
+        devices=tuple(chain.from_iterable(graph.devices for graph in graphs)),
+        groups=groups,
+        names=names,
+        drains=_drains(graphs, begins),
+        memory=MemoryEvents.none(),
+        works=works,
+        facts=graphs[0].facts,
+    )
+    return SideBySide(made, width)
+
+
+@dataclass(frozen=True, eq=False)
+class _Begins:
+    """By graph: its first op, lane, device; and by op the graph."""
+
+    op: Int64
+    lane: Int64
+    device: Int64
+    owner: Int64
+
+    @staticmethod
+    def of(graphs: Sequence[Graph]) -> "_Begins":
+        counts = [(len(graph), len(graph.lanes), len(graph.devices)) for graph in graphs]
+        each = np.array(counts, np.int64).T
+        op, lane, device = np.cumsum(each, axis=1) - each
+        return _Begins(op, lane, device, np.repeat(np.arange(len(graphs)), each[0]))
+
+
+def _moved(column: Any, by: Int64) -> Any:
+    return np.where(column == NONE, NONE, column + by).astype(np.int32)
+
+
+def _pool(tables: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], Int64]:
+    """All tables one behind the other, one that several have once; and where each begins."""
+    begins: dict[int, int] = {}
+    found: list[Any] = []
+    for table in tables:
+        if id(table) not in begins:
+            begins[id(table)] = len(found)
+            found += table
+    return tuple(found), np.array([begins[id(table)] for table in tables], np.int64)
+
+
+def _names(tables: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], dict[int, Int64]]:
+    """Each name once, the shortest table first; and for each table that does not begin it, where
+    its names stand: the last is that of NONE."""
+    base = min(tables, key=len)
+    number = {name: at for at, name in reversed([*enumerate(base)])}  # where it stands first
+    found, places = list(base), dict[int, Int64]()
+    for at, table in enumerate(tables):
+        if table is base:
+            continue
+        known = len(base) if table[: len(base)] == base else 0
+        for name in table[known:]:
+            if name not in number:
+                number[name] = len(found)
+                found.append(name)
+        rest = [number[name] for name in table[known:]]
+        if rest or not known:
+            places[at] = np.array([*range(known), *rest, NONE], np.int64)
+    return tuple(found), places
+
+
+def _dependencies(graphs: Sequence[Graph], begins: _Begins) -> Dependencies:
+    counts = np.array([len(graph.deps) for graph in graphs], np.int64)
+    before = np.cumsum(counts) - counts
+    ptr = np.concatenate([graph.deps.ptr[:-1] for graph in graphs]) + before[begins.owner]
+    src = np.concatenate([graph.deps.src for graph in graphs])
+    return Dependencies(
+        np.append(ptr, counts.sum()),
+        src + np.repeat(begins.op, counts).astype(np.int32),
+        np.concatenate([graph.deps.kind for graph in graphs]),
+        np.concatenate([graph.deps.inferred for graph in graphs]),
+    )
+
+
+def _lanes(graphs: Sequence[Graph], begins: _Begins, width: int) -> Lanes:
+    tables = [graph.lanes for graph in graphs]
+    of = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    rank = np.concatenate([table.rank for table in tables]) + of * width
+    device = np.concatenate([table.device for table in tables]) + begins.device[of]
+    return Lanes(
+        rank.astype(np.int32),
+        device.astype(np.int32),
+        np.concatenate([table.kind for table in tables]),
+        np.concatenate([table.discipline for table in tables]),
+        tuple(chain.from_iterable(table.name for table in tables)),
+    )
+
+
+def _drains(graphs: Sequence[Graph], begins: _Begins) -> Drains:
+    tables = [graph.drains for graph in graphs]
+    of = np.repeat(np.arange(len(tables)), [len(table.op) for table in tables])
+    op = np.concatenate([table.op for table in tables]) + begins.op[of]
+    lane = np.concatenate([table.lane for table in tables]) + begins.lane[of]
+    return Drains(op.astype(np.int32), lane.astype(np.int32))
