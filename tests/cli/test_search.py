@@ -44,6 +44,48 @@ def test_as_json_it_has_the_unchanged_job_and_what_was_refused(
     assert [row["strategy"] for row in told["refused"]] == ["channels_last"]
 
 
+@pytest.fixture
+def curve(tmp_path: Path) -> str:
+    """Accuracy over 400 steps, on its way to 90 %."""
+    rows = [(step, 0.9 - 0.5 * (1 + step / 40) ** -1.0) for step in range(10, 401, 10)]
+    file = tmp_path / "short.csv"
+    file.write_text("step,accuracy\n" + "".join(f"{s},{a:.5f}\n" for s, a in rows))
+    return str(file)
+
+
+def test_the_plan_that_reaches_an_accuracy_soonest_says_when(
+    asked: tuple[str, ...], curve: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    goal = ("--goal", "time-to-accuracy", "--target", "0.84", "--curve", curve)
+    assert main([*asked, *goal, "--allow", "lossy"]) == 0
+    said = capsys.readouterr().out
+    assert "recorded batches" in said
+    assert "times as soon" in said
+    more = ("--only", "batch", "--only", "onebit", "--allow", "relaxed", "--json")
+    assert main([*asked, *goal, *more]) == 0
+    told = json.loads(capsys.readouterr().out)
+    best, before = told["best"]["reached"], told["unchanged"]["reached"]
+    assert best["low_s"] < best["seconds"] < best["high_s"]
+    assert best["seconds"] < before["seconds"]
+    assert before["learned"]["batches"]["middle"] == pytest.approx(293, rel=0.05)
+    refused = {row["strategy"].partition("(")[0]: row["reason"] for row in told["refused"]}
+    assert "paceline learn noise" in refused["batch"]
+
+
+def test_a_goal_lacking_its_curve_and_a_curve_lacking_its_goal_are_refused(
+    asked: tuple[str, ...], curve: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*asked, "--goal", "time-to-accuracy", "--target", "0.8"]) == 1
+    assert "--curve FILE" in capsys.readouterr().err
+    assert main([*asked, "--curve", curve]) == 1
+    assert "--goal time-to-accuracy alone" in capsys.readouterr().err
+    goal = ("--goal", "time-to-accuracy", "--curve", curve, "--target")
+    assert main([*asked, *goal, "0.97"]) == 1
+    assert "reaches 0.97" in capsys.readouterr().err
+    assert main([*asked, *goal, "85"]) == 1
+    assert "between 0 and 1" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

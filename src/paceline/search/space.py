@@ -71,7 +71,11 @@ def space_of(
     for kind in sorted_kinds(kinds):
         taken = []
         for setting in _choices(kind, graph):
-            reason = (refuses or {}).get(name_of(kind)) or setting.refusal(graph)
+            reason = (
+                (refuses or {}).get(name_of(kind))
+                or goal.refusal(setting)
+                or setting.refusal(graph)
+            )
             if reason is None:
                 taken.append(setting)
             else:
