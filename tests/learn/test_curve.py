@@ -88,7 +88,7 @@ def test_a_lower_accuracy_gets_there_later_and_less_surely() -> None:
     plain, lower = known.batches(0.0, 0.0), known.batches(0.02, 0.002)
     assert plain.middle < lower.middle
     assert lower.high - lower.low > plain.high - plain.low
-    assert known.batches(0.15, 0.0) is None
+    assert known.batches(0.195, 0.0) is None
 
 
 def test_a_curve_is_read_as_csv_and_as_json_lines(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from paceline.learn.samples import Vector
 
 LADDERS: Mapping[str, tuple[Peers, ...]] = {
     "local_sgd": tuple(LocalSgd(steps=n) for n in (1, 2, 5, 10, 20, 50, 100)),
-    "dgc": tuple(Dgc(ratio=r, warmup=0, tight=True) for r in (0.1, 0.05, 0.025, 0.01, 0.005)),
+    "dgc": tuple(Dgc(ratio=r, warmup=0, tight=True) for r in (0.1, 0.05, 0.025, 0.0125)),
     "gaia": tuple(Gaia(threshold=t) for t in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)),
 }
 """From much communication to little."""
