@@ -1,5 +1,6 @@
 """`paceline search`: the plan that it writes, what it says, and options that do not go together."""
 
+import argparse
 import json
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 from paceline.cli import main
 from paceline.graph import save_graph
 from paceline.graph.synthetic import Parallel, TrainingJob, training
-from paceline.strategies import load_plan
+from paceline.learn.noise import NoiseScale, save_noise
+from paceline.search import Aim
+from paceline.strategies import load_plan, parse
 
 ONLY = ("--only", "buckets", "--only", "bf16", "--only", "priority")
 
@@ -102,3 +105,28 @@ def test_what_cannot_be_searched_says_why(
 ) -> None:
     assert main([*asked, *more]) == 1
     assert said in capsys.readouterr().err
+
+
+def test_tune_takes_the_same_goal(curve: str, tmp_path: Path) -> None:
+    from paceline.cli.tune import configure, request_of
+
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    noise = tmp_path / "noise.json"
+    save_noise(NoiseScale(3.0, 2.0, float("inf"), 2, 40), noise)
+    goal = [
+        "--goal",
+        "time-to-accuracy",
+        "--target",
+        "0.84",
+        "--curve",
+        curve,
+        "--noise",
+        str(noise),
+    ]
+    request = request_of(parser.parse_args([*goal, "--allow", "relaxed", "--", "train"]))
+    assert request.command == ("train",)
+    assert request.goal.aim is Aim.ACCURACY
+    assert request.goal.learning is not None
+    assert request.goal.learning.noise == 3.0
+    assert request.goal.learning.refusal(parse("batch(factor=2.0)")) is None
