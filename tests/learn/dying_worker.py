@@ -1,6 +1,6 @@
-"""Workers of a run of four clients below their seats; worker 1 kills itself in its fourth round.
+"""Workers of a run of four clients below their seats; one kills itself in its fourth round.
 
-torchrun --nproc-per-node 2 dying_worker.py OUT ALGORITHM [--sums]
+torchrun --nproc-per-node 2 dying_worker.py OUT ALGORITHM [--sums] [--first]
 """
 
 import os
@@ -16,6 +16,7 @@ from paceline.learn.seat import crash_visibly, is_seated, seated
 from paceline.learn.softmax import Softmax
 
 ROUNDS, DIES_IN = 12, 3
+DIES = "0" if "--first" in sys.argv else "1"
 
 
 class Dying(Softmax):
@@ -26,7 +27,7 @@ class Dying(Softmax):
 
     def gradient(self, weights, rows, stage=None):
         self.asked += 1
-        if os.environ["RANK"] == "1" and self.asked > DIES_IN * self.steps_a_round:
+        if os.environ["RANK"] == DIES and self.asked > DIES_IN * self.steps_a_round:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().gradient(weights, rows, stage)
 

@@ -109,13 +109,17 @@ def test_a_workers_exit_code_tells_how_it_ended() -> None:
         Place.of({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"})
 
 
-def killed(folder: Path, workers: int, *words: str) -> LearnRun:
-    """A run under torchrun, of which worker 1 is killed."""
+def started(folder: Path, workers: int, *words: str) -> "subprocess.CompletedProcess[str]":
+    """A run under torchrun, of which one worker is killed."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    done = subprocess.run(
+    return subprocess.run(
         [*command, "--nproc-per-node", str(workers), str(WORKER), str(folder), *words],
         capture_output=True, text=True, timeout=240,
     )  # fmt: skip
+
+
+def killed(folder: Path, workers: int, *words: str) -> LearnRun:
+    done = started(folder, workers, *words)
     assert done.returncode == 0, done.stderr[-3000:]
     assert f"worker 1 of {workers} died (signal SIGKILL)" in done.stderr
     (made,) = load(folder)
@@ -145,3 +149,12 @@ def test_one_of_two_workers_is_killed_and_the_run_ends_well(tmp_path: Path) -> N
 )
 def test_two_of_three_workers_go_on(words: tuple[str, ...], tmp_path: Path) -> None:
     require_went_on(killed(tmp_path / "run", 3, *words), {1})
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.needs("torch")
+def test_without_the_first_worker_a_run_ends_and_says_so(tmp_path: Path) -> None:
+    done = started(tmp_path / "run", 2, "fedavg(lr=0.1)", "--first")
+    assert done.returncode
+    assert "worker 0 of 2 died (signal SIGKILL)" in done.stderr

@@ -23,6 +23,9 @@ from paceline.learn.seat import Place
 POLL_S = 0.05
 SILENT = "silent"
 _UNUSED_TAG = 987_654
+_FIRST_DIED = (
+    "worker 0 died, which carries the server and keeps the record: the run cannot go on without it"
+)
 
 
 def store_of(place: Place) -> Any:
@@ -54,6 +57,12 @@ class Regroup:
         self._place, self._store, self._times = place, store_of(place), 0
 
     def agreed(self, rank: int, alive: Sequence[int], round_: int, lost: Disconnected) -> Reformed:
+        try:
+            return self._agreed(rank, alive, round_, lost)
+        except RuntimeError as error:  # the store has gone with worker 0
+            raise LearnError(f"{_FIRST_DIED} ({lost})") from error
+
+    def _agreed(self, rank: int, alive: Sequence[int], round_: int, lost: Disconnected) -> Reformed:
         self._times += 1
         self._store.set(self._key("here", rank), str(round_))
         if rank == 0:
@@ -98,10 +107,7 @@ class Regroup:
         end = time.monotonic() + 2 * self._place.patience_s
         while not self._store.check([self._key("left")]):
             if self._store.check(["dead/0"]) or time.monotonic() > end:
-                raise LearnError(
-                    "worker 0 died, which carries the server and keeps the record: the run cannot "
-                    f"go on without it ({lost})"
-                ) from lost
+                raise LearnError(f"{_FIRST_DIED} ({lost})") from lost
             time.sleep(POLL_S)
         found: str = self._store.get(self._key("left")).decode()
         return found
