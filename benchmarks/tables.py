@@ -12,9 +12,10 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -24,6 +25,7 @@ from benchmarks.figures import TABLES, Row, Table
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
 OF_STRATEGIES = HERE.parent / "src/paceline/strategies/measured.json"
+OF_LEARNING = OF_STRATEGIES.with_name("learned.json")
 Results = Mapping[str, Mapping[str, Any]]
 
 
@@ -35,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     written = {
         README: filled(README.read_text(), results),
         OF_STRATEGIES: by_strategy(results["accuracy/strategies"]),
+        OF_LEARNING: learning_costs(results["accuracy/convergence"]),
     }
     differs = [path for path, text in written.items() if path.read_text() != text]
     if options.check:
@@ -61,6 +64,25 @@ def by_strategy(result: Mapping[str, Any]) -> str:
         for name, found in sorted(errors.items())
     }
     return json.dumps({"date": result["date"][:10], "strategies": told}, indent=1) + "\n"
+
+
+def learning_costs(result: Mapping[str, Any]) -> str:
+    """What each strategy that is not exact cost in accuracy, for searches with that goal."""
+    told = {
+        row["strategy"]: {
+            "points": row["points"],
+            "error_points": round(_error(row["points_by_seed"]), 4),
+            "seeds": row["seeds"],
+        }
+        for row in sorted(result["rows"], key=lambda row: str(row["strategy"]))
+        if row.get("seeds", 0) > 1 and "points" in row
+    }
+    return json.dumps({"date": result["date"][:10], "costs": told}, indent=1) + "\n"
+
+
+def _error(values: Sequence[float]) -> float:
+    """Of a mean."""
+    return stdev(values) / len(values) ** 0.5
 
 
 def filled(text: str, results: Results) -> str:

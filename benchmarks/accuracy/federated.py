@@ -58,8 +58,10 @@ def federated(text: str, rounds: int) -> Arm:
 
 
 def growing(text: str, rounds: int) -> Arm:
-    return Arm(text, "dirichlet(concentration=0.5)", rounds, model="growing", clients=20,
-               per_round=5, every=2)  # fmt: skip
+    """Without growing no head but the last is trained, nor sent."""
+    model = "growing" if text.startswith("progfed") else "grown"
+    return Arm(text, "dirichlet(concentration=0.5)", rounds, model=model, clients=20, per_round=5,
+               every=2)  # fmt: skip
 
 
 def wanted_less(wanted: Sequence[Any], found: Sequence[Row]) -> int:

@@ -8,6 +8,9 @@ with links of 100 Mbit/s, half a core each: predicted for all rows, and with `--
 GraphSAGE, beside the prediction. `speedup` is the epoch with fp32 halos that wait over that with
 one-bit halos that do not (GraphSAGE, measured where it was, else predicted; `speedup_is` says
 which); `points` how far the accuracy then lies below. `bound` is the speedup if halos took no time.
+Each row says where an epoch goes: `work_ms` is all processor time of a worker at its share of a
+core, `packing_ms` the part of it that rounds rows and restores them, `wire_ms` what a worker's
+halos take on its link if nothing else does.
 
     python benchmarks/accuracy/graph_network.py --json --lab
 """
@@ -24,6 +27,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import numpy as np
 import torch
 
 from benchmarks import measure
@@ -87,7 +91,7 @@ def _arm(rows: list[Row], layer: str, way: tuple[int, int]) -> Row | None:
     mine = [row for row in rows if (row["layer"], row["bits"], row["stale"]) == (layer, *way)]
     if not mine:
         return None
-    names = ("accuracy", "epoch_ms", "work_ms", "epoch_bytes")
+    names = ("accuracy", "epoch_ms", "work_ms", "packing_ms", "wire_ms", "epoch_bytes")
     means = {name: round(statistics.mean(row[name] for row in mine), 4) for name in names}
     by_seed = [row["accuracy"] for row in mine]
     return {"layer": layer, "bits": way[0], "stale": way[1], **means, "by_seed": by_seed}
@@ -120,12 +124,29 @@ def _row(folder: Path, how: GraphNetwork, nodes: int, epochs: int) -> Row:
     there = _predicted(made)
     work = sum(w.cpu_s for r in made.rounds for w in r.works) / len(made.rounds) / PARTS
     last = made.rounds[-1].trips
+    epoch_bytes = sum(t.size_bytes * len(t.targets) for t in last if not t.after)
     return {
         "layer": how.layer.value, "bits": how.bits, "stale": how.stale, "seed": how.seed,
         "accuracy": statistics.mean(each.accuracy for each in made.judged[-3:]),
         "epoch_ms": 1e3 * there, "work_ms": 1e3 * work / PLACE.cpus[0],
-        "epoch_bytes": sum(t.size_bytes * len(t.targets) for t in last if not t.after),
+        "packing_ms": 1e3 * _packing_s(parts(folder, nodes), how) / PLACE.cpus[0],
+        "wire_ms": 1e3 * epoch_bytes / PARTS / (PLACE.mbit[0] * 1e6 / 8),
+        "epoch_bytes": epoch_bytes,
     }  # fmt: skip
+
+
+def _packing_s(whole: Parts, how: GraphNetwork) -> float:
+    """Processor time of a worker and epoch: all layers but the first send rows there and back."""
+    drawn, rounding, part = np.random.default_rng(0), how.rounding, whole.each[0]
+    rows = [drawn.normal(size=(len(r), how.hidden)).astype(np.float32)
+            for r in (*part.sends.values(), *part.takes.values())]  # fmt: skip
+    times = []
+    for _ in range(5):
+        began = time.thread_time()
+        for table in rows:
+            rounding.restored(rounding.packed(table, drawn), how.hidden)
+        times.append(time.thread_time() - began)
+    return (how.layers - 1) * statistics.median(times)
 
 
 def _predicted(made: LearnRun) -> float:

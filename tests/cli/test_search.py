@@ -1,5 +1,6 @@
 """`paceline search`: the plan that it writes, what it says, and options that do not go together."""
 
+import argparse
 import json
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 from paceline.cli import main
 from paceline.graph import save_graph
 from paceline.graph.synthetic import Parallel, TrainingJob, training
-from paceline.strategies import load_plan
+from paceline.learn.noise import NoiseScale, save_noise
+from paceline.search import Aim
+from paceline.strategies import load_plan, parse
 
 ONLY = ("--only", "buckets", "--only", "bf16", "--only", "priority")
 
@@ -44,6 +47,48 @@ def test_as_json_it_has_the_unchanged_job_and_what_was_refused(
     assert [row["strategy"] for row in told["refused"]] == ["channels_last"]
 
 
+@pytest.fixture
+def curve(tmp_path: Path) -> str:
+    """Accuracy over 400 steps, on its way to 90 %."""
+    rows = [(step, 0.9 - 0.5 * (1 + step / 40) ** -1.0) for step in range(10, 401, 10)]
+    file = tmp_path / "short.csv"
+    file.write_text("step,accuracy\n" + "".join(f"{s},{a:.5f}\n" for s, a in rows))
+    return str(file)
+
+
+def test_the_plan_that_reaches_an_accuracy_soonest_says_when(
+    asked: tuple[str, ...], curve: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    goal = ("--goal", "time-to-accuracy", "--target", "0.84", "--curve", curve)
+    assert main([*asked, *goal, "--allow", "lossy"]) == 0
+    said = capsys.readouterr().out
+    assert "recorded batches" in said
+    assert "times as soon" in said
+    more = ("--only", "batch", "--only", "onebit", "--allow", "relaxed", "--json")
+    assert main([*asked, *goal, *more]) == 0
+    told = json.loads(capsys.readouterr().out)
+    best, before = told["best"]["reached"], told["unchanged"]["reached"]
+    assert best["low_s"] < best["seconds"] < best["high_s"]
+    assert best["seconds"] < before["seconds"]
+    assert before["learned"]["batches"]["middle"] == pytest.approx(293, rel=0.05)
+    refused = {row["strategy"].partition("(")[0]: row["reason"] for row in told["refused"]}
+    assert "paceline learn noise" in refused["batch"]
+
+
+def test_a_goal_lacking_its_curve_and_a_curve_lacking_its_goal_are_refused(
+    asked: tuple[str, ...], curve: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*asked, "--goal", "time-to-accuracy", "--target", "0.8"]) == 1
+    assert "--curve FILE" in capsys.readouterr().err
+    assert main([*asked, "--curve", curve]) == 1
+    assert "--goal time-to-accuracy alone" in capsys.readouterr().err
+    goal = ("--goal", "time-to-accuracy", "--curve", curve, "--target")
+    assert main([*asked, *goal, "0.97"]) == 1
+    assert "reaches 0.97" in capsys.readouterr().err
+    assert main([*asked, *goal, "85"]) == 1
+    assert "between 0 and 1" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -60,3 +105,28 @@ def test_what_cannot_be_searched_says_why(
 ) -> None:
     assert main([*asked, *more]) == 1
     assert said in capsys.readouterr().err
+
+
+def test_tune_takes_the_same_goal(curve: str, tmp_path: Path) -> None:
+    from paceline.cli.tune import configure, request_of
+
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    noise = tmp_path / "noise.json"
+    save_noise(NoiseScale(3.0, 2.0, float("inf"), 2, 40), noise)
+    goal = [
+        "--goal",
+        "time-to-accuracy",
+        "--target",
+        "0.84",
+        "--curve",
+        curve,
+        "--noise",
+        str(noise),
+    ]
+    request = request_of(parser.parse_args([*goal, "--allow", "relaxed", "--", "train"]))
+    assert request.command == ("train",)
+    assert request.goal.aim is Aim.ACCURACY
+    assert request.goal.learning is not None
+    assert request.goal.learning.noise == 3.0
+    assert request.goal.learning.refusal(parse("batch(factor=2.0)")) is None

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.learn import ByClass, Client, LearnError, algorithm, run
+from paceline.learn import ByClass, Client, LearnError, Setting, algorithm, run
 from paceline.learn.algorithm import mean
 from paceline.learn.algorithms.feddst import FedDst
-from paceline.learn.algorithms.progfed import ProgFed
+from paceline.learn.algorithms.progfed import ProgFed, _inherit
 from paceline.learn.algorithms.skewscout import Tuner
 from paceline.learn.carrier import Alone
 from paceline.learn.learner import Layer
@@ -18,6 +18,8 @@ from paceline.learn.masks import largest_kept, quotas, readjusted
 from paceline.learn.message import Message, packed, unpacked
 from paceline.learn.peers_run import PeersRun
 from paceline.learn.served_run import ServedRun
+from paceline.learn.softmax import Softmax
+from paceline.learn.tight import Some, packed_tight, rounded, unpacked_tight
 
 
 def served(task, rounds: int = 5):
@@ -284,3 +286,71 @@ def _two_of_four():
 def test_models_of_unequal_shapes_have_no_mean() -> None:
     with pytest.raises(LearnError, match="unequal shapes"):
         mean([np.ones(3, np.float32), np.ones(4, np.float32)])
+
+
+@given(seed=st.integers(0, 200), count=st.integers(0, 40))
+@settings(max_examples=40, deadline=None)
+def test_values_and_places_travel_in_two_bytes_and_come_back(seed: int, count: int) -> None:
+    drawn = np.random.default_rng(seed)
+    places = np.sort(drawn.permutation(5000)[:count])
+    some = rounded(Some.of(places, drawn.normal(size=count).astype(np.float32)))
+    message = unpacked(packed(packed_tight(some)))
+    again = unpacked_tight(message)
+    assert np.array_equal(again.places, some.places)
+    assert np.allclose(again.values, some.values, rtol=1e-6)
+    assert message.size_bytes <= 2 * count + 5000 // 255 + 1 + 8
+
+
+def test_what_rounding_leaves_is_at_most_half_a_level() -> None:
+    values = np.array([1.0, -0.3, 0.001, 0.004], np.float32)
+    found = rounded(Some.of(np.arange(4), values))
+    assert found.places.tolist() == [0, 1, 3]
+    assert np.abs(found.values - values[found.places]).max() <= 0.5 / 127
+
+
+@pytest.mark.needs("torch")
+def test_tight_dgc_learns_as_dgc_with_a_third_of_the_bytes(toy) -> None:
+    plain, tight = (
+        run(toy.task(f"dgc(lr=0.1, ratio=0.5, warmup=0{more})", 40))
+        for more in ("", ", tight=True")
+    )
+    assert tight.accuracy > plain.accuracy - 0.03
+    assert tight.sent_bytes < 0.5 * plain.sent_bytes
+
+
+@pytest.mark.needs("torch")
+def test_what_tight_dgc_does_not_send_waits(toy) -> None:
+    """What was sent and what waits are together all gradients."""
+
+    class Noting(Softmax):
+        total = 0.0
+
+        def gradient(self, weights, rows, stage=None):
+            found = super().gradient(weights, rows, stage)
+            self.total = self.total + found.values
+            return found
+
+    learner = Noting(toy.clouds(), toy.clouds())
+    text = "dgc(ratio=0.3, warmup=0, momentum=0.0, tight=True, lr=0.05)"
+    driver = peers(replace(toy.task(text, clients=1), learner=learner), 4)
+    client = driver.mine[0]
+    sent = (learner.start(1) - client.weights)[: learner.trained] / np.float32(0.05)
+    assert np.abs(client.keeps["waiting"]).max() > 0
+    assert np.allclose(sent + client.keeps["waiting"], learner.total, atol=1e-4)
+
+
+@pytest.mark.needs("torch")
+def test_a_block_that_is_added_costs_nothing_where_the_head_is_inherited(toy) -> None:
+    from paceline.learn.torch_workers import network
+
+    pictures = np.repeat(toy.clouds().inputs, 196, axis=1).reshape(-1, 1, 28, 28)
+    samples = replace(toy.clouds(), inputs=np.ascontiguousarray(pictures))
+    learner = network("growing", samples, samples)
+    weights = learner.start(1)
+    heads = {each.stage: each for each in learner.layers if each.head and len(each.shape) == 2}
+    at = Setting(learner, (240,), 5, 1)
+    for stage in (1, 2):  # of equal size; before, the first shrinks
+        _inherit(at, weights, stage)
+        assert np.array_equal(weights[heads[stage].place], weights[heads[stage + 1].place])
+        rows = np.arange(240)
+        assert learner.right(weights, rows, stage) == learner.right(weights, rows, stage + 1)

@@ -14,8 +14,9 @@ from paceline.launch import Process
 from paceline.predict import predict
 from paceline.record.launch import SETTINGS, Recording
 from paceline.report.text import tuned_lines
-from paceline.search import Goal
+from paceline.search import Aim, Batches, Goal, Learning
 from paceline.strategies import Effect, load_plan
+from paceline.strategies.accuracy import LearningCost
 from paceline.trace.runs import open_run
 from paceline.trial import Decision, Ending, Ran, Side, Watching
 from paceline.trial.lines import Began, End, Loss, Reason, Step, encode, file_of
@@ -105,6 +106,40 @@ def test_what_a_loop_measured_goes_into_the_history(
     assert trial.outcome.startswith("kept: faster")
     assert trial.predicted is not None
     assert trial.predicted.leans is not None
+
+
+@dataclass(frozen=True)
+class Steep:
+    """A curve on which a point of accuracy costs so many times the batches."""
+
+    target: float = 0.8
+    best: float = 0.7
+    a_point: float = 0.05
+
+    def batches(self, lost: float, error: float) -> Batches | None:
+        middle = 1000 * (1 + self.a_point * 100 * lost)
+        return Batches(middle, 0.9 * middle, 1.1 * middle)
+
+
+@pytest.mark.parametrize(("times", "decision"), [(1.5, Decision.KEEP), (1.04, Decision.STAY)])
+def test_a_plan_that_learns_worse_must_gain_more_than_it_loses(
+    times: float, decision: Decision, ddp_recording: Recording, tmp_path: Path
+) -> None:
+    """It needs a tenth more batches, so that a step that is a little faster is no gain."""
+    learning = Learning(Steep(a_point=0.05), cost=lambda _: LearningCost(2.0, 0.0, 3))
+    names = ("fp16", "bf16", "int8", "onebit")
+    goal = Goal(Effect.LOSSY, budget_s=10.0, strategies=names, aim=Aim.ACCURACY, learning=learning)
+    place = Told(ddp_recording.folder, [times] * 3)
+    tuned = tune(TuneRequest(("train",), tmp_path, goal, place=place), {})
+    assert tuned.decision is decision
+    trial = tuned.trials[-1]
+    assert trial.expected.longer == pytest.approx(1.1)
+    assert trial.outcome.gain.times == pytest.approx(times / 1.1, rel=0.01)
+    assert "times as soon at the target" in "\n".join(tuned_lines(tuned))
+    json.loads((tmp_path / "outcome.json").read_text())
+    if decision is Decision.KEEP:
+        plan = load_plan(tmp_path / "plan.json")
+        assert plan.predicted.low_ns <= 1e7 / times <= plan.predicted.high_ns
 
 
 def place_of(tuned: Tuned) -> list[str]:

@@ -4,6 +4,7 @@ paceline learn partition --data fashion-mnist --clients 5 --partition 'by_class(
 paceline learn run -o runs/avg --data fashion-mnist --algorithm 'fedavg(steps=10)' --rounds 60
 paceline learn show runs/avg runs/prox                # accuracy by round, bytes, advice
 paceline learn predict runs/avg runs/prox --target 0.85 --cluster office.yaml
+paceline learn noise -o noise.json -- torchrun --nproc-per-node 2 train.py
 paceline learn algorithms
 
 `torchrun --nproc-per-node 4 -m paceline learn run ...` lets four workers carry the clients: the
@@ -12,6 +13,7 @@ same run, client by client. Fashion-MNIST is Debian's package dataset-fashion-mn
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,6 +86,17 @@ def _predict_arguments(parser: argparse.ArgumentParser) -> "Callable[..., Shown]
     return _predict
 
 
+def _noise_arguments(parser: argparse.ArgumentParser) -> "Callable[..., Shown]":
+    """Runs a data-parallel job for some steps, and says how noisy its gradients are."""
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE",
+                        help="for --goal time-to-accuracy of search and tune")  # fmt: skip
+    parser.add_argument("--steps", type=count, default=50, metavar="N", help="(50)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER",
+                        help="what ranks wrote, and the job's log (beside FILE)")  # fmt: skip
+    parser.add_argument("training", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
+    return _noise
+
+
 def _list_arguments(parser: argparse.ArgumentParser) -> "Callable[..., Shown]":
     """Lists the algorithms and their settings."""
     return _list
@@ -94,6 +107,7 @@ _ACTIONS: dict[str, Callable[[argparse.ArgumentParser], Callable[..., Any]]] = {
     "run": _run_arguments,
     "show": _show_arguments,
     "predict": _predict_arguments,
+    "noise": _noise_arguments,
     "algorithms": _list_arguments,
 }
 
@@ -122,8 +136,12 @@ def _partition(options: argparse.Namespace) -> Shown:
 
 def _run(options: argparse.Namespace) -> "Shown | int":
     from paceline.learn import save
+    from paceline.learn.seat import crash_visibly, is_seated, seated
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if not is_seated(os.environ):
+            return seated([sys.executable, "-m", "paceline", *sys.argv[1:]], os.environ)
+        crash_visibly()
         from paceline.learn.torch_workers import joined_workers
 
         with joined_workers(options.sums) as carrier:
@@ -225,6 +243,25 @@ def _document(one: "Forecast") -> dict[str, Any]:
         "round_s": one.round.mean_s,
         "sent_bytes": one.sent_bytes,
     }
+
+
+def _noise(options: argparse.Namespace) -> Shown:
+    from dataclasses import asdict
+
+    from paceline.cli.tune import command_of
+    from paceline.launch import unwinding
+    from paceline.learn.noise import noise_scale, save_noise
+    from paceline.report import working
+    from paceline.report.text import noise_line
+    from paceline.trial import GradientRun, gradients_of
+
+    folder = options.keep or options.out.with_suffix(".run")
+    with unwinding(), working("watching gradients"):
+        asked = GradientRun(command_of(options), folder, options.steps)
+        seen = gradients_of(asked, os.environ)
+    found = noise_scale(seen.norms, seen.workers)
+    save_noise(found, options.out)
+    return Shown(asdict(found), _lines([noise_line(found)]))
 
 
 def _list(_: argparse.Namespace) -> Shown:

@@ -2,6 +2,7 @@
 
 paceline search runs/a --cluster cluster.yaml --allow lossy --budget 30s -o plan.json
 paceline search runs/a --cluster cluster.yaml --memory-limit 16GB --on dask://10.0.0.1:8786
+paceline search runs/a --goal time-to-accuracy --target 0.85 --curve short.csv --allow relaxed
 
 Only what `paceline apply` can switch on is in a plan, unless --predicted-too. By default plans are
 exact: the same numbers are learnt. Ctrl-C ends a search, and keeps what was found so far.
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
+from paceline.cli._accuracy import ACCURACY, add_accuracy, learning_of
 from paceline.cli._arguments import add_graph
 from paceline.cli._question import OptionError, add_question, asked
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from paceline.search import Candidate, Found, Goal
 
 EFFECTS = ("exact", "lossy", "relaxed")
-AIMS = ("time", "memory", "bytes")
+AIMS = ("time", "memory", "bytes", ACCURACY)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     goal = parser.add_argument_group("goal")
     goal.add_argument("--allow", choices=EFFECTS, default="exact",
                       help="the least exact effect that a plan may have (exact)")  # fmt: skip
-    goal.add_argument("--least", choices=AIMS, default="time",
+    goal.add_argument("--least", "--goal", choices=AIMS, default="time",
                       help="what is to be least (time for a recorded batch)")  # fmt: skip
     goal.add_argument("--memory-limit", metavar="SIZE", help="of every rank's peak, such as 16GB")
     goal.add_argument("--only", action="append", metavar="NAME",
@@ -38,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                       help="a strategy to leave out; may be repeated")  # fmt: skip
     goal.add_argument("--predicted-too", action="store_true",
                       help="also strategies that cannot be switched on in a live job")  # fmt: skip
+    add_accuracy(parser)
     how = parser.add_argument_group("how")
     how.add_argument("--searcher", default="guided", metavar="NAME",
                      help="guided (default), evolutionary, optuna or exhaustive")  # fmt: skip
@@ -56,7 +59,7 @@ def run(options: argparse.Namespace) -> Shown:
     from paceline.strategies import save_plan
     from paceline.trace.runs import open_run
 
-    wanted, goal = asked(options), _goal(options)
+    wanted = asked(options)
     if wanted.changes:
         raise OptionError(
             f"{wanted.changes[0]} was given, and a search finds the changes itself; name what to "
@@ -64,6 +67,7 @@ def run(options: argparse.Namespace) -> Shown:
         )
     with working(f"searching {options.run}"):
         graph, question = open_run(Path(options.run)), replace(wanted.question, draws=0)
+        goal = _goal(options, graph.world_size)
         found = search(
             graph, wanted.cluster, question, goal, options.searcher,
             not options.predicted_too, Place(options.on, options.tried),
@@ -92,7 +96,7 @@ def _candidate(each: "Candidate") -> dict[str, Any]:
     return {**asdict(replace(each, plan=())), **plain}
 
 
-def _goal(options: argparse.Namespace) -> "Goal":
+def _goal(options: argparse.Namespace, workers: int) -> "Goal":
     from paceline.cluster.quantities import duration, size
     from paceline.search import Aim, Goal
     from paceline.strategies import Effect
@@ -106,6 +110,7 @@ def _goal(options: argparse.Namespace) -> "Goal":
         strategies=options.only,
         aim=Aim(options.least),
         without=tuple(options.without),
+        learning=learning_of(options, options.least, workers),
     )
 
 

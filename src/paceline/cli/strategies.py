@@ -5,6 +5,7 @@ paceline strategies --markdown       # docs/strategies.md
 """
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,7 +62,8 @@ def markdown(rows: "list[StrategyRow]") -> str:
         text = getdoc(modules[kind_of(row.name).__module__]) or ""
         beside = f" Not beside {', '.join(row.conflicts)}." if row.conflicts else ""
         done = "predicted and applied" if row.applies else "predicted only"
-        said = f"{row.effect}, {done}.{beside}\n\n{text}\n\n{_accuracy(row.name)}"
+        measured = " ".join([_accuracy(row.name), *_learning(row.name)])
+        said = f"{row.effect}, {done}.{beside}\n\n{text}\n\n{measured}"
         parts.append(f"## `{_signature(row.name)}`\n\n{said}\n")
     return "\n".join(parts)
 
@@ -78,6 +80,26 @@ def _accuracy(name: str) -> str:
         f"Predicted against measured: off by {found.mean_error:.1%} in the mean of {found.rows} "
         f"settings, {found.worst_error:.1%} at worst."
     )
+
+
+def _learning(name: str) -> "Iterator[str]":
+    """What it was measured to cost in accuracy; nothing of exact ones."""
+    from paceline.strategies import Effect, kind_of, name_of
+    from paceline.strategies.accuracy import learning_costs
+
+    if kind_of(name).effect is Effect.EXACT:
+        return
+    if kind_of(name).resizes:
+        yield "How it learns follows from the gradient noise scale (`paceline learn noise`)."
+        return
+    found = {c: cost for c, cost in learning_costs().items() if name_of(type(c)) == name}
+    if not found:
+        yield "What it costs in accuracy was not measured yet."
+    for change, cost in found.items():
+        yield (
+            f"`{change}` learned to {cost.points:.2f} ± {2 * cost.error_points:.2f} points below "
+            f"plain training ({cost.seeds} seeds)."
+        )
 
 
 def _row(name: str, graph: "Graph | None") -> "StrategyRow":

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paceline.cli import Shown
+from paceline.cli._accuracy import ACCURACY, add_accuracy, learning_of
 from paceline.cli._arguments import count
 from paceline.cli.search import EFFECTS
 
@@ -33,6 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="keeps recording, trials, outcome and plan (runs/tune)")  # fmt: skip
     parser.add_argument("--allow", choices=EFFECTS, default="exact",
                         help="what a plan may do to the numbers that are learnt")  # fmt: skip
+    parser.add_argument("--goal", choices=("time", ACCURACY), default="time",
+                        help="what is to be least: time for a recorded batch (time)")  # fmt: skip
     parser.add_argument("--budget", default="15min", metavar="TIME",
                         help="for the whole loop, as in 90s or 15min")  # fmt: skip
     parser.add_argument("--steps", type=count, default=0, metavar="N",
@@ -58,6 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="where hosts meet (next to the job's rendezvous)")  # fmt: skip
     parser.add_argument("--wait", type=float, default=120.0, metavar="SECONDS",
                         help="for the other hosts to come (120)")  # fmt: skip
+    add_accuracy(parser)
     parser.add_argument("training", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
 
 
@@ -161,7 +165,7 @@ def seconds(text: str) -> float:
 
 def _goal(options: argparse.Namespace) -> "Goal":
     from paceline.cluster.quantities import size
-    from paceline.search import Goal
+    from paceline.search import Aim, Goal
     from paceline.strategies import Effect
     from paceline.tune.request import SEARCH_S
 
@@ -172,6 +176,8 @@ def _goal(options: argparse.Namespace) -> "Goal":
         budget_s=SEARCH_S,
         seed=options.seed,
         strategies=tuple(options.only) or None,
+        aim=Aim(options.goal),
+        learning=learning_of(options, options.goal, None),
     )
 
 

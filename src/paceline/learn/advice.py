@@ -59,7 +59,7 @@ def advice(runs: Sequence[LearnRun]) -> tuple[str, ...]:
         for rule in _RULES
         if (line := rule(one, other)) is not None
     ]
-    return tuple(dict.fromkeys([*lines, *_broken(runs)]))
+    return tuple(dict.fromkeys([*lines, *_broken(runs), *_lost(runs)]))
 
 
 def _model(one: Arm, other: Arm) -> str | None:
@@ -103,6 +103,17 @@ def _broken(runs: Sequence[LearnRun]) -> Iterator[str]:
             yield (
                 f"client {client} sent infinite numbers or none in {rounds} rounds of "
                 f"{run.algorithm} and was left out of them; give a smaller lr, or look at its data"
+            )
+
+
+def _lost(runs: Sequence[LearnRun]) -> Iterator[str]:
+    for run in runs:
+        for each in run.lost:
+            without = ", ".join(map(str, each.clients))
+            yield (
+                f"worker {each.worker} died in round {each.round + 1} of {run.algorithm} "
+                f"({each.cause}): {len(each.clients)} of {run.clients} clients ({without}) were "
+                "left out from then on"
             )
 
 

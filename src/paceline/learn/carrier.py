@@ -5,10 +5,11 @@ worker that carries all; `torch_carrier.Gloo` are the processes of torch.distrib
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from paceline.learn.errors import Disconnected
 from paceline.learn.message import SERVER, Message
 from paceline.learn.samples import Vector
 
@@ -36,6 +37,14 @@ class PendingMean(Protocol):
         """Of all that was handed over, with zeros behind it."""
 
 
+@dataclass(frozen=True)
+class Reformed:
+    """Workers that are gone, with the cause; the others go on from the beginning of a round."""
+
+    gone: Mapping[int, str]
+    round: int
+
+
 class Carrier(ABC):
     """This worker's view."""
 
@@ -58,6 +67,16 @@ class Carrier(ABC):
     def summed(self, vectors: Sequence[Vector], size: int) -> "PendingMean":
         """Hand over vectors of at most that size, whose mean over all workers is wanted."""
         raise NotImplementedError(f"{type(self).__name__} does not add up")
+
+    @property
+    def may_lose(self) -> bool:
+        """Whether workers can go and the others go on, from rounds whose state is kept."""
+        return False
+
+    def reformed(self, round_: int, lost: Disconnected) -> Reformed:
+        """Behind `lost`, in this round: those that are left agree on who they are. `lost` again
+        where none can go on."""
+        raise lost
 
 
 @dataclass(frozen=True)

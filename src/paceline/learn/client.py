@@ -1,6 +1,7 @@
 """`Client`: one participant with its own samples, weights, memory and random numbers."""
 
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,16 @@ class Client:
     @staticmethod
     def of(number: int, rows: Rows, seed: int) -> "Client":
         return Client(number, rows, np.random.default_rng([seed, 2, number]))
+
+    def copied(self) -> "Client":
+        """As it is now; its samples never change."""
+        return replace(
+            self,
+            drawn=deepcopy(self.drawn),
+            weights=self.weights.copy(),
+            keeps={name: kept.copy() for name, kept in self.keeps.items()},
+            tools=deepcopy(self.tools),
+        )
 
     def batch(self, count: int) -> Rows:
         """The next samples in an order that is drawn anew each time all were seen. A client with

@@ -5,12 +5,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from paceline.learn.algorithm import Model, Outgoing, Peers
+from paceline.learn.algorithm import Memory, Model, Outgoing, Peers
 from paceline.learn.algorithms import text_of
-from paceline.learn.carrier import Carrier, Parcel
+from paceline.learn.carrier import Carrier, Parcel, Reformed
 from paceline.learn.client import Client
 from paceline.learn.message import SERVER, Message, packed, unpacked
-from paceline.learn.record import Judged, LearnRun, Round, Work, sent_bytes
+from paceline.learn.record import Judged, LearnRun, Lost, Round, Work, sent_bytes
+from paceline.learn.snapshots import Snapshots
 from paceline.learn.task import Task
 from paceline.learn.telling import joined, told_of
 
@@ -41,6 +42,31 @@ class Driver(ABC):
         self.judged: list[Judged] = []
         self.sent = 0
         self.clock = _Clock()
+        self.server: Memory | None = None  # on worker 0, where there is one
+        self.left_out: set[int] = set()  # clients that sent infinite numbers or none, for good
+        self.gone: set[int] = set()  # clients of workers that died
+        self.lost: tuple[Lost, ...] = ()
+        self.snapshots = Snapshots(self.lag + 2)
+
+    @property
+    def lag(self) -> int:
+        algorithm = self.task.algorithm
+        return algorithm.lag if isinstance(algorithm, Peers) else 0
+
+    def begin(self, number: int) -> None:
+        """Before a round: where workers may be lost, its state is kept."""
+        if self.carrier.may_lose:
+            self.snapshots.keep(number, self)
+
+    def go_on(self, found: Reformed) -> int:
+        """Without the clients of workers that are gone; the round from which."""
+        self.snapshots.restore(found.round, self)
+        for worker, cause in sorted(found.gone.items()):
+            everyone = range(len(self.task.partition))
+            clients = tuple(n for n in everyone if self.carrier.of(n) == worker)
+            self.lost = (*self.lost, Lost(worker, found.round, cause, clients))
+            self.gone |= set(clients)
+        return found.round
 
     @abstractmethod
     def round(self, number: int) -> None:
@@ -75,12 +101,13 @@ class Driver(ABC):
             clients=len(task.partition),
             seed=task.seed,
             meeting=algorithm.meeting,
-            lag=algorithm.lag if isinstance(algorithm, Peers) else 0,
+            lag=self.lag,
             test_samples=task.test_samples,
             workers=self.carrier.workers,
             model=task.model,
             rounds=tuple(self.rounds),
             judged=tuple(self.judged),
+            lost=self.lost,
         )
 
     def worked(

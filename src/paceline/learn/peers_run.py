@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paceline.learn.algorithm import Meeting, Model, Peers, mean
-from paceline.learn.carrier import Carrier, Parcel, PendingMean, inboxes
+from paceline.learn.carrier import Carrier, Parcel, PendingMean, Reformed, inboxes
 from paceline.learn.client import Client
 from paceline.learn.driver import Driver
 from paceline.learn.errors import LearnError
@@ -29,12 +29,13 @@ class PeersRun(Driver):
         for client in self.mine.values():
             self.how.begin(self.at, client)
         self.under_way: deque[Any] = deque()
-        self.lost: set[int] = set()
         self.merge_cpu_s = 0.0  # of this round
 
     def round(self, number: int) -> None:
-        everyone = tuple(range(len(self.task.partition)))
-        here = set(self.task.chances.here(everyone, self.task.seed, number)) - self.lost
+        clients = tuple(range(len(self.task.partition)))
+        everyone = tuple(n for n in clients if n not in self.gone)
+        asked = set(self.task.chances.here(clients, self.task.seed, number))
+        here = asked - self.left_out - self.gone
         works, out = [], []
         for client in self.mine.values():
             if client.number in here:
@@ -51,12 +52,18 @@ class PeersRun(Driver):
             self.merge_cpu_s = time.thread_time() - began
         trips = [Trip(p.source, p.targets, p.message.size_bytes) for p in out]
         afterwards: list[Trip] = []
-        self.how.after(self.at, self.mine, number, lambda sent: self._talk(sent, afterwards))
+        mine = {n: client for n, client in self.mine.items() if n not in self.gone}
+        self.how.after(self.at, mine, number, lambda sent: self._talk(sent, afterwards))
         broken = tuple(p.source for p in out if p.message is BROKEN)
-        absent = tuple(n for n in everyone if n not in here and n not in self.lost)
+        absent = tuple(n for n in everyone if n not in here and n not in self.left_out)
         all_trips = (*trips, *afterwards)
         found = Round(number, tuple(works), all_trips, absent, broken, merge_cpu_s=self.merge_cpu_s)
         self.kept(found, max(1, len(here)))
+
+    def go_on(self, found: Reformed) -> int:
+        """What was under way is lost."""
+        self.under_way.clear()
+        return super().go_on(found)
 
     def _trained(
         self, client: Client, everyone: Sequence[int], number: int
@@ -68,21 +75,22 @@ class PeersRun(Driver):
         return work, [
             Parcel(client.number, (peer,), message if sound else BROKEN)
             for peer, message in made.items()
+            if peer in everyone
         ]
 
     def _summed(self, out: Sequence[Parcel]) -> PendingMean:
-        self.lost |= {p.source for p in out if p.message is BROKEN}
+        self.left_out |= {p.source for p in out if p.message is BROKEN}
         sound = [p.message.vectors["mean"] for p in out if p.message is not BROKEN]
         return self.carrier.summed(sound, self.at.learner.size)
 
     def _take_mean(self, merged: Vector, number: int) -> None:
         for client in self.mine.values():
-            if client.number not in self.lost:
+            if client.number not in self.left_out | self.gone:
                 self.how.take(self.at, client, merged, number)
 
     def _take(self, came: Sequence[Parcel], number: int) -> None:
         """A client that sent infinite numbers or none is left out from then on."""
-        self.lost |= {p.source for p in came if not p.message.vectors}
+        self.left_out |= {p.source for p in came if not p.message.vectors}
         found = inboxes([p for p in came if p.message.vectors])
         if not any(found.values()):
             return
@@ -90,7 +98,7 @@ class PeersRun(Driver):
         for client in self.mine.values():
             inbox = found.get(client.number, {})
             key = tuple(map(id, inbox.values()))
-            if inbox and client.number not in self.lost:
+            if inbox and client.number not in self.left_out | self.gone:
                 if key not in merged:
                     merged[key] = self.how.merged(self.at, inbox)
                 self.how.take(self.at, client, merged[key], number)
@@ -111,7 +119,7 @@ class PeersRun(Driver):
         out = [
             Parcel(n, (SERVER,), Message({"weights": client.weights}))
             for n, client in self.mine.items()
-            if n not in self.lost
+            if n not in self.left_out | self.gone
         ]
         came = self.carrier.send(out).wait()
         if not self.carrier.carries(SERVER):

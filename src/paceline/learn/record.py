@@ -51,6 +51,16 @@ class Round:
 
 
 @dataclass(frozen=True)
+class Lost:
+    """A worker that died, and its clients, which were left out from that round on."""
+
+    worker: int
+    round: int
+    cause: str
+    clients: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Judged:
     """How well the model did behind a round."""
 
@@ -76,6 +86,7 @@ class LearnRun:
     rounds: tuple[Round, ...] = ()
     judged: tuple[Judged, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    lost: tuple[Lost, ...] = ()
 
     @property
     def accuracy(self) -> float:
@@ -161,7 +172,9 @@ def _document(run: LearnRun) -> dict[str, Any]:
     ]
     judged = [list(asdict(each).values()) for each in run.judged]
     plain = {k: getattr(run, k) for k in run.__dataclass_fields__ if k not in ("rounds", "judged")}
-    return {**plain, "meeting": run.meeting.value, "rounds": rounds, "judged": judged}
+    lost = [asdict(each) for each in run.lost]
+    found = {"meeting": run.meeting.value, "rounds": rounds, "judged": judged, "lost": lost}
+    return {**plain, **found}
 
 
 def _run(given: dict[str, Any]) -> LearnRun:
@@ -178,7 +191,9 @@ def _run(given: dict[str, Any]) -> LearnRun:
         for number, works, trips, absent, broken, ended_s, merge_cpu_s in given["rounds"]
     )
     judged = tuple(Judged(*each) for each in given["judged"])
-    meeting, notes = Meeting(given["meeting"]), tuple(given["notes"])
-    return LearnRun(
-        **{**given, "meeting": meeting, "notes": notes, "rounds": rounds, "judged": judged}
+    lost = tuple(
+        Lost(**{**each, "clients": tuple(each["clients"])}) for each in given.get("lost", ())
     )
+    meeting, notes = Meeting(given["meeting"]), tuple(given["notes"])
+    found = {"meeting": meeting, "notes": notes, "rounds": rounds, "judged": judged, "lost": lost}
+    return LearnRun(**{**given, **found})

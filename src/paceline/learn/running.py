@@ -1,13 +1,14 @@
 """`run`: many clients, carried by few workers, train round after round.
 
 Every worker makes the same calls in the same order; what is random is drawn from the seed, the
-client and the round. So the run is the same, client by client, on any number of workers.
+client and the round. So the run is the same, client by client, on any number of workers. Where a
+worker dies the others go on without its clients.
 """
 
 from paceline.learn.algorithm import Served
 from paceline.learn.carrier import Alone, Carrier
 from paceline.learn.driver import Driver, Told
-from paceline.learn.errors import LearnError
+from paceline.learn.errors import Disconnected, LearnError
 from paceline.learn.peers_run import PeersRun
 from paceline.learn.record import LearnRun
 from paceline.learn.served_run import ServedRun
@@ -24,11 +25,22 @@ def run(task: Task, carrier: Carrier | None = None, told: Told | None = None) ->
         )
     served = isinstance(task.algorithm, Served)
     driver: Driver = ServedRun(task, carrier) if served else PeersRun(task, carrier)
-    for number in range(task.rounds):
-        driver.round(number)
-        last = number == task.rounds - 1 or driver.has_seen_enough()
-        if last or (number + 1) % task.every == 0:
-            driver.judge(number, told)
-        if last:
-            break
+    number, last = 0, False
+    while not last:
+        driver.begin(number)
+        try:
+            last = _round(driver, number, told)
+            number += 1
+        except Disconnected as lost:
+            number = driver.go_on(carrier.reformed(number, lost))
     return driver.record()
+
+
+def _round(driver: Driver, number: int, told: Told | None) -> bool:
+    """Whether it was the last."""
+    task = driver.task
+    driver.round(number)
+    last = number == task.rounds - 1 or driver.has_seen_enough()
+    if last or (number + 1) % task.every == 0:
+        driver.judge(number, told)
+    return last

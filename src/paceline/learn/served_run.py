@@ -23,7 +23,8 @@ class ServedRun(Driver):
     def round(self, number: int) -> None:
         task = self.task
         asked = task.chances.asked(len(task.partition), task.seed, number)
-        here = task.chances.here(asked, task.seed, number)
+        able = task.chances.here(asked, task.seed, number)
+        here = tuple(n for n in able if n not in self.gone)
         told = self._handed_out(here, number)
         works, out = [], []
         for client, message in told.items():
@@ -38,7 +39,7 @@ class ServedRun(Driver):
             self.how.close(self.at, self.server, sound, number)
         merge_cpu_s = time.thread_time() - began
         broken = tuple(p.source for p in came if p.source not in sound)
-        absent = tuple(n for n in asked if n not in here)
+        absent = tuple(n for n in asked if n not in able and n not in self.gone)
         found = Round(number, tuple(works), tuple(trips), absent, broken, merge_cpu_s=merge_cpu_s)
         self.kept(found, len(here))
 

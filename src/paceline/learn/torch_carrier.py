@@ -4,6 +4,10 @@ Messages go straight from worker to worker, in one piece for each pair. Sums are
 receiver in the order of the clients, so that a run is the same on any number of workers. With
 `sums`, means are all-reduces of the library instead, as deployments have them: quicker, but they
 add up in an order that depends on the number of workers.
+
+A worker that dies closes its connections. Those that are left then close theirs, so that everyone
+notices, agree through the store which launcher or worker 0 keeps, and form a group of their own
+(`torch_regroup`). Workers keep their numbers.
 """
 
 import json
@@ -15,33 +19,59 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from paceline.learn.carrier import Carrier, Here, Parcel, Pending, PendingMean
-from paceline.learn.errors import LearnError
+from paceline.learn.carrier import Carrier, Here, Parcel, Pending, PendingMean, Reformed
+from paceline.learn.errors import Disconnected, LearnError
 from paceline.learn.message import packed, unpacked
 from paceline.learn.samples import Vector
+from paceline.learn.torch_regroup import Regroup, closed
 
 
 class Gloo(Carrier):
-    """The default process group must stand."""
+    """The default process group must stand. With `regroup`, workers may be lost."""
 
-    def __init__(self, sums: bool = False) -> None:
+    def __init__(self, sums: bool = False, regroup: Regroup | None = None) -> None:
         self.rank, self.workers = dist.get_rank(), dist.get_world_size()
-        self.sums = sums
-        self._known: dict[str, list[list[int]]] = {}  # sizes, by what is alike
+        self.sums, self._regroup = sums, regroup
+        self.alive = tuple(range(self.workers))
+        self._group: Any = dist.group.WORLD
+        self._known: dict[str, dict[int, list[int]]] = {}  # sizes, by what is alike
+
+    @property
+    def may_lose(self) -> bool:
+        return self._regroup is not None and len(self.alive) > 1
+
+    @property
+    def whole(self) -> bool:
+        """Nobody was lost."""
+        return len(self.alive) == self.workers
+
+    def reformed(self, round_: int, lost: Disconnected) -> Reformed:
+        if self._regroup is None:
+            raise lost
+        closed(self._group, self.alive.index(self.rank))
+        agreed = self._regroup.agreed(self.rank, self.alive, round_, lost)
+        self.alive = tuple(n for n in self.alive if n not in agreed.gone)
+        self._group = self._regroup.made(self.alive.index(self.rank), len(self.alive))
+        self._known = {}
+        return agreed
+
+    def met(self) -> None:
+        """Behind this all workers that are left have come so far."""
+        _guarded("all workers", lambda: self._group.allreduce([torch.zeros(1)]).wait())
 
     def send(self, parcels: Sequence[Parcel], alike: str = "") -> Pending:
         if self.workers == 1:
             return Here(tuple(parcels))
-        blobs = {rank: self._blob(parcels, rank) for rank in range(self.workers)}
+        blobs = {rank: self._blob(parcels, rank) for rank in self.alive}
         kept = tuple(
             Parcel(p.source, tuple(t for t in p.targets if self.carries(t)), p.message)
             for p in parcels
             if any(self.carries(t) for t in p.targets)
         )
-        sizes = self._sizes([len(blobs[rank]) for rank in range(self.workers)], alike)
-        others = [rank for rank in range(self.workers) if rank != self.rank]
-        receives = {r: _receive(r, sizes[r][self.rank]) for r in others if sizes[r][self.rank]}
-        sends = [_send(rank, blobs[rank]) for rank in others if blobs[rank]]
+        sizes = self._sizes([len(blobs.get(n, b"")) for n in range(self.workers)], alike)
+        others = [rank for rank in self.alive if rank != self.rank]
+        receives = {r: self._receive(r, sizes[r][self.rank]) for r in others if sizes[r][self.rank]}
+        sends = [self._send(rank, blobs[rank]) for rank in others if blobs[rank]]
         return _UnderWay(kept, receives, sends)
 
     def summed(self, vectors: Sequence[Vector], size: int) -> PendingMean:
@@ -49,7 +79,7 @@ class Gloo(Carrier):
         for vector in vectors:
             buffer[: len(vector)] += torch.from_numpy(vector)
         buffer[-1] = len(vectors)
-        return _Sum(_guarded("all workers", lambda: dist.all_reduce(buffer, async_op=True)), buffer)
+        return _Sum(_guarded("all workers", lambda: self._group.allreduce([buffer])), buffer)
 
     def _blob(self, parcels: Sequence[Parcel], rank: int) -> bytes:
         """All that goes to one worker."""
@@ -63,18 +93,28 @@ class Gloo(Carrier):
         head = json.dumps([[source, targets, len(body)] for source, targets, body in mine])
         return b"\n".join([head.encode(), b"".join(body for _, _, body in mine)])
 
-    def _sizes(self, mine: list[int], alike: str) -> list[list[int]]:
+    def _sizes(self, mine: list[int], alike: str) -> dict[int, list[int]]:
         """Of all blobs, by sender and receiver."""
         if alike in self._known:
             if self._known[alike][self.rank] != mine:
                 raise LearnError(f"messages of {alike!r} were said to be alike and are not")
             return self._known[alike]
-        rows = [torch.empty(self.workers, dtype=torch.int64) for _ in range(self.workers)]
-        _guarded("all workers", lambda: dist.all_gather(rows, torch.tensor(mine)))
-        found = [row.tolist() for row in rows]
+        rows = [torch.empty(self.workers, dtype=torch.int64) for _ in self.alive]
+        told = torch.tensor(mine)
+        _guarded("all workers", lambda: self._group.allgather([rows], [told]).wait())
+        found = {rank: row.tolist() for rank, row in zip(self.alive, rows)}
         if alike:
             self._known[alike] = found
         return found
+
+    def _receive(self, rank: int, size: int) -> tuple[Any, Any]:
+        buffer, at = torch.empty(size, dtype=torch.uint8), self.alive.index(rank)
+        return _guarded(f"worker {rank}", lambda: self._group.recv([buffer], at, 0)), buffer
+
+    def _send(self, rank: int, blob: bytes) -> tuple[Any, Any]:
+        buffer = torch.from_numpy(np.frombuffer(blob, np.uint8).copy())
+        at = self.alive.index(rank)
+        return _guarded(f"worker {rank}", lambda: self._group.send([buffer], at, 0)), buffer
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,16 +146,6 @@ class _Sum:
         return found
 
 
-def _receive(rank: int, size: int) -> tuple[Any, Any]:
-    buffer = torch.empty(size, dtype=torch.uint8)
-    return _guarded(f"worker {rank}", lambda: dist.irecv(buffer, rank)), buffer
-
-
-def _send(rank: int, blob: bytes) -> tuple[Any, Any]:
-    buffer = torch.from_numpy(np.frombuffer(blob, np.uint8).copy())
-    return _guarded(f"worker {rank}", lambda: dist.isend(buffer, rank)), buffer
-
-
 def _parcels(blob: bytes) -> list[Parcel]:
     head, _, body = blob.partition(b"\n")
     found, at = [], 0
@@ -130,7 +160,7 @@ def _guarded(who: str, act: Any) -> Any:
     try:
         return act()
     except RuntimeError as lost:
-        raise LearnError(
+        raise Disconnected(
             f"lost the connection to {who}: it has ended, or was silent beyond the timeout. Look "
             f"at its log for the cause; the rounds that were kept can be read ({lost})"
         ) from lost

@@ -10,30 +10,26 @@ import torch.distributed as dist
 
 from paceline.learn.errors import LearnError
 from paceline.learn.samples import Samples
+from paceline.learn.seat import Place, is_seated
 from paceline.learn.torch_carrier import Gloo
 from paceline.learn.torch_models import MODELS
 from paceline.learn.torch_network import Network
-
-_PATIENCE = timedelta(seconds=120)
+from paceline.learn.torch_regroup import Regroup
 
 
 @contextmanager
 def joined_workers(sums: bool = False) -> Iterator[Gloo]:
-    """Among the processes that torchrun, or the lab, has started."""
-    missing = [
-        n for n in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if n not in os.environ
-    ]
-    if missing:
-        raise LearnError(
-            f"several workers were asked for, and {', '.join(missing)} is not set; start them with "
-            "torchrun --nproc-per-node N -m paceline learn run ..."
-        )
-    dist.init_process_group("gloo", timeout=_PATIENCE)
+    """Among the processes that torchrun, or the lab, has started. Workers that sit below a seat
+    may be lost: the others go on."""
+    place = Place.of(os.environ)
+    dist.init_process_group("gloo", timeout=timedelta(seconds=place.patience_s))
+    carrier = Gloo(sums, Regroup(place) if is_seated(os.environ) else None)
     try:
-        yield Gloo(sums)
-        dist.barrier()
+        yield carrier
+        carrier.met()
     finally:
-        dist.destroy_process_group()
+        if carrier.whole:  # else its connections are closed
+            dist.destroy_process_group()
 
 
 def network(model: str, train: Samples, test: Samples) -> Network:

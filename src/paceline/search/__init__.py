@@ -8,6 +8,7 @@ from paceline.callable_room import callable_room
 from paceline.search.errors import SearchError
 from paceline.search.found import Candidate, Ended, Found
 from paceline.search.goal import Aim, Goal
+from paceline.search.learning import Batches, Learning, Progress, Reached
 from paceline.search.planned import planned, repriced
 from paceline.search.searching import SEARCHERS, Place, search
 from paceline.search.trials import Stopped, Trials
@@ -15,11 +16,15 @@ from paceline.search.trials import Stopped, Trials
 __all__ = [
     "SEARCHERS",
     "Aim",
+    "Batches",
     "Candidate",
     "Ended",
     "Found",
     "Goal",
+    "Learning",
     "Place",
+    "Progress",
+    "Reached",
     "SearchError",
     "Stopped",
     "Trials",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from paceline.search.learning import Reached
 from paceline.strategies import Effect, Strategy
 
 
@@ -19,6 +20,7 @@ class Candidate:
     reasons: tuple[str, ...] = ()  # why each part is in the plan, one line each
     low_ns: int | None = None  # of the step, as `Prediction` has it; told of the best plan
     high_ns: int | None = None
+    reached: Reached | None = None  # where the goal is a target accuracy
 
 
 class Ended(Enum):

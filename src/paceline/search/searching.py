@@ -85,7 +85,7 @@ def _found(trials: Trials, judge: Judge, space: Space, ended: Ended) -> Found:
     best = settled(trials, judge)
     return Found(
         best=best,
-        unchanged=_told(judge.exact, ()),
+        unchanged=_told(trials.goal, judge.exact, ()),
         pareto=_front(trials, best, judge.remembering),
         tried=trials.tried,
         seconds=time.monotonic() - trials.begun_s,
@@ -96,14 +96,14 @@ def _found(trials: Trials, judge: Judge, space: Space, ended: Ended) -> Found:
 
 def _front(trials: Trials, best: Candidate, judge: Judge) -> tuple[Candidate, ...]:
     """As plans look coarsely; the best as it is."""
-    others = [_told(judge, plan) for plan in pareto(trials.found) if plan != best.plan]
+    others = [_told(trials.goal, judge, plan) for plan in pareto(trials.found) if plan != best.plan]
     return tuple(sorted([best, *others], key=lambda each: each.batch_ns))
 
 
-def _told(judge: Judge, plan: Plan) -> Candidate:
+def _told(goal: Goal, judge: Judge, plan: Plan) -> Candidate:
     score = judge.score(plan)
     assert isinstance(score, Score), "it could be replayed when it was tried"
-    return candidate(plan, score)
+    return candidate(goal, plan, score)
 
 
 def _refused_alone(trials: Trials) -> tuple[tuple[Strategy, str], ...]:

@@ -10,6 +10,7 @@ from paceline.search.errors import SearchError
 from paceline.search.found import Candidate
 from paceline.search.goal import Goal, least_exact
 from paceline.search.judge import Judge
+from paceline.search.learning import reached
 from paceline.search.reasons import Seen, reason
 from paceline.search.score import Refused, Score
 from paceline.search.space import Plan
@@ -27,28 +28,48 @@ def settled(trials: Trials, judge: Judge) -> Candidate:
     plan = _best(trials, judge, exact)
     score = _known(exact, plan)
     _require_limit(trials.goal, plan, score, exact)
-    found = candidate(plan, score, tuple(_reasons(plan, judge.remembering)))
-    return _as_predicted(found, judge)
+    _require_target(trials.goal, plan, score)
+    reasons = tuple(_with_learning(trials.goal, plan, _reasons(plan, judge.remembering)))
+    found = candidate(trials.goal, plan, score, reasons)
+    return _as_predicted(trials.goal, found, judge)
 
 
-def candidate(plan: Plan, score: Score, reasons: tuple[str, ...] = ()) -> Candidate:
+def candidate(goal: Goal, plan: Plan, score: Score, reasons: tuple[str, ...] = ()) -> Candidate:
     effect = least_exact([each.effect for each in plan])
-    return Candidate(
+    found = Candidate(
         plan, score.step_ns, score.batch_ns, score.memory_bytes, score.sends, effect, reasons
     )
+    return _when_reached(goal, found, score.samples)
 
 
-def _as_predicted(found: Candidate, judge: Judge) -> Candidate:
+def _when_reached(goal: Goal, found: Candidate, samples: float) -> Candidate:
+    """With the time to the target, where that is the goal."""
+    if goal.learning is None:
+        return found
+    low, high = found.low_ns or found.step_ns, found.high_ns or found.step_ns
+    off = (low / found.step_ns, high / found.step_ns)
+    there = reached(goal.learning.expected(found.plan, samples), found.batch_ns, off)
+    return replace(found, reached=there)
+
+
+def _with_learning(goal: Goal, plan: Plan, reasons: Iterator[str]) -> Iterator[str]:
+    """Behind what each part does to the step, what it does to learning."""
+    told = [goal.learning.words(part) if goal.learning else "" for part in plan] or [""]
+    yield from (f"{line}; {words}" if words else line for line, words in zip(reasons, told))
+
+
+def _as_predicted(goal: Goal, found: Candidate, judge: Judge) -> Candidate:
     """With the interval that a prediction has."""
     job = judge.candidates.whole
     full = predict(job.graph, found.plan, job.cluster, job.question)
-    return replace(
+    told = replace(
         found,
         step_ns=full.step_ns,
         batch_ns=full.batch_ns,
         low_ns=full.low_ns,
         high_ns=full.high_ns,
     )
+    return _when_reached(goal, told, full.samples)
 
 
 def _best(trials: Trials, judge: Judge, exact: Judge) -> Plan:
@@ -60,18 +81,18 @@ def _best(trials: Trials, judge: Judge, exact: Judge) -> Plan:
         plan = _pruned(look, goal, judge)
         score = exact.score(plan)
         if isinstance(score, Score):
-            seen[plan] = (*goal.cost(score), float(len(plan)))
+            seen[plan] = (*goal.cost(plan, score), float(len(plan)))
     unchanged = _known(exact, ())
-    seen[()] = (*goal.cost(unchanged), 0.0)
+    seen[()] = (*goal.cost((), unchanged), 0.0)
     return min(seen, key=lambda plan: seen[plan])
 
 
 def _pruned(plan: Plan, goal: Goal, judge: Judge) -> Plan:
     """Without the parts that bring little, the least useful first."""
     while plan:
-        now = goal.cost(_known(judge, plan))
+        now = goal.cost(plan, _known(judge, plan))
         shorter = {without: judge.score(without) for without in _without_one(plan)}
-        costs = {p: goal.cost(score) for p, score in shorter.items() if isinstance(score, Score)}
+        costs = {p: goal.cost(p, s) for p, s in shorter.items() if isinstance(s, Score)}
         least = min(costs, key=lambda p: costs[p], default=None)
         if least is None or not _hardly_worse(costs[least], now):
             return plan
@@ -111,6 +132,18 @@ def _known(judge: Judge, plan: Plan) -> Score:
     if isinstance(score, Refused):
         raise SearchError(f"[{', '.join(map(str, plan))}] cannot be replayed: {score.reason}")
     return score
+
+
+def _require_target(goal: Goal, plan: Plan, score: Score) -> None:
+    """Say what was reached where nothing that was tried gets to the target."""
+    learning = goal.learning
+    if learning is None or learning.expected(plan, score.samples).batches is not None:
+        return
+    raise SearchError(
+        f"no plan that was tried reaches {learning.progress.target:g}, nor does the job as it is: "
+        f"its run got to {learning.progress.best:.3f}, and its curve leads no higher in twenty "
+        "times its length. Give a lower target, or a curve of a longer run"
+    )
 
 
 def _require_limit(goal: Goal, plan: Plan, score: Score, exact: Judge) -> None:

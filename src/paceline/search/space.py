@@ -73,7 +73,11 @@ def space_of(
     for kind in sorted_kinds(kinds):
         taken = []
         for setting in _choices(kind, graph):
-            reason = (refuses or {}).get(name_of(kind)) or job.refusal(setting)
+            reason = (
+                (refuses or {}).get(name_of(kind))
+                or goal.refusal(setting)
+                or job.refusal(setting)
+            )
             if reason is None:
                 taken.append(setting)
             else:

@@ -74,7 +74,7 @@ class Trials:
 
     def cost(self, plan: Plan) -> tuple[float, ...]:
         """Of a plan that was tried; the shorter plan of two that cost the same."""
-        return (*self.goal.cost(self.found[plan]), float(len(plan)))
+        return (*self.goal.cost(plan, self.found[plan]), float(len(plan)))
 
     def ranked(self, plans: Iterable[Plan] | None = None) -> list[Plan]:
         """Those that the job takes, the best first."""

@@ -22,6 +22,7 @@ from paceline.strategies.strategy import Effect, Strategy, StrategyError
 @dataclass(frozen=True)
 class Accumulate(Strategy):
     effect: ClassVar[Effect] = Effect.RELAXED
+    resizes: ClassVar[bool] = True
     conflicts: ClassVar[frozenset[str]] = frozenset({"accumulate", "overlap_update"})
     applies: ClassVar[bool] = True
 

@@ -34,6 +34,7 @@ _ACTIVATIONS = (Axis.TENSOR, Axis.SEQUENCE, Axis.EXPERT, Axis.PIPELINE)
 @dataclass(frozen=True)
 class Batch(Strategy):
     effect: ClassVar[Effect] = Effect.RELAXED
+    resizes: ClassVar[bool] = True
     conflicts: ClassVar[frozenset[str]] = frozenset({"batch"})
     applies: ClassVar[bool] = True
     in_turns: ClassVar[bool] = False

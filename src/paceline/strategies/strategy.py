@@ -44,6 +44,7 @@ class Strategy(ABC):
     in_turns: ClassVar[bool] = True  # whether steps with and without it can take turns in one run
     remakes: ClassVar[bool] = False  # trains another model: searched only where it is named
     one_host: ClassVar[bool] = False  # whether all workers must share one host's memory
+    resizes: ClassVar[bool] = False  # relaxed by the number of samples in a step alone
     how: ClassVar[str] = ""  # where it cannot: what the user does instead
 
     @abstractmethod

@@ -17,19 +17,25 @@ class Expected:
     candidate: Candidate
     before: Prediction
     after: Prediction
+    longer: float = 1.0  # samples until the goal's target, over those of the job as it is
+
+    @property
+    def worth(self) -> float:
+        """Recorded batches that a step under the plan is worth, on the way to the goal."""
+        return self.after.samples / self.longer
 
     @property
     def times(self) -> float:
-        """Times as fast, for the same samples."""
-        return self.before.batch_ns / self.after.batch_ns
+        """Times as fast, for the same samples, or to the same accuracy."""
+        return self.before.batch_ns / (self.after.step_ns / self.worth)
 
     @property
     def low(self) -> float:
-        return self.before.step_ns / (self.after.high_ns / self.after.samples)
+        return self.before.step_ns / (self.after.high_ns / self.worth)
 
     @property
     def high(self) -> float:
-        return self.before.step_ns / (self.after.low_ns / self.after.samples)
+        return self.before.step_ns / (self.after.low_ns / self.worth)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ when it has shown enough; what the loop knows is written after each stage.
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from math import ceil, floor
+from math import ceil, floor, inf
 from pathlib import Path
 
 from paceline.predict import Prediction, predict
@@ -124,9 +124,13 @@ class _Loop:
         """The best plan, then others of the Pareto set, the fastest first."""
         assert so_far.found is not None, "searched before"
         best, rest = so_far.found.best, so_far.found.pareto
-        ranked = [best, *sorted(rest, key=lambda each: each.batch_ns)]
+        ranked = [best, *sorted(rest, key=_time)]
         for candidate in {each.plan: each for each in ranked if each.plan}.values():
-            expected = Expected(candidate, so_far.before, self._predicted(so_far, candidate))
+            longer = _longer(candidate, so_far.found.unchanged)
+            if longer == inf:
+                continue
+            after = self._predicted(so_far, candidate)
+            expected = Expected(candidate, so_far.before, after, longer)
             if expected.times > 1 + WORTHLESS:
                 yield expected
 
@@ -142,7 +146,7 @@ class _Loop:
         return TrialRequest(
             self._request.command,
             self._request.folder / f"trial-{len(so_far.trials) + 1}",
-            Tried(expected.candidate.plan, expected.candidate.effect, facts.period, facts.samples),
+            Tried(expected.candidate.plan, expected.candidate.effect, facts.period, expected.worth),
             self._request.table(needed, facts.period),
             Patience(self._left_s, self._request.hang_s),
             seen.losses,
@@ -169,7 +173,7 @@ def as_measured(trial: Trial) -> Predicted:
     assert outcome.gain is not None, "kept plans were measured"
     here = outcome.baseline_ns / expected.before.batch_ns
     measured = [
-        outcome.baseline_ns * after.samples / (1 + gain)
+        outcome.baseline_ns * expected.worth / (1 + gain)
         for gain in (outcome.gain.high, outcome.gain.low)
     ]
     return Predicted(
@@ -180,6 +184,24 @@ def as_measured(trial: Trial) -> Predicted:
         outcome.baseline_ns,
         expected.candidate.memory_bytes,
     )
+
+
+def _time(candidate: Candidate) -> float:
+    """To the target where that is the goal, else for a recorded batch."""
+    there = candidate.reached
+    if there is None:
+        return candidate.batch_ns
+    return inf if there.seconds is None else there.seconds
+
+
+def _longer(candidate: Candidate, unchanged: Candidate) -> float:
+    """How many times as many samples the plan needs until the target; 1 for other goals."""
+    if candidate.reached is None or unchanged.reached is None:
+        return 1.0
+    mine, before = candidate.reached.learned.batches, unchanged.reached.learned.batches
+    if before is None:
+        return 1.0
+    return inf if mine is None else mine.middle / before.middle
 
 
 def words(candidate: Candidate) -> str:

@@ -2,7 +2,8 @@
 
 Lin et al., "Deep Gradient Compression" (2018): momentum correction, and masking where it is asked
 for, by the codec of the strategy of that name. Over the first `warmup` rounds the share that
-travels falls from a quarter to `ratio`.
+travels falls from a quarter to `ratio`. With `tight` a value and its place travel in about two
+bytes in place of eight, and what rounding leaves waits too.
 """
 
 from collections.abc import Mapping
@@ -10,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.learn.algorithm import Meeting, Outgoing, Peers, Setting
 from paceline.learn.client import Client
 from paceline.learn.message import Message
 from paceline.learn.samples import Vector
+from paceline.learn.tight import Some, packed_tight, rounded, unpacked_tight
 from paceline.runtime.codecs import Codec, Momentum, Sharing, Sparse, Turn
 
 
@@ -24,6 +27,7 @@ class Dgc(Peers):
     ratio: float = 0.01
     warmup: int = 100  # rounds
     masks: bool = False
+    tight: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,9 +57,13 @@ class Dgc(Peers):
         how.ratio = self.ratio  # another one where a tuner has chosen so
         corrected = memory.corrected((0,), gradient)
         payload = how.compress(corrected, turn)
+        message = Message({"payload": payload.numpy()})
+        if self.tight:
+            some = rounded(_some(payload.numpy()))
+            payload, message = torch.from_numpy(_payload(some)), packed_tight(some)
         memory.sent(corrected, payload, how, turn)
         client.keeps["waiting"] = corrected.numpy()  # what was sent is out of it by now
-        return Message({"payload": payload.numpy()})
+        return message
 
     def apart(self, at: Setting, client: Client, round_: int) -> Vector:
         """As if what waits were applied, as large as it would be without other clients."""
@@ -73,6 +81,18 @@ class Dgc(Peers):
 
         total: Any = torch.zeros(at.learner.trained)
         for message in inbox.values():
-            how.add(total, torch.from_numpy(message.vectors["payload"]), Turn(0, round_))
+            whole = message.vectors.get("payload")
+            payload = _payload(unpacked_tight(message)) if whole is None else whole
+            how.add(total, torch.from_numpy(payload), Turn(0, round_))
         found: Vector = total.numpy()
         return found
+
+
+def _some(payload: NDArray[np.int32]) -> Some:
+    places, values = np.split(payload, 2)
+    return Some.of(places.astype(np.int64), values.view(np.float32))
+
+
+def _payload(some: Some) -> NDArray[np.int32]:
+    """As the codec has it: places, then values."""
+    return np.concatenate([some.places.astype(np.int32), some.values.view(np.int32)])

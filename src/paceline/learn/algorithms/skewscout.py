@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.learn.algorithm import Meeting, Outgoing, Peers, Setting, Talk
 from paceline.learn.algorithms.dgc import Dgc
@@ -30,7 +31,7 @@ from paceline.learn.samples import Vector
 
 LADDERS: Mapping[str, tuple[Peers, ...]] = {
     "local_sgd": tuple(LocalSgd(steps=n) for n in (1, 2, 5, 10, 20, 50, 100)),
-    "dgc": tuple(Dgc(ratio=r, warmup=0) for r in (0.1, 0.05, 0.025, 0.01, 0.005)),
+    "dgc": tuple(Dgc(ratio=r, warmup=0, tight=True) for r in (0.1, 0.05, 0.025, 0.0125)),
     "gaia": tuple(Gaia(threshold=t) for t in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)),
 }
 """From much communication to little."""
@@ -126,15 +127,18 @@ class SkewScout(Peers):
             return
         everyone = range(at.clients)
         models = talk(
-            {n: {(n + 1) % at.clients: Message({"w": _before(c)})} for n, c in mine.items()}
+            {n: {(n + 1) % at.clients: Message({"w": _half(c)})} for n, c in mine.items()}
         )
         found = {
             number: self._judged(at, client, next(iter(models[number].values())).vectors["w"])
             for number, client in mine.items()
+            if number in models  # else the one before has died
         }
         heard = talk({n: dict.fromkeys(everyone, told) for n, told in found.items()})
         for number, client in mine.items():
-            self._decide(at, client.tools["tuner"], [heard[number][n].numbers for n in everyone])
+            told = [message.numbers for message in heard.get(number, {}).values()]
+            if told:
+                self._decide(at, client.tools["tuner"], told)
 
     def _judged(self, at: Setting, client: Client, visitor: Vector) -> Message:
         """How the client's own model, a visitor's and the met one do on the client's samples."""
@@ -143,7 +147,7 @@ class SkewScout(Peers):
         return Message(
             numbers={
                 "home": right(_before(client), rows),
-                "visitor": right(visitor, rows),
+                "visitor": right(visitor.astype(np.float32), rows),
                 "met": right(client.weights, rows),
                 "sent": client.tools["tuner"].sent_bytes / client.tools["tuner"].steps,
             }
@@ -161,6 +165,11 @@ class SkewScout(Peers):
         cost = self.weight_loss * max(0.0, loss - self.allowed) + self.weight_bytes * share
         tuner.climb(loss, cost, self.allowed)
         tuner.met, tuner.steps, tuner.sent_bytes = met, 0, 0.0
+
+
+def _half(client: Client) -> NDArray[np.float16]:
+    """To be judged abroad, half the precision will do."""
+    return _before(client).astype(np.float16)
 
 
 def _before(client: Client) -> Vector:

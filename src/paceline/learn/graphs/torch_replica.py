@@ -1,6 +1,8 @@
 """One part's replica of a graph network, its own nodes, and what a node takes of its neighbours."""
 
+import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,7 +33,30 @@ def node_data(parts: Parts, part: Part) -> NodeData:
     return NodeData(features, torch.from_numpy(graph.labels[part.nodes]), **own)
 
 
-def mixing(parts: Parts, part: Part, layer: Layer) -> Tensor:
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """A sparse table and its transpose, both by rows: made anew in every backward pass, the second
+    would cost more than the products do."""
+
+    there: Tensor
+    back: Tensor
+
+
+class Mixed(torch.autograd.Function):
+    """What nodes take of all rows that they see."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Mixing, rows: Tensor) -> Tensor:
+        ctx.table = table
+        found: Tensor = table.there @ rows
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Any, Tensor]:
+        return None, ctx.table.back @ slope
+
+
+def mixing(parts: Parts, part: Part, layer: Layer) -> Mixing:
     """What a node takes of its neighbours: GCN's symmetric norm, itself among them, or a mean."""
     degrees = parts.graph.degrees.astype(np.float64)
     seen = np.concatenate([part.nodes, part.halo])
@@ -45,7 +70,10 @@ def mixing(parts: Parts, part: Part, layer: Layer) -> Tensor:
         values = 1 / np.maximum(1, degrees[seen])[edges[:, 0]]
     shape = (len(part.nodes), len(seen))
     places, weights = torch.from_numpy(edges.T.copy()), torch.from_numpy(values).float()
-    return torch.sparse_coo_tensor(places, weights, shape, check_invariants=True).coalesce()
+    table = torch.sparse_coo_tensor(places, weights, shape, check_invariants=True).coalesce()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR", UserWarning)  # its interface may change
+        return Mixing(table.to_sparse_csr(), table.t().coalesce().to_sparse_csr())
 
 
 class Replica(nn.Module):

@@ -19,7 +19,14 @@ from paceline.learn.errors import LearnError
 from paceline.learn.graphs.network import GraphNetwork
 from paceline.learn.graphs.parts import Parts
 from paceline.learn.graphs.torch_halo import Bordered, Halos
-from paceline.learn.graphs.torch_replica import Replica, fill, mixing, node_data, slopes_of
+from paceline.learn.graphs.torch_replica import (
+    Mixed,
+    Replica,
+    fill,
+    mixing,
+    node_data,
+    slopes_of,
+)
 from paceline.learn.message import SERVER, Message
 from paceline.learn.record import Judged, LearnRun, Round, Trip, Work, sent_bytes
 from paceline.learn.samples import Vector
@@ -69,6 +76,7 @@ class _Training:
         self.data = [node_data(task.parts, part) for part in self.mine]
         own = [data.features for data in self.data]
         self.first = [torch.cat(both) for both in zip(own, self.halos.once(own))]
+        self.mixed_features: list[Tensor] | None = None
         self.untold: list[Round] = []
         self.rounds: list[Round] = []
         self.judged: list[Judged] = []
@@ -111,12 +119,22 @@ class _Training:
             if number:
                 halos = Bordered.apply(self.halos, number, *rows)
                 rows = [torch.cat(both) for both in zip(rows, halos)]
-            mixed = [torch.sparse.mm(table, row) for table, row in zip(self.tables, rows)]
+            mixed = self._mixed(number, rows)
             rows = [
                 net.layer(number, row[:own], mix, narrows)
                 for net, row, own, mix in zip(self.nets, rows, owned, mixed)
             ]
         return rows
+
+    def _mixed(self, number: int, rows: list[Tensor]) -> list[Tensor]:
+        """Of features, which never change, once for the whole training."""
+        constant = number == 0 and not rows[0].requires_grad if rows else False
+        if constant and self.mixed_features is not None:
+            return self.mixed_features
+        found = [Mixed.apply(table, row) for table, row in zip(self.tables, rows)]
+        if constant:
+            self.mixed_features = found
+        return found
 
     def _summed(self) -> list[Trip]:
         """Every replica takes the same step; returns what travelled for that."""

@@ -1,8 +1,8 @@
 """Loaded by every Python process of a job: starts recorder, plan or trial once torch is imported.
 
-`paceline record`, `apply` and `tune` put this folder first on PYTHONPATH; which of the three are
-started, the environment says. The job's own `sitecustomize`, if any, still runs. Nothing else
-happens in processes that never import torch's optimizers.
+`paceline record`, `apply`, `tune` and `learn noise` put this folder first on PYTHONPATH; which of
+them are started, the environment says. The job's own `sitecustomize`, if any, still runs. Nothing
+else happens in processes that never import torch's optimizers.
 """
 
 import importlib
@@ -19,6 +19,7 @@ TRIGGER = "torch.optim.optimizer"
 STARTED_BY = {
     "PACELINE_PLAN": "paceline.strategies.torch_applied",
     "PACELINE_TRIAL": "paceline.trial.torch_trial",
+    "PACELINE_GRADIENTS": "paceline.trial.torch_gradients",
     "PACELINE_RECORD": "paceline.record.torch_job",
 }
 """What each variable of the environment starts. The recorder stands in front of the others and goes

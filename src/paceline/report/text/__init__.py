@@ -15,6 +15,7 @@ from paceline.report.text.learn import (
     arm_lines,
     forecast_notes,
     forecast_table,
+    noise_line,
     partition_lines,
 )
 from paceline.report.text.memory import fit_line, memory_table, peak_line, ranks_table
@@ -48,6 +49,7 @@ __all__ = [
     "hybrid_parts",
     "lanes_table",
     "memory_table",
+    "noise_line",
     "pareto_table",
     "partition_lines",
     "path_tables",

@@ -26,12 +26,15 @@ def found_lines(found: Found) -> Iterator[str]:
         f"{found.tried:,} plans tried in {found.seconds:.1f} s ({rate:,.0f} a second)"
         f"{_ENDED[found.ended]}"
     )
-    yield f"as it is: {_step(before)}"
+    yield f"as it is: {_step(before)}{_until(before)}"
     if not best.plan:
         yield "keep what you have: nothing that was tried makes it better"
         return
     gain = before.batch_ns / best.batch_ns
-    yield f"best plan, {best.effect.value}: {_step(best)}, {gain:.2f} times as fast"
+    yield (
+        f"best plan, {best.effect.value}: {_step(best)}, {gain:.2f} times as fast{_until(best)}"
+        f"{_sooner(before, best)}"
+    )
     yield from (f"  {reason}" for reason in best.reasons)
 
 
@@ -52,6 +55,26 @@ def pareto_table(found: Found) -> "Table":
     if len(found.pareto) > MOST:
         table.add_row(f"and {len(found.pareto) - MOST} more (--json)", "", "", "", "")
     return table
+
+
+def _until(each: Candidate) -> str:
+    """The time to the target, where that is the goal."""
+    there = each.reached
+    if there is None:
+        return ""
+    if there.seconds is None or there.learned.batches is None:
+        return "; the target is out of its reach"
+    low, high = (None if s is None else duration(1e9 * s) for s in (there.low_s, there.high_s))
+    return (
+        f"; the target after {duration(1e9 * there.seconds)} ({low} to {high or 'perhaps never'}), "
+        f"{there.learned.batches.middle:,.0f} recorded batches"
+    )
+
+
+def _sooner(before: Candidate, best: Candidate) -> str:
+    if not (before.reached and best.reached and before.reached.seconds and best.reached.seconds):
+        return ""
+    return f", {before.reached.seconds / best.reached.seconds:.2f} times as soon"
 
 
 def _step(each: Candidate) -> str:

@@ -1,10 +1,12 @@
 """Clients and their data, runs of rounds, and when they reach a target, for a terminal."""
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from paceline.learn import Forecast, LearnRun, Partition
 from paceline.learn.advice import Arm
+from paceline.learn.noise import NoiseScale
 from paceline.report.text.quantities import duration, size
 from paceline.report.text.table import curve, plain_table
 
@@ -96,6 +98,17 @@ def forecast_notes(forecasts: Sequence[Forecast]) -> Iterator[str]:
         slow = one.round.slow_s / one.round.mean_s
         if slow > 1.2:
             yield f"{one.algorithm}: one round in twenty takes {slow:.2f} times the mean or more"
+
+
+def noise_line(found: NoiseScale) -> str:
+    """What it means for batches of other sizes."""
+    high = f"{found.high:,.2f}" if isfinite(found.high) else "no end"
+    twice = (2 + found.batches) / (1 + found.batches)
+    return (
+        f"gradient noise scale: {found.batches:,.2f} batches of {found.workers} workers as they "
+        f"ran ({found.low:,.2f} to {high}), over {found.steps} steps; twice the batch needs "
+        f"{twice:.2f} times the samples to the same accuracy"
+    )
 
 
 def _seconds(value: float | None) -> str:

@@ -84,9 +84,14 @@ def _predicted(tuned: Tuned, last: Trial | None) -> str:
     memory = one.candidate.memory_bytes
     held = f", a rank holds {size(memory)} at most" if memory else ""
     return (
-        f"{one.times:.2f} times as fast ({one.low:.2f} to {one.high:.2f}): "
+        f"{one.times:.2f} times as {_word(one)} ({one.low:.2f} to {one.high:.2f}): "
         f"{duration(one.after.batch_ns)} for a recorded batch{held}"
     )
+
+
+def _word(expected: Expected) -> str:
+    """Gains of a goal of time to an accuracy count the samples until then too."""
+    return "fast" if expected.candidate.reached is None else "soon at the target"
 
 
 def _measured(last: Trial | None) -> str:
@@ -96,7 +101,8 @@ def _measured(last: Trial | None) -> str:
     if gain is None:
         return f"nothing that counts: {last.outcome.cause}"
     return (
-        f"{gain.times:.2f} times as fast ({1 + gain.low:.2f} to {1 + gain.high:.2f}) over "
+        f"{gain.times:.2f} times as {_word(last.expected)} "
+        f"({1 + gain.low:.2f} to {1 + gain.high:.2f}) over "
         f"{last.outcome.steps} steps of each side in {gain.rounds} rounds; the job differs from "
         f"itself by up to {gain.floor:.1%}"
     )
