@@ -31,7 +31,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import measure
 from benchmarks.accuracy import cells, pipeline_lab
-from paceline.cluster import Cluster, parse
+from paceline.cluster import Cluster, load
 from paceline.cluster.machine import Machine
 from paceline.cluster.tcp import over_tcp
 from paceline.graph import Graph
@@ -53,22 +53,9 @@ from paceline.verify import Proof, prove
 JOB = Path(__file__).parent / "jobs" / "mixed.py"
 STAGE = JOB.with_name("distant.py")
 ROWS, BATCH = 16, 128
-COMPRESS = (1.2, 2.0)
+COMPRESS = (2.0, 4.0, 8.0)
 LOSS = 0.01
-SITES = """
-name: two sites
-hosts: [{name: a}, {name: b}, {name: c}, {name: d}]
-link: {rate: 1Gbps}
-transport: {congestion: reno}
-topology:
-  kind: custom
-  cables:
-    - {ends: [a, left], rate: 1Gbps}
-    - {ends: [c, left], rate: 1Gbps}
-    - {ends: [b, right], rate: 100Mbps}
-    - {ends: [d, right], rate: 100Mbps}
-    - {ends: [left, right], rate: 8Mbps}
-"""
+SITES = Path(__file__).parents[2] / "examples" / "two_sites.yaml"
 QUOTAS = (0.9, 0.6, 0.3)
 Quotas = tuple[float, ...]
 MBIT = 1000
@@ -93,7 +80,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def distant(batches: int) -> dict[str, Any]:
     """The plain pipeline, the planned one without compression, and with more and more of it."""
-    cluster = parse(SITES)
+    cluster = load(SITES)
     profile = Profile({ROWS: tuple(LayerCost(**layer) for layer in measured_layers())})
     rates, speeds = Rates.of(cluster), (1.0,) * cluster.workers
     ways = {

@@ -7,7 +7,7 @@ import pytest
 
 from paceline.bench import kept
 from paceline.bench.errors import BenchError
-from paceline.bench.kept import Row, keep, load_report, rows, save_report
+from paceline.bench.kept import Row, keep, load_report, rows, save
 from paceline.bench.point import Key, Report, Unfit
 from paceline.bench.sweep import _is_settled, report_of
 from paceline.measure.peaks import Peaks
@@ -52,7 +52,7 @@ def test_a_report_holds_what_was_asked_for_and_comes_back_from_its_file(
         keep(tmp_path, Row(point=point(batch)))
     report = report_of(tmp_path, [Key("vit", 16, 1)], PEAKS, {"vit, batch 32": "no room"})
     assert [each.key.batch for each in report.points] == [16]
-    save_report(report, tmp_path)
+    save(report, tmp_path)
     assert load_report(tmp_path) == report
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paceline.bench.kept import load_peaks, save
 from paceline.bench.measured import seen_of
 from paceline.cli import main
-from paceline.measure.peaks import load_peaks, save_peaks
 
 if TYPE_CHECKING:
     from paceline.record.launch import Recording
@@ -21,8 +21,9 @@ def test_peaks_of_this_machine_come_back_from_their_file(tmp_path: Path) -> None
     from paceline.measure.torch_peaks import measured_peaks
 
     peaks = measured_peaks(threads=1)
-    save_peaks(peaks, tmp_path / "peaks.json")
-    assert load_peaks(tmp_path / "peaks.json") == peaks
+    assert load_peaks(tmp_path) is None
+    save(peaks, tmp_path)
+    assert load_peaks(tmp_path) == peaks
     device = peaks.device()
     assert device.flops_per_s[DType.FLOAT32] > device.memory_bytes_per_s / 12
 

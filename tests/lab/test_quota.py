@@ -12,6 +12,7 @@ def test_version_two_is_a_quota_and_a_period_in_one_file(tmp_path: Path) -> None
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory\n")
     group = make(controller(tmp_path), "office", 3, 0.5)
     assert (group / "cpu.max").read_text() == "10000 20000"
+    assert (group / "cpu.weight").read_text() == "10000"
     assert labs(tmp_path) == ["office"]
 
 
@@ -21,6 +22,7 @@ def test_version_one_is_two_files(tmp_path: Path) -> None:
     group = make(controller(tmp_path), "office", 0, 1.5)
     assert (group / "cpu.cfs_quota_us").read_text() == "30000"
     assert (group / "cpu.cfs_period_us").read_text() == "20000"
+    assert (group / "cpu.shares").read_text() == "262144"
 
 
 def test_without_a_cpu_controller_the_message_says_what_is_missing(tmp_path: Path) -> None:

@@ -41,6 +41,25 @@ def test_messages_keep_shape_and_dtype_and_their_bytes_are_counted(dtype: "torch
     assert behind.sent_bytes == 3 * 5 * made.itemsize
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_packed_messages_say_by_a_bit_what_passed_and_values_in_two_bytes(
+    dtype: "torch.dtype",
+) -> None:
+    border, made = Border(0.45, packed=True), drawn(5, 3, 4, 5).to(dtype)
+    before, behind, plain = Before(border), Behind(border), Before(Border(0.45))
+    message = before.close(made, 0)
+    seen = behind.open(message, 0)
+    whole = Behind().open(plain.close(made, 0), 0)
+    assert (seen.shape, seen.dtype) == (made.shape, made.dtype)
+    assert torch.equal(seen != 0, whole != 0)
+    assert torch.equal(seen, whole.to(torch.bfloat16).to(dtype))
+    assert message.numel() == 64 + 8 + 2 * 3 * 9  # 60 bits in 8 bytes
+    back = before.gradient(behind.masked(drawn(6, 3, 4, 5).to(dtype), 0), 0)
+    assert back.dtype == dtype
+    assert torch.equal(back != 0, seen != 0)
+    assert behind.sent_bytes == 2 * 3 * 9
+
+
 def test_both_halves_are_what_autograd_makes_of_a_masked_activation() -> None:
     first, second = torch.nn.Linear(8, 12), torch.nn.Linear(12, 3)
     inputs, before, behind = drawn(3, 5, 8), Before(Border(0.5)), Behind()

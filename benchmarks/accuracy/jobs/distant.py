@@ -77,7 +77,7 @@ def main(plan: dict[str, Any], batches: int) -> None:
     dist.init_process_group("gloo")
     cuts, rank = plan["cuts"], dist.get_rank()
     part = nn.Sequential(*layers()[cuts[rank] : cuts[rank + 1]])
-    borders = tuple(Border(share) if share < 1 else None for share in plan["shares"])
+    borders = tuple(Border(share, packed=True) if share < 1 else None for share in plan["shares"])
     job = Job(PipelineSchedule.ONE_F_ONE_B, plan["microbatches"], borders=borders)
     ends: list[float] = []
 

@@ -2,15 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from paceline.bench.errors import BenchError
 from paceline.bench.point import Point, Reached, Report, Unfit
+from paceline.measure.peaks import Peaks
 
 ROWS: Final = "rows.jsonl"
 REPORT: Final = "report.json"
+PEAKS: Final = "peaks.json"
+_NAMES: Final = {Report: REPORT, Peaks: PEAKS}
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,17 +48,31 @@ def keep(folder: Path, row: Row) -> None:
     path.write_bytes(whole + msgspec.json.encode(row) + b"\n")
 
 
-def save_report(report: Report, folder: Path) -> None:
-    (folder / REPORT).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1))
+def save(value: Report | Peaks, folder: Path) -> None:
+    """As JSON, under the name that its kind has in a sweep's folder."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=1)
+    (folder / _NAMES[type(value)]).write_bytes(text + b"\n")
 
 
 def load_report(place: Path) -> Report:
     """From a sweep's folder, or its report."""
-    path = place / REPORT if place.is_dir() else place
+    return _load(place / REPORT if place.is_dir() else place, Report)
+
+
+def load_peaks(folder: Path) -> Peaks | None:
+    """From a sweep's folder; None where it has none yet."""
+    path = folder / PEAKS
+    return _load(path, Peaks) if path.exists() else None
+
+
+_Kept = TypeVar("_Kept", Report, Peaks)
+
+
+def _load(path: Path, kind: type[_Kept]) -> _Kept:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Report)
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError) as error:
         raise BenchError(
-            f"{place} holds no report of a sweep ({error}); `paceline bench run -o FOLDER` "
-            "writes one"
+            f"{path} holds no {kind.__name__.lower()} of a sweep ({error}); `paceline bench run "
+            "-o FOLDER` writes one"
         ) from error

@@ -11,17 +11,16 @@ from typing import Final
 
 from paceline.bench.catalogue import chosen, missing, module_of, named
 from paceline.bench.errors import BenchError
-from paceline.bench.kept import Row, keep, rows, save_report
+from paceline.bench.kept import Row, keep, load_peaks, rows, save
 from paceline.bench.largest import largest_fitting
 from paceline.bench.measured import measured
 from paceline.bench.memory_limit import DOES_NOT_FIT, free_bytes
 from paceline.bench.point import Key, Point, Report, Unfit
 from paceline.errors import PacelineError
 from paceline.launch import Process, run
-from paceline.measure.peaks import Peaks, load_peaks, save_peaks
+from paceline.measure.peaks import Peaks
 from paceline.record.launch import RecordRequest, launch
 
-PEAKS: Final = "peaks.json"
 _ALSO: Final = 14  # steps besides plain and recorded ones: warm-up, detail, and between
 _KILLED: Final = (-9, 137)  # by the kernel, for want of memory
 _SPARED: Final = 0.8  # of the memory that is free: so much may be taken
@@ -66,19 +65,19 @@ def swept(sweep: Sweep, told: Told) -> Report:
         except PacelineError as error:
             failed[str(key)] = str(error)
     report = report_of(sweep.folder, wanted, peaks, failed)
-    save_report(report, sweep.folder)
+    save(report, sweep.folder)
     return report
 
 
 def peaks_in(folder: Path, threads: int) -> Peaks:
     """The machine's peaks, measured once for a folder and a number of threads."""
-    path = folder / PEAKS
-    if path.exists() and (kept := load_peaks(path)).threads == threads:
+    kept = load_peaks(folder)
+    if kept is not None and kept.threads == threads:
         return kept
     from paceline.measure.torch_peaks import measured_peaks
 
     found = measured_peaks(threads)
-    save_peaks(found, path)
+    save(found, folder)
     return found
 
 

@@ -1,8 +1,9 @@
 """Search for the accelerator design that trains transformers fastest, with the plan of each model.
 
-MODEL is bert-large, gpt2-54, or NAME:LAYERS,HIDDEN,HEADS,SEQUENCE,VOCABULARY. Several models share
-one design. Throughput is predicted by the cost model of docs/place.md, beside known designs at the
-same area; nothing is measured. Exit code 1 where no design fits.
+MODEL is bert-large, gpt2-54, NAME:LAYERS,HIDDEN,HEADS,SEQUENCE,VOCABULARY, or a model that
+`paceline plan` knows or that a YAML file describes. Several models share one design. Throughput is
+predicted by the cost model of docs/place.md, beside known designs at the same area; nothing is
+measured. Exit code 1 where no design fits.
 """
 
 import argparse
@@ -16,8 +17,8 @@ from paceline.errors import PacelineError
 if TYPE_CHECKING:
     from paceline.place.hardware import (
         AcceleratorFleet,
+        Chained,
         DesignBaseline,
-        Model,
         SearchResult,
         SearchSettings,
     )
@@ -64,17 +65,21 @@ def run(options: argparse.Namespace) -> Shown:
     return Shown(data, lambda console: _render(data, console), 0 if data["samples_per_s"] else 1)
 
 
-def _model(text: str) -> "Model":
-    from paceline.place.hardware import MODELS, Model
+def _model(text: str) -> "Chained":
+    from paceline.imagine.decoder import decoder, shipped
+    from paceline.place.hardware import MODELS, DecoderModel, Model
 
     if text in MODELS:
         return MODELS[text]
+    if text in shipped() or text.endswith((".yaml", ".yml")):
+        return DecoderModel(decoder(text))
     name, _, numbers = text.partition(":")
     parts = numbers.split(",")
     if len(parts) != 5 or not all(part.isdecimal() and int(part) for part in parts):
         raise PacelineError(
-            f"{text!r} is no model: give one of {', '.join(MODELS)}, or "
-            "NAME:LAYERS,HIDDEN,HEADS,SEQUENCE,VOCABULARY, such as small:12,768,12,512,30522"
+            f"{text!r} is no model: give one of {', '.join(MODELS)}, one that `paceline plan` "
+            "knows, or NAME:LAYERS,HIDDEN,HEADS,SEQUENCE,VOCABULARY, such as "
+            "small:12,768,12,512,30522"
         )
     layers, hidden, heads, sequence, vocabulary = map(int, parts)
     return Model(name, layers, hidden, heads, sequence, vocabulary)
@@ -106,7 +111,7 @@ def _settings(options: argparse.Namespace) -> "SearchSettings":
 
 
 def _data(
-    models: "tuple[Model, ...]",
+    models: "tuple[Chained, ...]",
     fleet: "AcceleratorFleet",
     found: "SearchResult",
     others: "list[list[DesignBaseline]]",

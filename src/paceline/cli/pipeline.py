@@ -30,8 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", type=Path, metavar="FILE",
                         help="the machines and their links, in place of --devices")  # fmt: skip
     parser.add_argument("--compress", type=float, default=0.0, metavar="C",
-                        help="with --cluster: the slowest border passes 1 / (2 C) of its "
-                        "activations (0: all of them)")  # fmt: skip
+                        help="with --cluster: the slowest border's messages become C times as "
+                        "short (0: all passes whole)")  # fmt: skip
     parser.add_argument("--global-batch", type=int, required=True, metavar="SAMPLES",
                         help="samples per step of all devices")  # fmt: skip
     parser.add_argument("--microbatch", type=int, default=1, help="samples per recorded step (1)")

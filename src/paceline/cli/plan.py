@@ -1,9 +1,11 @@
 """Plan a language model on a cluster: how to share it over devices, and whether it fits.
 
-MODEL is the name of a model that comes with Paceline (llama3-70b, deepseek-v3, ...), or a YAML file
-that describes one. CLUSTER is a cluster's file, or a system and a number of devices, such as
-dgx-h100:64. Every rank's memory is a hard limit. Nothing is run: kernels are priced from data
-sheets and published tables, and each plan's step is replayed.
+MODEL is the name of a model that comes with Paceline (llama3-70b, deepseek-v3, ...), a YAML file
+that describes one, or the folder of a recorded or imagined run of your own script: its repeated
+blocks become the model, and what was recorded of their times is kept as it is. CLUSTER is a
+cluster's file, or a system and a number of devices, such as dgx-h100:64. Every rank's memory is a
+hard limit. Nothing is run: kernels are priced from data sheets and published tables where nothing
+was recorded, and each plan's step is replayed.
 """
 
 import argparse
@@ -15,10 +17,12 @@ from paceline.cli._arguments import count
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
+    from paceline.cluster import Cluster
     from paceline.cost.decoder import Site
+    from paceline.imagine.decoder.routing import Counts
     from paceline.place.hybrid import Planned, Question
 
-FRAMEWORKS = ("megatron", "torchtitan", "torchtitan-compile")
+FRAMEWORKS = ("megatron", "torchtitan", "torchtitan-compile", "torch")
 EXPORTS = ("torchtitan", "megatron", "deepspeed", "accelerate", "torch")
 
 
@@ -27,14 +31,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", required=True, metavar="CLUSTER", help="see above")
     parser.add_argument("--devices", type=count, metavar="N",
                         help="use so many of the cluster's devices (all)")  # fmt: skip
+    parser.add_argument("--cores", type=float, default=0.0, metavar="N",
+                        help="all workers share N cores of one machine, as in the lab")  # fmt: skip
     parser.add_argument("--batch", type=count, default=0, metavar="N",
-                        help="sequences per step of all devices (4 per device)")  # fmt: skip
+                        help="sequences per step of all devices (4 per device; for a run as "
+                             "many as its workers had)")  # fmt: skip
     parser.add_argument("--sequence", type=count, default=0, metavar="N",
                         help="tokens of a sequence (the model's own)")  # fmt: skip
-    parser.add_argument("--precision", default="bf16", metavar="TYPE",
-                        help="bf16, fp16, fp8, fp8-cs, fp8-mx or nvfp4 (bf16)")  # fmt: skip
-    parser.add_argument("--framework", choices=FRAMEWORKS, default="megatron",
-                        help="whose habits and kernels are priced (megatron)")  # fmt: skip
+    parser.add_argument("--precision", metavar="TYPE",
+                        help="fp32, bf16, fp16, fp8, fp8-cs, fp8-mx or nvfp4 (bf16, or as "
+                             "recorded)")  # fmt: skip
+    parser.add_argument("--routing", type=Path, metavar="FILE",
+                        help="rows that fell on each expert: counts in a JSON file, or a recorded "
+                             "run (balanced)")  # fmt: skip
+    parser.add_argument("--framework", choices=FRAMEWORKS,
+                        help="whose habits and kernels are priced (megatron; torch for a "
+                             "run)")  # fmt: skip
+    parser.add_argument("--recorded-device", default="", metavar="NAME",
+                        help="what a run was recorded on (the GPU that it names, or the cluster's "
+                             "processor)")  # fmt: skip
     parser.add_argument("--own", default="", metavar="PLAN",
                         help="your plan, as a row of the table: tp=4,pp=8,mbs=2")  # fmt: skip
     parser.add_argument("--reserve", type=float, default=0.05, metavar="SHARE",
@@ -69,42 +84,94 @@ def run(options: argparse.Namespace) -> Shown:
 
 
 def _question(options: argparse.Namespace) -> "Question":
-    from paceline.imagine.decoder import HABITS, Precision, decoder
-    from paceline.place.hybrid import Question
-
-    known = [one.value for one in Precision]
-    if options.precision not in known:
-        raise PacelineError(f"precision {options.precision!r}; known: {', '.join(known)}")
     if options.factor is not None and not 0.05 <= options.factor <= 20:
         raise PacelineError(f"--factor is {options.factor:g}; give a number from 0.05 to 20")
-    site = _site(options.cluster, options.devices or 0)
-    return Question(
-        model=decoder(options.model),
-        site=site,
-        global_batch=options.batch or 4 * site.ranks,
-        sequence=options.sequence,
-        precision=Precision(options.precision),
-        habits=HABITS[options.framework],
-        reserve=options.reserve,
-        factor=options.factor or 0.0,
-    )
+    site = _site(options)
+    given = {
+        "sequence": options.sequence,
+        "reserve": options.reserve,
+        "factor": options.factor or 0.0,
+        **_named(options),
+    }
+    if Path(options.model).is_dir():
+        return _recorded(options, site, given)
+    return _described(options, site, given)
 
 
-def _site(text: str, devices: int) -> "Site":
+def _described(options: argparse.Namespace, site: "Site", given: dict[str, Any]) -> "Question":
+    """Of a model by its dimensions."""
+    from paceline.imagine.decoder import decoder, routed
+    from paceline.place.hybrid import Question
+
+    model = decoder(options.model)
+    model = routed(model, _routing(options.routing)) if options.routing else model
+    return Question(model, site, options.batch or 4 * site.ranks, **given)
+
+
+def _routing(path: Path) -> "Counts":
+    from paceline.imagine.decoder import read_routing
+    from paceline.place.hybrid.recorded import routing_of
+    from paceline.trace.runs import open_run
+
+    return routing_of(open_run(path)) if path.is_dir() else read_routing(path)
+
+
+def _recorded(options: argparse.Namespace, site: "Site", given: dict[str, Any]) -> "Question":
+    """Of the blocks of a run; `--factor` is of forecasts, and stands against what was timed."""
+    from paceline.place.hybrid.recorded import RecordedAs, recorded_job
+    from paceline.trace.runs import open_run
+
+    if options.routing:
+        raise PacelineError("--routing is for a model by its dimensions; a run's blocks have none")
+    path = Path(options.model)
+    as_ = RecordedAs(path.resolve().name, options.recorded_device)
+    job = recorded_job(open_run(path), as_)
+    if options.factor and job.spent:
+        raise PacelineError(
+            f"--factor is of kernels that nobody timed, and {path} holds recorded times; leave it "
+            "away, or give the imagined run"
+        )
+    return job.question(site, **given, **({"global_batch": options.batch} if options.batch else {}))
+
+
+def _named(options: argparse.Namespace) -> dict[str, Any]:
+    """The type and the framework, where they are named."""
+    from paceline.imagine.decoder import HABITS, Precision
+
+    known = [one.value for one in Precision]
+    if options.precision is not None and options.precision not in known:
+        raise PacelineError(f"precision {options.precision!r}; known: {', '.join(known)}")
+    precision = {"precision": Precision(options.precision)} if options.precision else {}
+    habits = {"habits": HABITS[options.framework]} if options.framework else {}
+    return {**precision, **habits}
+
+
+def _site(options: argparse.Namespace) -> "Site":
     """Of a cluster's file, or of `system:devices`, whose hosts are all whole."""
     from paceline.cluster import from_document, load
+    from paceline.cluster.machine import Machine
     from paceline.cost.decoder import site_of
 
+    text, devices = options.cluster, options.devices or 0
+    machine = Machine(options.cores) if options.cores else None
     system, colon, number = text.rpartition(":")
     if Path(text).exists() or not colon:
-        return site_of(load(text), devices)
+        return site_of(_over_network(load(text)), devices, machine)
     if not number.isdecimal() or not int(number):
         raise PacelineError(
             f"cluster {text!r} is no file; give one, or SYSTEM:DEVICES such as dgx-h100:64"
         )
     each = from_document({"hosts": {"system": system}}).workers
     hosts = {"system": system, "count": -(-int(number) // each)}
-    return site_of(from_document({"hosts": hosts}), devices or int(number))
+    return site_of(from_document({"hosts": hosts}), devices or int(number), machine)
+
+
+def _over_network(cluster: "Cluster") -> "Cluster":
+    """Processors exchange over TCP."""
+    from paceline.cluster.tcp import over_tcp
+    from paceline.graph import DeviceKind
+
+    return over_tcp(cluster) if cluster.hosts[0].device.kind is DeviceKind.CPU else cluster
 
 
 def _export(planned: "Planned", options: argparse.Namespace) -> list[Path]:

@@ -35,31 +35,47 @@ class JobCost:
     load_ns: int
 
 
+@dataclass(frozen=True)
+class LayerTimes:
+    """Of a mean worker's step: its layers in the order of the forward pass, and the update."""
+
+    names: tuple[str, ...]
+    forward_ns: tuple[int, ...]
+    backward_ns: tuple[int, ...]
+    update_ns: int
+
+
+def layer_times(graph: Graph) -> LayerTimes:
+    """The mean of all workers and steps."""
+    order, count = _order(graph), _steps(graph)
+    there, back = (_by_layer(graph, order, p) // count for p in (Phase.FORWARD, Phase.BACKWARD))
+    copied = by_bytes(graph) & (graph.ops.phase == Phase.BACKWARD)
+    update = _whole(graph, Phase.UPDATE) + int(graph.ops.dur_ns[copied].sum())
+    names = tuple(graph.names[layer] for layer in order)
+    return LayerTimes(names, tuple(there.tolist()), tuple(back.tolist()), update // count)
+
+
 def job_cost(graph: Graph, pieces: int) -> JobCost:
     """The mean of all workers and steps, cut into so many pieces."""
-    order = _order(graph)
-    if len(order) < pieces:
+    times = layer_times(graph)
+    if len(times.names) < pieces:
         raise GraphError(
-            f"the recording tells of {len(order)} layers, which cannot be cut into {pieces} "
+            f"the recording tells of {len(times.names)} layers, which cannot be cut into {pieces} "
             "pieces; ask for fewer stages, or record the job with `paceline record`"
         )
-    count = len({*zip(graph.ops.rank.tolist(), graph.ops.step.tolist())})
-    spent = {p: _by_layer(graph, order, p) // count for p in (Phase.FORWARD, Phase.BACKWARD)}
-    sizes = _bytes_by_layer(graph, order)
+    sizes = _bytes_by_layer(graph, times.names)
     whole = sum(sizes) or 1
-    back = by_bytes(graph) & (graph.ops.phase == Phase.BACKWARD)
-    update = (_whole(graph, Phase.UPDATE) + int(graph.ops.dur_ns[back].sum())) // count
-    cuts = balanced((spent[Phase.FORWARD] + spent[Phase.BACKWARD]).tolist(), pieces)
+    cuts = balanced([a + b for a, b in zip(times.forward_ns, times.backward_ns)], pieces)
     made = tuple(
         PieceCost(
-            int(spent[Phase.FORWARD][a:b].sum()),
-            int(spent[Phase.BACKWARD][a:b].sum()),
-            update * sum(sizes[a:b]) // whole,
+            sum(times.forward_ns[a:b]),
+            sum(times.backward_ns[a:b]),
+            times.update_ns * sum(sizes[a:b]) // whole,
             sum(sizes[a:b]),
         )
-        for a, b in zip((0, *cuts), (*cuts, len(order)))
+        for a, b in zip((0, *cuts), (*cuts, len(times.names)))
     )
-    return JobCost(made, _whole(graph, Phase.DATA) // count)
+    return JobCost(made, _whole(graph, Phase.DATA) // _steps(graph))
 
 
 def balanced(work: Sequence[int], pieces: int) -> tuple[int, ...]:
@@ -75,6 +91,11 @@ def balanced(work: Sequence[int], pieces: int) -> tuple[int, ...]:
                 for at in range(piece - 1, end)
             )
     return best[pieces, len(work)][1]
+
+
+def _steps(graph: Graph) -> int:
+    """Of all workers together."""
+    return len({*zip(graph.ops.rank.tolist(), graph.ops.step.tolist())})
 
 
 def _order(graph: Graph) -> list[int]:
@@ -116,11 +137,11 @@ def _by_layer(graph: Graph, order: Sequence[int], phase: Phase) -> Int64:
     return found
 
 
-def _bytes_by_layer(graph: Graph, order: Sequence[int]) -> list[int]:
+def _bytes_by_layer(graph: Graph, layers: Sequence[str]) -> list[int]:
     """Gradients of each layer; those of modules within a layer's path, or of none told, of the
     layer before."""
-    names = {graph.names[layer]: at for at, layer in enumerate(order)}
-    sizes, at = [0] * len(order), 0
+    names = {layer: at for at, layer in enumerate(layers)}
+    sizes, at = [0] * len(layers), 0
     for parameter in graph.facts.parameters:
         at = names.get(parameter.layer, at)
         sizes[at] += parameter.size_bytes

@@ -1,5 +1,8 @@
 """CPU quotas: a worker on a slower host is a process in a control group with a share of a core.
 
+A quota is what the worker gets, not only what it may not pass: its group goes before all others,
+so that who else is at work on the machine waits for it.
+
 Both kernels' layouts are known: version 2 (`cpu.max`) and version 1 (`cpu.cfs_quota_us`).
 """
 
@@ -12,6 +15,8 @@ from paceline.lab.layout import PREFIX
 
 ROOT = Path("/sys/fs/cgroup")
 PERIOD_US = 20_000  # short, so that a step is slowed evenly rather than stopped for a while
+FIRST = {2: ("cpu.weight", 10_000), 1: ("cpu.shares", 262_144)}
+"""The most that a group can weigh against others, by version; 100 and 1,024 are usual."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,8 @@ class Controller:
     version: int
 
     def write(self, group: Path, cpus: float) -> None:
-        quota = max(1000, round(cpus * PERIOD_US))
+        quota, (weight, most) = max(1000, round(cpus * PERIOD_US)), FIRST[self.version]
+        (group / weight).write_text(str(most))
         if self.version == 2:
             (group / "cpu.max").write_text(f"{quota} {PERIOD_US}")
         else:

@@ -1,15 +1,10 @@
 """`Peaks`: what products and memory of this machine reach at best, by element type."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-
-import msgspec
 
 from paceline.cluster import Device
 from paceline.graph.kinds import DeviceKind, DType
-from paceline.measure.errors import MeasureError
 
 
 @dataclass(frozen=True)
@@ -32,17 +27,3 @@ class Peaks:
             flops_per_s={DType[name.upper()]: rate for name, rate in self.flops_per_s.items()},
             source=f"peaks measured here with {self.threads} threads, {self.date}",
         )
-
-
-def save_peaks(peaks: Peaks, path: Path) -> None:
-    path.write_text(json.dumps(msgspec.to_builtins(peaks), indent=2) + "\n")
-
-
-def load_peaks(path: Path) -> Peaks:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Peaks)
-    except (OSError, msgspec.DecodeError) as error:
-        raise MeasureError(
-            f"{path} tells no peaks: {error}; `paceline bench run` measures them anew where the "
-            "file is gone"
-        ) from error

@@ -30,10 +30,10 @@ def test_a_plan_over_a_cluster_names_hosts_cuts_and_what_passes(
     assert main([*files, "--compress", "5", "--json"]) == 0
     best = json.loads(capsys.readouterr().out)["plans"][0]
     assert sorted(best["hosts"]) == ["far", "near"]
-    assert best["shares"] == [0.1]
+    assert best["shares"] == [0.3375]
     assert best["microbatches"] == 2
     assert main([*files, "--compress", "5"]) == 0
-    assert "10%" in capsys.readouterr().out
+    assert "34%" in capsys.readouterr().out
 
 
 def test_compression_without_a_cluster_says_what_it_goes_with(

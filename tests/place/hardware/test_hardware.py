@@ -12,10 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.engine import native
+from paceline.imagine.decoder import (
+    Content,
+    DecoderJob,
+    Operators,
+    Product,
+    Recipe,
+    Sharding,
+    decoder,
+)
+from paceline.imagine.transformer import Degrees
 from paceline.place.hardware import (
     AREA_LIMIT_UM2,
     DESIGNS,
     AcceleratorFleet,
+    DecoderModel,
     Model,
     SearchSettings,
     Template,
@@ -25,7 +36,7 @@ from paceline.place.hardware import (
 )
 from paceline.place.hardware.bounds import least_seconds
 from paceline.place.hardware.estimate import Operator, Unit, durations, flops
-from paceline.place.hardware.models import BERT_LARGE, chain, transformer_layer
+from paceline.place.hardware.models import BERT_LARGE, transformer_layer
 from paceline.place.hardware.plan import (
     Layers,
     batch_seconds,
@@ -222,7 +233,7 @@ def test_native_makespans_equal_their_definition(
     for times, makespan in zip(table, (lower_bound, greedy)):
         defined = layer_times(template, makespan)
         for model, batch, width in product((BERT_LARGE, TINY), (1, 4), (1, 4)):
-            for layer in dict.fromkeys(chain(model, batch, width)):
+            for layer in dict.fromkeys(model.chain(batch, width)):
                 assert times(layer) == defined(layer)
 
 
@@ -255,7 +266,7 @@ def test_a_plan_to_beat_changes_nothing_but_what_is_slower(
 
 
 def test_a_chain_has_an_embedding_and_a_head() -> None:
-    layers = chain(TINY, 2, 2)
+    layers = TINY.chain(2, 2)
     assert len(layers) == TINY.layers + 2
     assert layers[1] is layers[2]
 
@@ -299,3 +310,33 @@ def integer_program(work: Workload) -> int:
                 model.addConstr(first + second >= core[i, c] + core[j, c] - 1)
     model.run()
     return round(float(model.getInfo().objective_function_value) * scale)
+
+
+LLAMA = DecoderModel(decoder("llama3-8b"))
+
+
+def test_a_described_decoder_asks_of_a_device_what_its_plan_is_priced_by() -> None:
+    job = DecoderJob(LLAMA.decoder, Degrees(tensor=4), Recipe(2, 2, sharding=Sharding.NONE))
+    _, layer, *_ = LLAMA.chain(2, 4)
+    products = [one for one in Operators(job).forward(routed=False) if isinstance(one, Product)]
+    ours = [op for op in layer.forward if op.unit is Unit.TENSOR]
+    assert [(p.name, p.m, p.k, p.n) for p in products] == [
+        (op.name, op.m, op.k, op.n) for op in ours if op.name not in ("scores", "context")
+    ]
+    assert layer.parameter_bytes == 2 * sum(
+        share.params for share in job.shares(Content(1, 0, first=False, last=False))
+    )
+    assert len(LLAMA.chain(2, 4)) == LLAMA.decoder.layers + 2
+    assert len({*LLAMA.chain(2, 4)}) == 3
+
+
+def test_widths_of_a_decoder_divide_what_is_shared() -> None:
+    assert LLAMA.widths() == (1, 2, 4, 8)
+
+
+@needs_native
+def test_a_design_is_found_for_a_described_decoder() -> None:
+    fleet = AcceleratorFleet(devices=64, global_batch=64, micro_batches=(1,))
+    settings = SearchSettings(seconds=1.0, finalists=1, winners=1, hbm_gib=96)
+    found = search((LLAMA,), fleet, settings, DESIGNS.values())
+    assert found.best.score(fleet) > 0

@@ -15,7 +15,14 @@ from paceline.imagine.decoder import DecoderJob, Recipe, decoder
 from paceline.imagine.decoder import from_document as model_of
 from paceline.imagine.transformer import Degrees
 from paceline.place.hybrid import Question, own_plan
-from paceline.place.hybrid.exports import EXPORTS, accelerate, deepspeed, megatron, torchtitan
+from paceline.place.hybrid.exports import (
+    EXPORTS,
+    accelerate,
+    deepspeed,
+    megatron,
+    torch_code,
+    torchtitan,
+)
 
 TINY = model_of({
     "layers": 4, "hidden": 32, "vocab": 64, "sequence": 16,
@@ -44,6 +51,13 @@ def test_megatron_gets_the_plan_and_the_model() -> None:
     assert routed["expert-model-parallel-size"] == "16"
     assert routed["moe-layer-freq"].startswith("'[0,0,0,1,1")
     assert routed["q-lora-rank"] == "1536"
+
+
+def test_layers_that_recompute_are_told_to_who_can_choose_them() -> None:
+    found = flags(planned("pp=4,vp=5,recompute=full:3"))
+    assert (found["recompute-method"], found["recompute-num-layers"]) == ("block", "3")
+    script = torch_code(planned("pp=4,recompute=full:2"))["torch_plan.py"]
+    assert "'recompute': [0, 1, 20, 21, 40, 41, 60, 61]" in script
 
 
 def test_torchtitan_gets_overrides_and_a_function_that_sets_the_same() -> None:
@@ -88,6 +102,10 @@ def test_accelerate_reads_its_file(tmp_path: Path) -> None:
         ("deepspeed", "pp=4,zero=2", "llama3-70b", "ZeRO 0 and 1"),
         ("torch", "ep=8", "qwen3-30b-a3b", "cannot run expert=8"),
         ("torch", "pp=4", "deepseek-v3", "no latent attention"),
+        ("torch", "recompute=selective", "llama3-70b", "recomputes whole layers"),
+        ("torchtitan", "recompute=full:3", "llama3-70b", "all layers or none.*3 of each chunk"),
+        ("deepspeed", "recompute=selective", "llama3-70b", "no selective recomputation"),
+        ("accelerate", "recompute=full:3", "llama3-70b", "all layers or none"),
     ],
 )
 def test_what_a_framework_cannot_do_is_refused(
@@ -121,7 +139,7 @@ def test_exported_code_trains_the_same_model_under_every_layout(tmp_path: Path) 
     shared = run(tmp_path, Degrees(1, 2, 2), micro_batch=2, sharding=Sharding.NONE)
     assert shared == pytest.approx(alone, rel=1e-3)
     turned = run(
-        tmp_path, Degrees(2, 1, 2), sharding=Sharding.FULL, recompute=Recompute.FULL,
+        tmp_path, Degrees(2, 1, 2), sharding=Sharding.FULL, recompute=Recompute.FULL, recomputed=1,
         schedule=Schedule.ONE_F_ONE_B,
     )  # fmt: skip
     assert turned == pytest.approx(alone, rel=1e-3)

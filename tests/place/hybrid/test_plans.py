@@ -255,3 +255,58 @@ def test_what_may_be_chosen_can_be_narrowed() -> None:
     assert {(j.recipe.micro_batch, j.recipe.recompute) for j in candidates(asked)} == {
         (2, Recompute.FULL)
     }
+
+
+def tight(layers: int = 8) -> Question:
+    """On one device, with half of the memory that full recomputation would spare."""
+    allowed = Allowed(micro_batches=(8,), recomputes=(Recompute.NONE, Recompute.FULL))
+    asked = question(ranks=1, global_batch=8, model=replace(SMALL, layers=layers), allowed=allowed)
+    held = [
+        fullest(asked.job(Degrees(), micro_batch=8, sharding=Sharding.NONE, recompute=how)).total
+        for how in allowed.recomputes
+    ]
+    return replace(asked, reserve=1 - sum(held) / 2 / asked.memory_bytes)
+
+
+def test_no_more_layers_recompute_than_memory_asks_for() -> None:
+    asked = tight()
+    best = search(asked).best.job
+    assert 0 < best.recipe.recomputed < 8
+    assert fullest(best).total <= asked.memory_bytes
+    fewer = replace(best, recipe=replace(best.recipe, recomputed=best.recipe.recomputed - 1))
+    assert fullest(fewer).total > asked.memory_bytes
+    assert own_plan(asked, spelled(best)) == best
+
+
+def test_each_layer_more_that_recomputes_costs_time_and_spares_memory() -> None:
+    asked = tight()
+    found = [
+        price(
+            asked.job(Degrees(), micro_batch=8, sharding=Sharding.NONE, recompute=Recompute.FULL,
+                      recomputed=count),
+            PRICES[1],
+        )
+        for count in range(1, 9)
+    ]  # fmt: skip
+    steps, held = [one.step_ns for one in found], [one.peak.total for one in found]
+    assert steps == sorted(steps)
+    assert held == sorted(held, reverse=True)
+    assert len({*steps}) == 8
+
+
+def test_bounds_hold_where_some_layers_recompute() -> None:
+    quick, whole = search(tight()), search(tight(), prune=False)
+    assert [p.step_ns for p in quick.front] == [p.step_ns for p in whole.front]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("recompute=selective:2", "only full recomputation"),
+        ("recompute=full:9", "a chunk has 8"),
+        ("recompute=full:none", "give a whole number"),
+    ],
+)
+def test_recomputation_that_cannot_be_says_why(text: str, said: str) -> None:
+    with pytest.raises(PacelineError, match=said):
+        own_plan(question(), text)

@@ -9,11 +9,10 @@ the host cannot start them fast enough, its launches decide.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
-from paceline.cost.decoder.exchanges import Ring, exchange_ns
-from paceline.cost.decoder.kernels import Kernels
-from paceline.cost.decoder.site import Site
+from paceline.cost.decoder.exchanges import exchange_ns
+from paceline.cost.decoder.site import Ring, Site
+from paceline.cost.decoder.timed import Pace, Timed, even, kernels_on, paces_of, update_ns
 from paceline.cost.forecast import Constants, sheet_of
 from paceline.graph.kinds import Axis, Collective
 from paceline.graph.work import element_bytes
@@ -31,10 +30,6 @@ from paceline.imagine.decoder import (
     launches,
 )
 from paceline.imagine.transformer.description import Degrees
-
-_UPDATE_BYTES: Final = 34.0
-"""Per owned parameter: gradient and its norm (8), float32 copy and moments in and out (24), the
-16-bit weight (2)."""
 
 
 @dataclass(frozen=True)
@@ -76,18 +71,35 @@ class Chunk:
         return self.block.backward_ns
 
 
-class Prices:
-    """Prices on one site; `factor` is by how much its kernels take longer than forecast."""
+@dataclass(frozen=True)
+class LayerKind:
+    """Layers that are alike: with experts, attending to the whole sequence, recomputed."""
 
-    def __init__(self, site: Site, factor: float = 1.0, constants: Constants | None = None) -> None:
-        self.site, self.factor, self.sheet = site, factor, sheet_of(site.device)
-        self.kernels = Kernels(self.sheet, constants)
+    routed: bool
+    full: bool
+    again: bool
+
+
+class Prices:
+    """Prices on one site; `factor` is by how much its kernels take longer than forecast. Where
+    parts were `timed`, by what was recorded instead; launches and gaps are in it."""
+
+    def __init__(
+        self,
+        site: Site,
+        factor: float = 1.0,
+        constants: Constants | None = None,
+        timed: Timed | None = None,
+    ) -> None:
+        self.site, self.sheet, self.timed = site, sheet_of(site.device), timed
+        self.kernels, self.constants = kernels_on(site.device, constants), constants
+        self.paces = paces_of(timed, constants) if timed else even(factor)
         self._blocks: dict[object, Block] = {}
         self._exchanged: dict[tuple[object, ...], float] = {}
 
     def with_factor(self, factor: float) -> "Prices":
         """The same with other kernels; shapes that were asked for stay known."""
-        made = Prices(self.site, factor, self.kernels.constants)
+        made = Prices(self.site, factor, self.constants)
         made.kernels, made._exchanged = self.kernels, self._exchanged
         return made
 
@@ -95,9 +107,10 @@ class Prices:
         """The chunk's passes and what its ranks exchange."""
         m, layers, last = job.model, job.chunks[at], len(job.chunks) - 1
         total = Block()
-        kinds = Counter((m.is_routed(layer), _full(job, layer)) for layer in layers)
-        for (routed, full), count in kinds.items():
-            total += count * self.layer(job, routed=routed, full=full)
+        again = job.again(layers)
+        kinds = Counter((m.is_routed(one), _full(job, one), one in again) for one in layers)
+        for kind, count in kinds.items():
+            total += count * self.layer(job, LayerKind(*kind))
         if at == 0:
             total += self._end(job, first=True)
         if at == last:
@@ -107,12 +120,13 @@ class Prices:
         update = sum(self._update_ns(job, share) for share in held)
         return Chunk(total, len(layers), sum(p[0] for p in parts), sum(p[1] for p in parts), update)
 
-    def layer(self, job: DecoderJob, *, routed: bool, full: bool) -> Block:
-        key = (_passes_key(job), routed, full)
+    def layer(self, job: DecoderJob, kind: LayerKind) -> Block:
+        key = (_passes_key(job), kind)
         if key not in self._blocks:
             made = Operators(job)
-            there = made.forward(routed=routed, full=full)
-            self._blocks[key] = self._block(job, there, made.backward(routed=routed, full=full))
+            there = made.forward(routed=kind.routed, full=kind.full)
+            back = made.backward(routed=kind.routed, full=kind.full, again=kind.again)
+            self._blocks[key] = self._block(job, (there, back), self.paces.layer)
         return self._blocks[key]
 
     def message_ns(self, job: DecoderJob, source: int, target: int) -> float:
@@ -127,36 +141,44 @@ class Prices:
         key = (_passes_key(job), "first" if first else "last")
         if key not in self._blocks:
             made = Operators(job)
-            there, back = (
-                (made.embedding(), made.embedding_back()) if first
-                else (made.head(), made.head_back())
+            passes, pace = (
+                ((made.embedding(), made.embedding_back()), self.paces.first) if first
+                else ((made.head(), made.head_back()), self.paces.last)
             )  # fmt: skip
-            self._blocks[key] = self._block(job, there, back)
+            self._blocks[key] = self._block(job, passes, pace)
         return self._blocks[key]
 
-    def _block(self, job: DecoderJob, there: list[Operator], back: list[Operator]) -> Block:
+    def _block(
+        self, job: DecoderJob, passes: tuple[list[Operator], list[Operator]], pace: Pace
+    ) -> Block:
+        there, back = passes
         self.kernels.learn([*there, *back])
-        forward, waited = self._pass_ns(job, there)
-        backward, waited_back = self._pass_ns(job, back)
+        forward, waited = self._pass_ns(job, there, pace.forward)
+        backward, waited_back = self._pass_ns(job, back, pace.backward)
         return Block(forward, backward, waited + waited_back)
 
-    def _pass_ns(self, job: DecoderJob, listed: list[Operator]) -> tuple[float, float]:
+    def _pass_ns(self, job: DecoderJob, listed: list[Operator], pace: float) -> tuple[float, float]:
         """All kernels and what is waited for; and the latter alone."""
-        work = sum(self.kernels.ns(one) for one in listed) * self.factor
+        work = sum(self.kernels.ns(one) for one in listed) * pace
         waited = sum(
-            self._waited_ns(job, one, listed) for one in listed if isinstance(one, Exchange)
+            self._waited_ns(job, one, listed, pace) for one in listed if isinstance(one, Exchange)
         )
+        waited /= self.site.crowd  # who waits takes no core, and replay slows all of a pass
+        if self.timed is not None:
+            return work + waited, waited
         count, habits = launches(listed), job.recipe.habits
         return max(work + waited + count * habits.lag_ns, count * habits.host_ns), waited
 
-    def _waited_ns(self, job: DecoderJob, one: Exchange, listed: Sequence[Operator]) -> float:
+    def _waited_ns(
+        self, job: DecoderJob, one: Exchange, listed: Sequence[Operator], pace: float
+    ) -> float:
         ring = ring_of(job.degrees, one.axis)
         if one.most_hosts:
             ring = replace(ring, crossing=min(1.0, one.most_hosts / one.copies))
         took = self._exchange_ns(one.collective, one.size_bytes, ring)
         if not one.beside:
             return took
-        hides = self.factor * sum(
+        hides = pace * sum(
             self.kernels.ns(other) for other in listed if _is_beside(other, one.beside)
         )
         piece = took / ring.ranks
@@ -185,7 +207,7 @@ class Prices:
 
     def _update_ns(self, job: DecoderJob, share: Share) -> float:
         owned = share.params / (1 if job.recipe.sharding is Sharding.NONE else share.replicas)
-        return owned * _UPDATE_BYTES / (self.sheet.memory_bytes_per_s * 0.7) * 1e9
+        return update_ns(self.site.device, owned) * self.paces.update
 
     def _exchange_ns(self, call: Collective, size_bytes: float, ring: Ring) -> float:
         key = (call, size_bytes, ring)

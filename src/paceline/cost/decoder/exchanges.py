@@ -11,7 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from paceline.cost.decoder.site import Site
+from paceline.cost.decoder.over_gloo import gloo_ns
+from paceline.cost.decoder.site import Ring, Site
 from paceline.cost.errors import CostError
 from paceline.cost.forecast import Kind, Question, Sheet, ask, keys, shipped
 from paceline.cost.forecast.domain import CALLS, DOMAIN
@@ -28,25 +29,12 @@ _PCIE_BYTES_PER_S: Final = 12e9
 """Of a device whose sheet names no link: PCIe 3.0 with 16 lanes, as its copies reach it."""
 
 
-@dataclass(frozen=True)
-class Ring:
-    """`ranks` members, each `stride` ranks from the next."""
-
-    ranks: int
-    stride: int = 1
-    crossing: float = 1.0  # share of an all-to-all's bytes to other hosts that is sent
-
-    def inside(self, site: Site) -> int:
-        """How many of them share a host."""
-        if self.stride >= site.per_host:
-            return 1
-        return max(1, min(self.ranks, site.per_host // self.stride))
-
-
 def exchange_ns(site: Site, sheet: Sheet, call: Collective, size_bytes: float, ring: Ring) -> float:
     """From the last member's arrival to the end; `size_bytes` are those of the larger buffer."""
     if ring.ranks < 2 or size_bytes <= 0:
         return 0.0
+    if site.network is not None:
+        return gloo_ns(site.network, call, size_bytes, ring)
     inside = ring.inside(site)
     if call is Collective.POINT_TO_POINT:
         return _message_ns(site, size_bytes, crosses=inside == 1)

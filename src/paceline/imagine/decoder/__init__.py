@@ -10,6 +10,8 @@ from paceline.imagine.decoder.habits import (
     EARLY_MEGATRON,
     HABITS,
     MEGATRON,
+    PROCESSOR_BYTES,
+    TORCH,
     TORCHTITAN,
     TORCHTITAN_COMPILED,
     Fusion,
@@ -18,8 +20,16 @@ from paceline.imagine.decoder.habits import (
     Selective,
 )
 from paceline.imagine.decoder.job import Content, DecoderJob, Recipe, Sharding, Share
-from paceline.imagine.decoder.memory import OUTSIDE_BYTES, RankPeak, fullest, peaks
-from paceline.imagine.decoder.model import Cut, Decoder, Experts, GroupedQuery, Latent, Linear
+from paceline.imagine.decoder.memory import RankPeak, fullest, kept_bytes, peaks
+from paceline.imagine.decoder.model import (
+    Cut,
+    Decoder,
+    Experts,
+    GroupedQuery,
+    Latent,
+    Linear,
+    Routing,
+)
 from paceline.imagine.decoder.operators import Operators
 from paceline.imagine.decoder.parts import (
     Core,
@@ -29,12 +39,14 @@ from paceline.imagine.decoder.parts import (
     Product,
     launches,
 )
+from paceline.imagine.decoder.routing import read_routing, routed
 
 __all__ = [
     "EARLY_MEGATRON",
     "HABITS",
     "MEGATRON",
-    "OUTSIDE_BYTES",
+    "PROCESSOR_BYTES",
+    "TORCH",
     "TORCHTITAN",
     "TORCHTITAN_COMPILED",
     "Content",
@@ -56,13 +68,17 @@ __all__ = [
     "Product",
     "RankPeak",
     "Recipe",
+    "Routing",
     "Selective",
     "Sharding",
     "Share",
     "decoder",
     "from_document",
     "fullest",
+    "kept_bytes",
     "launches",
     "peaks",
+    "read_routing",
+    "routed",
     "shipped",
 ]

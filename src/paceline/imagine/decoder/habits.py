@@ -65,13 +65,18 @@ class Habits:
     """What a framework does beside the degrees.
 
     `overlap_gradients`: gradients are reduced, and sharded weights gathered, beside the passes.
-    `overlap_tensor`: asynchronous tensor parallelism, collectives cut up beside their product.
+    Plain replicas reduce them in buckets of `bucket_bytes`; 0: layer by layer. `overlap_tensor`:
+    asynchronous tensor parallelism, collectives cut up beside their product. `shares_words`: tensor
+    ranks share embedding and output; `cuts_messages`: they share what goes from stage to stage.
     `wide_weights`: weights are kept in float32 and gathered in 16 bits (FSDP2), rather than kept in
-    16 bits with a float32 copy in the optimizer (Megatron-LM). `gradient_bytes` is what is kept and
-    reduced per parameter; 4 is float32, to which products add. `host_ns` is what its host spends
-    for each kernel that is counted here, of which a framework starts one or several; `lag_ns` is
-    how long the device waits for each, beside its work. `factor` is by how much its kernels usually
-    take longer than those of the tables: a middle value of what published runs show.
+    16 bits with a float32 copy in the optimizer (Megatron-LM). `recompute_some`: some layers of a
+    chunk may be recomputed in whole and others not. `gradient_bytes` is what is kept and reduced
+    per parameter; 4 is float32, to which products add. `host_ns` is what its host spends for each
+    kernel that is counted here, of which a framework starts one or several; `lag_ns` is how long
+    the device waits for each, beside its work. `factor` is by how much its kernels usually take
+    longer than those of the tables: a middle value of what published runs show. `kept` is by how
+    much more a layer keeps for its backward pass than is counted here. `outside_bytes` are what no
+    allocator counts: context, libraries and NCCL's buffers.
     """
 
     name: str
@@ -84,9 +89,15 @@ class Habits:
     overlap_messages: bool = True
     wide_weights: bool = False
     gradient_bytes: float = 4.0
+    recompute_some: bool = True
+    shares_words: bool = True
+    cuts_messages: bool = True
+    bucket_bytes: int = 0
     host_ns: float = 5_000.0
     lag_ns: float = 0.0
     factor: float = 1.0
+    kept: float = 1.0
+    outside_bytes: int = 3 * 2**30
 
 
 MEGATRON: Final = Habits("megatron", selective=Selective.LIGHT, factor=1.2)
@@ -107,9 +118,24 @@ TORCHTITAN: Final = Habits(
     Selective.HALF,
     overlap_tensor=False,
     wide_weights=True,
+    recompute_some=False,
     factor=1.4,
 )
 TORCHTITAN_COMPILED: Final = replace(TORCHTITAN, name="torchtitan-compile", fusion=Fusion.COMPILED)
+TORCH: Final = replace(
+    TORCHTITAN,
+    name="torch",
+    selective=Selective.ATTENTION,
+    sequence_parallel=False,
+    recompute_some=True,
+    shares_words=False,
+    cuts_messages=False,
+    bucket_bytes=25 * 2**20,
+)
+"""PyTorch alone: FSDP2 or DDP, plain tensor parallelism, `torch.distributed.pipelining`,
+`checkpoint` around whole layers."""
+PROCESSOR_BYTES: Final = 300 * 2**20
+"""What a process that has loaded torch holds beside its tensors, where it trains on a processor."""
 HABITS: Final = {
-    made.name: made for made in (MEGATRON, EARLY_MEGATRON, TORCHTITAN, TORCHTITAN_COMPILED)
+    made.name: made for made in (MEGATRON, EARLY_MEGATRON, TORCHTITAN, TORCHTITAN_COMPILED, TORCH)
 }

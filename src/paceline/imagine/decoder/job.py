@@ -7,12 +7,15 @@ tensor, context and data ranks of a stage together, as Megatron-Core does it.
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from itertools import pairwise
 
 from paceline.errors import GraphError
 from paceline.graph.schedules import Schedule
 from paceline.imagine.decoder.habits import MEGATRON, Habits, Precision
 from paceline.imagine.decoder.model import Cut, Decoder, Linear
 from paceline.imagine.transformer.description import Degrees, Recompute
+
+_GROUPS = 4  # of experts with about equal load on a rank
 
 
 class Sharding(Enum):
@@ -27,7 +30,8 @@ class Sharding(Enum):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one step is run. `sequence` 0 is the model's own."""
+    """How one step is run. `sequence` 0 is the model's own. Full recomputation is for the first
+    `recomputed` layers of each chunk; 0: all."""
 
     global_batch: int
     micro_batch: int = 1
@@ -37,17 +41,21 @@ class Recipe:
     chunks: int = 1
     sharding: Sharding = Sharding.OPTIMIZER
     recompute: Recompute = Recompute.NONE
+    recomputed: int = 0
     habits: Habits = field(default=MEGATRON)
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a chunk holds: layers of either kind, and the model's ends."""
+    """What a chunk holds: layers of either kind, those of them that are recomputed, and the model's
+    ends."""
 
     dense: int
     routed: int
     first: bool
     last: bool
+    dense_again: int = 0
+    routed_again: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,7 @@ class DecoderJob:
         self._check_tokens()
         self._check_experts()
         self._check_schedule()
+        self._check_recompute()
         for linear in (*m.linears, *m.feed_forward(m.ffn)):
             cut = linear.outputs if linear.cut is Cut.COLUMNS else linear.inputs
             if linear.cut is not Cut.WHOLE:
@@ -112,7 +121,29 @@ class DecoderJob:
         """Rows that fall on the fullest rank's experts in one micro-batch."""
         experts = self.model.experts
         assert experts is not None
-        return round(self.tokens // self.degrees.tensor * experts.top_k * experts.load)
+        return round(self._mean_rows * experts.load_on(self.degrees.expert))
+
+    @property
+    def expert_rows(self) -> tuple[tuple[int, int], ...]:
+        """What falls on each of those experts, as counts of experts with their rows: all alike, or
+        where routing was recorded by groups of about equal load."""
+        experts, held = self.model.experts, self.held_experts
+        assert experts is not None
+        if experts.routing is None:
+            return ((held, max(1, self.routed_rows // held)),)
+        whole = self._mean_rows * self.degrees.expert
+        loads = experts.routing.loads_on(self.degrees.expert)
+        bounds = [round(held * part / _GROUPS) for part in range(_GROUPS + 1)]
+        groups = [loads[a:b] for a, b in pairwise(bounds) if a < b]
+        return tuple(
+            (len(group), max(1, round(whole * sum(group) / len(group)))) for group in groups
+        )
+
+    @property
+    def _mean_rows(self) -> int:
+        """Rows of a rank where all have as many."""
+        assert self.model.experts is not None
+        return self.tokens // self.degrees.tensor * self.model.experts.top_k
 
     @property
     def held_experts(self) -> int:
@@ -138,7 +169,8 @@ class DecoderJob:
     @property
     def vocab(self) -> int:
         """Words on one tensor rank."""
-        return _padded(self.model.vocab) // self.degrees.tensor
+        shared = self.degrees.tensor if self.recipe.habits.shares_words else 1
+        return _padded(self.model.vocab) // shared
 
     @cached_property
     def chunks(self) -> tuple[tuple[int, ...], ...]:
@@ -159,12 +191,22 @@ class DecoderJob:
     @cached_property
     def contents(self) -> tuple[Content, ...]:
         """Of each chunk; most are alike."""
-        routed = [sum(map(self.model.is_routed, layers)) for layers in self.chunks]
         last = len(self.chunks) - 1
         return tuple(
-            Content(len(layers) - count, count, at == 0, at == last)
-            for at, (layers, count) in enumerate(zip(self.chunks, routed))
+            Content(*self._kinds(layers), at == 0, at == last, *self._kinds(self.again(layers)))
+            for at, layers in enumerate(self.chunks)
         )
+
+    def again(self, layers: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of a chunk's layers that are recomputed."""
+        if self.recipe.recompute is Recompute.NONE:
+            return ()
+        return layers[: self.recipe.recomputed or None]
+
+    def _kinds(self, layers: tuple[int, ...]) -> tuple[int, int]:
+        """Dense ones and routed ones."""
+        routed = sum(map(self.model.is_routed, layers))
+        return len(layers) - routed, routed
 
     def shares(self, content: Content) -> tuple[Share, Share]:
         """Weights of a chunk on one rank: dense ones with its ends, and experts."""
@@ -227,6 +269,18 @@ class DecoderJob:
             raise GraphError(
                 f"{self.model.layers} layers cannot be cut into {d.pipeline} stages of {r.chunks} "
                 "chunks; give fewer"
+            )
+
+    def _check_recompute(self) -> None:
+        r, most = self.recipe, max(map(len, self.chunks))
+        if r.recomputed and r.recompute is not Recompute.FULL:
+            raise GraphError(
+                f"recompute={r.recompute.value} of {r.recomputed} layers: only full recomputation "
+                "is for some layers; give recompute=full, or leave the number away"
+            )
+        if not 0 <= r.recomputed <= most:
+            raise GraphError(
+                f"{r.recomputed} layers of each chunk are to be recomputed; a chunk has {most}"
             )
 
 

@@ -26,9 +26,6 @@ from paceline.imagine.transformer.description import Recompute
 IDLE: Final = 0.08
 """Part of what the allocator holds, over what is used: blocks that fit nothing. Chosen with the six
 published peaks of torchtitan in sight."""
-OUTSIDE_BYTES: Final = 3 * 2**30
-"""Context, libraries and buffers of NCCL, which no allocator counts."""
-
 _LOSS_BYTES: Final = {Fusion.LIBRARY: 8.0, Fusion.COMPILED: 12.0, Fusion.EAGER: 14.0}
 """Per logit when its gradient is worked out: log-probabilities, gradients in and out, each float32,
 and in eager mode the 16-bit logits too; fused losses work in place."""
@@ -40,6 +37,7 @@ class RankPeak:
 
     stage: int
     held: Mapping[MemoryCategory, int]
+    outside_bytes: int
 
     @property
     def allocated(self) -> int:
@@ -48,7 +46,7 @@ class RankPeak:
 
     @property
     def total(self) -> int:
-        return self.allocated + OUTSIDE_BYTES
+        return self.allocated + self.outside_bytes
 
 
 def peaks(job: DecoderJob) -> tuple[RankPeak, ...]:
@@ -65,8 +63,11 @@ def fullest(job: DecoderJob) -> RankPeak:
     return max((_peak(job, stage) for stage in first.values()), key=lambda peak: peak.total)
 
 
-def kept_bytes(job: DecoderJob, *, routed: bool) -> float:
-    """What one layer keeps of one micro-batch for its backward pass."""
+def kept_bytes(job: DecoderJob, *, routed: bool, again: bool = True) -> float:
+    """What one layer keeps of one micro-batch for its backward pass; `again` where it is one of
+    those that are recomputed."""
+    if not again:
+        return _kept_all(job, routed)
     if job.recipe.recompute is Recompute.FULL:
         return job.rank_tokens * job.model.hidden * element_bytes(job.recipe.precision.kept)
     half = job.recipe.recompute is Recompute.SELECTIVE
@@ -94,7 +95,8 @@ def _peak(job: DecoderJob, stage: int) -> RankPeak:
         if job.regathers
         else sum(count * buffers[content] for content, count in mine.items())
     )
-    return RankPeak(stage, {category: round(size) for category, size in held.items()})
+    whole = {category: round(size) for category, size in held.items()}
+    return RankPeak(stage, whole, job.recipe.habits.outside_bytes)
 
 
 def _states(job: DecoderJob, share: Share) -> dict[MemoryCategory, float]:
@@ -117,13 +119,23 @@ def _states(job: DecoderJob, share: Share) -> dict[MemoryCategory, float]:
 
 def _activations(job: DecoderJob, mine: Counter[Content], stage: int) -> float:
     """Chunks in flight are taken for the average of the stage's."""
-    dense = sum(content.dense * count for content, count in mine.items())
-    routed = sum(content.routed * count for content, count in mine.items())
-    kept = dense * kept_bytes(job, routed=False) if dense else 0.0
-    kept += routed * kept_bytes(job, routed=True) if routed else 0.0
-    r = job.recipe
+    kept, r = sum(count * _kept(job, content) for content, count in mine.items()), job.recipe
     count = in_flight(r.schedule, stage, job.degrees.pipeline, job.microbatches, r.chunks)
     return kept / r.chunks * count
+
+
+def _kept(job: DecoderJob, content: Content) -> float:
+    """By all layers of a chunk."""
+    layers = (
+        (content.dense, content.dense_again, False),
+        (content.routed, content.routed_again, True),
+    )
+    return sum(
+        again * kept_bytes(job, routed=routed)
+        + (count - again) * kept_bytes(job, routed=routed, again=False)
+        for count, again, routed in layers
+        if count
+    )
 
 
 def _kept_all(job: DecoderJob, routed: bool) -> float:
@@ -134,7 +146,7 @@ def _kept_all(job: DecoderJob, routed: bool) -> float:
     kept = own * h * (2 * e + narrow) + n * m.attention.kept // t * e
     kept += n * m.attention.heads * m.attention.value_dim // t * (e + narrow * r.precision.narrow)
     kept += n * sum(one.outputs for one in m.linears[:-1] if one.cut is Cut.WHOLE) * narrow
-    return kept + _scores(job) + _kept_forward(job, routed)
+    return (kept + _scores(job) + _kept_forward(job, routed)) * job.recipe.habits.kept
 
 
 def _kept_forward(job: DecoderJob, routed: bool) -> float:

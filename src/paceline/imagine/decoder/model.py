@@ -5,6 +5,7 @@ Everything else follows from its linear layers: parameters, arithmetic, what ten
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 
 class Cut(Enum):
@@ -122,7 +123,8 @@ class Experts:
 
     `load` is the rows of the fullest rank over the mean: 1 where routing is balanced. `most_hosts`
     is on how many hosts a token's experts lie at most (group-limited routing); such tokens are sent
-    once to each host. 0 is no limit, and one copy for each expert.
+    once to each host. 0 is no limit, and one copy for each expert. Recorded `routing` stands in the
+    place of `load`.
     """
 
     count: int
@@ -132,6 +134,30 @@ class Experts:
     dense_layers: int = 0
     load: float = 1.0
     most_hosts: int = 0
+    routing: "Routing | None" = None
+
+    def load_on(self, ranks: int) -> float:
+        """Rows of the fullest of so many ranks over the mean."""
+        return self.load if self.routing is None else ranks * sum(self.routing.loads_on(ranks))
+
+
+@dataclass(frozen=True, eq=False)
+class Routing:
+    """Recorded shares of the rows, by layer and expert; ranks hold experts in turn."""
+
+    shares: tuple[tuple[float, ...], ...]
+
+    @lru_cache(maxsize=256)  # noqa: B019 (few of them live, as long as their models)
+    def loads_on(self, ranks: int) -> tuple[float, ...]:
+        """Of each expert of the fullest of so many ranks, largest first: the mean of the layers,
+        each of which has a fullest rank of its own."""
+        fullest = [max(_cut(row, len(row) // ranks), key=sum) for row in self.shares]
+        ordered = (sorted(row, reverse=True) for row in fullest)
+        return tuple(sum(column) / len(fullest) for column in zip(*ordered))
+
+
+def _cut(row: tuple[float, ...], each: int) -> list[tuple[float, ...]]:
+    return [row[at : at + each] for at in range(0, len(row), each)]
 
 
 @dataclass(frozen=True)

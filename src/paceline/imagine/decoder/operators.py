@@ -67,15 +67,17 @@ class Operators:
         """One layer; `full` says whether its attention sees the whole sequence."""
         return [*self._attention(full), *(self._routed() if routed else self._dense())]
 
-    def backward(self, *, routed: bool, full: bool = True) -> list[Operator]:
-        """Both gradients of one layer, and first what is computed again."""
+    def backward(self, *, routed: bool, full: bool = True, again: bool = True) -> list[Operator]:
+        """Both gradients of one layer, and first what is computed again where it is among those."""
         there = self.forward(routed=routed, full=full)
         back = [made for one in reversed(there) for made in self._back(one)]
-        return [*self._again(there, routed), *back, *self._inputs_reduced()]
+        first = self._again(there, routed) if again else []
+        return [*first, *back, *self._inputs_reduced()]
 
     def embedding(self) -> list[Operator]:
         size = self.own * self.job.model.hidden * self.e
-        return [Passes(2 * size, 2), *self._reduced("")]
+        shared = self.job.recipe.habits.shares_words
+        return [Passes(2 * size, 2), *(self._reduced("") if shared else [])]
 
     def embedding_back(self) -> list[Operator]:
         return [Passes(3 * self.own * self.job.model.hidden * self.e, 3), *self._gathered("")]
@@ -99,8 +101,8 @@ class Operators:
 
     def message_bytes(self) -> float:
         """Activations from stage to stage."""
-        tokens = self.tokens // self.job.degrees.tensor
-        return tokens * self.job.model.hidden * self.e
+        cut = self.job.degrees.tensor if self.job.recipe.habits.cuts_messages else 1
+        return self.tokens // cut * self.job.model.hidden * self.e
 
     def _attention(self, full: bool) -> list[Operator]:
         m, t = self.job.model, self.job.degrees.tensor
@@ -157,7 +159,7 @@ class Operators:
     def _routed(self) -> list[Operator]:
         m = self.job.model
         assert m.experts is not None
-        rows, held = self.job.routed_rows, self.job.held_experts
+        rows = self.job.routed_rows
         tokens = self.tokens // self.job.degrees.tensor
         first, second = m.feed_forward(m.experts.ffn)
         sorting = rows * m.hidden * _COPIES
@@ -170,13 +172,18 @@ class Operators:
             Passes(8.0 * tokens * m.experts.count, 6),
             Passes(sorting, 6),
             *self._all_to_all(rows),
-            *self._linear(first, rows, held),
+            *self._experts(first),
             self._activated(rows * m.experts.ffn),
-            *self._linear(second, rows, held),
+            *self._experts(second),
             *self._all_to_all(rows),
             Passes(sorting, 6),
         ]
         return [*found, *self._added()]
+
+    def _experts(self, linear: Linear) -> list[Operator]:
+        """Each expert's product with the rows that fall on it."""
+        groups = self.job.expert_rows
+        return [one for count, rows in groups for one in self._linear(linear, count * rows, count)]
 
     def _linear(self, linear: Linear, rows: int, count: int = 1) -> list[Operator]:
         """A product and the cast of its rows; of `count` experts, each of its share of the rows."""

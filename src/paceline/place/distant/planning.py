@@ -16,14 +16,15 @@ from typing import Final
 
 from paceline.place.distant.rates import Rates, neighbourhoods
 from paceline.place.pipeline import LayerCost, PlanError
-from paceline.place.pipeline.passing import down_bytes, up_bytes
+from paceline.place.pipeline.passing import down_bytes, share_for, up_bytes
 from paceline.place.pipeline.profile import Profile, joined
 
 MOST_ORDERS: Final = 5_000
 LEAST_SHARE: Final = 0.05
 """Of the activations that pass a compressed border."""
-MOST_SHARE: Final = 0.5
-"""Each value travels with its place: half of them take as many bytes as all."""
+MOST_SHARE: Final = 0.95
+"""Of a border that is compressed: values in 16 bits take half of the bytes, so that nearly all of
+them may pass."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class DistantPlan:
 
 @dataclass(frozen=True)
 class Search:
-    """`speeds` are the workers' speeds over the profiled one's; `compress` says how strongly: the
-    slowest border passes 1 / (2 compress) of its activations, because places travel too."""
+    """`speeds` are the workers' speeds over the profiled one's; `compress` says by how much shorter
+    the slowest border's messages get: of that many bytes, as many activations pass as can."""
 
     batch: int
     speeds: tuple[float, ...]
@@ -155,10 +156,9 @@ def _shares(whole_ns: Sequence[float], busy_ns: float, compress: float) -> tuple
 
 
 def _share(of_longest: float, compress: float) -> float:
-    """AdaTopK: a ratio in proportion to the transfer time, twice for values and places."""
-    ratio = max(1.0, 2 * compress * of_longest)
-    share = max(LEAST_SHARE, 1 / ratio)
-    return round(share, 4) if share < MOST_SHARE else 1.0
+    """AdaTopK: bytes in inverse proportion to the transfer time."""
+    ratio = compress * of_longest
+    return 1.0 if ratio <= 1 else round(min(MOST_SHARE, max(LEAST_SHARE, share_for(1 / ratio))), 4)
 
 
 def _require(profile: Profile, rates: Rates, search: Search) -> None:

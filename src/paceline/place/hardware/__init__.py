@@ -1,7 +1,8 @@
 """Hardware and placement together: accelerator templates, estimates, schedules, plans, search."""
 
 from paceline.place.hardware.baselines import DESIGNS, DesignBaseline, baselines
-from paceline.place.hardware.models import BERT_LARGE, GPT2_54, MODELS, Model
+from paceline.place.hardware.described import DecoderModel
+from paceline.place.hardware.models import BERT_LARGE, GPT2_54, MODELS, Chained, Model
 from paceline.place.hardware.plan import AcceleratorFleet, ModelPlan, StagePlan
 from paceline.place.hardware.search import (
     Design,
@@ -19,6 +20,8 @@ __all__ = [
     "GPT2_54",
     "MODELS",
     "AcceleratorFleet",
+    "Chained",
+    "DecoderModel",
     "Design",
     "DesignBaseline",
     "Model",

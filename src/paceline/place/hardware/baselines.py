@@ -8,7 +8,7 @@ an A100 does (512 tensor cores of 16 x 16, as many 16-lane vector cores, 64 MiB)
 from dataclasses import dataclass
 from math import inf
 
-from paceline.place.hardware.models import Model
+from paceline.place.hardware.models import Chained
 from paceline.place.hardware.plan import (
     GIB,
     NOTHING_FITS,
@@ -38,7 +38,7 @@ class DesignBaseline:
 
 
 def baselines(
-    model: Model, fleet: AcceleratorFleet, settings: SearchSettings
+    model: Chained, fleet: AcceleratorFleet, settings: SearchSettings
 ) -> list[DesignBaseline]:
     """Every design with its best plan and with every fixed split."""
     found = []

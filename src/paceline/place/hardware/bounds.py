@@ -19,7 +19,7 @@ from math import ceil
 
 import numpy as np
 
-from paceline.place.hardware.models import Layer, Model, chain
+from paceline.place.hardware.models import Chained, Layer
 from paceline.place.hardware.plan import AcceleratorFleet, LayerTimes
 from paceline.place.operators.problem import Floats
 
@@ -27,7 +27,7 @@ WEIGHTS = ((0.0, 1.0), (1.0, 0.0), (0.5, 1.0), (1.0, 1.0), (2.0, 1.0), (4.0, 1.0
 """Pairs (a, b): devices alone, stages alone, and mixtures."""
 
 
-def least_seconds(model: Model, batch: int, fleet: AcceleratorFleet, times: LayerTimes) -> float:
+def least_seconds(model: Chained, batch: int, fleet: AcceleratorFleet, times: LayerTimes) -> float:
     """No plan with micro-batches of this size trains one global batch faster."""
     facts = _facts(model, batch, fleet)
     pairs = np.array([[times(layer) for layer in row] for row in facts.layers])
@@ -68,9 +68,9 @@ class _Facts:
 
 
 @cache
-def _facts(model: Model, batch: int, fleet: AcceleratorFleet) -> _Facts:
+def _facts(model: Chained, batch: int, fleet: AcceleratorFleet) -> _Facts:
     widths = model.widths(fleet.most_width)
-    chains = [chain(model, batch, width) for width in widths]
+    chains = [model.chain(batch, width) for width in widths]
     kinds = [tuple(dict.fromkeys(layers)) for layers in chains]
     rate, count = fleet.link_bytes_per_s, ceil(fleet.global_batch / batch)
     copies, runs = _copies(min(fleet.devices, count), count)

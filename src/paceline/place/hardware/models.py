@@ -6,8 +6,26 @@ the activations forward and two backward in each layer.
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Protocol
 
 from paceline.place.hardware.estimate import BYTES, Operator, Unit
+
+
+class Chained(Protocol):
+    """A model as a chain of layers; what bounds it is remembered."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    def widths(self, most: int = 8) -> tuple[int, ...]:
+        """Tensor widths that divide it."""
+        ...
+
+    def chain(self, batch: int, width: int) -> "tuple[Layer, ...]":
+        """Its layers, with its ends, for micro-batches of a size."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -24,6 +42,12 @@ class Model:
     def widths(self, most: int = 8) -> tuple[int, ...]:
         """Powers of two that divide the heads."""
         return tuple(w for w in (1, 2, 4, 8, 16) if w <= most and self.heads % w == 0)
+
+    def chain(self, batch: int, width: int) -> "tuple[Layer, ...]":
+        """Embedding, the layers, head."""
+        middle = transformer_layer(self, batch, width)
+        ends = _embedding(self, batch, width), _head(self, batch, width)
+        return (ends[0], *[middle] * self.layers, ends[1])
 
 
 BERT_LARGE = Model("BERT-large", 24, 1024, 16, 512, 30522)
@@ -46,10 +70,9 @@ class Layer:
     all_reduce_bytes: float  # forward; backward as much again
 
 
-def chain(model: Model, batch: int, width: int) -> tuple[Layer, ...]:
-    """Embedding, the layers, head."""
-    middle = transformer_layer(model, batch, width)
-    return (_embedding(model, batch, width), *[middle] * model.layers, _head(model, batch, width))
+def input_bytes(rows: int, hidden: int) -> float:
+    """Of what one layer passes on to the next."""
+    return float(rows * hidden * BYTES)
 
 
 @cache
@@ -79,7 +102,7 @@ def transformer_layer(model: Model, batch: int, width: int) -> Layer:
         backward=backward(tuple(steps)),
         parameter_bytes=12.0 * hidden * hidden / width * BYTES,
         activation_bytes=float(kept * BYTES),
-        input_bytes=float(rows * hidden * BYTES),
+        input_bytes=input_bytes(rows, hidden),
         all_reduce_bytes=2.0 * rows * hidden * BYTES,
     )
 
@@ -113,7 +136,7 @@ def _embedding(model: Model, batch: int, width: int) -> Layer:
         forward,
         backward(forward),
         model.vocabulary * model.hidden / width * BYTES,
-        float(rows * model.hidden * BYTES),
+        input_bytes(rows, model.hidden),
         float(rows * 4),
         float(rows * model.hidden * BYTES) if width > 1 else 0.0,
     )
@@ -131,7 +154,7 @@ def _head(model: Model, batch: int, width: int) -> Layer:
         backward(forward),
         model.vocabulary * model.hidden / width * BYTES,
         float(rows * words * BYTES),
-        float(rows * model.hidden * BYTES),
+        input_bytes(rows, model.hidden),
         float(rows * model.hidden * BYTES) if width > 1 else 0.0,
     )
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.engine import native
-from paceline.place.hardware.models import Layer, Model, chain
+from paceline.place.hardware.models import Chained, Layer
 from paceline.place.operators.problem import Floats, PlacementError
 
 GIB = 2**30
@@ -86,11 +86,11 @@ class Layers:
 
 
 def layers_of(
-    model: Model, batch: int, fleet: AcceleratorFleet, hbm_bytes: float, times: LayerTimes
+    model: Chained, batch: int, fleet: AcceleratorFleet, hbm_bytes: float, times: LayerTimes
 ) -> Layers:
     """Price every layer at every width; equal layers are priced once."""
     widths = model.widths(fleet.most_width)
-    chains = [chain(model, batch, width) for width in widths]
+    chains = [model.chain(batch, width) for width in widths]
     rows: list[list[tuple[float, float]]] = []
     for width, layers in zip(widths, chains):
         ring = 2 * (width - 1) / width / fleet.link_bytes_per_s

@@ -14,7 +14,7 @@ from itertools import groupby
 from math import inf, prod
 
 from paceline.place.hardware.bounds import least_seconds
-from paceline.place.hardware.models import Layer, Model
+from paceline.place.hardware.models import Chained, Layer
 from paceline.place.hardware.plan import (
     GIB,
     NOTHING_FITS,
@@ -91,7 +91,7 @@ class SearchResult:
 
 
 def search(
-    models: tuple[Model, ...],
+    models: tuple[Chained, ...],
     fleet: AcceleratorFleet | None = None,
     settings: SearchSettings | None = None,
     start: Iterable[Template] = (),
@@ -138,7 +138,7 @@ def search(
 
 
 def design(
-    models: tuple[Model, ...],
+    models: tuple[Chained, ...],
     template: Template,
     fleet: AcceleratorFleet,
     times: LayerTimes,
@@ -177,7 +177,7 @@ def layer_times(template: Template, makespan: Callable[[Workload], int]) -> Laye
 
 
 def _refined(
-    models: tuple[Model, ...],
+    models: tuple[Chained, ...],
     fleet: AcceleratorFleet,
     settings: SearchSettings,
     found: list[Design],
@@ -203,7 +203,7 @@ def _refined(
 
 
 def _best(
-    models: tuple[Model, ...],
+    models: tuple[Chained, ...],
     fleet: AcceleratorFleet,
     settings: SearchSettings,
     found: list[Design],
@@ -232,7 +232,7 @@ def _buckets(settings: SearchSettings) -> Iterator[tuple[float, list[Template]]]
 
 
 def _promising(
-    models: tuple[Model, ...], bucket: list[Template], fleet: AcceleratorFleet, table: LayerTable
+    models: tuple[Chained, ...], bucket: list[Template], fleet: AcceleratorFleet, table: LayerTable
 ) -> Iterator[tuple[float, Template, LayerTimes]]:
     """The templates of a bucket with the score that none of their plans exceeds, and the times of
     their layers; the highest score first."""
@@ -243,7 +243,7 @@ def _promising(
     yield from sorted(rows, key=lambda row: -row[0])
 
 
-def _ceiling(models: tuple[Model, ...], fleet: AcceleratorFleet, times: LayerTimes) -> float:
+def _ceiling(models: tuple[Chained, ...], fleet: AcceleratorFleet, times: LayerTimes) -> float:
     """No design with these times of layers scores higher."""
     least = [
         min(least_seconds(model, batch, fleet, times) for batch in fleet.micro_batches)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from paceline.engine import native
 from paceline.place.hardware.estimate import BYTES, MIB, Operator
-from paceline.place.hardware.models import Model, chain
+from paceline.place.hardware.models import Chained
 from paceline.place.hardware.plan import AcceleratorFleet, LayerTimes
 from paceline.place.hardware.template import CLOCK_HZ, HBM_BYTES_PER_S, Template
 from paceline.place.operators.problem import Ints, PlacementError
@@ -22,7 +22,7 @@ from paceline.place.operators.problem import Ints, PlacementError
 class LayerTable:
     """Of the layers of some models, at every micro-batch and tensor width of a fleet."""
 
-    def __init__(self, models: Iterable[Model], fleet: AcceleratorFleet) -> None:
+    def __init__(self, models: Iterable[Chained], fleet: AcceleratorFleet) -> None:
         core = native()
         if core is None:
             raise PlacementError(
@@ -35,7 +35,7 @@ class LayerTable:
                 for model in models
                 for batch in fleet.micro_batches
                 for width in model.widths(fleet.most_width)
-                for layer in chain(model, batch, width)
+                for layer in model.chain(batch, width)
             )
         )
         parts = [part for layer in self._layers for part in (layer.forward, layer.backward)]

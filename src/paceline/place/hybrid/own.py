@@ -1,4 +1,7 @@
-"""The user's own plan, as text: `tp=4,pp=8,mbs=2,vp=3,recompute=full`; the data degree follows."""
+"""The user's own plan, as text: `tp=4,pp=8,mbs=2,vp=3,recompute=full`; the data degree follows.
+
+`recompute=full:3` is for the first three layers of each chunk alone.
+"""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -15,7 +18,6 @@ _DEGREES: Final = {"dp": "data", "tp": "tensor", "pp": "pipeline", "cp": "sequen
 _COUNTS: Final = {"mbs": "micro_batch", "vp": "chunks"}
 _WORDS: Final[Mapping[str, type[Enum]]] = {
     "sharding": Sharding,
-    "recompute": Recompute,
     "schedule": Schedule,
 }
 _ZERO: Final = {"0": Sharding.NONE, "1": Sharding.OPTIMIZER, "2": Sharding.GRADIENTS,
@@ -34,10 +36,14 @@ def own_plan(question: Question, text: str) -> DecoderJob:
             settings[_COUNTS[name]] = _count(name, value)
         elif name == "zero":
             settings["sharding"] = _choice("zero", value, _ZERO)
+        elif name == "recompute":
+            value, _, layers = value.partition(":")
+            settings[name] = _choice(name, value, _by_value(Recompute))
+            settings["recomputed"] = _count(name, layers) if layers else 0
         elif name in _WORDS:
-            settings[name] = _choice(name, value, {one.value: one for one in _WORDS[name]})
+            settings[name] = _choice(name, value, _by_value(_WORDS[name]))
         else:
-            known = [*_DEGREES, *_COUNTS, "zero", *_WORDS]
+            known = [*_DEGREES, *_COUNTS, "zero", "recompute", *_WORDS]
             raise PlacementError(f"a plan has no {name!r}; it has {', '.join(known)}")
     if settings.get("chunks", 1) > 1:
         settings.setdefault("schedule", Schedule.INTERLEAVED)
@@ -63,6 +69,10 @@ def _count(name: str, text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise PlacementError(f"{name}={text!r}; give a whole number from 1 on")
     return int(text)
+
+
+def _by_value(words: type[Enum]) -> Mapping[str, Enum]:
+    return {one.value: one for one in words}
 
 
 def _choice(name: str, text: str, known: Mapping[str, Any]) -> Any:

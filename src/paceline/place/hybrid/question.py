@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from paceline.cost.decoder import Prices, Site
+from paceline.cost.decoder import Prices, Site, Timed
 from paceline.graph.schedules import Schedule
 from paceline.imagine.decoder import (
     MEGATRON,
@@ -32,7 +32,8 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Question:
-    """A model's training on a site. `reserve` is the part of the memory that is to stay free."""
+    """A model's training on a site. `reserve` is the part of the memory that is to stay free. What
+    was `timed` in a recording is kept as it is."""
 
     model: Decoder
     site: Site
@@ -43,6 +44,7 @@ class Question:
     allowed: Allowed = field(default_factory=Allowed)
     reserve: float = 0.0
     factor: float = 0.0  # by how much kernels take longer than forecast; 0 is as is usual
+    timed: Timed | None = None
 
     def __post_init__(self) -> None:
         if self.global_batch < 1:
@@ -61,7 +63,7 @@ class Question:
         return self.site.device.memory_bytes * (1 - self.reserve)
 
     def prices(self) -> Prices:
-        return Prices(self.site, self.factor or self.habits.factor)
+        return Prices(self.site, self.factor or self.habits.factor, timed=self.timed)
 
     def recipe(self, **settings: Any) -> Recipe:
         asked = Recipe(
@@ -83,7 +85,7 @@ def settings_of(job: DecoderJob) -> dict[str, object]:
     """A plan by its axes."""
     d, r = job.degrees, job.recipe
     values = (d.tensor, d.pipeline, d.sequence, d.expert, r.micro_batch, r.chunks, r.sharding,
-              r.recompute)  # fmt: skip
+              _recompute(r))  # fmt: skip
     return dict(zip(AXES, values))
 
 
@@ -94,8 +96,14 @@ def spelled(job: DecoderJob) -> str:
               "mbs": r.micro_batch, "vp": r.chunks}  # fmt: skip
     parts = [f"dp={d.data}", *(f"{name}={count}" for name, count in counts.items() if count > 1)]
     parts += [ZERO[r.sharding]] if r.sharding is not Sharding.OPTIMIZER else []
-    parts += [f"recompute={r.recompute.value}"] if r.recompute is not Recompute.NONE else []
+    parts += [f"recompute={_recompute(r)}"] if r.recompute is not Recompute.NONE else []
     return ",".join(parts)
+
+
+def _recompute(recipe: Recipe) -> str:
+    """What is recomputed, and of how many layers of a chunk where it is not all."""
+    what = recipe.recompute.value
+    return f"{what}:{recipe.recomputed}" if recipe.recomputed else what
 
 
 ZERO: Final = {

@@ -65,7 +65,8 @@ _ROLES: Final = {Work.FORWARD: Role.FORWARD, Work.BACKWARD: Role.BACKWARD, Work.
 
 @dataclass(frozen=True)
 class Shape:
-    """`parts` are the pieces into which a pass is cut where data ranks exchange beside it."""
+    """`parts` are the pieces into which a pass is cut where data ranks exchange beside it; on
+    `threads` passes take a core of those that all share."""
 
     schedule: Schedule
     stages: int
@@ -73,6 +74,7 @@ class Shape:
     chunks: int
     data: Data
     parts: int = 1
+    threads: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +240,7 @@ class _Drawing:
                 work=nothing,
             ),
             deps=dependencies(count, self.links),
-            lanes=_lanes(stages),
+            lanes=_lanes(self.shape),
             devices=tuple(
                 Device(f"stage {stage}", host=stage, kind=DeviceKind.GPU) for stage in range(stages)
             ),
@@ -257,9 +259,11 @@ def _ends(tasks: list[Task]) -> tuple[set[Task], set[Task]]:
     return set(first.values()), set(last.values())
 
 
-def _lanes(stages: int) -> Lanes:
+def _lanes(shape: Shape) -> Lanes:
+    stages = shape.stages
     ranks = np.repeat(np.arange(stages, dtype=np.int32), len(_Lane))
-    kinds = (LaneKind.STREAM, LaneKind.LINK_OUT, LaneKind.LINK_OUT, LaneKind.STREAM)
+    work = LaneKind.THREAD if shape.threads else LaneKind.STREAM
+    kinds = (work, LaneKind.LINK_OUT, LaneKind.LINK_OUT, LaneKind.STREAM)
     return Lanes(
         ranks,
         ranks,

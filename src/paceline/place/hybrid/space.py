@@ -1,16 +1,18 @@
 """All plans of a question whose degrees divide, before memory and time are asked for.
 
 What is left out can only be worse: GPipe has the bubble of 1F1B and holds every micro-batch; plain
-data parallelism sends as much as the distributed optimizer and holds more. Megatron-LM does not
-share out weights in a pipeline.
+data parallelism sends as much as the distributed optimizer and holds more (but for gloo).
+Megatron-LM does not share out weights in a pipeline. Full recomputation is for all layers, or for
+as few as make the plan fit: with more of them the step is longer.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 from paceline.errors import GraphError
 from paceline.graph.schedules import Schedule
-from paceline.imagine.decoder import DecoderJob, Selective, Sharding
+from paceline.imagine.decoder import DecoderJob, Selective, Sharding, fullest
 from paceline.imagine.transformer import Degrees, Recompute
 from paceline.place.hybrid.question import Question
 
@@ -27,6 +29,7 @@ def candidates(question: Question) -> Iterator[DecoderJob]:
                 job = _job(question, degrees, micro_batch, (chunks, sharding, recompute))
                 if job is not None:
                     yield job
+                    yield from _with_fewer(question, job)
 
 
 def _degrees(question: Question) -> Iterator[Degrees]:
@@ -80,10 +83,12 @@ def _shardings(question: Question, degrees: Degrees) -> Iterator[Sharding]:
     if degrees.data * degrees.sequence == 1 and question.model.experts is None:
         yield Sharding.NONE
         return
+    if question.site.network is not None:
+        yield Sharding.NONE  # by gloo a reduce-scatter sends as much as an all-reduce
     for how in question.allowed.shardings:
         if how is Sharding.FULL and degrees.pipeline > 1 and not question.habits.wide_weights:
             continue
-        several = question.site.hosts > 1 and degrees.pipeline == 1
+        several = min(question.site.hosts, question.site.per_host) > 1 and degrees.pipeline == 1
         if how is not Sharding.HYBRID or (several and degrees.expert == 1):
             yield how
 
@@ -95,6 +100,31 @@ def _recomputes(question: Question) -> Iterator[Recompute]:
     for how in question.allowed.recomputes:
         if not (idle and how is Recompute.SELECTIVE):
             yield how
+
+
+def _with_fewer(question: Question, job: DecoderJob) -> Iterator[DecoderJob]:
+    """The same where the fewest layers that make it fit are recomputed; nothing where none need be,
+    or where all are too few."""
+    if job.recipe.recompute is not Recompute.FULL or not question.habits.recompute_some:
+        return
+    plain = replace(job, recipe=replace(job.recipe, recompute=Recompute.NONE))
+    if _fits(question, plain) or not _fits(question, job):
+        return
+    few, enough = 0, max(map(len, job.chunks))
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        fits = _fits(question, _recomputing(job, middle))
+        few, enough = (few, middle) if fits else (middle, enough)
+    if enough < max(map(len, job.chunks)):
+        yield _recomputing(job, enough)
+
+
+def _recomputing(job: DecoderJob, layers: int) -> DecoderJob:
+    return replace(job, recipe=replace(job.recipe, recomputed=layers))
+
+
+def _fits(question: Question, job: DecoderJob) -> bool:
+    return fullest(job).total <= question.memory_bytes
 
 
 def _job(

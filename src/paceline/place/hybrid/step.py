@@ -6,18 +6,19 @@ numbers of them, 2 and 3 for each stage.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import ceil
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.cost.decoder import Chunk, Prices
+from paceline.cost.decoder import Chunk, Prices, Site
 from paceline.graph.schedules import Schedule
-from paceline.imagine.decoder import Content, DecoderJob, RankPeak, fullest
-from paceline.place.hybrid.skeleton import Data, Role, Shape, skeleton
-from paceline.replay import Contention, replay
+from paceline.imagine.decoder import Content, DecoderJob, RankPeak, Sharding, fullest
+from paceline.place.hybrid.skeleton import Data, Role, Shape, Skeleton, skeleton
+from paceline.replay import Contention, SharedHosts, replay
 
 _MOST_PARTS: Final = 8
 """Pieces of a pass beside which its ranks exchange, where a stage has many layers in a pipeline."""
@@ -70,11 +71,11 @@ class Priced:
 
 def price(job: DecoderJob, prices: Prices) -> Priced:
     chunks = chunks_of(job, prices)
-    sends = _sends(job, prices)
+    work = _Work(job, chunks, _sends(job, prices), prices.site)
     few, more = drawn(job)
-    step = _step_ns(job, chunks, sends, few)
+    step = _step_ns(work, few)
     if job.microbatches > few:
-        second = _step_ns(job, chunks, sends, more)
+        second = _step_ns(work, more)
         each = (second - step) / (more - few) if more > few else 0.0
         step = second + (job.microbatches - more) * each
     return Priced(job, chunks, step, bound_ns(job, chunks))
@@ -117,10 +118,43 @@ def drawn(job: DecoderJob) -> tuple[int, int]:
     return (few, more) if count > more else (count, count)
 
 
-def _step_ns(
-    job: DecoderJob, chunks: tuple[Chunk, ...], sends: NDArray[np.float64], microbatches: int
-) -> float:
-    found = skeleton(_shape(job, microbatches))
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What is laid out: a job's chunks and messages, priced for a site."""
+
+    job: DecoderJob
+    chunks: tuple[Chunk, ...]
+    sends: NDArray[np.float64]
+    site: Site
+
+
+def _step_ns(work: _Work, microbatches: int) -> float:
+    shape = _shape(work.job, microbatches)
+    found = skeleton(replace(shape, threads=work.site.machine is not None))
+    took = found.durations(_table(work))
+    if work.site.machine is not None:
+        hosts = _hosts(work, found, took)
+        return float(replay(found.graph, prices=took, hosts=hosts).step_ns)
+    slowed = Contention.everywhere(
+        found.graph, compute=_COMPUTE_SLOWED, communication=_EXCHANGE_SLOWED
+    )
+    return float(replay(found.graph, prices=took, contention=slowed).step_ns)
+
+
+def _hosts(work: _Work, found: Skeleton, took: NDArray[np.int64]) -> SharedHosts:
+    """The cores that one rank of each stage has of the machine's, and what bytes take of them."""
+    site, machine = work.site, work.site.machine
+    assert machine is not None
+    sends = np.isin(found.role, (Role.SEND, Role.GATHER, Role.REDUCE))
+    share = site.nic_bytes_per_s * machine.cpu_ns_per_byte / 1e9
+    cpu_ns = np.where(sends, took * share, 0).astype(np.int64)
+    cores = machine.cores / work.job.stage_ranks
+    return SharedHosts.one_machine(work.job.degrees.pipeline, cores, cpu_ns)
+
+
+def _table(work: _Work) -> NDArray[np.float64]:
+    """Nanoseconds by role and chunk."""
+    job, chunks, sends = work.job, work.chunks, work.sends
     table = np.zeros((len(Role), len(chunks)))
     split = job.recipe.schedule is Schedule.ZERO_BUBBLE
     for at, chunk in enumerate(chunks):
@@ -134,9 +168,7 @@ def _step_ns(
     table[Role.SEND] = sends
     if not job.recipe.habits.overlap_messages:
         table[: Role.WEIGHT] += sends
-    shared = found.graph
-    slowed = Contention.everywhere(shared, compute=_COMPUTE_SLOWED, communication=_EXCHANGE_SLOWED)
-    return float(replay(shared, prices=found.durations(table), contention=slowed).step_ns)
+    return table
 
 
 def _shape(job: DecoderJob, microbatches: int) -> Shape:
@@ -145,7 +177,15 @@ def _shape(job: DecoderJob, microbatches: int) -> Shape:
     parts = layers if d.pipeline == 1 else min(layers, _MOST_PARTS)
     if data in (Data.NOTHING, Data.AFTER):
         parts = 1
+    if r.sharding is Sharding.NONE and r.habits.bucket_bytes:
+        parts = min(parts, _buckets(job))
     return Shape(r.schedule, d.pipeline, microbatches, r.chunks, data, parts)
+
+
+def _buckets(job: DecoderJob) -> int:
+    """In which the fullest chunk reduces its gradients."""
+    params = max(sum(share.params for share in job.shares(one)) for one in job.contents)
+    return max(1, ceil(params * job.recipe.habits.gradient_bytes / job.recipe.habits.bucket_bytes))
 
 
 def _data(job: DecoderJob) -> Data:

@@ -23,6 +23,7 @@ _SLOWEST: Final = 2.0
 
 
 def hybrid_parts(planned: Planned) -> Iterator[Any]:
+    yield from _timed(planned)
     yield _fit(planned)
     yield ""
     shown = [row for row in planned.rows if _is_shown(planned, row)]
@@ -36,6 +37,21 @@ def hybrid_parts(planned: Planned) -> Iterator[Any]:
         yield plain_table("", columns, rows)
         yield ""
     yield _rejected(planned)
+
+
+def _timed(planned: Planned) -> Iterator[str]:
+    """What the times rest on, where they were recorded."""
+    timed = planned.search.question.timed
+    if timed is None:
+        return
+    model, size = timed.job.model, timed.job.recipe.micro_batch
+    yield (
+        f"{model.layers} {model.source.removeprefix('recorded ')}, each recorded with "
+        f"{duration(timed.layer.forward_ns)} forward and {duration(timed.layer.backward_ns)} "
+        f"backward for {size} sequences on {timed.device.name}; other shapes are carried by "
+        "forecasts"
+    )
+    yield ""
 
 
 def _is_shown(planned: Planned, row: NamedPlan) -> bool:

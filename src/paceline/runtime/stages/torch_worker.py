@@ -101,7 +101,7 @@ class Worker:
             )
         above = None if seat.first else job.behind(seat.stage - 1)
         below = None if seat.last else job.behind(seat.stage)
-        self.above = Behind() if above else Open()
+        self.above = Behind(above) if above else Open()
         self.below = Before(below) if below else Open()
         self._losses: list[float] = []
 

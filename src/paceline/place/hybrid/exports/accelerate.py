@@ -6,13 +6,14 @@ import yaml
 
 from paceline.imagine.decoder import DecoderJob, Precision, Sharding
 from paceline.imagine.transformer import Recompute
-from paceline.place.hybrid.exports.limits import refuse
+from paceline.place.hybrid.exports.limits import refuse, refuse_part
 
 _HOST = 8  # devices of a host, over which hybrid sharding cuts
 
 
 def accelerate(job: DecoderJob) -> Mapping[str, str]:
     refuse(job, "accelerate", "pipeline", "expert")
+    refuse_part(job, "accelerate")
     return {"accelerate.yaml": yaml.safe_dump(document(job), sort_keys=False)}
 
 

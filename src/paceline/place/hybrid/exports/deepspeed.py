@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from paceline.imagine.decoder import DecoderJob, Precision, Sharding
 from paceline.imagine.transformer import Recompute
-from paceline.place.hybrid.exports.limits import refuse
+from paceline.place.hybrid.exports.limits import refuse, refuse_part
 from paceline.place.operators.problem import PlacementError
 
 _STAGES = {
@@ -19,6 +19,7 @@ _STAGES = {
 
 def deepspeed(job: DecoderJob) -> Mapping[str, str]:
     refuse(job, "DeepSpeed", "context")
+    refuse_part(job, "DeepSpeed")
     if job.recipe.chunks > 1:
         raise PlacementError("DeepSpeed has no interleaved schedule; plan with vp=1")
     return {"deepspeed.json": json.dumps(document(job), indent=2) + "\n"}

@@ -41,8 +41,8 @@ def flags(job: DecoderJob) -> Iterator[str]:
     yield from _sharding(job)
     if r.recompute is Recompute.FULL:
         yield "--recompute-granularity full"
-        yield "--recompute-method uniform"
-        yield "--recompute-num-layers 1"
+        yield f"--recompute-method {'block' if r.recomputed else 'uniform'}"
+        yield f"--recompute-num-layers {r.recomputed or 1}"
     elif r.recompute is Recompute.SELECTIVE:
         yield "--recompute-granularity selective"
         modules = ["layernorm", *(["moe_act"] if job.model.experts else [])]

@@ -17,6 +17,11 @@ _END: Final = "# end of what was planned\n"
 def torch_code(job: DecoderJob) -> Mapping[str, str]:
     """One script, for models with grouped-query attention and without experts."""
     refuse(job, "the exported PyTorch code", "context", "expert")
+    if job.recipe.recompute is Recompute.SELECTIVE:
+        raise PlacementError(
+            "the exported PyTorch code recomputes whole layers; give --own a plan with "
+            "recompute=full, or full:N for the first N of each chunk"
+        )
     m = job.model
     if not isinstance(m.attention, GroupedQuery) or m.experts is not None:
         raise PlacementError(
@@ -48,7 +53,7 @@ def _plan(job: DecoderJob) -> dict[str, object]:
         "sequence": job.sequence,
         "sharding": r.sharding.value,
         "regathers": job.regathers,
-        "recompute": r.recompute is Recompute.FULL,
+        "recompute": [layer for chunk in job.chunks for layer in job.again(chunk)],
     }
 
 

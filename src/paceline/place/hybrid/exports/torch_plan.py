@@ -11,6 +11,7 @@ your data in place of `batch`; `parallelise` and `train` stay.
 import argparse
 import math
 import os
+import time
 import zlib
 from typing import Any
 
@@ -28,6 +29,7 @@ from torch.distributed.tensor.parallel import (
     RowwiseParallel,
     parallelize_module,
 )
+from torch.nn.parallel import DistributedDataParallel
 
 # what was planned
 PLAN: dict[str, Any] = {}
@@ -115,13 +117,21 @@ def parallelise(chunk: Chunk, mesh: DeviceMesh) -> nn.Module:
     for name, block in chunk.blocks.items():
         if tensor.size() > 1:
             parallelize_module(block, tensor, _tensor_plan())
-        if PLAN["recompute"]:
+        if int(name) in PLAN["recompute"]:
             chunk.blocks[name] = checkpoint_wrapper(block)
     if PLAN["sharding"] == "none":
-        return replicate(chunk, device_mesh=data) if data.size() > 1 else chunk
+        return replicated(chunk, mesh) if data.size() > 1 else chunk
     for block in chunk.blocks.values():
         fully_shard(block, mesh=data, reshard_after_forward=PLAN["regathers"])
     return fully_shard(chunk, mesh=data, reshard_after_forward=False)
+
+
+def replicated(chunk: Chunk, mesh: DeviceMesh) -> nn.Module:
+    """A pipeline holds gradients of DDP back until its last micro-batch; where tensor ranks share
+    weights, only the composable form knows how to reduce them."""
+    if mesh["tensor"].size() > 1:
+        return replicate(chunk, device_mesh=mesh["data"])
+    return DistributedDataParallel(chunk, process_group=mesh.get_group("data"))
 
 
 def _tensor_plan() -> dict[str, Any]:
@@ -156,8 +166,9 @@ def loss_of(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(logits.flatten(0, 1).float(), target.flatten())
 
 
-def train(steps: int) -> list[float]:
-    """Losses of the steps, the mean over data ranks; none on ranks of any stage but the last."""
+def train(steps: int) -> tuple[list[float], list[float]]:
+    """Losses of the steps, the mean over data ranks; none on ranks of any stage but the last. And
+    how many seconds each step took."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -174,8 +185,9 @@ def train(steps: int) -> list[float]:
     optimizer = torch.optim.AdamW(weights, lr=1e-3, foreach=False)
     group = mesh.get_group("pipeline")
     run = _piped(parts, group, device) if stages > 1 else _alone(parts[0][1])
-    losses = []
+    losses, seconds = [], []
     for step in range(steps):
+        began = time.perf_counter()
         optimizer.zero_grad()
         tokens, target = (one.to(device) for one in batch(step, mesh.get_local_rank("data")))
         loss = run(tokens, target)
@@ -184,23 +196,35 @@ def train(steps: int) -> list[float]:
             mean = loss.detach() / PLAN["data"]
             dist.all_reduce(mean, group=mesh.get_group("data"))
             losses.append(mean.item())
+        seconds.append(time.perf_counter() - began)
+    dist.barrier()
     dist.destroy_process_group()
-    return losses
+    return losses, seconds
 
 
 def _alone(chunk: nn.Module) -> Any:
-    """Micro-batches one after another, their gradients added up."""
+    """Micro-batches one after another, their gradients added up; reduced after the last one, or
+    after each where weights are gathered for each pass."""
 
     def run(tokens: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         total = torch.zeros((), device=tokens.device)
         size = PLAN["micro_batch"]
-        for inputs, wanted in zip(tokens.split(size), target.split(size)):
+        for at, (inputs, wanted) in enumerate(zip(tokens.split(size), target.split(size))):
+            reduce_now(chunk, PLAN["regathers"] or at + 1 == PLAN["micro_batches"])
             loss = loss_of(chunk(inputs), wanted) / PLAN["micro_batches"]
             loss.backward()
             total += loss.detach()
         return total
 
     return run
+
+
+def reduce_now(part: Any, now: bool) -> None:
+    """Whether the next backward pass reduces gradients among the data ranks."""
+    if isinstance(part, DistributedDataParallel):
+        part.require_backward_grad_sync = now
+    elif hasattr(part, "set_requires_gradient_sync"):
+        part.set_requires_gradient_sync(now)
 
 
 def _piped(parts: list[tuple[int, nn.Module]], group: Any, device: torch.device) -> Any:
@@ -224,10 +248,11 @@ def _piped(parts: list[tuple[int, nn.Module]], group: Any, device: torch.device)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=10)
-    losses = train(parser.parse_args().steps)
+    losses, seconds = train(parser.parse_args().steps)
     shows = int(os.environ["RANK"]) % (PLAN["data"] * PLAN["tensor"]) == 0
     if losses and shows:
         print("losses", *(f"{loss:.6f}" for loss in losses))
+        print("seconds", *(f"{second:.6f}" for second in seconds))
 
 
 if __name__ == "__main__":

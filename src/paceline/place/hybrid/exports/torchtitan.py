@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from paceline.imagine.decoder import DecoderJob, Fusion, Precision, Sharding
 from paceline.imagine.transformer import Recompute
+from paceline.place.hybrid.exports.limits import refuse_part
 from paceline.place.operators.problem import PlacementError
 
 _CHECKPOINTS = {
@@ -23,6 +24,7 @@ def torchtitan(job: DecoderJob) -> Mapping[str, str]:
         raise PlacementError(
             f"torchtitan trains in bf16 and below; the plan is for {job.recipe.precision.value}"
         )
+    refuse_part(job, "torchtitan", selective=True)
     settings = {**_training(job), **_parallelism(job), **_compile(job)}
     lines = "\n".join(f"  {_option(name, value)}" for name, value in settings.items())
     return {

@@ -1,0 +1,179 @@
+"""Recorded and imagined jobs as models: blocks, dimensions, times that are kept, refusals."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from paceline.cli import main
+from paceline.cluster import from_document
+from paceline.cost.decoder import Site, site_of
+from paceline.errors import PacelineError
+from paceline.graph import Axis, DType, Graph, GraphBuilder, Phase
+from paceline.graph.facts import LayerMemory, RankMemory
+from paceline.graph.work import Attention, Matrix, Recorded, attention, matrix
+from paceline.imagine.decoder import Precision, Sharding, kept_bytes
+from paceline.imagine.transformer import Degrees
+from paceline.place.hybrid import plan, price
+from paceline.place.hybrid.recorded import RecordedAs, blocks_of, recorded_job
+
+SEQUENCES, LENGTH, HIDDEN, HEADS, FFN, WORDS = 4, 32, 64, 4, 96, 128
+ROWS = SEQUENCES * LENGTH
+EXAMPLES = Path(__file__).parents[3] / "examples"
+MS = 1_000_000
+
+
+class Drawing:
+    """A step of one rank, drawn call by call."""
+
+    def __init__(self) -> None:
+        self.b = GraphBuilder()
+        self.lane = self.b.lane(name="thread")
+
+    def product(self, layer: str, n: int, k: int, ms: int = 1, pieces: int = 1) -> None:
+        work = matrix(Matrix(1, ROWS, n, k), DType.FLOAT32)
+        for _ in range(pieces):
+            self._op(Recorded("aten::mm", work), layer, ms, pieces)
+
+    def attention(self, layer: str, ms: int = 1) -> None:
+        size = HIDDEN // HEADS
+        dims = Attention(SEQUENCES, HEADS, HEADS, LENGTH, LENGTH, size, size, causal=True)
+        self._op(Recorded("aten::attention", attention(dims, DType.FLOAT32)), layer, ms)
+
+    def backward(self, layer: str, ms: int) -> None:
+        self.b.op("back", self.lane, ms * MS, phase=Phase.BACKWARD, layer=layer)
+
+    def _op(self, work: Recorded, layer: str, ms: int, pieces: int = 1) -> None:
+        self.b.op(work.operator, self.lane, ms * MS, phase=Phase.FORWARD, layer=layer, work=work,
+                  flops=work.work.flops // pieces)  # fmt: skip
+
+
+def decoder_step(blocks: int = 3, ffn: int = 2 * FFN, times: int = 1) -> Drawing:
+    """Blocks of 6 ms there and 12 ms back between ends of 1 ms each, and an update of 5 ms."""
+    made = Drawing()
+    for _ in range(times):
+        made.b.op("embedding", made.lane, MS, phase=Phase.FORWARD, layer="words")
+        for at in range(blocks):
+            made.product(f"layers.{at}.attention.qkv", 3 * HIDDEN, HIDDEN, pieces=2)
+            made.attention(f"layers.{at}.attention")
+            made.product(f"layers.{at}.attention.out", HIDDEN, HIDDEN)
+            made.product(f"layers.{at}.ffn.0", ffn, HIDDEN)
+            made.product(f"layers.{at}.ffn.2", HIDDEN, FFN)
+        made.product("head", WORDS, HIDDEN)
+        made.backward("head", 2)
+        for at in reversed(range(blocks)):
+            made.backward(f"layers.{at}.ffn.2", 12)
+        made.backward("words", 1)
+    made.b.op("update", made.lane, 5 * MS, phase=Phase.UPDATE)
+    return made
+
+
+def drawn(**settings: int) -> Graph:
+    return decoder_step(**settings).b.build()
+
+
+def site(workers: int = 1) -> Site:
+    hosts = {"count": workers, "device": "epyc-2c"}
+    return site_of(from_document({"hosts": hosts, "link": {"rate": "1Gbps"}}))
+
+
+def test_blocks_are_told_by_names_and_by_what_they_do() -> None:
+    found = blocks_of(drawn(blocks=3))
+    assert (found.prefix, found.numbers) == ("layers.", ("0", "1", "2"))
+    assert found.holds("layers.1.ffn.0")
+    assert not found.holds("layers.12")
+
+
+def test_a_recorded_decoder_has_the_dimensions_of_its_products() -> None:
+    job = recorded_job(drawn(), RecordedAs("mine"))
+    model = job.model
+    assert (model.layers, model.hidden, model.ffn, model.gated) == (3, HIDDEN, FFN, True)
+    assert (model.attention.heads, model.attention.head_dim, model.vocab) == (HEADS, 16, WORDS)
+    assert (job.found.micro_batch, model.sequence) == (SEQUENCES, LENGTH)
+    assert job.found.precision is Precision.FP32
+
+
+def test_several_passes_a_step_are_micro_batches() -> None:
+    job = recorded_job(drawn(times=2), RecordedAs("mine"))
+    assert (job.found.passes, job.found.micro_batch) == (2, SEQUENCES)
+    assert job.worker_batch == 2 * SEQUENCES
+    assert job.model.layers == 3
+
+
+def test_what_was_recorded_is_kept_to_the_nanosecond() -> None:
+    asked = recorded_job(drawn(), RecordedAs("mine")).question(site())
+    job = asked.job(Degrees(), micro_batch=SEQUENCES, sharding=Sharding.NONE)
+    recorded_ms = 1 + 3 * (6 + 12) + 1 + 2 + 1 + 5
+    assert price(job, asked.prices()).step_ns == pytest.approx(recorded_ms * MS, abs=10)
+
+
+def test_what_a_layer_keeps_is_as_recorded() -> None:
+    layers = tuple(LayerMemory(f"layers.{at}", "Block", kept_bytes=123_456) for at in range(3))
+    graph = drawn()
+    told = replace(graph, facts=replace(graph.facts, memory=(RankMemory(0, layers=layers),)))
+    asked = recorded_job(told, RecordedAs("mine")).question(site())
+    job = asked.job(Degrees(), micro_batch=SEQUENCES, sharding=Sharding.NONE)
+    assert kept_bytes(job, routed=False) == pytest.approx(123_456)
+
+
+def test_other_shapes_are_carried_from_the_recording() -> None:
+    asked = recorded_job(drawn(), RecordedAs("mine")).question(site())
+    half = replace(asked, global_batch=SEQUENCES // 2)
+    whole_ns, half_ns = (
+        price(one.job(Degrees(), micro_batch=size, sharding=Sharding.NONE), one.prices()).step_ns
+        for one, size in ((asked, SEQUENCES), (half, SEQUENCES // 2))
+    )
+    assert whole_ns / 2 < half_ns < whole_ns
+
+
+def test_a_recording_is_planned_for_processors_over_gloo() -> None:
+    asked = recorded_job(drawn(), RecordedAs("mine")).question(site(4))
+    assert asked.global_batch == 4 * SEQUENCES
+    found = plan(asked, own="tp=2,pp=2,zero=0")
+    own = found.rows[-1].priced
+    assert own.job.degrees == Degrees(1, 2, 2)
+    assert any(job.recipe.sharding is Sharding.NONE for job in found.search.jobs.values())
+
+
+@pytest.mark.parametrize(
+    ("graph", "said"),
+    [
+        (drawn(blocks=1), "no repeated blocks"),
+        (drawn(ffn=FFN + 1), r"layers.0 to layers.2 are no decoder's.*over 97 and 96"),
+    ],
+    ids=["one block", "another feed-forward"],
+)
+def test_what_is_no_repeated_decoder_is_refused_with_the_reason(graph: Graph, said: str) -> None:
+    with pytest.raises(PacelineError, match=said):
+        recorded_job(graph, RecordedAs("mine"))
+
+
+def test_blocks_without_attention_are_refused_and_another_command_named() -> None:
+    made = Drawing()
+    for at in range(2):
+        made.product(f"{at}", HIDDEN, HIDDEN)
+    with pytest.raises(PacelineError, match=r"no attention between.*paceline pipeline RUN"):
+        recorded_job(made.b.build(), RecordedAs("mine"))
+
+
+def test_a_job_that_is_cut_already_is_refused() -> None:
+    made = decoder_step()
+    made.b.group("halves", (0, 1), Axis.TENSOR)
+    with pytest.raises(PacelineError, match="cut along tensor already"):
+        recorded_job(made.b.build(), RecordedAs("mine"))
+
+
+@pytest.mark.live
+@pytest.mark.needs("torch")
+def test_a_script_that_was_imagined_is_planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = [str(EXAMPLES / "train.py"), *"--model transformer --batch 8 --steps 4".split()]
+    imagined = ["imagine", "-o", str(tmp_path), "--world-size", "2", "--", sys.executable]
+    assert main([*imagined, *script]) == 0
+    capsys.readouterr()
+    assert main(["plan", str(tmp_path), "--cluster", "dgx-h100:8", "--json", "--own", "tp=4"]) == 0
+    rows = json.loads(capsys.readouterr().out)["plans"]
+    assert rows[-1]["plan"] == "dp=2,tp=4"
