@@ -26,6 +26,7 @@ from paceline.predict.classes import step_ns
 from paceline.predict.predicting import Placed, finest, informed, placed, typical
 from paceline.predict.prediction import Question
 from paceline.predict.pulse import brought, moved
+from paceline.predict.slowed import relieved
 from paceline.replay import Timeline
 from paceline.strategies import Strategy, transformed
 from paceline.strategies.strategy import require_order
@@ -103,6 +104,7 @@ class Candidates:
 
     def _typical(self, grain: Grain) -> Graph:
         step = typical(self._informed, grain, elsewhere=self.cluster is not None)
+        step = relieved(step, self._informed, self.question)
         return brought(step, moved(step.facts.pulse, self.question.pulse))
 
     @cached_property
