@@ -209,6 +209,16 @@ def ddp_recording(tmp_path_factory: pytest.TempPathFactory) -> "Recording":
     return Recording(request.folder, code, outcomes(request.folder))
 
 
+@pytest.fixture(scope="session")
+def real_traces() -> Path:
+    """The folder of real traces; tests that ask for it skip where it is absent."""
+    shared = Path(os.environ.get("PACELINE_SHARED", Path(__file__).parents[2] / "shared"))
+    folder = shared / "data" / "traces"
+    if not folder.is_dir():
+        pytest.skip(f"the shared real traces are not there ({folder})")
+    return folder
+
+
 @pytest.fixture
 def ram(tmp_path: Path) -> Iterator[Path]:
     """A folder in memory where the system has one: property tests sync hundreds of folders."""

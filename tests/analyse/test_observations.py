@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 from paceline.analyse import observations as rules
-from paceline.analyse.efficiency import Beside, Efficiency, Gaps, Reached
+from paceline.analyse.efficiency import Efficiency, Gaps, Reached
 from paceline.analyse.observations import Seen, observed
 from paceline.analyse.structure import Structure
 from paceline.analyse.usage import Usage
+from paceline.replay.beside import Beside
 
 QUIET = Usage(
     step_ns=100e6, compute=0.95, communication=0.0, hidden=0.0, data=0.01, queued=0.0, rest=0.04,

@@ -47,6 +47,12 @@ def test_experts_share_the_tokens_among_them() -> None:
     assert sorted({w.dims.m for w in ffn}) == [16, 64]
 
 
+def test_an_expert_takes_no_more_tokens_of_a_sequence_than_it_has_room_for() -> None:
+    works = forward(language({**SWITCH, "expert_capacity": 5}), Pass(2, 64))
+    ffn = [w for w in works if w.family is Family.MATRIX and getattr(w.dims, "n", 0) == 128]
+    assert sorted({w.dims.m for w in ffn}) == [10, 128]
+
+
 def test_ways_to_share_a_model_keep_its_products() -> None:
     model, run = language(GPT2), Pass(4, 16, training=True)
     alone = step(model, run)

@@ -1,16 +1,13 @@
-"""Kineto documents drawn by hand, and the shared real traces."""
+"""Kineto documents drawn by hand."""
 
 import gzip
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-SHARED = Path(os.environ.get("PACELINE_SHARED", Path(__file__).parents[3] / "shared"))
 
 
 @dataclass
@@ -61,12 +58,3 @@ class Document:
 @pytest.fixture(scope="session")
 def document() -> Callable[..., Document]:
     return Document
-
-
-@pytest.fixture(scope="session")
-def real_traces() -> Path:
-    """The folder of real traces; tests that ask for it skip where it is absent."""
-    folder = SHARED / "data" / "traces"
-    if not folder.is_dir():
-        pytest.skip(f"the shared real traces are not there ({folder})")
-    return folder

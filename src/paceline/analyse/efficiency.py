@@ -26,11 +26,12 @@ from paceline.cost.ported import (
     tail,
     working_rows,
 )
-from paceline.graph import COMMUNICATION, DepKind, DType, Graph
+from paceline.graph import DepKind, DType, Graph
 from paceline.graph.graph import Int64
 from paceline.graph.links import Links
 from paceline.graph.work import Family
 from paceline.replay import Timeline
+from paceline.replay.beside import Beside, beside
 from paceline.replay.steps import step_times
 
 Float = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -64,14 +65,6 @@ class Gaps:
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Kernels that run beside communication, against the same kernels that run alone."""
-
-    factor: float  # by which they take longer; 0 where none can be compared
-    kernels: int  # compared
-
-
-@dataclass(frozen=True)
 class Efficiency:
     """All of it."""
 
@@ -101,7 +94,7 @@ def summarise_efficiency(
         classes=tuple(_grouped(table, table.family, _family_names())),
         worst=tuple(_worst(table, graph, top)),
         gaps=_gaps(timeline, rows),
-        beside=_beside(timeline, rows),
+        beside=beside(timeline, rows),
         utilisation=used,
         utilisation_type=dtype.name.lower(),
         known=float(table.dur[table.known].sum() / max(table.dur.sum(), 1)),
@@ -209,53 +202,6 @@ def _utilisation(timeline: Timeline, rows: Int64, device: Device) -> tuple[DType
     whole = sum(step_times(timeline).lasted_ns) * len(graph.ranks) / 1e9
     rates: Achieved = sheet(device)
     return dtype, float(flops.sum() / whole / rate_of(rates, dtype))
-
-
-def _beside(timeline: Timeline, rows: Int64) -> Beside:
-    """Of one name and work on one rank, those that communication covers for most of their time,
-    and those that it does not touch; what covers less is left out."""
-    ops = timeline.graph.ops
-    covered = np.zeros(len(rows))
-    for rank in timeline.graph.ranks:
-        talks = np.flatnonzero(np.isin(ops.kind, COMMUNICATION) & (ops.rank == rank))
-        mine = np.flatnonzero(ops.rank[rows] == rank)
-        kernels = rows[mine]
-        covered[mine] = _overlap(
-            (timeline.start_ns[talks], timeline.end_ns[talks]),
-            (timeline.start_ns[kernels], timeline.end_ns[kernels]),
-        ) / np.maximum(ops.dur_ns[kernels], 1)
-    key = np.stack([ops.rank[rows], ops.name[rows], ops.work[rows]])
-    _, group = np.unique(key, axis=1, return_inverse=True)
-    group, dur = group.reshape(-1), ops.dur_ns[rows]
-    among, alone = covered > _MOSTLY, covered == 0
-    counts = [
-        np.bincount(group[each], minlength=group.max(initial=0) + 1) for each in (among, alone)
-    ]
-    both = (counts[0] > 0) & (counts[1] > 0)
-    if not both.any():
-        return Beside(0.0, 0)
-    means = [
-        np.bincount(group[each], dur[each], len(both))[both] / count[both]
-        for each, count in zip((among, alone), counts)
-    ]
-    weight = counts[0][both]
-    return Beside(float((weight * means[0]).sum() / (weight * means[1]).sum()), int(weight.sum()))
-
-
-def _overlap(talks: tuple[Int64, Int64], kernels: tuple[Int64, Int64]) -> Float:
-    """Nanoseconds of each kernel during which any communication runs."""
-    if not len(talks[0]):
-        return np.zeros(len(kernels[0]))
-    order = np.argsort(talks[0], kind="stable")
-    start, end = talks[0][order], np.maximum.accumulate(talks[1][order])
-    start = np.maximum(start, np.concatenate([start[:1], end[:-1]]))
-    moments = np.stack([start, np.maximum(start, end)], axis=1).reshape(-1)
-    passed = np.cumsum(np.diff(moments, prepend=moments[0]) * (np.arange(len(moments)) % 2))
-    covered: Float = np.interp(kernels[1], moments, passed) - np.interp(kernels[0], moments, passed)
-    return covered
-
-
-_MOSTLY = 0.9
 
 
 def _gaps(timeline: Timeline, rows: Int64) -> Gaps:

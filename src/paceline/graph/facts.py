@@ -112,6 +112,10 @@ class Facts:
     gpus: tuple[RecordedGpu, ...] = ()  # of the recorded ranks, each kind once
     memory: tuple[RankMemory, ...] = ()  # by rank; empty where it was not recorded
     loading: Loading = Loading()
+    copies_of_one: bool = False  # one rank was recorded, and all replicas are taken to be like it
+    slowed_beside: float = 0.0
+    """How many times as long a device's kernels take beside communication, where `dur_ns` is what
+    they take alone; 0: durations hold what it costs."""
 
     def gradient_bytes(self) -> dict[str, int]:
         return {parameter.name: parameter.size_bytes for parameter in self.parameters}

@@ -1,8 +1,8 @@
 """`with_replicas`: a job with another number of workers along its data axis.
 
 A replica is one whole model: a rank, or the ranks of a tensor-parallel group or a pipeline. The
-recorded replicas are repeated in turn, so that a recorded difference between them stays; other
-axes stay as they are.
+recorded replicas are repeated in turn, so that a recorded difference between them stays; a lone
+rank that was recorded of several stands for all of them (`standing`); other axes stay as they are.
 """
 
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from paceline.graph.facts import RankMemory
 from paceline.graph.graph import Device, Graph, Group, Int32, Int64, Lanes
 from paceline.graph.kinds import NONE, Axis, OpKind, Phase
 from paceline.graph.scaled import scaled, unpriced
+from paceline.graph.standing import standing
 
 _JOINS_REPLICAS = (Axis.DATA, Axis.WORLD)
 
@@ -39,7 +40,8 @@ class Layout:
         if len(graph.ranks) < graph.world_size:
             raise GraphError(
                 f"the graph holds {len(graph.ranks)} of the job's {graph.world_size} ranks, so "
-                "replicas cannot be added or taken away. Record or imagine it at the size wanted."
+                "replicas cannot be added or taken away. Import all of them, or one alone, which "
+                "then stands for all."
             )
         found = Layout(len(groups[0].ranks), _stride(groups[0]))
         wrong = next((group for group in groups if found.group_of(group) != group.ranks), None)
@@ -77,10 +79,11 @@ def with_replicas(graph: Graph, count: int) -> Graph:
     that is cut among them (FSDP2, ZeRO) is cut anew; calls that a lone shard has nobody for go."""
     if count < 1:
         raise GraphError(f"{count} workers were asked for; give 1 or more")
-    layout = Layout.of(graph)
-    if count == layout.replicas:
+    stood = standing(graph)
+    layout = Layout.of(stood)
+    if count == layout.replicas and stood is graph:
         return graph
-    graph = alone(graph) if count == 1 else graph
+    graph = alone(stood) if count == 1 else stood
     replica = layout.replica(graph.ops.rank)
     rows = [np.flatnonzero(replica == new % layout.replicas) for new in range(count)]
     made = copied(graph, rows)

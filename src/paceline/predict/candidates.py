@@ -27,6 +27,7 @@ from paceline.graph.graph import MemoryEvents
 from paceline.predict.classes import step_ns
 from paceline.predict.predicting import Placed, as_asked, finest, informed, placed, typical
 from paceline.predict.prediction import Question
+from paceline.predict.slowed import relieved
 from paceline.replay import Timeline
 from paceline.strategies import Strategy, transformed
 from paceline.strategies.strategy import require_order
@@ -112,6 +113,7 @@ class Candidates:
 
     def _typical(self, grain: Grain) -> Graph:
         step = typical(self._informed, grain, elsewhere=self.cluster is not None)
+        step = relieved(step, self._informed, self.question)
         return as_asked(step, self.question)
 
     @cached_property

@@ -24,6 +24,7 @@ from paceline.predict.rests import in_a_row
 from paceline.predict.run import Run
 from paceline.predict.shaped import on_shaped_links
 from paceline.predict.sharing import library_of, shared_of
+from paceline.predict.slowed import contention_of, relieved
 from paceline.replay import Contention, Distribution, replay_many
 from paceline.replay.hosts import SharedHosts
 from paceline.strategies import Strategy, parse, transformed
@@ -45,6 +46,7 @@ def predict(
     graph = informed(graph, question)
     plan = tuple(parse(each) if isinstance(each, str) else each for each in changes)
     step = typical(graph, finest(plan), elsewhere=cluster is not None)
+    step = relieved(step, graph, question)
     changed = transformed(as_asked(step, question), plan)
     at = placed(changed, cluster, question)
     made = _prediction(at, plan, question)
@@ -134,7 +136,8 @@ def _require_partners(graph: Graph) -> None:
         raise PredictError(
             f"the graph holds {len(graph.ranks)} of the job's {graph.world_size} ranks, and of "
             f"group {alone[0].name!r} only rank {alone[0].ranks[0]}, so its communication cannot "
-            "be priced for a cluster. Import the traces of all ranks."
+            "be priced for a cluster. Import the traces of all ranks; of a data-parallel job one "
+            "rank can stand for all with --workers."
         )
 
 
@@ -280,7 +283,7 @@ def _runner(graph: Graph, calls: Calls, library: Library, question: Question) ->
 def _contention(graph: Graph, question: Question) -> Contention | None:
     made = question.calibration
     if made is None or made.overlap is None:
-        return None
+        return contention_of(graph)
     return Contention.calibrated(graph, made.overlap)
 
 

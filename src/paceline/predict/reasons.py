@@ -41,6 +41,7 @@ def reasons_of(
         *_unknown_sizes(graph),
         *(f"change: {change}" for change in changes),
         *_of_periods(graph),
+        *_of_ranks(graph),
         *(line for change in changes for line in change.rests_on(graph)),
         *_of_calibration(question),
         *_of_machine(question),
@@ -58,6 +59,16 @@ def _unknown_sizes(graph: Graph) -> Iterator[str]:
 def _of_periods(graph: Graph) -> Iterator[str]:
     if graph.facts.period > 1:
         yield f"the mean step of whole periods, of {graph.facts.period} steps each"
+
+
+def _of_ranks(graph: Graph) -> Iterator[str]:
+    if graph.facts.copies_of_one:
+        yield "one rank was recorded; the others are taken to do the same work in the same time"
+    if graph.facts.slowed_beside > 1:
+        yield (
+            f"kernels beside communication take {graph.facts.slowed_beside:.2f} times as long as "
+            "alone, as in the recording"
+        )
 
 
 def _bases(basis: "np.ndarray[tuple[int], np.dtype[np.uint8]]") -> list[Basis]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from paceline.errors import TraceError
 from paceline.graph import UNPRICED, Graph, OpKind
+from paceline.graph.bucket_gradients import NOTE, with_bucket_gradients
 from paceline.record.sidecar import Sidecar
 from paceline.trace.assemble import Block, assemble
 from paceline.trace.clocks import Aligned, Clock, clocks_of
@@ -94,7 +95,16 @@ def build_of(
     waits = core_waits(blocks, whole.ops.dur_ns)
     worked = replace(whole, ops=replace(whole.ops, dur_ns=whole.ops.dur_ns - waits))
     sampled = with_samples(worked, [block.alike for block in blocks])
-    return with_core_waits(with_facts(label_gradients(sampled, blocks), blocks), waits)
+    told = _with_gradients(with_facts(label_gradients(sampled, blocks), blocks))
+    return with_core_waits(told, waits)
+
+
+def _with_gradients(graph: Graph) -> Graph:
+    """Where nobody recorded parameters, what the exchange of gradients shows of them."""
+    made = with_bucket_gradients(graph)
+    if made is graph:
+        return graph
+    return replace(made, meta={**made.meta, "notes": [*made.meta["notes"], NOTE]})
 
 
 def _steps(seen: Sequence[Seen]) -> tuple[list[Steps], list[str]]:

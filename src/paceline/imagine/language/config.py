@@ -39,6 +39,7 @@ class Language:
     passes: tuple[int, ...]
     experts: int = 1
     expert_every: int = 0  # each how many-th layer has experts; 0 is none
+    capacity: int = 0  # tokens of one sequence that an expert takes at most; 0: all that come
     decoder: int = 0
     head: bool = True
     joined_qkv: bool = False
@@ -93,8 +94,8 @@ def _switch(c: Mapping[str, Any]) -> Language:
     return Language(
         c["num_layers"], c["d_model"], c["num_heads"], c["d_kv"], c["d_ff"], c["vocab_size"],
         _activation(c["dense_act_fn"]), passes=(2,), experts=c["num_experts"],
-        expert_every=c["encoder_sparse_step"], decoder=c["num_decoder_layers"], root_norm=True,
-        bias=False,
+        expert_every=c["encoder_sparse_step"], capacity=c.get("expert_capacity", 0),
+        decoder=c["num_decoder_layers"], root_norm=True, bias=False,
     )  # fmt: skip
 
 

@@ -120,6 +120,8 @@ def _routed(model: Language, run: Pass) -> Iterator[Work]:
     yield _linear(run, run.tokens, model.experts, model.hidden)
     yield softmax(Rows(run.tokens, model.experts), run.dtype)
     share = max(1, run.tokens // model.experts)
+    if model.capacity:
+        share = min(share, run.batch * model.capacity)
     for _ in range(model.experts):
         yield copied(share * model.hidden, run.dtype)
         yield from _feed_forward(model, run, share, normed=False)
