@@ -4,10 +4,12 @@
 cores, shaped links, contention), the share whose replay by the page's WebAssembly in Node equals
 the native engine's, ready, start and end of every op to the nanosecond, or is refused by both.
 
-The rest is seen in a real headless Chromium (benchmarks/in_browser.py): `paint_s`, from opening the
-file to a timeline that was zoomed and drawn; `drag_ms`, from a slider's movement to the page drawn,
-p95; `demo_mb` and `page_mb`, files; `leak_mb`, what the page holds more after 1,000 drags and 200
-zooms.
+The rest is seen in a real headless Chromium (benchmarks/in_browser.py): `paint_s` and
+`large_paint_s`, from opening the file to a timeline that was zoomed and drawn; `drag_ms` and
+`drag_condensed_ms`, from a slider's movement to the page drawn, p95; `demo_mb`, `page_mb` and
+`large_mb`, files; `leak_mb`, what the page holds more after 1,000 drags and 200 zooms.
+`vs_perfetto` is our time from a trace of 430 MB to its timeline, to that of Perfetto
+(benchmarks/in_perfetto.py).
 """
 
 import sys
@@ -21,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.conditions import Conditions
 from benchmarks.in_node import Case, compared
 
-from benchmarks import in_browser, measure
+from benchmarks import in_browser, in_perfetto, measure
 from paceline.engine import module_file, native
 from paceline.graph import load_graph
 from paceline.graph.synthetic import Pipeline, Ring, jumble, pipeline, ring
@@ -43,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         same, of = same + sum(found.values()), of + len(found)
     figures = {"equal_share": same / of, **figures, "module_bytes": module_file().stat().st_size}
     figures |= in_browser.figures(quick=options.quick)
-    return measure.report("speed/page", figures, options)
+    figures |= in_perfetto.figures(quick=options.quick)
+    return measure.report("speed/page", figures, options, "viztracer")
 
 
 def jobs() -> dict[str, Case]:

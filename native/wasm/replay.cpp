@@ -1,16 +1,24 @@
-// Exports replay_pull, replay_events and replay_slack: a program and durations in, columns out.
+// Exports replay: a program and durations in, columns, slack and the critical path out.
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "exported.hpp"
+#include "path.hpp"
 #include "replay.hpp"
 #include "replay_sharing.hpp"
 
 using namespace paceline;
 
 namespace {
+
+struct WaitsTable {  // what ops of a graph wait for
+    std::uint32_t ops, edges, lanes;
+    const Op *lane, *instance;
+    const std::int64_t* dep_ptr;
+    const Op* dep_src;
+};
 
 struct ColumnsTable {
     const Time *ready, *start, *end;
@@ -41,6 +49,20 @@ class Replayer {
         return step_;
     }
 
+    // How much later each op of the last replay could end without a longer step.
+    void slack(const WaitsTable& t, Time* out) {
+        paceline::slack(replayed(t), {out, t.ops});
+    }
+
+    // Fills the critical path of the last replay, the last op first; returns how many there are.
+    std::uint32_t path(const WaitsTable& t, Op* out) {
+        if (members_.ptr.empty()) members_ = members_of(t);
+        const Replayed last = replayed(t);
+        const std::vector<Op> found = CriticalPath(last, ready_, members_).backwards();
+        std::copy(found.begin(), found.end(), out);
+        return static_cast<std::uint32_t>(found.size());
+    }
+
     ColumnsTable columns() const {
         static_assert(sizeof(std::pair<Op, Op>) == 2 * sizeof(Op));
         return {ready_.data(), start_.data(), end_.data(), previous_.data(), order_.data(),
@@ -50,6 +72,38 @@ class Replayer {
     }
 
   private:
+    Replayed replayed(const WaitsTable& t) {
+        static_assert(sizeof(std::pair<Op, Op>) == 2 * sizeof(Op));
+        if (p_.by_pull && previous_.empty()) previous_ = before_on_lane(t);
+        return {p_.by_pull ? p_.order : order_,
+                column(t.dep_ptr, t.ops + 1),
+                column(t.dep_src, t.edges),
+                previous_,
+                column(t.instance, t.ops),
+                column(reinterpret_cast<const Op*>(drained_.data()), 2 * drained_.size()),
+                start_,
+                end_};
+    }
+
+    static std::vector<Op> before_on_lane(const WaitsTable& t) {  // where lanes run in recorded order
+        std::vector<Op> last(t.lanes, kNone), found(t.ops);
+        for (Op op = 0; op < static_cast<Op>(t.ops); ++op)
+            found[op] = std::exchange(last[t.lane[op]], op);
+        return found;
+    }
+
+    static Csr members_of(const WaitsTable& t) {  // of instances
+        std::vector<Op> keys, ops;
+        Op rows = 0;
+        for (Op op = 0; op < static_cast<Op>(t.ops); ++op)
+            if (t.instance[op] != kNone) {
+                keys.push_back(t.instance[op]);
+                ops.push_back(op);
+                rows = std::max(rows, t.instance[op] + 1);
+            }
+        return group_by(rows, keys, ops);
+    }
+
     void pull(const Time* dur) {
         Timeline out{ready_, start_, end_, {}, {}, {}};
         paceline::pull(p_, dur, scratch_.data(), out);
@@ -69,6 +123,7 @@ class Replayer {
     const Program& p_;
     std::vector<Time> scratch_, ready_, start_, end_;
     std::vector<Op> previous_, order_;
+    Csr members_;  // of instances, once somebody asked
     std::vector<std::pair<Op, Op>> drained_;
     Op finished_ = 0;
     Time step_ = 0;
@@ -99,6 +154,16 @@ EXPORTED(replayer_step)
 void replayer_step(Replayer* r, const Time* dur, const std::int32_t* priority,
                    const Sharing* sharing, Time* out) {
     *out = r->step(dur, priority, sharing);
+}
+
+EXPORTED(replayer_slack)
+void replayer_slack(Replayer* r, const WaitsTable* waits, Time* out) {
+    r->slack(*waits, out);
+}
+
+EXPORTED(replayer_path)
+std::uint32_t replayer_path(Replayer* r, const WaitsTable* waits, Op* out) {
+    return r->path(*waits, out);
 }
 
 EXPORTED(replayer_columns) void replayer_columns(const Replayer* r, ColumnsTable* out) {

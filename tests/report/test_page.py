@@ -42,7 +42,7 @@ def contents_of(page: str) -> Any:
     assert found
     container = b64decode(found[1])
     assert container.startswith(MAGIC)
-    plain = zlib.decompress(container[len(MAGIC) :], -15)
+    plain = zlib.decompress(container[len(MAGIC) :])
     header = json.loads(plain[4 : 4 + int.from_bytes(plain[:4], "little")])
     return header["facts"]["contents"]
 
@@ -89,6 +89,17 @@ def test_without_a_cluster_links_cannot_be_slid_and_the_command_is_named() -> No
     b.op("alone", b.lane(0, "main"), 1_000)
     rate, *_ = gather(Asked("one", b.build())).levers
     assert "two workers" in rate.why_not
+
+
+def test_steps_that_differ_have_a_page_that_tells_by_how_much() -> None:
+    b = GraphBuilder()
+    lane = b.lane(0, "main")
+    for step, lengths in enumerate(((1_000,), (1_000, 3_000), (2_000,))):
+        for length in lengths:
+            b.op("op", lane, length, step=step)
+    found = gather(Asked("uneven", b.build()))
+    assert found.steps_ns == (1_000, 4_000, 2_000)
+    assert "its 3 recorded steps spread by" in "".join(piece.text for piece in found.headline[0])
 
 
 def test_an_empty_graph_has_no_page() -> None:

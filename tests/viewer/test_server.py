@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paceline.cluster import parse
+from paceline.graph import save_graph
+from paceline.graph.files import HEADER
 from paceline.graph.synthetic.training import training
 from paceline.graph.synthetic.training_job import TrainingJob
 from paceline.report.page import MAGIC, Asked
@@ -104,6 +108,52 @@ def test_a_search_that_is_stopped_keeps_what_it_found(server: Server) -> None:
         state = told(server, "GET", f"search/{number}")
     assert state["ended"] in ("interrupted", "done")
     assert state["best"]["batch_ns"] > 0
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Iterator[tuple[Server, Path]]:
+    """A server of a run that lies in a folder."""
+    folder = tmp_path / "run"
+    save_graph(training(TrainingJob(workers=2, layers=3, steps=3)), folder)
+    run = Viewed.of(folder, partial(Asked, "run", cluster=CLUSTER))
+    with serving(Viewer((run,), SHELL)) as made:
+        yield made, folder
+
+
+def test_a_run_that_changed_is_opened_anew(recorded: tuple[Server, Path]) -> None:
+    server, folder = recorded
+    before = asked(server, "GET", "0/")[1]
+    assert asked(server, "GET", "0/")[1] == before
+    save_graph(training(TrainingJob(workers=2, layers=5, steps=3)), folder)
+    answer, words = asked(server, "POST", "0/predict", {})
+    assert answer.status == 400
+    assert "reload the page" in json.loads(words)["error"]
+    assert asked(server, "GET", "0/")[1] != before
+    assert asked(server, "POST", "0/predict", {})[0].status == 200
+
+
+def test_a_run_that_is_half_written_is_named_until_it_is_whole(
+    recorded: tuple[Server, Path],
+) -> None:
+    server, folder = recorded
+    assert asked(server, "GET", "0/")[0].status == 200
+    header = folder / HEADER
+    whole = header.read_bytes()
+    header.write_bytes(whole[: len(whole) // 2])
+    answer, words = asked(server, "GET", "0/")
+    assert answer.status == 400
+    assert "Reload once it is written" in json.loads(words)["error"]
+    header.write_bytes(whole)
+    assert asked(server, "GET", "0/")[0].status == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["0/../../etc/passwd", "../pyproject.toml", "0/graph.json", "%2e%2e/%2e%2e/etc/passwd"]
+)
+def test_files_are_never_served(server: Server, path: str) -> None:
+    answer, body = asked(server, "GET", path)
+    assert answer.status in (403, 404)
+    assert set(json.loads(body)) == {"error"}
 
 
 def test_strangers_are_refused(server: Server) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from paceline.cluster import Cluster, parse, with_settings
@@ -15,8 +16,9 @@ from paceline.cluster.machine import Machine
 from paceline.graph import Axis, Collective, Graph, GraphBuilder, OpKind
 from paceline.graph.synthetic.training import training
 from paceline.graph.synthetic.training_job import TrainingJob
-from paceline.predict import Question, predict
+from paceline.predict import Prediction, Question, predict
 from paceline.report.page import Asked, gather, write_page
+from paceline.report.text.quantities import duration
 from paceline.viewer import Viewed, Viewer, serving
 
 WEB = Path(__file__).parents[2] / "web"
@@ -68,6 +70,22 @@ def hostile() -> Graph:
     return b.build()
 
 
+def alone() -> Graph:
+    """One op on one rank."""
+    b = GraphBuilder()
+    b.op("alone", b.lane(0, "main"), 1_000)
+    return b.build()
+
+
+def predicted(*settings: str) -> Prediction:
+    return predict(job(), (SAME,), place(*settings))
+
+
+def loose() -> int:
+    """The op that could end much later without a longer step."""
+    return int(np.argmax(predicted().timeline.slack_ns))
+
+
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What Chromium saw, of all pages."""
@@ -79,10 +97,22 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     text = sound.read_text()
     data = re.search(r'id="contents">([^<]*)<', text)
     assert data
-    cut.write_text(text.replace(data[1], data[1][: len(data[1]) // 2]))
+    cut.write_text(text[: data.end(1) - len(data[1]) // 10])
+    edited = folder / "edited.html"
+    middle = len(data[1]) // 2
+    spoilt = "A" if data[1][middle] != "A" else "B"
+    edited.write_text(text.replace(data[1], data[1][:middle] + 8 * spoilt + data[1][middle + 8 :]))
+    one = write_page(gather(Asked("alone", alone())), folder / "alone.html")
     lab = replace(asked, question=LAB, strategies=("bf16",))
     shared = write_page(gather(lab), folder / "lab.html")
-    files = {"sound": sound, "hostile": bad, "cut": cut, "lab": shared}
+    files = {
+        "sound": sound,
+        "hostile": bad,
+        "cut": cut,
+        "edited": edited,
+        "alone": one,
+        "lab": shared,
+    }
     runs = (Viewed(asked), Viewed(replace(asked, name="other run")))
     with serving(Viewer(runs, TEMPLATE.read_text())) as server:
         return seen_of(
@@ -90,6 +120,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
                 "chromium": next(path for name in BROWSERS if (path := shutil.which(name))),
                 "pages": {name: str(file) for name, file in files.items()},
                 "live": server.address,
+                "loose": loose(),
                 "moves": [
                     {"sliders": sliders, "scenario": scenario} for sliders, scenario in MOVES
                 ],
@@ -205,13 +236,43 @@ def test_a_browser_without_webassembly_says_so_and_shows_the_rest(told: Any) -> 
     assert told["plain"]["complaints"] == []
 
 
-def test_a_file_that_was_cut_short_says_so(told: Any) -> None:
-    assert "cut short" in told["cut"]["text"]
+@pytest.mark.parametrize("how", ["cut", "edited"])
+def test_a_file_that_was_cut_short_or_edited_says_so(told: Any, how: str) -> None:
+    assert "cut short or edited" in told[how]["text"]
+    assert told[how]["complaints"] == []
 
 
-def test_a_run_of_one_op_has_a_page() -> None:
-    b = GraphBuilder()
-    b.op("alone", b.lane(0, "main"), 1_000)
-    contents = gather(replace(Asked("one", b.build()), strategies=()))
-    assert contents.step_ns == 1_000
-    assert "collectives" in contents.missing
+def test_what_is_left_of_a_file_that_was_cut_short_is_shown(told: Any) -> None:
+    headline = told["sound"]["heading"]
+    assert headline.split(" a step")[0] in told["cut"]["text"]
+    assert "Ops on the critical path" in told["cut"]["text"]
+
+
+def test_a_run_of_one_op_has_a_page_that_answers(told: Any) -> None:
+    assert told["alone"]["step"] == 500
+    assert "No op of this run communicates" in told["alone"]["text"]
+    assert told["alone"]["complaints"] == []
+
+
+def test_slack_follows_the_slider(told: Any) -> None:
+    before, after = (
+        int(predicted(*settings).timeline.slack_ns[loose()])
+        for settings in ((), ("link.rate=500Mbps",))
+    )
+    assert before != after
+    assert told["slack"]["before"] == duration(before).replace("us", "µs")
+    assert told["slack"]["after"] == duration(after).replace("us", "µs")
+    assert told["slack"]["complaints"] == []
+
+
+def test_webgl_and_the_canvas_draw_the_same_picture(told: Any) -> None:
+    drawn = told["drawn"]
+    assert drawn["layers"] == {
+        "webgl2": "visible",
+        "lost": "hidden",
+        "restored": "visible",
+        "2d": "hidden",
+    }
+    assert drawn["differ"].pop("colours") > 20
+    assert max(drawn["differ"].values()) < 0.002
+    assert drawn["complaints"] == []

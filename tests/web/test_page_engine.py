@@ -12,10 +12,13 @@ from paceline.cluster import parse
 from paceline.cost import Rates, calls_of, prices
 from paceline.engine import module_file, webassembly
 from paceline.errors import ReplayError
-from paceline.graph import Graph
+from paceline.graph import Graph, OpKind
 from paceline.graph.synthetic import jumble
+from paceline.graph.synthetic.training import training
+from paceline.graph.synthetic.training_job import TrainingJob
 from paceline.imagine.transformer import Degrees, Training, Transformer, describe
-from paceline.replay import replay
+from paceline.predict.classes import step_ns
+from paceline.replay import Timeline, replay
 from paceline.report.page import coarse, link_prices, pack
 from paceline.report.page.coding import WAYS, CodedColumn, Coding, coded
 from paceline.report.page.levels import Window, drawn, spans_of
@@ -31,7 +34,7 @@ pytestmark = pytest.mark.needs("node", "webassembly")
 def asked(packed: bytes, folder: Path, **questions: Any) -> dict[str, Any]:
     file = folder / "asked.pack"
     file.write_bytes(packed)
-    every: dict[str, Any] = {"windows": [], "slid": [], "sampled": []}
+    every: dict[str, Any] = {"windows": [], "slid": [], "sampled": [], "told": None}
     every |= questions
     command = ["node", str(ASKED), str(module_file()), str(file), json.dumps(every)]
     found: dict[str, Any] = json.loads(subprocess.check_output(command))
@@ -111,6 +114,62 @@ def test_a_slid_link_gives_the_step_of_the_slid_cluster(tmp_path: Path) -> None:
     slid = [{"factor": 1, "rate": rate, "latency": 1} for rate in clusters]
     steps = asked(pack(graph, part, priced), tmp_path, slid=slid)["steps"]
     assert steps == [replay(graph, cluster).step_ns for cluster in clusters.values()]
+
+
+def graphs_to_tell_of() -> dict[str, Graph]:
+    """Lanes in recorded order, and lanes that choose."""
+    return {
+        "recorded": first_that_runs(recorded=True),
+        "by priority": first_that_runs(recorded=False),
+        "training": training(TrainingJob(workers=3, layers=4, steps=3)),
+    }
+
+
+@pytest.mark.parametrize("name", ["recorded", "by priority", "training"])
+def test_a_replay_in_the_page_tells_what_its_timeline_tells(name: str, tmp_path: Path) -> None:
+    graph = graphs_to_tell_of()[name]
+    steps, step = np.unique(graph.ops.step, return_inverse=True)
+    ranks, rank = np.unique(graph.lanes.rank, return_inverse=True)
+    told = {"step": step.tolist(), "rank": rank.tolist(), "update": [], "period": 1}
+    told |= {"ranks": len(ranks), "steps": len(steps)}
+    slid = [{"factor": factor} for factor in (1.0, 0.7)]
+    found = asked(pack(graph), tmp_path, slid=slid, told=told)["replays"]
+    for setting, one in zip(slid, found):
+        dur = np.rint(graph.ops.dur_ns * setting["factor"]).astype(np.int64)
+        timeline = replay(graph, prices=dur)
+        assert one["told"]["stepNs"] == step_ns(timeline)
+        assert one["told"]["lastNs"] == timeline.step_ns
+        assert one["told"]["parts"] == pytest.approx(parts_of(timeline, step))
+        assert one["slack"] == timeline.slack_ns.tolist()
+        assert one["path"] == timeline.critical_path.ops.tolist()
+        by_start = np.lexsort((timeline.end_ns, timeline.start_ns, graph.ops.lane))
+        assert one["order"] == by_start.tolist()
+
+
+def parts_of(timeline: Timeline, step: np.ndarray) -> dict[str, float]:
+    """Of the last step and a mean rank, moment by moment: the definition."""
+    ops, ends = timeline.graph.ops, timeline.end_ns
+    before = step < step.max()
+    window = (int(ends[before].max(initial=0)), timeline.step_ns)
+    every = np.unique(np.concatenate([timeline.ready_ns, timeline.start_ns, ends, window]))
+    cuts = every[(every >= window[0]) & (every <= window[1])]
+    moments, lasts = cuts[:-1], np.diff(cuts)
+    moves = (ops.kind >= OpKind.COLLECTIVE) & (ops.kind <= OpKind.COPY)
+    found = dict.fromkeys(("compute", "hidden", "exposed"), 0.0)
+    for rank in timeline.graph.ranks:
+
+        def at_once(wanted: np.ndarray, begins: np.ndarray, rank: int = rank) -> np.ndarray:
+            mine = wanted & (ops.rank == rank)
+            goes_on = (begins[mine, None] <= moments) & (moments < ends[mine, None])
+            return np.asarray(goes_on.any(0))
+
+        compute = at_once(ops.kind == OpKind.COMPUTE, timeline.start_ns)
+        moving = at_once(moves, timeline.start_ns)
+        talking = at_once(moves, timeline.ready_ns)
+        found["hidden"] += lasts[compute & moving].sum() / len(timeline.graph.ranks)
+        found["compute"] += lasts[compute & ~moving].sum() / len(timeline.graph.ranks)
+        found["exposed"] += lasts[talking & ~compute].sum() / len(timeline.graph.ranks)
+    return found | {"other": window[1] - window[0] - sum(found.values())}
 
 
 @pytest.mark.needs("wasmtime")

@@ -3,9 +3,10 @@
 import { render } from "preact";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
-import { App, Unreadable } from "./parts/App";
+import { App } from "./parts/App";
+import { Remains } from "./parts/Remains";
 import { openModel } from "./model";
-import { unpack } from "./unpack";
+import { Unreadable, unpack } from "./unpack";
 
 const place = document.getElementById("page")!;
 
@@ -19,7 +20,8 @@ async function open(): Promise<void> {
   performance.mark("paceline-painted");
 }
 
-open().catch((error: Error) => {
+// The data stand last in the file, so that one that was cut short can still say so.
+document.addEventListener("DOMContentLoaded", () => void open().catch((error: Error) => {
   place.replaceChildren();
-  render(<Unreadable reason={error.message} />, place);
-});
+  render(<Remains reason={error.message} contents={error instanceof Unreadable ? error.remains : null} />, place);
+}));

@@ -1,50 +1,43 @@
 /** The contents opened: timelines ready to be drawn, and the engine where the browser has one. */
 
 import type { Contents, Lever, ScenarioData } from "./contents";
-import { type Engine, openEngine, type Program, roomFor, type Times } from "./engine";
+import { openEngine } from "./engine";
+import type { Engine } from "./engine/index.js";
 import { Track } from "./track";
-import { afterRests, durations, type Setting } from "./whatif/durations";
-import { lastWindow, type Parts, partsOf, stepNs } from "./whatif/step";
-
-export interface Answer {
-  stepNs: number;
-  parts: Parts;
-  durations: Float64Array;
-}
+import { Program, type Told } from "./whatif/program";
+import type { Setting } from "./whatif/setting";
 
 /** A typical step that can be replayed at any setting of the sliders. */
 export class Scenario {
   readonly track: Track;
   #program: Program | null = null;
-  #times: Times | null = null;
-  #other: { track: Track; times: Times } | null = null;
 
   constructor(readonly data: ScenarioData, private readonly engine: Engine | null) {
     this.track = new Track(data.track);
   }
 
   /** The step at a setting; the timeline that is shown takes its times. */
-  show(setting: Setting): Answer {
-    this.#times ??= roomFor(this.track.count);
-    return this.#ask(this.track, this.#times, setting);
+  show(setting: Setting): Told {
+    const program = this.#compiled();
+    const told = program.run(setting);
+    let slack: Float64Array | null = null;
+    this.track.retime({
+      lastNs: told.lastNs,
+      read: (times, order) => program.read(times, order),
+      path: program.path(),
+      slackOf: (op) => (slack ??= program.slack(setting))[op]!,
+    });
+    return told;
   }
 
   /** The same, beside what is shown. */
-  ask(setting: Setting): Answer {
-    this.#other ??= { track: new Track(this.data.track), times: roomFor(this.track.count) };
-    return this.#ask(this.#other.track, this.#other.times, setting);
+  ask(setting: Setting): Told {
+    return this.#compiled().run(setting);
   }
 
-  #ask(track: Track, times: Times, setting: Setting): Answer {
+  #compiled(): Program {
     if (!this.engine) throw new Error("there is no engine");
-    const { shares, loaded, rests } = this.data;
-    this.#program ??= this.engine.compile(this.track.structure(), { columns: shares, loaded });
-    const priced = durations(this.data, setting);
-    track.retime(this.#program.replay(priced, times));
-    const took = rests.factor > 1 ? afterRests(track, priced, rests) : priced;
-    if (took !== priced) track.retime(this.#program.replay(took, times));
-    const window = lastWindow(track, this.data);
-    return { stepNs: stepNs(track, this.data), parts: partsOf(track, window), durations: took };
+    return (this.#program ??= new Program(this.engine, this.track, this.data));
   }
 }
 

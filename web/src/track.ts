@@ -1,9 +1,25 @@
 /** A timeline in memory: one row for each op, and what finds rows quickly. */
 
 import type { LaneRow, Numbers, TrackData } from "./contents";
-import type { Structure, Times } from "./engine";
 
-export class Track {
+/** When each op arrives, starts and ends, in ns. */
+export interface Times {
+  ready: Float64Array;
+  start: Float64Array;
+  end: Float64Array;
+}
+
+/** Other times for the same ops, from a replay. */
+export interface Retiming {
+  /** When the last op ends. */
+  lastNs: number;
+  /** Writes when ops run, and ops by lane in the order in which they start. */
+  read(times: Times, order: Int32Array): void;
+  path: Int32Array;
+  slackOf(op: number): number;
+}
+
+export class Track implements Times {
   readonly kind: TrackData["kind"];
   readonly title: string;
   readonly lanes: LaneRow[];
@@ -14,8 +30,14 @@ export class Track {
   readonly depSrc: Int32Array;
   readonly onPath: Uint8Array;
   samplePtr?: Float64Array;
-  /** Ops of each lane in the order in which they start. */
+  /** Ops of each lane in the order in which they start; views of `#order`. */
   readonly laneOps: Int32Array[];
+  /** The critical path, from its first op to its last. */
+  path: ArrayLike<number>;
+  /** How much later an op could end without a longer step; below 0 where nothing tells. */
+  slackOf: (op: number) => number;
+  readonly #order: Int32Array;
+  readonly #listeners = new Set<() => void>();
   steps: TrackData["steps"];
   ready: Float64Array;
   start: Float64Array;
@@ -39,8 +61,10 @@ export class Track {
     this.ready = added(this.start, columns.waited, -1);
     [this.depPtr, this.depSrc] = dependencies(columns.deps, columns.back);
     this.onPath = new Uint8Array(this.count);
+    this.path = data.path.op;
     for (const op of data.path.op) this.onPath[op] = 1;
-    this.laneOps = byLane(columns.lane, data.lanes.length);
+    this.slackOf = (op) => columns.slack[op]!;
+    [this.#order, this.laneOps] = byLane(columns.lane, data.lanes.length);
     this.#sort();
   }
 
@@ -48,13 +72,20 @@ export class Track {
     return [...new Set(this.lanes.map((lane) => lane.rank))].sort((a, b) => a - b);
   }
 
-  /** Other times for the same ops, from a replay. */
-  retime({ ready, start, end }: Times): void {
-    [this.ready, this.start, this.end] = [ready, start, end];
-    let last = 0;
-    for (let op = 0; op < end.length; op++) if (end[op]! > last) last = end[op]!;
-    this.span = last;
-    this.#sort();
+  retime({ lastNs, read, path, slackOf }: Retiming): void {
+    read(this, this.#order);
+    this.span = lastNs;
+    this.slackOf = slackOf;
+    for (let at = 0; at < this.path.length; at++) this.onPath[this.path[at]!] = 0;
+    for (const op of path) this.onPath[op] = 1;
+    this.path = path;
+    this.#listeners.forEach((listener) => listener());
+  }
+
+  /** Told of other times. */
+  listen(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   name(op: number): string {
@@ -117,21 +148,6 @@ export class Track {
     return op !== undefined && this.ready[op]! <= moment ? op : -1;
   }
 
-  structure(): Structure {
-    const { lane, instance, link, drain_op, drain_lane, priority } = this.columns;
-    return {
-      lane: new Int32Array(lane),
-      instance: new Int32Array(instance),
-      depPtr: this.depPtr,
-      depSrc: this.depSrc,
-      depKind: new Uint8Array(link),
-      discipline: Uint8Array.from(this.lanes, (each) => each.discipline),
-      drainOp: new Int32Array(drain_op),
-      drainLane: new Int32Array(drain_lane),
-      priority: new Int32Array(priority),
-    };
-  }
-
   #sort(): void {
     const { start, end } = this;
     for (const ops of this.laneOps) {
@@ -154,6 +170,7 @@ function added(start: Float64Array, more: Numbers, sign: number): Float64Array {
 function dependencies(counts: Numbers, back: Numbers): [Int32Array, Int32Array] {
   const ptr = new Int32Array(counts.length + 1);
   const src = new Int32Array(back.length);
+  if (!back.length) return [ptr, src];
   for (let op = 0; op < counts.length; op++) {
     ptr[op + 1] = ptr[op]! + counts[op]!;
     for (let edge = ptr[op]!; edge < ptr[op + 1]!; edge++) src[edge] = op - back[edge]!;
@@ -161,13 +178,16 @@ function dependencies(counts: Numbers, back: Numbers): [Int32Array, Int32Array] 
   return [ptr, src];
 }
 
-function byLane(lane: Numbers, lanes: number): Int32Array[] {
+/** Ops by lane, and each lane's part of them. */
+function byLane(lane: Numbers, lanes: number): [Int32Array, Int32Array[]] {
   const counts = new Int32Array(lanes);
   for (const each of lane) counts[each]!++;
-  const found = Array.from(counts, (count) => new Int32Array(count));
+  const order = new Int32Array(lane.length);
+  let begin = 0;
+  const found = Array.from(counts, (count) => order.subarray(begin, (begin += count)));
   counts.fill(0);
   for (let op = 0; op < lane.length; op++) found[lane[op]!]![counts[lane[op]!]!++] = op;
-  return found;
+  return [order, found];
 }
 
 function reversed(ptr: Int32Array, src: Int32Array, count: number) {

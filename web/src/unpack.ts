@@ -1,19 +1,39 @@
 /** Contents of this page, out of the container that src/paceline/report/page/write.py wrote. */
 
 import type { Contents, Numbers, Typed } from "./contents";
-import { type Coded, opened } from "./engine/container.js";
+import { type Coded, DamagedError, opened } from "./engine/container.js";
 import { decoded } from "./engine/decode.js";
 
-/** An error says that the file was cut short or edited. */
-export async function unpack(base64: string): Promise<Contents> {
-  try {
-    return await read<Contents>(Uint8Array.from(atob(base64.trim()), (c) => c.charCodeAt(0)));
-  } catch (error) {
-    throw new Error(
-      `This file was cut short or edited, and what is left of it cannot be read (${String(error)}). ` +
+/** The file was cut short or edited; `remains` is what can still be read of it, without columns. */
+export class Unreadable extends Error {
+  constructor(cause: unknown, readonly remains: Contents | null) {
+    super(
+      `This file was cut short or edited, and what is left of it cannot be read (${String(cause)}). ` +
         "Write it anew with `paceline report`, or send it as a file and not as text.",
     );
   }
+}
+
+export async function unpack(base64: string): Promise<Contents> {
+  try {
+    return await read<Contents>(bytesOf(base64));
+  } catch (error) {
+    throw new Unreadable(error, error instanceof DamagedError ? ((error.facts?.contents as Contents) ?? null) : null);
+  }
+}
+
+type FromBase64 = { fromBase64?(text: string): Uint8Array<ArrayBuffer> };
+
+/** What a base64 text stands for; by the browser itself where it can, which takes a tenth. */
+export function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  const trimmed = base64.trim();
+  const whole = trimmed.slice(0, trimmed.length - (trimmed.length % 4)); // of one that was cut
+  const browser = Uint8Array as FromBase64;
+  if (browser.fromBase64) return browser.fromBase64(whole);
+  const text = atob(whole);
+  const found = new Uint8Array(text.length);
+  for (let at = 0; at < found.length; at++) found[at] = text.charCodeAt(at);
+  return found;
 }
 
 /** A part of them, or all. */

@@ -18,29 +18,46 @@ const LAB_MOVES = [
   { sliders: { forward: 0 }, scenario: 1 },
 ];
 
-const { chromium: executablePath, pages, moves, live: address } = JSON.parse(process.argv[2]);
+const EMULATED = [
+  "--headless", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+  "--disable-background-networking", "--disable-component-update", "--disable-sync",
+];
+
+const { chromium: executablePath, pages, moves, live: address, loose } = JSON.parse(process.argv[2]);
 const browser = await chromium.launch({ executablePath, args: FLAGS });
+const emulating = await chromium.launch({ executablePath, args: EMULATED });
 const told = {};
 try {
   told.sound = await sound(pages.sound);
   told.dark = await dark(pages.sound);
   told.hostile = await hostile(pages.hostile);
   told.plain = await withoutWebAssembly(pages.sound);
-  told.cut = await cutShort(pages.cut);
+  told.cut = await damaged(pages.cut);
+  told.edited = await damaged(pages.edited);
+  told.alone = await alone(pages.alone);
+  told.slack = await slackWhileDragging(pages.sound);
+  told.drawn = await drawings(pages.sound);
   told.lab = await onSharedCores(pages.lab);
   told.live = await served(address);
 } finally {
   await browser.close();
+  await emulating.close();
 }
 console.log(JSON.stringify(told));
 
-/** A page on a machine without a network; every request and complaint is kept. */
-async function opened(file, { scheme = "light", hash = "", before = () => {} } = {}) {
-  return visited(`file://${file}${hash}`, { scheme, before, offline: true });
+async function twoFrames(page) {
+  await page.evaluate(() => new Promise((done) => {
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0)));
+  }));
 }
 
-async function visited(url, { scheme = "light", before = () => {}, offline = false } = {}) {
-  const context = await browser.newContext({ colorScheme: scheme, viewport: { width: 1200, height: 900 } });
+/** A page on a machine without a network; every request and complaint is kept. */
+async function opened(file, { scheme = "light", hash = "", before = () => {}, by = browser } = {}) {
+  return visited(`file://${file}${hash}`, { scheme, before, offline: true, by });
+}
+
+async function visited(url, { scheme = "light", before = () => {}, offline = false, by = browser } = {}) {
+  const context = await by.newContext({ colorScheme: scheme, viewport: { width: 1200, height: 900 } });
   await context.setOffline(offline);
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
@@ -63,7 +80,7 @@ async function sound(file) {
   const found = { title: await page.title(), heading: await page.locator("h1").innerText() };
   found.steps = [];
   for (const move of moves) found.steps.push(await stepAfter(page, move));
-  await page.locator("#timeline canvas").focus();
+  await page.locator("#timeline [role=application]").focus();
   await page.keyboard.press("ArrowDown");
   const first = await chosenAfter(page, null);
   found.chosen = await page.locator(".details h3").innerText();
@@ -100,9 +117,7 @@ async function stepAfter(page, { sliders, scenario }) {
   for (const [name, position] of Object.entries(sliders)) {
     await page.locator(`#slide-${name}`).fill(String(position));
   }
-  await page.evaluate(() => new Promise((done) => {
-    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0)));
-  }));
+  await twoFrames(page);
   return Number(await page.locator(".big").getAttribute("data-step-ns"));
 }
 
@@ -124,7 +139,7 @@ function sheetsOf(pdf) {
 
 async function dark(file) {
   const { page } = await opened(file, { scheme: "dark" });
-  await page.locator("#timeline canvas").focus();
+  await page.locator("#timeline [role=application]").focus();
   await page.keyboard.press("ArrowDown");
   const found = await violations(page);
   const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
@@ -155,11 +170,125 @@ async function withoutWebAssembly(file) {
   return { ...found, ...seen };
 }
 
-async function cutShort(file) {
-  const { page } = await opened(file);
+async function damaged(file) {
+  const { page, seen } = await opened(file);
   const text = await page.locator("main").innerText();
   await page.context().close();
-  return { text };
+  return { text, ...seen };
+}
+
+/** One op on one rank: nothing communicates, nothing repeats. */
+async function alone(file) {
+  const { page, seen } = await opened(file);
+  const found = { text: await page.locator("main").innerText(), step: await stepAfter(page, { sliders: { compute: 4 }, scenario: 0 }) };
+  await page.context().close();
+  return { ...found, ...seen };
+}
+
+/** What is said of the slack of an op of the predicted timeline, before and after a slider moves. */
+async function slackWhileDragging(file) {
+  const chosen = encodeURIComponent(JSON.stringify({ track: "predicted", op: loose }));
+  const { page, seen } = await opened(file, { hash: `#chosen=${chosen}` });
+  const said = async () => page.locator(".details dl div", { hasText: "slack" }).locator("dd").innerText();
+  const before = await said();
+  await stepAfter(page, { sliders: { rate: -4 }, scenario: 0 });
+  const after = await said();
+  await page.context().close();
+  return { before, after, ...seen };
+}
+
+/** WebGL2 even where a processor has to emulate it, as on a machine without a graphics card. */
+function withWebGl() {
+  const open = HTMLCanvasElement.prototype.getContext;
+  HTMLCanvasElement.prototype.getContext = function (kind, options) {
+    return open.call(this, kind, { ...options, failIfMajorPerformanceCaveat: false });
+  };
+  const extension = WebGL2RenderingContext.prototype.getExtension;
+  WebGL2RenderingContext.prototype.getExtension = function (name) {
+    return name === "WEBGL_debug_renderer_info" ? null : extension.call(this, name);
+  };
+}
+
+function withoutWebGl() {
+  const open = HTMLCanvasElement.prototype.getContext;
+  HTMLCanvasElement.prototype.getContext = function (kind, options) {
+    return kind === "webgl2" ? null : open.call(this, kind, options);
+  };
+}
+
+/** The timeline by WebGL2, by the 2D canvas, while WebGL2 is lost, and once it is back. */
+async function drawings(file) {
+  const pictures = {};
+  const layers = {};
+  const { page, seen } = await opened(file, { before: withWebGl, by: emulating });
+  await take(page, "webgl2");
+  const lose = (what) => page.evaluate((call) => {
+    const context = document.querySelector("#timeline .behind").getContext("webgl2");
+    globalThis.losing ??= context.getExtension("WEBGL_lose_context");
+    globalThis.losing[call]();
+  }, what);
+  await lose("loseContext");
+  await shownBy(page, "hidden");
+  await take(page, "lost");
+  await lose("restoreContext");
+  await shownBy(page, "visible");
+  await take(page, "restored");
+  const plain = await opened(file, { before: withoutWebGl, by: emulating });
+  await take(plain.page, "2d");
+  const differ = {};
+  for (const name of ["webgl2", "lost", "restored"]) differ[name] = await differing(page, pictures[name], pictures["2d"]);
+  differ.colours = await coloursOf(page, pictures.webgl2);
+  await page.context().close();
+  await plain.page.context().close();
+  return { layers, differ, complaints: [...seen.complaints, ...plain.seen.complaints] };
+
+  async function take(from, name) {
+    await from.locator(".parts").waitFor();
+    await twoFrames(from);
+    layers[name] = await from.evaluate(() => document.querySelector("#timeline .behind").style.visibility);
+    pictures[name] = (await from.locator("#timeline .canvas").screenshot()).toString("base64");
+  }
+}
+
+async function shownBy(page, visibility) {
+  await page.waitForFunction(
+    (wanted) => document.querySelector("#timeline .behind").style.visibility === wanted, visibility,
+  );
+}
+
+/** The share of pixels of two pictures that a person would tell apart. */
+async function differing(page, one, other) {
+  const [a, b] = [await pixels(page, one), await pixels(page, other)];
+  if (a.length !== b.length) return 1;
+  let count = 0;
+  for (let at = 0; at < a.length; at += 4) {
+    const away = Math.max(...[0, 1, 2].map((channel) => Math.abs(a[at + channel] - b[at + channel])));
+    count += away > 48;
+  }
+  return count / (a.length / 4);
+}
+
+async function coloursOf(page, picture) {
+  const found = await pixels(page, picture);
+  const colours = new Set();
+  for (let at = 0; at < found.length; at += 4) colours.add((found[at] << 16) | (found[at + 1] << 8) | found[at + 2]);
+  return colours.size;
+}
+
+async function pixels(page, picture) {
+  const base64 = await page.evaluate(async (data) => {
+    const image = new Image();
+    image.src = `data:image/png;base64,${data}`;
+    await image.decode();
+    const canvas = new OffscreenCanvas(image.width, image.height);
+    const context = canvas.getContext("2d");
+    context.drawImage(image, 0, 0);
+    const { data: bytes } = context.getImageData(0, 0, image.width, image.height);
+    let text = "";
+    for (let at = 0; at < bytes.length; at += 8192) text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+    return btoa(text);
+  }, picture);
+  return Buffer.from(base64, "base64");
 }
 
 async function onSharedCores(file) {

@@ -28,7 +28,7 @@ async function inBrowser(work) {
 async function opened(page) {
   await page.addInitScript(() => {
     const watch = new MutationObserver(() => {
-      const canvas = document.querySelector("#timeline canvas");
+      const canvas = document.querySelector("#timeline [role=application]");
       if (!canvas) return;
       watch.disconnect();
       const press = () => {
@@ -76,7 +76,7 @@ async function slide(page, count) {
 
 async function zoom(page, count) {
   await page.evaluate(async (count) => {
-    const canvas = document.querySelector("#timeline canvas");
+    const canvas = document.querySelector("#timeline [role=application]");
     for (let i = 0; i < count; i++) {
       const key = i % 20 < 10 ? "w" : "s";
       canvas.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));

@@ -8,6 +8,7 @@ address with a token. Ctrl-C ends it.
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,23 +45,22 @@ def run(options: argparse.Namespace) -> Shown:
 
 def _viewed(options: argparse.Namespace) -> tuple[Any, ...]:
     from paceline.report import working
-    from paceline.report.page import Asked, carried_by_default
-    from paceline.trace.runs import open_run
     from paceline.viewer import Viewed
 
     place, found = placed(options), []
-    for path in (options.run, *options.others):
+    for path in map(Path, (options.run, *options.others)):
         with working(f"opening {path}"):
-            graph = open_run(Path(path))
-        found.append(
-            Viewed(
-                Asked(
-                    name=Path(path).resolve().name,
-                    graph=graph,
-                    cluster=place.cluster,
-                    question=place.question,
-                    strategies=carried_by_default(graph, place.cluster),
-                )
-            )
-        )
+            found.append(Viewed.of(path, partial(_asked, path.resolve().name, place)))
     return tuple(found)
+
+
+def _asked(name: str, place: Any, graph: Any) -> Any:
+    from paceline.report.page import Asked, carried_by_default
+
+    return Asked(
+        name=name,
+        graph=graph,
+        cluster=place.cluster,
+        question=place.question,
+        strategies=carried_by_default(graph, place.cluster),
+    )

@@ -1,6 +1,8 @@
 """What a kept graph was made of, so that one older than its recording is noticed."""
 
 import hashlib
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -55,9 +57,17 @@ def _graph(run: Path) -> str:
 
 def _recording(run: Path) -> str:
     """Names, sizes and times of change: reading gigabytes of traces would take too long."""
-    files = sorted(file for pattern in _RECORDED for file in run.glob(pattern))
-    files_then = [(file.name, (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
-    return hashlib.sha256(repr(files_then).encode()).hexdigest()
+    return digest_of(file for pattern in _RECORDED for file in run.glob(pattern))
+
+
+def digest_of(files: Iterable[Path]) -> str:
+    """Of names, sizes and times of change; one that vanished meanwhile is not there."""
+    then = []
+    for file in sorted(files):
+        with suppress(FileNotFoundError):
+            stat = file.stat()
+            then.append((file.name, stat.st_size, stat.st_mtime_ns))
+    return hashlib.sha256(repr(then).encode()).hexdigest()
 
 
 @cache

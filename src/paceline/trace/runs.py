@@ -13,7 +13,7 @@ from paceline.record import sidecar
 from paceline.record.sidecar import Sidecar
 from paceline.trace.build import build
 from paceline.trace.enrich import enrich
-from paceline.trace.identity import identity_of, keep_identity, kept_identity
+from paceline.trace.identity import digest_of, identity_of, keep_identity, kept_identity
 from paceline.trace.readers import chrome
 from paceline.trace.readers.source import Source
 from paceline.trace.trace import Trace
@@ -46,6 +46,14 @@ def open_run(path: str | Path) -> Graph:
     save_graph(graph, path / KEPT)
     keep_identity(wanted, path)
     return graph
+
+
+def made_of(path: str | Path) -> str:
+    """A digest of what `open_run` reads: another one, another graph. Nothing is opened for it."""
+    path = Path(path)
+    if _is_recording(path):
+        return identity_of(path).recording
+    return digest_of([path] if path.is_file() else filter(Path.is_file, path.rglob("*")))
 
 
 def read_run(folder: Path) -> tuple[Sequence[Trace], dict[int, Sidecar]]:

@@ -1,12 +1,17 @@
 """`Viewer`: the runs that are open, their pages, and answers to what a page asks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from paceline.cluster import Cluster, parse
+from paceline.errors import PacelineError
+from paceline.graph import Graph
 from paceline.search import Goal
 from paceline.strategies import Effect
+from paceline.trace.runs import made_of, open_run
 from paceline.viewer.errors import ViewError
 from paceline.viewer.searches import Searches
 
@@ -20,31 +25,63 @@ _LONGEST_SEARCH_S = 600.0
 
 @dataclass(frozen=True, eq=False)
 class Viewed:
-    """One run: what its page is to be of."""
+    """One run: what its page is to be of, and the folder that it was opened from, if any."""
 
     asked: "Asked"
+    path: Path | None = None
+    made_of: str = ""  # what the folder held when it was opened
+
+    @classmethod
+    def of(cls, path: Path, ask: "Callable[[Graph], Asked]") -> "Viewed":
+        """A run's folder; `ask` says what the page of its graph is to be of."""
+        now = made_of(path)  # before it is read: what changes meanwhile is noticed later
+        return cls(ask(open_run(path)), path, now)
 
     @property
     def name(self) -> str:
         return self.asked.name
 
+    @property
+    def changed(self) -> bool:
+        """Whether the folder no longer holds what was opened."""
+        return self.path is not None and made_of(self.path) != self.made_of
+
+    def again(self) -> "Viewed":
+        """As the folder is now."""
+        assert self.path is not None
+        try:
+            return Viewed.of(self.path, lambda graph: replace(self.asked, graph=graph))
+        except PacelineError as error:
+            raise ViewError(
+                f"{self.path} changed and cannot be opened now ({error}). Reload once it is written"
+            ) from error
+
 
 @dataclass(eq=False)
 class Viewer:
-    """Pages are made once, when they are first looked at."""
+    """Pages are made when they are first looked at, and anew when their run's folder changed."""
 
     runs: tuple[Viewed, ...]
     shell: str  # the template of the page
     searches: Searches = field(default_factory=Searches)
     _pages: dict[int, str] = field(default_factory=dict)
+    _one_at_a_time: Lock = field(default_factory=Lock)
 
     def page(self, run: int) -> str:
         from paceline.report.page import page_of
 
-        if run not in self._pages:
-            shell = self.shell.replace(_FILE_POLICY, _LIVE_POLICY, 1)
-            self._pages[run] = page_of(self._contents(run), shell)
-        return self._pages[run]
+        with self._one_at_a_time:
+            if self._run(run).changed:
+                self._renew(run)
+            if run not in self._pages:
+                shell = self.shell.replace(_FILE_POLICY, _LIVE_POLICY, 1)
+                self._pages[run] = page_of(self._contents(run), shell)
+            return self._pages[run]
+
+    def _renew(self, run: int) -> None:
+        renewed = self.runs[run].again()
+        self.runs = (*self.runs[:run], renewed, *self.runs[run + 1 :])
+        self._pages.pop(run, None)
 
     def predict(self, run: int, wanted: Mapping[str, Any]) -> bytes:
         """A scenario: `strategies` as in `bf16+workers(count=4)`, on the page's cluster, or on that
@@ -72,7 +109,10 @@ class Viewer:
     def _job(self, run: int, cluster: str) -> "Job":
         from paceline.report.page import Job
 
-        asked = self._run(run).asked
+        viewed = self._run(run)
+        if viewed.changed:
+            raise ViewError(f"{viewed.path} changed since this page was made: reload the page")
+        asked = viewed.asked
         return Job(asked.graph, _cluster(cluster) or asked.cluster, asked.question)
 
 

@@ -18,6 +18,8 @@ export interface Surface {
   lines(points: Point[], stroke: string, width: number, dash?: number[]): void;
   area(points: Point[], fill: string): void;
   clip(x: number, y: number, width: number, height: number, draw: () => void): void;
+  /** Drawn last, over all else: a surface of two layers keeps it in the upper one. */
+  front(draw: () => void): void;
 }
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
@@ -33,7 +35,7 @@ export class CanvasSurface implements Surface {
   }
 
   hatch(x: number, y: number, width: number, height: number, stroke: string): void {
-    const pattern = this.#hatches.get(stroke) ?? hatching(this.context, stroke);
+    const pattern = this.#hatches.get(stroke) ?? this.context.createPattern(hatchTile(stroke), "repeat")!;
     this.#hatches.set(stroke, pattern);
     this.context.fillStyle = pattern;
     this.context.fillRect(x, y, width, height);
@@ -74,21 +76,28 @@ export class CanvasSurface implements Surface {
     draw();
     this.context.restore();
   }
+
+  front(draw: () => void): void {
+    draw();
+  }
 }
 
-function hatching(context: CanvasRenderingContext2D, stroke: string): CanvasPattern {
+/** The side of the tile that hatching repeats. */
+export const TILE = 6;
+
+export function hatchTile(stroke: string): HTMLCanvasElement {
   const tile = document.createElement("canvas");
-  tile.width = tile.height = 6;
+  tile.width = tile.height = TILE;
   const brush = tile.getContext("2d")!;
   brush.strokeStyle = stroke;
   brush.lineWidth = 1.2;
   brush.beginPath();
-  for (const at of [-6, 0, 6]) {
-    brush.moveTo(at, 6);
-    brush.lineTo(at + 6, 0);
+  for (const at of [-TILE, 0, TILE]) {
+    brush.moveTo(at, TILE);
+    brush.lineTo(at + TILE, 0);
   }
   brush.stroke();
-  return context.createPattern(tile, "repeat")!;
+  return tile;
 }
 
 const measured = new Map<string, number>();
@@ -150,6 +159,10 @@ export class SvgSurface implements Surface {
     );
     draw();
     this.#parts.push("</g>");
+  }
+
+  front(draw: () => void): void {
+    draw();
   }
 
   toString(): string {

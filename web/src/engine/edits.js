@@ -1,5 +1,7 @@
 /** Durations as the reader slides them: op classes, link rate, latency. */
 
+/** @import { Column } from "./heap.js" */
+
 /**
  * Points of a function that is straight between them: `[at, ns, slope]`, ascending in `at`; the
  * first one's `at` is 0.
@@ -18,7 +20,7 @@
  * @param {number} latency times what the file was priced with
  * @param {number} rate of links, times what the file was priced with
  */
-export function priceNs(price, latency, rate) {
+function priceNs(price, latency, rate) {
   return price.fixed_ns + along(price.latency, latency) + along(price.slowness, 1 / rate);
 }
 
@@ -29,49 +31,46 @@ function along(pieces, at) {
   return found[1] + (at - found[0]) * found[2];
 }
 
-/** The durations of a graph, slid; its columns are made once. */
+/** How many levers slide ops at most: the bits of `touched`. */
+const LEVERS = 8;
+
+/**
+ * Columns of ops, in the engine's memory.
+ * @typedef {object} Slidable
+ * @property {Column<BigInt64Array>} durations where nothing is slid
+ * @property {Column<Uint8Array>} touched by bit: the levers that slide each op
+ * @property {Column<Int32Array>} priceOf the price that each op takes its time from, or -1
+ * @property {Column<BigInt64Array>} scale in parts per billion of that price
+ */
+
+/** The durations of a graph, slid. */
 export class Edits {
   /**
-   * @param {import("./graph.js").Graph} graph
-   * @param {Uint8Array} ofClass the class of each op, by which it is scaled
-   * @param {number} classes how many there are
+   * @param {import("./engine.js").Engine} engine
+   * @param {Slidable} columns
+   * @param {Price[]} prices
    */
-  constructor(graph, ofClass, classes) {
-    this.graph = graph;
-    const { heap } = graph.engine;
-    const { pack } = graph;
-    this.ofClass = heap.put(ofClass);
-    this.factor = heap.put(new Float64Array(classes).fill(1));
-    /** @type {Price[]} */
-    this.prices = pack.facts.prices ?? [];
-    this.priceOf = pack.has("price_of")
-      ? pack.column("price_of")
-      : heap.put(new Int32Array(graph.ops).fill(-1));
-    this.unpriced = heap.put(new Int32Array(graph.ops).fill(-1));
-    this.price = heap.put(new Float64Array(this.prices.length));
-    this.durations = heap.room(BigInt64Array, graph.ops);
-  }
-
-  /** Whether the file tells what communication takes on other links. */
-  get priced() {
-    return this.prices.length > 0;
+  constructor(engine, columns, prices) {
+    this.engine = engine;
+    this.columns = columns;
+    this.prices = prices;
+    const { heap } = engine;
+    this.factor = heap.put(new Float64Array(LEVERS));
+    this.price = heap.put(new Float64Array(prices.length));
+    this.durations = heap.room(BigInt64Array, columns.durations.length);
   }
 
   /**
-   * @param {{ factors?: number[], latency?: number, rate?: number }} slid factors by class; latency
+   * @param {{ factors?: number[], latency?: number, rate?: number }} slid factors by lever; latency
    *   and rate of the links, times what they are
-   * @returns {import("./heap.js").Column<BigInt64Array>} good until the next call
+   * @returns {Column<BigInt64Array>} good until the next call
    */
-  apply({ factors, latency = 1, rate = 1 }) {
-    const { heap, calls } = this.graph.engine;
-    this.factor.values.set(factors ?? new Array(this.factor.length).fill(1));
-    const links = this.priced && (latency !== 1 || rate !== 1);
-    if (links) this.price.values.set(this.prices.map((price) => priceNs(price, latency, rate)));
-    const columns = [
-      this.graph.durations, this.ofClass, this.factor, links ? this.priceOf : this.unpriced,
-      this.price, this.graph.pack.column("scale_ppb"), this.durations,
-    ];
-    heap.withTable([this.graph.ops, ...columns], (at) => calls.edited_durations(at));
+  apply({ factors = [], latency = 1, rate = 1 }) {
+    const { durations, touched, priceOf, scale } = this.columns;
+    this.factor.values.fill(1).set(factors);
+    this.price.values.set(this.prices.map((price) => priceNs(price, latency, rate)));
+    const words = [durations.length, durations, touched, this.factor, priceOf, this.price, scale, this.durations];
+    this.engine.heap.withTable(words, (at) => this.engine.calls.slid_durations(at));
     return this.durations;
   }
 }

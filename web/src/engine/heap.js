@@ -77,6 +77,19 @@ export class Heap {
   }
 
   /**
+   * Whole numbers, in 64 bits as the engine has them.
+   * @param {ArrayLike<number>} numbers
+   * @returns {Column<BigInt64Array>}
+   */
+  whole(numbers) {
+    const given = this.put(Float64Array.from(numbers));
+    const column = this.room(/** @type {Kind<BigInt64Array>} */ (BigInt64Array), numbers.length);
+    this.exported.times_of(given.address, numbers.length, column.address);
+    given.release();
+    return column;
+  }
+
+  /**
    * Call with the address of a table of words of 32 bits: counts, addresses, columns (0 for none).
    * @template R
    * @param {(number | Column<any> | null)[]} words

@@ -97,6 +97,36 @@ export class Replayer {
     return { ready, start, end, stepNs };
   }
 
+  /**
+   * How much later each op of the last replay could end without a longer step.
+   * @returns {Int64} it belongs to who asked
+   */
+  slack() {
+    const out = /** @type {Int64} */ (this.engine.heap.room(BigInt64Array, this.ops));
+    this.withWaits((waits) => this.engine.calls.replayer_slack(this.handle, waits, out.address));
+    return out;
+  }
+
+  /** The critical path of the last replay, from its first op to its last. @returns {Int32Array} */
+  path() {
+    const out = /** @type {Int32} */ (this.engine.heap.room(Int32Array, this.ops));
+    const count = this.withWaits((waits) => this.engine.calls.replayer_path(this.handle, waits, out.address));
+    const found = out.values.slice(0, count).reverse();
+    out.release();
+    return found;
+  }
+
+  /**
+   * @template R
+   * @param {(waits: number) => R} call with the address of what ops wait for
+   * @returns {R}
+   */
+  withWaits(call) {
+    const { lane, instance, depPtr, depSrc, discipline } = this.structure;
+    const sizes = [lane.length, depSrc.length, discipline.length];
+    return this.engine.heap.withTable([...sizes, lane, instance, depPtr, depSrc], call);
+  }
+
   release() {
     this.engine.calls.replayer_delete(this.handle);
     this.engine.calls.program_delete(this.program);

@@ -57,7 +57,7 @@ export function App({ model }: { model: Model }) {
       } else if (op !== null && op !== undefined) view.current?.show(recorded, op);
       const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
       document.getElementById("timeline")!.scrollIntoView({ behavior: calm ? "auto" : "smooth" });
-      document.querySelector<HTMLElement>("#timeline canvas")?.focus({ preventScroll: true });
+      document.querySelector<HTMLElement>("#timeline [role=application]")?.focus({ preventScroll: true });
     },
   };
   const turn = () => {
@@ -99,15 +99,6 @@ export function App({ model }: { model: Model }) {
           : `Written by Paceline ${model.contents.version}. This file holds all that it shows and loads nothing from anywhere.`}
       </footer>
     </PageContext.Provider>
-  );
-}
-
-export function Unreadable({ reason }: { reason: string }) {
-  return (
-    <main class="unreadable">
-      <h1>This report cannot be opened</h1>
-      <p>{reason}</p>
-    </main>
   );
 }
 

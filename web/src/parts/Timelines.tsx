@@ -16,6 +16,7 @@ export function Timelines() {
   const page = usePage();
   const { model, store } = page;
   const canvas = useRef<HTMLCanvasElement>(null);
+  const behind = useRef<HTMLCanvasElement>(null);
   const field = useRef<HTMLInputElement>(null);
   const scenario = useStore((state) => state.scenario);
   const lit = useStore((state) => state.lit);
@@ -30,7 +31,8 @@ export function Timelines() {
   const [found, setFound] = useState<Matches | null>(null);
 
   useEffect(() => {
-    const made = new TimelineView(canvas.current!, store, () => current.current, () => field.current!.focus());
+    const toSearch = () => field.current!.focus();
+    const made = new TimelineView(canvas.current!, behind.current!, store, () => current.current, toSearch);
     page.view.current = made;
     return () => made.close();
   }, []);
@@ -91,6 +93,7 @@ export function Timelines() {
         </div>
         <Legend items={LEGEND} />
         <div class="canvas">
+          <canvas class="behind" ref={behind} aria-hidden="true" />
           <canvas
             ref={canvas} tabIndex={0} role="application" aria-roledescription="timeline"
             aria-label="Timeline of all ranks. Arrow keys choose ops, W and S zoom, A and D move."

@@ -1,6 +1,7 @@
 /** All about the chosen op: what it is, how long it took each time, what it waited for. */
 
 import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import { count, duration, shown, size } from "../format";
 import { usePage, useStore } from "../parts/App";
 import type { Track } from "../track";
@@ -11,8 +12,9 @@ const MOST = 8;
 export function Details({ tracks }: { tracks: Track[] }) {
   const { store } = usePage();
   const chosen = useStore((state) => state.chosen);
-  const track = chosen && tracks.find((each) => each.kind === chosen.track);
-  if (!track || chosen.op >= track.count) {
+  const track = (chosen && tracks.find((each) => each.kind === chosen.track)) ?? null;
+  useTimesOf(track);
+  if (!chosen || !track || chosen.op >= track.count) {
     return <div class="panel quietly" role="status">Nothing is chosen. Click an op, or press an arrow key in the timeline.</div>;
   }
   const { op } = chosen;
@@ -34,6 +36,12 @@ export function Details({ tracks }: { tracks: Track[] }) {
   );
 }
 
+/** Draws anew when a replay gives the timeline other times. */
+function useTimesOf(track: Track | null): void {
+  const [, again] = useState(0);
+  useEffect(() => track?.listen(() => again((count) => count + 1)), [track]);
+}
+
 const offset = (ns: number): string => (ns < 0 ? `${duration(-ns)} earlier` : ns ? `${duration(ns)} later` : "at once");
 
 function factsOf(track: Track, op: number): [string, ComponentChildren][] {
@@ -45,7 +53,7 @@ function factsOf(track: Track, op: number): [string, ComponentChildren][] {
     ["took", duration(track.end[op]! - track.start[op]!)],
     ["waited for partners", waited ? duration(waited) : ""],
     ["began at", duration(track.start[op]!)],
-    ["slack", track.kind === "predicted" ? "" : slackOf(columns.slack[op]!)],
+    ["slack", slackText(track.slackOf(op))],
     ["on", `rank ${lane.rank}, host ${lane.host}, ${shown(lane.name, 40)}`],
     ["kind", [text(KINDS, columns.kind[op]!), text(COLLECTIVES, columns.collective[op]!)].filter(Boolean).join(", ")],
     ["phase", text(PHASES, columns.phase[op]!)],
@@ -62,7 +70,10 @@ function factsOf(track: Track, op: number): [string, ComponentChildren][] {
   return found.filter(([, value]) => value !== "");
 }
 
-const slackOf = (ns: number): string => (ns ? duration(ns) : "none: the step hangs on it");
+function slackText(ns: number): string {
+  if (ns < 0) return "";
+  return ns ? duration(ns) : "none: the step hangs on it";
+}
 
 function shapesOf(track: Track, op: number): string {
   const tensor = track.text(track.columns.tensor[op]!);

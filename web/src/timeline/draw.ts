@@ -1,36 +1,11 @@
 /** Draws rows of timelines on a surface. */
 
-import { opSeries, type Palette } from "../charts/palette";
 import type { Point, Surface } from "../charts/surface";
 import { duration, shown } from "../format";
 import type { Track } from "../track";
-import { Kind } from "../words";
+import { drawLane } from "./lane";
 import { type Row } from "./rows";
-
-export const GUTTER = 168;
-export const AXIS = 24;
-
-export interface Scene {
-  rows: Row[];
-  from: number;
-  to: number;
-  width: number;
-  height: number;
-  scroll: number;
-  palette: Palette;
-  lit: boolean;
-  chosen: { track: Track; op: number } | null;
-  range: [number, number] | null;
-  cursor: number | null;
-  /** By timeline: names that a search found, by place in its pool. */
-  found: Map<Track, Uint8Array> | null;
-}
-
-/** Where a moment lies on the screen. */
-export function scale({ from, to, width }: Scene): (moment: number) => number {
-  const factor = (width - GUTTER) / Math.max(to - from, 1);
-  return (moment) => GUTTER + (moment - from) * factor;
-}
+import { AXIS, GUTTER, scale, type Scene } from "./scene";
 
 export function drawTimeline(surface: Surface, scene: Scene): void {
   const { width, height, palette } = scene;
@@ -38,17 +13,19 @@ export function drawTimeline(surface: Surface, scene: Scene): void {
   const x = scale(scene);
   grid(surface, scene, x);
   surface.clip(0, AXIS, width, height - AXIS, () => {
-    for (const row of visible(scene)) drawRow(surface, scene, row, x);
-    surface.clip(GUTTER, AXIS, width - GUTTER, height - AXIS, () => over(surface, scene, x));
+    for (const row of visible(scene)) drawRow(surface, scene, row);
   });
-  axis(surface, scene, x);
+  surface.front(() => {
+    surface.clip(GUTTER, AXIS, width - GUTTER, height - AXIS, () => over(surface, scene, x));
+    axis(surface, scene, x);
+  });
 }
 
 export function visible({ rows, scroll, height }: Scene): Row[] {
   return rows.filter(({ y, height: tall }) => y + tall > scroll && y < scroll + height - AXIS);
 }
 
-function drawRow(surface: Surface, scene: Scene, row: Row, x: (moment: number) => number): void {
+function drawRow(surface: Surface, scene: Scene, row: Row): void {
   const { palette, width } = scene;
   const y = AXIS + row.y - scene.scroll;
   if (row.what === "track") {
@@ -69,98 +46,9 @@ function drawRow(surface: Surface, scene: Scene, row: Row, x: (moment: number) =
   const each = (row.height - 4) / row.lanes.length;
   surface.clip(GUTTER, y, width - GUTTER, row.height, () => {
     row.lanes.forEach((lane, place) => {
-      drawLane(surface, scene, row.track, lane, y + 2 + place * each, Math.max(1, each - 0.5), x);
+      drawLane(surface, scene, row.track, lane, { y: y + 2 + place * each, height: Math.max(1, each - 0.5) });
     });
   });
-}
-
-/** Ops narrower than a pixel share it: the longest of them gives its colour. Alike pixels are one
- * rectangle. */
-function drawLane(
-  surface: Surface, scene: Scene, track: Track, lane: number, y: number, height: number,
-  x: (moment: number) => number,
-): void {
-  const { palette, from, to, lit } = scene;
-  const ops = track.laneOps[lane]!;
-  const { kind, phase, name } = track.columns;
-  const names = scene.found?.get(track);
-  const dense = (to - from) / (scene.width - GUTTER);
-  let [pixel, longest, colour, path] = [-1, 0, "", 0];
-  let run = { from: 0, to: -1, colour: "", path: 0 };
-  const paint = () => {
-    if (run.to < run.from) return;
-    surface.rect(run.from, y, run.to - run.from, height, run.colour);
-    if (run.path) surface.rect(run.from, y + height - 3, run.to - run.from, 3, palette.path);
-    run.to = -1;
-  };
-  const close = () => {
-    if (pixel < 0) return;
-    if (pixel === run.to && colour === run.colour && path === run.path) run.to = pixel + 1;
-    else {
-      paint();
-      run = { from: pixel, to: pixel + 1, colour, path };
-    }
-    [pixel, longest, path] = [-1, 0, 0];
-  };
-  const flush = () => {
-    close();
-    paint();
-  };
-  let skipped = 0;
-  for (let at = track.firstAfter(lane, from); at < ops.length; at++) {
-    const op = ops[at]!;
-    if (track.ready[op]! > to) break;
-    const [start, end] = [track.start[op]!, track.end[op]!];
-    const left = x(start);
-    const wide = x(end) - left;
-    if (start - track.ready[op]! > dense) {
-      flush();
-      const since = Math.max(x(track.ready[op]!), GUTTER);
-      surface.hatch(since, y + height * 0.2, left - since, height * 0.6, palette.wait);
-    }
-    if (end === start) continue;
-    const fits = !names || names[name[op]!];
-    const fill = fits && kind[op] !== Kind.Wait ? palette.series[opSeries(kind[op]!, phase[op]!)]! : palette.raised;
-    if (wide < 1) {
-      const mine = Math.floor(left);
-      if (mine !== pixel) {
-        close();
-        [pixel, skipped] = [mine, 0];
-      }
-      if (end - start > longest) [longest, colour] = [end - start, fill];
-      if (lit) path |= track.onPath[op]!;
-      if (++skipped > 64) at = Math.max(at, track.firstAfter(lane, start + dense) - 1);
-      continue;
-    }
-    flush();
-    const [begin, stop] = [Math.max(left, GUTTER), Math.min(left + wide, scene.width)];
-    const gap = wide > 3 ? 0.7 : 0;
-    surface.rect(begin, y, stop - begin - gap, height, fill);
-    if (isWaiting(kind[op]!)) surface.hatch(begin, y, stop - begin - gap, height, palette.wait);
-    if (lit && track.onPath[op]) surface.rect(begin, y + height - 3, stop - begin - gap, 3, palette.path);
-    if (stop - begin > 34 && height > 9) {
-      const ink = inkOn(fill);
-      const style = { fill: ink, size: 11, most: stop - begin - 8 };
-      surface.text(shown(track.name(op), 120), begin + 4, y + height / 2, style);
-    }
-  }
-  flush();
-}
-
-/** A wait, or a thread without a core. */
-const isWaiting = (kind: number): boolean => kind === Kind.Wait || kind === Kind.CoreWait;
-
-const inks = new Map<string, string>();
-
-/** Black or white, whichever can be read on a colour. */
-function inkOn(fill: string): string {
-  const known = inks.get(fill);
-  if (known) return known;
-  const [r, g, b] = [1, 3, 5].map((at) => Number.parseInt(fill.slice(at, at + 2), 16) / 255);
-  const light = 0.2126 * r! ** 2.2 + 0.7152 * g! ** 2.2 + 0.0722 * b! ** 2.2;
-  const ink = light > 0.19 ? "#10151c" : "#ffffff";
-  inks.set(fill, ink);
-  return ink;
 }
 
 function over(surface: Surface, scene: Scene, x: (moment: number) => number): void {
@@ -211,7 +99,7 @@ const MOST_LINKS = 400;
 /** The critical path from lane to lane. */
 function pathLinks(surface: Surface, scene: Scene, x: (moment: number) => number): void {
   for (const track of new Set(scene.rows.map((row) => row.track))) {
-    const path = track.data.path.op;
+    const { path } = track;
     let drawn = 0;
     for (let i = 1; i < path.length && drawn < MOST_LINKS; i++) {
       const [a, b] = [path[i - 1]!, path[i]!];

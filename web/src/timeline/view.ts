@@ -1,11 +1,12 @@
 /** The canvas with the timelines: what wheel, pointer and keys do to it. */
 
 import { palette } from "../charts/palette";
-import { CanvasSurface } from "../charts/surface";
+import { Pane } from "../charts/pane";
 import type { State, Store } from "../state";
 import type { Track } from "../track";
-import { AXIS, drawTimeline, GUTTER, type Scene } from "./draw";
+import { drawTimeline } from "./draw";
 import { laneKey, type Row, rowsOf } from "./rows";
+import { AXIS, GUTTER, type Scene } from "./scene";
 
 const TALLEST = 560;
 const CLICK = 4;
@@ -15,7 +16,7 @@ export class TimelineView {
   cursor: number | null = null;
   found: Map<Track, Uint8Array> | null = null;
   rows: Row[] = [];
-  #surface: CanvasSurface;
+  #pane: Pane;
   #asked = 0;
   #width = 0;
   #height = 0;
@@ -25,15 +26,16 @@ export class TimelineView {
 
   constructor(
     private readonly canvas: HTMLCanvasElement,
+    behind: HTMLCanvasElement,
     private readonly store: Store,
     private readonly tracks: () => Track[],
     private readonly search: () => void,
   ) {
-    this.#surface = new CanvasSurface(canvas.getContext("2d", { alpha: false })!);
+    this.#pane = new Pane(canvas, behind, () => this.draw());
     this.#stop.push(store.listen(() => this.redraw()));
     const watch = new ResizeObserver(() => this.redraw());
     watch.observe(canvas.parentElement!);
-    this.#stop.push(() => watch.disconnect());
+    this.#stop.push(() => watch.disconnect(), () => this.#pane.close());
     this.#listen("wheel", (event) => this.#wheel(event), { passive: false });
     this.#listen("pointerdown", (event) => this.#down(event));
     this.#listen("pointermove", (event) => this.#move(event));
@@ -51,22 +53,15 @@ export class TimelineView {
 
   /** At the next frame, once. */
   redraw(): void {
-    this.#asked ||= requestAnimationFrame(() => {
-      this.#asked = 0;
-      this.draw();
-    });
+    this.#asked ||= requestAnimationFrame(() => this.draw());
   }
 
+  /** Now, in place of what was asked for the next frame. */
   draw(): void {
+    cancelAnimationFrame(this.#asked);
+    this.#asked = 0;
     this.#layout();
-    const scale = devicePixelRatio || 1;
-    const wanted = [Math.round(this.#width * scale), Math.round(this.#height * scale)] as const;
-    if (this.canvas.width !== wanted[0] || this.canvas.height !== wanted[1]) {
-      [this.canvas.width, this.canvas.height] = wanted;
-      this.canvas.style.height = `${this.#height}px`;
-    }
-    this.#surface.context.setTransform(scale, 0, 0, scale, 0, 0);
-    drawTimeline(this.#surface, this.scene());
+    this.#pane.draw(this.#width, this.#height, (surface) => drawTimeline(surface, this.scene()));
   }
 
   scene(): Scene {

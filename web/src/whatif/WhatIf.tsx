@@ -7,11 +7,11 @@ import { drawStack, type Stack } from "../charts/stacked";
 import { Stacked } from "../charts/Stacked";
 import type { Lever } from "../contents";
 import { change, duration, shown } from "../format";
-import type { Answer } from "../model";
 import { Ask } from "../live/Ask";
 import { usePage, useStore } from "../parts/App";
 import { type CurvePoint, enough, followCurve } from "./curve";
 import { commandOf, factorAt, rangeOf, settingOf, short, textAt } from "./levers";
+import type { Told } from "./program";
 import type { Parts } from "./step";
 
 export function WhatIf() {
@@ -120,7 +120,10 @@ function Slider({ lever, position }: { lever: Lever; position: number }) {
         id={`slide-${lever.name}`} type="range" min={least} max={most} step={1} value={position}
         disabled={Boolean(lacks)} aria-valuetext={textAt(lever, position)}
         aria-describedby={lever.why_not ? `lacks-${lever.name}` : undefined}
-        onInput={(event) => slide(Number(event.currentTarget.value))}
+        onInput={(event) => {
+          noteMovement(event.timeStamp);
+          slide(Number(event.currentTarget.value));
+        }}
         onDblClick={() => slide(0)}
       />
       {lever.why_not && <small id={`lacks-${lever.name}`}>{lever.why_not}</small>}
@@ -152,27 +155,47 @@ function PartsBar({ parts }: { parts: Parts }) {
 
 const FIRST_MS = 120; // the timeline comes first
 
-/** The engine's answer to how the sliders stand; found at most once a frame. */
-function useAnswer(sliders: Record<string, number>, scenario: number): Answer | null {
+const MOVED = "paceline-moved";
+const REDRAWN = "paceline-redrawn";
+
+/** A slider moved; until the page shows what that means, further movements are part of it. */
+function noteMovement(startTime: number): void {
+  if (!performance.getEntriesByName(MOVED).length) performance.mark(MOVED, { startTime });
+}
+
+function noteRedrawn(): void {
+  if (performance.getEntriesByName(MOVED).length) performance.measure(REDRAWN, MOVED);
+  performance.clearMarks(MOVED);
+}
+
+/** The engine's answer to how the sliders stand: at once, but not twice in one frame. */
+function useAnswer(sliders: Record<string, number>, scenario: number): Told | null {
   const { model, view } = usePage();
-  const [answer, setAnswer] = useState<Answer | null>(null);
-  const moved = useRef(0);
+  const [answer, setAnswer] = useState<Told | null>(null);
+  const opened = useRef(false);
+  const answered = useRef(false); // in this frame
   useLayoutEffect(() => {
     if (!model.engine) return;
     const find = () => setAnswer(model.scenario(scenario).show(settingOf(model.levers(scenario), sliders)));
-    if (!answer) {
-      const idle = setTimeout(find, FIRST_MS);
+    if (!opened.current) {
+      const idle = setTimeout(() => {
+        opened.current = true;
+        find();
+      }, FIRST_MS);
       return () => clearTimeout(idle);
     }
-    moved.current ||= performance.now();
-    const frame = requestAnimationFrame(find);
-    return () => cancelAnimationFrame(frame);
-  }, [sliders, scenario, answer === null]);
+    if (answered.current) {
+      const frame = requestAnimationFrame(find);
+      return () => cancelAnimationFrame(frame);
+    }
+    answered.current = true;
+    requestAnimationFrame(() => (answered.current = false));
+    find();
+  }, [sliders, scenario]);
   useLayoutEffect(() => {
     if (!answer) return;
     view.current?.draw();
-    if (moved.current) performance.measure("paceline-redrawn", { start: moved.current, end: performance.now() });
-    moved.current = 0;
+    noteRedrawn();
   }, [answer]);
   return answer;
 }

@@ -11,7 +11,7 @@ export interface CurvePoint {
   parts: Parts;
 }
 
-const AT_ONCE_MS = 24;
+const AT_ONCE_MS = 8;
 const LATER_MS = 250; // what is dragged and the timeline come first
 
 /** Replays position by position, a little at a time, so that the page goes on reacting. */

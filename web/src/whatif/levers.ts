@@ -2,7 +2,7 @@
 
 import type { Lever } from "../contents";
 import { duration, rate } from "../format";
-import type { Setting } from "./durations";
+import type { Setting } from "./setting";
 
 /** A slider stands at a whole number; 0 is untouched, four steps are a factor of two. */
 export interface Range {

@@ -15,8 +15,16 @@ from paceline.graph.graph import Int32, Int64
 from paceline.graph.kinds import NONE
 from paceline.replay import Timeline
 from paceline.report.page.columns import Column
-from paceline.report.page.contents import Contents, Kind, Memory, PathRow, Sentence, Track
-from paceline.report.page.levels import WAITING, coarse, spans_of
+from paceline.report.page.contents import (
+    Contents,
+    Kind,
+    LaneRow,
+    Memory,
+    PathRow,
+    Sentence,
+    Track,
+)
+from paceline.report.page.levels import WAITING, Spans, coarse, spans_of
 from paceline.report.page.tracks import lanes_of, steps_of
 
 MOST_OPS = 1_000_000
@@ -45,38 +53,56 @@ class Intervals:
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """All that happens on a run's lanes."""
+
+    ops: int
+    spans: Spans
+    lanes: tuple[LaneRow, ...]
+    steps: tuple[tuple[int, int, int], ...]  # number, begin, end
+
+
 def intervals(kind: Kind, title: str, timeline: Timeline, most: int = MOST_INTERVALS) -> Intervals:
     """As fine as `most` of them can be."""
-    columns = coarse(spans_of(timeline), timeline.step_ns, most).columns
-    lane, start, count = columns["level_lane"], columns["level_start"], columns["level_ops"]
+    graph = timeline.graph
+    whole = Whole(len(graph), spans_of(timeline), lanes_of(graph), steps_of(timeline))
+    drawn = interval_track(kind, title, whole, most)
+    lane, start = (np.asarray(drawn.columns[name].values) for name in ("lane", "start"))
+    made = Intervals(timeline, drawn, lane, start)
+    path = timeline.critical_path
+    held = made.of(path.ops)
+    weight = np.bincount(held, path.share_ns, len(lane)).astype(np.int64)
+    shown = np.unique(held)
+    lit = {"op": Column(shown), "share": Column(weight[shown])}
+    return replace(made, track=replace(drawn, path=lit))
+
+
+def interval_track(kind: Kind, title: str, whole: Whole, most: int = MOST_INTERVALS) -> Track:
+    """The intervals alone, of which none is on a critical path."""
+    end_ns = int(whole.spans.end_ns.max())
+    columns = coarse(whole.spans, end_ns, most).columns
+    lane, count = columns["level_lane"], columns["level_ops"]
     works = columns["level_kind"] != WAITING
-    kinds = np.where(works, columns["level_kind"], OpKind.WAIT)
     several, name = np.unique(count, return_inverse=True)
-    track = Track(
+    return Track(
         kind=kind.value,
-        title=f"{title}: {len(timeline.graph):,} ops as {len(lane):,} intervals",
-        lanes=lanes_of(timeline.graph),
+        title=f"{title}: {whole.ops:,} ops as {len(lane):,} intervals",
+        lanes=whole.lanes,
         names=tuple(f"{n:,} op{'s' * (n != 1)}" for n in several.tolist()),
         groups=(),
         shapes={},
-        span_ns=timeline.step_ns,
-        steps=steps_of(timeline),
+        span_ns=end_ns,
+        steps=whole.steps,
         path={"op": Column(np.zeros(0, np.int64)), "share": Column(np.zeros(0, np.int64))},
         columns={
-            "start": Column(start),
+            "start": Column(columns["level_start"]),
             "took": Column(columns["level_lasts"]),
             "lane": Column(lane),
-            "kind": Column(kinds),
+            "kind": Column(np.where(works, columns["level_kind"], OpKind.WAIT)),
             "name": Column(name),
             **_empty(len(lane)),
         },
-    )
-    made = Intervals(timeline, track, lane, start)
-    path = timeline.critical_path
-    shown = np.unique(made.of(path.ops))
-    weight = np.bincount(made.of(path.ops), path.share_ns, len(lane)).astype(np.int64)
-    return replace(
-        made, track=replace(track, path={"op": Column(shown), "share": Column(weight[shown])})
     )
 
 
@@ -85,9 +111,9 @@ def _empty(count: int) -> dict[str, Column]:
     none, nothing = np.full(count, NONE, np.int32), np.zeros(count, np.int32)
     edges = np.zeros(0, np.int32)
     return {
-        **dict.fromkeys(("layer", "tensor", "group", "instance"), Column(none)),
+        **dict.fromkeys(("layer", "tensor", "group", "instance", "slack"), Column(none)),
         **dict.fromkeys(
-            ("waited", "slack", "phase", "bytes", "flops", "dtype", "collective", "step", "basis",
+            ("waited", "phase", "bytes", "flops", "dtype", "collective", "step", "basis",
              "deps", "previous", "priority"),
             Column(nothing),
         ),

@@ -1,7 +1,8 @@
 """`packed`: columns and facts as the bytes that a page carries; `pack`: those of a graph.
 
-MAGIC, then one raw deflate stream of: the length of a header in four bytes, the header (JSON:
-`facts`, and each column's name, type, length and coding), and every column's bytes.
+MAGIC, then one zlib stream, whose checksum tells whether somebody edited it, of: the length of a
+header in four bytes, the header (JSON: `facts`, and each column's name, type, length and coding),
+and every column's bytes.
 web/src/engine/container.js reads it.
 """
 
@@ -19,7 +20,7 @@ from paceline.graph import Collective, DeviceKind, DType, Graph, LaneKind, OpKin
 from paceline.graph.graph import Int64
 from paceline.report.page.coding import CodedColumn, coded
 
-MAGIC: Final = b"plpack 1"
+MAGIC: Final = b"plpack 2"
 _LEVEL: Final = 9
 
 
@@ -47,7 +48,7 @@ def container(made: Sequence[CodedColumn], facts: Mapping[str, Any]) -> bytes:
     """Columns that are coded already."""
     described = {"facts": facts, "columns": [one.described() for one in made]}
     header = json.dumps(described, allow_nan=False, separators=(",", ":")).encode()
-    press = zlib.compressobj(_LEVEL, wbits=-15)
+    press = zlib.compressobj(_LEVEL)
     parts = (struct.pack("<I", len(header)), header, *(one.data for one in made))
     return MAGIC + b"".join([*map(press.compress, parts), press.flush()])
 
