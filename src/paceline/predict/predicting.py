@@ -45,7 +45,7 @@ def predict(
     plan = tuple(parse(each) if isinstance(each, str) else each for each in changes)
     step = typical(graph, finest(plan), elsewhere=cluster is not None)
     changed = transformed(brought(step, moved(step.facts.pulse, question.pulse)), plan)
-    at = placed(changed, cluster, question)
+    at = placed(changed, cluster, question, plan)
     made = _prediction(at, plan, question)
     if cluster is None or at.library is None:
         return made
@@ -94,8 +94,11 @@ class Placed:
     library: Library | None  # None: communication takes the time that it was recorded with
 
 
-def placed(graph: Graph, cluster: Cluster | None, question: Question) -> Placed:
-    """The job on the cluster; hosts are added where it has too few."""
+def placed(
+    graph: Graph, cluster: Cluster | None, question: Question, plan: Sequence[Strategy] = ()
+) -> Placed:
+    """The job on the cluster; hosts are added where it has too few. `plan`: what was changed of it,
+    which may say what else than the library carries its communication."""
     if cluster is None:
         return _as_recorded(graph, question)
     _require_partners(graph)
@@ -103,6 +106,7 @@ def placed(graph: Graph, cluster: Cluster | None, question: Question) -> Placed:
         cluster = cluster.with_workers(graph.world_size)
     graph = _slowed(on_one_lane(graph), cluster)
     rates = rates_of(question, cluster)
+    rates = replace(rates, carriers={k: v for change in plan for k, v in change.carriers().items()})
     library = rates.library_of(cluster)
     calls = calls_of(graph, cluster, library)
     found = corrected(graph, prices(graph, cluster, rates, calls), question.correction)
