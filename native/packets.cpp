@@ -5,6 +5,7 @@ namespace paceline::packets {
 namespace {
 constexpr std::int64_t kNicPackets = 2;  // a paced flow waits while its NIC holds more
 constexpr std::int64_t kEndless = INT64_MAX / 4;
+constexpr std::uint64_t kLosses = 0x105505;  // added to the seed for the chance of packets on cables
 }  // namespace
 
 Result simulate(const Fabric& fabric, const Policy& policy, const FlowColumns& flows, Time until) {
@@ -134,6 +135,11 @@ void World::free(std::int32_t where) {
 }
 
 void World::arrive(std::int32_t row) {
+    ++crossed_;
+    if (fabric_.loss && chance(policy_.seed + kLosses, crossed_) < fabric_.loss) {
+        drop(row);
+        return;
+    }
     const std::int32_t next = next_port(packets_[row]);
     if (next != kNobody) {
         packets_[row].port = next;

@@ -18,6 +18,7 @@ struct Fabric {
     Time hop_ns, rtt_ns;
     std::int64_t buffer_bytes, shared_bytes;
     std::int32_t packet_bytes;
+    std::int64_t loss;  // of 2^31: packets that each cable loses
     std::int32_t hosts() const { return leaves * hosts_per_leaf; }
     std::int32_t ports() const { return 2 * hosts() + 2 * leaves * spines; }
 };

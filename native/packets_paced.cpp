@@ -38,8 +38,7 @@ std::int32_t World::send_paced(std::int32_t row, std::int32_t seq) {
     packet.size = data_bytes(row, seq);
     packet.priority = static_cast<std::uint8_t>(columns_.priority[row]);
     const auto place = static_cast<std::uint64_t>(row) << 32 | static_cast<std::uint32_t>(seq);
-    const auto drawn = static_cast<std::int64_t>(mixed(policy_.seed, place) >> 32);
-    packet.important = packet.markable = drawn < columns_.important[row];
+    packet.important = packet.markable = chance(policy_.seed, place) < columns_.important[row];
     send(packet);
     return packet.size;
 }

@@ -33,6 +33,11 @@ inline std::uint64_t mixed(std::uint64_t seed, std::uint64_t value) {
     return (z ^ (z >> 31)) >> 1;
 }
 
+// From 0 to 2^31 - 1.
+inline std::int64_t chance(std::uint64_t seed, std::uint64_t value) {
+    return static_cast<std::int64_t>(mixed(seed, value) >> 32);
+}
+
 struct Waiting {  // in a queue of pFabric's, in order of arrival
     std::int32_t remaining, flow, packet;
 };

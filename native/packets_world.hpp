@@ -96,6 +96,7 @@ class World {
     const FlowColumns& columns_;
     Agenda agenda_;
     Time now_ = 0;
+    std::uint64_t crossed_ = 0;  // cables, by packets
     std::int64_t open_;
     std::vector<Port> ports_;
     std::vector<std::int64_t> pool_used_;  // of each switch

@@ -1,29 +1,23 @@
+// What is open at an endpoint, and the loop that goes on with it.
 #include "wire_endpoint.hpp"
 
 #include <arpa/inet.h>
 #include <poll.h>
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
 namespace paceline::wire {
 namespace {
 
-constexpr Time NEVER = std::numeric_limits<Time>::max();
-constexpr Time REPORT_NS = 1'000'000, LONGEST_WAIT_NS = 100'000'000, SHORTEST_SLEEP_NS = 50'000;
+constexpr Time SHORTEST_SLEEP_NS = 50'000, INTERRUPT_NS = 200'000'000;
 constexpr long GATHER_NS = 150'000;
-constexpr Time BLOCKED_NS = 1'000'000, INTERRUPT_NS = 200'000'000;
-constexpr std::size_t REMEMBERED = 4096;
+constexpr std::uint32_t STEPS_KEPT = 8;
 
-std::string what(const Id& id) {
-    return "tensor " + std::to_string(id.tensor) + " of step " + std::to_string(id.step) +
-           " (phase " + std::to_string(id.phase) + ")";
-}
-
-Id id_of(const Header& h) { return {h.source, h.step, h.tensor, h.phase}; }
-
-std::span<const std::uint8_t> bytes_of(const Report& report) {
-    return {reinterpret_cast<const std::uint8_t*>(&report), sizeof report};
+// What arrives in the next moment is read with what is here: a core shared with others has few turns.
+void gather_arrivals() {
+    const timespec moment{0, GATHER_NS};
+    ppoll(nullptr, 0, &moment, nullptr);
 }
 
 }  // namespace
@@ -54,381 +48,156 @@ Endpoint::Endpoint(const std::string& host, std::uint16_t port, Identity identit
 }
 
 void Endpoint::connect(const std::map<std::uint16_t, sockaddr_in>& peers, Time timeout_ns) {
-    peers_ = peers;
+    lanes_.clear();
+    for (const auto& [peer, address] : peers)
+        lanes_.try_emplace(peer, address, settings_.control, now_ns());
     mesh_->connect(peers, timeout_ns);
 }
 
-std::vector<Outcome> Endpoint::exchange(const Orders& orders,
-                                        const std::function<void()>& interrupt) {
+void Endpoint::close() {
+    mesh_->close_all();
+    lanes_.clear();
+}
+
+void Endpoint::post(const Orders& orders) {
+    const Time now = now_ns();
+    const auto budget = std::make_shared<std::size_t>(orders.budget_bytes);
+    ++posts_;
+    newest_step_ = std::max(newest_step_, orders.step);
+    for (auto& [peer, lane] : lanes_)
+        std::erase_if(lane.early,
+                      [&](const auto& e) { return e.first.step + STEPS_KEPT < orders.step; });
+    try {
+        for (const auto& order : orders.receives) post_receive(order, orders.step, budget, now);
+        for (const auto& order : orders.sends) post_send(order, orders.step, now);
+    } catch (const Fault&) {
+        drop();
+        throw;
+    }
+}
+
+void Endpoint::drop() {
+    for (auto& [peer, lane] : lanes_) {
+        lane.incoming.clear();
+        lane.outgoing.clear();
+    }
+    progress_ = {};
+}
+
+void Endpoint::post_receive(const ReceiveOrder& order, std::uint32_t step,
+                            const std::shared_ptr<std::size_t>& budget, Time now) {
+    const Id id{step, order.tensor, order.phase};
+    Lane& lane = lane_of(order.peer, id, "receive from");
+    if (lane.idle()) lane.heard = now;
+    const Wanted wanted{order.into, settings_.packet_bytes, order.budget_bytes, budget, posts_};
+    if (lane.knows(id) || !lane.incoming.try_emplace(id, wanted).second)
+        throw Fault(what(id) + " was asked for twice");
+    lane.next_ready = lane.ready_wait = 0;
+}
+
+void Endpoint::post_send(const SendOrder& order, std::uint32_t step, Time now) {
+    const Id id{step, order.tensor, order.phase};
+    Lane& lane = lane_of(order.peer, id, "send to");
+    if (lane.idle()) lane.heard = now;
+    const Parcel parcel{order.data, order.tos, order.important, settings_.packet_bytes,
+                        order.layer};
+    const auto [at, fresh] = lane.outgoing.try_emplace(id, id, parcel);
+    if (!fresh) throw Fault(what(id) + " was to be sent twice");
+    const auto told = lane.early.find(id);
+    if (told == lane.early.end()) return;
+    require_length(order.peer, at->second, told->second);
+    at->second.begin();
+    lane.early.erase(told);
+}
+
+Lane& Endpoint::lane_of(Peer peer, const Id& id, const char* way) {
+    const auto at = lanes_.find(peer);
+    if (at == lanes_.end())
+        throw Fault("no rank " + std::to_string(peer) + " to " + way + ": " + what(id));
+    return at->second;
+}
+
+void Endpoint::require_length(Peer peer, const Outgoing& out, std::uint32_t expected) const {
+    if (expected != out.parcel.data.size())
+        throw Fault("rank " + std::to_string(peer) + " expects " + std::to_string(expected) +
+                    " bytes of " + what(out.id) + ", and " +
+                    std::to_string(out.parcel.data.size()) + " are to be sent");
+}
+
+Progress Endpoint::wait(bool all, const std::function<void()>& interrupt) {
+    try {
+        go_on(all, interrupt);
+    } catch (...) {
+        drop();
+        throw;
+    }
+    return std::exchange(progress_, {});
+}
+
+void Endpoint::go_on(bool all, const std::function<void()>& interrupt) {
     Time now = now_ns(), checked = now;
-    post(orders, now);
     while (true) {
         hear(now);
         judge(now);
         report(now);
         send(now);
-        if (ended()) break;
+        if (all_ended() || (!all && !progress_.arrived.empty())) return;
         require_life(now);
         sleep(now, next(now));
-        if (arriving_ > 0) gather_arrivals();
+        if (receiving()) gather_arrivals();
         now = now_ns();
         if (now - checked > INTERRUPT_NS) {
             interrupt();
             checked = now;
         }
     }
-    std::vector<Outcome> found;
-    for (const auto& r : orders.receives)
-        found.push_back(std::move(outcomes_[Id{r.peer, orders.step, r.tensor, r.phase}]));
-    return found;
 }
 
-// Takes the orders over; what an exchange that failed had left is dropped.
-void Endpoint::post(const Orders& orders, Time now) {
-    incoming_.clear();
-    outgoing_.clear();
-    outcomes_.clear();
-    sending_ = 0;
-    std::erase_if(early_, [&](const auto& e) { return e.first.step + 8 < orders.step; });
-    step_budget_ = orders.budget_bytes;
-    for (const auto& r : orders.receives) {
-        const Id id{r.peer, orders.step, r.tensor, r.phase};
-        if (!peers_.contains(r.peer))
-            throw Fault("no rank " + std::to_string(r.peer) + " to receive " + what(id) + " from");
-        auto [at, fresh] =
-            incoming_.try_emplace(id, id, r.into, settings_.packet_bytes, r.budget_bytes);
-        if (!fresh || finished_.contains(id)) throw Fault(what(id) + " was asked for twice");
-        at->second.last_heard = now;
-    }
-    for (const auto& s : orders.sends) {
-        const Id id{s.peer, orders.step, s.tensor, s.phase};
-        if (!peers_.contains(s.peer))
-            throw Fault("no rank " + std::to_string(s.peer) + " to send " + what(id) + " to");
-        const auto [at, fresh] = outgoing_.try_emplace(id, id, s.data, settings_.packet_bytes,
-                                                       settings_.control, now);
-        if (!fresh) throw Fault(what(id) + " was to be sent twice");
-        Outgoing& out = at->second;
-        out.layer = s.layer;
-        out.tos = s.tos;
-        out.important = s.important;
-        if (const auto told = early_.find(id); told != early_.end()) {
-            if (told->second.first != s.data.size())
-                throw Fault("rank " + std::to_string(id.peer) + " expects " +
-                            std::to_string(told->second.first) + " bytes of " + what(id) +
-                            ", and " + std::to_string(s.data.size()) + " are to be sent");
-            out.pacer.grant(static_cast<double>(told->second.second.bits_per_s),
-                            told->second.second.window);
-            out.state = Outgoing::State::SENDING;
-            early_.erase(told);
-        }
-    }
-    arriving_ = incoming_.size();
-}
-
-bool Endpoint::ended() const {
-    return arriving_ == 0 &&
-           std::all_of(outgoing_.begin(), outgoing_.end(),
-                       [](const auto& o) { return o.second.state == Outgoing::State::ENDED; }) &&
+bool Endpoint::all_ended() const {
+    return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& l) { return l.second.idle(); }) &&
            std::all_of(mesh_->channels().begin(), mesh_->channels().end(),
                        [](const auto& c) { return c.second.out.empty() || c.second.closed; });
 }
 
-void Endpoint::hear(Time now) {
-    constexpr int BATCHES = 16;  // then others get their turn
-    for (int i = 0; i < BATCHES; ++i) {
-        const auto found = socket_->receive();
-        if (found.empty()) break;
-        for (const Datagram& datagram : found) handle(datagram.bytes, datagram.marked, -1, now);
-    }
-    hear_channels(now);
-}
-
-void Endpoint::hear_channels(Time now) {
-    for (auto& [peer, channel] : mesh_->channels()) {
-        channel.flush();
-        channel.fill();
-        std::size_t at = 0;
-        while (true) {
-            const auto rest = std::span<const std::uint8_t>(channel.in).subspan(at);
-            const std::size_t bytes = message_bytes(rest);
-            if (bytes == 0 || bytes > rest.size()) break;
-            handle(rest.first(bytes), false, peer, now);
-            at += bytes;
-        }
-        channel.in.erase(channel.in.begin(), channel.in.begin() + static_cast<std::ptrdiff_t>(at));
-    }
-}
-
-void Endpoint::handle(std::span<const std::uint8_t> message, bool marked, int channel, Time now) {
-    Header header;
-    switch (read(message, identity_.job, identity_.key, header)) {
-        case Verdict::TRUNCATED: ++counters_.truncated; return;
-        case Verdict::MALFORMED: ++counters_.malformed; return;
-        case Verdict::OTHER_JOB: ++counters_.other_job; return;
-        case Verdict::FORGED: ++counters_.forged; return;
-        case Verdict::FINE: break;
-    }
-    if (channel >= 0 && header.source != channel) {
-        ++counters_.malformed;
-        return;
-    }
-    act(header, message.subspan(HEADER_BYTES), marked, now);
-}
-
-void Endpoint::act(const Header& h, std::span<const std::uint8_t> payload, bool marked, Time now) {
-    const Id id = id_of(h);
-    if (h.kind == Kind::READY) return ready(h, payload, now);
-    if (h.kind == Kind::DONE) return done(h, payload, now);
-    if (h.kind == Kind::DATA) {
-        ++counters_.received;
-        counters_.marked += marked;
-        const auto at = incoming_.find(id);
-        if (at == incoming_.end() || at->second.ended) {
-            ++counters_.stale;
-            return;
-        }
-        if (at->second.unreported == 0) at->second.report_due = now + REPORT_NS;
-        switch (at->second.take(h, payload, marked, now)) {
-            case Took::FRESH: ++counters_.fresh; break;
-            case Took::DUPLICATE: ++counters_.duplicate; break;
-            case Took::MISFIT: ++counters_.misfit; break;
-        }
-        return;
-    }
-    const auto at = outgoing_.find(id);
-    if (at == outgoing_.end()) return;
-    at->second.last_heard = now;
-    if (h.kind == Kind::STOP) at->second.state = Outgoing::State::ENDED;
-    if (h.kind == Kind::BITMAP) at->second.repair(h.round, payload);
-    Report told;
-    if (h.kind == Kind::REPORT && read(payload, told)) at->second.pacer.report(told, now);
-}
-
-void Endpoint::ready(const Header& h, std::span<const std::uint8_t> payload, Time now) {
-    const Id id = id_of(h);
-    Report told;
-    if (!read(payload, told)) return;
-    const auto at = outgoing_.find(id);
-    if (at == outgoing_.end()) {
-        if (early_.size() < REMEMBERED) early_[id] = {h.length, told};
-        return;
-    }
-    Outgoing& out = at->second;
-    out.last_heard = now;
-    if (h.length != out.data.size())
-        throw Fault("rank " + std::to_string(id.peer) + " expects " + std::to_string(h.length) +
-                    " bytes of " + what(id) + ", and " + std::to_string(out.data.size()) +
-                    " are to be sent");
-    if (out.state != Outgoing::State::WAITING) return;
-    out.pacer.grant(static_cast<double>(told.bits_per_s), told.window);
-    out.state = out.due.empty() ? Outgoing::State::PROBING : Outgoing::State::SENDING;
-}
-
-void Endpoint::done(const Header& h, std::span<const std::uint8_t> payload, Time now) {
-    const Id id = id_of(h);
-    if (const auto at = incoming_.find(id); at != incoming_.end() && !at->second.ended) {
-        at->second.done(h.round, payload, now);
-    } else if (finished_.contains(id)) {  // our STOP was lost
-        Header stop;
-        stop.kind = Kind::STOP;
-        tell(id, stop, {}, DATAGRAM);
-    }
-}
-
-// Ends what is complete or may be done without, asks for what is not.
-void Endpoint::judge(Time now) {
-    for (auto& [id, in] : incoming_) {
-        if (in.ended) continue;
-        if (in.enough(settings_.patience, step_budget_, now)) {
-            finish(in, now);
-        } else if (in.owes_answer(settings_.patience, now)) {
-            Header bitmap;
-            bitmap.kind = Kind::BITMAP;
-            bitmap.round = in.round();
-            in.answered(now);
-            tell(id, bitmap, in.bitmap(), BOTH);
-        } else {
-            ask(in, now);
-        }
-    }
-}
-
-void Endpoint::finish(Incoming& in, Time now) {
-    in.ended = true;
-    --arriving_;
-    step_budget_ -= std::min(step_budget_, in.missing_bytes());
-    counters_.early_stops += in.missing_bytes() > 0;
-    outcomes_[in.id()] = {in.missing_bytes(), now, in.flags()};
-    finished_.insert(in.id());
-    finished_in_order_.push_back(in.id());
-    if (finished_in_order_.size() > REMEMBERED) {
-        finished_.erase(finished_in_order_.front());
-        finished_in_order_.pop_front();
-    }
-    Header stop;
-    stop.kind = Kind::STOP;
-    tell(in.id(), stop, {}, BOTH);
-    for (auto& [id, other] : incoming_)  // its share of the link goes to the others, at once
-        if (!other.ended && other.last_heard > 0) other.report_due = now;
-}
-
-// READY, until the first packet comes.
-void Endpoint::ask(Incoming& in, Time now) {
-    if (in.report().received > 0 || now < in.next_ready) return;
-    Header header;
-    header.kind = Kind::READY;
-    header.length = static_cast<std::uint32_t>(in.bytes());
-    const bool first = in.ready_wait == 0;
-    in.ready_wait = first ? settings_.retry_ns : std::min(2 * in.ready_wait, LONGEST_WAIT_NS);
-    in.next_ready = now + in.ready_wait;
-    const Report report = granted(in);
-    tell(in.id(), header, bytes_of(report), first ? BOTH : DATAGRAM);
-}
-
-void Endpoint::report(Time now) {
-    const std::uint32_t often = std::clamp<std::uint32_t>(window(arriving_) / 3, 1, 4);
-    for (auto& [id, in] : incoming_) {
-        const bool due = in.report_due > 0 && now >= in.report_due;
-        if (in.ended || in.report().received == 0 || (in.unreported < often && !due)) continue;
-        Header header;
-        header.kind = Kind::REPORT;
-        in.unreported = 0;
-        in.report_due = 0;
-        const Report report = granted(in);
-        tell(id, header, bytes_of(report), DATAGRAM);
-    }
-}
-
-Report Endpoint::granted(const Incoming& in) const {
-    Report report = in.report();
-    const std::size_t shares = std::max<std::size_t>(arriving_, 1);
-    report.bits_per_s = static_cast<std::uint64_t>(settings_.link_bits_per_s / shares);
-    report.window = window(shares);
-    return report;
-}
-
-std::uint32_t Endpoint::window(std::size_t shares) const {
-    const std::size_t packets =
-        settings_.window_bytes / frame_bytes() / std::max<std::size_t>(shares, 1);
-    return static_cast<std::uint32_t>(std::max<std::size_t>(packets, 2));
-}
-
-void Endpoint::send(Time now) {
-    std::size_t sending = 0;
-    for (const auto& [id, out] : outgoing_) sending += out.state == Outgoing::State::SENDING;
-    if (sending != sending_ && sending > 0)
-        for (auto& [id, out] : outgoing_)
-            out.pacer.limit(settings_.link_bits_per_s / sending, window(sending));
-    sending_ = sending;
-    bool more = now >= blocked_until_;
-    while (more) {  // one unit each in turn, so that none waits for another's burst
-        more = false;
-        for (auto& [id, out] : outgoing_)
-            if (out.state == Outgoing::State::SENDING) more |= send_unit(out, now);
-        more &= now >= blocked_until_;
-    }
-    for (auto& [id, out] : outgoing_)
-        if (out.state == Outgoing::State::PROBING && now >= out.next_probe) probe(out, now);
-}
-
-bool Endpoint::send_unit(Outgoing& out, Time now) {
-    const std::size_t count = std::min<std::size_t>(out.left(), settings_.segments);
-    const std::size_t frames = count * frame_bytes();
-    if (now < blocked_until_ || !out.pacer.may_send(frames, out.sequence, now)) return false;
-    unit_.resize(count);
-    for (std::size_t i = 0; i < count; ++i) {
-        unit_[i].payload = out.bytes(i);
-        unit_[i].tos = out.service(i);
-        write(out.header(identity_.rank, identity_.job, i), identity_.key, unit_[i].payload,
-              unit_[i].head.data());
-    }
-    const std::size_t went = socket_->send(peers_.at(out.id.peer), unit_);
-    if (went < count) blocked_until_ = now + BLOCKED_NS;
-    if (went == 0) return false;
-    if (out.round > 0) counters_.sent_again += went;
-    out.pacer.sent(went * frame_bytes(), now);
-    out.advance(went);
-    return true;
-}
-
-// DONE, until the receiver answers.
-void Endpoint::probe(Outgoing& out, Time now) {
-    Header header;
-    header.kind = Kind::DONE;
-    header.round = out.round;
-    header.sequence = out.sequence;
-    const auto important = packed_bits(out.important);
-    tell(out.id, header, important, out.told ? DATAGRAM : BOTH);
-    out.told = true;
-    out.probe_wait = out.probe_wait == 0
-                         ? settings_.retry_ns
-                         : std::min(out.probe_wait + out.probe_wait / 2, LONGEST_WAIT_NS);
-    out.next_probe = now + out.probe_wait;
-}
-
-void Endpoint::tell(const Id& to, Header header, std::span<const std::uint8_t> payload, int ways) {
-    header.source = identity_.rank;
-    header.job = identity_.job;
-    header.step = to.step;
-    header.tensor = to.tensor;
-    header.phase = to.phase;
-    Packet packet;
-    packet.payload = payload;
-    packet.tos = settings_.control_tos;
-    write(header, identity_.key, payload, packet.head.data());
-    const bool fits = payload.size() <= settings_.packet_bytes;
-    if ((ways & DATAGRAM) && fits) socket_->send(peers_.at(to.peer), {&packet, 1});
-    if ((ways & RELIABLE) || !fits) {
-        auto& channel = mesh_->channels().at(to.peer);
-        std::vector<std::uint8_t> whole(packet.head.begin(), packet.head.end());
-        whole.insert(whole.end(), payload.begin(), payload.end());
-        channel.push(whole);
-    }
-}
+bool Endpoint::receiving() const { return open_lanes() > 0; }
 
 // A peer that is gone, or silent for too long, while something of it or for it is open.
 void Endpoint::require_life(Time now) const {
-    const auto check = [&](const Id& id, Time heard, const char* way) {
-        const auto channel = mesh_->channels().find(id.peer);
-        const std::string who = "rank " + std::to_string(id.peer) + " (" +
-                                name_of(peers_.at(id.peer)) + ")";
+    for (const auto& [peer, lane] : lanes_) {
+        if (lane.idle()) continue;
+        const auto channel = mesh_->channels().find(peer);
+        const bool receives = !lane.incoming.empty();
+        const Id& id = receives ? lane.incoming.begin()->first : lane.outgoing.begin()->first;
+        const std::string who = "rank " + std::to_string(peer) + " (" + name_of(lane.address) + ")";
+        const std::string was = what(id) + " was " + (receives ? "received from it" : "sent to it");
         if (channel == mesh_->channels().end() || channel->second.closed)
-            throw PeerLost(who + " ended while " + what(id) + " was " + way + " it");
-        if (now - heard > settings_.timeout_ns)
+            throw PeerLost(who + " ended while " + was);
+        if (now - lane.heard > settings_.timeout_ns)
             throw PeerLost(who + " has been silent for " +
-                           std::to_string(settings_.timeout_ns / 1'000'000) + " ms while " +
-                           what(id) + " was " + way + " it");
-    };
-    for (const auto& [id, in] : incoming_)
-        if (!in.ended) check(id, in.last_heard, "received from");
-    for (const auto& [id, out] : outgoing_)
-        if (out.state != Outgoing::State::ENDED) check(id, out.last_heard, "sent to");
+                           std::to_string(settings_.timeout_ns / 1'000'000) + " ms while " + was);
+    }
 }
 
 // When something is to be done even if nothing arrives.
 Time Endpoint::next(Time now) const {
     Time soonest = now + INTERRUPT_NS;
-    for (const auto& [id, in] : incoming_) {
-        if (in.ended) continue;
-        soonest = std::min(soonest, in.next(settings_.patience, step_budget_));
-        if (in.report().received == 0) soonest = std::min(soonest, in.next_ready);
-        if (in.report_due > 0) soonest = std::min(soonest, in.report_due);
-    }
-    for (const auto& [id, out] : outgoing_) {
-        if (out.state == Outgoing::State::PROBING) soonest = std::min(soonest, out.next_probe);
-        if (out.state != Outgoing::State::SENDING) continue;
-        const std::size_t count = std::min<std::size_t>(out.left(), settings_.segments);
+    for (const auto& [peer, lane] : lanes_) {
+        for (const auto& [id, in] : lane.incoming)
+            soonest = std::min(soonest, in.next(settings_.patience, lane.arrivals.lost()));
+        if (!lane.incoming.empty()) soonest = std::min(soonest, lane.next_ready);
+        if (lane.arrivals.unreported > 0) soonest = std::min(soonest, lane.arrivals.due);
+        const Outgoing* first = nullptr;
+        for (const auto& [id, out] : lane.outgoing) {
+            if (out.state == Outgoing::State::PROBING) soonest = std::min(soonest, out.next_probe);
+            if (out.state == Outgoing::State::SENDING && !first) first = &out;
+        }
+        if (!first) continue;
+        const std::size_t count = std::min<std::size_t>(first->left(), settings_.segments);
         // Two units at a time, so that it wakes half as often.
-        const Time due = out.pacer.next(2 * count * frame_bytes(), out.sequence, now);
+        const Time due = lane.pacer.next(2 * count * settings_.frame_bytes(), lane.sequence, now);
         soonest = std::min(soonest, std::max(due, blocked_until_));
     }
     return soonest;
-}
-
-// What arrives in the next moment is read with what is here: a core shared with others has few turns.
-void Endpoint::gather_arrivals() {
-    const timespec moment{0, GATHER_NS};
-    ppoll(nullptr, 0, &moment, nullptr);
 }
 
 void Endpoint::sleep(Time now, Time until) {

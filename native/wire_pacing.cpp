@@ -14,15 +14,16 @@ void Pacer::grant(double bits_per_s, std::uint32_t window) {
 // Once a window of packets has been reported: less rate by the share that was marked or lost, or a
 // step more.
 void Pacer::report(const Report& report, Time now) {
+    if (report.received - newest_ > FURTHEST) return;  // overtaken by a later one
+    newest_ = report.received;
     heard_ = now;
-    if (report.received > 0) seen_ = std::max(seen_, report.highest + 1);
+    if (report.received > 0 && ahead(report.highest + 1, seen_)) seen_ = report.highest + 1;
     grant(static_cast<double>(report.bits_per_s), report.window);
     const std::uint32_t span = seen_ - judged_;
     if (!control_.reacts || span < std::max<std::uint32_t>(window(), 8)) return;
     const std::uint32_t came = report.received - received_;
-    const double lost = came < span ? static_cast<double>(span - came) / span : 0.0;
-    const double marked =
-        came ? static_cast<double>(report.marked - marked_) / came : 0.0;
+    const double lost = static_cast<double>(newly_lost(report)) / span;
+    const double marked = came ? static_cast<double>(report.marked - marked_) / came : 0.0;
     marks_ += control_.gain * (std::max(marked, lost) - marks_);
     if (marked > 0 || lost > 0)
         rate_ *= 1 - marks_ / 2;
@@ -32,6 +33,16 @@ void Pacer::report(const Report& report, Time now) {
     judged_ = seen_;
     received_ = report.received;
     marked_ = report.marked;
+}
+
+// Packets that were missing a window ago too: those missing since may be on another path still.
+std::int32_t Pacer::newly_lost(const Report& report) {
+    const auto missing = static_cast<std::int32_t>(seen_ - report.received);
+    const std::int32_t lost = std::min(missing, missing_);
+    const std::int32_t fresh = std::max(0, lost - lost_);
+    lost_ = std::min(std::max(lost, lost_), missing);
+    missing_ = missing;
+    return fresh;
 }
 
 void Pacer::refill(std::size_t frame_bytes, Time now) {
@@ -45,6 +56,7 @@ void Pacer::refill(std::size_t frame_bytes, Time now) {
 
 bool Pacer::may_send(std::size_t frame_bytes, std::uint32_t sent, Time now) {
     refill(frame_bytes, now);
+    if (in_flight(sent) == 0) silent_since_ = now;
     if (!open(sent) && now - std::max(heard_, silent_since_) >= SILENCE) {
         seen_ = sent;  // reports were lost, or all that was sent
         silent_since_ = now;
@@ -54,12 +66,11 @@ bool Pacer::may_send(std::size_t frame_bytes, std::uint32_t sent, Time now) {
     return (open(sent) && tokens_ >= frame) || steady_ >= frame;
 }
 
-void Pacer::sent(std::size_t frame_bytes, Time now) {
+void Pacer::sent(std::size_t frame_bytes) {
     const double frame = static_cast<double>(frame_bytes);
     tokens_ = std::max(tokens_ - frame, -frame);
     // What went faster is owed to the slower way, up to what the window holds.
     steady_ = std::max(steady_ - frame, -frame * window());
-    if (silent_since_ == 0) silent_since_ = now;
 }
 
 Time Pacer::next(std::size_t frame_bytes, std::uint32_t sent, Time now) const {

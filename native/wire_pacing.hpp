@@ -46,15 +46,18 @@ public:
     void report(const Report& report, Time now);
 
     bool may_send(std::size_t frame_bytes, std::uint32_t sent, Time now);
-    void sent(std::size_t frame_bytes, Time now);
+    void sent(std::size_t frame_bytes);
     // When `may_send` may turn true without a report.
     Time next(std::size_t frame_bytes, std::uint32_t sent, Time now) const;
 
     double rate() const { return std::min({rate_, granted_, own_}); }
     std::uint32_t window() const { return std::min(window_, own_window_); }
-    std::uint32_t in_flight(std::uint32_t sent) const { return sent - std::min(sent, seen_); }
+    std::uint32_t in_flight(std::uint32_t sent) const {
+        return ahead(sent, seen_) ? sent - seen_ : 0;
+    }
 
 private:
+    std::int32_t newly_lost(const Report& report);
     void refill(std::size_t frame_bytes, Time now);
     bool open(std::uint32_t sent) const { return in_flight(sent) < window(); }
     static constexpr Time SILENCE = 10'000'000;  // then what is in flight counts as lost
@@ -62,10 +65,14 @@ private:
     Control control_;
     double granted_, rate_, own_ = 1e15;
     std::uint32_t window_ = 8, own_window_ = 1u << 30;
-    Time last_, heard_ = 0, silent_since_ = 0;
+    Time last_, heard_ = 0;
+    Time silent_since_ = 0;  // when the first of what is under way left
     double tokens_, steady_ = 0;  // bytes
     std::uint32_t seen_ = 0;                        // one past the highest sequence that arrived
     std::uint32_t received_ = 0, marked_ = 0, judged_ = 0;  // at the last change of the rate
+    std::uint32_t newest_ = 0;  // packets received, by the newest report
+    std::int32_t missing_ = 0, lost_ = 0;  // at that change: packets that had not come, and of them
+                                           // those that were taken for lost
     double marks_ = 0;
 };
 

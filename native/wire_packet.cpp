@@ -82,9 +82,20 @@ std::size_t message_bytes(std::span<const std::uint8_t> stream) {
     return HEADER_BYTES + get<std::uint16_t>(stream.data() + 28);
 }
 
-bool read(std::span<const std::uint8_t> payload, Report& report) {
-    if (payload.size() != sizeof report) return false;
+std::vector<std::uint8_t> payload_of(const Report& report, std::span<const Named> named) {
+    std::vector<std::uint8_t> bytes(sizeof report + named.size_bytes());
+    std::memcpy(bytes.data(), &report, sizeof report);
+    if (!named.empty()) std::memcpy(bytes.data() + sizeof report, named.data(), named.size_bytes());
+    return bytes;
+}
+
+bool read(std::span<const std::uint8_t> payload, Report& report, std::vector<Named>& named) {
+    if (payload.size() < sizeof report || (payload.size() - sizeof report) % sizeof(Named) != 0)
+        return false;
     std::memcpy(&report, payload.data(), sizeof report);
+    named.resize((payload.size() - sizeof report) / sizeof(Named));
+    if (!named.empty())
+        std::memcpy(named.data(), payload.data() + sizeof report, payload.size() - sizeof report);
     return true;
 }
 

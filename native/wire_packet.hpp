@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "wire_siphash.hpp"
 
@@ -20,11 +21,11 @@ namespace paceline::wire {
 enum class Kind : std::uint8_t {
     DATA = 1,   // values, to be written at `offset`
     HELLO = 2,  // who opened this reliable channel
-    READY = 3,  // the receiver waits for this tensor; carries a Report
+    READY = 3,  // the receiver waits for the tensors named; carries a Report
     REPORT = 4, // what has arrived so far; carries a Report
     DONE = 5,   // the sender has sent all it had to in this round; carries which packets matter
     BITMAP = 6, // the answer to DONE: which packets have arrived
-    STOP = 7,   // the receiver has enough
+    STOP = 7,   // the receiver has enough of the tensors named; carries a Report
 };
 inline constexpr std::uint8_t LAST_KIND = 7;
 
@@ -39,11 +40,29 @@ struct Header {
     std::uint8_t phase = 0, round = 0;
 };
 
-// What a receiver tells a sender: how much came, and at what rate to go on.
+// What a receiver tells a sender: how much came, and at what rate to go on. Of all tensors together.
 struct Report {
     std::uint32_t highest = 0, received = 0, marked = 0, window = 0;
     std::uint64_t bits_per_s = 0;
 };
+
+// A tensor that a message names behind its Report.
+struct Named {
+    std::uint32_t step = 0, length = 0;
+    std::uint16_t tensor = 0;
+    std::uint8_t phase = 0, unused = 0;
+};
+inline constexpr std::size_t MOST_NAMED = 100;  // in one message
+
+// Numbers of packets that are further apart than this do not belong together.
+inline constexpr std::uint32_t FURTHEST = 1u << 22;
+inline bool apart(std::uint32_t one, std::uint32_t other) {
+    return one - other > FURTHEST && other - one > FURTHEST;
+}
+// Whether one number of a packet comes after another; numbers begin again at 2^32.
+inline bool ahead(std::uint32_t one, std::uint32_t other) {
+    return static_cast<std::int32_t>(one - other) > 0;
+}
 
 enum class Verdict : std::uint8_t { FINE, TRUNCATED, MALFORMED, OTHER_JOB, FORGED };
 
@@ -62,6 +81,8 @@ Verdict read(std::span<const std::uint8_t> message, std::uint32_t job, const Key
 // How long the message is that begins here; 0 while its head is incomplete.
 std::size_t message_bytes(std::span<const std::uint8_t> stream);
 
-bool read(std::span<const std::uint8_t> payload, Report& report);
+// A Report, and the tensors named behind it.
+std::vector<std::uint8_t> payload_of(const Report& report, std::span<const Named> named);
+bool read(std::span<const std::uint8_t> payload, Report& report, std::vector<Named>& named);
 
 }  // namespace paceline::wire

@@ -1,7 +1,9 @@
 #include "wire_transfer.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace paceline::wire {
 
@@ -9,39 +11,42 @@ namespace {
 constexpr Time REPEAT_NS = 2'000'000;  // a question that comes again so soon is a copy
 }
 
-Incoming::Incoming(Id id, std::span<std::uint8_t> into, std::size_t packet_bytes,
-                   std::size_t budget)
-    : id_(id), into_(into), packet_bytes_(packet_bytes), budget_(budget),
-      missing_bytes_(into.size()), flags_(packets_of(into.size(), packet_bytes), 0) {}
-
-std::size_t Incoming::size_of(std::size_t packet) const {
-    return std::min(packet_bytes_, into_.size() - packet * packet_bytes_);
+std::string what(const Id& id) {
+    return "tensor " + std::to_string(id.tensor) + " of step " + std::to_string(id.step) +
+           " (phase " + std::to_string(id.phase) + ")";
 }
 
-Took Incoming::take(const Header& h, std::span<const std::uint8_t> payload, bool marked,
+Incoming::Incoming(Wanted wanted)
+    : wanted_(std::move(wanted)), missing_bytes_(wanted_.into.size()),
+      missing_packets_(packets_of(wanted_.into.size(), wanted_.packet_bytes)),
+      flags_(missing_packets_, 0) {}
+
+std::size_t Incoming::size_of(std::size_t packet) const {
+    return std::min(wanted_.packet_bytes, wanted_.into.size() - packet * wanted_.packet_bytes);
+}
+
+Took Incoming::take(const Header& h, std::span<const std::uint8_t> payload, std::uint32_t lost,
                     Time now) {
-    const std::size_t packet = h.offset / packet_bytes_;
-    if (h.length != into_.size() || h.offset % packet_bytes_ != 0 || packet >= flags_.size() ||
-        payload.size() != size_of(packet))
+    const std::size_t packet = h.offset / wanted_.packet_bytes;
+    if (h.length != wanted_.into.size() || h.offset % wanted_.packet_bytes != 0 ||
+        packet >= flags_.size() || payload.size() != size_of(packet))
         return Took::MISFIT;
-    last_heard = last_arrival_ = now;
-    ++received_;
-    ++unreported;
-    marked_ += marked;
-    highest_ = std::max(highest_, h.sequence);
+    last_arrival_ = now;
+    if (!begun_) lost_before_ = lost;
+    begun_ = true;
     if (flags_[packet]) return Took::DUPLICATE;
-    std::memcpy(into_.data() + h.offset, payload.data(), payload.size());
+    std::memcpy(wanted_.into.data() + h.offset, payload.data(), payload.size());
     flags_[packet] = 1;
     missing_bytes_ -= payload.size();
+    --missing_packets_;
     return Took::FRESH;
 }
 
 void Incoming::done(std::uint8_t round, std::span<const std::uint8_t> important, Time now) {
-    last_heard = now;
-    const auto ahead = static_cast<std::int8_t>(round - round_);
-    if (done_ && (ahead < 0 || (ahead == 0 && now < answered_at_ + REPEAT_NS))) return;
-    if (!done_ || ahead > 0) done_at_ = now;
-    done_ = asked_ = true;
+    const auto further = static_cast<std::int8_t>(round - round_);
+    if (done_ && (further < 0 || (further == 0 && now < answered_at_ + REPEAT_NS))) return;
+    if (!done_ || further > 0) done_at_ = now;
+    begun_ = done_ = asked_ = true;
     round_ = round;
     if (important.size() == (flags_.size() + 7) / 8 && important_.empty()) {
         important_.resize(flags_.size());
@@ -51,31 +56,33 @@ void Incoming::done(std::uint8_t round, std::span<const std::uint8_t> important,
 }
 
 // Whether the budget covers all that is missing, and none of it must come.
-bool Incoming::spares(std::size_t step_budget) const {
-    if (missing_bytes_ > std::min(budget_, step_budget)) return false;
+bool Incoming::spares() const {
+    if (missing_bytes_ > std::min(wanted_.budget_bytes, *wanted_.shared_bytes)) return false;
     for (std::size_t i = 0; i < important_.size(); ++i)
         if (important_[i] && !flags_[i]) return false;
     return true;
 }
 
-bool Incoming::enough(const Patience& patience, std::size_t step_budget, Time now) const {
+bool Incoming::enough(const Patience& patience, std::uint32_t lost, Time now) const {
     if (missing_bytes_ == 0) return true;
-    if (!(done_ || received_ > 0) || !spares(step_budget)) return false;
+    if (!begun_ || !spares()) return false;
     if (repaired_) return true;  // losses are known by now; what remains is within the budget
     if (done_) return now >= std::max(done_at_, last_arrival_) + patience.settle_ns;
-    return now >= last_arrival_ + patience.gap_ns;
+    return may_be_lost(lost) && now >= last_arrival_ + patience.gap_ns;
 }
 
 bool Incoming::owes_answer(const Patience& patience, Time now) const {
     return asked_ && now >= std::max(done_at_, last_arrival_) + patience.settle_ns;
 }
 
-Time Incoming::next(const Patience& patience, std::size_t step_budget) const {
-    const Time settled = std::max(done_at_, last_arrival_) + patience.settle_ns;
-    if (asked_) return settled;
-    if (received_ > 0 && !done_ && missing_bytes_ <= std::min(budget_, step_budget))
-        return last_arrival_ + patience.gap_ns;
+Time Incoming::next(const Patience& patience, std::uint32_t lost) const {
+    if (asked_) return std::max(done_at_, last_arrival_) + patience.settle_ns;
+    if (begun_ && !done_ && may_be_lost(lost) && spares()) return last_arrival_ + patience.gap_ns;
     return std::numeric_limits<Time>::max();
+}
+
+void Incoming::close() {
+    *wanted_.shared_bytes -= std::min(*wanted_.shared_bytes, missing_bytes_);
 }
 
 std::vector<std::uint8_t> Incoming::bitmap() const { return packed_bits(flags_); }
@@ -87,53 +94,46 @@ std::vector<std::uint8_t> packed_bits(std::span<const std::uint8_t> flags) {
     return bits;
 }
 
-Outgoing::Outgoing(Id id, std::span<const std::uint8_t> data, std::size_t packet_bytes,
-                   const Control& control, Time now)
-    : id(id), data(data), packet_bytes(packet_bytes), pacer(control, now),
-      due(packets_of(data.size(), packet_bytes)), last_heard(now) {
+Outgoing::Outgoing(const Id& id, const Parcel& parcel)
+    : id(id), parcel(parcel), due(packets_of(parcel.data.size(), parcel.packet_bytes)) {
     std::iota(due.begin(), due.end(), 0u);
 }
 
-Header Outgoing::header(std::uint16_t source, std::uint32_t job, std::size_t ahead) const {
-    const std::uint32_t packet = due[at + ahead];
+Header Outgoing::header(std::size_t more) const {
+    const std::uint32_t packet = due[at + more];
     Header h;
     h.kind = Kind::DATA;
-    h.importance = important.empty() ? 0 : important[packet];
-    h.source = source;
-    h.job = job;
+    h.importance = parcel.important.empty() ? 0 : parcel.important[packet];
     h.step = id.step;
     h.tensor = id.tensor;
-    h.layer = layer;
-    h.offset = static_cast<std::uint32_t>(packet * packet_bytes);
-    h.length = static_cast<std::uint32_t>(data.size());
-    h.sequence = sequence + static_cast<std::uint32_t>(ahead);
+    h.layer = parcel.layer;
+    h.offset = static_cast<std::uint32_t>(packet * parcel.packet_bytes);
+    h.length = static_cast<std::uint32_t>(parcel.data.size());
     h.phase = id.phase;
     h.round = round;
     return h;
 }
 
-std::span<const std::uint8_t> Outgoing::bytes(std::size_t ahead) const {
-    const std::size_t offset = due[at + ahead] * packet_bytes;
-    return data.subspan(offset, std::min(packet_bytes, data.size() - offset));
+std::span<const std::uint8_t> Outgoing::bytes(std::size_t more) const {
+    const std::size_t offset = due[at + more] * parcel.packet_bytes;
+    return parcel.data.subspan(offset, std::min(parcel.packet_bytes, parcel.data.size() - offset));
 }
 
-std::uint8_t Outgoing::service(std::size_t ahead) const {
-    if (tos.empty()) return 0;
-    return tos.size() == 1 ? tos[0] : tos[due[at + ahead]];
+std::uint8_t Outgoing::service(std::size_t more) const {
+    if (parcel.tos.empty()) return 0;
+    return parcel.tos.size() == 1 ? parcel.tos[0] : parcel.tos[due[at + more]];
 }
 
 void Outgoing::advance(std::size_t count) {
-    sequence += static_cast<std::uint32_t>(count);
-    if (round > 0) again += count;
     at += count;
     if (at < due.size()) return;
     state = State::PROBING;
     next_probe = probe_wait = 0;
-    told = false;
+    probes = 0;
 }
 
 void Outgoing::repair(std::uint8_t answered, std::span<const std::uint8_t> bitmap) {
-    const std::size_t packets = packets_of(data.size(), packet_bytes);
+    const std::size_t packets = packets_of(parcel.data.size(), parcel.packet_bytes);
     if (state != State::PROBING || answered != round || bitmap.size() != (packets + 7) / 8) return;
     std::vector<std::uint32_t> missing;
     for (std::size_t i = 0; i < packets; ++i)

@@ -4,15 +4,17 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "wire_pacing.hpp"
 
 namespace paceline::wire {
 
+// A tensor between two ranks. They are sent in this order.
 struct Id {
-    std::uint16_t peer = 0;
     std::uint32_t step = 0;
     std::uint16_t tensor = 0;
     std::uint8_t phase = 0;
@@ -31,16 +33,25 @@ inline std::size_t packets_of(std::size_t bytes, std::size_t packet_bytes) {
 
 enum class Took : std::uint8_t { FRESH, DUPLICATE, MISFIT };
 
+// What a receiver was asked for, and by which post.
+struct Wanted {
+    std::span<std::uint8_t> into;
+    std::size_t packet_bytes = 0, budget_bytes = 0;
+    std::shared_ptr<std::size_t> shared_bytes;  // that all tensors of the post may still lose
+    std::uint32_t post = 0;
+};
+
 class Incoming {
 public:
-    Incoming(Id id, std::span<std::uint8_t> into, std::size_t packet_bytes, std::size_t budget);
+    explicit Incoming(Wanted wanted);
 
-    Took take(const Header& header, std::span<const std::uint8_t> payload, bool marked, Time now);
+    // `lost`: how many of its sender's packets are missing by now, of all tensors.
+    Took take(const Header& header, std::span<const std::uint8_t> payload, std::uint32_t lost,
+              Time now);
     void done(std::uint8_t round, std::span<const std::uint8_t> important, Time now);
 
     // Whether all is here, or all but what the budget covers and the network has lost.
-    // `step_budget`: bytes that the step may still lose.
-    bool enough(const Patience& patience, std::size_t step_budget, Time now) const;
+    bool enough(const Patience& patience, std::uint32_t lost, Time now) const;
     // Whether the sender is to be told what is missing.
     bool owes_answer(const Patience& patience, Time now) const;
     void answered(Time now) {
@@ -49,68 +60,72 @@ public:
         answered_at_ = now;
     }
     // When one of the two may turn true without a packet.
-    Time next(const Patience& patience, std::size_t step_budget) const;
+    Time next(const Patience& patience, std::uint32_t lost) const;
+    // What is missing by now is taken from what all tensors of the post may lose.
+    void close();
 
-    Report report() const { return {highest_, received_, marked_, 0, 0}; }
     std::size_t missing_bytes() const { return missing_bytes_; }
     std::vector<std::uint8_t> bitmap() const;
     const std::vector<std::uint8_t>& flags() const { return flags_; }
-    const Id& id() const { return id_; }
     std::uint8_t round() const { return round_; }
-    std::size_t bytes() const { return into_.size(); }
-
-    bool ended = false, lossy = false;  // `lossy`: packets were seen to be lost
-    std::uint32_t unreported = 0;
-    Time last_heard = 0, next_ready = 0, ready_wait = 0, report_due = 0;
+    std::uint32_t bytes() const { return static_cast<std::uint32_t>(wanted_.into.size()); }
+    std::uint32_t post() const { return wanted_.post; }
 
 private:
-    bool spares(std::size_t step_budget) const;
+    bool spares() const;
+    // Whether as many of its sender's packets are missing since as of its own.
+    bool may_be_lost(std::uint32_t lost) const {
+        return lost >= lost_before_ && lost - lost_before_ >= missing_packets_;
+    }
     std::size_t size_of(std::size_t packet) const;
 
-    Id id_;
-    std::span<std::uint8_t> into_;
-    std::size_t packet_bytes_, budget_, missing_bytes_;
+    Wanted wanted_;
+    std::size_t missing_bytes_, missing_packets_;
     std::vector<std::uint8_t> flags_;      // a byte per packet: 1 has arrived
     std::vector<std::uint8_t> important_;  // the same: 1 must arrive; empty: none said
-    std::uint32_t highest_ = 0, received_ = 0, marked_ = 0;
     std::uint8_t round_ = 0;
-    bool asked_ = false, done_ = false, repaired_ = false;
+    bool begun_ = false, asked_ = false, done_ = false, repaired_ = false;
+    std::uint32_t lost_before_ = 0;  // its sender's missing packets, when its own began to come
     Time last_arrival_ = 0, done_at_ = 0, answered_at_ = 0;
 };
 
 // What a sender is given.
+struct Parcel {
+    std::span<const std::uint8_t> data;
+    std::span<const std::uint8_t> tos;        // a byte per packet, or one for all
+    std::span<const std::uint8_t> important;  // a byte per packet, or empty
+    std::size_t packet_bytes = 0;
+    std::uint16_t layer = 0;
+};
+
 struct Outgoing {
-    enum class State : std::uint8_t { WAITING, SENDING, PROBING, ENDED };
+    enum class State : std::uint8_t { WAITING, SENDING, PROBING };
 
-    Outgoing(Id id, std::span<const std::uint8_t> data, std::size_t packet_bytes,
-             const Control& control, Time now);
+    Outgoing(const Id& id, const Parcel& parcel);
 
-    // Of the packet that is due after `ahead` others: its header, its bytes, its class of service.
-    Header header(std::uint16_t source, std::uint32_t job, std::size_t ahead) const;
-    std::span<const std::uint8_t> bytes(std::size_t ahead) const;
-    std::uint8_t service(std::size_t ahead) const;
+    // Of the packet that is due after `more` others: its header, its bytes, its class of service.
+    Header header(std::size_t more) const;
+    std::span<const std::uint8_t> bytes(std::size_t more) const;
+    std::uint8_t service(std::size_t more) const;
     std::size_t left() const { return due.size() - at; }
+    void begin() { state = due.empty() ? State::PROBING : State::SENDING; }
     void advance(std::size_t count);
     // The receiver's answer to round `round`: what it lacks is sent again.
     void repair(std::uint8_t round, std::span<const std::uint8_t> bitmap);
 
     Id id;
-    std::span<const std::uint8_t> data;
-    std::size_t packet_bytes;
-    Pacer pacer;
+    Parcel parcel;
     State state = State::WAITING;
-    std::uint16_t layer = 0;
-    std::span<const std::uint8_t> tos;         // a byte per packet, or one for all
-    std::span<const std::uint8_t> important;   // a byte per packet, or empty
-    std::vector<std::uint32_t> due;            // packets of this round
-    std::size_t at = 0;                        // the next of them
-    std::uint32_t sequence = 0;                // of the next packet
+    std::vector<std::uint32_t> due;  // packets of this round
+    std::size_t at = 0;              // the next of them
     std::uint8_t round = 0;
-    std::uint64_t again = 0;                   // packets sent more than once
-    Time last_heard = 0, next_probe = 0, probe_wait = 0;
-    bool told = false;                         // DONE of this round went on the reliable channel
+    std::uint32_t probes = 0;        // of this round
+    Time next_probe = 0, probe_wait = 0;
 };
 
 std::vector<std::uint8_t> packed_bits(std::span<const std::uint8_t> flags);
+
+// For messages: "tensor 3 of step 7 (phase 1)".
+std::string what(const Id& id);
 
 }  // namespace paceline::wire

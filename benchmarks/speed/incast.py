@@ -6,6 +6,10 @@ without gloo's own work; its minimum retransmission time is 5 ms and its segment
 round lasts from the receiver's asking to its slowest sender's end. `ideal` is the link carrying all
 values in datagrams without a header of ours; `bounded_p99_of_ideal` takes only those needed.
 
+`important_lost` and `important_p99_ms` are of packets that matter while 130 % of a link is offered;
+`spray_of_one_path` is the transport's rate over two paths of half a link each, packets sprayed,
+over its rate on one of them (in the same minute).
+
     python benchmarks/speed/incast.py --json
 """
 
@@ -17,6 +21,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import measure
 from paceline.lab.incast import Row, Setting, incast, summary
+from paceline.lab.overload import Load, overload
+from paceline.lab.spraying import sprayed
 from paceline.wire.contenders import LOSSLESS, MAIN, TEN_PERCENT
 
 SETTINGS = (Setting(senders=4), Setting(senders=8, size_bytes=250_000))
@@ -30,7 +36,8 @@ def main(arguments: list[str] | None = None) -> None:
     rounds = 20 if options.quick else options.rounds
     settings = SETTINGS[:1] if options.quick else SETTINGS
     told = [case(setting, rounds) for setting in settings]
-    measure.report("speed/incast", {**told[0]["figures"], "cases": told}, options)
+    switch = {**overloaded(options.quick), **over_two_paths(max(10, rounds // 10))}
+    measure.report("speed/incast", {**told[0]["figures"], **switch, "cases": told}, options)
 
 
 def case(setting: Setting, rounds: int) -> dict[str, Any]:
@@ -54,6 +61,23 @@ def figures(setting: Setting, rows: list[Row]) -> dict[str, Any]:
         "no_loss_p99_of_tuned_tcp": lossless.p99_ms / tcp,
         "bounded_dropped": bounded.lost_share,
     }
+
+
+def overloaded(quick: bool) -> dict[str, Any]:
+    """What a switch drops, and how long it keeps what it does not."""
+    load = Load(seconds=3 if quick else 30)
+    found = overload(load)
+    return {
+        "offered": found.offered,
+        "important_lost": found.important.lost_share,
+        "important_p99_ms": found.important.p99_ns / 1e6,
+        "other_lost": found.other.lost_share,
+    }
+
+
+def over_two_paths(rounds: int) -> dict[str, Any]:
+    found = sprayed(SETTINGS[0], rounds)
+    return {"one_path_bits_per_s": found.one_path, "spray_of_one_path": found.gain}
 
 
 if __name__ == "__main__":

@@ -1,32 +1,16 @@
 // Binds native/flows: messages over shared links, alone or as the seam to replay.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
+#include "flows.hpp"
+
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-#include <memory>
 #include <vector>
 
-#include "flows.hpp"
+#include "columns.hpp"
 
 namespace nb = nanobind;
 using namespace paceline;
 
 namespace {
-
-template <class T>
-using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-std::vector<T> copied(const Column<T>& column) {
-    return {column.data(), column.data() + column.size()};
-}
-
-nb::object given(std::vector<Time> values) {
-    auto* raw = new std::vector<Time>(std::move(values));
-    nb::capsule owner(raw, [](void* p) noexcept { delete static_cast<std::vector<Time>*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, Time, nb::ndim<1>>(raw->data(), {raw->size()}, owner));
-}
 
 FlowTable table(const Column<double>& size, const Column<Time>& tail,
                 const Column<std::int64_t>& link_ptr, const Column<Op>& link,

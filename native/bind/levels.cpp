@@ -1,31 +1,14 @@
 // Binds native/levels: spans in, what to draw of them out.
 #include "levels.hpp"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <utility>
-#include <vector>
+
+#include "columns.hpp"
 
 namespace nb = nanobind;
 using namespace paceline;
 
 namespace {
-
-template <class T>
-using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-std::span<const T> view(const Column<T>& column) {
-    return {column.data(), column.size()};
-}
-
-template <class T>
-nb::object given(std::vector<T> values) {
-    auto* raw = new std::vector<T>(std::move(values));
-    nb::capsule owner(raw, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(raw->data(), {raw->size()}, owner));
-}
 
 struct BoundLevels {  // keeps what a Levels looks at
     Column<Op> lane;

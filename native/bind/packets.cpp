@@ -1,39 +1,19 @@
 // Binds native/packets: a simulation of packets as one call.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
-#include <vector>
-
 #include "packets.hpp"
+
+#include "columns.hpp"
 
 namespace nb = nanobind;
 using namespace paceline::packets;
 
 namespace {
 
-template <class T>
-using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-std::vector<T> copied(const Column<T>& column) {
-    return {column.data(), column.data() + column.size()};
-}
-
-nb::object given(std::vector<std::int64_t> values) {
-    auto* raw = new std::vector<std::int64_t>(std::move(values));
-    nb::capsule owner(raw, [](void* p) noexcept {
-        delete static_cast<std::vector<std::int64_t>*>(p);
-    });
-    return nb::cast(
-        nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>(raw->data(), {raw->size()}, owner));
-}
-
 Fabric fabric_of(std::int32_t leaves, std::int32_t hosts_per_leaf, std::int32_t spines,
                  std::int64_t host_bits_per_s, std::int64_t spine_bits_per_s, Time hop_ns,
                  Time rtt_ns, std::int64_t buffer_bytes, std::int64_t shared_bytes,
-                 std::int32_t packet_bytes) {
-    return {leaves, hosts_per_leaf, spines,       host_bits_per_s, spine_bits_per_s,
-            hop_ns, rtt_ns,         buffer_bytes, shared_bytes,    packet_bytes};
+                 std::int32_t packet_bytes, std::int64_t loss) {
+    return {leaves, hosts_per_leaf, spines,       host_bits_per_s, spine_bits_per_s, hop_ns,
+            rtt_ns, buffer_bytes,   shared_bytes, packet_bytes,    loss};
 }
 
 Policy policy_of(std::int32_t transport, std::int32_t routing, std::int64_t mark_bytes,

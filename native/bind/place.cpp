@@ -1,8 +1,7 @@
 // Binds the placement solvers: flat arrays in, plain dictionaries out.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include "columns.hpp"
 #include "place_ideals.hpp"
 #include "place_layers.hpp"
 #include "place_schedule.hpp"
@@ -12,12 +11,8 @@ namespace nb = nanobind;
 namespace {
 
 template <typename T>
-using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <typename T>
 std::vector<T> column(nb::handle owner, const char* name) {
-    const auto array = nb::cast<Column<T>>(owner.attr(name));
-    return {array.data(), array.data() + array.shape(0)};
+    return copied(nb::cast<Column<T>>(owner.attr(name)));
 }
 
 paceline::place::Problem problem_of(nb::handle o) {

@@ -1,12 +1,11 @@
 // Binds the trace scanner and the flattening of threads.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <stdexcept>
 
+#include "columns.hpp"
 #include "flatten.hpp"
 #include "kineto.hpp"
 
@@ -14,16 +13,11 @@ namespace nb = nanobind;
 
 namespace {
 
-template <class T>
-using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-// Hands a vector to NumPy without copying it.
+// Hands a vector to NumPy, without the room that it kept for more.
 template <class T>
 nb::object array(std::vector<T>&& values) {
-    auto* kept = new std::vector<T>(std::move(values));
-    kept->shrink_to_fit();
-    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
+    values.shrink_to_fit();
+    return given(std::move(values));
 }
 
 nb::tuple flatten(Column<int32_t> lane, Column<int64_t> start, Column<int64_t> end,

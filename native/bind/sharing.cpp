@@ -74,11 +74,6 @@ void make_shared(Shared* self, Column<std::uint8_t> sort, Column<Op> device,
         self->sharing.hosts = &nb::cast<HostColumns*>(self->hosts)->hosts;
 }
 
-template <class T>
-std::vector<T> copied(const Column<T>& column) {
-    return {column.data(), column.data() + column.size()};
-}
-
 void make_table(ShapedTable* self, Column<Op> message_of_op, Column<double> size,
                 Column<std::int64_t> link_ptr, Column<Op> link, Column<double> capacity,
                 Column<double> burst, Column<Op> source, Column<Op> target, Column<Op> other,

@@ -1,22 +1,10 @@
 // What the bindings of replay know of things that ops share.
 #pragma once
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <memory>
-#include <span>
 
+#include "columns.hpp"
 #include "replay_sharing.hpp"
-
-template <class T>
-using Column = nanobind::ndarray<const T, nanobind::ndim<1>, nanobind::c_contig,
-                                 nanobind::device::cpu>;
-
-template <class T>
-std::span<const T> view(const Column<T>& column) {
-    return {column.data(), column.size()};
-}
 
 struct HostColumns {  // keeps what a Hosts looks at
     Column<paceline::Op> machine;

@@ -1,6 +1,4 @@
 // Binds native/wire: an endpoint of the transport, sums of what came, and the parser for its fuzzer.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -10,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "columns.hpp"
 #include "wire_endpoint.hpp"
 #include "wire_reduce.hpp"
 
@@ -19,22 +18,8 @@ using namespace paceline::wire;
 namespace {
 
 template <class T>
-using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
 using Writable = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = Column<std::uint8_t>;
-
-template <class T>
-std::span<const T> view(const Column<T>& column) {
-    return {column.data(), column.size()};
-}
-
-template <class T>
-nb::object given(std::vector<T> values) {
-    auto* raw = new std::vector<T>(std::move(values));
-    nb::capsule owner(raw, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(raw->data(), {raw->size()}, owner));
-}
 
 Key key_of(const Bytes& bytes) {
     if (bytes.size() != sizeof(Key)) throw Fault("a job's key has 16 bytes");
@@ -61,22 +46,29 @@ Orders orders(std::uint32_t step, std::size_t budget, const Sends& sends,
     return made;
 }
 
-nb::list exchange(Endpoint& endpoint, std::uint32_t step, std::size_t budget, const Sends& sends,
-                  const Receives& receives) {
-    const Orders wanted = orders(step, budget, sends, receives);
-    std::vector<Outcome> found;
+void post(Endpoint& endpoint, std::uint32_t step, std::size_t budget, const Sends& sends,
+          const Receives& receives) {
+    endpoint.post(orders(step, budget, sends, receives));
+}
+
+nb::tuple wait(Endpoint& endpoint, bool all) {
+    Progress found;
     {
         nb::gil_scoped_release unlocked;
-        found = endpoint.exchange(wanted, [] {
+        found = endpoint.wait(all, [] {
             nb::gil_scoped_acquire locked;
             if (PyErr_CheckSignals() != 0) throw nb::python_error();
         });
     }
-    nb::list told;
-    for (Outcome& outcome : found)
-        told.append(nb::make_tuple(outcome.missing_bytes, outcome.ended_ns,
-                                   given(std::move(outcome.flags))));
-    return told;
+    const auto name = [](std::uint16_t peer, const Id& id) {
+        return nb::make_tuple(peer, id.step, id.tensor, id.phase);
+    };
+    nb::list arrived, sent;
+    for (Outcome& one : found.arrived)
+        arrived.append(nb::make_tuple(name(one.peer, one.id), one.missing_bytes, one.ended_ns,
+                                      given(std::move(one.flags))));
+    for (const Sent& one : found.sent) sent.append(name(one.peer, one.id));
+    return nb::make_tuple(arrived, sent);
 }
 
 void meet(Endpoint& endpoint, const std::vector<std::tuple<int, std::string, int>>& peers,
@@ -201,8 +193,9 @@ void bind_wire(nb::module_& m) {
              nb::arg("settings"))
         .def_prop_ro("port", &Endpoint::port)
         .def("connect", &meet, nb::arg("peers"), nb::arg("timeout_s"))
-        .def("exchange", &exchange, nb::arg("step"), nb::arg("budget_bytes"), nb::arg("sends"),
+        .def("post", &post, nb::arg("step"), nb::arg("budget_bytes"), nb::arg("sends"),
              nb::arg("receives"))
+        .def("wait", &wait, nb::arg("all"))
         .def("close", &Endpoint::close)
         .def("counters", &counters);
     nb::class_<Simulated>(m, "WirePacer")
@@ -215,8 +208,8 @@ void bind_wire(nb::module_& m) {
              [](Simulated& s, std::size_t bytes, std::uint32_t sent, Time now) {
                  return s.pacer.may_send(bytes, sent, now);
              }, nb::arg("frame_bytes"), nb::arg("sent"), nb::arg("now_ns"))
-        .def("sent", [](Simulated& s, std::size_t bytes, Time now) { s.pacer.sent(bytes, now); },
-             nb::arg("frame_bytes"), nb::arg("now_ns"))
+        .def("sent", [](Simulated& s, std::size_t bytes) { s.pacer.sent(bytes); },
+             nb::arg("frame_bytes"))
         .def_prop_ro("bits_per_s", [](const Simulated& s) { return s.pacer.rate(); })
         .def_prop_ro("window", [](const Simulated& s) { return s.pacer.window(); });
     m.def("wire_packet", &packet, nb::arg("key"), nb::arg("payload"), nb::arg("fields"));

@@ -29,7 +29,8 @@ struct RestsTable {
     const std::uint8_t* kind;
     const Time* priced;
     const Time *start, *end;  // of a replay of these
-    const double* rests;      // how long a rest is at least, and the factor of what follows one
+    const double* rests;      // how long a rest is at least, the factor of what follows one, and for
+                              // how much work that lasts
     Time* out;
 };
 
@@ -72,17 +73,22 @@ EXPORTED(slid_durations) void slid_durations(const SlideTable* t) {
     }
 }
 
-// Work that began after a rest of its lane takes longer, as paceline/predict/run.py has it.
-EXPORTED(rested_durations) void rested_durations(const RestsTable* t, Time* ended) {
+// Work that began after a rest of its lane, or before the lane had worked for long enough since,
+// takes longer, as paceline/predict/rests.py has it. `worked`: by lane, how much since its last rest.
+EXPORTED(rested_durations) void rested_durations(const RestsTable* t, Time* ended, Time* worked) {
     constexpr Time kNever = -1;
-    for (std::uint32_t lane = 0; lane < t->lanes; ++lane) ended[lane] = kNever;
+    for (std::uint32_t lane = 0; lane < t->lanes; ++lane) ended[lane] = worked[lane] = kNever;
     for (std::uint32_t op = 0; op < t->ops; ++op) {
         const Time priced = t->priced[op];
         t->out[op] = priced;
         if (t->kind[op] != kCompute || priced <= 0) continue;
-        Time& before = ended[t->lane[op]];
-        if (before != kNever && static_cast<double>(t->start[op] - before) >= t->rests[0])
+        Time &before = ended[t->lane[op]], &since = worked[t->lane[op]];
+        const bool rested = before != kNever && static_cast<double>(t->start[op] - before) >= t->rests[0];
+        if (rested) since = 0;
+        const bool cold = since != kNever && static_cast<double>(since) < t->rests[2] / t->rests[1];
+        if (rested || cold)
             t->out[op] = static_cast<Time>(std::nearbyint(static_cast<double>(priced) * t->rests[1]));
+        if (since != kNever) since += priced;
         before = t->end[op];
     }
 }

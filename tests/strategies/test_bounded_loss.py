@@ -1,10 +1,13 @@
 """`bounded_loss`: its bytes are those of a push and a pull, and its bounds are shares."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from paceline.cluster import Cluster, Device, Host, Link
 from paceline.graph import Collective, Graph, OpKind, check
+from paceline.predict import predict
 from paceline.strategies import StrategyError, parse, transformed
 
 Recording = Callable[..., Graph]
@@ -35,6 +38,25 @@ def test_gradients_travel_in_one_way_only(other: str) -> None:
     from paceline.strategies.strategy import exclude_each_other
 
     assert exclude_each_other(type(parse("bounded_loss")), type(parse(other)))
+
+
+def on(loss: float) -> Cluster:
+    link = Link(1e6, 1e6, loss=loss, buffer_bytes=64_000)
+    return Cluster(tuple(Host(f"h{n}", Device("core")) for n in range(2)), link)
+
+
+def test_it_is_predicted_by_packets_so_that_loss_costs_time_and_a_budget_spares_it(
+    recording: Recording,
+) -> None:
+    graph = recording()
+    graph = replace(graph, ops=replace(graph.ops, size_bytes=1000 * graph.ops.size_bytes))
+    strict, bounded = (
+        predict(graph, [f"bounded_loss(gradients={budget}, important=0.0)"], on(0.1)).step_ns
+        for budget in (0.0, 0.5)
+    )
+    without = predict(graph, ["bounded_loss(gradients=0.0)"], on(0.0))
+    assert without.step_ns < bounded < strict
+    assert any("its packets, simulated" in line for line in without.rests_on)
 
 
 def test_buckets_may_be_changed_before(recording: Recording) -> None:

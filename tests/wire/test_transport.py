@@ -18,6 +18,7 @@ from paceline.wire import (
     Arrived,
     Endpoint,
     JobKey,
+    Orders,
     Patience,
     PeerLost,
     Phase,
@@ -44,9 +45,9 @@ def carried(
     room = np.full_like(sent, 9)
     _, (came,) = together(
         [
-            lambda: sender.exchange(step, Phase.PUSH, [Send(receiver.rank, sent)], []),
+            lambda: sender.exchange(Orders(step, Phase.PUSH, [Send(receiver.rank, sent)], [])),
             lambda: receiver.exchange(
-                step, Phase.PUSH, [], [Receive(sender.rank, room, budget=budget)]
+                Orders(step, Phase.PUSH, [], [Receive(sender.rank, room, budget=budget)])
             ),
         ]
     )
@@ -115,8 +116,8 @@ def test_what_matters_is_repaired_even_within_the_budget(relay: Callable[..., Re
         room = np.zeros(SIZE, np.float32)
         _, (came,) = together(
             [
-                lambda: a.exchange(1, Phase.PUSH, [Send(1, values(), marks=marks)], []),
-                lambda: b.exchange(1, Phase.PUSH, [], [Receive(0, room, budget=0.2)]),
+                lambda: a.exchange(Orders(1, Phase.PUSH, [Send(1, values(), marks=marks)], [])),
+                lambda: b.exchange(Orders(1, Phase.PUSH, [], [Receive(0, room, budget=0.2)])),
             ]
         )
     assert came.flags[:40].all()
@@ -128,18 +129,49 @@ def test_a_step_spends_no_more_than_its_own_budget(relay: Callable[..., Relay]) 
         _, came = together(
             [
                 lambda: a.exchange(
-                    1, Phase.PUSH, [Send(1, values(n), tensor=n) for n in range(4)], []
+                    Orders(1, Phase.PUSH, [Send(1, values(n), tensor=n) for n in range(4)], [])
                 ),
                 lambda: b.exchange(
-                    1,
-                    Phase.PUSH,
-                    [],
-                    [Receive(0, room, n, budget=0.2) for n, room in enumerate(rooms)],
-                    budget_bytes=60_000,
+                    Orders(
+                        1,
+                        Phase.PUSH,
+                        [],
+                        [Receive(0, room, n, budget=0.2) for n, room in enumerate(rooms)],
+                        budget_bytes=60_000,
+                    )
                 ),
             ]
         )
     assert 0 < sum(arrived.missing_bytes for arrived in came) <= 60_000
+
+
+def test_tensors_follow_one_another_and_each_is_told_of_when_it_has_come() -> None:
+    with ranks(2) as (a, b):
+        rooms = [np.zeros(SIZE, np.float32) for _ in range(4)]
+
+        def receive() -> list[int]:
+            b.post(Orders(1, Phase.PUSH, (), [Receive(0, room, n) for n, room in enumerate(rooms)]))
+            found: list[Arrived] = []
+            while came := b.wait():
+                found += came
+            return [one.transfer.tensor for one in found]
+
+        sends = [Send(1, values(n), n) for n in (3, 1, 2, 0)]
+        order, _ = together([receive, lambda: a.exchange(Orders(1, Phase.PUSH, sends))])
+    assert order == [0, 1, 2, 3]
+    assert all(np.array_equal(room, values(n)) for n, room in enumerate(rooms))
+
+
+def test_after_an_error_nothing_is_open() -> None:
+    with ranks(2) as (a, b):
+        with pytest.raises(WireError, match="no rank 5"):
+            a.post(Orders(1, Phase.PUSH, [Send(1, values()), Send(5, values())]))
+        a.settle()
+        assert a.wait() == []
+        with pytest.raises(WireError, match="asked for twice in one post"):
+            a.post(Orders(2, Phase.PUSH, [Send(1, values()), Send(1, values())]))
+        room, _ = carried(a, b, values(), step=3)
+    assert np.array_equal(room, values())
 
 
 @pytest.mark.parametrize("kind", [3, 4, 7])
@@ -230,7 +262,7 @@ peer = Address("127.0.0.1", int(sys.argv[1]))
 end = Endpoint(1, job, Address("127.0.0.1", 0), Tuning())
 print(end.address.port, flush=True)
 end.connect({0: peer})
-end.exchange(1, Phase.PUSH, [], [Receive(0, np.zeros(10, np.float32))])
+end.exchange(Orders(1, Phase.PUSH, [], [Receive(0, np.zeros(10, np.float32))]))
 print("met", flush=True)
 input()
 """
@@ -252,11 +284,11 @@ def test_a_peer_that_vanishes_is_an_error_and_never_a_hang(how: int, said: str) 
         assert peer.stdout is not None
         try:
             mine.connect({1: Address("127.0.0.1", int(peer.stdout.readline()))}, 20)
-            mine.exchange(1, Phase.PUSH, [Send(1, values(size=10))], [])
+            mine.exchange(Orders(1, Phase.PUSH, [Send(1, values(size=10))], []))
             assert peer.stdout.readline() == "met\n"
             os.kill(peer.pid, how)
             with pytest.raises(PeerLost, match=said):
-                mine.exchange(2, Phase.PUSH, [], [Receive(1, np.zeros(9, np.float32))])
+                mine.exchange(Orders(2, Phase.PUSH, [], [Receive(1, np.zeros(9, np.float32))]))
         finally:
             peer.kill()
             peer.communicate()
@@ -311,11 +343,11 @@ def test_ends_that_disagree_about_a_tensor_are_told() -> None:
 
         def receive() -> None:
             with pytest.raises(PeerLost):
-                b.exchange(1, Phase.PUSH, [], [Receive(0, np.zeros(8, np.float32))])
+                b.exchange(Orders(1, Phase.PUSH, [], [Receive(0, np.zeros(8, np.float32))]))
 
         def send() -> None:
             with pytest.raises(WireError, match="expects 32 bytes of tensor 0"):
-                a.exchange(1, Phase.PUSH, [Send(1, values(size=9))], [])
+                a.exchange(Orders(1, Phase.PUSH, [Send(1, values(size=9))], []))
             a.close()
 
         together([receive, send])
@@ -324,9 +356,9 @@ def test_ends_that_disagree_about_a_tensor_are_told() -> None:
 def test_a_rank_that_nobody_knows_and_values_in_pieces_are_refused() -> None:
     with ranks(2) as (a, _):
         with pytest.raises(WireError, match="no rank 5"):
-            a.exchange(1, Phase.PUSH, [Send(5, values())], [])
+            a.exchange(Orders(1, Phase.PUSH, [Send(5, values())], []))
         with pytest.raises(WireError, match="one piece of memory"):
-            a.exchange(1, Phase.PUSH, [Send(1, values()[::2])], [])
+            a.exchange(Orders(1, Phase.PUSH, [Send(1, values()[::2])], []))
 
 
 @pytest.mark.parametrize("wrong", [{"packet_bytes": 1001}, {"link_bits_per_s": 0}, {"segments": 0}])

@@ -9,7 +9,9 @@ from paceline.cli import Shown
 from paceline.cli._arguments import count
 from paceline.lab.incast import Row, Setting, summary
 from paceline.lab.incast import incast as timed_rounds
-from paceline.report.text.wire import setting_line, table
+from paceline.lab.overload import Load, overload
+from paceline.lab.spraying import sprayed
+from paceline.report.text.wire import load_line, setting_line, sprayed_line, table
 from paceline.wire.contenders import ABLATIONS, MAIN, Contender
 
 LOSSES = ((0.0, 0), (0.01, 0), (0.05, 4))
@@ -26,14 +28,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def incast(options: argparse.Namespace) -> Shown:
-    settings = [replace(_setting(options), senders=n) for n in options.senders]
-    return _shown(settings, MAIN, options.rounds)
+    base = _setting(options)
+    told = _timed([replace(base, senders=n) for n in options.senders], MAIN, options.rounds)
+    loaded = overload(Load(bits_per_s=base.bits_per_s, queue_bytes=base.queue_bytes))
+    paths = sprayed(base, max(5, options.rounds // 10))
+    data = {"incast": _data(told), "overload": asdict(loaded), "spraying": asdict(paths)}
+    return _shown(data, [*_lines(told), load_line(loaded), sprayed_line(paths)])
 
 
 def wire(options: argparse.Namespace) -> Shown:
     base = replace(_setting(options), senders=options.senders[0])
     settings = [replace(base, loss=loss, loss_burst_ms=burst) for loss, burst in LOSSES]
-    return _shown(settings, (*MAIN, *ABLATIONS), options.rounds)
+    told = _timed(settings, (*MAIN, *ABLATIONS), options.rounds)
+    return _shown(_data(told), list(_lines(told)))
 
 
 def _setting(options: argparse.Namespace) -> Setting:
@@ -45,20 +52,28 @@ def _setting(options: argparse.Namespace) -> Setting:
     )
 
 
-def _shown(settings: Sequence[Setting], contenders: Sequence[Contender], rounds: int) -> Shown:
-    told = [(one, _rows(one, contenders, rounds)) for one in settings]
-    data = [
+def _shown(data: Any, lines: Sequence[str]) -> Shown:
+    return Shown(data, lambda console: console.print("\n".join(lines), markup=False))
+
+
+Told = list[tuple[Setting, list[Row]]]
+
+
+def _timed(settings: Sequence[Setting], contenders: Sequence[Contender], rounds: int) -> Told:
+    return [
+        (one, [summary(one, timed) for timed in timed_rounds(one, contenders, rounds)])
+        for one in settings
+    ]
+
+
+def _data(told: Told) -> list[dict[str, Any]]:
+    return [
         {"setting": asdict(one), "ideal_ms": one.ideal_ns / 1e6, "rows": [asdict(r) for r in rows]}
         for one, rows in told
     ]
-    return Shown(data, lambda console: console.print("\n".join(_lines(told)), markup=False))
 
 
-def _rows(setting: Setting, contenders: Sequence[Contender], rounds: int) -> list[Row]:
-    return [summary(setting, timed) for timed in timed_rounds(setting, contenders, rounds)]
-
-
-def _lines(told: Sequence[tuple[Setting, list[Row]]]) -> Iterator[Any]:
+def _lines(told: Told) -> Iterator[str]:
     for setting, rows in told:
         yield setting_line(setting)
         yield from table(rows)

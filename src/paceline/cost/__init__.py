@@ -8,7 +8,7 @@ from paceline.cost.compute import Efficiency
 from paceline.cost.curve import Curve
 from paceline.cost.errors import CostError
 from paceline.cost.price import Prices, messages_of, price, prices
-from paceline.cost.rates import Fidelity, Rates
+from paceline.cost.rates import Carrier, Fidelity, Rates
 from paceline.graph.kinds import Basis
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Basis",
     "Calls",
     "Carried",
+    "Carrier",
     "CostError",
     "Curve",
     "Efficiency",

@@ -168,6 +168,8 @@ def _call(
     library = rates.library_of(network.cluster)
     if call.members < 2:
         return 0.0, library.basis
+    if call.collective in rates.carriers and len(set(call.hosts)) > 1:
+        return rates.carriers[call.collective](call, network), Basis.DATASHEET
     algorithm, ranks = choose(library, call), graph.groups[group].ranks
     if rates.fidelity is Fidelity.FLOWS:
         return flows_ns(algorithm, call, network, ranks, library), library.basis

@@ -1,14 +1,17 @@
 """`Rates`: what pricing knows beyond the cluster's datasheets."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from paceline.cluster import Cluster
-from paceline.cost.collectives import GLOO, NCCL, Library
+from paceline.cluster import Cluster, Network
+from paceline.cost.collectives import GLOO, NCCL, Call, Library
 from paceline.cost.compute import TYPICAL, Efficiency
 from paceline.cost.curve import Curve
 from paceline.graph import Collective, DeviceKind
+
+Carrier = Callable[[Call, Network], float]
+"""How many nanoseconds a call between hosts takes that the library does not carry."""
 
 
 class Fidelity(Enum):
@@ -25,7 +28,7 @@ class Rates:
     A kernel named in `kernels` takes its time from that table, over its operations (over its bytes
     where it has none); a collective in `calls`, by kind and members, over its bytes. Without an
     entry a device has the typical efficiency of its kind, and the library is NCCL among
-    GPUs and gloo among CPUs.
+    GPUs and gloo among CPUs. Between hosts what has a carrier is its, and not the library's.
     """
 
     efficiency: Mapping[str, Efficiency] = field(default_factory=dict)
@@ -33,6 +36,7 @@ class Rates:
     fidelity: Fidelity = Fidelity.CLOSED
     kernels: Mapping[str, Curve] = field(default_factory=dict)
     calls: Mapping[tuple[Collective, int], Curve] = field(default_factory=dict)
+    carriers: Mapping[Collective, Carrier] = field(default_factory=dict)
 
     def of(self, name: str, kind: DeviceKind) -> Efficiency:
         return self.efficiency.get(name, TYPICAL[kind])

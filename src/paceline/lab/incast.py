@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
-from paceline.cluster import Cluster, Device, Host, Link, Transport
+from paceline.cluster import Cluster, Device, Host, LeafSpine, Link, Star, Switch, Transport
 from paceline.lab.errors import LabError
 from paceline.lab.lab import Lab
 from paceline.lab.layout import Layout, Stack
@@ -31,6 +31,8 @@ class Setting:
     loss: float = 0.0
     loss_burst_ms: int = 0
     rto_min_ms: int = 5
+    paths: int = 0  # 0: a star; else hosts on leaves of their own, joined by so many spines that
+    # share a host's rate, and packets with marks are sprayed
 
     def __post_init__(self) -> None:
         if self.senders < 1 or self.size_bytes < 4 or self.size_bytes % 4:
@@ -51,7 +53,16 @@ class Setting:
         rate = self.bits_per_s / 8
         link = Link(rate, rate, loss=self.loss / 2, buffer_bytes=self.queue_bytes)
         hosts = tuple(Host(f"h{n}", Device("core")) for n in range(self.senders + 1))
-        return Cluster(hosts, link, transport=Transport(gso_max_segs=1))
+        topology = LeafSpine(hosts_per_leaf=1, spines=self.paths) if self.paths else Star()
+        switch = Switch(spray=True) if self.paths else None
+        return Cluster(hosts, link, topology, Transport(gso_max_segs=1), switch=switch)
+
+    @property
+    def window_bytes(self) -> int:
+        """What may be under way to a host: below what its port's queue takes of the packets that
+        matter least."""
+        switch = self.cluster().switch
+        return int(self.queue_bytes * (switch.drop if switch else 15 / 16))
 
     def stack(self) -> Stack:
         return Stack(gso_max_segs=1, rto_min_ms=self.rto_min_ms, loss_burst_ms=self.loss_burst_ms)
@@ -99,9 +110,8 @@ def incast(
 ) -> list[Timed]:
     """Every contender's rounds, timed in one lab."""
     wanted = Rounds(
-        setting.senders, setting.size_bytes, rounds, setting.bits_per_s,
-        window_bytes=setting.queue_bytes * 15 // 16,
-    )  # fmt: skip
+        setting.senders, setting.size_bytes, rounds, setting.bits_per_s, setting.window_bytes
+    )
     with (
         Lab(setting.cluster(), stack=setting.stack()) as lab,
         tempfile.TemporaryDirectory(prefix="paceline-incast-") as folder,

@@ -66,7 +66,7 @@ class Candidates:
         return at.run(at.prices.dur_ns)
 
     def placed(self, plan: Sequence[Strategy]) -> Placed:
-        return placed(self.changed(plan), self.cluster, self.question)
+        return placed(self.changed(plan), self.cluster, self.question, plan)
 
     def changed(self, plan: Sequence[Strategy]) -> Graph:
         """The typical steps after the plan's changes, which are yet to be priced."""

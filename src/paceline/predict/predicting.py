@@ -48,7 +48,7 @@ def predict(
     step = typical(graph, finest(plan), elsewhere=cluster is not None)
     step = relieved(step, graph, question)
     changed = transformed(as_asked(step, question), plan)
-    at = placed(changed, cluster, question)
+    at = placed(changed, cluster, question, plan)
     made = _prediction(at, plan, question)
     if cluster is None or at.library is None:
         return made
@@ -97,20 +97,26 @@ class Placed:
     library: Library | None  # None: communication takes the time that it was recorded with
 
 
-def placed(graph: Graph, cluster: Cluster | None, question: Question) -> Placed:
-    """The job on the cluster; hosts are added where it has too few."""
+def placed(
+    graph: Graph, cluster: Cluster | None, question: Question, plan: Sequence[Strategy] = ()
+) -> Placed:
+    """The job on the cluster; hosts are added where it has too few. `plan`: what was changed of it,
+    which may say what else than the library carries its communication."""
     if cluster is None:
         return as_recorded(graph, question)
-    return on_cluster(on_one_lane(graph), cluster, question)
+    return on_cluster(on_one_lane(graph), cluster, question, plan)
 
 
-def on_cluster(graph: Graph, cluster: Cluster, question: Question) -> Placed:
+def on_cluster(
+    graph: Graph, cluster: Cluster, question: Question, plan: Sequence[Strategy] = ()
+) -> Placed:
     """A job whose collectives stand on one lane of each rank."""
     _require_partners(graph)
     if cluster.workers != graph.world_size:
         cluster = cluster.with_workers(graph.world_size)
     graph = _slowed(graph, cluster)
     rates = rates_of(question, cluster)
+    rates = replace(rates, carriers={k: v for change in plan for k, v in change.carriers().items()})
     library = rates.library_of(cluster)
     calls = calls_of(graph, cluster, library)
     found = corrected(graph, prices(graph, cluster, rates, calls), question.correction)

@@ -5,16 +5,23 @@ done without. Wang et al., "Domain-specific Communication Optimization for Distr
 Each bucket is scattered to the ranks, which add up what came and scale it to all of them, and
 gathered again, in which nothing is lost. A network that loses nothing costs no value.
 
-Wrong where the time goes into waiting for what was lost: prices know rates and sizes, no tails, so
-that neither TCP's before nor the shorter ones after it are in the prediction.
+Between hosts it is predicted by the packet simulator (`wire.fabric`): queues, losses, repairs, and
+what the budget spares. Wrong where TCP's own waits matter, for what it replaces is still priced by
+rates and sizes alone; and where `wire.fabric.exchange` is.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
-from paceline.graph import Graph
+from paceline.cluster import Network
+from paceline.cluster.tcp import queue_bytes
+from paceline.cost import Carrier
+from paceline.cost.collectives import Call
+from paceline.graph import Collective, Graph
 from paceline.graph.servers import with_servers
 from paceline.runtime.run import Run
 from paceline.strategies.coded import CODECS
@@ -54,6 +61,32 @@ class BoundedLoss(Strategy):
     def transform(self, graph: Graph) -> Graph:
         """The bytes of a push to, and a pull from, servers that are the ranks themselves."""
         return with_servers(graph)
+
+    def carriers(self) -> Mapping[Collective, Carrier]:
+        return {
+            Collective.PUSH: partial(self._exchange_ns, self.gradients),
+            Collective.PULL: partial(self._exchange_ns, self.parameters),
+        }
+
+    def _exchange_ns(self, budget: float, call: Call, network: Network) -> float:
+        """Each member sends each other one its share of the bucket."""
+        from paceline.wire.fabric import Exchange, Links, Tolerance, exchange_ns
+
+        cluster = network.cluster
+        link = min(
+            (cluster.link_of(host) for host in set(call.hosts)),
+            key=lambda link: min(link.free_up_bytes_per_s, link.free_down_bytes_per_s),
+        )
+        rate = min(link.free_up_bytes_per_s, link.free_down_bytes_per_s)
+        links = Links(
+            round(8 * rate), link.latency_ns, queue_bytes(link), link.loss, cluster.switch
+        )
+        members = tuple(Counter(call.hosts).values())
+        share = -(-call.size_bytes // call.members)
+        return exchange_ns(Exchange(members, share, Tolerance(budget, self.important)), links)
+
+    def rests_on(self, graph: Graph) -> Iterable[str]:
+        yield "bounded_loss: its packets, simulated over links that are all as the slowest"
 
     def apply(self, run: Run) -> AbstractContextManager[None]:
         from paceline.wire import Bounds, Tuning

@@ -4,15 +4,16 @@ A strategy is a frozen dataclass whose fields are its settings, in a file that h
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import MISSING, fields
 from enum import Enum
 from itertools import combinations
 from typing import ClassVar
 
+from paceline.cost import Carrier
 from paceline.errors import PacelineError
-from paceline.graph import Graph
+from paceline.graph import Collective, Graph
 from paceline.graph.condense import Grain
 from paceline.runtime.run import Run
 
@@ -64,6 +65,10 @@ class Strategy(ABC):
         except PacelineError as error:
             return str(error)
         return None
+
+    def carriers(self) -> Mapping[Collective, Carrier]:
+        """What carries a collective between hosts in place of the job's library, if anything."""
+        return {}
 
     def rests_on(self, graph: Graph) -> Iterable[str]:
         """What the change of this job rests on that the graph does not tell: estimates, limits."""

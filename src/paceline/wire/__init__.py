@@ -1,19 +1,12 @@
 """A transport for gradients that may lose a bounded share of them, and what helps it: importance,
 repair, and a ledger of what was lost."""
 
-from paceline.wire.endpoint import (
-    Address,
-    Arrived,
-    Endpoint,
-    JobKey,
-    Phase,
-    Receive,
-    Send,
-)
+from paceline.wire.endpoint import Address, Endpoint, JobKey
 from paceline.wire.errors import PeerLost, ReplicaError, WireError
 from paceline.wire.group import Bounds, Group, Layers
 from paceline.wire.importance import Importance, Marks
 from paceline.wire.ledger import Ledger
+from paceline.wire.orders import Arrived, Orders, Phase, Receive, Send, Transfer
 from paceline.wire.replicas import prove_equal
 from paceline.wire.servers import Server, Worker
 from paceline.wire.settings import Patience, Tuning
@@ -29,6 +22,7 @@ __all__ = [
     "Layers",
     "Ledger",
     "Marks",
+    "Orders",
     "Patience",
     "PeerLost",
     "Phase",
@@ -36,6 +30,7 @@ __all__ = [
     "ReplicaError",
     "Send",
     "Server",
+    "Transfer",
     "Tuning",
     "WireError",
     "Worker",

@@ -20,6 +20,8 @@ class Contender:
     windowed: bool = True  # the receiver limits what is under way to it
     stops_at_gaps: bool = True  # else only behind a sender that is done
     segments: int = 1
+    important: float = 0.1  # share of packets that must arrive, and are marked so; 0: none says
+    overlapped: bool = False  # of a parameter server: parts are pulled while others are pushed
 
     @property
     def is_tcp(self) -> bool:
@@ -41,12 +43,20 @@ TCP = tuple(Contender(f"TCP {name}", congestion=name) for name in ("reno", "cubi
 LOSSLESS = Contender("transport, no loss allowed")
 ONE_PERCENT = Contender("transport, 1 % may be lost", budget=0.01)
 TEN_PERCENT = Contender("transport, 10 % may be lost", budget=0.1)
+
+
+def overlapped(contender: Contender) -> Contender:
+    """The same in a parameter server that hands parts out while others still come."""
+    return replace(contender, name=f"{contender.name}, overlapped", overlapped=True)
+
+
 MAIN = (*TCP, LOSSLESS, ONE_PERCENT, TEN_PERCENT)
 ABLATIONS = (
     replace(TEN_PERCENT, name="10 %, without pacing", paced=False),
     replace(TEN_PERCENT, name="10 %, without the window", windowed=False),
     replace(TEN_PERCENT, name="10 %, without a reaction to loss", reacts=False),
     replace(TEN_PERCENT, name="10 %, no stop at gaps", stops_at_gaps=False),
+    replace(TEN_PERCENT, name="10 %, nothing is important", important=0.0),
     replace(
         LOSSLESS, name="no loss allowed, no pacing, no window", paced=False, windowed=False,
     ),

@@ -1,9 +1,8 @@
-"""`Endpoint`: one rank's end of the transport, and what it is asked to send and receive."""
+"""`Endpoint`: one rank's end of the transport."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from types import TracebackType
 from typing import Any
 
@@ -11,21 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.wire.errors import PeerLost, WireError
-from paceline.wire.importance import PLAIN, Marks
+from paceline.wire.orders import Arrived, Bytes, Orders, Phase, Receive, Transfer
 from paceline.wire.settings import Tuning, core
 
-Bytes = NDArray[np.uint8]
-
-
-class Phase(IntEnum):
-    """What a tensor is on its way for; part of every packet's name."""
-
-    PUSH = 1  # gradients to a server
-    PULL = 2  # parameters from it
-    SCATTER = 3  # the first half of an all-reduce: gradients to who adds them up
-    GATHER = 4  # the second: sums to all
-    FLAGS = 5  # which packets are missing
-    DIGEST = 6  # of what a replica holds
+_NO_LIMIT = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -56,39 +44,12 @@ class Address:
     port: int
 
 
-@dataclass(frozen=True)
-class Send:
-    """Values for a peer."""
-
-    peer: int
-    values: NDArray[Any]
-    tensor: int = 0
-    layer: int = 0
-    marks: Marks = PLAIN
-
-
-@dataclass(frozen=True)
-class Receive:
-    """Room for a peer's values. What is lost within the budget (a share) stays as it was there."""
-
-    peer: int
-    into: NDArray[Any]
-    tensor: int = 0
-    budget: float = 0.0
-
-
-@dataclass(frozen=True)
-class Arrived:
-    """What came of one tensor. `flags` has a byte per packet, 1 where it has arrived."""
-
-    size_bytes: int
-    missing_bytes: int
-    ended_ns: int  # on the monotonic clock
-    flags: Bytes
-
-
 class Endpoint:
-    """Binds a port, then talks with its peers until it is closed."""
+    """Binds a port, then talks with its peers until it is closed.
+
+    `exchange` sends and receives some tensors and returns once all is done. `post` begins with
+    some, and `wait` tells of those that have arrived, so that more can be posted meanwhile.
+    """
 
     def __init__(
         self, rank: int, job: JobKey, address: Address, tuning: Tuning | None = None
@@ -96,6 +57,9 @@ class Endpoint:
         self.rank, self.job, self.tuning = rank, job, tuning or Tuning()
         made = core()
         self._lost, self._fault = made.WirePeerLost, made.WireFault
+        self._rooms: dict[Transfer, Bytes] = {}  # that the native core writes to
+        self._sending: dict[Transfer, tuple[Bytes, ...]] = {}  # that it reads
+        self._arrived: list[Arrived] = []
         with self._told():
             self._native = made.WireEndpoint(
                 address.host, address.port, rank, job.number, job.bytes, self.tuning.native()
@@ -108,35 +72,48 @@ class Endpoint:
         with self._told():
             self._native.connect(others, timeout_s)
 
-    def exchange(
-        self,
-        step: int,
-        phase: Phase,
-        sends: Sequence[Send],
-        receives: Sequence[Receive],
-        budget_bytes: int | None = None,
-    ) -> list[Arrived]:
-        """Send and receive these tensors; returns once all have arrived, or are done without.
-
-        `budget_bytes` is what all of them together may lose, beside each one's own budget. Empty
-        tensors are not sent.
-        """
-        out = [
-            (s.peer, s.tensor, int(phase), s.layer, _bytes(s.values), s.marks.tos,
-             s.marks.important)
-            for s in sends if s.values.size
-        ]  # fmt: skip
-        rooms = [(r, _bytes(r.into)) for r in receives]
+    def post(self, orders: Orders) -> None:
+        """Begin to send and receive these. Arrays stay as they are until their tensors have ended;
+        `wait`, `exchange` and `settle` go on with all that is open."""
+        sends = {orders.named(s): s for s in orders.sends if s.values.size}
+        rooms = {orders.named(r): (r, _bytes(r.into)) for r in orders.receives if r.into.size}
+        sent = {
+            name: (_bytes(s.values), s.marks.tos, s.marks.important) for name, s in sends.items()
+        }
+        phase = int(orders.phase)
+        out = [(s.peer, s.tensor, phase, s.layer, *sent[name]) for name, s in sends.items()]
         into = [
-            (r.peer, r.tensor, int(phase), room, int(r.budget * room.size))
-            for r, room in rooms if room.size
-        ]  # fmt: skip
-        with self._told():
-            told = iter(self._native.exchange(step, _all(budget_bytes), out, into))
-        return [
-            Arrived(room.size, *next(told)) if room.size else Arrived(0, 0, 0, np.ones(0, np.uint8))
-            for _, room in rooms
+            (r.peer, r.tensor, phase, room, int(r.budget * room.size)) for r, room in rooms.values()
         ]
+        if len(into) + len(out) < _tensors(orders):
+            raise WireError("a tensor was asked for twice in one post; number them apart")
+        budget = _NO_LIMIT if orders.budget_bytes is None else orders.budget_bytes
+        with self._told():
+            self._native.post(orders.step, budget, out, into)
+        self._sending |= sent
+        self._rooms |= {name: room for name, (_, room) in rooms.items()}
+        self._arrived += [_nothing(orders, r) for r in orders.receives if not r.into.size]
+
+    def wait(self) -> list[Arrived]:
+        """What has arrived, or is done without, since the last call; none only once nothing is
+        open any more."""
+        if not self._arrived:
+            self._go_on(all=False)
+        found, self._arrived = self._arrived, []
+        return found
+
+    def exchange(self, orders: Orders) -> list[Arrived]:
+        """Send and receive these and all else that is open: what came of each of `receives`."""
+        self.post(orders)
+        self._go_on(all=True)
+        mine = [orders.named(receive) for receive in orders.receives]
+        came = {one.transfer: one for one in self._arrived}
+        self._arrived = [one for one in self._arrived if one.transfer not in set(mine)]
+        return [came[name] for name in mine]
+
+    def settle(self) -> None:
+        """Go on until nothing is open."""
+        self._go_on(all=True)
 
     @property
     def counters(self) -> dict[str, int]:
@@ -151,6 +128,22 @@ class Endpoint:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _go_on(self, *, all: bool) -> None:
+        with self._told():
+            arrived, sent = self._native.wait(all)
+        for name in sent:
+            self._sending.pop(_transfer(name), None)
+        for name, missing_bytes, ended_ns, flags in arrived:
+            transfer = _transfer(name)
+            size_bytes = self._rooms.pop(transfer).size
+            self._arrived.append(Arrived(transfer, size_bytes, missing_bytes, ended_ns, flags))
+
+    def _forget(self) -> None:
+        """After an error nothing is open."""
+        self._rooms.clear()
+        self._sending.clear()
+        self._arrived.clear()
 
     def _told(self) -> "_Told":
         return _Told(self)
@@ -168,14 +161,28 @@ class _Told:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
+        if error is None:
+            return
+        self._endpoint._forget()
         if isinstance(error, self._endpoint._lost):
             raise PeerLost(f"{error}. Look at that rank's log, or give it more time") from error
         if isinstance(error, self._endpoint._fault):
             raise WireError(str(error)) from error
 
 
-def _all(budget_bytes: int | None) -> int:
-    return 2**63 - 1 if budget_bytes is None else budget_bytes
+def _tensors(orders: Orders) -> int:
+    """How many are not empty."""
+    arrays = [*(s.values for s in orders.sends), *(r.into for r in orders.receives)]
+    return sum(array.size > 0 for array in arrays)
+
+
+def _transfer(name: tuple[int, int, int, int]) -> Transfer:
+    peer, step, tensor, phase = name
+    return Transfer(peer, step, tensor, Phase(phase))
+
+
+def _nothing(orders: Orders, receive: Receive) -> Arrived:
+    return Arrived(orders.named(receive), 0, 0, 0, np.ones(0, np.uint8))
 
 
 def _bytes(values: NDArray[Any]) -> Bytes:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.wire.endpoint import Arrived, Endpoint, Phase, Receive, Send
+from paceline.wire.endpoint import Endpoint
 from paceline.wire.errors import WireError
-from paceline.wire.importance import PLAIN, Importance, Marks
+from paceline.wire.importance import UNMARKED, Importance, Marks
 from paceline.wire.ledger import Ledger
+from paceline.wire.orders import Arrived, Orders, Phase, Receive, Send
 from paceline.wire.settings import core
 
 Float32 = NDArray[np.float32]
@@ -78,7 +79,8 @@ class Group:
             Receive(rank, room, tensor, self.bounds.gradients) for rank, room in rooms.items()
         ]
         total = sum(room.nbytes for room in rooms.values())
-        came = self.exchange(step, Phase.SCATTER, sends, receives, int(self.bounds.step * total))
+        allowed = int(self.bounds.step * total)
+        came = self.exchange(Orders(step, Phase.SCATTER, sends, receives, allowed))
         everything = [
             (rooms[rank], came[rank].flags) if rank in rooms else (mine, np.empty(0, np.uint8))
             for rank in self.ranks
@@ -94,7 +96,7 @@ class Group:
         mine = parts[self.endpoint.rank]
         sends = [Send(rank, mine, tensor) for rank in self.others]
         receives = [Receive(rank, parts[rank], tensor, allowed) for rank in self.others]
-        came = self.exchange(step, Phase.GATHER, sends, receives)
+        came = self.exchange(Orders(step, Phase.GATHER, sends, receives))
         if allowed:
             assert older is not None
             self._agree(parts, dict(zip(self.ranks, _parts_of(older, parts))), came, step, tensor)
@@ -118,35 +120,30 @@ class Group:
         ]
         mine = np.packbits(np.concatenate(full))
         rooms = {rank: np.zeros_like(mine) for rank in self.others}
-        self.exchange(
-            step,
-            Phase.FLAGS,
-            [Send(rank, mine, tensor) for rank in self.others],
-            [Receive(rank, room, tensor) for rank, room in rooms.items()],
-        )
+        sends = [Send(rank, mine, tensor) for rank in self.others]
+        receives = [Receive(rank, room, tensor) for rank, room in rooms.items()]
+        self.exchange(Orders(step, Phase.FLAGS, sends, receives))
         everywhere = np.bitwise_and.reduce([mine, *rooms.values()])
         there = np.split(np.unpackbits(everywhere)[: sum(sizes)], np.cumsum(sizes)[:-1])
         for rank, flags in zip(self.ranks, there):
             fill(parts[rank], older[rank], flags, self.endpoint.tuning.packet_values)
 
-    def exchange(
-        self,
-        step: int,
-        phase: Phase,
-        sends: Sequence[Send],
-        receives: Sequence[Receive],
-        budget_bytes: int | None = None,
-    ) -> dict[int, Arrived]:
+    def exchange(self, orders: Orders) -> dict[int, Arrived]:
         """By rank, what came; entered in the ledger."""
-        told = self.endpoint.exchange(step, phase, sends, receives, budget_bytes)
-        came = {receive.peer: arrived for receive, arrived in zip(receives, told)}
-        self.ledger.add(step, phase, came.items())
+        came = self.endpoint.exchange(orders)
+        self.ledger.add(came)
+        return {one.transfer.peer: one for one in came}
+
+    def wait(self) -> list[Arrived]:
+        """What came of what was posted; entered in the ledger."""
+        came = self.endpoint.wait()
+        self.ledger.add(came)
         return came
 
     def marks(self, values: Float32, layers: "Layers", start: int = 0) -> Marks:
         """Of values that begin at that place of their tensor."""
         if self.importance is None or not values.size:
-            return PLAIN
+            return UNMARKED
         size = self.endpoint.tuning.packet_values
         magnitudes = core().wire_magnitudes(np.ascontiguousarray(values), size)
         return self.importance.marks(magnitudes, layers.of_packets(start, len(values), size))

@@ -1,8 +1,6 @@
-"""Which packets matter, and how switches are told: by layer, and by magnitude within the layer.
-
-The class of service has a priority (3 bits, 0 is served first) and an importance (3 bits, 7 is
-dropped last) in the DSCP, and in the ECN field whether a full queue may mark the packet (important)
-or is to drop it.
+"""Which packets matter: by layer, and by magnitude within the layer. What switches are told of it
+stands in the TOS byte that `switch.codes` describes; important packets are to be marked by a full
+queue, others dropped.
 """
 
 from dataclasses import dataclass, field
@@ -11,20 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.wire.errors import WireError
+from paceline.wire.switch.codes import IMPORTANCES, Code, tos, tos_of_each
 
-LEVELS = 8
-MARKABLE, DROPPABLE = 0b10, 0b00  # the ECN field: ECT(0), not capable
-
-
-def service(priority: int, importance: int, *, markable: bool) -> int:
-    """The IPv4 type-of-service byte of a packet."""
-    if not (0 <= priority < LEVELS and 0 <= importance < LEVELS):
-        raise WireError(f"priority {priority} and importance {importance} must be from 0 to 7")
-    return (priority << 5) | (importance << 2) | (MARKABLE if markable else DROPPABLE)
-
-
-CONTROL_TOS = service(0, LEVELS - 1, markable=True)
+CONTROL_TOS = tos(Code(0, IMPORTANCES - 1), markable=True)
 """Of all that is not data: first in line, and never dropped for being unimportant."""
+LAST_PRIORITY = 6
+"""Of the last layer's packets. 0 is control's, 7 that of packets that say nothing."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +24,14 @@ class Marks:
     tos: NDArray[np.uint8]
     important: NDArray[np.uint8]  # 1: it must arrive; empty: none must
 
+    def of(self, packets: slice) -> "Marks":
+        """Of some of its packets."""
+        each = self.tos if len(self.tos) == 1 else self.tos[packets]
+        return Marks(each, self.important[packets])
 
-PLAIN = Marks(np.full(1, service(1, 0, markable=True), np.uint8), np.empty(0, np.uint8))
-"""No packet before another; all may be marked."""
+
+UNMARKED = Marks(np.full(1, tos(None, markable=True), np.uint8), np.empty(0, np.uint8))
+"""Switches serve and drop them as they do other people's packets, and may mark them."""
 
 
 @dataclass
@@ -83,7 +78,7 @@ class Importance:
         self, layer: NDArray[np.int64], important: NDArray[np.uint8]
     ) -> NDArray[np.uint8]:
         place = np.clip(layer / max(1, self.layers - 1), 0, 1)  # 0 the first layer, 1 the last
-        priority = np.rint(1 + place * 5).astype(np.int64)  # 0 is control's
-        standing = np.where(important > 0, 7, np.rint(place * 5)).astype(np.int64)
-        ecn = np.where(important > 0, MARKABLE, DROPPABLE)
-        return ((priority << 5) | (standing << 2) | ecn).astype(np.uint8)
+        priority = np.rint(1 + place * (LAST_PRIORITY - 1)).astype(np.int64)
+        matters = important > 0
+        standing = np.where(matters, IMPORTANCES - 1, np.rint(place * (IMPORTANCES - 3)))
+        return tos_of_each(priority, standing.astype(np.int64), matters)

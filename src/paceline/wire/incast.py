@@ -17,7 +17,10 @@ from typing import Protocol
 import numpy as np
 
 from paceline.wire.contenders import Contender, Rounds, Timed, from_json, timed_to_json
-from paceline.wire.endpoint import Address, Endpoint, JobKey, Phase, Receive, Send
+from paceline.wire.endpoint import Address, Endpoint, JobKey
+from paceline.wire.group import Group, Layers
+from paceline.wire.importance import Importance
+from paceline.wire.orders import Orders, Phase, Receive, Send
 from paceline.wire.settings import Patience
 
 SEED = 77
@@ -97,24 +100,34 @@ class WireSide:
         self._endpoint.connect(
             {peer: Address(place.hosts[peer], place.port) for peer in peers}, WORST_WAIT_S
         )
-        values = np.random.default_rng(place.rank).standard_normal(rounds.size_bytes // 4)
-        self._sends, self._receives = [Send(0, values.astype(np.float32))], []
+        count = rounds.size_bytes // 4
+        self._sends: list[Send] = []
+        self._receives: list[Receive] = []
         if place.rank == 0:
-            self._sends = []
             self._receives = [
-                Receive(peer, np.zeros(rounds.size_bytes // 4, np.float32), budget=contender.budget)
+                Receive(peer, np.zeros(count, np.float32), budget=contender.budget)
                 for peer in peers
             ]
+        else:
+            values = np.random.default_rng(place.rank).standard_normal(count).astype(np.float32)
+            group = Group(self._endpoint, [0, place.rank], importance=importance(contender))
+            self._sends = [Send(0, values, marks=group.marks(values, Layers(1)))]
 
     def round(self, step: int) -> int:
-        came = self._endpoint.exchange(step, Phase.PUSH, self._sends, self._receives)
-        return sum(arrived.missing_bytes for arrived in came)
+        orders = Orders(step, Phase.PUSH, self._sends, self._receives)
+        return sum(arrived.missing_bytes for arrived in self._endpoint.exchange(orders))
 
     def counters(self) -> dict[str, int]:
         return self._endpoint.counters
 
     def close(self) -> None:
         self._endpoint.close()
+
+
+def importance(contender: Contender) -> Importance | None:
+    """Of one layer. Where all must arrive, nothing is marked, as of other people's packets."""
+    marked = contender.budget > 0 and contender.important > 0
+    return Importance(1, contender.important) if marked else None
 
 
 def _with(congestion: str) -> socket.socket:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from paceline.wire.endpoint import Arrived, Phase
+from paceline.wire.orders import Arrived, Phase
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class Ledger:
     totals: dict[Phase, tuple[int, int]] = field(default_factory=dict)
     _steps: dict[int, dict[tuple[int, Phase], tuple[int, int]]] = field(default_factory=dict)
 
-    def add(self, step: int, phase: Phase, came: Iterable[tuple[int, Arrived]]) -> None:
-        """`came`: rank by rank."""
-        lines = self._steps.setdefault(step, defaultdict(lambda: (0, 0)))
-        for rank, arrived in came:
+    def add(self, came: Iterable[Arrived]) -> None:
+        for one in came:
+            step, rank, phase = one.transfer.step, one.transfer.peer, one.transfer.phase
+            lines = self._steps.setdefault(step, defaultdict(lambda: (0, 0)))
             size, missing = lines[rank, phase]
-            lines[rank, phase] = (size + arrived.size_bytes, missing + arrived.missing_bytes)
+            lines[rank, phase] = (size + one.size_bytes, missing + one.missing_bytes)
             size, missing = self.totals.get(phase, (0, 0))
-            self.totals[phase] = (size + arrived.size_bytes, missing + arrived.missing_bytes)
+            self.totals[phase] = (size + one.size_bytes, missing + one.missing_bytes)
         while len(self._steps) > self.keep:
             del self._steps[next(iter(self._steps))]
 

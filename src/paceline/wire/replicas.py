@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.wire.endpoint import Phase, Receive, Send
 from paceline.wire.errors import ReplicaError
 from paceline.wire.group import Group
+from paceline.wire.orders import Orders, Phase, Receive, Send
 from paceline.wire.settings import core
 
 _KEY = np.zeros(16, np.uint8)  # that all know: the digest guards against errors, not people
@@ -26,12 +26,9 @@ def prove_equal(group: Group, arrays: Iterable[NDArray[np.float32]], *, step: in
     """The digest that all ranks share; raises where one of them holds something else."""
     mine = np.array([digest(arrays)], np.uint64)
     rooms = {rank: np.zeros(1, np.uint64) for rank in group.others}
-    group.exchange(
-        step,
-        Phase.DIGEST,
-        [Send(rank, mine) for rank in group.others],
-        [Receive(rank, room) for rank, room in rooms.items()],
-    )
+    sends = [Send(rank, mine) for rank in group.others]
+    receives = [Receive(rank, room) for rank, room in rooms.items()]
+    group.exchange(Orders(step, Phase.DIGEST, sends, receives))
     apart = [rank for rank, room in rooms.items() if room[0] != mine[0]]
     if apart:
         raise ReplicaError(

@@ -6,10 +6,10 @@ from typing import Any
 from paceline.engine import native
 from paceline.wire.errors import WireError
 from paceline.wire.importance import CONTROL_TOS
+from paceline.wire.switch.ports import FRAME_BYTES
 
-HEADER_BYTES = 40
-FRAME_BYTES = 42 + HEADER_BYTES
-"""What a link's rate pays for beside a packet's values: Ethernet, IPv4, UDP, and our header."""
+OVERHEAD_BYTES = FRAME_BYTES + 40
+"""What a link's rate pays for beside a packet's values: frames, and our header."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Tuning:
 
     def frame_bytes(self, size_bytes: int) -> int:
         """What so many bytes of values take of a link."""
-        return size_bytes + self.packets(size_bytes) * FRAME_BYTES
+        return size_bytes + self.packets(size_bytes) * OVERHEAD_BYTES
 
     def native(self) -> Any:
         """The same for the native core."""

@@ -40,6 +40,7 @@ fabrics = st.builds(
     hop_ns=st.sampled_from([0, 7, 1_000, 40_000]),
     buffer_bytes=st.integers(1_500, 40_000),
     shared_bytes=st.sampled_from([0, 0, 30_000]),
+    loss=st.sampled_from([0.0, 0.0, 0.1]),
 )
 policies = st.builds(
     Policy,

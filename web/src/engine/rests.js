@@ -1,4 +1,4 @@
-/** Work that begins after a rest of its lane takes longer: native/wasm/durations.cpp. */
+/** Work takes longer that begins after a rest of its lane, and for a while: native/wasm/durations.cpp. */
 
 /** @import { Column } from "./heap.js" */
 
@@ -8,15 +8,16 @@ export class Rests {
    * @param {Column<Int32Array>} lane of each op
    * @param {Column<Uint8Array>} kind of each op
    * @param {number} lanes
-   * @param {{ least_ns: number, factor: number }} rests
+   * @param {{ least_ns: number, factor: number, warm_ns: number }} rests
    */
   constructor(engine, lane, kind, lanes, rests) {
     this.engine = engine;
     this.columns = [lane, kind];
     this.sizes = [lane.length, lanes];
     const { heap } = engine;
-    this.rests = heap.put(Float64Array.of(rests.least_ns, rests.factor));
+    this.rests = heap.put(Float64Array.of(rests.least_ns, rests.factor, rests.warm_ns));
     this.ended = heap.room(BigInt64Array, lanes);
+    this.worked = heap.room(BigInt64Array, lanes);
     this.durations = /** @type {Column<BigInt64Array>} */ (heap.room(BigInt64Array, lane.length));
   }
 
@@ -28,7 +29,7 @@ export class Rests {
   apply(priced, [, start, end]) {
     const words = [...this.sizes, ...this.columns, priced, start, end, this.rests, this.durations];
     const { heap, calls } = this.engine;
-    heap.withTable(words, (at) => calls.rested_durations(at, this.ended.address));
+    heap.withTable(words, (at) => calls.rested_durations(at, this.ended.address, this.worked.address));
     return this.durations;
   }
 }

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 
 from paceline.lab.incast import Row, Setting
+from paceline.lab.overload import Loaded
+from paceline.lab.spraying import Sprayed
 
 
 def setting_line(setting: Setting) -> str:
@@ -27,4 +29,19 @@ def _line(row: Row) -> str:
     return (
         f"  {row.name:38}{row.p50_ms:8.1f}{row.p99_ms:8.1f}{row.max_ms:9.1f}"
         f"{row.p99_of_ideal:11.3f}{row.lost_share:14.3%}{row.rounds:8d}"
+    )
+
+
+def load_line(found: Loaded) -> str:
+    return (
+        f"{found.offered:.0%} of a link offered: {found.important.lost_share:.3%} of important "
+        f"packets lost, p99 delay {found.important.p99_ns / 1e6:.1f} ms; "
+        f"{found.other.lost_share:.1%} of others"
+    )
+
+
+def sprayed_line(found: Sprayed) -> str:
+    return (
+        f"packets sprayed over two paths: {found.two_paths / 1e6:.1f} Mbit/s, {found.gain:.2f} "
+        f"times one of them ({found.one_path / 1e6:.1f})"
     )

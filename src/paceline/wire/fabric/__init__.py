@@ -1,6 +1,7 @@
 """A packet-level simulator: leaves, spines, queues and the transports that share them."""
 
 from paceline.wire.fabric.completions import Completions, Counts
+from paceline.wire.fabric.exchange import Exchange, Links, exchange_ns
 from paceline.wire.fabric.fabric import Fabric, Flow
 from paceline.wire.fabric.policy import (
     Policy,
@@ -17,8 +18,10 @@ from paceline.wire.fabric.workloads import Tolerance, Training, incast, training
 __all__ = [
     "Completions",
     "Counts",
+    "Exchange",
     "Fabric",
     "Flow",
+    "Links",
     "Policy",
     "Routing",
     "Tolerance",
@@ -26,6 +29,7 @@ __all__ = [
     "Transport",
     "bounded",
     "dctcp",
+    "exchange_ns",
     "incast",
     "needed_packets",
     "pfabric",

@@ -26,6 +26,7 @@ class Fabric:
     buffer_bytes: int = 256_000  # of each port of a switch
     shared_bytes: int = 0  # of a whole switch, in place of each port's own
     packet_bytes: int = 1_500
+    loss: float = 0.0  # share of packets that each cable loses at random
 
     def __post_init__(self) -> None:
         counts = (self.leaves, self.hosts_per_leaf, self.host_bits_per_s, self.spine_bits_per_s)
@@ -37,6 +38,8 @@ class Fabric:
             raise WireError(
                 f"packets of {self.packet_bytes} bytes; give {HEADER_BYTES + 1} to 65535"
             )
+        if not 0 <= self.loss < 1:
+            raise WireError(f"a loss of {self.loss}; give a share from 0 to below 1")
         if min(self.buffer_bytes, self.shared_bytes or self.buffer_bytes) < self.packet_bytes:
             raise WireError(
                 f"a buffer of {self.shared_bytes or self.buffer_bytes} bytes holds no packet of "

@@ -16,11 +16,12 @@ from paceline.wire.fabric.completions import Completions, Counts
 from paceline.wire.fabric.fabric import HEADER_BYTES, PRIORITIES, Fabric, Flow
 from paceline.wire.fabric.policy import Policy, Routing, Transport
 from paceline.wire.fabric.reference_paced import PacedFlow
-from paceline.wire.fabric.reference_packets import Event, Kind, Packet, mixed
+from paceline.wire.fabric.reference_packets import Event, Kind, Packet, drawn, mixed, of_chance
 from paceline.wire.fabric.reference_queues import Pool, Queue, RemainingQueue
 from paceline.wire.fabric.reference_windowed import WindowedFlow
 
 NIC_PACKETS = 2  # a paced flow waits while its NIC holds more
+LOSSES = 0x105505  # added to the seed for the chance of packets on cables
 
 
 class Simulation:
@@ -29,7 +30,7 @@ class Simulation:
     def __init__(self, fabric: Fabric, flows: Sequence[Flow], policy: Policy) -> None:
         self.fabric, self.policy, self.now = fabric, policy, 0
         self._agenda: list[tuple[int, int, Event, Any]] = []
-        self._foreseen = self._events = 0
+        self._foreseen = self._events = self._crossed = 0
         self._counts = {"sent": 0, "arrived": 0}
         self._dropped = [0, 0, 0]
         pools = [Pool(fabric.shared_bytes) for _ in range(fabric.leaves + fabric.spines)]
@@ -98,7 +99,7 @@ class Simulation:
     def _enqueue(self, packet: Packet) -> None:
         queue = self.queues[packet.ports[packet.hop]]
         for lost in queue.put(packet, self.now):
-            self._dropped[2 if lost.kind is not Kind.DATA else lost.important] += 1
+            self._drop(lost)
         if queue.waking or not queue.total:
             return
         if self.now >= queue.free_at:
@@ -106,6 +107,9 @@ class Simulation:
         else:
             queue.waking = True
             self.at(queue.free_at, Event.FREE, queue)
+
+    def _drop(self, packet: Packet) -> None:
+        self._dropped[2 if packet.kind is not Kind.DATA else packet.important] += 1
 
     def _transmit(self, queue: Queue) -> None:
         packet = queue.take(self.now)
@@ -124,6 +128,11 @@ class Simulation:
 
     def _arrive(self, packet: Packet) -> None:
         packet.hop += 1
+        self._crossed += 1
+        chance = drawn(self.policy.seed + LOSSES, self._crossed)
+        if chance < of_chance(self.fabric.loss):
+            self._drop(packet)
+            return
         if packet.hop < len(packet.ports):
             self._enqueue(packet)
             return

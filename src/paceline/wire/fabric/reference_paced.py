@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paceline.wire.fabric.fabric import CONTROL_BYTES, Flow
-from paceline.wire.fabric.reference_packets import Event, Kind, Packet, State, mixed
+from paceline.wire.fabric.reference_backlog import Backlog
+from paceline.wire.fabric.reference_packets import Event, Kind, Packet, State, drawn, of_chance
 
 if TYPE_CHECKING:
     from paceline.wire.fabric.reference import Simulation
@@ -30,9 +31,8 @@ class PacedFlow:
         self.run, self.number, self.flow = run, number, flow
         self.packets = -(-flow.size_bytes // run.fabric.payload_bytes)
         self.need = self.packets - int(flow.loss_budget * self.packets)
-        self.important = int(flow.important * 2**31)
-        self.state = [State.UNSENT] * self.packets
-        self.next = self.lost = self.resend = self.deadline = 0
+        self.important = of_chance(flow.important)
+        self.backlog, self.deadline = Backlog(self.packets), 0
         self.rate, self.alpha = run.policy.first_rate, 1.0
         self.cut_until = self.rise_at = self.unheard = 0
         self.heard = flow.start_ns
@@ -56,7 +56,7 @@ class PacedFlow:
         if self.stopped:
             self.run.wake(self.flow.src)  # in its place
             return
-        if not (self.lost or self.next < self.packets):
+        if not self.backlog:
             self.pacing = False
             self._probe()
             return
@@ -66,26 +66,16 @@ class PacedFlow:
         if self.unheard >= UNHEARD and silent:
             self._slow_down()
         self.unheard += 1
-        size = self._send(self._choose())
+        size = self._send(self.backlog.take())
         gap_ns = int(self.run.fabric.sending_ns(size, self.flow.src) / self.rate)
         self.run.at(self.run.now + max(gap_ns, 1), Event.PACE, self)
 
-    def _choose(self) -> int:
-        if not self.lost:
-            self.next += 1
-            return self.next - 1
-        while self.state[self.resend] is not State.LOST:
-            self.resend += 1
-        self.lost -= 1
-        return self.resend
-
     def _send(self, seq: int) -> int:
-        self.state[seq] = State.FLYING
         self.sent += 1
         packet = Packet(self.number, Kind.DATA, self.run.data_bytes(self.flow, seq), seq)
         packet.priority = self.flow.priority
         place = self.number << 32 | seq
-        packet.important = mixed(self.run.policy.seed, place) >> 32 < self.important
+        packet.important = drawn(self.run.policy.seed, place) < self.important
         packet.markable = packet.important
         self.run.send(packet, self.flow.src, self.flow.dst)
         return packet.size
@@ -161,10 +151,8 @@ class PacedFlow:
             self._finish()
             return
         for seq in range(self.packets):
-            if not self.got[seq] and self.state[seq] is State.FLYING:
-                self.state[seq] = State.LOST
-                self.lost += 1
-        self.resend = 0
+            if not self.got[seq] and self.backlog.state[seq] is State.FLYING:
+                self.backlog.lose(seq)
         self._answer(Kind.REPAIR)
 
     def _finish(self) -> None:

@@ -56,3 +56,13 @@ def mixed(seed: int, value: int) -> int:
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
     return (z ^ (z >> 31)) >> 1
+
+
+def of_chance(share: float) -> int:
+    """A share as a number that `drawn` is below so often."""
+    return int(share * 2**31)
+
+
+def drawn(seed: int, value: int) -> int:
+    """From 0 to 2**31 - 1."""
+    return mixed(seed, value) >> 32

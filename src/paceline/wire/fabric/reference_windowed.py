@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from paceline.wire.fabric.fabric import CONTROL_BYTES, Flow
 from paceline.wire.fabric.policy import Transport
+from paceline.wire.fabric.reference_backlog import Backlog
 from paceline.wire.fabric.reference_packets import Event, Kind, Packet, State
 
 if TYPE_CHECKING:
@@ -28,9 +29,8 @@ class WindowedFlow:
     def __init__(self, run: Simulation, number: int, flow: Flow) -> None:
         self.run, self.number, self.flow = run, number, flow
         self.packets = -(-flow.size_bytes // run.fabric.payload_bytes)
-        self.state = [State.UNSENT] * self.packets
-        self.next = self.flying = self.lost = self.acked = self.first = 0
-        self.resend = self.checked = self.recover = 0
+        self.backlog = Backlog(self.packets)
+        self.flying = self.acked = self.first = self.checked = self.recover = 0
         self.highest = -1
         self.window, self.threshold = float(run.policy.window_packets), float("inf")
         self.deadline = self.timeouts = 0
@@ -55,20 +55,10 @@ class WindowedFlow:
             self._receive(packet)
 
     def _fill(self) -> None:
-        while self.flying < int(self.window) and (self.lost or self.next < self.packets):
-            self._send(self._choose())
-
-    def _choose(self) -> int:
-        if not self.lost:
-            self.next += 1
-            return self.next - 1
-        while self.state[self.resend] is not State.LOST:
-            self.resend += 1
-        self.lost -= 1
-        return self.resend
+        while self.flying < int(self.window) and self.backlog:
+            self._send(self.backlog.take())
 
     def _send(self, seq: int) -> None:
-        self.state[seq] = State.FLYING
         self.flying += 1
         self.sent += 1
         packet = Packet(self.number, Kind.DATA, self.run.data_bytes(self.flow, seq), seq)
@@ -97,12 +87,10 @@ class WindowedFlow:
 
     def _settle(self, seq: int) -> int:
         """Take a packet for delivered; 1 where that is news."""
-        was = self.state[seq]
+        was = self.backlog.settle(seq)
         if was is State.DONE:
             return 0
         self.flying -= was is State.FLYING
-        self.lost -= was is State.LOST
-        self.state[seq] = State.DONE
         self.acked += 1
         return 1
 
@@ -123,29 +111,27 @@ class WindowedFlow:
         if packet.marked and packet.seq >= self.cut_end:
             self.window = max(1.0, self.window * (1 - self.alpha / 2))
             self.threshold = self.window
-            self.cut_end = self.next
+            self.cut_end = self.backlog.next
         if packet.seq >= self.window_end and self.window_acks:
             share = self.window_marks / self.window_acks
             self.alpha = self.alpha * (1 - GAIN) + GAIN * share
             self.window_acks = self.window_marks = 0
-            self.window_end = self.next
+            self.window_end = self.backlog.next
 
     def _find_losses(self) -> None:
         while self.checked + DUPLICATES <= self.highest:
             seq = self.checked
             self.checked += 1
-            if self.state[seq] is not State.FLYING:
+            if self.backlog.state[seq] is not State.FLYING:
                 continue
             self._lose(seq)
             if seq >= self.recover:
                 self.threshold = self.window = max(self.window / 2, 2.0)
-                self.recover = self.next
+                self.recover = self.backlog.next
 
     def _lose(self, seq: int) -> None:
-        self.state[seq] = State.LOST
+        self.backlog.lose(seq)
         self.flying -= 1
-        self.lost += 1
-        self.resend = min(self.resend, seq)
 
     # ---- its timer
 
@@ -157,11 +143,11 @@ class WindowedFlow:
         self._set_timer()
 
     def _time_out(self) -> None:
-        for seq in range(self.first, self.next):
-            if self.state[seq] is State.FLYING:
+        for seq in range(self.first, self.backlog.next):
+            if self.backlog.state[seq] is State.FLYING:
                 self._lose(seq)
         self.threshold, self.window = max(self.window / 2, 2.0), 1.0
-        self.recover = self.next
+        self.recover = self.backlog.next
         self.timeouts += 1
         self.probing = (
             self.run.policy.transport is Transport.PFABRIC and self.timeouts >= PROBING_AFTER

@@ -12,6 +12,7 @@ from paceline.wire.fabric.completions import Completions, Counts
 from paceline.wire.fabric.fabric import Fabric, Flow
 from paceline.wire.fabric.policy import Policy
 from paceline.wire.fabric.reference import Simulation
+from paceline.wire.fabric.reference_packets import of_chance
 
 MINUTE_NS = 60_000_000_000
 MOST_PACKETS = 2**31 - 1  # of one flow
@@ -62,7 +63,7 @@ def _columns(fabric: Fabric, flows: Sequence[Flow]) -> tuple[Any, ...]:
     kinds = (np.int32, np.int32, np.int32, np.int64, np.int64, np.int32, np.int64)
     rows = [
         (f.src, f.dst, f.priority, f.size_bytes, f.start_ns, needed_packets(fabric, f),
-         int(f.important * 2**31))
+         of_chance(f.important))
         for f in flows
     ]  # fmt: skip
     return tuple(np.array(column, kind) for column, kind in zip(zip(*rows), kinds))
@@ -71,7 +72,7 @@ def _columns(fabric: Fabric, flows: Sequence[Flow]) -> tuple[Any, ...]:
 def _fabric(f: Fabric) -> tuple[int, ...]:
     return (
         f.leaves, f.hosts_per_leaf, f.spines, f.host_bits_per_s, f.spine_bits_per_s, f.hop_ns,
-        f.rtt_ns, f.buffer_bytes, f.shared_bytes, f.packet_bytes,
+        f.rtt_ns, f.buffer_bytes, f.shared_bytes, f.packet_bytes, of_chance(f.loss),
     )  # fmt: skip
 
 

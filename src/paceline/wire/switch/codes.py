@@ -7,6 +7,9 @@ lowest bits of the byte are ECN's: a packet that is ECN-capable may be marked.
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from paceline.wire.errors import WireError
 
 PRIORITIES = IMPORTANCES = 8
@@ -37,9 +40,17 @@ class Code:
         return self.priority << 3 | self.importance
 
 
-def tos(code: Code, *, markable: bool) -> int:
-    """The TOS byte, as a sender sets it with IP_TOS."""
-    return code.dscp << 2 | (ECN_CAPABLE if markable else 0)
+def tos(code: Code | None, *, markable: bool) -> int:
+    """The TOS byte, as a sender sets it with IP_TOS; None: of a plain packet."""
+    dscp = PLAIN if code is None else code.dscp
+    return dscp << 2 | (ECN_CAPABLE if markable else 0)
+
+
+def tos_of_each(
+    priority: NDArray[np.int64], importance: NDArray[np.int64], markable: NDArray[np.bool_]
+) -> NDArray[np.uint8]:
+    """`tos` of many packets, none of them plain."""
+    return (priority << 5 | importance << 2 | np.where(markable, ECN_CAPABLE, 0)).astype(np.uint8)
 
 
 def code_of(tos_byte: int) -> Code | None:
