@@ -108,8 +108,9 @@ class _Waiting:
             self.plans.append(Refused(str(error)))
             return
         sort = sort_of(graph, times, asked.cluster)
-        apart = sort is None or any(change.carriers() for change in plan)
-        if apart or sort.workers != asked.world_size or times * len(graph) > MOST_OPS:
+        large = times * len(graph) > MOST_OPS
+        carried = any(change.carriers() for change in plan)
+        if sort is None or sort.workers != asked.world_size or large or carried:
             self.plans.append(self.judge.score(plan))
             return
         self.plans.append(_Job(plan, graph, sort))
