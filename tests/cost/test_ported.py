@@ -162,6 +162,8 @@ def test_a_device_of_no_preset_is_built_from_what_its_kernels_reached() -> None:
     assert found.flops_per_s[DType.BFLOAT16] == pytest.approx(PRODUCT.flops / 1e-2)
     assert found.memory_bytes_per_s == pytest.approx(PRODUCT.size_bytes / 1e-2)
     assert "built from the recording" in found.source
+    assert achieved(found).flops_per_s == found.flops_per_s  # reached is what it achieves
+    assert achieved(found).memory_bytes_per_s == found.memory_bytes_per_s
 
 
 def test_a_recording_that_names_no_device_asks_for_one() -> None:
