@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cluster import Device
@@ -108,6 +108,7 @@ def test_a_kernel_of_unknown_work_goes_with_what_decides_in_its_family() -> None
     )
 
 
+@settings(deadline=None)  # the first example loads the constants
 @given(st.integers(1, 10**9), st.integers(0, 10**5), st.sampled_from(["h100", "h200", "mi300x"]))
 def test_on_its_own_device_a_kernel_keeps_its_time(dur: int, blocks: int, name: str) -> None:
     for work in (PRODUCT, SUM, unknown()):
