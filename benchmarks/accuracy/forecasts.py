@@ -32,6 +32,7 @@ from paceline.cost.forecast.fitting import (  # noqa: E402
     fit,
     held_out,
     left_out,
+    taught_without,
 )
 from paceline.cost.forecast.learned import Constants, load, shipped  # noqa: E402
 from paceline.cost.forecast.sheet import Sheet  # noqa: E402
@@ -181,9 +182,11 @@ def _steps_left_out(folder: Path, measured: Samples) -> dict[str, Any]:
 def _taught_without(device: str, measured: Samples) -> Constants:
     learned = {}
     for key, rows in measured.items():
-        others = [one for one in rows if one.device != device]
-        if others:
-            learned[key] = fit(others, effort_of(key), known=False)
+        mine = next((one for one in rows if one.device == device), None)
+        effort = effort_of(key)
+        taught = taught_without(mine, rows, effort) if mine else fit(rows, effort, known=False)
+        if taught is not None:
+            learned[key] = taught
     return Constants(learned)
 
 

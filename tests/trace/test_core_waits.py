@@ -56,6 +56,13 @@ def shared(run: int, delay: int, turns: int, *lengths: tuple[int, int]) -> list[
     return spread_delay(told, lane(*lengths)).tolist()
 
 
+def test_what_a_thread_ran_for_recording_is_no_reason_against_its_waiting() -> None:
+    told = CoreTime(thread=1, begin_ns=0, end_ns=140, run_ns=110, delay_ns=30, turns=1)
+    ops = lane((60, 30), (60, 60))  # 120 of the 140: recording took 20, which are off the ops
+    assert spread_delay(told, ops, 20).tolist() == [30, 0]
+    assert spread_delay(told, ops).tolist() == [10, 0]
+
+
 @pytest.fixture
 def three_steps(document: Callable[..., Any], tmp_path: Path) -> Callable[..., Graph]:
     """Steps of mm 10 us and add 5 us; in the second one mm takes 40."""

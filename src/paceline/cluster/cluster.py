@@ -32,6 +32,7 @@ class Device:
     vendor: Vendor = Vendor.NVIDIA  # of a GPU
     source: str = ""
     unmeasured: str = ""  # what of it was never measured, where prices rest on its sheet alone
+    reached: bool = False  # its rates are what kernels reached on it; no data sheet is known
 
     def __hash__(self) -> int:
         return hash(self.name)

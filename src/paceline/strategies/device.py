@@ -1,10 +1,10 @@
 """Recorded work on another device, by what both achieve.
 
-Kernels of a GPU keep their share of what their device achieves (`cost.ported`): by arithmetic,
-bytes and how full they keep it, where the recording tells; small ones take the other device's least
-time. For work on CPU threads the geometric mean of the ratios of memory and arithmetic rates is
-taken. Wrong where libraries are tuned for one device and not for the other, such as for attention,
-and where a cache of one device holds what that of the other does not.
+Kernels of a GPU keep their share of what was forecast for them, or of what their device achieves
+(`cost.ported`): by arithmetic, bytes and how full they keep it, where the recording tells; small
+ones take the other device's least time. For work on CPU threads the geometric mean of the ratios of
+memory and arithmetic rates is taken. Wrong where libraries are tuned for one device and not for the
+other, such as for attention, and where a cache of one device holds what that of the other does not.
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,14 @@ from paceline.cost.ported import (
     PRODUCTS,
     Kernels,
     achieved,
+    forecasts_of,
     kernel_rows,
     ported_ns,
     recorded_device,
 )
 from paceline.graph import Basis, DeviceKind, DType, Graph, LaneKind
 from paceline.graph.condense import Grain
+from paceline.graph.graph import Bool, Int64
 from paceline.graph.scaled import scaled, works
 from paceline.graph.work import Family
 from paceline.strategies.strategy import Strategy, StrategyError
@@ -63,21 +65,35 @@ class Device(Strategy):
         rows = kernel_rows(graph)
         if not len(rows):
             return
-        there = preset(self.name)
+        origin, there = self._origin(graph), preset(self.name)
         yield f"rates achieved on {self.name}: {achieved(there).source}"
         if there.unmeasured:
             yield f"{self.name}: {there.unmeasured}"
-        yield f"device recorded on: {self._origin(graph).source}"
-        families = [each.work.family for each in graph.works]
-        known = np.array([*(each.work.is_known for each in graph.works), False])
-        which = np.array([*families, Family.OTHER])[graph.ops.work[rows]]
-        dur, sure = graph.ops.dur_ns[rows], known[graph.ops.work[rows]]
-        for family in np.unique(which):
-            mine = which == family
-            part, share = dur[mine].sum() / dur.sum(), dur[mine & sure].sum() / dur[mine].sum()
-            by = "arithmetic" if Family(family) in PRODUCTS else "bytes"
-            spelled = Family(family).name.lower().replace("_", " ")
-            yield f"{spelled}, {part:.0%} of kernels: by {by}, known of {share:.0%} of their time"
+        yield f"device recorded on: {origin.source}"
+        yield from _by_class(
+            graph, rows, ~np.isnan(forecasts_of(graph.works, origin, there).here_ns)
+        )
+
+
+def _by_class(graph: Graph, rows: Int64, forecast: Bool) -> Iterator[str]:
+    """`forecast`: by work, whether both devices have one that stands in place of rates."""
+    work, dur = graph.ops.work[rows], graph.ops.dur_ns[rows]
+    family = np.array([*(each.work.family for each in graph.works), Family.OTHER])[work]
+    known = np.array([*(each.work.is_known for each in graph.works), False])[work]
+    by_forecast = np.append(forecast, False)[work]
+    for each in np.unique(family):
+        mine = family == each
+        took = dur[mine].sum()
+        part, told, sure = (
+            took / dur.sum(),
+            dur[mine & by_forecast].sum() / took,
+            dur[mine & known].sum() / took,
+        )
+        by = "arithmetic" if Family(each) in PRODUCTS else "bytes"
+        if told:
+            by = f"forecasts of both devices for {told:.0%} of their time, else by {by}"
+        spelled = Family(each).name.lower().replace("_", " ")
+        yield f"{spelled}, {part:.0%} of kernels: by {by}, known of {sure:.0%} of their time"
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Block:
 
 def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> Block:
     """`origin_ns`: when the first of all ranks begins its first step."""
-    pieces = pieces_of(view, found, _borders(steps), _recording_cost(view))
+    pieces = pieces_of(view, found, _borders(steps), recording_cost(view))
     own = own_ops(view, found.links, origin_ns)
     names = Names(view.trace.names)
     worked = worked_of(view)
@@ -79,7 +79,7 @@ def _borders(steps: Steps) -> Int64:
     return np.concatenate([steps.start_ns, steps.end_ns[_LAST:]])
 
 
-def _recording_cost(view: RankView) -> Cost:
+def recording_cost(view: RankView) -> Cost:
     """What recording cost this rank, where the recorder measured it."""
     costs = view.sidecar.of(Cost) if view.sidecar else []
     return costs[-1] if costs else Cost(op_ns=0.0)

@@ -16,7 +16,7 @@ from paceline.graph import NONE, DepKind, Graph, OpKind
 from paceline.graph.border import UNSCALED
 from paceline.graph.graph import OpColumns, Spread
 from paceline.record.sidecar import CoreTime
-from paceline.trace.assemble import Block
+from paceline.trace.assemble import Block, recording_cost
 from paceline.trace.stack import dependencies
 from paceline.trace.trace import Int64
 
@@ -77,11 +77,11 @@ def with_core_waits(graph: Graph, waits_ns: Int64) -> Graph:
     )
 
 
-def spread_delay(got: CoreTime, lane: Lane) -> Int64:
+def spread_delay(got: CoreTime, lane: Lane, recording_ns: int = 0) -> Int64:
     """The waiting of a stretch, shared out among its ops. They cannot have waited for longer than
-    they took beyond what the thread ran."""
+    they took beyond what the thread ran; what it ran for recording is in no op any more."""
     whole = int(lane.length_ns.sum())
-    delay = max(0, min(got.delay_ns, whole - got.run_ns))
+    delay = max(0, min(got.delay_ns, whole - (got.run_ns - recording_ns)))
     excess = np.maximum(lane.length_ns - lane.usual_ns, 0)
     hit = np.argsort(-excess, kind="stable")[: max(1, got.turns)]
     before = np.concatenate([[0], np.cumsum(excess[hit])[:-1]])
@@ -98,15 +98,22 @@ def spread_delay(got: CoreTime, lane: Lane) -> Int64:
 def _of_block(block: Block, dur_ns: Int64, usual_ns: Int64) -> Int64:
     waits = np.zeros(len(dur_ns), np.int64)
     counted = block.view.sidecar.of(CoreTime) if block.view.sidecar is not None else []
-    lanes = {
-        thread: _lane(block, block.view.thread_lane(thread), dur_ns, usual_ns)
-        for thread in {got.thread for got in counted}
-    }
+    threads = {got.thread: block.view.thread_lane(got.thread) for got in counted}
+    lanes = {thread: _lane(block, on, dur_ns, usual_ns) for thread, on in threads.items()}
+    events = {thread: _begins(block, on) for thread, on in threads.items()}
+    event_ns = recording_cost(block.view).op_ns
     for got in counted:
         stretch = lanes[got.thread].during(got)
         if got.delay_ns and len(stretch.op):
-            waits[stretch.op] += spread_delay(got, stretch)
+            first, last = np.searchsorted(events[got.thread], [got.begin_ns, got.end_ns])
+            waits[stretch.op] += spread_delay(got, stretch, round((last - first) * event_ns))
     return waits
+
+
+def _begins(block: Block, lane: int) -> Int64:
+    """When each recorded event of a thread began."""
+    events = block.view.trace.events
+    return np.sort(events.start_ns[events.lane == lane])
 
 
 def _lane(block: Block, lane: int, dur_ns: Int64, usual_ns: Int64) -> Lane:

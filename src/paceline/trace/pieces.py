@@ -37,9 +37,11 @@ def pieces_of(view: RankView, found: Findings, borders_ns: Int64, cost: Cost) ->
     rows, lane, start, end = _ranges(view, borders_ns)
     parts = flatten(lane, start, end, *_cuts(view, found, borders_ns))
     own = parts.end_ns - parts.start_ns
-    own = np.maximum(own - np.rint(parts.borders * (cost.op_ns / 2)).astype(np.int64), 0)
+    price = np.rint(parts.borders * (cost.op_ns / 2)).astype(np.int64)
     waited = _inside(view, parts, found.idles, found.idles.wait)
-    own[waited | _inside(view, parts, found.idles, ~found.idles.wait)] = 0
+    idle = waited | _inside(view, parts, found.idles, ~found.idles.wait)
+    own[idle] = price[idle] = 0
+    own = without_price(parts.lane, own, price)
     own = _with_refaults(view, rows, parts, own, cost.refault_ns * (len(borders_ns) - 1))
     first = _absorb(parts)
     owner = parts.owner[first]
@@ -52,6 +54,20 @@ def pieces_of(view: RankView, found: Findings, borders_ns: Int64, cost: Cost) ->
         np.add.reduceat(own, first) if len(first) else own,
         waited[first],
     )
+
+
+def without_price(lane: Int32, own_ns: Int64, price_ns: Int64) -> Int64:
+    """Self times, in order of (lane, time), less what recording cost each. Where that is more than
+    a piece lasted, the rest comes off those behind it on its lane: an event's price is a mean, and
+    small operators nest several events that each cost less."""
+    found = own_ns.copy()
+    for each in np.unique(lane):
+        mine = lane == each
+        left = np.cumsum(price_ns[mine] - own_ns[mine])
+        owed = left - np.minimum(np.minimum.accumulate(left), 0)
+        before = np.concatenate([owed[:1] * 0, owed[:-1]])
+        found[mine] += owed - before - price_ns[mine]
+    return found
 
 
 def _with_refaults(

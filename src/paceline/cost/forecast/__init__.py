@@ -9,10 +9,12 @@ makes the constants from tables of measurements.
 from paceline.cost.forecast.asked import Forecast, Kind, ask
 from paceline.cost.forecast.learned import Constants, Learned, load, save, shipped
 from paceline.cost.forecast.method import Method, Question
+from paceline.cost.forecast.pairs import Both, forecast_both, taught
 from paceline.cost.forecast.sheet import Sheet, sheet_of
 from paceline.cost.forecast.works import forecast, forecastable, keys
 
 __all__ = [
+    "Both",
     "Constants",
     "Forecast",
     "Kind",
@@ -22,10 +24,12 @@ __all__ = [
     "Sheet",
     "ask",
     "forecast",
+    "forecast_both",
     "forecastable",
     "keys",
     "load",
     "save",
     "sheet_of",
     "shipped",
+    "taught",
 ]

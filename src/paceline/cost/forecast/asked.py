@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from paceline.cost.forecast.learned import Constants, Learned
+from paceline.cost.forecast.likeness import likeness
 from paceline.cost.forecast.method import Column, Method, Question
 
 _CHUNK: Final = 4096  # rows whose columns fit a core's cache
@@ -46,14 +47,35 @@ def ask(kind: Kind, question: Question, constants: Constants) -> Forecast:
 
 def seconds(method: Method, question: Question, learned: Learned) -> Column:
     estimate = method.estimate(question, learned.values)
-    features, net = estimate.features, learned.net
-    name = learned.known_as(question.sheet.name)
-    if name is not None and learned.known is not None:
-        net = learned.known
-        features = named(features, learned.devices.index(name), learned.devices)
-    if net is None:
+    correction = _correction(estimate.features, method, question, learned)
+    if correction is None:
         return estimate.seconds
-    return np.asarray(estimate.seconds * np.exp(net(features)), np.float32)
+    return np.asarray(estimate.seconds * np.exp(correction), np.float32)
+
+
+def _correction(
+    features: Column, method: Method, question: Question, learned: Learned
+) -> Column | None:
+    """Of a device that was measured its own; of others what all taught, and the more alike they are
+    to devices that were measured, what these did."""
+    known, sheet = learned.known, question.sheet
+    name = learned.known_as(sheet.name)
+    if known is not None and name is not None:
+        return known(named(features, learned.devices.index(name), learned.devices))
+    general = None if learned.net is None else learned.net(features)
+    if known is None or not learned.traits:
+        return general
+    likes = likeness(method.traits(sheet, question.dtype), learned.traits)
+    if not any(likes):
+        return general
+    mine = sum(
+        np.float32(like / sum(likes)) * known(named(features, at, learned.devices))
+        for at, like in enumerate(likes)
+        if like
+    )
+    whole = np.float32(max(likes))
+    left = np.float32(0) if general is None else general
+    return np.asarray(whole * mine + (1 - whole) * left, np.float32)
 
 
 def named(features: Column, device: int, devices: tuple[str, ...]) -> Column:

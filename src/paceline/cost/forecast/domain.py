@@ -13,6 +13,7 @@ import numpy as np
 
 from paceline.cost.errors import CostError
 from paceline.cost.fit import Coefficient
+from paceline.cost.forecast.likeness import of_links
 from paceline.cost.forecast.method import Estimate, Method, Question, Values, joined, logs
 from paceline.graph.kinds import Collective
 
@@ -64,4 +65,5 @@ DOMAIN = Method(
     ("call", "gpus", "size_bytes", "version", "element_bytes"),
     _COEFFICIENTS,
     _estimate,
+    of_links,
 )

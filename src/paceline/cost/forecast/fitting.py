@@ -15,6 +15,7 @@ import numpy as np
 from paceline.cost.fit import fit_coefficients
 from paceline.cost.forecast.asked import named, seconds
 from paceline.cost.forecast.learned import Learned
+from paceline.cost.forecast.likeness import likeness
 from paceline.cost.forecast.method import Column, Method, Question
 from paceline.cost.forecast.net import Learning, Net, learn
 
@@ -45,15 +46,18 @@ class Sample:
 
 
 THOROUGH: Final = Learning(hidden=(48, 48), steps=6000)
+USUAL: Final = Learning()
 
 
 @dataclass(frozen=True)
 class Effort:
     """How much is spent on a fit: the net for any device (none: the formulas alone), the net for
-    devices that were measured, and rounds for the coefficients."""
+    devices that were measured, the same where a device is left out, and rounds for the
+    coefficients."""
 
     net: Learning | None = None
     known: Learning = THOROUGH
+    alike: Learning = USUAL
     rounds: int = 12
 
 
@@ -75,17 +79,33 @@ def fit(samples: Sequence[Sample], effort: Effort = FORMULAS, *, known: bool = T
         (named(features, at, devices), wanted) for at, (features, wanted) in enumerate(left)
     ]
     named_net = _net(with_names, samples, effort.known)
-    return replace(learned, known=named_net, devices=devices)
+    method, dtype = samples[0].method, samples[0].question.dtype
+    traits = tuple(method.traits(sample.question.sheet, dtype) for sample in samples)
+    return replace(learned, known=named_net, devices=devices, traits=traits)
 
 
 def left_out(samples: Sequence[Sample], effort: Effort = FORMULAS) -> dict[str, float]:
     """Mean error on each device, forecast by what the others taught."""
     found = {}
     for sample in samples:
-        others = [one for one in samples if one.device != sample.device]
-        if others:
-            found[sample.device] = error_of(fit(others, effort, known=False), sample)
+        taught = taught_without(sample, samples, effort)
+        if taught is not None:
+            found[sample.device] = error_of(taught, sample)
     return found
+
+
+def taught_without(
+    left: Sample, samples: Sequence[Sample], effort: Effort = FORMULAS
+) -> Learned | None:
+    """What the other devices teach of one that is left out."""
+    others = [one for one in samples if one.device != left.device]
+    if not others:
+        return None
+    dtype, traits = left.question.dtype, left.method.traits
+    likes = likeness(
+        traits(left.question.sheet, dtype), [traits(one.question.sheet, dtype) for one in others]
+    )
+    return fit(others, replace(effort, known=effort.alike), known=any(likes))
 
 
 def held_out(samples: Sequence[Sample], effort: Effort = FORMULAS) -> dict[str, tuple[float, int]]:

@@ -6,7 +6,7 @@ that also knows the devices which were measured, and how far both were off.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -15,17 +15,20 @@ from typing import IO, Final
 import numpy as np
 
 from paceline.cost.errors import CostError
+from paceline.cost.forecast.likeness import Traits
 from paceline.cost.forecast.net import Net
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """`net` serves any device; `known`, whose last inputs say which of `devices` it is, those."""
+    """`net` serves any device; `known`, whose last inputs say which of `devices` it is, those and
+    the ones that are like them."""
 
     values: Mapping[str, float]
     net: Net | None = None
     known: Net | None = None
     devices: tuple[str, ...] = ()
+    traits: tuple[Traits, ...] = ()  # of these devices
     spread: float = 0.36  # mean error on a device left out
     known_spread: float = 0.12  # on shapes held back, of devices that were measured
     rows: int = 0
@@ -50,11 +53,24 @@ class Constants:
     source: str = ""
     date: str = ""
 
-    def of(self, keys: tuple[str, ...]) -> Learned:
+    def first_of(self, keys: tuple[str, ...]) -> str | None:
         """The first of these keys that was fitted."""
-        for key in keys:
-            if key in self.learned:
-                return self.learned[key]
+        return next((key for key in keys if key in self.learned), None)
+
+    def alike_to(self, names: tuple[str, ...]) -> "Constants":
+        """The same, where a kind that does not know all of these devices by name knows none: what
+        was measured of one is not to be set beside what is expected of another."""
+        made = {
+            key: one if all(map(one.known_as, names)) else replace(one, known=None, devices=())
+            for key, one in self.learned.items()
+        }
+        return replace(self, learned=made)
+
+    def of(self, keys: tuple[str, ...]) -> Learned:
+        """What was learned under the first of these keys that was fitted."""
+        key = self.first_of(keys)
+        if key is not None:
+            return self.learned[key]
         raise CostError(
             f"nothing was fitted for {keys[0]}; fitted are {', '.join(sorted(self.learned))}. "
             "Fit constants with `paceline fit TABLES -o FILE`."
@@ -69,6 +85,7 @@ def save(constants: Constants, path: Path) -> None:
         kinds[key] = {
             "values": {name: float(f"{value:.6g}") for name, value in one.values.items()},
             "devices": one.devices,
+            "traits": [[round(trait, 4) for trait in each] for each in one.traits],
             "spread": one.spread,
             "known_spread": one.known_spread,
             "rows": one.rows,
@@ -89,6 +106,7 @@ def load(file: str | Path | IO[bytes]) -> Constants:
                 net=_unpacked(f"{key}/net", arrays),
                 known=_unpacked(f"{key}/known", arrays),
                 devices=tuple(kind["devices"]),
+                traits=tuple(tuple(each) for each in kind.get("traits", ())),
                 spread=kind["spread"],
                 known_spread=kind["known_spread"],
                 rows=kind["rows"],

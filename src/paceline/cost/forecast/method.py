@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cost.fit import Coefficient
+from paceline.cost.forecast.likeness import Traits, of_compute
 from paceline.cost.forecast.sheet import Sheet
 from paceline.graph.kinds import DType
 
@@ -39,12 +40,14 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Method:
-    """`columns` name the dimensions; `estimate` is pure and works on whole columns."""
+    """`columns` name the dimensions; `estimate` is pure and works on whole columns; `traits` are
+    the figures of a data sheet by which devices are alike for it."""
 
     name: str
     columns: tuple[str, ...]
     coefficients: tuple[Coefficient, ...]
     estimate: Callable[[Question, Values], Estimate]
+    traits: Callable[[Sheet, DType], Traits] = of_compute
 
 
 def logs(*columns: Column) -> Column:

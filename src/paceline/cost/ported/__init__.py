@@ -3,26 +3,32 @@
     ported_ns(kernels, origin, destination)    # durations there, one per kernel
 
 `roof` says how long a work takes at the rates that a device achieves, `achieved.yaml` has these
-rates with their sources, `port` carries durations over.
+rates with their sources, `shares` what forecasts of both devices say, and `port` carries durations
+over.
 """
 
 from paceline.cost.ported.achieved import Achieved, achieved, rate_of, sheet
-from paceline.cost.ported.port import Kernels, ported_ns
+from paceline.cost.ported.kernels import Kernels
+from paceline.cost.ported.port import by_rates_ns, ported_ns
 from paceline.cost.ported.recorded import kernel_rows, recorded_device, working_rows
 from paceline.cost.ported.roof import PRODUCTS, fill, peak_ns, roof_ns, tail
+from paceline.cost.ported.shares import forecasts_of, share_factor
 
 __all__ = [
     "PRODUCTS",
     "Achieved",
     "Kernels",
     "achieved",
+    "by_rates_ns",
     "fill",
+    "forecasts_of",
     "kernel_rows",
     "peak_ns",
     "ported_ns",
     "rate_of",
     "recorded_device",
     "roof_ns",
+    "share_factor",
     "sheet",
     "tail",
     "working_rows",

@@ -48,7 +48,8 @@ def rate_of(known: Achieved, dtype: DType) -> float:
 
 
 def achieved(device: Device) -> Achieved:
-    """Where no source tells a rate: the data sheet's, by the share typical of the vendor."""
+    """Where no source tells a rate: the data sheet's, by the share typical of the vendor. Rates
+    that kernels reached are achieved as they are."""
     if not device.memory_bytes_per_s or not device.flops_per_s:
         raise ClusterError(
             f"device {device.name} has no memory_rate or no flops, so kernels cannot be carried "
@@ -56,13 +57,16 @@ def achieved(device: Device) -> Achieved:
         )
     told: Mapping[str, Any] = _table()["devices"].get(device.name, {})
     typical = _table()["typical"]["amd" if device.name.lower().startswith(_AMD) else "nvidia"]
+    least_ns = float(q.duration(typical["least"], "least"))
+    if device.reached:
+        return Achieved(device.flops_per_s, device.memory_bytes_per_s, least_ns, device.source)
     sheet = {kind: rate * typical["matrix"] for kind, rate in device.flops_per_s.items()}
     known = {DType[k.upper()]: q.arithmetic(v, k) for k, v in told.items() if k.upper() in _TYPES}
     memory = q.rate(told["memory"], "memory") if "memory" in told else 0.0
     return Achieved(
         flops_per_s={**sheet, **known},
         memory_bytes_per_s=memory or device.memory_bytes_per_s * typical["memory"],
-        least_ns=float(q.duration(typical["least"], "least")),
+        least_ns=least_ns,
         source=told.get("source", f"data sheet, and {_shares(device)}: {device.source}"),
     )
 

@@ -12,66 +12,38 @@ they are fewer than its processors, only that many of them work, at the rate of 
 
     (t_o - s f_o) R_d / R_o min(1, B / n_o) / min(1, B / n_d)
 
-stands in place of the second term, with B blocks and n processors.
+stands in place of the second term, with B blocks and n processors. Where both devices have a
+forecast that is better (`shares`), it stands in place of all of this.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cluster import Device
+from paceline.cost.forecast import Constants
 from paceline.cost.ported.achieved import Achieved, achieved, rate_of
+from paceline.cost.ported.kernels import Kernels
 from paceline.cost.ported.roof import PRODUCTS, fill, roof_ns
-from paceline.graph import DType
-from paceline.graph.graph import Graph, Int64, UInt8
+from paceline.cost.ported.shares import share_factor
 from paceline.graph.work import Family, Recorded, unknown
 
 _NOTHING = Recorded("", unknown())
 
 
-@dataclass(frozen=True, eq=False)
-class Kernels:
-    """Recorded kernels as columns, and what they worked on."""
-
-    dur_ns: Int64
-    work: Int64  # row of `works`, or -1
-    share: NDArray[np.float64]  # of its call's work
-    works: Sequence[Recorded]
-    columns: "Columns | None" = None  # of kernels whose graph keeps no recorded work
-
-    @staticmethod
-    def of(graph: Graph, rows: Int64) -> "Kernels":
-        ops = graph.ops
-        size, flops = (
-            np.array([*(getattr(each.work, name) for each in graph.works), 0], np.int64)
-            for name in ("size_bytes", "flops")
-        )
-        work = ops.work[rows].astype(np.int64)
-        whole = np.where(size[work] > 0, size[work], flops[work])
-        mine = np.where(size[work] > 0, ops.size_bytes[rows], ops.flops[rows])
-        share = np.divide(mine, whole, out=np.ones(len(rows)), where=whole > 0)
-        told = Columns(ops.flops[rows], ops.size_bytes[rows], ops.dtype[rows])
-        return Kernels(ops.dur_ns[rows], work, np.minimum(share, 1.0), graph.works, told)
+def ported_ns(
+    kernels: Kernels, origin: Device, destination: Device, constants: Constants | None = None
+) -> NDArray[np.float64]:
+    """Durations on the destination of kernels recorded on the origin. `constants` are those of
+    forecasts, where not the shipped ones."""
+    rates = by_rates_ns(kernels, origin, destination)
+    factor = share_factor(kernels, origin, destination, constants)
+    return np.where(np.isnan(factor), rates, kernels.dur_ns * factor)
 
 
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """Arithmetic and bytes of kernels, and the types in which they compute."""
-
-    flops: Int64
-    size_bytes: Int64
-    dtype: UInt8
-
-    def roof_ns(self, device: Achieved) -> NDArray[np.float64]:
-        rates = np.array([rate_of(device, dtype) for dtype in DType])[self.dtype]
-        memory = self.size_bytes / device.memory_bytes_per_s
-        return np.asarray(np.maximum(self.flops / rates, memory) * 1e9, np.float64)
-
-
-def ported_ns(kernels: Kernels, origin: Device, destination: Device) -> NDArray[np.float64]:
-    """Durations on the destination of kernels recorded on the origin."""
+def by_rates_ns(kernels: Kernels, origin: Device, destination: Device) -> NDArray[np.float64]:
+    """The same by what both devices achieve, whatever forecasts say."""
     here, there = _as_recorded(achieved(origin), kernels), achieved(destination)
     clock = origin.clock_hz / destination.clock_hz if destination.clock_hz else 1.0
     pair = _Pair(origin, destination, here, there, clock or 1.0)

@@ -72,6 +72,7 @@ def _built(graph: Graph, gpu: RecordedGpu, kind: DeviceKind = DeviceKind.GPU) ->
         units=gpu.units,
         flops_per_s=flops,
         source="built from the recording: the rates are the best that its kernels reached",
+        reached=True,
     )
 
 

@@ -1,0 +1,196 @@
+"""Kernels measured on one device, carried to another that the forecasts were not taught.
+
+Of every two devices of a vendor, shapes that the tables measured on both: the time on the one
+carried to the other, by rates that both achieve and by forecasts of both, of which the destination
+is left out; beside them the time kept as it is. Errors are means of |carried / measured - 1| over
+pairs, by class; `worse_than_kept` counts pairs on which a way is worse than keeping times.
+
+    python benchmarks/accuracy/kernel_pairs.py --json
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import measure  # noqa: E402
+from paceline.cluster import Device  # noqa: E402
+from paceline.cluster.files import device  # noqa: E402
+from paceline.cost.forecast import Constants, forecast_both, sheet_of  # noqa: E402
+from paceline.cost.forecast.efforts import effort_of  # noqa: E402
+from paceline.cost.forecast.fitting import Sample, fit  # noqa: E402
+from paceline.cost.forecast.tables import samples  # noqa: E402
+from paceline.cost.ported import Kernels, by_rates_ns  # noqa: E402
+from paceline.cost.ported.shares import NEAR  # noqa: E402
+from paceline.graph import DType  # noqa: E402
+from paceline.graph.work import (  # noqa: E402
+    Attention,
+    Convolution,
+    Elements,
+    Matrix,
+    Recorded,
+    Rows,
+    Work,
+    attention,
+    convolution,
+    matrix,
+    norm,
+    pointwise,
+    softmax,
+)
+
+SHARED = Path(os.environ.get("PACELINE_SHARED", ROOT.parent / "shared"))
+SHAPES = 200  # of a pair, at most
+WAYS = ("kept", "rates", "forecasts")
+Errors = dict[str, float]
+
+
+def main() -> None:
+    options = measure.parser(__doc__ or "").parse_args()
+    folder = SHARED / "data"
+    if not (folder / "kernels").exists():
+        sys.exit(f"no data in {folder}/kernels; set PACELINE_SHARED to what holds data/kernels")
+    folders = ("tables",) if options.quick else ("kernels", "tables")
+    found = figures([folder / name for name in folders])
+    measure.report("accuracy/kernel_pairs", found, options)
+
+
+def figures(folders: Sequence[Path]) -> dict[str, Any]:
+    rows = [row for folder in folders for row in rows_of(folder)]
+    found: dict[str, Any] = {}
+    for task in dict.fromkeys(row["task"] for row in rows):
+        mine = [row for row in rows if row["task"] == task]
+        found[f"carried_{task}"] = {
+            way: round(float(np.mean([row[way] for row in mine])), 4) for way in WAYS
+        }
+        found[f"carried_{task}"]["pairs"] = len(mine)
+        found[f"carried_{task}"]["worse_than_kept"] = {
+            way: sum(row[way] > row["kept"] for row in mine) for way in WAYS[1:]
+        }
+    return {**found, "rows": rows}
+
+
+def rows_of(folder: Path) -> Iterator[dict[str, Any]]:
+    for key, taken in samples(folder).items():
+        task, dtype, _ = key.split(".")
+        if task not in WORKS:
+            continue
+        for one in taken:
+            others = [sample for sample in taken if sample.device != one.device]
+            if not others:
+                continue
+            constants = Constants({key: fit(others, effort_of(key), known=False)})
+            for origin in others:
+                if (pair := Pair.of(task, origin, one)) is not None:
+                    errors = {way: round(error, 4) for way, error in pair.errors(constants).items()}
+                    yield {"task": f"{task}.{dtype}", "from": origin.device, "to": one.device,
+                           "shapes": len(pair.here_ns), **errors}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Shapes that were measured on two devices."""
+
+    works: Sequence[Work]
+    here_ns: np.ndarray
+    there_ns: np.ndarray
+    origin: Device
+    destination: Device
+
+    @staticmethod
+    def of(task: str, origin: Sample, destination: Sample) -> "Pair | None":
+        columns = [_shapes(each) for each in (origin, destination)]
+        there = {tuple(row): at for at, row in enumerate(columns[1].tolist())}
+        found = [
+            (at, there[tuple(row)])
+            for at, row in enumerate(columns[0].tolist())
+            if tuple(row) in there
+        ]
+        if len(found) < SHAPES // 4:
+            return None
+        chosen = np.random.default_rng(0).permutation(len(found))[:SHAPES]
+        here_at, there_at = np.array(found)[chosen].T
+        make, dtype = WORKS[task], origin.question.dtype
+        names = tuple(name for name in origin.question.dims if name != "library")
+        works = [
+            make(dict(zip(names, map(int, row))), dtype) for row in columns[0][here_at].tolist()
+        ]
+        return Pair(
+            works, origin.seconds[here_at] * 1e9, destination.seconds[there_at] * 1e9,
+            preset(origin.device), preset(destination.device),
+        )  # fmt: skip
+
+    def errors(self, constants: Constants) -> Errors:
+        kernels = Kernels(
+            np.rint(self.here_ns).astype(np.int64), np.arange(len(self.works)),
+            np.ones(len(self.works)), [Recorded("", work) for work in self.works],
+        )  # fmt: skip
+        rates = by_rates_ns(kernels, self.origin, self.destination)
+        sheets = sheet_of(self.origin), sheet_of(self.destination)
+        both = forecast_both(self.works, *sheets, constants)
+        near = (self.here_ns < NEAR * both.here_ns) & (self.here_ns * NEAR > both.here_ns)
+        forecasts = np.where(near, self.here_ns * both.there_ns / both.here_ns, rates)
+        told = {"kept": self.here_ns, "rates": rates, "forecasts": forecasts}
+        return {way: float(np.abs(ns / self.there_ns - 1).mean()) for way, ns in told.items()}
+
+
+def _shapes(sample: Sample) -> np.ndarray:
+    """Dimensions, whatever library ran them."""
+    dims = sample.question.dims
+    return np.stack([column for name, column in dims.items() if name != "library"], axis=1)
+
+
+def preset(name: str) -> Device:
+    plain = name.removesuffix("_sxm").replace("_", "-")
+    return device({"a100": "a100-80"}.get(plain, plain))
+
+
+Dims = Mapping[str, int]
+
+
+def _matrix(dims: Dims, dtype: DType) -> Work:
+    return matrix(Matrix(dims["b"], dims["m"], dims["n"], dims["k"]), dtype)
+
+
+def _attention(dims: Dims, dtype: DType) -> Work:
+    s, d = dims["s"], dims["head_dim"]
+    return attention(
+        Attention(dims["b"], dims["heads"], dims["kv_heads"], s, s, d, d, causal=True), dtype
+    )
+
+
+def _convolution(dims: Dims, dtype: DType) -> Work:
+    return convolution(Convolution(
+        dims["b"], dims["channels_in"], dims["channels_out"], dims["size_in"], dims["size_out"],
+        dims["kernel"], dims["stride"],
+    ), dtype)  # fmt: skip
+
+
+def _pointwise(dims: Dims, dtype: DType) -> Work:
+    return pointwise(Elements(dims["count"], dims["inputs"]), dtype)
+
+
+def _rows(make: Callable[[Rows, DType], Work]) -> Callable[[Dims, DType], Work]:
+    return lambda dims, dtype: make(Rows(dims["rows"], dims["columns"]), dtype)
+
+
+WORKS: Mapping[str, Callable[[Dims, DType], Work]] = {
+    "bmm": _matrix,
+    "linear": _matrix,
+    "convolution": _convolution,
+    "attention": _attention,
+    "pointwise": _pointwise,
+    "softmax": _rows(softmax),
+    "norm": _rows(norm),
+}
+
+
+if __name__ == "__main__":
+    main()
