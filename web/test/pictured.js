@@ -40,7 +40,7 @@ async function still(scheme) {
   await settled(page);
   await page.locator("#timeline").screenshot({ path: join(folder, `report-timeline-${scheme}.png`) });
   await page.locator("#slide-rate").fill("6");
-  await page.locator("#whatif").getByText(/matters less than 1 %/).waitFor();
+  await page.locator("#whatif .note", { hasText: "matters less than 1 %" }).waitFor();
   await settled(page);
   await page.locator("#whatif").screenshot({ path: join(folder, `report-what-if-${scheme}.png`) });
   await page.context().close();
@@ -51,7 +51,6 @@ async function moving(scheme) {
   const page = await opened(scheme, 940, { folded: ["recorded/0", "recorded/1"] });
   await page.locator("#slide-rate").fill("1");
   await page.locator("#slide-rate").fill("0");
-  await page.locator("#whatif").getByText(/matters less than 1 %|The step over/).first().waitFor();
   await page.waitForTimeout(2500); // the curve is drawn
   await page.evaluate(() => {
     const below = document.querySelector("#whatif").getBoundingClientRect();
@@ -68,6 +67,8 @@ async function moving(scheme) {
   await page.context().close();
 }
 
-const settled = (page) => page.evaluate(() => new Promise((done) => {
-  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0)));
-}));
+async function settled(page) {
+  await page.evaluate(() => new Promise((done) => {
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0)));
+  }));
+}

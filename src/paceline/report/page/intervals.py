@@ -29,7 +29,7 @@ from paceline.report.page.tracks import lanes_of, steps_of
 
 MOST_OPS = 1_000_000
 """A file with more takes seconds to open, and more memory than a browser likes to give."""
-MOST_INTERVALS = 300_000
+MOST_INTERVALS = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
