@@ -12,8 +12,7 @@ from paceline.runtime.codecs.codec import kept
 TABLES = 3
 """The middle of three estimates is right where two are."""
 WIDTH = 64
-"""Values side by side that share a cell: with one value a row, a core of an EPYC spends its time on
-addresses rather than on sums."""
+"""Values side by side that share a cell, so that sums are made of rows of memory."""
 
 
 @dataclass(frozen=True)
