@@ -37,8 +37,9 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "
 STEPS = 4  # recorded
 RUN = 40  # of the recorded job in all
 COMPRESSED = ("compress_activations(bits=16)", "compress_activations(bits=8)")
+KEPT_LESS = ("restructured_norms", "relu_masks")
 CHANGES = {
-    "resnet20": ("", "checkpoint", "checkpoint(layers='3|4|5')", *COMPRESSED),
+    "resnet20": ("", "checkpoint", "checkpoint(layers='3|4|5')", *COMPRESSED, *KEPT_LESS),
     "transformer": ("", "checkpoint", "checkpoint(layers='layers.layers.[01]')", *COMPRESSED),
     "mlp": ("", "checkpoint(layers='*', every=4)", *COMPRESSED),
     "wide": ("", "checkpoint(layers='*', every=3)", *COMPRESSED),

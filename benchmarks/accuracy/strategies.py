@@ -82,12 +82,14 @@ SETTINGS = {
 
 NOT_HERE = {
     "batch": "the job makes its batches itself",
+    "border_topk": "the job is no pipeline",
     "data_workers": "the job makes its batches itself",
     "prefetch": "the job makes its batches itself",
     "cache": "the job makes its batches itself",
     "format": "the job makes its batches itself",
     "fused_step": "workers of the lab stand for hosts that share no memory",
     "keep_gathered": "the job is none of FSDP2",
+    "overlapped_products": "the job has no tensor-parallel layers",
     "offload_activations": "it moves what lies on a device",
 }
 

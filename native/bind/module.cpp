@@ -10,6 +10,7 @@ void bind_place(nb::module_& m);
 void bind_packets(nb::module_& m);
 void bind_flows(nb::module_& m);
 void bind_levels(nb::module_& m);
+void bind_norm_relu(nb::module_& m);
 void bind_wire(nb::module_& m);
 
 NB_MODULE(_core, m) {
@@ -22,5 +23,6 @@ NB_MODULE(_core, m) {
     bind_packets(m);
     bind_levels(m);
     bind_flows(m);  // after bind_sharing, whose Flows it derives from
+    bind_norm_relu(m);
     bind_wire(m);
 }

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from paceline.engine import native
 from paceline.graph.variants import Variant
 from paceline.measure import MeasureError
 from paceline.measure.pairs import Pair, ratio_of
@@ -126,5 +127,38 @@ def test_a_jobs_ratios_are_of_its_own_operators_and_its_optimizer() -> None:
     found = {(ratio.operator, ratio.variant) for ratio in job_ratios(job)}
     assert {("aten::addmm", Variant.BF16), ("Adam", Variant.FUSED)} <= found
     assert ("aten::clamp_min", Variant.IN_PLACE) in found
+    assert {("aten::addmm", Variant.MERGED), ("aten::mm", Variant.MERGED)} <= found
     assert not {variant for _, variant in found} & {Variant.CHANNELS_LAST, Variant.COMPILED}
     assert all(ratio.low <= ratio.value <= ratio.high for ratio in job_ratios(job))
+
+
+@pytest.mark.skipif(native() is None, reason="no native core was built")
+def test_batch_norms_are_timed_with_their_relus_by_the_kernel_that_trains() -> None:
+    torch = pytest.importorskip("torch")
+    from paceline.measure.torch_norms import restructured
+
+    image, channel = (4, 8, 6, 6), (8,)
+    strides = (288, 36, 6, 1), (1,)
+    norm = OperatorCall(
+        "aten::native_batch_norm",
+        (*("float",) * 5, "Scalar", "Scalar", "Scalar"),
+        (image, channel, channel, channel, channel, (), (), ()),
+        (strides[0], *(strides[1],) * 4, (), (), ()),
+        (*("",) * 5, "True", "0.1", "1e-05"),
+    )
+    ((call, count, plain, changed),) = restructured(RecordedJob((norm, RELU), 1, None, ()))
+    assert (call, count) == (norm, 1)
+    assert plain()[0].shape == changed().shape == image
+    assert not (changed() < 0).any()
+    assert torch.get_num_threads() >= 1
+
+
+def test_three_products_of_one_input_are_timed_as_one() -> None:
+    torch = pytest.importorskip("torch")
+    from paceline.measure.torch_merged import merged
+
+    job = RecordedJob((LINEAR, RELU, GRADIENT), 1, None, ())
+    for call, _, plain, changed in merged(job):
+        assert call in (LINEAR, GRADIENT)
+        side_by_side = torch.cat(plain(), 1 if call is LINEAR else 0)
+        assert torch.allclose(side_by_side, changed(), rtol=1e-4, atol=1e-4)

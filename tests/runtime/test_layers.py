@@ -12,9 +12,12 @@ from paceline.runtime.layers import (  # noqa: E402
     torch_circulant,
 )
 from paceline.runtime.layers.torch_circulant import Circulant, nearest_circulant  # noqa: E402
+from paceline.runtime.layers.torch_circulant_kernels import nearest  # noqa: E402
 from paceline.runtime.layers.torch_composed import composed, thin, truncated  # noqa: E402
 from paceline.runtime.layers.torch_swapped import swapped  # noqa: E402
 from paceline.runtime.run import Run  # noqa: E402
+from paceline.strategies import parse  # noqa: E402
+from paceline.strategies.remodelling import Remodelling  # noqa: E402
 
 EVERY = {
     "circulant": lambda weight: nearest_circulant(weight, 4),
@@ -57,6 +60,46 @@ def _with_history(made: Any) -> Any:
     for factor in others:
         weight = factor @ weight
     return weight
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("settings", [(1, 1, 1), (2, 0, 1), ((1, 2), "valid", (2, 1))])
+def test_a_kernel_of_circulant_blocks_is_the_dense_convolution(k: int, settings: Any) -> None:
+    weight = torch.randn(12, 24, 3, 2, dtype=torch.double)
+    made = nearest(weight, k)
+    images = torch.randn(2, 24, 7, 8, dtype=torch.double, requires_grad=True)
+    result = made(images, *settings)
+    back = torch.randn_like(result)
+    mine = torch.autograd.grad(result, (images, *made.parameters()), back)
+    dense = made.dense()
+    theirs = torch.nn.functional.conv2d(images, dense, None, *settings)
+    assert torch.allclose(result, theirs)
+    again = torch.autograd.grad(theirs, (images, *made.parameters()), back)
+    assert all(torch.allclose(one, other) for one, other in zip(mine, again))
+    assert torch.allclose(nearest(dense.detach(), k).dense(), dense)
+
+
+def test_convolutions_are_made_anew_and_end_dense() -> None:
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, padding=1),
+        torch.nn.Conv2d(8, 16, 3, stride=2),
+        torch.nn.Conv2d(16, 16, 3, groups=2),
+    )
+    run = Run(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    change = parse("block_circulant(block=4)")
+    assert isinstance(change, Remodelling)
+    kinds = [type(layer) for layer in model]
+    with change.apply(run):
+        changed = [type(layer) for layer in model]
+        assert [one is not other for one, other in zip(kinds, changed)] == [False, True, False]
+        for _ in range(2):
+            run.optimizer.zero_grad()
+            model(torch.randn(2, 3, 9, 9)).square().mean().backward()
+            run.optimizer.step()
+        kept = model.state_dict()
+    assert [type(layer) for layer in model] == kinds
+    assert torch.equal(model[1].weight, kept["1.weight"])
+    assert torch.allclose(nearest(model[1].weight.detach(), 4).dense(), model[1].weight, atol=1e-6)
 
 
 def test_long_blocks_are_transformed_as_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,11 @@ from hypothesis import strategies as st  # noqa: E402
 
 from paceline.graph.buckets import Bucket  # noqa: E402
 from paceline.runtime.codecs import Codec, Compressor, Iterative, Momentum, Turn  # noqa: E402
+from paceline.runtime.codecs.sketching import SketchLayout  # noqa: E402
 from paceline.runtime.codecs.torch_dgc import SampledTopK  # noqa: E402
 from paceline.runtime.codecs.torch_low_rank import LowRank  # noqa: E402
 from paceline.runtime.codecs.torch_memory import LocalMomentum, memory_of  # noqa: E402
+from paceline.runtime.codecs.torch_sketch import Sketch  # noqa: E402
 from paceline.runtime.codecs.torch_sparse import Layerwise  # noqa: E402
 from paceline.runtime.codecs.torch_topk import TopK, TopKByBucket  # noqa: E402
 from paceline.runtime.exchange import ExchangeError  # noqa: E402
@@ -23,6 +25,7 @@ from paceline.strategies.coded import Coded  # noqa: E402
 SHAPES = ((3, 4), (5,), (12, 9))
 CODECS = [name for name in known() if issubclass(kind_of(name), Coded)]
 CHOOSING = ("topk", "threshold", "random_block", "dgc")
+IN_ROUNDS = ("powersgd", "count_sketch")
 SPARSE = [f"{name}(ratio=0.2, layerwise={wise})" for name in CHOOSING for wise in (False, True)]
 
 
@@ -38,7 +41,7 @@ def meant(codec: Codec, payload: "torch.Tensor", count: int, turn: Turn) -> "tor
     return total
 
 
-@pytest.mark.parametrize("text", [*(n for n in CODECS if n != "powersgd"), *SPARSE])
+@pytest.mark.parametrize("text", [*(n for n in CODECS if n not in IN_ROUNDS), *SPARSE])
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 1000), steps=st.integers(1, 4))
 def test_what_is_sent_and_what_is_left_are_the_gradient_and_what_was_left(
@@ -174,6 +177,61 @@ def test_small_tensors_travel_whole_and_a_bucket_of_them_in_one_round() -> None:
     assert powersgd.calls(Bucket(((4, 4), (7,)))) == (4 * 23,)
 
 
+def among(
+    members: "list[torch.Tensor]", step: int, *, ratio: float = 0.01
+) -> "tuple[torch.Tensor, list[torch.Tensor]]":
+    """What workers are left with, and what waits on each."""
+    hows, turn = [Sketch(ratio, 9.0, seed=0) for _ in members], Turn(0, step)
+    payloads, round_ = [how.first(v, turn) for how, v in zip(hows, members)], 0
+    while payloads[0] is not None:
+        total = torch.stack(payloads).sum(0)
+        for payload in payloads:
+            payload.copy_(total)
+        round_ += 1
+        payloads = [how.next(v, turn, round_) for how, v in zip(hows, members)]
+    found = [torch.empty_like(v) for v in members]
+    for how, total, left in zip(hows, found, members):
+        how.restore(total, turn)
+        how.keep(left, total, len(members), turn)
+    assert all(torch.equal(total, found[0]) for total in found)
+    return found[0], members
+
+
+def test_sketches_of_all_workers_find_what_is_large_in_their_sum_alone() -> None:
+    """Each worker's own largest values cancel out in the sum."""
+    one, other = 0.01 * drawn(20_000, 1), 0.01 * drawn(20_000, 2)
+    one[500:540], other[500:540] = 9.0, -9.0
+    one[7000:7020] += 1.0
+    other[7000:7020] += 1.0
+    found, _ = among([one.clone(), other.clone()], 0)
+    assert torch.equal(found[7000:7020], (one + other)[7000:7020])
+    assert found[500:540].abs().max() < 0.2
+    assert found.count_nonzero() <= SketchLayout.of(20_000, 0.01, 9.0).rounds[1]
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 1000), count=st.sampled_from((1, 63, 64, 700, 5001)))
+def test_what_sketches_carry_and_what_waits_on_all_workers_are_their_sum(
+    seed: int, count: int
+) -> None:
+    members = [drawn(count, seed + i) for i in range(3)]
+    found, left = among([v.clone() for v in members], seed)
+    assert torch.allclose(found + sum(left), sum(members), atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 64, 700, 5001, 100_000])
+def test_sketches_are_as_long_as_predicted_and_never_longer_than_the_gradients(count: int) -> None:
+    change, how = parse("count_sketch"), Sketch(0.01, 9.0, 0)
+    assert isinstance(change, Coded)
+    values, lengths = drawn(count, 1), []
+    payload = how.first(values, Turn(0, 0))
+    while payload is not None:
+        lengths.append(4 * payload.numel())
+        payload = how.next(values, Turn(0, 0), len(lengths))
+    assert tuple(lengths) == change.calls(Bucket(((count,),)))
+    assert sum(lengths) == change.payload_bytes(count) <= 4 * count
+
+
 def test_a_bucket_that_takes_longer_sends_a_smaller_share() -> None:
     assert shares([1.0, 4.0, 2.0], 0.01) == (0.04, 0.01, 0.02)
     assert shares([1.0, 1000.0], 0.01) == (0.25, 0.01)
@@ -211,6 +269,7 @@ def test_momentum_that_is_not_sgds_is_refused_with_the_reason() -> None:
         ("dgc(warmup=-1)", "a warmup and a clip of 0 or more"),
         ("dgc(clip=1.0, momentum='after')", "clip needs momentum='before'"),
         ("powersgd(rank=0)", "give 1 or more"),
+        ("count_sketch(room=1.0)", "room for 3 numbers or more"),
         ("adaptive_topk(ratios=(2.0,))", "give numbers above 0, to 1"),
         ("adaptive_topk(ratios=3)", "ratios must be tuple"),
     ],

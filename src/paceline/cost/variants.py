@@ -1,7 +1,8 @@
 """How long operators take in another variant: measured ratios of this machine, else typical ones.
 
 A typical ratio is Daydream's for half precision on GPUs (Zhu et al., ATC 2020: products and
-convolutions a third, other kernels half) and 1 elsewhere. Both rest on a datasheet's width.
+convolutions a third, other kernels half), 8 passes over memory of 9 for batch norms that bring
+their ReLU along (one pass for the moments in place of two), and 1 elsewhere.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ TYPICAL: Mapping[tuple[Variant, LaneKind], Mapping[OperatorClass, float]] = {
     (Variant.BF16, LaneKind.STREAM): {
         kind: 1 / 3 if kind in _HEAVY else 1 / 2 for kind in OperatorClass
     },
+    (Variant.RESTRUCTURED, LaneKind.THREAD): {OperatorClass.NORMALISATION: 8 / 9},
 }
 """By variant and what the work runs on; 1 where nothing stands here."""
 

@@ -136,6 +136,7 @@ class Role(Enum):
 
     OTHER = ""
     LINEAR_WEIGHT = "linear weight"  # output features x input features of a plain linear layer
+    CONVOLUTION_WEIGHT = "convolution weight"  # outputs x inputs x window, of images, in one group
 
 
 class Basis(IntEnum):

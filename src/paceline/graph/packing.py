@@ -41,6 +41,7 @@ class Packing:
     needs: Needs = Needs.COUNT  # what `calls` must know of a bucket
     owners: int = 1  # ranks that each keep a part of the reduced gradients (FSDP2)
     pieces: Callable[[Bucket], tuple[Bucket, ...]] = _undivided  # worked on one after the other
+    in_rounds: bool = False  # a bucket may travel in several
 
     def cut(self, owners: int) -> "Packing":
         """The same where gradients are cut among owners: each rank packs every owner's part by
@@ -100,6 +101,11 @@ def _cut(graph: Graph, links: Links, packing: Packing) -> tuple[Int64, Packing]:
         raise GraphError(
             f"{packing.name} treats each parameter by itself, and FSDP2 reduces one vector of the "
             "parts of many. Take a codec of whole buckets, or layerwise=False"
+        )
+    if packing.in_rounds:
+        raise GraphError(
+            f"{packing.name} shares a bucket in two rounds, and FSDP2 reduces in one. Take a codec "
+            "of one round"
         )
     return calls, packing.cut(len(graph.groups[int(graph.ops.group[calls[0]])].ranks))
 

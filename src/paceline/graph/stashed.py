@@ -6,7 +6,7 @@ their name. What is kept shrinks; the values themselves are there while they are
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -51,12 +51,18 @@ def stashed(graph: Graph, form: Form) -> Graph:
             "kept in another form. Record the job anew with `paceline record`; recordings of older "
             "versions lack it."
         )
-    forward, back, size_bytes = (np.array(column, np.int64) for column in zip(*found))
+    return with_packing(replace(graph, memory=_memory(graph, form, layers)), found, form)
+
+
+def with_packing(graph: Graph, places: Sequence[tuple[int, int, int]], form: Form) -> Graph:
+    """The graph with ops that pack and restore: of each place behind which op, before which, and
+    how many bytes."""
+    forward, back, size_bytes = (np.array(column, np.int64) for column in zip(*places))
     like = np.concatenate([forward, back])
     added = Added(like, np.concatenate([forward, back - 1]), _columns(graph, size_bytes, form))
     names = (*graph.names, f"pack {form.name}", f"unpack {form.name}")
-    kept = replace(graph, names=names, memory=_memory(graph, form, layers))
-    return spliced(kept, np.zeros(len(graph), np.bool_), added, Links.of(graph))
+    named = replace(graph, names=names)
+    return spliced(named, np.zeros(len(graph), np.bool_), added, Links.of(graph))
 
 
 def _float_bytes(graph: Graph) -> Mapping[str, int]:

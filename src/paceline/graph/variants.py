@@ -12,6 +12,8 @@ class Variant(Enum):
     COMPILED = "compiled"  # generated together with its neighbours
     FUSED = "fused"  # a whole optimizer as one operator
     IN_PLACE = "in_place"  # the result over the input
+    MERGED = "merged"  # three products of one input as one
+    RESTRUCTURED = "restructured"  # a batch norm together with the ReLU behind it
 
 
 @dataclass(frozen=True)

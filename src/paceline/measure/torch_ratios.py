@@ -12,6 +12,8 @@ from paceline.measure.pairs import Pair, Work, clock_of, ratio_of, timed
 from paceline.measure.recorded_calls import OperatorCall, RecordedJob
 from paceline.measure.torch_calls import innermost, is_image, runnable
 from paceline.measure.torch_compiled import compiled_ratios
+from paceline.measure.torch_merged import merged
+from paceline.measure.torch_norms import restructured
 from paceline.measure.torch_optimizers import optimizer_ratios
 from paceline.measure.torch_precision import Autocast
 
@@ -77,4 +79,6 @@ _CHANGES: Mapping[Variant, Callable[[RecordedJob], Changed]] = {
     Variant.BF16: _autocast,
     Variant.CHANNELS_LAST: _channels_last,
     Variant.IN_PLACE: _in_place,
+    Variant.MERGED: merged,
+    Variant.RESTRUCTURED: restructured,
 }

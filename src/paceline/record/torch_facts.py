@@ -137,10 +137,17 @@ def _names_of(modules: Iterable[tuple[str, torch.nn.Module]]) -> dict[int, _Name
     for path, module in modules:
         layer = clean_path(path)
         for name, tensor in module.named_parameters(recurse=False):
-            linear = type(module) is torch.nn.Linear and name == "weight"
-            role = Role.LINEAR_WEIGHT if linear and id(tensor) not in found else Role.OTHER
+            role = _role(module) if name == "weight" and id(tensor) not in found else Role.OTHER
             found[id(tensor)] = _Named(f"{layer}.{name}" if layer else name, layer, role)
     return found
+
+
+def _role(module: torch.nn.Module) -> Role:
+    """Of a module's weight."""
+    if type(module) is torch.nn.Linear:
+        return Role.LINEAR_WEIGHT
+    plain = type(module) is torch.nn.Conv2d and module.groups == 1
+    return Role.CONVOLUTION_WEIGHT if plain else Role.OTHER
 
 
 def _parameter(index: int, tensor: Any, named: _Named, split: "Split") -> Parameter:

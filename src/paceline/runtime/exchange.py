@@ -78,6 +78,7 @@ class Exchange:
     owned: bool = False  # each rank updates its own parameters and gathers the others
     late: bool = False  # parameters are updated as they are needed
     weighing: Weighing | None = None  # workers count differently in the mean
+    border_ratio: float = 0.0  # of activations, that pass from pipeline stage to stage; 0: all
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
@@ -196,10 +197,18 @@ class Exchange:
         finally:
             self.weighing = None
 
+    @contextmanager
+    def with_border(self, ratio: float) -> Iterator[None]:
+        self.border_ratio = ratio
+        try:
+            yield
+        finally:
+            self.border_ratio = 0.0
+
     @property
     def asks(self) -> bool:
-        """Whether anything is to change."""
-        return self != Exchange()
+        """Whether anything is to change in how gradients are exchanged."""
+        return self != Exchange(border_ratio=self.border_ratio)
 
 
 @dataclass

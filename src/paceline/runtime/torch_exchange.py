@@ -28,6 +28,8 @@ from paceline.runtime.exchange import (
 )
 from paceline.runtime.rounds.torch_driver import exchanging, stays
 from paceline.runtime.run import Run
+from paceline.runtime.stages.torch_border import Border
+from paceline.runtime.stages.torch_pipelining import bordered
 from paceline.runtime.torch_accumulate import accumulating
 from paceline.runtime.torch_iterative import iterative_hook
 from paceline.runtime.torch_late_update import LateUpdates
@@ -72,6 +74,9 @@ def installed(run: Run) -> Iterator[Sent]:
             stack.enter_context(accumulating(run, asked.passes))
         if late is not None:
             stack.enter_context(late.installed())
+        if asked.border_ratio:
+            counted = None if run.replicas else run.optimizer
+            stack.enter_context(bordered(Border(asked.border_ratio), counted, sent))
         yield sent
 
 

@@ -92,7 +92,7 @@ class IterativeHook:
             payload = self._how.next(values, turn, round_)
         self._how.restore(asked.gradient, turn)
         if self._codec.feedback:
-            values.sub_(asked.gradient, alpha=1 / self._members)
+            self._how.keep(values, asked.gradient, self._members, turn)
         self._sent.coded(perf_counter_ns() - began - talked_ns)
         return asked.gradient
 

@@ -41,8 +41,8 @@ def with_codec(modules: Sequence[Any], codec: Codec, sent: Sent) -> Iterator[Non
     how = codec.compressor
     if not isinstance(how, Compressor):
         raise ExchangeError(
-            "this codec takes two rounds over whole matrices, and FSDP2 reduces rows of many "
-            "matrices in one; take another codec"
+            "this codec takes two rounds over whole matrices or buckets, and FSDP2 reduces rows of "
+            "many matrices in one; take another codec"
         )
     if isinstance(how, Layerwise):
         raise ExchangeError(

@@ -28,8 +28,12 @@ class Form(Protocol):
         ...
 
 
+Pack = Callable[[torch.Tensor], Form | None]
+"""Another form of a flat float32 tensor; None: it stays as it is."""
+
+
 @contextmanager
-def stashing(model: Any, pack: Callable[[torch.Tensor], Form]) -> Iterator[None]:
+def stashing(model: Any, pack: Pack) -> Iterator[None]:
     """What the model's forward pass saves goes through `pack`, a flat float32 tensor at a time."""
 
     def wrapped(forward: Forward) -> Forward:
@@ -59,7 +63,7 @@ class View:
 class Stash:
     """The storages that one forward pass saved."""
 
-    def __init__(self, pack: Callable[[torch.Tensor], Form], standing: frozenset[int]) -> None:
+    def __init__(self, pack: Pack, standing: frozenset[int]) -> None:
         self._pack, self._standing = pack, standing
         self._known: dict[int, tuple[Any, Any, int]] = {}  # storage, its form, the values' version
 
@@ -67,6 +71,8 @@ class Stash:
         if not self._takes(tensor):
             return tensor
         form = self._form(tensor)
+        if form is None:
+            return tensor
         at = (tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
         return View(form, *at, tensor.device)
 
@@ -81,15 +87,18 @@ class Stash:
         storage = tensor.untyped_storage()
         return storage.nbytes() >= LEAST_BYTES and storage.data_ptr() not in self._standing
 
-    def _form(self, tensor: torch.Tensor) -> Form:
+    def _form(self, tensor: torch.Tensor) -> Form | None:
         """That of its storage, which is known as long as the storage itself is there."""
+        form: Form | None
         storage = tensor.untyped_storage()
         known = self._known.get(storage._cdata)
         if known is not None and known[0]() is not None and known[2] == tensor._version:
-            form: Form | None = known[1]()
+            form = known[1]()
             if form is not None:
                 return form
         with torch.no_grad():
             form = self._pack(torch.empty(0, device=tensor.device).set_(storage))
+        if form is None:
+            return None
         self._known[storage._cdata] = (weakref.ref(storage), weakref.ref(form), tensor._version)
         return form

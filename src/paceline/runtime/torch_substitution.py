@@ -1,4 +1,4 @@
-"""Substitutions of operators in a live model: each changes pairs of layers of an `nn.Sequential`.
+"""Substitutions of operators in a live model: most change pairs of layers of an `nn.Sequential`.
 
 What a sequence passes between two of its layers nobody else reads, unless a hook does: layers with
 hooks are left alone, and so are those that the model uses in several places.
@@ -13,7 +13,9 @@ from torch import nn
 
 from paceline.errors import PacelineError
 from paceline.runtime.run import Run
+from paceline.runtime.torch_merged_products import mergeable, products_merged
 
+MERGE = "merge_products"
 _POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 _KEEPS_NO_OUTPUT = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, *_NORMS, *_POOLS)
@@ -31,13 +33,18 @@ def substituted(run: Run, rules: tuple[str, ...]) -> Iterator[None]:
         made = [
             stack.enter_context(CHANGES[rule](sequence, at))
             for rule in rules
+            if rule in FITS
             for sequence, at in _pairs(run.model)
             if FITS[rule](sequence[at], sequence[at + 1])
         ]
-        if not made:
+        merges = MERGE in rules and bool(mergeable(run.model))
+        if merges:
+            stack.enter_context(products_merged(run.model))
+        if not made and not merges:
             raise SubstitutionError(
                 f"none of the rules {', '.join(rules)} holds in this model: they look for pairs of "
-                "layers side by side in an nn.Sequential, each used once and without hooks"
+                "layers side by side in an nn.Sequential, each used once and without hooks, or for "
+                "linear layers of one module that read one input"
             )
         yield
 

@@ -1,15 +1,18 @@
-"""Linear layers of circulant blocks: one vector of k weights stands for a block of k x k, and
-Fourier transforms multiply. Ding et al., "CirCNN" (2017); Liao et al., on training them (2018).
+"""Linear layers and convolutions of circulant blocks: one vector of k weights stands for a block of
+k x k, and Fourier transforms multiply. Ding et al., "CirCNN" (2017); Liao et al., on training them
+(2018).
 
-A k-th of the weights, of their gradients' bytes and of the update, and fewer multiplications.
-Training begins with the nearest such weights and ends with dense ones. Where sizes do not divide by
-k a layer stays as it is, and so do convolutions. Wrong where complex
-products reach another share of the processor's rate than a dense one does, for their operations are
-counted at the rate that the layer was recorded with; and where few rows of inputs do not outweigh
-the transforms of the weights, which are left out.
+A k-th of the weights, of their gradients' bytes and of the update, and fewer multiplications. In a
+convolution the blocks are of channels, for each place of its window. Training begins with the
+nearest such weights and ends with dense ones. Where sizes do not divide by k a layer stays as it
+is, and so do convolutions of several groups. Wrong where complex products reach another share of
+the processor's rate than a dense one does, for their operations are counted at the rate that the
+layer was recorded with; and where few rows of inputs do not outweigh the transforms of the weights,
+which are left out.
 """
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from paceline.graph.remodel import Factor
@@ -34,15 +37,16 @@ class BlockCirculant(Remodelling):
     def chosen(self) -> str:
         return self.layers
 
-    def factors(self, rows: int, columns: int) -> tuple[Factor, ...]:
-        k = self.block
+    def factors(self, shape: tuple[int, ...]) -> tuple[Factor, ...]:
+        k, (rows, columns, *window) = self.block, shape
         if rows % k or columns % k:
             return ()
-        down, across = rows // k, columns // k
-        return (Factor((down, across, k), operations(down, across, k) / (2 * rows * columns)),)
+        down, across, places = rows // k, columns // k, prod(window)
+        work = operations(down, across, k, places) / (2 * rows * columns * places)
+        return (Factor((down, across, k, *window), work),)
 
     def remaking(self) -> "Remaking":
         from paceline.runtime.layers import Remaking
-        from paceline.runtime.layers.torch_circulant import nearest_circulant
+        from paceline.runtime.layers.torch_circulant_kernels import nearest
 
-        return Remaking(lambda weight: nearest_circulant(weight, self.block))
+        return Remaking(lambda weight: nearest(weight, self.block))

@@ -2,17 +2,23 @@
 the same ones come back. Gupta et al., "Training Recommender Systems at Scale" (DCT, 2021).
 
 Activations go with their places, those above a cached threshold; gradients need none, for both
-sides know the index set. `width` is how many values a sample has: without it a message is taken for
-one sample, and the bytes are wrong by less than a value for each. Wrong where packing takes longer
-than the memory's rate tells, and in the threshold's refresh.
+sides know the index set. Applied to stages of torch.distributed.pipelining; those of
+paceline.runtime.stages are given `Job(..., borders=(Border(ratio), ...))`. Activations that
+tensor-parallel ranks add up cannot be thinned: which of them are large is known behind the sum.
+
+`width` is how many values a sample has: without it a message is taken for one sample, and the bytes
+are wrong by less than a value for each. Wrong where packing takes longer than the memory's rate
+tells, and in the threshold's refresh.
 """
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
 
 from paceline.graph import Graph
 from paceline.graph.thinning import Thinning, thinned
 from paceline.runtime.codecs import kept
+from paceline.runtime.run import Run
 from paceline.strategies.strategy import Effect, Strategy, StrategyError
 
 _HEAD_BYTES = 64  # a message of activations says what it was packed from
@@ -22,10 +28,8 @@ _PLACE_BYTES = 4
 @dataclass(frozen=True)
 class BorderTopK(Strategy):
     effect: ClassVar[Effect] = Effect.LOSSY
-    how: ClassVar[str] = (
-        "Give the stages' workers Job(..., borders=(Border(ratio), ...)), of "
-        "paceline.runtime.stages, one for each border."
-    )
+    conflicts: ClassVar[frozenset[str]] = frozenset({"border_topk"})
+    applies: ClassVar[bool] = True
 
     ratio: float = 0.1  # of each sample's activations
     width: int = 0  # values of a sample; 0: not known
@@ -36,6 +40,9 @@ class BorderTopK(Strategy):
 
     def transform(self, graph: Graph) -> Graph:
         return thinned(graph, Thinning("border_topk", self.down_bytes, self.up_bytes))
+
+    def apply(self, run: Run) -> AbstractContextManager[None]:
+        return run.exchange.with_border(self.ratio)
 
     def down_bytes(self, size_bytes: int) -> int:
         """Of activations that would take so many as float32."""

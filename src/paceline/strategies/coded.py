@@ -15,6 +15,8 @@ from paceline.runtime.run import Run
 from paceline.strategies.strategy import Effect, Strategy, name_of
 
 CODECS = frozenset({__name__.rpartition(".")[2]})
+ONE_ROUND = frozenset({"hierarchical", "partition", "priority"})
+"""Ways to exchange a bucket that know one round of it."""
 
 
 class Coded(Strategy):
@@ -26,6 +28,9 @@ class Coded(Strategy):
     applies: ClassVar[bool] = True
     sharing: ClassVar[Sharing] = Sharing.GATHER
     wire: ClassVar[DType] = DType.UINT8  # what the payload is made of
+    in_rounds: ClassVar[bool] = (
+        False  # whether a bucket may travel in several, each made of the last
+    )
     feedback: bool = True  # what a step leaves out is added to the next gradient
 
     @abstractmethod
@@ -53,7 +58,14 @@ class Coded(Strategy):
         gathers = self.sharing is Sharing.GATHER
         name = name_of(type(self))
         return Packing(
-            name, self.wire, gathers, self.feedback, self.calls, self.needs(), pieces=self.pieces
+            name,
+            self.wire,
+            gathers,
+            self.feedback,
+            self.calls,
+            self.needs(),
+            pieces=self.pieces,
+            in_rounds=self.in_rounds,
         )
 
     def transform(self, graph: Graph) -> Graph:

@@ -33,8 +33,10 @@ class Factored(Remodelling):
     def chosen(self) -> str:
         return self.layers
 
-    def factors(self, rows: int, columns: int) -> tuple[Factor, ...]:
-        r = self.rank
+    def factors(self, shape: tuple[int, ...]) -> tuple[Factor, ...]:
+        if len(shape) != 2:
+            return ()
+        (rows, columns), r = shape, self.rank
         if r * (rows + columns) >= rows * columns:
             return ()
         return Factor((r, columns), r / rows), Factor((rows, r), r / columns)

@@ -36,7 +36,10 @@ class LowRank(Remodelling):
     def chosen(self) -> str:
         return self.layers
 
-    def factors(self, rows: int, columns: int) -> tuple[Factor, ...]:
+    def factors(self, shape: tuple[int, ...]) -> tuple[Factor, ...]:
+        if len(shape) != 2:
+            return ()
+        rows, columns = shape
         square = Factor((columns, columns), columns / rows)
         return (*(square for _ in range(self.depth - 1)), Factor((rows, columns), 1.0))
 

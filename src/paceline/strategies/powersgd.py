@@ -13,18 +13,16 @@ from paceline.graph import DType
 from paceline.graph.packing import Bucket, Needs
 from paceline.runtime.codecs import Codec, Sharing
 from paceline.runtime.codecs.low_rank import Layout
-from paceline.strategies.coded import Coded
+from paceline.strategies.coded import ONE_ROUND, Coded
 from paceline.strategies.strategy import StrategyError
-
-_ONE_ROUND = frozenset({"hierarchical", "partition", "priority"})
-"""Ways to exchange a bucket that know one round of it."""
 
 
 @dataclass(frozen=True)
 class PowerSGD(Coded):
-    conflicts: ClassVar[frozenset[str]] = Coded.conflicts | _ONE_ROUND
+    conflicts: ClassVar[frozenset[str]] = Coded.conflicts | ONE_ROUND
     sharing: ClassVar[Sharing] = Sharing.SUM
     wire: ClassVar[DType] = DType.FLOAT32
+    in_rounds: ClassVar[bool] = True
 
     rank: int = 4
     feedback: bool = True

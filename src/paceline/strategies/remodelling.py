@@ -1,5 +1,5 @@
-"""What strategies share that make linear layers of other weights: both halves, but for how one
-layer is made.
+"""What strategies share that make layers of other weights: both halves, but for how one layer is
+made.
 """
 
 from abc import abstractmethod
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Remodelling(Strategy):
-    """A strategy whose settings say of what a linear layer is made."""
+    """A strategy whose settings say of what a layer is made."""
 
     grain: ClassVar[Grain] = Grain.OP  # only there ops have a layer
     effect: ClassVar[Effect] = Effect.LOSSY
@@ -35,8 +35,9 @@ class Remodelling(Strategy):
     in_turns: ClassVar[bool] = False
 
     @abstractmethod
-    def factors(self, rows: int, columns: int) -> tuple[Factor, ...]:
-        """What takes the place of a weight of that shape; empty where it does not fit."""
+    def factors(self, shape: tuple[int, ...]) -> tuple[Factor, ...]:
+        """What takes the place of a weight of that shape, of two dimensions in a linear layer and
+        four in a convolution; empty where it does not fit."""
 
     @abstractmethod
     def remaking(self) -> "Remaking":
@@ -65,31 +66,37 @@ class Remodelling(Strategy):
 
         return swapped(run, self.remaking(), self.fits)
 
-    def fits(self, layer: str, rows: int, columns: int) -> bool:
-        """Whether a linear layer of that name and size is made anew."""
-        return _matches(layer, self.chosen) and bool(self.factors(rows, columns))
+    def fits(self, layer: str, shape: tuple[int, ...]) -> bool:
+        """Whether a layer of that name with a weight of that shape is made anew."""
+        return _matches(layer, self.chosen) and bool(self.factors(shape))
 
     def _new_layers(self, graph: Graph) -> list[NewLayer]:
         return [
-            NewLayer(weight, self.factors(*weight.shape))
-            for weight in linear_weights(graph)
-            if self.fits(weight.layer, *weight.shape)
+            NewLayer(weight, self.factors(weight.shape))
+            for weight in _weights(graph)
+            if self.fits(weight.layer, weight.shape)
         ]
 
     def _no_layers(self, graph: Graph) -> str:
-        found = linear_weights(graph)
+        found = _weights(graph)
         if not found:
             return (
                 "the recording names no linear layers, which this strategy makes anew. Record the "
                 "job again where it has some: older recordings do not tell the shapes of weights."
             )
-        shown = ", ".join(f"{p.layer} ({p.shape[0]} x {p.shape[1]})" for p in found[:6])
-        return f"{self} fits none of the linear layers {shown}; give other settings"
+        shown = ", ".join(f"{p.layer} ({' x '.join(map(str, p.shape))})" for p in found[:6])
+        return f"{self} fits none of the layers {shown}; give other settings"
 
 
 def linear_weights(graph: Graph) -> list[Parameter]:
     """The weights of plain linear layers."""
     return [p for p in graph.facts.parameters if p.role is Role.LINEAR_WEIGHT and len(p.shape) == 2]
+
+
+def _weights(graph: Graph) -> list[Parameter]:
+    """Those of linear layers, and of convolutions."""
+    images = (p for p in graph.facts.parameters if p.role is Role.CONVOLUTION_WEIGHT)
+    return [*linear_weights(graph), *images]
 
 
 def _matches(layer: str, chosen: str) -> bool:

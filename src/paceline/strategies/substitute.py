@@ -4,8 +4,11 @@
 `pool_before_relu`: a maximum is taken before what is below zero is cut, so a quarter of the numbers
 is cut. `relu_in_place`: a ReLU overwrites what a linear layer, a convolution, a batch norm or a
 pooling gave it, so that it writes to memory that is at hand. Both hold for neighbours in an
-`nn.Sequential`. Wrong where pooling windows are not 2 x 2, and where memory's traffic does not
-decide a ReLU's time.
+`nn.Sequential`. `merge_products`: linear layers that read one input, as queries, keys and values
+do, are one product of their weights side by side. Wrong where pooling windows are not 2 x 2, where
+memory's traffic does not decide a ReLU's time, where merging was not measured (`paceline measure
+--for RUN`), for then it leaves products as long as they were, and where neighbouring layers of a
+module read inputs of one size that are not the same.
 """
 
 from collections.abc import Iterator
@@ -14,10 +17,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import ClassVar
 
+from paceline.cost.variants import in_variant, typical_words
 from paceline.graph import Graph
 from paceline.graph.condense import Grain
 from paceline.graph.substitution import Rule, matches, substituted
+from paceline.graph.variants import Variant
 from paceline.runtime.run import Run
+from paceline.strategies.merging import merged_layers, products_of
 from paceline.strategies.strategy import Strategy, StrategyError
 
 _RELU = frozenset({"aten::relu"})
@@ -31,6 +37,8 @@ RULES = (
          "memory is read and written, and no new lines are fetched to be written"),
 )  # fmt: skip
 """In the order in which they are made: the second may hold for what the first moved."""
+MERGE = "merge_products"
+NAMES = (*(rule.name for rule in RULES), MERGE)
 
 
 @dataclass(frozen=True)
@@ -43,18 +51,23 @@ class Substitute(Strategy):
 
     def __post_init__(self) -> None:
         if not self._chosen():
-            known = ", ".join(rule.name for rule in RULES)
-            raise StrategyError(f"no rule is called {self.rules!r}; there are {known}")
+            raise StrategyError(f"no rule is called {self.rules!r}; there are {', '.join(NAMES)}")
 
     def transform(self, graph: Graph) -> Graph:
-        found = matches(graph, self._chosen())
-        if not found:
-            names = " and ".join(rule.name for rule in self._chosen())
+        found, merged = matches(graph, self._pairs()), self._merged(graph)
+        if not found and not merged:
+            names = " and ".join(self._chosen())
             raise StrategyError(
-                f"{names} holds nowhere in the recording: it has no such layers side by side in a "
-                "sequence, or does not tell which ops belong to which layer"
+                f"{names} holds nowhere in the recording: it has no such layers side by side, or "
+                "does not tell which ops belong to which layer"
             )
-        return substituted(graph, found)
+        made = substituted(graph, found)
+        return in_variant(made, products_of(made, merged), Variant.MERGED) if merged else made
+
+    def rests_on(self, graph: Graph) -> Iterator[str]:
+        merged = self._merged(graph)
+        if merged:
+            yield from typical_words(graph, products_of(graph, merged), Variant.MERGED)
 
     @classmethod
     def choices(cls, graph: Graph) -> Iterator[Strategy]:
@@ -62,12 +75,20 @@ class Substitute(Strategy):
         for rule in RULES:
             if matches(graph, (rule,)):
                 yield cls(rule.name)
+        if merged_layers(graph):
+            yield cls(MERGE)
 
     def apply(self, run: Run) -> AbstractContextManager[None]:
         from paceline.runtime.torch_substitution import substituted as in_force
 
-        return in_force(run, tuple(rule.name for rule in self._chosen()))
+        return in_force(run, self._chosen())
 
-    def _chosen(self) -> tuple[Rule, ...]:
+    def _chosen(self) -> tuple[str, ...]:
         patterns = [pattern.strip() for pattern in self.rules.split("|")]
-        return tuple(r for r in RULES if any(fnmatchcase(r.name, p) for p in patterns))
+        return tuple(name for name in NAMES if any(fnmatchcase(name, p) for p in patterns))
+
+    def _pairs(self) -> tuple[Rule, ...]:
+        return tuple(rule for rule in RULES if rule.name in self._chosen())
+
+    def _merged(self, graph: Graph) -> list[tuple[str, ...]]:
+        return merged_layers(graph) if MERGE in self._chosen() else []

@@ -128,7 +128,7 @@ def _in_rounds(codec: Codec, how: Iterative) -> Trial:
             marks.append(thread_time_ns())
             payload = how.next(values, turn, len(marks) - 1)
         how.restore(gradient, turn)
-        values.sub_(gradient, alpha=1 / MEMBERS)
+        how.keep(values, gradient, MEMBERS, turn)
         marks.append(thread_time_ns())
         return [b - a for a, b in pairwise(marks)]
 

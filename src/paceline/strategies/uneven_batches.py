@@ -39,7 +39,8 @@ _WORTH = 0.02
 class UnevenBatches(Strategy):
     effect: ClassVar[Effect] = Effect.EXACT
     conflicts: ClassVar[frozenset[str]] = SELDOM | {
-        *("accumulate", "batch", "fused_step", "powersgd", "uneven_batches", "workers")
+        *("accumulate", "batch", "count_sketch", "fused_step", "powersgd", "uneven_batches"),
+        "workers",
     }
     applies: ClassVar[bool] = True
     in_turns: ClassVar[bool] = False  # it takes effect with the next epoch

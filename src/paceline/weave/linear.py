@@ -60,11 +60,16 @@ def overlapped_linear(layer: Any, cut: Cut, *, group: Any = None, chunks: int = 
 def _apply(layer: Any, x: Any, cut: Cut, wire: tuple[ChunkTransport, Chunking]) -> Any:
     rows = x.reshape(-1, x.shape[-1])
     if cut is Cut.INNER:
-        out = _Inner.apply(rows, layer.weight, *wire)
+        out = summed_product(rows, layer.weight, *wire)
         out = out if layer.bias is None else out + layer.bias
     else:
         out = _Outer.apply(rows, layer.weight, layer.bias, *wire)
     return out.view(*x.shape[:-1], out.shape[-1])
+
+
+def summed_product(rows: Any, weight: Any, transport: ChunkTransport, cut: Chunking) -> Any:
+    """all_reduce(rows @ weight.T), overlapped, with gradients."""
+    return _Inner.apply(rows, weight, transport, cut)
 
 
 class _Inner(torch.autograd.Function):

@@ -14,6 +14,7 @@ from paceline.graph import (
     Graph,
     GraphBuilder,
     LaneKind,
+    MemoryCategory,
     OpKind,
     Parameter,
     Phase,
@@ -81,12 +82,36 @@ def cut_graph() -> Graph:
 
 @pytest.fixture(scope="module")
 def images() -> Graph:
-    """A convolution, a batch norm and a ReLU."""
+    """A convolution, a batch norm, a ReLU that keeps its result, and a mean of it."""
     b = GraphBuilder()
     thread = b.lane()
-    for name in ("aten::mkldnn_convolution", "aten::native_batch_norm", "aten::clamp_min"):
-        b.op(name, thread, 100, phase=Phase.FORWARD)
+    for name in ("mkldnn_convolution", "native_batch_norm", "clamp_min", "mean"):
+        op = b.op(f"aten::{name}", thread, 100, phase=Phase.FORWARD)
+        if name == "clamp_min":
+            b.allocate(op, 6400, MemoryCategory.ACTIVATIONS)
+    for name in ("threshold_backward", "native_batch_norm_backward"):
+        op = b.op(f"aten::{name}", thread, 100, phase=Phase.BACKWARD)
+        if name == "threshold_backward":
+            b.allocate(op, -6400, MemoryCategory.ACTIVATIONS)
     return b.build()
+
+
+@pytest.fixture(scope="module")
+def row_cut() -> Graph:
+    """A product that two tensor-parallel workers add up."""
+    b = GraphBuilder(facts=Facts(world_size=2))
+    group, instance = b.group("0", (0, 1), Axis.TENSOR), b.instance()
+    for rank in (0, 1):
+        main, gloo = b.lane(rank, "main"), b.lane(rank, "gloo", kind=LaneKind.COMM_THREAD)
+        b.op("aten::addmm", main, 800, phase=Phase.FORWARD)
+        asked = b.op("c10d", main, kind=OpKind.HOST, phase=Phase.COMMUNICATION)
+        sent = b.op(
+            "gloo:all_reduce", gloo, 900, after=[asked], dep=DepKind.LAUNCH, group=group,
+            kind=OpKind.COLLECTIVE, phase=Phase.COMMUNICATION, instance=instance,
+            collective=Collective.ALL_REDUCE, dtype=DType.FLOAT32, size_bytes=6400,
+        )  # fmt: skip
+        b.op("wait", main, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
+    return check(b.build())
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,12 @@ import paceline
 from paceline.strategies.plan import Plan
 
 STEPS, AFTER = int(sys.argv[2]), 3
-IMAGES = ("batchnorm_relu", "channels_last")  # strategies for convolutional nets
+IMAGES = (
+    "batchnorm_relu",
+    "channels_last",
+    "relu_masks",
+    "restructured_norms()",
+)  # strategies for convolutional nets
 FSDP2 = ("fp16", "keep_gathered()", "topk(ratio=0.1)", "random_block(ratio=0.3)",
          "dgc(ratio=0.1, warmup=0)", "powersgd", "topk(layerwise=True)")  # fmt: skip
 
@@ -59,8 +64,10 @@ def convolutional() -> nn.Module:
         nn.BatchNorm2d(8),
         nn.ReLU(),
         nn.Conv2d(8, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2, stride=1, padding=1),
         nn.Flatten(),
-        nn.Linear(32, 4),
+        nn.Linear(72, 4),
     )
 
 

@@ -66,6 +66,7 @@ APPLIED = {
     "dgc": "dgc(ratio=0.1, warmup=0)",
     "checkpoint": "checkpoint(layers='*', every=2)",
     "compress_activations": "compress_activations(bits=8)",
+    "count_sketch": "count_sketch(ratio=0.05, room=6.0)",
     "fp16": "fp16",
     "int8": "int8",
     "onebit": "onebit",
@@ -74,6 +75,8 @@ APPLIED = {
     "parameter_server": "parameter_server()",
     "partition": "partition(parts=3)",
     "powersgd": "powersgd(rank=2)",
+    "relu_masks": "relu_masks",
+    "restructured_norms": "restructured_norms()",
     "priority": "priority()",
     "substitute": "substitute(rules='relu_in_place')",
     "random_block": "random_block(ratio=0.3, seed=0)",
@@ -99,7 +102,8 @@ STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0
           "random_block": 0.1, "onebit": 0.2, "adaptive_topk": 0.05, "dgc": 0.1, "powersgd": 0.1,
           "local_sgd": 0.05, "overlap_local_sgd": 0.2, "diloco": 0.2,
           "block_circulant": 0.3, "factored": 0.1, "low_rank": 0.05,
-          "autocast": 0.05, "compress_activations": 0.05, "accumulate": 0.5}  # fmt: skip
+          "autocast": 0.05, "count_sketch": 0.1, "compress_activations": 0.05,
+          "accumulate": 0.5}  # fmt: skip
 """By how much of plain's last loss another strategy's may be higher after so many steps."""
 
 TOGETHER = (
@@ -111,10 +115,16 @@ TOGETHER = (
 )
 """Plans of several strategies."""
 
-IMAGES = {"batchnorm_relu": "images", "channels_last": "images"}
-"""Strategies for convolutional nets: the worker then trains its other model."""
+IMAGES = {
+    "batchnorm_relu": "images",
+    "channels_last": "images",
+    "relu_masks": "images",
+    "restructured_norms": "images",
+    "restructured_norms()": "images",
+}
+"""Strategies for convolutional nets, and their texts: the worker then trains its other model."""
 
-ROUNDED = {"channels_last", "compiled", "fused_optimizer", "fused_step"}
+ROUNDED = {"channels_last", "compiled", "fused_optimizer", "fused_step", "restructured_norms"}
 """Exact but for the order of arithmetic."""
 
 GraphFor = Callable[[str, str], Graph]
@@ -130,12 +140,14 @@ FORMATS = Loading(formats=(Stored("raw", 10_000, 20_000), Stored("npz", 10_000, 
 
 
 @pytest.fixture
-def graph_for(worker_model: Graph, images: Graph) -> GraphFor:
+def graph_for(worker_model: Graph, images: Graph, row_cut: Graph) -> GraphFor:
     """A job that a strategy may change, by the strategy's name and where the job trained."""
 
     def chosen(name: str, machine: str) -> Graph:
         if name in IMAGES:
             return images
+        if name == "overlapped_products":
+            return row_cut
         if name in ("substitute", "tensor_parallel"):
             return worker_model
         if (name, machine) in ELSEWHERE:
@@ -208,8 +220,10 @@ def columns(graph: Graph) -> dict[str, Any]:
 
 def test_every_strategy_that_applies_is_tried_on_real_workers() -> None:
     applying = {name for name in known() if kind_of(name).applies}
-    # of FSDP2, of a device, of loaders (which have a test on real workers of their own)
-    elsewhere = {"keep_gathered", "offload_activations", "uneven_batches"}
+    # of pipelines, of tensor-parallel layers, of FSDP2, of a device, of loaders (they have tests on
+    # real workers of their own)
+    elsewhere = {"border_topk", "keep_gathered", "offload_activations", "overlapped_products",
+                 "uneven_batches"}  # fmt: skip
     assert set(APPLIED) == applying - elsewhere
 
 

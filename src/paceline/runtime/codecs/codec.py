@@ -74,6 +74,10 @@ class Iterative(ABC):
     def restore(self, total: Tensor, turn: Turn) -> None:
         """Set `total` to what all sums stand for."""
 
+    def keep(self, values: Tensor, total: Tensor, members: int, turn: Turn) -> None:
+        """Leave in `values` what `total` lacks of them; over all members the two add up."""
+        values.sub_(total, alpha=1 / members)
+
 
 @dataclass(frozen=True)
 class Momentum:

@@ -27,9 +27,14 @@ class Circulant(Structure):
         return made
 
     def dense(self) -> Tensor:
-        down, across, k = self.vectors.shape
-        turned = self.vectors[:, :, _differences(k, self.vectors.device)]  # down x across x k x k
-        return turned.transpose(1, 2).reshape(down * k, across * k)
+        return dense_of(self.vectors)
+
+
+def dense_of(vectors: Tensor) -> Tensor:
+    """The weight whose blocks' vectors these are."""
+    down, across, k = vectors.shape
+    turned = vectors[:, :, _differences(k, vectors.device)]  # down x across x k x k
+    return turned.transpose(1, 2).reshape(down * k, across * k)
 
 
 def nearest_circulant(weight: Tensor, k: int) -> Circulant:
@@ -90,7 +95,7 @@ def _planes(blocks: Tensor) -> Tensor:
     if k > SHORT:
         found = torch.fft.rfft(blocks).permute(2, 0, 1)
         return torch.stack([found.real, found.imag])
-    made = _forward(k, blocks.dtype, blocks.device) @ blocks.reshape(-1, k).T
+    made = forward_matrix(k, blocks.dtype, blocks.device) @ blocks.reshape(-1, k).T
     return made.reshape(2, k // 2 + 1, *blocks.shape[:-1])
 
 
@@ -100,18 +105,21 @@ def _numbers(planes: Tensor, k: int) -> Tensor:
     if k > SHORT:
         last = torch.complex(planes[0], planes[1]).permute(1, 2, 0).contiguous()
         return torch.fft.irfft(last, n=k)
-    made: Tensor = planes.flatten(0, 1).flatten(1).T @ _inverse(k, planes.dtype, planes.device)
+    made: Tensor = planes.flatten(0, 1).flatten(1).T @ inverse_matrix(
+        k, planes.dtype, planes.device
+    )
     return made.reshape(shape)
 
 
 @cache
-def _forward(k: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def forward_matrix(k: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """The transform as a matrix: all real parts, then all imaginary ones."""
     each = torch.fft.rfft(torch.eye(k, dtype=dtype, device=device))
     return torch.cat([each.real, each.imag], 1).T.contiguous()
 
 
 @cache
-def _inverse(k: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def inverse_matrix(k: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """From those parts back, from the right."""
     parts = torch.eye(2 * (k // 2 + 1), dtype=dtype, device=device).chunk(2, 1)
     return torch.fft.irfft(torch.complex(*(part.contiguous() for part in parts)), n=k)

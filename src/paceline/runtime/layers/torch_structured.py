@@ -1,6 +1,6 @@
-"""`StructuredLinear`: a linear layer whose weight is a structure; its checkpoints are dense.
+"""Layers whose weight is a structure: linear ones, and convolutions. Their checkpoints are dense.
 
-`state_dict` and `load_state_dict` speak of `weight` and `bias` alone, in the order of `nn.Linear`.
+`state_dict` and `load_state_dict` speak of `weight` and `bias` alone, as torch's layers do.
 """
 
 from abc import ABC, abstractmethod
@@ -15,8 +15,9 @@ class Structure(nn.Module, ABC):  # type: ignore[misc]
     """Trained tensors that stand for a dense weight. Checkpoints do not name them."""
 
     @abstractmethod
-    def forward(self, inputs: Tensor) -> Tensor:
-        """The inputs (rows of a matrix) times the transposed weight."""
+    def forward(self, inputs: Tensor, *settings: Any) -> Tensor:
+        """The inputs (rows of a matrix) times the transposed weight, or images under the kernel
+        with stride, padding and dilation."""
 
     @abstractmethod
     def dense(self) -> Tensor:
@@ -29,20 +30,15 @@ class Structure(nn.Module, ABC):  # type: ignore[misc]
         """The layer loads it."""
 
 
-class StructuredLinear(nn.Module):  # type: ignore[misc]
-    """Takes the place of an `nn.Linear`, whose bias it shares."""
+class Structured(nn.Module):  # type: ignore[misc]
+    """Takes the place of a layer, whose bias it shares."""
 
-    def __init__(self, linear: nn.Linear, make: Callable[[Tensor], Structure]) -> None:
+    def __init__(self, layer: nn.Module, make: Callable[[Tensor], Structure]) -> None:
         super().__init__()
         self._make = make
-        self.structure = make(linear.weight.detach())
-        self.bias = linear.bias
-        self.train(linear.training)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        made: Tensor = self.structure(inputs.reshape(-1, inputs.shape[-1]))
-        made = made if self.bias is None else made + self.bias
-        return made.reshape(*inputs.shape[:-1], made.shape[-1])
+        self.structure = make(layer.weight.detach())
+        self.bias = layer.bias
+        self.train(layer.training)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         destination[prefix + "weight"] = self.structure.dense().detach()
@@ -62,3 +58,24 @@ class StructuredLinear(nn.Module):  # type: ignore[misc]
                     mine.copy_(theirs)
             if told["bias"] is not None and self.bias is not None:
                 self.bias.copy_(told["bias"])
+
+
+class StructuredLinear(Structured):
+    """In place of an `nn.Linear`."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        made: Tensor = self.structure(inputs.reshape(-1, inputs.shape[-1]))
+        made = made if self.bias is None else made + self.bias
+        return made.reshape(*inputs.shape[:-1], made.shape[-1])
+
+
+class StructuredConv2d(Structured):
+    """In place of an `nn.Conv2d` of one group."""
+
+    def __init__(self, layer: nn.Conv2d, make: Callable[[Tensor], Structure]) -> None:
+        super().__init__(layer, make)
+        self._settings = (layer.stride, layer.padding, layer.dilation)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        made: Tensor = self.structure(inputs, *self._settings)
+        return made if self.bias is None else made + self.bias[:, None, None]

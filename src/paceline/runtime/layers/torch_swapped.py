@@ -1,6 +1,6 @@
 """Put structured layers into a live job, and dense ones back in the end.
 
-Each chosen `nn.Linear` is replaced in its parent; the optimizer trains the new tensors from fresh
+Each chosen layer is replaced in its parent; the optimizer trains the new tensors from fresh
 state; DDP's reducer is built anew. Leaving folds what was trained into the very weights that the
 job began with, whose optimizer state is put back as it was. Checkpoints taken meanwhile are dense:
 the model's by the layers themselves, the optimizer's by leaving out state of what it replaced.
@@ -18,25 +18,30 @@ from torch import Tensor, nn
 
 from paceline.record.torch_facts import clean_path
 from paceline.runtime.layers.remaking import LayerError, Remaking
-from paceline.runtime.layers.torch_structured import StructuredLinear
+from paceline.runtime.layers.torch_structured import (
+    Structured,
+    StructuredConv2d,
+    StructuredLinear,
+)
 from paceline.runtime.run import Run
 from paceline.runtime.torch_exchange import rebuilt
 
-Fits = Callable[[str, int, int], bool]
-"""Of a layer's name, output and input features: whether it is made anew."""
+Fits = Callable[[str, tuple[int, ...]], bool]
+"""Of a layer's name and its weight's shape: whether it is made anew."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A linear layer and where it hangs."""
+    """A layer and where it hangs."""
 
     parent: nn.Module
     name: str
-    linear: nn.Linear
+    layer: Any  # a linear one or a convolution
 
     @property
     def weight(self) -> nn.Parameter:
-        return self.linear.weight
+        weight: nn.Parameter = self.layer.weight
+        return weight
 
 
 @contextmanager
@@ -45,7 +50,7 @@ def swapped(run: Run, remaking: Remaking, fits: Fits) -> Iterator[None]:
     _require_whole(run.optimizer)
     places = _places(run, fits)
     with torch.no_grad():
-        layers = [StructuredLinear(place.linear, remaking.make) for place in places]
+        layers = [_KINDS[type(p.layer)](p.layer, remaking.make) for p in places]
     with ExitStack() as stack:
         stack.callback(_rebuild, run)
         for place, layer in zip(places, layers):
@@ -67,7 +72,7 @@ def _require_whole(optimizer: Any) -> None:
 
 
 def _places(run: Run, fits: Fits) -> list[_Place]:
-    """The linear layers of the model that are trained, belong to one place and fit."""
+    """The layers of the model that are trained, belong to one place and fit."""
     trained = {id(p) for group in run.optimizer.param_groups for p in group["params"]}
     owners: dict[int, int] = {}
     for module in run.model.modules():
@@ -77,42 +82,53 @@ def _places(run: Run, fits: Fits) -> list[_Place]:
         (clean_path(f"{path}.{name}" if path else name), _Place(parent, name, child))
         for path, parent in run.model.named_modules()
         for name, child in parent.named_children()
-        if type(child) is nn.Linear and type(child.weight) is nn.Parameter
+        if _is_plain(child)
     ]
     places = [
         place
         for layer, place in found
-        if fits(layer, *place.weight.shape)
+        if fits(layer, tuple(place.weight.shape))
         and id(place.weight) in trained
         and owners[id(place.weight)] == 1
     ]
     if not places:
         shown = ", ".join(f"{name} {tuple(p.weight.shape)}" for name, p in found[:6]) or "none"
         raise LayerError(
-            f"no linear layer of this model can be made anew by these settings; it has {shown}. "
-            "Layers must be plain nn.Linear, trained, on whole tensors that no other layer shares"
+            f"no layer of this model can be made anew by these settings; it has {shown}. Layers "
+            "must be plain nn.Linear, or nn.Conv2d in one group padded with zeros, trained, on "
+            "whole tensors that no other layer shares"
         )
     return places
 
 
+def _is_plain(layer: nn.Module) -> bool:
+    if type(layer) is nn.Conv2d and (layer.groups > 1 or layer.padding_mode != "zeros"):
+        return False
+    return type(layer) in _KINDS and type(layer.weight) is nn.Parameter
+
+
+_KINDS: dict[type[nn.Module], Callable[..., Structured]] = {
+    nn.Linear: StructuredLinear,
+    nn.Conv2d: StructuredConv2d,
+}
+
+
 @contextmanager
-def _hung(place: _Place, layer: StructuredLinear, remaking: Remaking) -> Iterator[None]:
-    """The layer in the linear one's place; what it learnt goes into the dense weight."""
+def _hung(place: _Place, layer: Structured, remaking: Remaking) -> Iterator[None]:
+    """The layer in the dense one's place; what it learnt goes into its weight."""
     setattr(place.parent, place.name, layer)
     try:
         yield
     finally:
-        setattr(place.parent, place.name, place.linear)
-        place.linear.train(layer.training)
+        setattr(place.parent, place.name, place.layer)
+        place.layer.train(layer.training)
         with torch.no_grad():
             place.weight.copy_(remaking.settle(layer.structure.dense()))
         place.weight.grad = None
 
 
 @contextmanager
-def _trained(
-    optimizer: Any, places: list[_Place], layers: list[StructuredLinear]
-) -> Iterator[None]:
+def _trained(optimizer: Any, places: list[_Place], layers: list[Structured]) -> Iterator[None]:
     """The optimizer trains the layers' tensors in place of the dense weights."""
     instead = {
         id(place.weight): list(layer.structure.parameters()) for place, layer in zip(places, layers)
@@ -157,7 +173,7 @@ class _Dense:
         return {**state, "state": kept, "param_groups": groups}
 
 
-def _agree(run: Run, layers: list[StructuredLinear]) -> None:
+def _agree(run: Run, layers: list[Structured]) -> None:
     """Ranks begin with the tensors of the first, for machines may round apart."""
     for replica in run.replicas:
         mine = {id(p) for p in replica.parameters()}

@@ -37,6 +37,12 @@ class Border:
             )
 
 
+def message_bytes(made: Tensor, ratio: float) -> int:
+    """Of a message of activations: its header, places and values."""
+    many = kept(made[0].numel(), ratio)
+    return _HEAD_BYTES + len(made) * many * (_PLACE_BYTES + int(made.element_size()))
+
+
 @dataclass
 class Open:
     """No border: everything passes, both ways."""

@@ -1,0 +1,72 @@
+"""Products and their sums in chunks: what waits for what, and how long the whole takes."""
+
+import pytest
+
+from paceline.errors import GraphError
+from paceline.graph import (
+    UNPRICED,
+    Axis,
+    Collective,
+    DepKind,
+    DType,
+    Facts,
+    Graph,
+    GraphBuilder,
+    LaneKind,
+    OpKind,
+    Phase,
+    check,
+)
+from paceline.strategies import StrategyError, parse
+
+BYTES = 1000
+
+
+def drawn(behind: str = "aten::view") -> Graph:
+    """Two tensor-parallel workers: a product, its sum, and who waits for it."""
+    b = GraphBuilder(facts=Facts(world_size=2))
+    group, instance = b.group("0", range(2), Axis.TENSOR), b.instance()
+    for rank in range(2):
+        main = b.lane(rank, "main")
+        gloo = b.lane(rank, "gloo", kind=LaneKind.COMM_THREAD)
+        b.op("aten::addmm", main, 100, phase=Phase.FORWARD)
+        b.op(behind, main, 10 if behind != "aten::view" else 0, phase=Phase.FORWARD)
+        asked = b.op("c10d", main, kind=OpKind.HOST, phase=Phase.COMMUNICATION)
+        sent = b.op(
+            "gloo:all_reduce", gloo, 80, after=[asked], dep=DepKind.LAUNCH, group=group,
+            kind=OpKind.COLLECTIVE, phase=Phase.COMMUNICATION, instance=instance,
+            collective=Collective.ALL_REDUCE, dtype=DType.FLOAT32, size_bytes=BYTES,
+        )  # fmt: skip
+        b.op("wait", main, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
+        b.op("aten::add", main, 20, phase=Phase.FORWARD)
+    return check(b.build())
+
+
+def test_each_chunk_is_summed_behind_its_own_product() -> None:
+    made = check(parse("overlapped_products(chunks=4)").transform(drawn()))
+    products = [op for op in range(len(made)) if made[op].name == "aten::addmm"]
+    assert [made[op].dur_ns for op in products] == [25] * 8
+    calls = [op for op in range(len(made)) if made.ops.kind[op] == OpKind.COLLECTIVE]
+    assert [made[op].size_bytes for op in calls] == [BYTES // 4] * 8
+    assert all(made[op].dur_ns == UNPRICED for op in calls)
+    sources = [{src for src in made[op].deps if made.ops.rank[src] == made.ops.rank[op]}
+               for op in calls]  # fmt: skip
+    assert sorted(src for found in sources for src in found if src in products) == products
+
+
+def test_who_waited_for_the_sum_waits_for_every_chunk_and_ranks_share_each() -> None:
+    made = parse("overlapped_products(chunks=3)").transform(drawn())
+    for op in range(len(made)):
+        if made.ops.kind[op] == OpKind.WAIT:
+            waits = [src for src in made[op].deps if made.ops.kind[src] == OpKind.COLLECTIVE]
+            assert len(waits) == 3
+    talks = made.ops.kind == OpKind.COLLECTIVE
+    assert sorted(made.ops.instance[talks].tolist()) == sorted([0, 0, 1, 1, 2, 2])
+    assert made.ops.size_bytes[talks].sum() == 2 * BYTES
+
+
+def test_a_sum_of_something_else_is_left_and_alone_it_is_refused() -> None:
+    with pytest.raises(GraphError, match="no sum of a product"):
+        parse("overlapped_products").transform(drawn("aten::gelu"))
+    with pytest.raises(StrategyError, match="give 2 or more"):
+        parse("overlapped_products(chunks=1)")
