@@ -13,6 +13,7 @@ swings from step to step.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from paceline.graph.kinds import MemoryCategory
@@ -54,6 +55,7 @@ def peaks(job: DecoderJob) -> tuple[RankPeak, ...]:
     return tuple(_peak(job, stage) for stage in range(job.degrees.pipeline))
 
 
+@lru_cache(maxsize=65_536)  # asked while plans are drawn, judged, shown and explained
 def fullest(job: DecoderJob) -> RankPeak:
     """The stage that decides whether the job fits. Of stages with the same layers the first one
     has the most micro-batches in flight."""

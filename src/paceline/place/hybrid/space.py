@@ -9,6 +9,7 @@ as few as make the plan fit: with more of them the step is longer.
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from math import ceil
 
 from paceline.errors import GraphError
 from paceline.graph.schedules import Schedule
@@ -107,24 +108,33 @@ def _with_fewer(question: Question, job: DecoderJob) -> Iterator[DecoderJob]:
     or where all are too few."""
     if job.recipe.recompute is not Recompute.FULL or not question.habits.recompute_some:
         return
-    plain = replace(job, recipe=replace(job.recipe, recompute=Recompute.NONE))
-    if _fits(question, plain) or not _fits(question, job):
+    least = fullest(job).total
+    if least > question.memory_bytes:
         return
-    few, enough = 0, max(map(len, job.chunks))
+    plain = replace(job, recipe=replace(job.recipe, recompute=Recompute.NONE))
+    most = fullest(plain).total
+    if most > question.memory_bytes:
+        yield from _fewest(question, job, most, least)
+
+
+def _fewest(question: Question, job: DecoderJob, most: int, least: int) -> Iterator[DecoderJob]:
+    """Between no layers, which hold too much, and all, which fit: each guess is where a straight
+    line between the two would meet the memory, so that the first one is mostly right."""
+    few, enough, limit = 0, max(map(len, job.chunks)), question.memory_bytes
     while enough - few > 1:
-        middle = (few + enough) // 2
-        fits = _fits(question, _recomputing(job, middle))
-        few, enough = (few, middle) if fits else (middle, enough)
+        guess = few + ceil((most - limit) / (most - least) * (enough - few))
+        guess = min(max(guess, few + 1), enough - 1)
+        held = fullest(_recomputing(job, guess)).total
+        if held > limit:
+            few, most = guess, held
+        else:
+            enough, least = guess, held
     if enough < max(map(len, job.chunks)):
         yield _recomputing(job, enough)
 
 
 def _recomputing(job: DecoderJob, layers: int) -> DecoderJob:
     return replace(job, recipe=replace(job.recipe, recomputed=layers))
-
-
-def _fits(question: Question, job: DecoderJob) -> bool:
-    return fullest(job).total <= question.memory_bytes
 
 
 def _job(

@@ -24,12 +24,13 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleaved1F1B
+from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
+    PrepareModuleInput,
     RowwiseParallel,
     parallelize_module,
 )
-from torch.nn.parallel import DistributedDataParallel
 
 # what was planned
 PLAN: dict[str, Any] = {}
@@ -120,27 +121,24 @@ def parallelise(chunk: Chunk, mesh: DeviceMesh) -> nn.Module:
         if int(name) in PLAN["recompute"]:
             chunk.blocks[name] = checkpoint_wrapper(block)
     if PLAN["sharding"] == "none":
-        return replicated(chunk, mesh) if data.size() > 1 else chunk
+        alone = data.size() == 1 or PLAN["pipeline"] > 1
+        return chunk if alone else replicate(chunk, device_mesh=data)
     for block in chunk.blocks.values():
         fully_shard(block, mesh=data, reshard_after_forward=PLAN["regathers"])
     return fully_shard(chunk, mesh=data, reshard_after_forward=False)
 
 
-def replicated(chunk: Chunk, mesh: DeviceMesh) -> nn.Module:
-    """A pipeline holds gradients of DDP back until its last micro-batch; where tensor ranks share
-    weights, only the composable form knows how to reduce them."""
-    if mesh["tensor"].size() > 1:
-        return replicate(chunk, device_mesh=mesh["data"])
-    return DistributedDataParallel(chunk, process_group=mesh.get_group("data"))
-
-
 def _tensor_plan() -> dict[str, Any]:
+    """Columns of the first products, rows of the last; the inputs of a part are prepared once, so
+    that the gradients of all its first products are reduced together."""
     columns = ("attention.query", "attention.key", "attention.value", "feed_forward.into",
                *(("feed_forward.gate",) if MODEL["gated"] else ()))  # fmt: skip
-    rows = ("attention.out", "feed_forward.out")
-    return {name: ColwiseParallel() for name in columns} | {
-        name: RowwiseParallel() for name in rows
-    }
+    rows, whole = ("attention.out", "feed_forward.out"), (Replicate(),)
+    parts = ("attention", "feed_forward")
+    prepared = {name: PrepareModuleInput(input_layouts=whole, desired_input_layouts=whole)
+                for name in parts}  # fmt: skip
+    first = {name: ColwiseParallel() for name in columns}
+    return {**prepared, **first, **{name: RowwiseParallel() for name in rows}}
 
 
 def initialise(chunk: Chunk) -> None:
@@ -191,6 +189,8 @@ def train(steps: int) -> tuple[list[float], list[float]]:
         optimizer.zero_grad()
         tokens, target = (one.to(device) for one in batch(step, mesh.get_local_rank("data")))
         loss = run(tokens, target)
+        if PLAN["sharding"] == "none" and stages > 1 and PLAN["data"] > 1:
+            average([weight.grad for weight in weights], mesh.get_group("data"))
         optimizer.step()
         if loss is not None:
             mean = loss.detach() / PLAN["data"]
@@ -221,9 +221,7 @@ def _alone(chunk: nn.Module) -> Any:
 
 def reduce_now(part: Any, now: bool) -> None:
     """Whether the next backward pass reduces gradients among the data ranks."""
-    if isinstance(part, DistributedDataParallel):
-        part.require_backward_grad_sync = now
-    elif hasattr(part, "set_requires_gradient_sync"):
+    if hasattr(part, "set_requires_gradient_sync"):
         part.set_requires_gradient_sync(now)
 
 
@@ -243,6 +241,16 @@ def _piped(parts: list[tuple[int, nn.Module]], group: Any, device: torch.device)
         return torch.stack(losses).mean() if last else None
 
     return run
+
+
+def average(gradients: list[Any], group: Any) -> None:
+    """Of plain replicas of a stage, once a step: wrappers would reduce each micro-batch's."""
+    local = [one.to_local() if isinstance(one, DTensor) else one for one in gradients]
+    flat = torch.cat([one.flatten() for one in local])
+    dist.all_reduce(flat, group=group)
+    parts = (flat / PLAN["data"]).split([one.numel() for one in local])
+    for one, mean in zip(local, parts):
+        one.copy_(mean.view_as(one))
 
 
 def main() -> None:
