@@ -92,6 +92,7 @@ void Endpoint::post_receive(const ReceiveOrder& order, std::uint32_t step,
     const Wanted wanted{order.into, settings_.packet_bytes, order.budget_bytes, budget, posts_};
     if (lane.knows(id) || !lane.incoming.try_emplace(id, wanted).second)
         throw Fault(what(id) + " was asked for twice");
+    lane.posted = now;
     lane.next_ready = lane.ready_wait = 0;
 }
 

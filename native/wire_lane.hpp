@@ -53,6 +53,7 @@ struct Lane {
     std::vector<Named> stopped;         // ended since the peer was last told
     Time heard;                         // when it last said anything
     std::uint32_t asked = 0;            // the newest post that the peer is known to have heard of
+    Time posted = 0;                    // when it was last asked for something
     Time next_ready = 0, ready_wait = 0;
 
 private:

@@ -9,7 +9,8 @@ namespace {
 
 constexpr Time NEVER = std::numeric_limits<Time>::max();
 constexpr Time LONGEST_WAIT_NS = 100'000'000;
-constexpr Time ACTIVE_NS = 10'000'000;  // who sent something so lately has a share of our link
+// Who sent something, or was asked to, so lately has a share of our link.
+constexpr Time ACTIVE_NS = 10'000'000, EXPECTED_NS = 50'000'000;
 
 }  // namespace
 
@@ -83,7 +84,9 @@ void Endpoint::report(Time now) {
 }
 
 Report Endpoint::granted(const Lane& lane, Time now) const {
-    const auto active = [now](const Lane& one) { return now - one.arrivals.latest < ACTIVE_NS; };
+    const auto active = [now](const Lane& one) {
+        return now - one.arrivals.latest < ACTIVE_NS || now - one.posted < EXPECTED_NS;
+    };
     const auto sharing = std::count_if(lanes_.begin(), lanes_.end(), [&](const auto& l) {
         return !l.second.incoming.empty() && active(l.second);
     });

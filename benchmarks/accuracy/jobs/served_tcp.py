@@ -50,14 +50,17 @@ class Ways:
 def exchanged(ways: list[Ways], ready: Callable[[], int]) -> None:
     """All is read, and all of the values written that are ready."""
     with selectors.DefaultSelector() as waiting:
-        for one in ways:
-            waiting.register(one.link, selectors.EVENT_READ, one)
-        while waiting.get_map():
-            for key, events in waiting.select(WAIT_S):
-                key.data.act(events, ready())
+        while True:
             until = ready()
             for one in ways:
                 _watch(waiting, one, one.wants(until))
+            if not waiting.get_map():
+                return
+            found = waiting.select(WAIT_S)
+            if not found:
+                raise TimeoutError(f"nothing came for {WAIT_S:g} s")
+            for key, events in found:
+                key.data.act(events, until)
 
 
 def _watch(waiting: selectors.BaseSelector, one: Ways, events: int) -> None:

@@ -59,10 +59,10 @@ class Setting:
 
     @property
     def window_bytes(self) -> int:
-        """What may be under way to a host: below what its port's queue takes of the packets that
-        matter least."""
+        """What may be under way to a host: below what its port's queue, or those of all paths to
+        it, take of the packets that matter least."""
         switch = self.cluster().switch
-        return int(self.queue_bytes * (switch.drop if switch else 15 / 16))
+        return int(self.queue_bytes * (self.paths * switch.drop if switch else 15 / 16))
 
     def stack(self) -> Stack:
         return Stack(gso_max_segs=1, rto_min_ms=self.rto_min_ms, loss_burst_ms=self.loss_burst_ms)

@@ -56,7 +56,8 @@ def main(file: str) -> None:
 def take_turns(
     rounds: Rounds, contenders: Sequence[Contender], sides: Sequence[Side]
 ) -> list[Timed]:
-    """All rounds of all, in blocks; the first of each is not counted."""
+    """All rounds of all, in blocks. The first of each is not counted, and not the last, in which
+    processes that are done end beside those that still send."""
     took: list[list[int]] = [[] for _ in sides]
     missing: list[list[int]] = [[] for _ in sides]
     for one in sides:
@@ -67,6 +68,8 @@ def take_turns(
                 began = time.monotonic_ns()
                 missing[number].append(one.round(step + 1))
                 took[number].append(time.monotonic_ns() - began)
+    for one in sides:
+        one.round(rounds.rounds + 1)
     return [
         Timed(contender, tuple(took[n]), tuple(missing[n]), sides[n].counters())
         for n, contender in enumerate(contenders)

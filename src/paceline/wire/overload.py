@@ -21,7 +21,7 @@ from pathlib import Path
 from paceline.wire.switch.ports import FRAME_BYTES
 
 DATAGRAM_BYTES = 1472
-BURST = 20
+BURST = 8
 """Datagrams that a sender that was late may send at once; else it would flood its own queue."""
 _HEAD = struct.Struct("<BQ")  # who, when (ns, real time)
 _SO_TIMESTAMPNS = 35

@@ -18,7 +18,8 @@ def line_ns(size_bytes: float) -> float:
 @pytest.mark.parametrize("hosts", [2, 4])
 def test_without_loss_each_host_fills_its_link(hosts: int) -> None:
     asked = Exchange((1,) * hosts, 200_000)
-    assert exchange_ns(asked, LINKS) == pytest.approx(line_ns((hosts - 1) * 200_000), rel=0.05)
+    took, line = exchange_ns(asked, LINKS), line_ns((hosts - 1) * 200_000)
+    assert line <= took < 1.1 * line
 
 
 def test_several_members_of_a_host_share_its_link() -> None:
