@@ -74,9 +74,7 @@ def space_of(
         taken = []
         for setting in _choices(kind, graph):
             reason = (
-                (refuses or {}).get(name_of(kind))
-                or goal.refusal(setting)
-                or job.refusal(setting)
+                (refuses or {}).get(name_of(kind)) or goal.refusal(setting) or job.refusal(setting)
             )
             if reason is None:
                 taken.append(setting)
