@@ -136,9 +136,10 @@ class Candidates:
         return alike and len(np.unique(step.ops.rank)) == len(step.ranks) > 1
 
     def refusal(self, change: Strategy) -> str | None:
-        """Why the job does not take this change by itself, or None where it does."""
+        """Why the job does not take this change by itself, or None where it does; with its memory,
+        of which some changes need to know."""
         try:
-            self.once((change,))
+            self.remembering.once((change,))
         except PacelineError as error:
             return str(error)
         return None

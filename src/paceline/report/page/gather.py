@@ -7,7 +7,7 @@ from paceline import __version__
 from paceline.cluster import Cluster
 from paceline.errors import PacelineError
 from paceline.graph import Graph
-from paceline.predict import Prediction, Question, predict
+from paceline.predict import Candidates, Prediction, Question, predict
 from paceline.replay import Timeline, replay
 from paceline.report.page import words
 from paceline.report.page.contents import (
@@ -130,10 +130,12 @@ def _too_large(base: Prediction) -> str:
 
 
 def _halves(job: Job, sliders: Sequence[Lever]) -> tuple[tuple[str, int], ...]:
-    """The step where the ops of each slider take half their time."""
+    """The step where the ops of each slider take half their time; op by op the step is made once
+    for all of them."""
     asked = [(lever, lever.selection) for lever in sliders if lever.selection]
+    steps = Candidates(job.graph, job.cluster, job.question, memory=False)
     return tuple(
-        (lever.label, predicted(job, (strategy("scale", select=text, factor=0.5),)).step_ns)
+        (lever.label, steps.step_ns((strategy("scale", select=text, factor=0.5),)))
         for lever, text in asked
     )
 
