@@ -31,6 +31,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     return [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(2)]
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_a_border_that_lets_all_pass_trains_the_very_same(told: Told) -> None:
     for rank in told:
@@ -38,6 +39,7 @@ def test_a_border_that_lets_all_pass_trains_the_very_same(told: Told) -> None:
         assert rank["border_topk(ratio=1.0)"]["losses"] == rank[""]["losses"]
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_a_thin_border_learns_otherwise_and_about_as_well(told: Told) -> None:
     losses, plain = told[1][THIN]["losses"], told[1][""]["losses"]
@@ -47,6 +49,7 @@ def test_a_thin_border_learns_otherwise_and_about_as_well(told: Told) -> None:
     assert losses[-1] < 1.5 * plain[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.live
 @pytest.mark.parametrize("text", ["border_topk(ratio=1.0)", THIN])
 def test_the_bytes_that_cross_are_the_predicted_ones(text: str, told: Told) -> None:

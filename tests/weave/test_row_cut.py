@@ -17,6 +17,7 @@ from paceline.weave.torch_row_cut import products_overlapped
 WORKER = Path(__file__).parent / "row_cut_worker.py"
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_a_layer_cut_by_its_inputs_trains_the_same_and_is_put_back(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
