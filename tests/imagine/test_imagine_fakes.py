@@ -125,6 +125,7 @@ print("result", msgspec.json.encode(imagined(train, session.ImagineSettings(0, 6
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["mlp", "transformer"])
 def test_an_imagined_rank_is_the_same_with_torchs_own_fakes(model: str) -> None:
     def said(fakes: str) -> dict[str, Any]:

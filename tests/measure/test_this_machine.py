@@ -15,6 +15,7 @@ from paceline.measure import MeasureError, load, measure
 pytest.importorskip("torch", reason="calibration measures with torch; install paceline[torch]")
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_a_machine_is_measured_kept_and_priced_by(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

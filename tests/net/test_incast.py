@@ -19,7 +19,7 @@ SMALL = Setting(senders=2, size_bytes=100_000)
 @pytest.mark.needs("root", "namespaces", "iproute2", "nft", "native")
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 def test_rounds_are_no_shorter_than_the_link_and_drop_values_only_for_loss(loss: float) -> None:
-    setting = replace(SMALL, loss=loss, loss_burst_ms=4)
+    setting = replace(SMALL, loss=loss)
     timed = incast(setting, [TCP[0], LOSSLESS, TEN_PERCENT], rounds=6, timeout_s=120)
     tcp, lossless, bounded = (summary(setting, one) for one in timed)
     for row in (tcp, lossless):

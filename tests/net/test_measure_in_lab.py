@@ -16,6 +16,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 def test_a_byte_a_turn_and_a_message_have_a_price(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
