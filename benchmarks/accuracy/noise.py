@@ -71,7 +71,8 @@ def load() -> dict[str, Any]:
 
 def figures(rows: dict[str, Row]) -> dict[str, Any]:
     """Mean and worst error of each kind over the rows that could be judged."""
-    found: dict[str, Any] = {"rows": rows, "rows_planned": len(planned())}
+    asked_rows = len(planned())
+    found: dict[str, Any] = {"rows": rows, "rows_share": round(len(rows) / asked_rows, 4)}
     judged = [cell for row in rows.values() for cell in row.get("cells", ())]
     for kind, asked in ASKED.items():
         good, lost = told_apart([cell for cell in judged if cell["kind"] == kind], asked)

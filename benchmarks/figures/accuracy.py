@@ -112,6 +112,7 @@ NOISE = Table(
                  "accuracy/noise", "work_error", 0.02, percent),
         at_most("pairs of unchanged jobs beside it that `diff` calls different",
                  "accuracy/noise", "false_alarms", 0.05, percent),
+        Row("rows of these that were measured", "accuracy/noise", "rows_share", 1.0, percent),
         at_most("pulse and counters, CPU time of a step that they add", "overhead/record",
                  "pulse_overhead", 0.005, percent),
     ),
