@@ -1,6 +1,6 @@
 """Do HTA's figures and ours agree on the same traces? Busy, idle, overlap, kernel sums, skew.
 
-HTA runs in an environment of its own: make one, install HolisticTraceAnalysis into it, and name its
+HTA runs in an environment of its own: make one, install `traceinsight` into it, and name its
 Python with --peer. Figures agree within 1 %. Of a trace in nanoseconds HTA cuts every range to the
 whole microseconds inside it; where that is why figures differ, HTA with that switched off is equal
 to ours, and the row says so (`explained`). All else that differs is a difference. Traces on which

@@ -11,20 +11,26 @@ TCP's workers push, then pull, as over gloo; the transport does both at once, pa
 what the transport itself brings; `pacing_*` is that of the transport with no loss allowed.
 `serial_*` compares the transport without the overlap with TCP without.
 
-    python benchmarks/accuracy/time_to_accuracy.py --json
+One row is one contender under one loss with one seed; all contenders of a seed and a loss train one
+after the other. Rows are kept as they come and the next run goes on behind them; figures count the
+seeds whose rows are all there (`seeds_*`).
+
+    python benchmarks/accuracy/time_to_accuracy.py --json --budget 30
 """
 
 import json
 import statistics
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks import measure
+from benchmarks import kept, measure
 from paceline.lab import Lab
 from paceline.lab.incast import Setting, hosts_told
 from paceline.wire.contenders import LOSSLESS, TCP, TEN_PERCENT, Contender, overlapped
@@ -46,32 +52,54 @@ def main(arguments: list[str] | None = None) -> None:
     parser = measure.parser(__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA, help="the folder of Fashion-MNIST")
     parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--budget", type=float, default=120.0, metavar="MINUTES")
     parser.add_argument("--width", type=int, default=128, help="of the hidden layer")
     options = parser.parse_args(arguments)
     if not options.data.is_dir():
         parser.error(f"{options.data} is no folder; give that of Fashion-MNIST's files by --data")
-    seeds, steps = (SEEDS[:1], 60) if options.quick else (SEEDS, options.steps)
+    steps = 60 if options.quick else options.steps
     job = {"data": str(options.data), "steps": steps, "width": options.width}
-    rows = [
-        row | {"loss": name}
-        for name, (loss, burst) in LOSSES.items()
-        for row in trained(replace(BASE, loss=loss, loss_burst_ms=burst), seeds, job)
-    ]
+    cases = list(planned(SEEDS[:1] if options.quick else SEEDS))
+    makers = {case.name(job): partial(trained, case, job) for case in cases}
+    minutes = 5.0 if options.quick else options.budget
+    rows = list(kept.rows("time-to-accuracy", makers, minutes).values())
     measure.report("accuracy/time_to_accuracy", figures(rows), options, "torch")
 
 
-def trained(setting: Setting, seeds: Sequence[int], job: dict[str, Any]) -> Iterator[Row]:
+@dataclass(frozen=True)
+class Case:
+    """One training: who sends, what the network loses, from which seed."""
+
+    contender: Contender
+    loss: str
+    seed: int
+
+    def name(self, job: dict[str, Any]) -> str:
+        told = f"{job['steps']} steps, width {job['width']}"
+        return f"{self.loss}, seed {self.seed}, {self.contender.name}, {told}"
+
+    def setting(self) -> Setting:
+        loss, burst_ms = LOSSES[self.loss]
+        return replace(BASE, loss=loss, loss_burst_ms=burst_ms)
+
+
+def planned(seeds: Sequence[int]) -> Iterator[Case]:
+    """Contenders next to each other, so that they meet the same minutes of the machine."""
+    for seed in seeds:
+        for loss in LOSSES:
+            yield from (Case(contender, loss, seed) for contender in CONTENDERS)
+
+
+def trained(case: Case, job: dict[str, Any]) -> Row:
+    setting = case.setting()
+    told = {
+        **job, "seed": case.seed, "every": 10, "batch": 64, "rate": 0.05, "port": 29_700,
+        "contender": asdict(case.contender), "link_bits_per_s": setting.bits_per_s,
+        "window_bytes": setting.queue_bytes * 3 // 4,
+    }  # fmt: skip
     with Lab(setting.cluster(), stack=setting.stack()) as lab:
-        for seed in seeds:
-            for number, contender in enumerate(CONTENDERS):
-                told = {
-                    **job, "seed": seed, "every": 10, "batch": 64, "rate": 0.05,
-                    "contender": asdict(contender), "link_bits_per_s": setting.bits_per_s,
-                    "window_bytes": setting.queue_bytes * 3 // 4, "port": 29_700 + number,
-                }  # fmt: skip
-                found = run(lab, told)
-                print(f"{contender.name}: {found['seconds'][-1]:.1f} s", file=sys.stderr)
-                yield {"contender": contender.name, "seed": seed, **found}
+        found = run(lab, told)
+    return {"contender": case.contender.name, "loss": case.loss, "seed": case.seed, **found}
 
 
 def run(lab: Lab, told: dict[str, Any]) -> dict[str, Any]:
@@ -89,20 +117,34 @@ def run(lab: Lab, told: dict[str, Any]) -> dict[str, Any]:
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for loss in LOSSES:
-        mine = [row for row in rows if row["loss"] == loss]
-        for row in mine:
-            row["to_target"] = to_target(row, target(mine, row["seed"]))
-        times = {c.name: statistics.mean(_of(mine, c, "to_target")) for c in CONTENDERS}
-        best, also = (min(them, key=lambda c: times[c.name]) for them in (TCP, TCP_TOO))
-        told[f"speedup_{loss}"] = times[best.name] / times[BOUNDED.name]
-        told[f"overlap_{loss}"] = times[also.name] / times[BOUNDED.name]
-        told[f"pacing_{loss}"] = times[also.name] / times[NO_LOSS.name]
-        told[f"serial_{loss}"] = times[best.name] / times[TEN_PERCENT.name]
-        told[f"best_tcp_{loss}"] = [best.name, also.name]
-        told[f"lost_share_{loss}"] = statistics.mean(_of(mine, BOUNDED, "lost_share"))
-        final = {c: 100 * statistics.mean(_of(mine, c, "final")) for c in (best, BOUNDED)}
-        told[f"points_{loss}"] = final[best] - final[BOUNDED]
+        mine = whole_seeds([row for row in rows if row["loss"] == loss])
+        told[f"seeds_{loss}"] = len({row["seed"] for row in mine})
+        if mine:
+            told |= {f"{name}_{loss}": value for name, value in compared(mine).items()}
     return told | {"rows": list(rows)}
+
+
+def whole_seeds(rows: Sequence[Row]) -> list[Row]:
+    """Rows of the seeds that every contender has trained."""
+    count = Counter(row["seed"] for row in rows)
+    return [row for row in rows if count[row["seed"]] == len(CONTENDERS)]
+
+
+def compared(rows: Sequence[Row]) -> dict[str, Any]:
+    """One loss: the transport against the best of TCP, with the overlap and without."""
+    timed = [row | {"to_target": to_target(row, target(rows, row["seed"]))} for row in rows]
+    times = {c.name: statistics.mean(_of(timed, c, "to_target")) for c in CONTENDERS}
+    best, also = (min(them, key=lambda c: times[c.name]) for them in (TCP, TCP_TOO))
+    final = {c: 100 * statistics.mean(_of(timed, c, "final")) for c in (best, BOUNDED)}
+    return {
+        "speedup": times[best.name] / times[BOUNDED.name],
+        "overlap": times[also.name] / times[BOUNDED.name],
+        "pacing": times[also.name] / times[NO_LOSS.name],
+        "serial": times[best.name] / times[TEN_PERCENT.name],
+        "best_tcp": [best.name, also.name],
+        "lost_share": statistics.mean(_of(timed, BOUNDED, "lost_share")),
+        "points": final[best] - final[BOUNDED],
+    }
 
 
 def _of(rows: Sequence[Row], contender: Contender, what: str) -> list[float]:

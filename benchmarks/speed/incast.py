@@ -10,16 +10,20 @@ values in datagrams without a header of ours; `bounded_p99_of_ideal` takes only 
 `spray_of_one_path` is the transport's rate over two paths of half a link each, packets sprayed,
 over its rate on one of them (in the same minute).
 
+Cases are kept as they come; the next run goes on behind them.
+
     python benchmarks/speed/incast.py --json
 """
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks import measure
+from benchmarks import kept, measure
 from paceline.lab.incast import Row, Setting, incast, summary
 from paceline.lab.overload import Load, overload
 from paceline.lab.spraying import sprayed
@@ -32,12 +36,21 @@ SETTINGS = (Setting(senders=4), Setting(senders=8, size_bytes=250_000))
 def main(arguments: list[str] | None = None) -> None:
     parser = measure.parser(__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--budget", type=float, default=60.0, metavar="MINUTES")
     options = parser.parse_args(arguments)
     rounds = 20 if options.quick else options.rounds
     settings = SETTINGS[:1] if options.quick else SETTINGS
-    told = [case(setting, rounds) for setting in settings]
-    switch = {**overloaded(options.quick), **over_two_paths(max(10, rounds // 10))}
-    measure.report("speed/incast", {**told[0]["figures"], **switch, "cases": told}, options)
+    makers: dict[str, Callable[[], kept.Row]] = {
+        f"{setting.senders} senders, {rounds} rounds": partial(case, setting, rounds)
+        for setting in settings
+    }
+    makers["overload, quick" if options.quick else "overload"] = partial(overloaded, options.quick)
+    makers[f"two paths, {rounds} rounds"] = partial(over_two_paths, max(10, rounds // 10))
+    rows = list(kept.rows("incast", makers, options.budget).values())
+    told = [row for row in rows if "figures" in row]
+    switch = {name: value for row in rows if "figures" not in row for name, value in row.items()}
+    headline = told[0]["figures"] if told else {}
+    measure.report("speed/incast", {**headline, **switch, "cases": told}, options)
 
 
 def case(setting: Setting, rounds: int) -> dict[str, Any]:
