@@ -46,6 +46,22 @@ def test_help_names_the_command_and_json(name: str, capsys: pytest.CaptureFixtur
     assert "--json" in shown
 
 
+def test_a_command_imports_no_other_command() -> None:
+    seen = "import sys; from paceline.cli import main; main(['show', 'nothing']); " + (
+        "print(*(m for m in sys.modules if m.startswith('paceline.cli.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True)
+    assert [m for m in done.stdout.split() if "._" not in m] == ["paceline.cli.show"]
+
+
+def test_help_and_a_wrong_name_list_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--help"], ["shw"]):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        shown = "".join(capsys.readouterr())
+        assert all(name in shown for name in COMMANDS)
+
+
 def test_version_names_the_engine(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_code:
         main(["--version"])

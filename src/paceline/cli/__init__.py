@@ -10,7 +10,7 @@ import json
 import logging
 import pkgutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
@@ -32,7 +32,8 @@ class Shown:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the process's exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser(_needed(given)).parse_args(given)
     try:
         result = options.command.run(options)
         return _show(result, as_json=options.json) if isinstance(result, Shown) else int(result)
@@ -50,20 +51,31 @@ def command_name(module_name: str) -> str:
     return module_name.rstrip("_").replace("_", "-")
 
 
-def _commands() -> dict[str, ModuleType]:
-    """Every command by the name it has on the command line. Modules import their rooms lazily."""
+def _commands() -> dict[str, str]:
+    """The file of every command, by the name that the command has on the command line."""
     found = sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
-    return {command_name(name): import_module(f"{__name__}.{name}") for name in found}
+    return {command_name(name): name for name in found}
 
 
-def _parser() -> argparse.ArgumentParser:
+def _needed(given: Sequence[str]) -> dict[str, ModuleType]:
+    """The command that is asked for; every one where none is, for their help. The rest is not
+    imported: together they take a second."""
+    files = _commands()
+    if given and given[0] == "--version":
+        return {}
+    asked = next((word for word in given if not word.startswith("-")), None)
+    names = [asked] if asked in files else files
+    return {name: import_module(f"{__name__}.{files[name]}") for name in names}
+
+
+def _parser(commands: Mapping[str, ModuleType]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="paceline", description=_summary(import_module("paceline"))
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="version and engine")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, module in _commands().items():
-        sub = commands.add_parser(
+    added = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, module in commands.items():
+        sub = added.add_parser(
             name,
             help=_summary(module),
             description=module.__doc__,
