@@ -128,7 +128,8 @@ def encode(columns: Columns, layout: Layout) -> memoryview:
 
     arrays = [pa.array(columns[name], _arrow_type(pa, kind)) for name, kind in layout.items()]
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(arrays, names=list(layout)), sink, compression="zstd")
+    whole = pa.table(arrays, names=list(layout))
+    pq.write_table(whole, sink, compression="zstd", use_dictionary=False, write_statistics=False)
     return memoryview(sink.getvalue())
 
 
