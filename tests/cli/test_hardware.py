@@ -35,6 +35,7 @@ def test_the_tables_name_design_plan_and_how_the_search_ended(capsys) -> None:
 
 
 @needs_core
+@pytest.mark.slow
 def test_a_smaller_area_never_trains_faster(capsys) -> None:
     rates = []
     for area in ("40", "20"):

@@ -51,6 +51,7 @@ def test_a_run_is_looked_at(command: str, job: Path, capsys: pytest.CaptureFixtu
     assert json.loads(run(command, str(job), "--json")) == json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_a_recording_of_many_ranks_is_imported(job: Path, tmp_path: Path) -> None:
     run("convert", str(job), str(tmp_path / "chakra"), "--to", "chakra")
     run("import", str(tmp_path / "chakra"), "-o", str(tmp_path / "back"))

@@ -177,7 +177,7 @@ def test_messages_of_a_pipeline_meet_across_ranks(tmp_path: Path) -> None:
     assert sorted(sent) == sorted(got)
 
 
-@pytest.mark.parametrize("parallel", ["ddp", "pipeline"])
+@pytest.mark.parametrize("parallel", ["ddp", pytest.param("pipeline", marks=pytest.mark.slow)])
 def test_a_job_that_leaves_its_group_while_recorded_keeps_its_communication(
     tmp_path: Path, parallel: str
 ) -> None:

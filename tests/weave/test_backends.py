@@ -14,7 +14,7 @@ TWO = Group.world(2)
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_plain_and_chunked_workers_equal_the_interpreter(ranks, tmp_path, start_workers) -> None:
     start_workers("worker.py", ranks, tmp_path / "meeting")
 
