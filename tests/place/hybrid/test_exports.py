@@ -51,6 +51,9 @@ def test_megatron_gets_the_plan_and_the_model() -> None:
     assert routed["expert-model-parallel-size"] == "16"
     assert routed["moe-layer-freq"].startswith("'[0,0,0,1,1")
     assert routed["q-lora-rank"] == "1536"
+    assert routed["mtp-num-layers"] == "1"
+    stages = routed["pipeline-model-parallel-layout"].strip("'").split("|")
+    assert stages == ["E" + 15 * "t", 16 * "t", 16 * "t", 14 * "t" + "mL"]
 
 
 def test_layers_that_recompute_are_told_to_who_can_choose_them() -> None:
