@@ -55,9 +55,9 @@ def _in_turn(work: Callable[[], object]) -> dict[str, list[float]]:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """Of one, over as many as fill a while."""
-    begun, ran, count = time.perf_counter(), time.thread_time(), 0
-    while time.perf_counter() - begun < RUN_S:
+    """Of one, over as many as fill a while, and one at least."""
+    end, ran, count = time.perf_counter() + RUN_S, time.thread_time(), 0
+    while count == 0 or time.perf_counter() < end:
         work()
         count += 1
     return (time.thread_time() - ran) / count
