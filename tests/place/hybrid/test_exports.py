@@ -143,6 +143,8 @@ def test_exported_code_trains_the_same_model_under_every_layout(tmp_path: Path) 
     assert shared == pytest.approx(alone, rel=1e-3)
     replicas = run(tmp_path, Degrees(2, 1, 2), micro_batch=2, sharding=Sharding.NONE)
     assert replicas == pytest.approx(alone, rel=1e-3)
+    kept = run(tmp_path, Degrees(2), micro_batch=2, sharding=Sharding.OPTIMIZER)
+    assert kept == pytest.approx(alone, rel=1e-3)
     turned = run(
         tmp_path, Degrees(2, 1, 2), sharding=Sharding.FULL, recompute=Recompute.FULL, recomputed=1,
         schedule=Schedule.ONE_F_ONE_B,
