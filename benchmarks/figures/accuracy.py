@@ -43,6 +43,8 @@ ACCURACY = Table(
                  "moe_mape", 0.20, percent),
         at_most("published training speeds, mixtures of experts, worst", "accuracy/published",
                  "moe_off", 0.30, percent),
+        at_most("published training speeds, ratio of two rows of one table, mean, in points",
+                 "accuracy/published", "ratio_points", 6, unit("points")),
         at_most("published memory of torchtitan, mean", "accuracy/published", "memory_mape",
                  0.08, percent),
         at_most("chosen plan against the best measured one, Megatron-LM on A100, mean",

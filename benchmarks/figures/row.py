@@ -52,7 +52,7 @@ def per_second(value: float) -> str:
 
 
 def unit(unit: str) -> Callable[[float], str]:
-    return lambda value: f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+    return lambda value: (f"{value:.0f}" if value >= 100 else f"{value:.3g}") + f" {unit}".rstrip()
 
 
 def percent(value: float) -> str:

@@ -2,10 +2,8 @@
 
 `gap_to_brute_force`: ResNet-50, BERT-base and GPT-2 (32 tokens) in batches of 1 to 64: the plan
 from a profile, and every configuration of this machine's cores (each set of instances, each
-division of the batch), run for real. Each configuration is run once; those within 30 % of the best
-are run on, then those within 10 %. The plan, the best and all plain choices are then run again in
-turn, and only these runs count: the gap is the plan's median over the least median, the worst row.
-`noise` is the spread (half of p10 to p90) of the plan's own runs.
+division of the batch), run for real (`serve_rows`). The gap is the plan's median over the least
+median, the worst row. `noise` is the spread (half of p10 to p90) of the plan's own runs.
 `vs_one_instance`: the time of one instance on all cores over the plan's, mean over rows;
 `..._worst` the smallest. `vs_plain_worst`: the same for the best of all plain choices (one
 instance, one per core, torch's launcher in both modes). `vs_openvino`: OpenVINO's better
@@ -15,56 +13,85 @@ than plans.
 clients; p99 of requests from a change until a second after its last reconfiguration, over that of
 the same load's other requests, the worst change.
 
-    python benchmarks/speed/serve.py --json
+Rows come in a fixed random order and are kept as they come in `benchmarks/results/serve-rows.json`,
+with the machine that they are of; `--budget MINUTES` begins none behind that, so that an ended run
+goes on where it was. `rows_share` is how many of them there are.
+
+    python benchmarks/speed/serve.py --budget 20 --json
 """
 
-import asyncio
+import argparse
 import json
-import os
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from importlib.util import find_spec
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.speed.jobs.serving_load import Phase, under_load
+from benchmarks.speed.serve_rows import MODELS, NAMES, Planned, planned, said
 
 from benchmarks import measure
-from paceline.serve import Prepared, ServeJob, Share, prepared
-from paceline.serve.instance import Instance
-from paceline.serve.together import together_ns
-from paceline.serve.topology import pinned
 
-JOBS = Path(__file__).parent / "jobs"
-MODELS = JOBS / "served_models.py"
-NAMES = ("resnet50", "bert_base", "gpt2")
-BATCHES = (1, 2, 4, 8, 16, 32, 64)
-MOST = 500  # configurations; beyond it each set of instances gets even parts alone
-CLOSE = (1.3, 1.1)
-LIMIT_S = 600.0
+KEPT = measure.RESULTS / "serve-rows.json"
+LOAD = "load"
+"""The name under which the reconfigurations are kept, beside the rows."""
+QUICK = (Planned(NAMES[0], 1), Planned(NAMES[0], 8))
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = measure.parser(__doc__.splitlines()[0])
-    parser.add_argument("--model", choices=NAMES, help="this one alone, without the load")
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = measure.parser(__doc__)
+    parser.add_argument("--budget", type=float, default=30.0, metavar="MINUTES")
+    parser.add_argument("--only", choices=("rows", LOAD), help="one of both")
     options = parser.parse_args(arguments)
-    batches = (1, 8) if options.quick else BATCHES
-    wanted = [options.model] if options.model else NAMES[:1] if options.quick else NAMES
-    rounds = 5 if options.quick else 11
-    rows = [row for name in wanted for row in asyncio.run(of_model(name, batches, rounds))]
-    figures = {**summary(rows), "rows": rows}
-    if options.model is None:
-        figures |= loaded(1_000 if options.quick else 10_000)
-    measure.report("speed/serve", figures, options, "torch", "openvino")
+    if options.quick:
+        rows, under = [one.made() for one in QUICK], loaded(1_000)
+    else:
+        kept = measured(options)
+        rows = [kept[one.name] for one in planned() if one.name in kept]
+        under = kept.get(LOAD, {})
+    figures = {**summary(rows), **under, "rows_share": len(rows) / len(planned()), "rows": rows}
+    return measure.report("speed/serve", figures, options, "torch", "openvino")
 
 
-def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def measured(options: argparse.Namespace) -> dict[str, Any]:
+    """What is kept of this machine, and what the budget adds to it."""
+    end, kept = time.monotonic() + 60 * options.budget, load()
+    for name, make in _wanted(options.only):
+        if name in kept["rows"]:
+            continue
+        if time.monotonic() > end:
+            break
+        kept["rows"][name] = make()
+        KEPT.write_text(json.dumps(kept, indent=0, sort_keys=True) + "\n")
+        said(f"{name}: {_shown(kept['rows'][name])}")
+    rows: dict[str, Any] = kept["rows"]
+    return rows
+
+
+def _wanted(only: str | None) -> Iterator[tuple[str, Any]]:
+    if only != "rows":
+        yield LOAD, lambda: loaded(10_000)
+    if only != LOAD:
+        yield from ((one.name, one.made) for one in planned())
+
+
+def load() -> dict[str, Any]:
+    """What is kept; nothing of it where it is of another machine."""
+    here = measure.machine()
+    kept: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    return kept if kept.get("machine") == here else {"machine": here, "rows": {}}
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    return json.dumps({k: v for k, v in row.items() if not isinstance(v, (dict, list))})
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    if not rows:
+        return {}
     peers = [row["vs_openvino"] for row in rows if "vs_openvino" in row]
     return {
         "gap_to_brute_force": max(row["gap"] for row in rows),
@@ -76,179 +103,6 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "vs_openvino": statistics.mean(peers) if peers else None,
         "vs_openvino_worst": min(peers) if peers else None,
     }
-
-
-async def of_model(name: str, batches: Sequence[int], rounds: int) -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory() as kept:
-        job = ServeJob(f"{MODELS}:{name}", os.cpu_count() or 1, max(batches), Path(kept))
-        async with prepared(job, said) as found, AsyncExitStack() as stack:
-            bench = Bench(found, stack)
-            peer = OpenVino.of(name)
-            return [shown({"model": name, **await row(bench, peer, b, rounds)}) for b in batches]
-
-
-def said(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def shown(row: dict[str, Any]) -> dict[str, Any]:
-    said(json.dumps({key: value for key, value in row.items() if not isinstance(value, dict)}))
-    return row
-
-
-Shares = tuple[Share, ...]
-
-
-@dataclass
-class Bench:
-    """Runs any configuration of a model; instances are kept by their threads."""
-
-    found: Prepared
-    stack: AsyncExitStack
-    instances: dict[tuple[int, ...], list[Instance]] = field(default_factory=dict)
-
-    async def ns(self, shares: Shares) -> float:
-        """One batch, after one that is not counted where the instances are new to it."""
-        threads = tuple(share.threads for share in shares)
-        if threads not in self.instances:
-            places = pinned(self.found.topology, threads)
-            made = [await self.found.template.instance(place) for place in places]
-            for one in made:
-                self.stack.push_async_callback(one.end)
-            self.instances[threads] = made
-            await together_ns(made, [share.batch for share in shares], LIMIT_S)
-        parts = [share.batch for share in shares]
-        return await together_ns(self.instances[threads], parts, LIMIT_S)
-
-
-async def row(bench: Bench, peer: "OpenVino | None", batch: int, rounds: int) -> dict[str, Any]:
-    """The plan, the best of all, and the plain choices, run in turn."""
-    plain = {one.name: one.plan.shares for one in bench.found.rows(batch)}
-    everything = list(configurations(bench.found.job.cores, batch))
-    close = await raced(bench, everything)
-    turns: dict[Shares, list[float]] = {shares: [] for shares in {*plain.values(), *close}}
-    others: dict[str, list[float]] = {}
-    hints = peer.compiled(batch) if peer else {}
-    for turn in range(rounds + 1):
-        for shares in turns:
-            turns[shares].append(await bench.ns(shares))
-        for hint, run in hints.items():
-            others.setdefault(hint, []).append(run())
-        if turn == 0:
-            turns, others = {shares: [] for shares in turns}, {hint: [] for hint in hints}
-    medians = {shares: statistics.median(runs) for shares, runs in turns.items()}
-    plan, best = medians[plain["plan"]], min(medians.values())
-    chosen = measure.spread(turns[plain["plan"]])
-    found = {
-        "batch": batch,
-        "gap": plan / best - 1,
-        "noise": (chosen["p90"] - chosen["p10"]) / 2 / chosen["median"],
-        "vs_one_instance": medians[plain["one instance on all cores"]] / plan,
-        "vs_plain": min(medians[shares] for n, shares in plain.items() if n != "plan") / plan,
-        "plan": told(plain["plan"]),
-        "best": told(min(medians, key=lambda shares: medians[shares])),
-        "predicted_ms": bench.found.plan(batch).latency_ns / 1e6,
-        "plan_ms": plan / 1e6,
-        "configurations": len(everything),
-        "run_again": len(close),
-        "plain_ms": {n: medians[shares] / 1e6 for n, shares in plain.items()},
-    }
-    if others:
-        theirs = {hint: statistics.median(runs) / 1e6 for hint, runs in others.items()}
-        found |= {"vs_openvino": min(theirs.values()) / found["plan_ms"], "openvino_ms": theirs}
-    return found
-
-
-def told(shares: Shares) -> str:
-    return " + ".join(f"{share.threads}t x {share.batch}" for share in shares)
-
-
-async def raced(bench: Bench, everything: Sequence[Shares]) -> list[Shares]:
-    """Those that may be the best: each is run once, close ones again, and then the closest."""
-    times = {shares: [await bench.ns(shares)] for shares in everything}
-    for factor, more in zip(CLOSE, (2, 3)):
-        best = min(min(runs) for runs in times.values())
-        times = {s: runs for s, runs in times.items() if min(runs) <= factor * best}
-        for _ in range(more):
-            for shares in times:
-                times[shares].append(await bench.ns(shares))
-    ranked = sorted(times, key=lambda shares: statistics.median(times[shares]))
-    return ranked[:8]
-
-
-def configurations(cores: int, batch: int) -> Iterator[Shares]:
-    """Each set of instances and each division of the batch among them, once."""
-    every = list(divisions(cores, batch, Share(cores, batch)))
-    if len(every) <= MOST:
-        yield from every
-        return
-    yield from (s for s in every if max(x.batch for x in s) - min(x.batch for x in s) <= 1)
-
-
-def divisions(cores: int, batch: int, most: Share) -> Iterator[Shares]:
-    """Shares in falling order, so that no set comes twice."""
-    if batch == 0:
-        yield ()
-        return
-    for threads in range(min(cores, most.threads), 0, -1):
-        largest = min(batch, most.batch) if threads == most.threads else batch
-        for samples in range(largest, 0, -1):
-            one = Share(threads, samples)
-            for rest in divisions(cores - threads, batch - samples, one):
-                yield (one, *rest)
-
-
-class OpenVino:
-    """The same model under OpenVINO's two performance hints; where it installs."""
-
-    def __init__(self, model: Any, example: Any) -> None:
-        import openvino
-
-        self._core = openvino.Core()
-        self._model, self._example = model, example
-        self._converted = openvino.convert_model(model, example_input=example)
-
-    @staticmethod
-    def of(name: str) -> "OpenVino | None":
-        if find_spec("openvino") is None:
-            return None
-        import torch
-
-        sys.path.insert(0, str(JOBS))
-        import served_models
-
-        torch.set_num_threads(1)
-        model, example = getattr(served_models, name)()
-        return OpenVino(model.eval(), example)
-
-    def compiled(self, batch: int) -> dict[str, Callable[[], float]]:
-        """Nanoseconds of one batch: as one request for latency, and divided among the requests
-        that the hint for throughput asks for."""
-        return {hint: self._timer(hint, batch) for hint in ("LATENCY", "THROUGHPUT")}
-
-    def _timer(self, hint: str, batch: int) -> Callable[[], float]:
-        import openvino
-
-        made = self._core.compile_model(self._converted, "CPU", {"PERFORMANCE_HINT": hint})
-        asked = made.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS") if hint != "LATENCY" else 1
-        jobs = min(asked, batch)
-        parts = [batch // jobs + (n < batch % jobs) for n in range(jobs)]
-        queue = openvino.AsyncInferQueue(made, jobs)
-        inputs = [self._inputs(part) for part in parts]
-
-        def run() -> float:
-            begin = time.monotonic_ns()
-            for given in inputs:
-                queue.start_async(given)
-            queue.wait_all()
-            return time.monotonic_ns() - begin
-
-        run()
-        return run
-
-    def _inputs(self, part: int) -> Any:
-        given = self._example if isinstance(self._example, dict) else {0: self._example}
-        return {n: t.expand(part, *t.shape[1:]).contiguous().numpy() for n, t in given.items()}
 
 
 def loaded(requests: int) -> dict[str, Any]:

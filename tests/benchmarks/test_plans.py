@@ -2,6 +2,7 @@
 
 import pytest
 from benchmarks.accuracy import plans
+from benchmarks.accuracy.plans_rows import SMALL, jobs, planned, recorded
 
 from paceline.imagine.decoder import Sharding
 
@@ -21,7 +22,23 @@ def test_correlation_is_of_ranks() -> None:
 
 
 def test_every_plan_takes_four_workers_and_no_two_are_the_same() -> None:
-    made = list(plans.jobs())
+    made = list(jobs(SMALL))
     assert {job.degrees.world for job in made} == {4}
     assert len({(job.degrees, job.recipe.sharding) for job in made}) == len(made)
     assert {job.recipe.sharding for job in made} >= {Sharding.NONE, Sharding.FULL}
+
+
+def test_rows_are_planned_once_each_and_in_the_same_order_every_time() -> None:
+    names = [one.name for one in planned()]
+    assert len(set(names)) == len(names) == 11 * (2 + 1)
+    assert names == [one.name for one in planned()]
+
+
+def test_what_was_recorded_is_the_same_when_it_is_read_again() -> None:
+    passes = {"forward_ns": 3e6, "backward_ns": 6e6}
+    told = {"layer": passes, "first": passes, "last": passes, "update_ns": 2e7, "kept": 1.1,
+            "fused_attention": True}  # fmt: skip
+    found = recorded(SMALL, told)
+    assert found.spent is not None
+    assert found.spent.layer.backward_ns == 6e6
+    assert (found.model, found.habits.kept) == (SMALL.model, 1.1)

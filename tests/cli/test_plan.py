@@ -73,6 +73,11 @@ def test_exports_are_written(
         (["llama3-8b", "--cluster", "dgx-a100:8", "--precision", "fp8"], "no rate for float8"),
         (["llama3-8b", "--cluster", "dgx-h100:8", "--factor", "-1"], "give a number"),
         (["llama3-70b", "--cluster", "dgx-h100:8"], "fits nowhere"),
+        (["llama3-8b", "--cluster", "dgx-h100:8", "--calibration", "a.json"], "give --cores N"),
+        (
+            ["llama3-8b", "--cluster", "dgx-h100:8", "--cores", "2", "--calibration", "none.json"],
+            "cannot read calibration",
+        ),
     ],
 )
 def test_bad_input_is_refused_by_name(

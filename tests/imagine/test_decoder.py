@@ -125,6 +125,34 @@ def test_chunks_hold_every_layer_once(name: str, stages: int) -> None:
     assert [layer for chunk in made.chunks for layer in chunk] == list(range(made.model.layers))
 
 
+@pytest.mark.parametrize(
+    ("stages", "last"), [(4, 14), (8, 6), (16, 2)], ids=["4 stages", "8 stages", "16 stages"]
+)
+def test_a_layer_that_predicts_further_on_takes_the_room_of_one_on_the_last_stage(
+    stages: int, last: int
+) -> None:
+    """61 layers, one more, embedding and output are 64."""
+    sizes = [len(chunk) for chunk in job("deepseek-v3", Degrees(pipeline=stages)).chunks]
+    assert sizes == [64 // stages - 1, *[64 // stages] * (stages - 2), last]
+
+
+def test_a_layer_that_predicts_further_on_is_counted_as_published_runs_count_it() -> None:
+    """899 TFLOP/s at 3,454 tokens per second and GPU (Megatron-Bridge, sequences of 4,096)."""
+    assert decoder("deepseek-v3").flops_per_token(4096) == pytest.approx(899e12 / 3454, rel=0.005)
+
+
+def test_what_predicts_further_on_lies_on_the_last_stage_alone() -> None:
+    with_it = job("deepseek-v3", Degrees(pipeline=16))
+    plain = replace(with_it, model=replace(with_it.model, further=0))
+    more = [
+        sum(share.params for share in with_it.shares(content))
+        - sum(share.params for share in plain.shares(content))
+        for content in with_it.contents
+    ]
+    assert more == [0] * 15 + [with_it.model.further_params]
+    assert Operators(with_it).joined()[-1] == Operators(plain).joined()[-1]
+
+
 @pytest.mark.parametrize("name", ["llama3-70b", "deepseek-v3", "qwen3-30b-a3b"])
 def test_the_weights_of_all_ranks_are_those_of_the_model(name: str) -> None:
     degrees = Degrees(data=8, tensor=2, pipeline=4, expert=16)
@@ -134,7 +162,8 @@ def test_the_weights_of_all_ranks_are_those_of_the_model(name: str) -> None:
     for content in made.contents:
         for share in made.shares(content):
             held += share.params * made.stage_ranks / share.replicas
-    assert held == pytest.approx(made.model.params, rel=0.01)
+    model = made.model
+    assert held == pytest.approx(model.params + model.further_params, rel=0.01)
 
 
 @pytest.mark.parametrize("name", ["llama3-8b", "deepseek-v3", "qwen3-235b-a22b"])

@@ -14,7 +14,13 @@ def times(**changed: Any) -> dict[str, Any]:
     members = {str(n): [100e-6 + 50e-6 * 4 * (n - 1)] * 2 for n in (2, 3, 4)}
     usual = {"large": [0.4, 0.5, 0.45], "idle": [1e-3] * 9, "busy": [25e-3] * 9}
     rests = {"row": [(4e-3, 6e-3)] * 2, "after": {"2": [(4e-3, 6e-3)] * 2}, "behind": []}
-    return {**usual, "members": members, "rests": rests, **changed}
+    together = {"0": [1e-3], "2": [6e-3], "4": [12e-3], "8": [19e-3]}
+    alone = {"alone": [1e-3] * 3}
+    crowd = {"product": {**alone, "together": [1.1e-3] * 3},
+             "pass": {**alone, "together": [1.6e-3] * 3}}  # fmt: skip
+    steps = {"plain": [(1e-5, 2e-5, 3e-5)] * 3, "cut": [(3e-4, 6e-4, 1e-3)] * 3}
+    beside = {"crowding": crowd, "together": together}
+    return {**usual, **beside, "members": members, "rests": rests, "dtensors": steps, **changed}
 
 
 def test_a_byte_costs_all_cores_time_over_all_bytes_sent() -> None:
@@ -75,3 +81,29 @@ def test_the_costs_of_rests_are_the_machines() -> None:
     assert found.factor == pytest.approx(1.5)
     assert found.least_ns == pytest.approx(1e6)
     assert found.warm_ns == pytest.approx(45e6)
+
+
+def test_a_dtensor_costs_what_a_product_takes_longer_with_it() -> None:
+    found = costs(times(), cores=2, payload_share=1.0).machine()
+    assert found.dtensor_forward_ns == pytest.approx(290e3)
+    assert found.dtensor_backward_ns == pytest.approx(580e3)
+    assert found.dtensor_update_ns == pytest.approx(970e3)
+
+
+def test_a_dtensor_that_costs_nothing_by_chance_is_none_below_zero() -> None:
+    same = {"plain": [(2e-5, 2e-5, 2e-5)] * 3, "cut": [(1e-5, 2e-5, 3e-5)] * 3}
+    found = costs(times(dtensors=same), cores=2, payload_share=1.0)
+    assert found.dtensor_forward_ns is not None
+    assert found.dtensor_forward_ns.value == 0
+
+
+def test_work_beside_all_others_is_longer_by_kind() -> None:
+    found = costs(times(), cores=2, payload_share=1.0).machine()
+    assert (found.crowded_product, found.crowded_pass) == pytest.approx((1.1, 1.6))
+
+
+def test_work_that_all_begin_at_once_ends_later_than_by_fair_shares() -> None:
+    """1, 3 and 2 ms behind twice 2, 4 and 8 ms and a reduction of 1 ms."""
+    found = costs(times(), cores=2, payload_share=1.0).together_ns
+    assert found is not None
+    assert (found.low, found.value, found.high) == pytest.approx((1e6, 2e6, 3e6))

@@ -58,6 +58,15 @@ def test_uneven_batches_train_the_plain_jobs_weights(runs: list[dict[str, Any]])
 
 
 @pytest.mark.live
+def test_without_weights_uneven_batches_train_others(runs: list[dict[str, Any]]) -> None:
+    """So that equal weights and losses above say something."""
+    for run in runs:
+        plain, alike = run[""], run["unweighted"]
+        assert abs(alike["loss"] / plain["loss"] - 1) > 1e-3
+        assert alike["weights"] != pytest.approx(plain["weights"], rel=1e-2, abs=1e-3)
+
+
+@pytest.mark.live
 def test_a_codec_compresses_the_weighted_gradients(runs: list[dict[str, Any]]) -> None:
     for run in runs:
         both, plain = run[f"{UNEVEN} + bf16"], run[""]

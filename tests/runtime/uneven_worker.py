@@ -5,6 +5,7 @@ torchrun --nproc-per-node 2 uneven_worker.py OUT
 
 import json
 import sys
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import paceline
+from paceline.runtime.torch_uneven import Dealt
 
 PLANS = ([], ["uneven_batches(shares=(3.0, 1.0))"], ["uneven_batches(shares=(3.0, 1.0))", "bf16"])
 SAMPLES, BATCH, EPOCHS = 50, 4, 3
@@ -23,6 +25,7 @@ def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     told = {" + ".join(plan): trained(plan) for plan in PLANS}
+    told["unweighted"] = unweighted()
     told["refused"] = refused()
     (Path(sys.argv[1]) / f"rank-{dist.get_rank()}.json").write_text(json.dumps(told))
     dist.barrier()
@@ -53,6 +56,16 @@ def trained(plan: list[str]) -> dict[str, Any]:
     whole = nn.functional.cross_entropy(model.module(data.tensors[0]), data.tensors[1]).item()
     weights = [value for p in model.parameters() for value in p.flatten().tolist()]
     return {"sizes": sizes, "loss": whole, "weights": weights, "length": len(loader)}
+
+
+def unweighted() -> dict[str, Any]:
+    """Uneven batches whose gradients count alike."""
+    weights = Dealt.weights
+    Dealt.weights = lambda dealt: repeat(1.0)  # type: ignore[method-assign]
+    try:
+        return trained(PLANS[1])
+    finally:
+        Dealt.weights = weights  # type: ignore[method-assign]
 
 
 def refused() -> str:

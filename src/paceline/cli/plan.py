@@ -18,6 +18,7 @@ from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
     from paceline.cluster import Cluster
+    from paceline.cluster.machine import Machine
     from paceline.cost.decoder import Site
     from paceline.imagine.decoder.routing import Counts
     from paceline.place.hybrid import Planned, Question
@@ -33,6 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="use so many of the cluster's devices (all)")  # fmt: skip
     parser.add_argument("--cores", type=float, default=0.0, metavar="N",
                         help="all workers share N cores of one machine, as in the lab")  # fmt: skip
+    parser.add_argument("--calibration", type=Path, metavar="FILE",
+                        help="with --cores: what gloo, rests and DTensors cost that machine, from "
+                             "`paceline measure --lab`")  # fmt: skip
     parser.add_argument("--batch", type=count, default=0, metavar="N",
                         help="sequences per step of all devices (4 per device; for a run as "
                              "many as its workers had)")  # fmt: skip
@@ -149,11 +153,9 @@ def _named(options: argparse.Namespace) -> dict[str, Any]:
 def _site(options: argparse.Namespace) -> "Site":
     """Of a cluster's file, or of `system:devices`, whose hosts are all whole."""
     from paceline.cluster import from_document, load
-    from paceline.cluster.machine import Machine
     from paceline.cost.decoder import site_of
 
-    text, devices = options.cluster, options.devices or 0
-    machine = Machine(options.cores) if options.cores else None
+    text, devices, machine = options.cluster, options.devices or 0, _machine(options)
     system, colon, number = text.rpartition(":")
     if Path(text).exists() or not colon:
         return site_of(_over_network(load(text)), devices, machine)
@@ -164,6 +166,24 @@ def _site(options: argparse.Namespace) -> "Site":
     each = from_document({"hosts": {"system": system}}).workers
     hosts = {"system": system, "count": -(-int(number) // each)}
     return site_of(from_document({"hosts": hosts}), devices or int(number), machine)
+
+
+def _machine(options: argparse.Namespace) -> "Machine | None":
+    """Whose cores all workers share, with what was measured of it."""
+    from paceline.cluster.machine import Machine
+    from paceline.measure import load
+
+    if not options.calibration:
+        return Machine(options.cores) if options.cores else None
+    if not options.cores:
+        raise PacelineError("--calibration is of cores that workers share; give --cores N too")
+    shared = load(options.calibration).shared
+    if shared is None:
+        raise PacelineError(
+            f"{options.calibration} tells nothing of shared cores; make one with `paceline "
+            "measure --lab --out FILE`"
+        )
+    return shared.machine(options.cores)
 
 
 def _over_network(cluster: "Cluster") -> "Cluster":

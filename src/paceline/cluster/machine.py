@@ -54,6 +54,23 @@ class Machine:
     warm_ns: float = 0.0
     """For how long a thread works behind a rest until that is over; 0: one op."""
 
+    crowded_product: float = 1.0
+    """How many times the processor time a matrix product takes where twice as many threads as cores
+    are at work, rather than one alone: they share caches and a core's units."""
+    crowded_pass: float = 1.0
+    """The same of work that passes through memory."""
+    together_ns: float = 0.0
+    """How much later than by fair shares of the cores the last of twice as many threads has done
+    some milliseconds of work that all begin at once: the system lays them on cores unevenly, and
+    moves them late."""
+    dtensor_forward_ns: float = 0.0
+    """What PyTorch spends on a product whose weight is a DTensor (tensor parallelism), beside the
+    product, in the forward pass: in Python, whatever its size."""
+    dtensor_backward_ns: float = 0.0
+    """The same of its backward pass."""
+    dtensor_update_ns: float = 0.0
+    """The same of an update of a weight that is a DTensor (tensor parallelism, FSDP2)."""
+
     @property
     def rests(self) -> Rests:
         return Rests(self.rested, self.rest_ns, self.warm_ns)

@@ -25,6 +25,12 @@ class SharedCores:
     rested: Constant | None = None  # the last two only where rests cost something
     rest_ns: Constant | None = None
     warm_ns: Constant | None = None
+    crowded_product: Constant | None = None
+    crowded_pass: Constant | None = None
+    together_ns: Constant | None = None
+    dtensor_forward_ns: Constant | None = None
+    dtensor_backward_ns: Constant | None = None
+    dtensor_update_ns: Constant | None = None
 
     @property
     def limited_by_cores(self) -> bool:

@@ -7,7 +7,9 @@ They then reduce a few bytes, once with nothing else to do and once while all of
 that takes longer, over the messages in turn and the threads at work on each core, is how late a
 message comes for each of them. It is near a slice of the system's scheduler. Last, the first two,
 three, ... of them reduce a few bytes: the line through these times over their messages is the time
-of a call and of each message. While the others wait the first times passes after rests (`resting`).
+of a call and of each message. While the others wait the first times passes after rests (`resting`)
+and products whose weights are DTensors (`hosting`), and how much longer its work takes beside
+everyone's than alone, and how much later than by fair shares it ends where all begin at once.
 
 The workers run in a lab, which the caller gives (`paceline.lab.said`).
 """
@@ -28,6 +30,7 @@ from paceline.cost.fit import fit_line
 from paceline.machine import usable_cores
 from paceline.measure.constant import Constant
 from paceline.measure.errors import MeasureError
+from paceline.measure.hosting import dtensor_costs
 from paceline.measure.resting import rests_cost
 from paceline.measure.shared_cores import SLACK, SharedCores
 
@@ -72,6 +75,10 @@ def costs(found: Mapping[str, Any], cores: int, payload_share: float) -> SharedC
         call_ns=call,
         message_ns=message,
         **vars(rests_cost(found["rests"])),
+        **vars(dtensor_costs(found["dtensors"])),
+        crowded_product=_longer(found["crowding"]["product"]),
+        crowded_pass=_longer(found["crowding"]["pass"]),
+        together_ns=_later(found["together"], workers / cores),
     )
 
 
@@ -88,6 +95,22 @@ def _turn(idle_s: Sequence[float], busy_s: Sequence[float], workers: int, cores:
     error_s = sum(float(np.var(times)) / len(times) for times in (idle_s, busy_s)) ** 0.5
     later_s = statistics.mean(busy_s) - statistics.mean(idle_s)
     return Constant.around(each_ns * later_s, each_ns * Z90 * error_s)
+
+
+def _later(found: Mapping[str, Sequence[float]], crowd: float) -> Constant:
+    """Behind fair shares: the median of the medians by work, and the least and most of them."""
+    middle_s = {float(ms): statistics.median(times) for ms, times in found.items()}
+    alone_s = middle_s.pop(0.0)
+    later = sorted(1e9 * max(0.0, s - alone_s - crowd * ms / 1e3) for ms, s in middle_s.items())
+    return Constant(statistics.median(later), later[0], later[-1])
+
+
+def _longer(found: Mapping[str, Sequence[float]]) -> Constant:
+    """How many times as long work takes beside others', turn by turn: the median, and the middle
+    half."""
+    times = [b / a for a, b in zip(found["alone"], found["together"], strict=True)]
+    low, middle, high = (max(1.0, each) for each in statistics.quantiles(times, n=4))
+    return Constant(middle, low, high)
 
 
 def _of_messages(members: Mapping[str, Sequence[float]]) -> tuple[Constant | None, Constant | None]:

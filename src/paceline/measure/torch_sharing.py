@@ -1,8 +1,9 @@
 """One worker in the lab of `sharing.py`: all-reduces of much and of little. Worker 0 prints JSON:
 
 seconds of `large` all-reduces, of small ones `idle` and `busy` (all workers compute beside them),
-of small ones among the first two, three, ... workers (`members`, some times), and of passes after
-`rests`, while the others wait.
+of small ones among the first two, three, ... workers (`members`, some times), of work beside that
+of all others (`crowding`) and begun with them (`together`), and, while the others wait, of passes
+after `rests` and of products with `dtensors`.
 """
 
 import json
@@ -13,6 +14,8 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
+from paceline.measure.torch_crowding import begun_together, crowding
+from paceline.measure.torch_dtensors import dtensors
 from paceline.measure.torch_rests import rests
 
 TIMES = 3
@@ -26,9 +29,12 @@ def main(size_bytes: int, rounds: int, small_rounds: int) -> None:
         str(count): [_small_among(count, small_rounds // TIMES) for _ in range(TIMES)]
         for count in range(2, dist.get_world_size() + 1)
     }
+    beside = {"crowding": crowding(), "together": begun_together()}
+    alone = dist.new_group([0])
     if dist.get_rank() == 0:
-        found = {"large": large, "idle": idle, "busy": busy, "members": members, "rests": rests()}
-        print(json.dumps(found), flush=True)
+        by_itself = {"rests": rests(), "dtensors": dtensors(alone)}
+        reduced = {"large": large, "idle": idle, "busy": busy, "members": members}
+        print(json.dumps({**reduced, **beside, **by_itself}), flush=True)
     dist.barrier()
     dist.destroy_process_group()
 

@@ -25,7 +25,15 @@ from paceline.graph.condense import STEPS, Grain, alike_steps, coarser, first_st
 from paceline.graph.folding import fold
 from paceline.graph.graph import MemoryEvents
 from paceline.predict.classes import step_ns
-from paceline.predict.predicting import Placed, as_asked, finest, informed, placed, typical
+from paceline.predict.predicting import (
+    Placed,
+    as_asked,
+    finest,
+    informed,
+    placed,
+    typical,
+    waits,
+)
 from paceline.predict.prediction import Question
 from paceline.predict.slowed import relieved
 from paceline.replay import Timeline
@@ -112,7 +120,8 @@ class Candidates:
         return self._sources[grain]
 
     def _typical(self, grain: Grain) -> Graph:
-        step = typical(self._informed, grain, elsewhere=self.cluster is not None)
+        elsewhere = self.cluster is not None
+        step = typical(self._informed, grain, elsewhere=elsewhere, waits=waits(self.question))
         step = relieved(step, self._informed, self.question)
         return as_asked(step, self.question)
 

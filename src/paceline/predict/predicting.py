@@ -16,6 +16,7 @@ from paceline.predict.anchor import anchored
 from paceline.predict.classes import by_class, step_ns
 from paceline.predict.correction import Leaning, corrected, leaning_of
 from paceline.predict.errors import PredictError
+from paceline.predict.held_back import held_back
 from paceline.predict.interval import Interval, interval_of
 from paceline.predict.prediction import Prediction, Question
 from paceline.predict.pulse import brought, moved, widened
@@ -30,7 +31,9 @@ from paceline.replay.hosts import SharedHosts
 from paceline.strategies import Strategy, parse, transformed
 from paceline.strategies.coded import Coded
 
-_typicals: WeakKeyDictionary[Graph, dict[tuple[Grain, bool], Graph | None]] = WeakKeyDictionary()
+_typicals: WeakKeyDictionary[Graph, dict[tuple[Grain, bool, bool], Graph | None]] = (
+    WeakKeyDictionary()
+)
 """Remembered as long as the graph: a search asks for the same step many times."""
 
 
@@ -45,7 +48,7 @@ def predict(
     question = question or Question()
     graph = informed(graph, question)
     plan = tuple(parse(each) if isinstance(each, str) else each for each in changes)
-    step = typical(graph, finest(plan), elsewhere=cluster is not None)
+    step = typical(graph, finest(plan), elsewhere=cluster is not None, waits=waits(question))
     step = relieved(step, graph, question)
     changed = transformed(as_asked(step, question), plan)
     at = placed(changed, cluster, question, plan)
@@ -158,20 +161,30 @@ def finest(changes: Sequence[Strategy]) -> Grain:
     return min((change.grain for change in changes), key=list(Grain).index, default=Grain.EVENT)
 
 
-def typical(graph: Graph, grain: Grain = Grain.EVENT, *, elsewhere: bool = False) -> Graph:
+def waits(question: Question) -> bool:
+    """Whether threads wait for cores as they did, rather than as a model of shared cores says."""
+    return question.machine is None
+
+
+def typical(
+    graph: Graph, grain: Grain = Grain.EVENT, *, elsewhere: bool = False, waits: bool = True
+) -> Graph:
     """What changes are made to: the typical recorded step as it runs without instruments. A graph
-    of one step stands for itself, and one whose steps overlap."""
+    of one step stands for itself, and one whose steps overlap. Where it is not carried elsewhere,
+    its threads have the cores that they had, if they are to wait for them as they did."""
     made = _typicals.setdefault(graph, {})
-    if (grain, elsewhere) not in made:
-        made[grain, elsewhere] = _typical(graph, grain, elsewhere)
-    return made[grain, elsewhere] or graph
+    sort = (grain, elsewhere, waits and not elsewhere)
+    if sort not in made:
+        made[sort] = _typical(graph, *sort)
+    return made[sort] or graph
 
 
-def _typical(graph: Graph, grain: Grain, elsewhere: bool) -> Graph | None:
+def _typical(graph: Graph, grain: Grain, elsewhere: bool, waits: bool) -> Graph | None:
     """None where the graph stands for itself."""
     if graph.facts.steps_overlap or len(np.unique(graph.ops.step[graph.ops.step != NONE])) < 2:
         return None
-    return anchored(condense(graph, grain), elsewhere=elsewhere)
+    step = condense(graph, grain)
+    return anchored(held_back(step, graph) if waits else step, elsewhere=elsewhere)
 
 
 def as_recorded(graph: Graph, question: Question) -> Placed:

@@ -12,7 +12,7 @@ from paceline.replay.hosts import SharedHosts
 
 def after_rests_ns(timeline: Timeline, rests: Rests) -> Int64:
     """Durations with work that began after a rest taking longer."""
-    late = _after_rests(timeline, rests.least_ns, rests.warm_ns / rests.factor)
+    late = begun_cold(timeline, rests.least_ns, rests.warm_ns / rests.factor)
     longer = np.rint(timeline.dur_ns * rests.factor).astype(np.int64)
     return np.where(late, longer, timeline.dur_ns)
 
@@ -23,11 +23,11 @@ def in_a_row(graph: Graph, machine: Machine | None) -> Graph:
     if machine is None or not machine.rests.cost or not _recorded_on_threads(graph):
         return graph
     hosts = SharedHosts.one_machine(graph.world_size, graph.facts.cores)
-    late = _after_rests(replay(graph, hosts=hosts), machine.rest_ns, machine.warm_ns)
+    late = begun_cold(replay(graph, hosts=hosts), machine.rest_ns, machine.warm_ns)
     return scaled(graph, late, 1 / machine.rested)
 
 
-def _after_rests(timeline: Timeline, least_ns: float, warm_ns: float) -> Bool:
+def begun_cold(timeline: Timeline, least_ns: float, warm_ns: float) -> Bool:
     """Work that its lane began after a rest, or before it had worked for long enough since."""
     ops = timeline.graph.ops
     found = np.zeros(len(timeline.graph), np.bool_)

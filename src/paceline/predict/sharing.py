@@ -1,14 +1,14 @@
 """Workers that share the cores of one machine: what their communication needs of it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from paceline.cluster.machine import Machine
-from paceline.cluster.tcp import BURST_S
-from paceline.cost import GLOO, Calls, Library, Rates, messages_of
+from paceline.cost import Calls, Library, Rates, messages_of
+from paceline.cost.collectives import gloo_on
 from paceline.cost.collectives.volume import sent_share
-from paceline.graph import Basis, Collective, Graph, OpKind
+from paceline.graph import Collective, Graph, OpKind
 from paceline.graph.graph import Int64
 from paceline.graph.scaled import ppb
 
@@ -23,14 +23,7 @@ class Shared:
 
 def library_of(machine: Machine) -> Rates:
     """Gloo between namespaces of one machine."""
-    library = replace(
-        GLOO,
-        call_ns=machine.call_ns,
-        message_ns=machine.message_ns,
-        burst_s=BURST_S,
-        basis=Basis.FITTED,
-    )
-    return Rates(library=library)
+    return Rates(library=gloo_on(machine))
 
 
 def shared_of(graph: Graph, calls: Calls, library: Library, machine: Machine) -> Shared:

@@ -51,6 +51,9 @@ def test_megatron_gets_the_plan_and_the_model() -> None:
     assert routed["expert-model-parallel-size"] == "16"
     assert routed["moe-layer-freq"].startswith("'[0,0,0,1,1")
     assert routed["q-lora-rank"] == "1536"
+    assert routed["mtp-num-layers"] == "1"
+    stages = routed["pipeline-model-parallel-layout"].strip("'").split("|")
+    assert stages == ["E" + 15 * "t", 16 * "t", 16 * "t", 14 * "t" + "mL"]
 
 
 def test_layers_that_recompute_are_told_to_who_can_choose_them() -> None:
@@ -140,6 +143,8 @@ def test_exported_code_trains_the_same_model_under_every_layout(tmp_path: Path) 
     assert shared == pytest.approx(alone, rel=1e-3)
     replicas = run(tmp_path, Degrees(2, 1, 2), micro_batch=2, sharding=Sharding.NONE)
     assert replicas == pytest.approx(alone, rel=1e-3)
+    kept = run(tmp_path, Degrees(2), micro_batch=2, sharding=Sharding.OPTIMIZER)
+    assert kept == pytest.approx(alone, rel=1e-3)
     turned = run(
         tmp_path, Degrees(2, 1, 2), sharding=Sharding.FULL, recompute=Recompute.FULL, recomputed=1,
         schedule=Schedule.ONE_F_ONE_B,

@@ -38,7 +38,8 @@ from paceline.place.hybrid import (
     search,
     spelled,
 )
-from paceline.place.hybrid.skeleton import Data, Shape, skeleton
+from paceline.place.hybrid.skeleton import Data, Role, Shape, skeleton
+from paceline.replay import replay
 
 SMALL = model_of({
     "layers": 8, "hidden": 1024, "vocab": 8192, "sequence": 2048,
@@ -222,11 +223,28 @@ def test_recomputation_costs_time_and_spares_memory() -> None:
     assert again.peak.total < plain.peak.total
 
 
+@pytest.mark.parametrize("data", [Data.ENDS, Data.EVERY])
+@pytest.mark.parametrize("schedule", Schedule)
+def test_a_stage_whose_exchanges_block_does_one_thing_at_a_time(
+    schedule: Schedule, data: Data
+) -> None:
+    chunks = 2 if schedule is Schedule.INTERLEAVED else 1
+    made = skeleton(Shape(schedule, 3, 6, chunks, data, 2, blocking=True))
+    took = made.durations(np.ones((7, 3 * chunks)) * 10)
+    timeline = replay(made.graph, prices=took)
+    for stage in range(3):
+        mine = (made.graph.ops.rank == stage) & (made.role != Role.SEND)
+        order = np.argsort(timeline.start_ns[mine], kind="stable")
+        begins, ends = timeline.start_ns[mine][order], timeline.end_ns[mine][order]
+        assert (begins[1:] >= ends[:-1]).all()
+
+
+@pytest.mark.parametrize("blocking", [False, True], ids=["beside", "blocking"])
 @pytest.mark.parametrize("data", Data)
 @pytest.mark.parametrize("schedule", Schedule)
-def test_skeletons_are_lawful(schedule: Schedule, data: Data) -> None:
+def test_skeletons_are_lawful(schedule: Schedule, data: Data, blocking: bool) -> None:
     chunks = 2 if schedule is Schedule.INTERLEAVED else 1
-    made = skeleton(Shape(schedule, 3, 6, chunks, data, 2))
+    made = skeleton(Shape(schedule, 3, 6, chunks, data, 2, blocking=blocking))
     prices = np.ones((7, 3 * chunks)) * 10
     graph = replace(made.graph, ops=replace(made.graph.ops, dur_ns=made.durations(prices)))
     assert check(graph) is graph

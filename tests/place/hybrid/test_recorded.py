@@ -9,6 +9,7 @@ import pytest
 
 from paceline.cli import main
 from paceline.cluster import from_document
+from paceline.cluster.machine import Machine
 from paceline.cost.decoder import Site, site_of
 from paceline.errors import PacelineError
 from paceline.graph import Axis, DType, Graph, GraphBuilder, Phase
@@ -18,6 +19,7 @@ from paceline.imagine.decoder import Precision, Sharding, kept_bytes
 from paceline.imagine.transformer import Degrees
 from paceline.place.hybrid import plan, price
 from paceline.place.hybrid.recorded import RecordedAs, blocks_of, recorded_job
+from paceline.place.hybrid.step import chunks_of
 
 SEQUENCES, LENGTH, HIDDEN, HEADS, FFN, WORDS = 4, 32, 64, 4, 96, 128
 ROWS = SEQUENCES * LENGTH
@@ -137,6 +139,68 @@ def test_a_recording_is_planned_for_processors_over_gloo() -> None:
     assert any(job.recipe.sharding is Sharding.NONE for job in found.search.jobs.values())
 
 
+def shared(**told: float) -> Site:
+    """Four workers on two cores that they share."""
+    return replace(site(4), machine=Machine(2.0, cpu_ns_per_byte=0.0, turn_ns=0.0, **told))
+
+
+def step_ms(on: Site, degrees: Degrees, sharding: Sharding = Sharding.NONE) -> float:
+    asked = recorded_job(drawn(blocks=4), RecordedAs("mine")).question(on)
+    job = asked.job(degrees, micro_batch=SEQUENCES, sharding=sharding)
+    return price(job, asked.prices()).step_ns / MS
+
+
+def test_tensor_ranks_spend_what_dtensors_cost_on_each_product() -> None:
+    """Four micro-batches of four blocks with seven products each; two ranks to a core."""
+    plain = step_ms(shared(), Degrees(tensor=4))
+    dear = step_ms(shared(dtensor_forward_ns=0.1 * MS, dtensor_backward_ns=0.2 * MS),
+                   Degrees(tensor=4))  # fmt: skip
+    assert dear - plain == pytest.approx(2 * 4 * 4 * 7 * 0.3, rel=1e-3)
+
+
+def test_sharded_weights_are_updated_as_dtensors_and_plain_replicas_are_not() -> None:
+    dear = shared(dtensor_update_ns=0.5 * MS)
+    for sharding, weights in ((Sharding.NONE, 0), (Sharding.OPTIMIZER, 4 * 9 + 3)):
+        more = step_ms(dear, Degrees(4), sharding) - step_ms(shared(), Degrees(4), sharding)
+        assert more == pytest.approx(2 * weights * 0.5, rel=1e-3)
+
+
+def test_gloo_takes_the_times_that_were_measured_where_cores_are_shared() -> None:
+    """A layer's four all-reduces, of which each is a call with twelve messages in turn."""
+    quick = step_ms(shared(call_ns=0.0, message_ns=0.0), Degrees(tensor=4))
+    slow = step_ms(shared(call_ns=0.4 * MS, message_ns=0.1 * MS), Degrees(tensor=4))
+    assert slow - quick == pytest.approx(4 * 4 * 4 * (0.4 + 12 * 0.1), rel=1e-3)
+
+
+def test_bytes_that_the_cores_cannot_carry_as_fast_as_the_links_set_the_pace() -> None:
+    assert step_ms(replace(shared(), machine=Machine(2.0, cpu_ns_per_byte=50.0, turn_ns=0.0)),
+                   Degrees(tensor=4)) > 1.2 * step_ms(shared(), Degrees(tensor=4))  # fmt: skip
+
+
+def test_work_behind_a_wait_takes_longer_where_rests_cost_something() -> None:
+    cold = shared(call_ns=3.0 * MS, rested=1.5)
+    warm = shared(call_ns=3.0 * MS)
+    assert step_ms(cold, Degrees(tensor=4)) > 1.1 * step_ms(warm, Degrees(tensor=4))
+    assert step_ms(cold, Degrees()) == pytest.approx(step_ms(warm, Degrees()))
+
+
+def test_work_takes_longer_beside_that_of_more_ranks_than_cores() -> None:
+    crowd = shared(crowded_product=1.5, crowded_pass=1.5)
+    assert step_ms(crowd, Degrees(pipeline=4)) > 1.3 * step_ms(shared(), Degrees(pipeline=4))
+    two, plain = (replace(site(2), machine=one.machine) for one in (crowd, shared()))
+    assert step_ms(two, Degrees(2)) == step_ms(plain, Degrees(2))
+
+
+def test_every_exchange_that_all_wait_for_ends_later_where_threads_are_laid_unevenly() -> None:
+    """Four micro-batches of four blocks with four all-reduces; or a step's gathers and reductions
+    of four layers and the ends."""
+    late = shared(together_ns=1.0 * MS)
+    more = step_ms(late, Degrees(tensor=4)) - step_ms(shared(), Degrees(tensor=4))
+    assert more == pytest.approx(4 * 4 * 4, rel=1e-3)
+    sharded = (Degrees(4), Sharding.OPTIMIZER)
+    assert step_ms(late, *sharded) - step_ms(shared(), *sharded) == pytest.approx(2 * 5, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("graph", "said"),
     [
@@ -177,3 +241,16 @@ def test_a_script_that_was_imagined_is_planned(
     assert main(["plan", str(tmp_path), "--cluster", "dgx-h100:8", "--json", "--own", "tp=4"]) == 0
     rows = json.loads(capsys.readouterr().out)["plans"]
     assert rows[-1]["plan"] == "dp=2,tp=4"
+
+
+def test_exchanges_of_sharded_weights_stand_between_passes_where_gloo_blocks() -> None:
+    """Four gathers, and four reductions of twice their bytes, in a row with all passes."""
+    asked = recorded_job(drawn(blocks=4), RecordedAs("mine")).question(site(4))
+    job = asked.job(Degrees(4), micro_batch=SEQUENCES, sharding=Sharding.OPTIMIZER)
+    prices = asked.prices()
+    (chunk,) = chunks_of(job, prices)
+    passes = chunk.forward_ns + chunk.backward_ns
+    exchanged = chunk.gather_ns + chunk.reduce_ns
+    assert chunk.reduce_ns > 1.5 * chunk.gather_ns > 0
+    told = price(job, prices).step_ns
+    assert told == pytest.approx(passes + exchanged + chunk.update_ns, rel=1e-4)

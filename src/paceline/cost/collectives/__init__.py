@@ -10,6 +10,7 @@ from paceline.cost.collectives.gloo import Gloo
 from paceline.cost.collectives.halving_doubling import HalvingDoubling
 from paceline.cost.collectives.hierarchical import Hierarchical
 from paceline.cost.collectives.multi_ring import MultiRing
+from paceline.cost.collectives.on_machine import gloo_on
 from paceline.cost.collectives.parameter_server import ParameterServer
 from paceline.cost.collectives.point_to_point import PointToPoint
 from paceline.cost.collectives.ring import Ring
@@ -34,5 +35,6 @@ __all__ = [
     "Round",
     "choose",
     "closed_ns",
+    "gloo_on",
     "link_bytes",
 ]

@@ -12,6 +12,7 @@ gloo's algorithms over the cluster's links. What was recorded (`Timed`) is kept 
 from paceline.cost.decoder.blocks import Chunk, Prices
 from paceline.cost.decoder.exchanges import exchange_ns
 from paceline.cost.decoder.kernels import Kernels
+from paceline.cost.decoder.over_gloo import turns
 from paceline.cost.decoder.site import Ring, Site, site_of
 from paceline.cost.decoder.timed import Passes, Timed
 
@@ -25,4 +26,5 @@ __all__ = [
     "Timed",
     "exchange_ns",
     "site_of",
+    "turns",
 ]

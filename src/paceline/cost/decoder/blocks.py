@@ -11,18 +11,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from paceline.cost.decoder.exchanges import exchange_ns
+from paceline.cost.decoder.hosted import hosted_passes, hosted_update_ns
+from paceline.cost.decoder.over_gloo import cores_ns
 from paceline.cost.decoder.site import Ring, Site
-from paceline.cost.decoder.timed import Pace, Timed, even, kernels_on, paces_of, update_ns
+from paceline.cost.decoder.timed import (
+    UPDATE_BYTES,
+    Pace,
+    Timed,
+    even,
+    kernels_on,
+    paces_of,
+    update_ns,
+)
 from paceline.cost.forecast import Constants, sheet_of
 from paceline.graph.kinds import Axis, Collective
 from paceline.graph.work import element_bytes
 from paceline.imagine.decoder import (
+    Content,
     Core,
     DecoderJob,
     Exchange,
     GroupedQuery,
     Operator,
     Operators,
+    Passes,
     Precision,
     Product,
     Sharding,
@@ -114,10 +126,12 @@ class Prices:
         if at == 0:
             total += self._end(job, first=True)
         if at == last:
-            total += self._end(job, first=False)
+            total += self._end(job, first=False) + m.further * self._further(job)
         held = job.shares(job.contents[at])
-        parts = [self._shared(job, share) for share in held if share.params]
+        calls = self._calls(job, job.contents[at])
+        parts = [self._shared(job, share, calls) for share in held if share.params]
         update = sum(self._update_ns(job, share) for share in held)
+        update += hosted_update_ns(self.site, job, job.contents[at])
         return Chunk(total, len(layers), sum(p[0] for p in parts), sum(p[1] for p in parts), update)
 
     def layer(self, job: DecoderJob, kind: LayerKind) -> Block:
@@ -126,7 +140,8 @@ class Prices:
             made = Operators(job)
             there = made.forward(routed=kind.routed, full=kind.full)
             back = made.backward(routed=kind.routed, full=kind.full, again=kind.again)
-            self._blocks[key] = self._block(job, (there, back), self.paces.layer)
+            made_block = self._block(job, (there, back), self.paces.layer)
+            self._blocks[key] = made_block + self._hosted(job, again=kind.again)
         return self._blocks[key]
 
     def message_ns(self, job: DecoderJob, source: int, target: int) -> float:
@@ -148,6 +163,18 @@ class Prices:
             self._blocks[key] = self._block(job, passes, pace)
         return self._blocks[key]
 
+    def _further(self, job: DecoderJob) -> Block:
+        """A layer that predicts further on, with what joins it to the model and its output."""
+        key = (_passes_key(job), "joined")
+        if key not in self._blocks:
+            made = Operators(job)
+            self._blocks[key] = self._block(
+                job, (made.joined(), made.joined_back()), self.paces.layer
+            )
+        again = bool(job.again((0,)))
+        layer = self.layer(job, LayerKind(job.model.experts is not None, full=True, again=again))
+        return self._blocks[key] + layer + self._end(job, first=False)
+
     def _block(
         self, job: DecoderJob, passes: tuple[list[Operator], list[Operator]], pace: Pace
     ) -> Block:
@@ -157,17 +184,30 @@ class Prices:
         backward, waited_back = self._pass_ns(job, back, pace.backward)
         return Block(forward, backward, waited + waited_back)
 
+    def _hosted(self, job: DecoderJob, *, again: bool) -> Block:
+        """What the host spends on a layer beside its kernels."""
+        spent = hosted_passes(self.site, job)
+        return Block(spent.forward_ns, spent.backward_ns + again * spent.forward_ns)
+
     def _pass_ns(self, job: DecoderJob, listed: list[Operator], pace: float) -> tuple[float, float]:
         """All kernels and what is waited for; and the latter alone."""
-        work = sum(self.kernels.ns(one) for one in listed) * pace
-        waited = sum(
+        work = sum(self.kernels.ns(one) * self._crowded(one) for one in listed) * pace
+        waits = [
             self._waited_ns(job, one, listed, pace) for one in listed if isinstance(one, Exchange)
-        )
-        waited /= self.site.crowd  # who waits takes no core, and replay slows all of a pass
+        ]
+        work += self._after_rests_ns(work, waits)
+        waited = sum(waits) / self.site.crowd  # who waits takes no core, and replay slows a pass
         if self.timed is not None:
             return work + waited, waited
         count, habits = launches(listed), job.recipe.habits
         return max(work + waited + count * habits.lag_ns, count * habits.host_ns), waited
+
+    def _crowded(self, one: Operator) -> float:
+        """By how much longer it takes beside all ranks' work on the cores that they share."""
+        machine, timed = self.site.machine, self.timed
+        if machine is None or self.site.crowd <= 1 or (timed is not None and timed.crowded):
+            return 1.0
+        return machine.crowded_pass if isinstance(one, Passes) else machine.crowded_product
 
     def _waited_ns(
         self, job: DecoderJob, one: Exchange, listed: Sequence[Operator], pace: float
@@ -177,14 +217,38 @@ class Prices:
             ring = replace(ring, crossing=min(1.0, one.most_hosts / one.copies))
         took = self._exchange_ns(one.collective, one.size_bytes, ring)
         if not one.beside:
-            return took
+            cores = cores_ns(self.site, one.collective, one.size_bytes, ring)
+            return max(took, cores) + self._together_ns
         hides = pace * sum(
             self.kernels.ns(other) for other in listed if _is_beside(other, one.beside)
         )
         piece = took / ring.ranks
         return piece + max(0.0, took - piece - hides * (1 - 1 / ring.ranks))
 
-    def _shared(self, job: DecoderJob, share: Share) -> tuple[float, float]:
+    @property
+    def _together_ns(self) -> float:
+        """How much later the last rank comes where all begin at once behind each exchange."""
+        machine = self.site.machine
+        return 0.0 if machine is None or self.site.crowd <= 1 else machine.together_ns
+
+    def _after_rests_ns(self, work_ns: float, waits_ns: Sequence[float]) -> float:
+        """What a pass's work takes longer behind waits that are rests of its thread."""
+        machine = self.site.machine
+        if machine is None or not machine.rests.cost or not waits_ns:
+            return 0.0
+        behind = work_ns / len(waits_ns)
+        cold = min(behind, machine.warm_ns) if machine.warm_ns else behind
+        rests = sum(wait >= machine.rest_ns for wait in waits_ns)
+        return rests * cold * (machine.rested - 1)
+
+    def _calls(self, job: DecoderJob, content: Content) -> int:
+        """In how many FSDP2 exchanges a chunk's weights: layer by layer, and the ends. On GPUs each
+        call's own time is next to nothing."""
+        if self.site.network is None or job.recipe.sharding is Sharding.NONE:
+            return 1
+        return content.dense + content.routed + (content.first or content.last)
+
+    def _shared(self, job: DecoderJob, share: Share, calls: int) -> tuple[float, float]:
         """Gathering weights and reducing gradients among the ranks that have the same ones."""
         how, ring = job.recipe.sharding, Ring(share.replicas, share.stride)
         e, gradient = element_bytes(job.recipe.precision.kept), job.recipe.habits.gradient_bytes
@@ -197,8 +261,13 @@ class Prices:
             more = self._exchange_ns(Collective.ALL_REDUCE, reduced / inside, outer)
         else:
             more = 0.0
-        gather = self._exchange_ns(Collective.ALL_GATHER, size, ring)
-        return gather, more + self._exchange_ns(Collective.REDUCE_SCATTER, reduced, ring)
+        gather, scatter = (
+            calls * (self._exchange_ns(call, part / calls, ring) + self._together_ns)
+            for call, part in (
+                (Collective.ALL_GATHER, size), (Collective.REDUCE_SCATTER, reduced)
+            )
+        )  # fmt: skip
+        return gather, more + scatter
 
     def _gathered_bytes(self, job: DecoderJob, e: float) -> float:
         """FP8 weights are gathered as such where each tensor has one scale of its own."""
@@ -207,7 +276,8 @@ class Prices:
 
     def _update_ns(self, job: DecoderJob, share: Share) -> float:
         owned = share.params / (1 if job.recipe.sharding is Sharding.NONE else share.replicas)
-        return update_ns(self.site.device, owned) * self.paces.update
+        took = update_ns(self.site.device, owned) * self.paces.update
+        return took * self._crowded(Passes(UPDATE_BYTES * owned, 1))
 
     def _exchange_ns(self, call: Collective, size_bytes: float, ring: Ring) -> float:
         key = (call, size_bytes, ring)

@@ -34,7 +34,7 @@ def exchange_ns(site: Site, sheet: Sheet, call: Collective, size_bytes: float, r
     if ring.ranks < 2 or size_bytes <= 0:
         return 0.0
     if site.network is not None:
-        return gloo_ns(site.network, call, size_bytes, ring)
+        return gloo_ns(site, site.network, call, size_bytes, ring)
     inside = ring.inside(site)
     if call is Collective.POINT_TO_POINT:
         return _message_ns(site, size_bytes, crosses=inside == 1)

@@ -39,6 +39,7 @@ class Timed:
     first: Passes
     last: Passes
     update_ns: float
+    crowded: bool = False  # there were more ranks than cores when it was recorded
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ feed_forward: {kind: gated, width: 14336}
 vocab: 128256
 
 `attention.kind` is grouped or latent; `feed_forward.kind` is gated or plain, and `experts` beside
-it makes all but the first `dense_layers` layers a mixture.
+it makes all but the first `dense_layers` layers a mixture. `further` counts layers of multi-token
+prediction.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from paceline.errors import GraphError
 from paceline.imagine.decoder.model import Decoder, Experts, GroupedQuery, Latent
 
 _MODEL: Final = ("name", "layers", "hidden", "attention", "feed_forward", "experts", "vocab",
-                 "tied", "positions", "sequence", "source")  # fmt: skip
+                 "tied", "positions", "further", "sequence", "source")  # fmt: skip
 _ATTENTION: Final[Mapping[str, tuple[str, ...]]] = {
     "grouped": ("heads", "kv_heads", "head_dim", "window", "full_every"),
     "latent": ("heads", "query_rank", "key_value_rank", "nope", "rope", "value"),
@@ -79,6 +80,7 @@ def from_document(given: Any) -> Decoder:
         experts=None if experts is None else _experts(experts),
         tied=bool(fields.get("tied", False)),
         positions=_count(fields.get("positions", 0), "positions", least=0),
+        further=_count(fields.get("further", 0), "further", least=0),
         sequence=_count(fields.get("sequence", 4096), "sequence"),
         source=str(fields.get("source", "")),
     )

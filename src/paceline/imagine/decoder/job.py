@@ -176,15 +176,18 @@ class DecoderJob:
     def chunks(self) -> tuple[tuple[int, ...], ...]:
         """Layers of each chunk in the order of the pipeline; chunk i lies on stage i mod stages.
 
-        Layers that do not divide are cut as if embedding and output were a layer each.
+        Layers that do not divide are cut as if embedding and output were a layer each; so are those
+        before layers that predict further on, which lie before the output, where they have room.
         """
         count, layers = self.degrees.pipeline * self.recipe.chunks, self.model.layers
-        if layers % count == 0:
+        further = self.model.further
+        last = 1 + further if (layers + 2 + further) // count > further else 1
+        if count == 1 or (layers % count == 0 and not further):
             sizes = [layers // count] * count
         else:
-            each, more = divmod(layers + 2, count)
+            each, more = divmod(layers + 1 + last, count)
             sizes = [each + (i < more) for i in reversed(range(count))]
-            sizes[0], sizes[-1] = sizes[0] - 1, sizes[-1] - 1
+            sizes[0], sizes[-1] = sizes[0] - 1, sizes[-1] - last
         ends = [sum(sizes[: i + 1]) for i in range(count)]
         return tuple(tuple(range(end - size, end)) for size, end in zip(sizes, ends))
 
@@ -215,9 +218,14 @@ class DecoderJob:
         dense += content.routed * self.dense_params(routed=True) if content.routed else 0
         alone = content.first and content.last and m.tied
         dense += self.vocab * m.hidden * (content.first + content.last - alone)
+        further = m.further if content.last else 0
+        if further:
+            joined = m.joined.on_rank(d.tensor).params + 3 * m.hidden
+            dense += further * (self.dense_params(routed=m.experts is not None) + joined)
+        experts = (content.routed + further) * self.expert_params
         return (
             Share(dense, self.replicas, d.tensor),
-            Share(content.routed * self.expert_params, self.stage_ranks // d.expert, d.expert),
+            Share(experts, self.stage_ranks // d.expert, d.expert),
         )
 
     def dense_params(self, *, routed: bool) -> int:

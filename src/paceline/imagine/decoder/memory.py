@@ -127,7 +127,15 @@ def _activations(job: DecoderJob, mine: Counter[Content], stage: int) -> float:
 
 
 def _kept(job: DecoderJob, content: Content) -> float:
-    """By all layers of a chunk."""
+    """By all layers of a chunk, and behind the last those that predict further on."""
+    further = job.model.further if content.last else 0
+    return _kept_layers(job, content) + further * (
+        kept_bytes(job, routed=job.model.experts is not None)
+        + 2 * job.rank_tokens * job.model.hidden * element_bytes(job.recipe.precision.dtype)
+    )
+
+
+def _kept_layers(job: DecoderJob, content: Content) -> float:
     layers = (
         (content.dense, content.dense_again, False),
         (content.routed, content.routed_again, True),
@@ -206,7 +214,8 @@ def _apart(job: DecoderJob) -> list[tuple[int, int]]:
 def _loss(job: DecoderJob, stage: int) -> float:
     if stage != job.degrees.pipeline - 1:
         return 0.0
-    return job.tokens * job.vocab * _LOSS_BYTES[job.recipe.habits.fusion]
+    outputs = 1 + job.model.further
+    return outputs * job.tokens * job.vocab * _LOSS_BYTES[job.recipe.habits.fusion]
 
 
 def _rebuilt(job: DecoderJob) -> float:

@@ -162,7 +162,12 @@ def _cut(row: tuple[float, ...], each: int) -> list[tuple[float, ...]]:
 
 @dataclass(frozen=True)
 class Decoder:
-    """`ffn` is the width of a dense layer's feed-forward part; gated ones have a third matrix."""
+    """`ffn` is the width of a dense layer's feed-forward part; gated ones have a third matrix.
+
+    `further` layers behind the last predict tokens further on (DeepSeek-V3's multi-token
+    prediction): each joins the next token's embedding to what the layer before made, and has the
+    output again. They are trained, but not counted among the model's parameters.
+    """
 
     name: str
     layers: int
@@ -174,6 +179,7 @@ class Decoder:
     experts: Experts | None = None
     tied: bool = False  # the embedding is the output's weight too
     positions: int = 0  # learned ones
+    further: int = 0
     sequence: int = 4096  # what it is trained with where nothing else is said
     source: str = ""
 
@@ -218,6 +224,17 @@ class Decoder:
         return attention + norms + router + self.experts.count * each + shared
 
     @property
+    def joined(self) -> Linear:
+        """What joins an embedding to a layer's result, before a layer that predicts further on."""
+        return Linear("joined", self.hidden, 2 * self.hidden)
+
+    @property
+    def further_params(self) -> int:
+        """Of the layers that predict further on; embedding and output are the model's."""
+        each = self.layer_params(self.experts is not None) + self.joined.params + 3 * self.hidden
+        return self.further * each
+
+    @property
     def ends_params(self) -> int:
         """Embedding, positions, last norm and output."""
         words = self.vocab * self.hidden
@@ -227,9 +244,19 @@ class Decoder:
         """Model arithmetic of forward and backward, as MFU counts it (causal attention by half)."""
         words = self.vocab * self.hidden * (1 if self.tied else 2)
         matrices = self.active_params - words + self.vocab * self.hidden
+        matrices += self._further_active
         a = self.attention
-        pairs = self.layers * a.heads * (a.head_dim + a.value_dim) * sequence / 2
+        pairs = (self.layers + self.further) * a.heads * (a.head_dim + a.value_dim) * sequence / 2
         return 6.0 * (matrices + pairs)
+
+    @property
+    def _further_active(self) -> int:
+        """What one token meets of layers that predict further on, and of their outputs."""
+        found = self.further_params + self.further * self.vocab * self.hidden
+        if self.experts is None:
+            return found
+        idle = self.experts.count - self.experts.top_k
+        return found - self.further * idle * _sum(self.feed_forward(self.experts.ffn))
 
 
 def _sum(linears: tuple[Linear, ...]) -> int:

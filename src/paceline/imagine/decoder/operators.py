@@ -99,6 +99,16 @@ class Operators:
         back = [made for one in reversed(there) for made in self._back(one)]
         return [Passes(elements * self.fused.loss_back, 4), *back]
 
+    def joined(self) -> list[Operator]:
+        """What comes before a layer that predicts further on: the embedding of its token and what
+        the layer before made, each normalised, through one product."""
+        linear = self.job.model.joined.on_rank(self.job.degrees.tensor)
+        return [*self.embedding(), *self._norm(), *self._norm(), *self._linear(linear, self.tokens)]
+
+    def joined_back(self) -> list[Operator]:
+        there = [one for one in self.joined() if not isinstance(one, Exchange)]
+        return [made for one in reversed(there) for made in self._back(one)]
+
     def message_bytes(self) -> float:
         """Activations from stage to stage."""
         cut = self.job.degrees.tensor if self.job.recipe.habits.cuts_messages else 1

@@ -4,7 +4,8 @@ Many plans share one skeleton: it depends on the schedule, the stages, how many 
 drawn and what data ranks exchange, not on the model. Weights that are shared out for the step are
 gathered beside the first forward pass and their gradients reduced beside the last backward pass of
 each chunk, layer by layer; weights that are shared out always are gathered for each pass, one layer
-ahead of its use.
+ahead of its use. Where exchanges block the thread that asks for them nothing stands beside a pass:
+each piece comes behind its weights, and the next one behind its gradients.
 """
 
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ _ROLES: Final = {Work.FORWARD: Role.FORWARD, Work.BACKWARD: Role.BACKWARD, Work.
 @dataclass(frozen=True)
 class Shape:
     """`parts` are the pieces into which a pass is cut where data ranks exchange beside it; on
-    `threads` passes take a core of those that all share."""
+    `threads` passes take a core of those that all share. Exchanges may be `blocking`."""
 
     schedule: Schedule
     stages: int
@@ -75,6 +76,7 @@ class Shape:
     data: Data
     parts: int = 1
     threads: bool = False
+    blocking: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +116,7 @@ class _Drawing:
         self.rows: list[tuple[int, int, int, int]] = []  # lane, role, chunk, parts
         self.links: list[tuple[int, int, DepKind, bool]] = []
         self.made: dict[tuple[Work, int, int], tuple[int, int]] = {}  # first and last op
+        self.held: dict[int, int] = {}  # by stage: the exchange that its next pass waits for
 
     def stage(self, stage: int, tasks: list[Task]) -> None:
         first, last = _ends(tasks)
@@ -124,6 +127,8 @@ class _Drawing:
             ops, reduced = self._pass(stage, chunk, task, gathers, reduces)
             self.made[task.work, task.microbatch, chunk] = (ops[0], ops[-1])
             waits += reduced
+            if self.shape.blocking:
+                self._hold(stage, ops)
         self._finish(stage, waits)
 
     def message(self, stage: int, task: Task) -> None:
@@ -156,6 +161,8 @@ class _Drawing:
     ) -> tuple[list[int], list[int]]:
         """A pass in one piece, or in as many as are exchanged beside it."""
         parts = self.shape.parts if gathers or reduces else 1
+        if self.shape.blocking and (gathers or reduces):
+            return self._in_turn(stage, chunk, task, gathers, reduces)
         role, stream, data = _ROLES[task.work], stage * len(_Lane), stage * len(_Lane) + _Lane.DATA
         ops: list[int] = []
         reduced: list[int] = []
@@ -174,14 +181,44 @@ class _Drawing:
                 self._link(ops[-1], reduced[-1])
         return ops, reduced
 
+    def _in_turn(
+        self, stage: int, chunk: int, task: Task, gathers: bool, reduces: bool
+    ) -> tuple[list[int], list[int]]:
+        """A pass that stands still while its ranks exchange. It begins with its first piece: what
+        it waits for of other stages it waits for before it gathers."""
+        role, stream, data = _ROLES[task.work], stage * len(_Lane), stage * len(_Lane) + _Lane.DATA
+        ops: list[int] = []
+        last = self._last_on(stream)
+        for _ in range(self.shape.parts):
+            for lane, kind, there in (
+                (data, Role.GATHER, gathers), (stream, role, True), (data, Role.REDUCE, reduces)
+            ):  # fmt: skip
+                if not there:
+                    continue
+                ops.append(self._op(lane, kind, chunk, self.shape.parts))
+                if last != NONE:
+                    self._link(last, ops[-1])
+                last = ops[-1]
+        return ops, [last]
+
+    def _hold(self, stage: int, ops: list[int]) -> None:
+        """Whatever a stage does next waits for the exchange that ended its last pass."""
+        if stage in self.held:
+            self._link(self.held.pop(stage), ops[0])
+        if self.rows[ops[-1]][1] == Role.REDUCE:
+            self.held[stage] = ops[-1]
+
+    def _last_on(self, lane: int) -> int:
+        """The op that was drawn last on a lane; NONE where there is none."""
+        found = (at for at in range(len(self.rows) - 1, -1, -1) if self.rows[at][0] == lane)
+        return next(found, NONE)
+
     def _finish(self, stage: int, waits: list[int]) -> None:
         """Gradients that were not reduced beside a pass, the update, weights gathered behind it."""
         stream, data = stage * len(_Lane), stage * len(_Lane) + _Lane.DATA
         mine = [chunk * self.shape.stages + stage for chunk in range(self.shape.chunks)]
         after = self.shape.data is Data.AFTER
-        last = len(self.rows) - 1
-        while self.rows[last][0] != stream:
-            last -= 1
+        last = self._last_on(stream)
         for chunk in mine if after else ():
             waits.append(self._op(data, Role.REDUCE, chunk, 1))
             self._link(last, waits[-1])

@@ -14,10 +14,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.cost.decoder import Chunk, Prices, Site
+from paceline.cluster.machine import Rests
+from paceline.cost.decoder import Chunk, Prices, Ring, Site, turns
+from paceline.graph import Graph
+from paceline.graph.kinds import Collective
 from paceline.graph.schedules import Schedule
 from paceline.imagine.decoder import Content, DecoderJob, RankPeak, Sharding, fullest
 from paceline.place.hybrid.skeleton import Data, Role, Shape, Skeleton, skeleton
+from paceline.predict.rests import begun_cold
 from paceline.replay import Contention, SharedHosts, replay
 
 _MOST_PARTS: Final = 8
@@ -130,26 +134,52 @@ class _Work:
 
 def _step_ns(work: _Work, microbatches: int) -> float:
     shape = _shape(work.job, microbatches)
-    found = skeleton(replace(shape, threads=work.site.machine is not None))
+    found = skeleton(replace(shape, threads=work.site.machine is not None, blocking=_blocks(work)))
     took = found.durations(_table(work))
     if work.site.machine is not None:
-        hosts = _hosts(work, found, took)
-        return float(replay(found.graph, prices=took, hosts=hosts).step_ns)
+        return _shared_ns(found.graph, took, _hosts(work, found, took), work.site.machine.rests)
     slowed = Contention.everywhere(
         found.graph, compute=_COMPUTE_SLOWED, communication=_EXCHANGE_SLOWED
     )
     return float(replay(found.graph, prices=took, contention=slowed).step_ns)
 
 
+def _shared_ns(graph: Graph, took: NDArray[np.int64], hosts: SharedHosts, rests: Rests) -> float:
+    """On shared cores. A first replay shows which passes follow a rest of their thread; these take
+    longer until it is warm."""
+    timeline = replay(graph, prices=took, hosts=hosts)
+    if rests.cost:
+        cold = np.minimum(took, rests.warm_ns) if rests.warm_ns else took
+        late = begun_cold(timeline, rests.least_ns, 0.0)
+        longer = np.where(late, np.rint(cold * (rests.factor - 1)), 0).astype(np.int64)
+        timeline = replay(graph, prices=took + longer, hosts=hosts)
+    return float(timeline.step_ns)
+
+
+def _blocks(work: _Work) -> bool:
+    """FSDP2 asks for no handle of its collectives: over gloo the thread waits until they end."""
+    return work.site.network is not None and work.job.recipe.sharding is not Sharding.NONE
+
+
 def _hosts(work: _Work, found: Skeleton, took: NDArray[np.int64]) -> SharedHosts:
-    """The cores that one rank of each stage has of the machine's, and what bytes take of them."""
+    """The cores that one rank of each stage has of the machine's, what bytes take of them, and what
+    the messages of a collective wait for their turn on them."""
     site, machine = work.site, work.site.machine
     assert machine is not None
     sends = np.isin(found.role, (Role.SEND, Role.GATHER, Role.REDUCE))
     share = site.nic_bytes_per_s * machine.cpu_ns_per_byte / 1e9
     cpu_ns = np.where(sends, took * share, 0).astype(np.int64)
+    turn_ns = np.rint(_turns(work)[found.role] * machine.turn_ns).astype(np.int64)
     cores = machine.cores / work.job.stage_ranks
-    return SharedHosts.one_machine(work.job.degrees.pipeline, cores, cpu_ns)
+    return SharedHosts.one_machine(work.job.degrees.pipeline, cores, cpu_ns, turn_ns)
+
+
+def _turns(work: _Work) -> NDArray[np.float64]:
+    """Messages that follow one another, by role."""
+    ring, found = Ring(work.job.replicas, work.job.degrees.tensor), np.zeros(len(Role))
+    found[Role.GATHER] = turns(work.site, Collective.ALL_GATHER, ring)
+    found[Role.REDUCE] = turns(work.site, Collective.ALL_REDUCE, ring)
+    return found
 
 
 def _table(work: _Work) -> NDArray[np.float64]:

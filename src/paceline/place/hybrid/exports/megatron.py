@@ -24,7 +24,9 @@ def flags(job: DecoderJob) -> Iterator[str]:
     yield f"--pipeline-model-parallel-size {d.pipeline}"
     if r.chunks > 1:
         yield f"--num-virtual-stages-per-pipeline-rank {r.chunks}"
-    if job.model.layers % (d.pipeline * r.chunks):
+    if job.model.further and d.pipeline > 1:
+        yield f"--pipeline-model-parallel-layout '{_layout(job)}'"
+    elif job.model.layers % (d.pipeline * r.chunks):
         yield "--account-for-embedding-in-pipeline-split"
         yield "--account-for-loss-in-pipeline-split"
     if d.sequence > 1:
@@ -50,6 +52,12 @@ def flags(job: DecoderJob) -> Iterator[str]:
         yield f"--recompute-modules {' '.join(modules)}"
     yield from _precision(r.precision)
     yield from _model(job)
+
+
+def _layout(job: DecoderJob) -> str:
+    """Chunk by chunk: embedding, layers, layers that predict further on, loss."""
+    chunks = ["t" * len(chunk) for chunk in job.chunks]
+    return f"E{'|'.join(chunks)}{'m' * job.model.further}L"
 
 
 def _sharding(job: DecoderJob) -> Iterator[str]:
@@ -115,3 +123,5 @@ def _model(job: DecoderJob) -> Iterator[str]:
         if m.experts.dense_layers:
             routed = ",".join(str(int(m.is_routed(layer))) for layer in range(m.layers))
             yield f"--moe-layer-freq '[{routed}]'"
+    if m.further:
+        yield f"--mtp-num-layers {m.further}"

@@ -220,9 +220,12 @@ def _alone(chunk: nn.Module) -> Any:
 
 
 def reduce_now(part: Any, now: bool) -> None:
-    """Whether the next backward pass reduces gradients among the data ranks."""
+    """Whether the next backward pass reduces gradients among the data ranks, behind which sharded
+    weights are needed no more."""
     if hasattr(part, "set_requires_gradient_sync"):
         part.set_requires_gradient_sync(now)
+    if hasattr(part, "set_reshard_after_backward"):
+        part.set_reshard_after_backward(now)
 
 
 def _piped(parts: list[tuple[int, nn.Module]], group: Any, device: torch.device) -> Any:

@@ -7,7 +7,7 @@ where it was recorded, their times.
 
 from paceline.place.hybrid.recorded.blocks import Blocks, blocks_of
 from paceline.place.hybrid.recorded.dimensions import Described, described
-from paceline.place.hybrid.recorded.job import RecordedAs, RecordedJob, recorded_job
+from paceline.place.hybrid.recorded.job import RecordedAs, RecordedJob, Spent, recorded_job
 from paceline.place.hybrid.recorded.routing import routing_of
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Described",
     "RecordedAs",
     "RecordedJob",
+    "Spent",
     "blocks_of",
     "described",
     "recorded_job",

@@ -43,13 +43,15 @@ class RecordedAs:
 
 @dataclass(frozen=True)
 class Spent:
-    """A recorded step's times, and on which GPU; None is a processor, taken for the cluster's."""
+    """A recorded step's times, and on which GPU; None is a processor, taken for the cluster's.
+    `crowded`: there were more ranks than cores."""
 
     layer: Passes
     first: Passes
     last: Passes
     update_ns: float
     device: Device | None
+    crowded: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class RecordedJob:
             return None
         job, one = _alone(self.found, self.habits), self.spent
         device = one.device or site.device
-        return Timed(job, device, one.layer, one.first, one.last, one.update_ns)
+        return Timed(job, device, one.layer, one.first, one.last, one.update_ns, one.crowded)
 
 
 def recorded_job(graph: Graph, as_: RecordedAs) -> RecordedJob:
@@ -158,7 +160,14 @@ def _spent(graph: Graph, blocks: Blocks, passes: int, as_: RecordedAs) -> Spent:
         _sum(times, [at for at in range(first, len(held)) if not held[at]], passes),
         times.update_ns * graph.facts.update_shards,
         recorded_device(graph, as_.device) if on_stream or as_.device else None,
+        crowded=_crowded(graph),
     )
+
+
+def _crowded(graph: Graph) -> bool:
+    """More ranks than cores on a host."""
+    hosts = {device.host for device in graph.devices}
+    return 0 < graph.facts.cores < graph.world_size / max(1, len(hosts))
 
 
 def _sum(times: LayerTimes, layers: list[int], passes: int) -> Passes:

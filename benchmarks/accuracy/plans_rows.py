@@ -1,0 +1,219 @@
+"""What `plans.py` measures: sizes, a worker's recording of each, and the plans that ran in the lab.
+
+All of it is kept as it comes in `benchmarks/results/plans-rows.json`, with the machine that it is
+of: what a recording told, what this machine's cores cost, and the steps of each plan.
+"""
+
+import json
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks import measure
+from benchmarks.accuracy import cells
+from paceline.cluster import Cluster
+from paceline.cluster.files import device
+from paceline.cluster.machine import Machine
+from paceline.cost.decoder import Passes
+from paceline.imagine.decoder import (
+    TORCH,
+    Decoder,
+    DecoderJob,
+    Precision,
+    Recipe,
+    Sharding,
+    from_document,
+)
+from paceline.imagine.transformer import Degrees
+from paceline.lab import Lab, said
+from paceline.measure import shared_cores
+from paceline.place.hybrid import spelled
+from paceline.place.hybrid.exports import torch_code
+from paceline.place.hybrid.recorded import Described, RecordedAs, RecordedJob, Spent, recorded_job
+from paceline.trace.runs import open_run
+from paceline.verify import Proof, prove
+
+KEPT = measure.RESULTS / "plans-rows.json"
+WORKERS, SEED = 4, 18
+DEVICE = "epyc-2c"
+"""A processor that has rates: only ratios of them are used."""
+SETTINGS = {"OMP_NUM_THREADS": "1"}
+RECORDED_STEPS = 24
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model, how it is trained, and over which links."""
+
+    model: Decoder
+    batch: int
+    micro_batch: int
+    rates_mbit: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    def job(self, degrees: Degrees, sharding: Sharding) -> DecoderJob:
+        recipe = Recipe(
+            self.batch, self.micro_batch, precision=Precision.FP32, sharding=sharding, habits=TORCH
+        )
+        return DecoderJob(self.model, degrees, recipe)
+
+    @property
+    def alone(self) -> DecoderJob:
+        """A micro-batch on one worker."""
+        job = self.job(Degrees(), Sharding.NONE)
+        return replace(job, recipe=replace(job.recipe, global_batch=self.micro_batch))
+
+
+SMALL = Size(from_document({
+    "name": "small", "layers": 4, "hidden": 256, "vocab": 1024, "sequence": 64,
+    "attention": {"kind": "grouped", "heads": 4}, "feed_forward": {"kind": "gated", "width": 768},
+}), 16, 4, (200, 1000))  # fmt: skip
+HELD_BACK = Size(from_document({
+    "name": "held back", "layers": 4, "hidden": 384, "vocab": 2048, "sequence": 96,
+    "attention": {"kind": "grouped", "heads": 4}, "feed_forward": {"kind": "gated", "width": 1024},
+}), 16, 2, (500,))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan at a rate, by its name."""
+
+    size: Size
+    job: DecoderJob
+    mbit: int
+
+    @cached_property
+    def name(self) -> str:
+        return f"{self.size.name}: {spelled(self.job)} at {self.mbit} Mbit/s"
+
+    def made(self, steps: int) -> Row:
+        load = round(os.getloadavg()[0], 2)
+        return {"steps_s": measured(self.job, self.mbit, steps), "load": load}
+
+
+def planned(sizes: tuple[Size, ...] = (SMALL, HELD_BACK)) -> list[Planned]:
+    """All rows, in a fixed random order."""
+    rows = [
+        Planned(size, job, mbit) for size in sizes for mbit in size.rates_mbit for job in jobs(size)
+    ]
+    random.Random(SEED).shuffle(rows)
+    return rows
+
+
+def jobs(size: Size) -> Iterator[DecoderJob]:
+    """All plans of four workers that the exported code can run."""
+    for degrees in ((4, 1, 1), (2, 2, 1), (2, 1, 2), (1, 4, 1), (1, 2, 2), (1, 1, 4)):
+        data, _, pipeline = degrees
+        shardings = (
+            (Sharding.NONE, Sharding.OPTIMIZER, Sharding.FULL) if data > 1 else (Sharding.NONE,)
+        )
+        for sharding in shardings:
+            if sharding is Sharding.FULL and pipeline > 1:
+                continue  # a pipeline keeps gathered weights: it is the same as the one before
+            yield size.job(Degrees(*degrees), sharding)
+
+
+def measured(job: DecoderJob, mbit: int, steps: int) -> list[float]:
+    """Seconds of a plan's steps in the lab, the first ones left out."""
+    with tempfile.TemporaryDirectory() as folder, Lab(cells.cluster(WORKERS, mbit)) as lab:
+        script = exported(job, Path(folder))
+        command = [*cells.FIRST, sys.executable, str(script), "--steps", str(steps + 2)]
+        done = lab.run(command, timeout_s=300, environment=SETTINGS, logs=Path(folder))
+        told = [done.text(worker) for worker in range(WORKERS)]
+    lines = [line for text in told for line in text.splitlines() if line.startswith("seconds")]
+    if not lines:
+        raise SystemExit(f"{spelled(job)} said nothing of its steps: {json.dumps(told)[-2000:]}")
+    return [float(second) for second in lines[0].split()[1:]][2:]
+
+
+def exported(job: DecoderJob, folder: Path) -> Path:
+    for name, text in torch_code(job).items():
+        (folder / name).write_text(text)
+    return folder / "torch_plan.py"
+
+
+def cluster(workers: int, mbit: int) -> Cluster:
+    """Hosts around a switch, whose processor has rates."""
+    plain = cells.cluster(workers, mbit)
+    return replace(plain, hosts=tuple(replace(h, device=device(DEVICE)) for h in plain.hosts))
+
+
+def machine() -> dict[str, Any]:
+    """What this machine's cores cost, measured once for all rows."""
+    return asdict(shared_cores(said, prefix=cells.FIRST).machine())
+
+
+def record(size: Size) -> dict[str, Any]:
+    """What one worker's steps of one micro-batch tell, by the exported code."""
+    with tempfile.TemporaryDirectory() as folder:
+        run, script = Path(folder) / "run", exported(size.alone, Path(folder))
+        command = (*cells.FIRST, sys.executable, str(script), "--steps", str(RECORDED_STEPS))
+        one = cells.cluster(1, max(size.rates_mbit))
+        prove(Proof(command, one), {**os.environ, **SETTINGS}, run)
+        found = recorded_job(open_run(run), RecordedAs(size.name))
+    assert found.spent is not None
+    return {
+        **asdict(found.spent),
+        "kept": found.habits.kept,
+        "fused_attention": found.habits.fused_attention,
+        "load": round(os.getloadavg()[0], 2),
+    }
+
+
+def recorded(size: Size, told: dict[str, Any]) -> RecordedJob:
+    """The recording that told it."""
+    passes = {name: Passes(**told[name]) for name in ("layer", "first", "last")}
+    found = Described(
+        size.model, size.micro_batch, 1, Precision.FP32, fused_attention=told["fused_attention"]
+    )
+    habits = replace(TORCH, fused_attention=found.fused_attention, kept=told["kept"])
+    return RecordedJob(found, Spent(**passes, update_ns=told["update_ns"], device=None), habits)
+
+
+class Keep:
+    """What is kept of this machine, written whenever something is added."""
+
+    def __init__(self, file: Path = KEPT) -> None:
+        here = measure.machine()
+        found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+        self.file = file
+        self.found = found if found.get("machine") == here else {"machine": here, "rows": {}}
+
+    @property
+    def rows(self) -> dict[str, Row]:
+        rows: dict[str, Row] = self.found["rows"]
+        return rows
+
+    def machine(self) -> Machine:
+        if "prices" not in self.found:
+            self._put("prices", machine())
+        return Machine(**self.found["prices"])
+
+    def recorded(self, size: Size) -> RecordedJob:
+        name = f"recorded {size.name}"
+        if name not in self.found:
+            self._put(name, record(size))
+        return recorded(size, self.found[name])
+
+    def row(self, one: Planned, steps: int) -> None:
+        self.rows[one.name] = one.made(steps)
+        self._write()
+
+    def _put(self, name: str, told: dict[str, Any]) -> None:
+        self.found[name] = told
+        self._write()
+
+    def _write(self) -> None:
+        self.file.write_text(json.dumps(self.found, indent=0, sort_keys=True) + "\n")
