@@ -3,8 +3,8 @@
 Fashion-MNIST, three seeds. `feddst_points`: 40 clients, Dirichlet 0.1, five asked in each round;
 mean accuracy of FedDST over its last judgements, less that of FedAvg with momentum at the server at
 the upload that FedDST ended with. A mask that stays stands beside it (`fixed_points`), and plain
-FedAvg, FedProx and SCAFFOLD. These send in 32 rounds what FedDST sends in all, so they are trained
-for 40; what FedAvg with momentum has after as many rounds as FedDST, at five times the upload, is
+FedAvg, FedProx and SCAFFOLD. These send in 21 rounds what FedDST sends in all, so they are trained
+for 28; what FedAvg with momentum has after as many rounds as FedDST, at five times the upload, is
 `averaged_in_as_many_rounds`.
 
 `progfed_saved`: of a network whose weights are spread over its blocks, the share of bytes that
@@ -28,7 +28,7 @@ from benchmarks import measure
 from benchmarks.accuracy import learning
 from benchmarks.accuracy.learning import Arm, Row
 
-ROUNDS, BESIDE = 150, 40
+ROUNDS, BESIDE = 100, 28
 LOCAL = "steps=20, batch=32, lr=0.03"
 AVERAGED = f"fedavg({LOCAL}, server_momentum=0.9, server_lr=0.3)"
 MOVING = f"feddst({LOCAL}, sparsity=0.8, every=10, moves=0.3)"

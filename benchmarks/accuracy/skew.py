@@ -62,11 +62,9 @@ def _arms(skews: Sequence[float], steps: int) -> list[list[Arm]]:
     ends, between = (skews[0], skews[-1]), skews[1:-1]
     others, full = (HOME, LOCAL, GAIA), "by_class(skew=1.0)"
     return [
-        [
-            *of((PLAIN, MET), ends),
-            arm(PLAIN, full, steps, "cnn-batch-norm"),
-            arm(PLAIN, "equal", steps),
-        ],
+        [arm(PLAIN, full, steps), arm(PLAIN, full, steps, "cnn-batch-norm")],
+        [arm(MET, full, steps)],
+        [*of((PLAIN, MET), skews[:1]), arm(PLAIN, "equal", steps)],
         of((PLAIN, MET), between),
         [arm(PLAIN, "equal", steps, "cnn-batch-norm"), *of(others, ends)],
         [*(arm(PLAIN, each, steps, "cnn") for each in ("equal", full)), *of(others, between)],

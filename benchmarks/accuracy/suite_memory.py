@@ -48,9 +48,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     return measure.report("accuracy/suite_memory", found, options, "torch")
 
 
-def figures(
-    names: Iterable[str], *, fresh: bool = False, end: float = math.inf
-) -> dict[str, Any]:
+def figures(names: Iterable[str], *, fresh: bool = False, end: float = math.inf) -> dict[str, Any]:
     """The worst and the mean error of the workloads' peaks. `end` is a moment of the monotonic
     clock, behind which no more are measured."""
     wanted = sorted(names)

@@ -9,9 +9,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks import measure
 from benchmarks.__main__ import benchmarks
 from benchmarks.accuracy import federated, graph_network, learning, skew
+
+from benchmarks import measure
 
 OPTIONS = argparse.Namespace(quick=False)
 
@@ -80,9 +81,7 @@ def test_what_a_controller_saves_stands_once_all_seeds_and_skews_do() -> None:
 def test_feddst_is_held_against_others_at_the_upload_that_it_ended_with() -> None:
     arms = federated.Arms()
     found = [row(arms.moving, seed, [0.6, 0.7, 0.7, 0.7], 10) for seed in learning.SEEDS]
-    found += [
-        row(arms.beside[0], seed, [0.5, 0.6, 0.64, 0.66, 0.9], 10) for seed in learning.SEEDS
-    ]
+    found += [row(arms.beside[0], seed, [0.5, 0.6, 0.64, 0.66, 0.9], 10) for seed in learning.SEEDS]
     told = federated._masked(found, arms, OPTIONS)
     assert told["feddst_points"] == pytest.approx(100 * (0.7 - (0.6 + 0.64 + 0.66) / 3), abs=0.01)
     assert federated._masked(found[:-1], arms, OPTIONS)["feddst_points"] is None

@@ -1,4 +1,4 @@
-"""The loop towards an accuracy: a curve from a short run, two workers, a plan that is tried live."""
+"""The loop towards an accuracy: a short run's curve, two workers, a plan that is tried live."""
 
 import json
 import os
