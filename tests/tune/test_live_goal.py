@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from paceline.learn.told_curve import read_curve
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.live,
+    pytest.mark.timeout(600),  # where the machine is crowded
     pytest.mark.needs("torch", "root", "namespaces", "iproute2"),
 ]
 
@@ -57,10 +59,19 @@ dist.destroy_process_group()
 
 
 def run(command: list[str]) -> str:
+    """What it prints. One that does not end is interrupted, so that it takes its lab down."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    begun = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        told, errors = begun.communicate(timeout=500)
+    except subprocess.TimeoutExpired:
+        begun.send_signal(signal.SIGINT)
+        begun.communicate()
+        raise
+    assert begun.returncode == 0, errors[-3000:]
+    return told
 
 
 def test_two_workers_reach_an_accuracy_sooner_under_the_plan_that_tune_tries(
