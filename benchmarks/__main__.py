@@ -19,6 +19,9 @@ from benchmarks.floors import NOT_MEASURABLE
 HERE = Path(__file__).parent
 KINDS = ("speed", "accuracy", "overhead")
 ALONE = ("fuzz", "workloads")  # of no kind
+VARIANTS = ("accuracy/retarget-parallel", "accuracy/retarget-suite", "accuracy/self_replay-suite")
+"""Benchmarks that another one holds behind an option."""
+Command = tuple[str, ...]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -43,26 +46,29 @@ def main(arguments: list[str] | None = None) -> int:
     if failed:
         print(f"failed: {', '.join(failed)}")
     elif not options.quick:
-        _run("README tables", HERE / "tables.py", quick=False, save=False)
+        _run("README tables", (str(HERE / "tables.py"),), quick=False, save=False)
     return int(bool(failed))
 
 
-def benchmarks() -> dict[str, Path]:
-    """Every benchmark by name: a file that takes its arguments from `measure.parser`."""
+def benchmarks() -> dict[str, Command]:
+    """Every benchmark by name: a file that tells a parser of arguments what it is for, and an
+    option where it has several."""
     files = [
         *(HERE / f"{name}.py" for name in ALONE),
         *(f for kind in KINDS for f in sorted((HERE / kind).glob("*.py"))),
     ]
-    found = [file for file in files if "measure.parser(" in file.read_text()]
-    return {str(file.relative_to(HERE).with_suffix("")): file for file in found}
+    found = [file for file in files if "parser(__doc__" in file.read_text()]
+    whole = {str(file.relative_to(HERE).with_suffix("")): (str(file),) for file in found}
+    parts = {name: name.split("-") for name in VARIANTS}
+    return whole | {name: (*whole[file], f"--{option}") for name, (file, option) in parts.items()}
 
 
-def _run(name: str, file: Path, quick: bool, save: bool = True) -> int:
+def _run(name: str, command: Command, quick: bool, save: bool = True) -> int:
     """Run one, its output passed through; returns its exit code."""
     flags = ["--save"] * save + ["--quick"] * quick
     print(f"== {name}", flush=True)
     begin = time.monotonic()
-    code = subprocess.run([sys.executable, str(file), *flags], cwd=HERE.parent).returncode
+    code = subprocess.run([sys.executable, *command, *flags], cwd=HERE.parent).returncode
     print(f"== {name}: exit code {code} after {time.monotonic() - begin:.0f} s\n", flush=True)
     return code
 

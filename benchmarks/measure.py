@@ -3,6 +3,8 @@
 A benchmark is `main(arguments)` with `--json`, `--quick` and `--save`; its figures go through
 `report`, which adds date, machine, versions and load, so that no result file lacks them. What is
 to be kept is measured on a quiet machine or not at all: `--save` waits for that, and gives up.
+Accuracies, bytes and counts are the same on a busy machine: a benchmark of such figures does not
+wait, and names those among them that are of time, which a busy machine leaves out.
 """
 
 import argparse
@@ -27,14 +29,18 @@ QUIET = 1.25 * (os.cpu_count() or 1)
 PATIENCE_S = 300.0
 
 
-def parser(description: str) -> argparse.ArgumentParser:
-    """Arguments that every benchmark has."""
+def parser(description: str, *, waits: bool = True) -> argparse.ArgumentParser:
+    """Arguments that every benchmark has. Where only some figures are of time, or none, `--save`
+    need not wait for a quiet machine."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--json", action="store_true", help="print one JSON object last")
     made.add_argument("--quick", action="store_true", help="a minute at most")
-    made.add_argument(
-        "--save", action=_Save, help="keep the result in benchmarks/results; waits for quiet"
-    )
+    kept = "keep the result in benchmarks/results"
+    if waits:
+        made.add_argument("--save", action=_Save, help=f"{kept}; waits for quiet")
+    else:
+        told = f"{kept}; on a busy machine without the figures of time"
+        made.add_argument("--save", action="store_true", help=told)
     return made
 
 
@@ -51,6 +57,11 @@ class _Save(argparse.Action):
                 "other work are not kept. End that work, or measure without --save"
             )
         setattr(namespace, self.dest, True)
+
+
+def is_crowded() -> bool:
+    """Whether figures of time that are taken now are not to be kept."""
+    return os.getloadavg()[0] > QUIET
 
 
 def settled(limit: float, patience_s: float, pause_s: float = 5.0) -> bool:
@@ -115,6 +126,11 @@ def versions(*libraries: str) -> dict[str, str]:
         except metadata.PackageNotFoundError:
             found[name] = "not installed"
     return found
+
+
+def without_times(figures: Mapping[str, Any], timed: Sequence[str]) -> dict[str, Any]:
+    """Figures of a busy machine: those of time are left out, and named."""
+    return {**figures, **dict.fromkeys(timed), "left_out_for_load": list(timed)}
 
 
 def report(

@@ -2,7 +2,7 @@
 
 A run is told by an `Arm` and a seed. What comes of it (accuracy and bytes by round, not the rounds
 themselves) is kept in `results/learning-rows.json` under both, so that a benchmark which was cut
-short goes on where it ended.
+short goes on where it ended. Accuracies and bytes do not depend on how busy the machine is.
 """
 
 import argparse
@@ -49,8 +49,9 @@ class Arm:
         return json.dumps({**asdict(self), "seed": seed}, sort_keys=True)
 
 
-def parser(about: str) -> argparse.ArgumentParser:
-    made = measure.parser(about)
+def parser(about: str, *, waits: bool = False) -> argparse.ArgumentParser:
+    """`waits`: where figures are of time."""
+    made = measure.parser(about, waits=waits)
     made.add_argument("--data", type=Path, default=DATA, help="the folder of Fashion-MNIST")
     made.add_argument("--budget", type=float, default=60.0, metavar="MINUTES")
     made.add_argument("--again", action="store_true", help="train anew what is kept")
@@ -72,6 +73,12 @@ def of(found: Sequence[Row], arm: Arm) -> list[Row]:
     """An arm's rows, by seed."""
     mine = [row for row in found if row["arm"] == asdict(arm)]
     return sorted(mine, key=lambda row: row["seed"])
+
+
+def whole(found: Sequence[Row], arm: Arm, options: Any) -> bool:
+    """Whether an arm was trained with all seeds; a figure of fewer is none yet."""
+    seeds = SEEDS[:1] if options.quick else SEEDS
+    return {row["seed"] for row in of(found, arm)} >= set(seeds)
 
 
 def at_the_end(row: Row, share: float = 0.1) -> float:

@@ -3,15 +3,16 @@
 Measured is a training of one client a worker on hosts with shares of a core and links of their own.
 Predicted is, from trainings of other seeds in one process, in which round the target is reached and
 how long a round takes on that cluster. What was measured is kept in
-`results/learning-lab-rows.json`.
+`results/learning-lab-rows.json`, with the load of the machine; trainings without the lab are kept
+in `runs/learning` and serve all places that have as many workers.
 """
 
+import hashlib
 import json
 import os
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,25 @@ from benchmarks.accuracy import calibrated, cells, learning
 from paceline.cluster import Cluster, Host, Link
 from paceline.cluster.tcp import over_tcp
 from paceline.lab import Lab
-from paceline.learn import Forecast, LearnRun, Task, algorithm, forecast, load, reach, run, split
+from paceline.learn import (
+    Forecast,
+    LearnRun,
+    Task,
+    algorithm,
+    forecast,
+    load,
+    reach,
+    run,
+    save,
+    split,
+)
 from paceline.learn.partition import how
 from paceline.learn.record import Judged
 from paceline.learn.torch_workers import network
 from paceline.predict import Question
 
 KEPT = measure.RESULTS / "learning-lab-rows.json"
+RUNS = Path(__file__).parents[2] / "runs" / "learning"
 MEASURED_SEED = 7
 SEEDS = (1, 2, 3)
 TEST_SAMPLES = 2000
@@ -58,6 +71,19 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Training:
+    """What is trained, wherever that is."""
+
+    clients: int
+    algorithm: str
+    partition: str
+    rounds: int
+    model: str
+    samples: int
+    every: int
+
+
+@dataclass(frozen=True)
 class Setting:
     """One training on one place."""
 
@@ -70,8 +96,9 @@ class Setting:
     every: int = 5
 
     @property
-    def clients(self) -> int:
-        return len(self.place.cpus)
+    def training(self) -> Training:
+        told = {f.name: getattr(self, f.name) for f in fields(Training) if f.name != "clients"}
+        return Training(len(self.place.cpus), **told)
 
     def text(self, seed: int) -> str:
         return json.dumps({**asdict(self), "seed": seed}, sort_keys=True)
@@ -86,6 +113,7 @@ class Outcome:
     measured_s: float | None
     predicted: Forecast
     round_s: float  # measured
+    load: float  # of the machine meanwhile
 
     @property
     def error(self) -> float | None:
@@ -110,32 +138,48 @@ class Outcome:
             "predicted_round_ms": round(1e3 * there.round.mean_s, 2),
             "predicted_rounds": there.reach.rounds,
             "best": round(there.reach.best, 4),
+            "load": self.load,
         }
 
 
 def outcome(options: Any, setting: Setting, target: float, seed: int = MEASURED_SEED) -> Outcome:
     """Measured now, unless it was before; predicted from the other seeds."""
     row = _measured(options, setting, seed)
-    runs = [alone(options.data, setting, other) for other in SEEDS[: 1 if options.quick else 3]]
+    others = SEEDS[: 1 if options.quick else 3]
+    runs = [alone(options, setting.training, other) for other in others]
     made = calibrated.here()
     question = Question(machine=calibrated.machine(made), calibration=made)
     there = forecast(runs, target, made.applied(setting.place.cluster()), question)
-    return Outcome(setting, target, _reached_s(row, runs[0], target), there, row["round_s"])
+    found = Outcome(
+        setting, target, _reached_s(row, runs[0], target), there, row["round_s"], row["load"]
+    )
+    print(json.dumps(found.document()), file=sys.stderr, flush=True)
+    return found
 
 
-@lru_cache(maxsize=64)
-def alone(folder: Path, setting: Setting, seed: int) -> LearnRun:
-    """The same training in this process."""
-    train, test = learning.samples(folder, setting.samples, TEST_SAMPLES)
+def alone(options: Any, training: Training, seed: int) -> LearnRun:
+    """In this process, unless it was before."""
+    text = json.dumps({**asdict(training), "seed": seed}, sort_keys=True)
+    folder = RUNS / hashlib.sha256(text.encode()).hexdigest()[:16]
+    if options.quick:
+        return _trained(options.data, training, seed)
+    if options.again or not folder.exists():
+        save([_trained(options.data, training, seed)], folder)
+    (found,) = load(folder)
+    return found
+
+
+def _trained(folder: Path, training: Training, seed: int) -> LearnRun:
+    train, test = learning.samples(folder, training.samples, TEST_SAMPLES)
     return run(
         Task(
-            learner=network(setting.model, train, test),
-            partition=split(train, setting.clients, how(setting.partition), seed),
-            algorithm=algorithm(setting.algorithm),
-            rounds=setting.rounds,
+            learner=network(training.model, train, test),
+            partition=split(train, training.clients, how(training.partition), seed),
+            algorithm=algorithm(training.algorithm),
+            rounds=training.rounds,
             seed=seed,
-            every=setting.every,
-            model=setting.model,
+            every=training.every,
+            model=training.model,
             test_samples=len(test),
         )
     )
@@ -185,7 +229,7 @@ def _words(options: Any, setting: Setting, seed: int) -> list[str]:
         "--data": options.data,
         "--algorithm": setting.algorithm,
         "--partition": setting.partition,
-        "--clients": setting.clients,
+        "--clients": setting.training.clients,
         "--rounds": setting.rounds,
         "--every": setting.every,
         "--model": setting.model,

@@ -5,7 +5,9 @@ within half an hour.
 """
 
 import json
+import math
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,14 +59,22 @@ def batch_of(name: str) -> int:
 
 
 def rows(
-    wanted: Iterable[str], file: str, make: Callable[[str], Row], *, fresh: bool = False
+    wanted: Iterable[str],
+    file: str,
+    make: Callable[[str], Row],
+    *,
+    fresh: bool = False,
+    end: float = math.inf,
 ) -> list[Row]:
-    """A row for each name: kept ones from the file, others made and kept at once."""
+    """A row for each name: kept ones from the file, others made and kept at once, until that moment
+    of the monotonic clock."""
     path = RESULTS / file
     kept: dict[str, Row] = {} if fresh or not path.exists() else json.loads(path.read_text())
     found = []
     for name in wanted:
         if name not in kept:
+            if time.monotonic() > end:
+                continue
             kept[name] = make(name)
             path.write_text(json.dumps(kept, indent=0, sort_keys=True) + "\n")
         found.append(kept[name])

@@ -5,20 +5,26 @@ recorder, torch's allocator is watched from before the model is built, and the t
 gradients and optimizer are counted by themselves (`jobs/suite_memory.py`). The data set is taken
 off: what is held once all is built, less the model. Activations are what is held besides when the
 backward pass begins, the batch included. Error of the peak, and of each structure that makes up a
-twentieth of it or more.
+twentieth of it or more. Rows are kept in `results/memory-suite.json` as they come; the figures
+stand once all workloads are there.
+
+    python benchmarks/accuracy/suite_memory.py --json
 """
 
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from benchmarks import measure
 from benchmarks.accuracy import suite
 from paceline.bench.catalogue import module_of
 from paceline.record.launch import RecordRequest, launch
@@ -31,9 +37,24 @@ STEPS, RUN = 4, 30  # recorded, and of the recorded job in all
 SMALL = 0.05  # of the peak: structures below it are not judged
 
 
-def figures(names: Iterable[str], *, fresh: bool = False) -> dict[str, Any]:
-    """The worst and the mean error of the workloads' peaks."""
-    rows = suite.rows(sorted(names), "memory-suite.json", row, fresh=fresh)
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    parser = measure.parser(__doc__, waits=False)
+    parser.add_argument("--fresh", action="store_true", help="measure anew what is kept")
+    parser.add_argument("--budget", type=float, default=60.0, metavar="MINUTES")
+    options = parser.parse_args(arguments)
+    names = suite.installed()[: 2 if options.quick else None]
+    end = time.monotonic() + 60 * options.budget
+    found = figures(names, fresh=options.fresh, end=end)
+    return measure.report("accuracy/suite_memory", found, options, "torch")
+
+
+def figures(names: Iterable[str], *, fresh: bool = False, end: float = math.inf) -> dict[str, Any]:
+    """The worst and the mean error of the workloads' peaks. `end` is a moment of the monotonic
+    clock, behind which no more are measured."""
+    wanted = sorted(names)
+    rows = suite.rows(wanted, "memory-suite.json", row, fresh=fresh, end=end)
+    if len(rows) < len(wanted):
+        return {"missing": len(wanted) - len(rows), "memory_rows": rows}
     errors = [abs(each["error"]) for each in rows]
     return {
         "memory_error": max(errors),
@@ -81,3 +102,7 @@ def counted(name: str, scratch: Path) -> dict[str, int]:
         raise SystemExit(f"{name} ended badly:\n{done.stderr[-2000:]}")
     truth: dict[str, int] = json.loads(out.read_text())
     return truth
+
+
+if __name__ == "__main__":
+    main()

@@ -50,7 +50,7 @@ GROUPS: tuple[tuple[Place, str, float, tuple[tuple[str, int], ...]], ...] = (
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    options = learning.parser(__doc__).parse_args(arguments)
+    options = learning.parser(__doc__, waits=True).parse_args(arguments)
     if refused := pipeline_lab.why_not():
         return measure.report("accuracy/time_to_target", {"refused": refused}, options, "torch")
     end, found = time.monotonic() + 60 * options.budget, list[list[Outcome]]()
@@ -63,12 +63,14 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
 
 
 def summary(found: Sequence[Sequence[Outcome]]) -> dict[str, Any]:
+    """A figure stands once all groups are there."""
     errors = [_error(each) for group in found for each in group]
     right = [_fastest(group, "measured") == _fastest(group, "predicted") for group in found]
+    whole = len(found) == len(GROUPS)
     return {
-        "mean_error": round(statistics.mean(errors), 4) if errors else None,
-        "worst_error": round(max(errors), 4) if errors else None,
-        "order_right": round(statistics.mean(right), 3) if right else None,
+        "mean_error": round(statistics.mean(errors), 4) if whole else None,
+        "worst_error": round(max(errors), 4) if whole else None,
+        "order_right": round(statistics.mean(right), 3) if whole else None,
         "groups": len(found),
         "missing": len(GROUPS) - len(found),
         "rows": [each.document() for group in found for each in group],

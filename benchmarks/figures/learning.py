@@ -34,7 +34,7 @@ SUITE = Table(
         at_most("step, predicted at another link rate and for 4 workers, mean",
                  "accuracy/retarget-suite", "suite_mean_error", 0.04, percent),
         at_most("memory peak by structure, against tensors counted, worst",
-                 "accuracy/self_replay-suite", "memory_error", 0.03, percent),
+                 "accuracy/suite_memory", "memory_error", 0.03, percent),
         at_most("speed-up of population coding over 25 time steps, error of the prediction",
                  "accuracy/population", "error", 0.08, percent),
     ),

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from paceline.learn import LearnError, Samples
 from paceline.learn.graphs import Attributed, Neighbourhood, nearest_neighbours, parted, parts_of
-from paceline.learn.graphs.rounding import Rounding
 
 
 def ring(nodes: int = 8) -> Attributed:
@@ -52,23 +51,46 @@ def test_a_graph_in_pieces_is_said_to_be() -> None:
         parted(graph, 5)
 
 
+@pytest.mark.needs("torch")
 @given(bits=st.sampled_from((1, 2, 4, 8)), seed=st.integers(0, 20))
 @settings(max_examples=20, deadline=None)
 def test_rounded_rows_stay_within_a_step_and_are_right_in_the_mean(bits: int, seed: int) -> None:
+    from paceline.learn.graphs.torch_rounding import Dice, Rounding
+
     drawn = np.random.default_rng(seed)
     rows = drawn.normal(size=(3, 7)).astype(np.float32)
-    how = Rounding(bits)
-    tries = [how.restored(how.packed(rows, drawn), 7) for _ in range(400)]
+    how, dice = Rounding(bits), Dice(drawn)
+    tries = [how.restored(how.packed(rows, dice), 7) for _ in range(400)]
     step = (rows.max(axis=1) - rows.min(axis=1)) / (2**bits - 1)
     assert (np.abs(np.array(tries) - rows).max(axis=(0, 2)) <= 1.001 * step + 1e-6).all()
     apart = np.abs(np.mean(tries, axis=0) - rows).max(axis=1)
     assert (apart < 0.15 * step + 1e-6).all()  # 6 standard errors of 400 tries, at most half a step
 
 
+@pytest.mark.needs("torch")
 def test_one_bit_rows_are_as_small_as_they_say() -> None:
-    rows = np.ones((10, 64), np.float32)
-    assert Rounding(1).packed(rows, np.random.default_rng(0)).size_bytes == 10 * (8 + 8)
-    assert Rounding(32).packed(rows, np.random.default_rng(0)).size_bytes == 10 * 256
+    from paceline.learn.graphs.torch_rounding import Dice, Rounding
+
+    rows, dice = np.ones((10, 64), np.float32), Dice(np.random.default_rng(0))
+    assert Rounding(1).packed(rows, dice).size_bytes == 10 * (8 + 8)
+    assert Rounding(32).packed(rows, dice).size_bytes == 10 * 256
+
+
+@pytest.mark.needs("torch")
+def test_dice_give_every_number_the_same_chances_and_as_many_as_asked() -> None:
+    """Each reading is a stretch of the same ring, whose numbers are evenly spaced; a stretch longer
+    than the ring goes round."""
+    from paceline.learn.graphs.torch_rounding import Dice
+
+    dice = Dice(np.random.default_rng(3))
+    round_ = dice.cast(Dice.SIZE).numpy()
+    assert np.allclose(np.sort(round_) * Dice.SIZE, np.arange(Dice.SIZE) + 0.5, atol=0.1)
+    assert round_.min() > 0
+    assert round_.max() < 1
+    longer = dice.cast(2 * Dice.SIZE + 3).numpy()
+    assert len(longer) == 2 * Dice.SIZE + 3
+    assert np.array_equal(longer[: Dice.SIZE], longer[Dice.SIZE : 2 * Dice.SIZE])
+    assert not np.array_equal(round_, longer[: Dice.SIZE])  # begun somewhere else
 
 
 def trained(toy, parts: int, **how):

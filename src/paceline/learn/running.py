@@ -24,7 +24,11 @@ def run(task: Task, carrier: Carrier | None = None, told: Told | None = None) ->
             "one at least. Start fewer workers."
         )
     served = isinstance(task.algorithm, Served)
-    driver: Driver = ServedRun(task, carrier) if served else PeersRun(task, carrier)
+    return finished(ServedRun(task, carrier) if served else PeersRun(task, carrier), told)
+
+
+def finished(driver: Driver, told: Told | None = None) -> LearnRun:
+    """Round after round, also where workers are lost meanwhile."""
     number, last = 0, False
     while not last:
         driver.begin(number)
@@ -32,7 +36,7 @@ def run(task: Task, carrier: Carrier | None = None, told: Told | None = None) ->
             last = _round(driver, number, told)
             number += 1
         except Disconnected as lost:
-            number = driver.go_on(carrier.reformed(number, lost))
+            number = driver.go_on(driver.carrier.reformed(number, lost))
     return driver.record()
 
 

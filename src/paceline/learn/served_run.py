@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from paceline.learn.algorithm import Model, Served
 from paceline.learn.carrier import Carrier, Parcel
@@ -9,6 +10,14 @@ from paceline.learn.driver import Driver
 from paceline.learn.message import SERVER, Message
 from paceline.learn.record import Round, Trip, Work
 from paceline.learn.task import Task
+
+
+class Answers(NamedTuple):
+    """What clients of this worker did and sent, and what came to the server."""
+
+    works: Sequence[Work]
+    ups: Sequence[Parcel]
+    came: Sequence[Parcel]
 
 
 class ServedRun(Driver):
@@ -25,14 +34,9 @@ class ServedRun(Driver):
         asked = task.chances.asked(len(task.partition), task.seed, number)
         able = task.chances.here(asked, task.seed, number)
         here = tuple(n for n in able if n not in self.gone)
-        told = self._handed_out(here, number)
-        works, out = [], []
-        for client, message in told.items():
-            made, work = self._trained(client, message, number)
-            works.append(work)
-            out.append(Parcel(client, (SERVER,), made))
-        came = self.carrier.send(out).wait()
-        trips = [Trip(p.source, p.targets, p.message.size_bytes) for p in (*self._downs, *out)]
+        downs = self._hand_outs(here, number)
+        works, ups, came = self.answers(downs, number)
+        trips = [Trip(p.source, p.targets, p.message.size_bytes) for p in (*downs, *ups)]
         sound = {p.source: p.message for p in came if p.message.sound and p.message.vectors}
         began = time.thread_time()
         if self.server is not None and sound:
@@ -43,16 +47,21 @@ class ServedRun(Driver):
         found = Round(number, tuple(works), tuple(trips), absent, broken, merge_cpu_s=merge_cpu_s)
         self.kept(found, len(here))
 
-    def _handed_out(self, here: Sequence[int], number: int) -> dict[int, Message]:
-        """By client that this worker carries."""
-        server, out = self.server, []
-        if server is not None:
-            out = [
-                Parcel(SERVER, (n,), self.how.hand_out(self.at, server, n, number)) for n in here
-            ]
-        self._downs = tuple(out)
-        came = self.carrier.send(out).wait()
-        return {p.targets[0]: p.message for p in came}
+    def _hand_outs(self, here: Sequence[int], number: int) -> Sequence[Parcel]:
+        """On the server's worker, one for each client that takes part."""
+        server = self.server
+        if server is None:
+            return ()
+        return [Parcel(SERVER, (n,), self.how.hand_out(self.at, server, n, number)) for n in here]
+
+    def answers(self, downs: Sequence[Parcel], number: int) -> "Answers":
+        """Clients that this worker carries take what is handed out, train, and send."""
+        works, ups = [], []
+        for parcel in self.carrier.send(downs).wait():
+            made, work = self._trained(parcel.targets[0], parcel.message, number)
+            works.append(work)
+            ups.append(Parcel(parcel.targets[0], (SERVER,), made))
+        return Answers(works, ups, self.carrier.send(ups).wait())
 
     def _trained(self, client: int, message: Message, number: int) -> tuple[Message, Work]:
         who = self.mine[client]

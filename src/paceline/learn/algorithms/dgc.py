@@ -18,7 +18,7 @@ from paceline.learn.client import Client
 from paceline.learn.message import Message
 from paceline.learn.samples import Vector
 from paceline.learn.tight import Some, packed_tight, rounded, unpacked_tight
-from paceline.runtime.codecs import Codec, Momentum, Sharing, Sparse, Turn
+from paceline.runtime.codecs import Codec, Momentum, Sharing, Turn
 
 
 @dataclass(frozen=True)
@@ -72,20 +72,18 @@ class Dgc(Peers):
         alone[: at.learner.trained] -= rate * client.keeps["waiting"]
         return alone
 
-    def take(self, at: Setting, client: Client, merged: Mapping[int, Message], round_: int) -> None:
-        total = self._total(at, client.tools["codec"], merged, round_)
-        client.weights[: at.learner.trained] -= np.float32(self.rate(at, round_)) * total
-
-    def _total(self, at: Setting, how: Sparse, inbox: Mapping[int, Message], round_: int) -> Vector:
-        import torch
-
-        total: Any = torch.zeros(at.learner.trained)
+    def merged(self, at: Setting, inbox: Mapping[int, Message]) -> Vector:
+        """The sum of what all sent. Where a place comes twice in a message, its second value is 0
+        and was left out."""
+        total = np.zeros(at.learner.trained, np.float32)
         for message in inbox.values():
             whole = message.vectors.get("payload")
-            payload = _payload(unpacked_tight(message)) if whole is None else whole
-            how.add(total, torch.from_numpy(payload), Turn(0, round_))
-        found: Vector = total.numpy()
-        return found
+            some = unpacked_tight(message) if whole is None else _some(whole)
+            total[some.places] += some.values
+        return total
+
+    def take(self, at: Setting, client: Client, merged: Vector, round_: int) -> None:
+        client.weights[: at.learner.trained] -= np.float32(self.rate(at, round_)) * merged
 
 
 def _some(payload: NDArray[np.int32]) -> Some:

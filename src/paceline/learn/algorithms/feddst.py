@@ -50,18 +50,17 @@ class FedDst(Served):
     def open(self, at: Setting) -> Memory:
         weights = at.learner.start(at.seed)
         mask = largest_kept(weights, self._quotas(at.learner))
-        told = np.zeros(at.clients, np.bool_)  # which clients know the mask
+        told = np.zeros(at.clients, np.bool_)  # which clients have answered to the mask
         return {"weights": weights * mask, "mask": mask, "told": told}
 
     def _quotas(self, learner: Learner) -> tuple[Quota, ...]:
         return quotas(learner.layers, learner.trained, self.sparsity)
 
     def hand_out(self, at: Setting, server: Memory, client: int, round_: int) -> Message:
-        mask, told = server["mask"], server["told"]
+        mask = server["mask"]
         vectors = {"values": server["weights"][mask]}
-        if not told[client]:
+        if not server["told"][client]:
             vectors["mask"] = np.packbits(mask)
-            told[client] = True
         return Message(vectors)
 
     def train(self, at: Setting, client: Client, told: Message, round_: int) -> Message:
@@ -102,6 +101,7 @@ class FedDst(Served):
         return readjusted(weights, slope, mask, self._quotas(at.learner), share)
 
     def close(self, at: Setting, server: Memory, inbox: Mapping[int, Message], round_: int) -> None:
+        server["told"][list(inbox)] = True
         total, weight = (np.zeros(at.learner.size, np.float32) for _ in range(2))
         for share, message in zip(at.shares(list(inbox)), inbox.values()):
             mask = server["mask"]

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from paceline.learn.errors import LearnError
-from paceline.learn.graphs.rounding import Rounding
 
 _BITS = (1, 2, 4, 8, 32)
 
@@ -37,10 +36,6 @@ class GraphNetwork:
             raise LearnError(f"{self.bits} bits were asked for; give one of {_BITS}")
         if min(self.hidden, self.layers) < 1 or self.stale < 0 or not self.lr > 0:
             raise LearnError(f"{self}: hidden, layers and lr are above 0, stale is 0 or more")
-
-    @property
-    def rounding(self) -> Rounding:
-        return Rounding(self.bits)
 
     def waits(self, epoch: int) -> bool:
         """Whether an epoch waits for its halos."""

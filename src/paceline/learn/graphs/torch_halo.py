@@ -15,7 +15,7 @@ from torch import Tensor
 from paceline.learn.carrier import Carrier, Parcel, Pending, inboxes
 from paceline.learn.graphs.network import GraphNetwork
 from paceline.learn.graphs.parts import Part
-from paceline.learn.graphs.rounding import Rounding
+from paceline.learn.graphs.torch_rounding import Dice, Rounding
 from paceline.learn.message import Message
 from paceline.learn.record import Trip
 
@@ -27,8 +27,9 @@ class Halos:
 
     def __init__(self, how: GraphNetwork, mine: Sequence[Part], carrier: Carrier) -> None:
         self.mine, self.waits, self.trips = tuple(mine), True, list[Trip]()
-        self._rounding, self._carrier = how.rounding, carrier
-        self._drawn = {p.number: np.random.default_rng([how.seed, 6, p.number]) for p in mine}
+        self._rounding, self._carrier = Rounding(how.bits), carrier
+        drawn = {p.number: np.random.default_rng([how.seed, 6, p.number]) for p in mine}
+        self._dice = {number: Dice(each) for number, each in drawn.items()}
         self._under_way: dict[tuple[int, str], Pending] = {}
         self._last: dict[tuple[int, str], Inbox] = {}
 
@@ -84,7 +85,8 @@ class Halos:
         for part, own in zip(self.mine, rows):
             table: Any = own.detach().numpy()
             for other, places in (part.sends if way == "out" else part.takes).items():
-                message = how.packed(table[places], self._drawn[part.number])
+                picked = np.take(table, places, axis=0)
+                message = how.packed(picked, self._dice[part.number])
                 found.append(Parcel(part.number, (other,), message))
         self.trips += [Trip(p.source, p.targets, p.message.size_bytes) for p in found]
         return found
