@@ -63,7 +63,8 @@ def _work(source: Source) -> Int64:
     kernel = graph.lanes.kind[graph.ops.lane[update]] == LaneKind.STREAM
     row = source.steps.of_op[update]
     on_device = totals(row, kernel, len(source.steps)) > 0
-    return update[kernel | ~on_device[row]]
+    found: Int64 = update[kernel | ~on_device[row]]
+    return found
 
 
 def _updates(source: Source, work: Int64) -> tuple[Added, Lanes]:
