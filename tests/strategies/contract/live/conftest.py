@@ -84,7 +84,7 @@ TOGETHER = (
     "buckets(size_bytes=1024) + partition(parts=2) + priority() + overlap_update()",
     "bf16 + overlap_update()",
     "buckets(size_bytes=1024) + partition(parts=2) + priority() + early_update()",
-    "bf16 + buckets(size_bytes=1024) + early_update()",
+    "buckets(size_bytes=1024) + bf16 + early_update()",
     "bf16 + partition(parts=2) + priority()",
     "topk(ratio=0.1) + partition(parts=3)",
 )
