@@ -36,3 +36,9 @@ def test_payloads_that_are_added_up_on_the_way_are_one() -> None:
     graph = packed("bf16")
     assert sizes(graph, "kind=collective") == {2 * GRADIENTS}
     assert sizes(graph, "name~unpack") == {4 * GRADIENTS + 2 * GRADIENTS}
+
+
+def test_dense_payloads_are_added_up_one_after_the_other() -> None:
+    """Zeros, then all gradients read and written for each rank's eight bits."""
+    (unpacked,) = sizes(packed("int8"), "name~add up")
+    assert unpacked == 4 * GRADIENTS * (1 + 2 * WORKERS) + WORKERS * (GRADIENTS + 4)

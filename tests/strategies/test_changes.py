@@ -144,6 +144,17 @@ def test_late_updates_give_the_job_that_waits_where_weights_are_used(
 
 
 @SOMETIMES
+@given(REDUCING, MACHINES, BUCKETS, st.sampled_from([(1, False), (3, False), (2, True)]), RATES)
+def test_early_updates_give_the_job_that_updates_as_buckets_arrive(
+    job: TrainingJob, machine: Machine, bucket: int, how: tuple[int, bool], rate: float
+) -> None:
+    parts, by_priority = how
+    job = replace(job, machine=machine, bucket_bytes=bucket, parts=parts, by_priority=by_priority)
+    wanted = training(replace(job, early=True))
+    assert measured(changed(job, "early_update"), rate) == measured(wanted, rate)
+
+
+@SOMETIMES
 @given(REDUCING, MACHINES, BUCKETS, st.sampled_from([(4, 2), (6, 3), (6, 2), (2, 2)]), RATES)
 def test_an_exchange_host_by_host_gives_the_job_that_does_it_so(
     job: TrainingJob, machine: Machine, bucket: int, sizes: tuple[int, int], rate: float

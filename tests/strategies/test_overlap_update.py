@@ -78,4 +78,4 @@ def test_a_packed_bucket_in_parts_is_updated_once_it_is_unpacked() -> None:
     made = check(transformed(training(JOB), plan))
     waits = np.flatnonzero((made.ops.kind == OpKind.WAIT) & (made.ops.step == 2))
     waited = [made[src].name for op in waits.tolist() for src in made.deps.of(op).tolist()]
-    assert waited == ["unpack int8"] * 12
+    assert waited == ["add up int8"] * 12

@@ -4,6 +4,10 @@ What is counted is every block that torch's allocator gives out on the host, as 
 memory events tell it: from before the model is built, so that their sum is what is held. What is
 held at marks between the parts of a step tells the categories: nothing here asks what autograd
 saved, or what Paceline thinks of it.
+
+The profiler watches the training thread. A bucket or a flattened buffer whose last holder is a
+thread of gloo goes unseen, by chance: so everything is given up within the watch, and blocks that
+are not seen to go even then are not counted.
 """
 
 import argparse
@@ -62,7 +66,9 @@ def trained(options: argparse.Namespace) -> dict[str, int]:
         gc.collect()  # entering a plan builds DDP's reducer anew; the old one lies in a cycle
         for _ in range(UNDER):
             step(task, model, optimizer, marks)
-    del model  # DDP's reducer holds the group; it must go first, or a worker may abort at exit
+    task.model.zero_grad()
+    del model, optimizer, change, task  # the reducer before its group, or a worker may abort
+    gc.collect()
     return marks
 
 
@@ -82,15 +88,22 @@ def step(task: Any, model: Any, optimizer: Any, marks: dict[str, int]) -> None:
 
 
 def curve(trace: dict[str, Any]) -> list[tuple[int, int]]:
-    """What was held after each event."""
-    base, held = int(trace.get("baseTimeNanoseconds", 0)), 0
+    """What was held after each event, of blocks that were seen to come and to go."""
+    base = int(trace.get("baseTimeNanoseconds", 0))
     events = sorted(
-        (base + round(1000 * e["ts"]), order, e["args"]["Bytes"])
+        (base + round(1000 * e["ts"]), order, e["args"]["Addr"], e["args"]["Bytes"])
         for order, e in enumerate(trace["traceEvents"])
         if e.get("name") == "[memory]" and e["args"]["Device Type"] == 0
     )
-    found = []
-    for at, _, delta in events:
+    alive: dict[int, tuple[int, int]] = {}
+    changes: list[tuple[int, int]] = []
+    for at, _, address, delta in events:
+        if delta > 0:
+            alive[address] = at, delta
+        elif address in alive:
+            changes += [alive.pop(address), (at, delta)]
+    held, found = 0, []
+    for at, delta in sorted(changes):
         held += delta
         found.append((at, held))
     return found

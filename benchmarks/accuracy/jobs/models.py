@@ -1,8 +1,10 @@
-"""Five small models whose steps are spent in different ways, each with its data and its loss.
+"""Seven small models whose steps are spent in different ways, each with its data and its loss.
 
 mlp: 25 MB of gradients in six large layers, little compute. resnet20: 1 MB of gradients in 65
 tensors, much compute, buffers broadcast every step. transformer: 14 MB in 52 tensors. lstm: a
-language model, half of whose 15 MB are one embedding. wide: few wide convolutions, 9 MB.
+language model, half of whose 15 MB are one embedding. wide: few wide convolutions, 9 MB. stack:
+convolutions, norms, ReLUs and poolings in one sequence, 0.5 MB. separate: a transformer whose
+queries, keys and values are layers of their own, 7 MB.
 """
 
 from collections.abc import Callable
@@ -72,6 +74,52 @@ def wide(batch: int = 8, width: int = 256) -> Task:
     return Task(model, torch.randn(batch, 3, 32, 32), targets, functional.cross_entropy)
 
 
+def stack(batch: int = 16) -> Task:
+    shapes: list[tuple[int, ...]] = [(3, 32), (32, 32), (), (32, 64), (64, 64), ()]
+    parts: list[nn.Module] = []
+    for shape in shapes:
+        if shape:
+            convolution = nn.Conv2d(*shape, 3, padding=1)
+            parts += [convolution, nn.BatchNorm2d(shape[1]), nn.ReLU()]
+        else:
+            parts += [nn.MaxPool2d(2)]
+    model = nn.Sequential(*parts, nn.Flatten(), nn.Linear(64 * 8 * 8, 10))
+    targets = torch.randint(10, (batch,))
+    return Task(model, torch.randn(batch, 3, 32, 32), targets, functional.cross_entropy)
+
+
+def separate(batch: int = 8, length: int = 64, width: int = 256) -> Task:
+    model = nn.Sequential(*(Attending(width) for _ in range(3)), nn.Linear(width, 10))
+    targets = torch.randint(10, (batch * length,))
+    return Task(
+        model,
+        torch.randn(batch, length, width),
+        targets,
+        lambda out, want: functional.cross_entropy(out.flatten(0, 1), want),
+    )
+
+
+class Attending(nn.Module):
+    """Attention by three products of one input, and a feed-forward part."""
+
+    def __init__(self, width: int, heads: int = 4) -> None:
+        super().__init__()
+        self.heads = heads
+        self.queries, self.keys, self.values, self.out = (nn.Linear(width, width) for _ in range(4))
+        self.ahead = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (self._cut(part(x)) for part in (self.queries, self.keys, self.values))
+        seen = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        found: Tensor = x + self.out(seen)
+        return found + self.ahead(found)
+
+    def _cut(self, x: Tensor) -> Tensor:
+        return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+
 class Recurrent(nn.Module):
     """Two LSTM layers between a large embedding and a projection."""
 
@@ -127,4 +175,6 @@ MODELS: dict[str, Callable[[], Task]] = {
     "transformer": transformer,
     "lstm": lstm,
     "wide": wide,
+    "stack": stack,
+    "separate": separate,
 }

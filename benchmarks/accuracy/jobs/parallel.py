@@ -1,13 +1,15 @@
-"""One worker of a job that is more than data-parallel. It knows nothing of Paceline.
+"""One worker of a job that is more than DDP on tensors at hand. It knows nothing of Paceline.
 
-fsdp2 and zero cut weights or the update among all workers. tensor_data cuts every pair of matrices
-in two and shards the data-parallel rest (FSDP2); pipeline_data has two stages, each under DDP.
+fsdp2 and zero cut weights or the update among all workers, tensor every pair of matrices.
+tensor_data cuts them in two and shards the data-parallel rest (FSDP2). pipeline_data has two
+stages, each under DDP; loaded is DDP whose batches a DataLoader decodes on the training thread.
 """
 
 import argparse
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from models import MODELS, Task
+from photographs import batches_of
 
-Step = Callable[[], None]
 HALVES = 2  # of a tensor-parallel matrix, and stages of a pipeline
 MICRO_BATCHES = 4
 
@@ -31,16 +33,27 @@ def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    step = PARALLEL[options.parallel](MODELS[options.model]())
+    job = PARALLEL[options.parallel](MODELS[options.model]())
+    job.begin()
     for _ in range(options.steps):
-        step()
+        job.step()
     dist.barrier()
-    del step
+    del job
     dist.destroy_process_group()
     time.sleep(0.2)  # gloo's threads let go of their objects before the interpreter is gone
 
 
-def zero(task: Task) -> Step:
+@dataclass(frozen=True)
+class Job:
+    """A training, step by step."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    step: Callable[[], None]
+    begin: Callable[[], None] = lambda: None  # an epoch
+
+
+def zero(task: Task) -> Job:
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
     model = DistributedDataParallel(task.model)
@@ -48,28 +61,38 @@ def zero(task: Task) -> Step:
     return training(model, optimizer, task)
 
 
-def fsdp2(task: Task) -> Step:
+def fsdp2(task: Task) -> Job:
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     return training(*sharded(task.model, mesh), task)
 
 
-def tensor_data(task: Task) -> Step:
+def tensor(task: Task) -> Job:
+    model = in_pairs(task.model, init_device_mesh("cpu", (dist.get_world_size(),)))
+    return training(model, torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=False), task)
+
+
+def tensor_data(task: Task) -> Job:
+    shape = (dist.get_world_size() // HALVES, HALVES)
+    mesh = init_device_mesh("cpu", shape, mesh_dim_names=("dp", "tp"))
+    return training(*sharded(in_pairs(task.model, mesh["tp"]), mesh["dp"]), task)
+
+
+def in_pairs(model: nn.Module, mesh: Any) -> nn.Module:
+    """Linear layers cut by their outputs and by their inputs in turn."""
     from torch.distributed.tensor.parallel import (
         ColwiseParallel,
         RowwiseParallel,
         parallelize_module,
     )
 
-    shape = (dist.get_world_size() // HALVES, HALVES)
-    mesh = init_device_mesh("cpu", shape, mesh_dim_names=("dp", "tp"))
-    names = [n for n, m in task.model.named_modules() if isinstance(m, nn.Linear)]
+    names = [n for n, m in model.named_modules() if isinstance(m, nn.Linear)]
     names = names[: len(names) // 2 * 2]
     plan = {n: RowwiseParallel() if i % 2 else ColwiseParallel() for i, n in enumerate(names)}
-    model = parallelize_module(task.model, mesh["tp"], plan)
-    return training(*sharded(model, mesh["dp"]), task)
+    cut: nn.Module = parallelize_module(model, mesh, plan)
+    return cut
 
 
-def pipeline_data(task: Task) -> Step:
+def pipeline_data(task: Task) -> Job:
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
     shape = (HALVES, dist.get_world_size() // HALVES)
@@ -96,7 +119,27 @@ def pipeline_data(task: Task) -> Step:
         optimizer.step()
         optimizer.zero_grad()
 
-    return step
+    return Job(part, optimizer, step)
+
+
+def loaded(task: Task) -> Job:
+    """Batches as large as the task's, of its shape of images."""
+    model = DistributedDataParallel(task.model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    loader = batches_of(len(task.inputs))
+    batches = iter(())
+
+    def begin() -> None:
+        nonlocal batches
+        batches = iter(loader)
+
+    def step() -> None:
+        images, targets = next(batches)
+        optimizer.zero_grad()
+        task.loss(model(images), targets).backward()
+        optimizer.step()
+
+    return Job(model, optimizer, step, begin)
 
 
 def sharded(model: nn.Module, mesh: Any) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -107,20 +150,22 @@ def sharded(model: nn.Module, mesh: Any) -> tuple[nn.Module, torch.optim.Optimiz
     return whole, torch.optim.AdamW(whole.parameters(), lr=1e-4, foreach=False)
 
 
-def training(model: nn.Module, optimizer: torch.optim.Optimizer, task: Task) -> Step:
+def training(model: nn.Module, optimizer: torch.optim.Optimizer, task: Task) -> Job:
     def step() -> None:
         task.loss(model(task.inputs), task.targets).backward()
         optimizer.step()
         optimizer.zero_grad()
 
-    return step
+    return Job(model, optimizer, step)
 
 
-PARALLEL: dict[str, Callable[[Task], Step]] = {
+PARALLEL: dict[str, Callable[[Task], Job]] = {
     "fsdp2": fsdp2,
     "zero": zero,
+    "tensor": tensor,
     "tensor_data": tensor_data,
     "pipeline_data": pipeline_data,
+    "loaded": loaded,
 }
 
 

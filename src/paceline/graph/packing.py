@@ -33,7 +33,7 @@ def _undivided(bucket: Bucket) -> tuple[Bucket, ...]:
 class Packing:
     """A form of gradients as a graph sees it."""
 
-    name: str  # the ops are called `pack NAME`, `repack NAME` and `unpack NAME`
+    name: str  # ops are called `pack NAME`, `repack NAME`, and `unpack NAME` or `add up NAME`
     dtype: DType  # of what travels
     gathers: bool  # every rank gets all payloads, where they cannot be added up on the way
     feedback: bool  # packing also reads and writes what was left out
@@ -42,6 +42,7 @@ class Packing:
     owners: int = 1  # ranks that each keep a part of the reduced gradients (FSDP2)
     pieces: Callable[[Bucket], tuple[Bucket, ...]] = _undivided  # worked on one after the other
     in_rounds: bool = False  # a bucket may travel in several
+    dense: bool = False  # each gathered payload is added to all gradients, not to a few of them
 
     def cut(self, owners: int) -> "Packing":
         """The same where gradients are cut among owners: each rank packs every owner's part by
@@ -60,6 +61,15 @@ class Packing:
             return Collective.ALL_TO_ALL
         return Collective.ALL_GATHER if self.gathers else None
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether unpacking adds up one payload of all gradients after the other."""
+        return self.gathers and self.dense
+
+    @property
+    def unpacking(self) -> str:
+        return "add up" if self.adds_up else "unpack"
+
     def members(self, ranks: int) -> int:
         """How many payloads each rank is left with."""
         return ranks if self.gathers else 1
@@ -74,9 +84,11 @@ class Packing:
         return 4 * bucket.count + sum(self.calls(bucket)[round_ - 1 : round_ + 1])
 
     def unpack_bytes(self, bucket: Bucket, ranks: int) -> int:
-        """Touched by unpacking: all payloads, and the gradients that they stand for."""
-        payloads = self.members(ranks) * self.calls(bucket)[-1]
-        return 4 * bucket.count // self.owners + payloads
+        """Touched by unpacking: all payloads, and the gradients that they stand for, which those
+        that are dense read and write one after the other."""
+        members = self.members(ranks)
+        passes = 1 + 2 * members if self.adds_up else 1
+        return passes * 4 * bucket.count // self.owners + members * self.calls(bucket)[-1]
 
 
 def packed(graph: Graph, packing: Packing) -> Graph:
@@ -219,11 +231,11 @@ class _Work:
 
     def _sending(self, calls: Int64) -> Graph:
         """The collectives with what then travels."""
-        ops, name = self.graph.ops, self.packing.name
+        ops, name, last = self.graph.ops, self.packing.name, self.packing.unpacking
         size, dtype, collective = ops.size_bytes.copy(), ops.dtype.copy(), ops.collective.copy()
         size[calls], dtype[calls] = self.sizes, self.packing.dtype
         collective[calls] = self._collective(calls)
-        names = (*self.graph.names, f"pack {name}", f"repack {name}", f"unpack {name}")
+        names = (*self.graph.names, f"pack {name}", f"repack {name}", f"{last} {name}")
         made = replace(ops, size_bytes=size, dtype=dtype, collective=collective)
         return unpriced(replace(self.graph, ops=made, names=names), calls)
 

@@ -40,13 +40,15 @@ class CodecTimes:
     payload_bytes: tuple[int, ...]  # that a rank hands over, in all rounds
     ops: tuple[OpTimes, ...]
     members: int = 2  # of whom payloads were unpacked
+    dense: bool = False  # each payload is added to all gradients
 
     def spent_ns(self, workers: int, row: int = -1) -> float:
         """Packing and unpacking among so many workers."""
         if not self.gathers or workers == self.members:
             return sum(op.times_ns[row] for op in self.ops)
         *before, unpack = self.ops
-        more = (workers - self.members) * self.payload_bytes[row]
+        each = self.payload_bytes[row] + (8 * self.counts[row] if self.dense else 0)
+        more = (workers - self.members) * each
         touched = np.array([float(unpack.touched_bytes[row] + more)])
         return sum(op.times_ns[row] for op in before) + float(unpack.curve().at(touched)[0])
 

@@ -77,6 +77,7 @@ class Exchange:
     carrier: Carrier | None = None  # another transport than the library's
     owned: bool = False  # each rank updates its own parameters and gathers the others
     late: bool = False  # parameters are updated as they are needed
+    early: bool = False  # parameters are updated as their gradients arrive
     weighing: Weighing | None = None  # workers count differently in the mean
     border_ratio: float = 0.0  # of activations, that pass from pipeline stage to stage; 0: all
 
@@ -188,6 +189,14 @@ class Exchange:
             yield
         finally:
             self.late = False
+
+    @contextmanager
+    def with_early_updates(self) -> Iterator[None]:
+        self.early = True
+        try:
+            yield
+        finally:
+            self.early = False
 
     @contextmanager
     def with_weights(self, weighing: Weighing) -> Iterator[None]:

@@ -9,8 +9,8 @@ import torch
 
 from paceline.errors import PacelineError
 from paceline.runtime.run import Run
-from paceline.runtime.torch_exchange import rebuilt
 from paceline.runtime.torch_forward import forward_as
+from paceline.runtime.torch_reducer import rebuilt
 
 CONVOLUTIONS = (torch.nn.Conv2d, torch.nn.ConvTranspose2d)
 

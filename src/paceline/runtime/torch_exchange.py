@@ -1,12 +1,10 @@
-"""Install in a live DDP job what the strategies said of its exchange, and take it out again.
-
-DDP's reducer is built anew with other bucket sizes, by DDP's own code, and every bucket goes
-through one hook, which compresses, remembers, communicates and counts.
+"""Install in a live DDP job what the strategies said of its exchange, and take it out again: every
+bucket goes through one hook, which compresses, remembers, communicates and counts.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
 
@@ -17,23 +15,17 @@ from paceline.runtime.codecs import Codec, Compressor, Turn
 from paceline.runtime.codecs.torch_casts import plain
 from paceline.runtime.codecs.torch_memory import memory_of
 from paceline.runtime.codecs.turns import Turns
-from paceline.runtime.exchange import (
-    READY,
-    Bucketing,
-    Exchange,
-    ExchangeError,
-    Sent,
-    Weighing,
-    arranged,
-)
+from paceline.runtime.exchange import Exchange, ExchangeError, Sent, Weighing
 from paceline.runtime.rounds.torch_driver import exchanging, stays
 from paceline.runtime.run import Run
 from paceline.runtime.stages.torch_border import Border
 from paceline.runtime.stages.torch_pipelining import bordered
 from paceline.runtime.torch_accumulate import accumulating
+from paceline.runtime.torch_early_update import EarlyUpdates
 from paceline.runtime.torch_iterative import iterative_hook
 from paceline.runtime.torch_late_update import LateUpdates
 from paceline.runtime.torch_owners import owning
+from paceline.runtime.torch_reducer import Answer, with_reducer
 from paceline.runtime.torch_routes import Route, route_of
 from paceline.runtime.torch_sharded import sharded_modules, with_codec
 
@@ -58,26 +50,34 @@ def installed(run: Run) -> Iterator[Sent]:
         _require_free(replica)
         if asked.codec is not None or asked.rounds is not None:
             _require_float32(replica)
-    late = LateUpdates(run) if asked.late else None
+    apart = _updates_apart(run)
     with ExitStack() as stack:
         if shards and asked.codec is not None:
             stack.enter_context(with_codec(shards, asked.codec, sent))
         for replica in run.replicas:
             hook = stack.enter_context(_hook(run, replica, sent))
-            called = hook if late is None else late.behind(hook)
-            stack.enter_context(_with_reducer(replica, run, called))
+            stack.enter_context(
+                with_reducer(replica, run, hook if apart is None else apart.behind(hook))
+            )
         if asked.rounds is not None:
             stack.enter_context(exchanging(run, asked.rounds, sent))
         if asked.owned:
             stack.enter_context(owning(run, sent))
         if asked.passes > 1:
             stack.enter_context(accumulating(run, asked.passes))
-        if late is not None:
-            stack.enter_context(late.installed())
+        if apart is not None:
+            stack.enter_context(apart.installed())
         if asked.border_ratio:
             counted = None if run.replicas else run.optimizer
             stack.enter_context(bordered(Border(asked.border_ratio), counted, sent))
         yield sent
+
+
+def _updates_apart(run: Run) -> LateUpdates | EarlyUpdates | None:
+    """Who updates parameters apart from the optimizer's step, if the plan asks for it."""
+    if run.exchange.early:
+        return EarlyUpdates(run)
+    return LateUpdates(run) if run.exchange.late else None
 
 
 def _require_one_way(asked: Exchange) -> None:
@@ -86,6 +86,11 @@ def _require_one_way(asked: Exchange) -> None:
         raise ExchangeError("the plan changes how gradients travel, and under it none do")
     if asked.weighing is not None and (asked.rounds is not None or asked.passes > 1):
         raise ExchangeError("workers count unequally in each step's mean, and the plan has none")
+    if asked.early and (asked.late or asked.owned or asked.passes > 1):
+        raise ExchangeError(
+            "each bucket is updated once it has arrived, and the plan asks for another update "
+            "beside it; leave early_update out"
+        )
     in_rounds = asked.codec is not None and not isinstance(asked.codec.compressor, Compressor)
     unequal = asked.weighing is not None
     if in_rounds and (
@@ -95,10 +100,6 @@ def _require_one_way(asked: Exchange) -> None:
             "this codec exchanges a bucket in several rounds, one behind the other, and the plan "
             "asks for another way; leave out partition, priority, hierarchical, parameter_server"
         )
-
-
-Answer = Callable[[None, Any], Any]
-"""DDP's communication hook: what becomes of one bucket's gradients."""
 
 
 @contextmanager
@@ -198,70 +199,3 @@ def _require_float32(replica: Any) -> None:
         raise ExchangeError(
             f"only float32 is packed, and this job trains {names}; leave that change out"
         )
-
-
-@contextmanager
-def _with_reducer(replica: Any, run: Run, hook: Answer) -> Iterator[None]:
-    before, asked = _sizes(replica), run.exchange.buckets
-    try:
-        _rebuild(replica, before if asked is None else _changed(before, asked))
-        if asked is not None and asked.order != READY:
-            _arrange(replica, asked.order, run.names)
-        dist._register_comm_hook(replica.reducer, None, hook)
-        yield
-    finally:
-        _rebuild(replica, before)
-
-
-def rebuilt(replica: Any) -> None:
-    """DDP's reducer made anew, for the parameters that its module has now."""
-    _rebuild(replica, _sizes(replica))
-
-
-def _sizes(replica: Any) -> Any:
-    """DDP's own note of its bucket sizes; None in a torch that keeps none."""
-    return getattr(replica, "_bucket_config", None)
-
-
-def _changed(config: Any, sizes: Bucketing) -> Any:
-    if config is None:
-        raise ExchangeError(
-            f"torch {torch.__version__} does not let the bucket sizes of a live DDP be changed; "
-            "take torch 2.13, or set bucket_cap_mb in the script"
-        )
-    return replace(
-        config,
-        bucket_bytes_cap=sizes.size_bytes,
-        per_bucket_bytes_caps=(),
-        first_bucket_bytes_cap=sizes.first_size_bytes or sizes.size_bytes,
-    )
-
-
-def _arrange(replica: Any, order: str, names: Mapping[int, str]) -> None:
-    """Buckets in that order, now: DDP else puts them in the order that its first backward shows,
-    as it does here with an order that is told. All ranks must come here together."""
-    parameters, _ = replica._build_params_for_reducer()
-    told = [names[id(parameter)] for parameter in parameters]
-    _rebuild(replica, _sizes(replica), arranged(range(len(parameters)), told, order))
-    replica.reducer._push_all_rebuilt_params()
-    if not replica.reducer._rebuild_buckets():
-        raise ExchangeError(
-            "DDP's buckets have a fixed order where find_unused_parameters is set; leave the order "
-            "of buckets out of the plan"
-        )
-
-
-def _rebuild(replica: Any, config: Any, order: Sequence[int] | None = None) -> None:
-    """As DDP builds its reducer when it is unpickled. Ranks need not talk for it."""
-    replica.reducer._remove_autograd_hooks()
-    if config is not None:
-        replica._bucket_config = config
-        replica.bucket_bytes_cap = config.bucket_bytes_cap
-    parameters, sparse = replica._build_params_for_reducer()
-    if order is not None:
-        parameters, sparse = [parameters[at] for at in order], [sparse[at] for at in order]
-    names = replica._build_debug_param_to_name_mapping(parameters)
-    replica._ddp_init_helper(parameters, sparse, names, replica.static_graph)
-    if replica.static_graph:
-        replica.reducer._set_static_graph()
-        replica.logger._set_static_graph()

@@ -17,6 +17,13 @@ from torch import nn
 from paceline.runtime.exchange import ExchangeError
 from paceline.runtime.run import Run
 from paceline.runtime.torch_attributes import instead
+from paceline.runtime.torch_bucket_updates import (
+    Settings,
+    Untouched,
+    behind_backward,
+    settings_of,
+    update,
+)
 from paceline.runtime.torch_optimizers import only, require_per_parameter
 
 Hook = Callable[[None, Any], Any]
@@ -29,7 +36,7 @@ class Bucket:
     parameters: list[Any]
     gradients: list[Any]  # where they will lie
     arrived: Any  # a future of torch
-    settings: list[dict[str, Any]] | None = None  # of the optimizer's groups, once it stepped
+    settings: Settings | None = None  # once the optimizer stepped
 
 
 class LateUpdates:
@@ -39,7 +46,7 @@ class LateUpdates:
         _require_separate(run)
         self._optimizer, self._run = run.optimizer, run
         self._pending: dict[int, Bucket] = {}  # by `id` of each parameter
-        self._left: dict[int, tuple[Any, Any, int]] = {}  # parameter, gradient and its version
+        self._gradients = Untouched("overlap_update", run.names)
 
     def behind(self, hook: Hook) -> Hook:
         """A hook that leaves the exchange under way; DDP goes on with the rank's own gradients."""
@@ -49,8 +56,8 @@ class LateUpdates:
             self._require_settled(parameters)
             kept = Bucket(parameters, bucket.gradients(), hook(state, bucket))
             self._pending.update(dict.fromkeys(map(id, parameters), kept))
-            if bucket.is_last():  # behind DDP's own callback, which is queued in a moment
-                _at_the_end(lambda: _at_the_end(self._note))
+            if bucket.is_last():
+                behind_backward(self._note)
             done: Any = torch.futures.Future()
             done.set_result(bucket.buffer())
             return done
@@ -84,8 +91,8 @@ class LateUpdates:
 
         def allowing(step: Callable[..., Any]) -> Callable[..., Any]:
             def allow(*given: Any, **named: Any) -> Any:
-                self._require_untouched()
-                settings = [_settings(group) for group in optimizer.param_groups]
+                self._gradients.require()
+                settings = settings_of(optimizer)
                 for bucket in self._pending.values():
                     bucket.settings = settings
                 with only(optimizer, set(), settings):  # for those who listen to steps
@@ -108,31 +115,11 @@ class LateUpdates:
             return
         for parameter in bucket.parameters:
             del self._pending[id(parameter)]
-        before = [parameter.grad for parameter in bucket.parameters]
-        try:
-            for parameter, gradient in zip(bucket.parameters, bucket.gradients):
-                parameter.grad = gradient
-            with only(self._optimizer, set(map(id, bucket.parameters)), bucket.settings):
-                _plain_step(self._optimizer)
-        finally:
-            for parameter, gradient in zip(bucket.parameters, before):
-                parameter.grad = gradient
+        update(self._optimizer, bucket.parameters, bucket.gradients, bucket.settings)
 
     def _note(self) -> None:
         """What backward left behind."""
-        found = {id(p): p for bucket in self._pending.values() for p in bucket.parameters}
-        self._left = {at: (p, p.grad, p.grad._version) for at, p in found.items()}
-
-    def _require_untouched(self) -> None:
-        for parameter, gradient, version in self._left.values():
-            if parameter.grad is not gradient or gradient._version != version:
-                name = self._run.names.get(id(parameter), "a parameter")
-                raise ExchangeError(
-                    f"the gradient of {name} was changed between backward and the optimizer's "
-                    "step, as clipping by the norm of all gradients does. overlap_update updates "
-                    "each parameter as its own gradient arrives; leave it out of the plan"
-                )
-        self._left = {}
+        self._gradients.note(p for bucket in self._pending.values() for p in bucket.parameters)
 
     def _require_settled(self, parameters: list[Any]) -> None:
         for parameter in parameters:
@@ -146,22 +133,6 @@ class LateUpdates:
                 else "it was used outside the module that owns it, before its update"
             )
             raise ExchangeError(f"{name} cannot be updated late: {why}; leave overlap_update out")
-
-
-def _settings(group: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in group.items() if name != "params"}
-
-
-def _plain_step(optimizer: Any) -> None:
-    """The update itself, of which those who listen to steps are not told again."""
-    step = type(optimizer).step
-    getattr(step, "__wrapped__", step)(optimizer)
-
-
-def _at_the_end(call: Callable[[], None]) -> None:
-    """Behind the backward pass that is under way, and what was asked for it before."""
-    engine: Any = torch.autograd.Variable._execution_engine
-    engine.queue_callback(call)
 
 
 def _require_separate(run: Run) -> None:

@@ -31,6 +31,7 @@ class Coded(Strategy):
     in_rounds: ClassVar[bool] = (
         False  # whether a bucket may travel in several, each made of the last
     )
+    dense: ClassVar[bool] = True  # whether a payload speaks of every gradient
     feedback: bool = True  # what a step leaves out is added to the next gradient
 
     @abstractmethod
@@ -66,6 +67,7 @@ class Coded(Strategy):
             self.needs(),
             pieces=self.pieces,
             in_rounds=self.in_rounds,
+            dense=self.dense,
         )
 
     def transform(self, graph: Graph) -> Graph:

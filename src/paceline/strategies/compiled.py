@@ -3,9 +3,10 @@ Ansel et al., "PyTorch 2" (ASPLOS 2024); operator fusion as dPRO and Daydream pr
 
 Runs of such operators become one loop that reads and writes memory once; products and convolutions
 stay the library's. The first step compiles, for seconds to minutes, and is no part of the
-prediction. Wrong by the calls between operators, which are fewer then, where gradients of a
-compiled part become ready together, and where the model compiles in many parts. Small convolutional
-nets on processors became slower against the prediction: try it before you rely on it.
+prediction. What it brings is known only where it was measured on the job's own operators (`paceline
+measure --for RUN --compiled`): without, the step is left as long as it was, which says nothing of
+gain or loss, and small convolutional nets on processors did become slower. Wrong by the calls
+between operators, which are fewer then, and where the model compiles in many parts.
 """
 
 from collections.abc import Iterator

@@ -25,6 +25,7 @@ AFTER, BEFORE = "after", "before"
 @dataclass(frozen=True)
 class Sparse(Coded):
     wire: ClassVar[DType] = DType.INT32
+    dense: ClassVar[bool] = False
 
     ratio: float = 0.01  # of all gradients
     layerwise: bool = False  # of each parameter; else of a whole bucket

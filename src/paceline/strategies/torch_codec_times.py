@@ -58,7 +58,7 @@ def _timed(change: Coded, repeats: int) -> CodecTimes:
         )
         for bucket in buckets
     ]
-    kinds = ("pack", *("repack" for _ in middle), "unpack")
+    kinds = ("pack", *("repack" for _ in middle), packing.unpacking)
     name = name_of(type(change))
     ops = [
         OpTimes(f"{kind} {name}", tuple(row[i] for row in touched), tuple(t[i] for t in times))
@@ -72,6 +72,7 @@ def _timed(change: Coded, repeats: int) -> CodecTimes:
         payload_bytes=tuple(sum(packing.calls(bucket)) for bucket in buckets),
         ops=tuple(ops),
         members=MEMBERS,
+        dense=packing.adds_up,
     )
 
 

@@ -6,7 +6,7 @@ compute stream and NCCL's. A change made on a small job can so be held against t
 with that change.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -82,6 +82,8 @@ class _Rank:
             if turn:
                 self.pen.end()
             self.compute()
+        if job.early:
+            self.update_early()
         self.give_back()
         self.update()
 
@@ -217,12 +219,20 @@ class _Rank:
                 self.pen.wait(bucket.calls, Phase.FORWARD)
                 self.work("adam", share, Phase.UPDATE)
 
+    def update_early(self) -> None:
+        """Whoever waits for a bucket waits for its update, beside all other work."""
+        done = shares(self.job.update_ns, [bucket.size_bytes for bucket in self.reducing])
+        self.reducing = [
+            replace(bucket, calls=(self.pen.beside("adam", share, bucket.calls),))
+            for bucket, share in zip(self.reducing, done)
+        ]
+
     def update(self) -> None:
         if self.job.late:
             return
         cut = self.job.workers if self.job.parallel is Parallel.FSDP2 else 1
         self.pen.updates_from([call for bucket in self.reducing for call in bucket.calls])
-        self.work("adam", self.job.update_ns // cut, Phase.UPDATE)
+        self.work("adam", 0 if self.job.early else self.job.update_ns // cut, Phase.UPDATE)
 
     def exchange_weights(self, step: int, under_way: dict[tuple[int, int, Round], int]) -> None:
         """What of the rounds stands behind this step: first what came, then what is handed over."""

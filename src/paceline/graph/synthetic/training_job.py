@@ -55,6 +55,7 @@ class TrainingJob:
     passes: int = 1  # forward and backward, to one exchange and update
     on_host: int = 0  # replicas that reduce among themselves first; 0: all at once
     late: bool = False  # a bucket is waited for, and its weights updated, where they are used next
+    early: bool = False  # a bucket's weights are updated once it is there
     by_priority: bool = False  # one exchange at a time, first what the model defines first
     gathers_again: bool = True  # FSDP2's weights, for the backward pass
     steps: int = 1

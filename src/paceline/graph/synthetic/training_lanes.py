@@ -98,6 +98,7 @@ class Pen(ABC):
     """Draws one rank's step."""
 
     sends_on: ClassVar[LaneKind]
+    works_on: ClassVar[LaneKind]
 
     def __init__(self, drawing: Drawing, rank: int, step: int) -> None:
         self.drawing, self.rank, self.step = drawing, rank, step
@@ -172,6 +173,11 @@ class Pen(ABC):
             self.drawing.builder.link(other, op)
         return op
 
+    def beside(self, name: str, dur_ns: int, calls: Sequence[int]) -> int:
+        """An update behind what these calls bring, on a lane of the rank's updates."""
+        lane = self.drawing.lane(self.rank, "updates", self.works_on, Discipline.PRIORITY)
+        return self.op(name, lane, dur_ns, phase=Phase.UPDATE, after=calls)
+
     def updates_from(self, calls: Sequence[int]) -> None:
         """The next op of the update works on what these calls bring."""
         self._feeding = calls
@@ -225,6 +231,7 @@ class _Threads(Pen):
     """A training thread; gloo's threads take its collectives in turn."""
 
     sends_on = LaneKind.COMM_THREAD
+    works_on = LaneKind.THREAD
 
     def work(self, name: str, dur_ns: int, phase: Phase, layer: str, tensor: str) -> None:
         op = self.op(name, self.thread, dur_ns, phase=phase, layer=layer, tensor=tensor)
@@ -254,6 +261,7 @@ class _Streams(Pen):
     """A host thread that feeds a compute stream, and a stream for each axis of communication."""
 
     sends_on = LaneKind.STREAM
+    works_on = LaneKind.STREAM
 
     def __init__(self, drawing: Drawing, rank: int, step: int) -> None:
         super().__init__(drawing, rank, step)

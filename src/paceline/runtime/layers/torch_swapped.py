@@ -24,7 +24,7 @@ from paceline.runtime.layers.torch_structured import (
     StructuredLinear,
 )
 from paceline.runtime.run import Run
-from paceline.runtime.torch_exchange import rebuilt
+from paceline.runtime.torch_reducer import rebuilt
 
 Fits = Callable[[str, tuple[int, ...]], bool]
 """Of a layer's name and its weight's shape: whether it is made anew."""

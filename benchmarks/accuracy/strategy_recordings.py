@@ -1,0 +1,111 @@
+"""Recordings of plain jobs, and what is predicted from them of every plan in every setting.
+
+A job is recorded once, with two workers at 1 Gbit/s, or on one host. Kept in
+`benchmarks/results/strategies` are every op of its typical step, and how long its own operators
+take in other variants; as compiled, which takes minutes to measure, where a plan asks for it.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.accuracy import calibrated
+from benchmarks.accuracy.cells import FIRST, cluster
+from benchmarks.accuracy.settings import STEPS, Setting, record
+from benchmarks.accuracy.strategy_plans import PLACES, Cell, Wanted
+from benchmarks.measure import RESULTS
+from paceline.graph import Graph, load_graph, save_graph
+from paceline.graph.condense import Grain, condense
+from paceline.graph.variants import Ratio
+from paceline.measure import Calibration
+from paceline.measure.recorded_calls import recorded_job
+from paceline.measure.torch_compiled import compiled_ratios
+from paceline.measure.torch_ratios import job_ratios
+from paceline.predict import Prediction, Question, predict
+from paceline.record.launch import RecordRequest, launch
+from paceline.trace.runs import open_run
+
+KEPT = RESULTS / "strategies"
+
+Look = Callable[[Path], None]
+"""What looks at a recording's folder before it goes."""
+
+
+@cache
+def predicted(cell: Cell, plan: Wanted) -> Prediction:
+    graph, made = recorded(cell, compiled="compiled" in plan)
+    question = Question(machine=calibrated.machine(made), calibration=made)
+    if not cell.mbit:
+        return predict(graph, plan, None, question)
+    moved = (f"workers(count={cell.workers})",) if cell.workers != PLACES[0][0] else ()
+    where = made.applied(cluster(cell.workers, cell.mbit))
+    return predict(graph, [*moved, *plan], where, question)
+
+
+def recorded(cell: Cell, *, compiled: bool) -> tuple[Graph, Calibration]:
+    """Every op of the plain job's typical step, and this machine with the job's own operators in
+    other variants; recorded and measured where none is kept."""
+    setting = _setting(cell)
+    graph, ratios = KEPT / _name(cell), KEPT / f"{_name(cell)}-ratios.json"
+    if not ratios.exists():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        make = record if cell.mbit else _on_one_host
+        made, _ = make(setting, Grain.OP, lambda folder: _keep(ratios, _variants(folder)))
+        save_graph(made, graph)
+    known = _load(ratios)
+    if compiled:
+        known += _compiled(cell)
+    return load_graph(graph), replace(calibrated.here(), ratios=known)
+
+
+def _setting(cell: Cell) -> Setting:
+    place = PLACES[0] if cell.mbit else (cell.workers, cell.mbit)
+    return Setting(cell.job.model, cell.job.parallel, *place)
+
+
+def _name(cell: Cell) -> str:
+    return cell.job.key if cell.mbit else f"{cell.job.key}-one-host"
+
+
+def _variants(folder: Path) -> Sequence[Ratio]:
+    return job_ratios(recorded_job(folder))
+
+
+def _compiled(cell: Cell) -> tuple[Ratio, ...]:
+    """Of operators as they are compiled together, measured in another recording of the job."""
+    ratios = KEPT / f"{_name(cell)}-compiled.json"
+    if not ratios.exists():
+
+        def seen(folder: Path) -> None:
+            _keep(ratios, tuple(compiled_ratios(recorded_job(folder))))
+
+        _on_one_host(_setting(cell), Grain.OP, seen)
+    return _load(ratios)
+
+
+def _on_one_host(setting: Setting, grain: Grain, seen: Look) -> tuple[Graph, None]:
+    """Recorded with all workers on this machine, and no links between them."""
+    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", str(setting.workers))
+    script = setting.command[len(FIRST) + 1 :]
+    with tempfile.TemporaryDirectory() as scratch:
+        command = (*FIRST, sys.executable, *torchrun, *script)
+        launch(RecordRequest(command, Path(scratch) / "run", STEPS, setting.plain), os.environ)
+        seen(Path(scratch) / "run")
+        return condense(open_run(Path(scratch) / "run"), grain), None
+
+
+def _keep(place: Path, ratios: Sequence[Ratio]) -> None:
+    place.write_text(json.dumps(msgspec.to_builtins(ratios)) + "\n")
+
+
+def _load(place: Path) -> tuple[Ratio, ...]:
+    return msgspec.convert(json.loads(place.read_text()), tuple[Ratio, ...])

@@ -1,0 +1,113 @@
+"""`updated_early`: each bucket's parameters are updated as soon as its gradients have arrived,
+beside the rest of the backward pass.
+
+The updates of a rank follow one another on a lane of their own and share the time of the recorded
+update by their buckets' bytes. The update behind the backward pass takes no more time and waits
+for them; what waited for gradients waits for the update that is made of them. On a device the
+host's calls stay where they were recorded.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from paceline.errors import GraphError
+from paceline.graph.graph import Graph, Int64, Lanes
+from paceline.graph.kinds import NONE, DepKind, Discipline, LaneKind, OpKind, Phase
+from paceline.graph.late_update.buckets import Buckets, arriving
+from paceline.graph.late_update.shares import shares_of
+from paceline.graph.late_update.source import Source
+from paceline.graph.links import Links
+from paceline.graph.rank_steps import RankSteps, firsts, totals
+from paceline.graph.scaled import scaled
+from paceline.graph.splice import Added, spliced
+
+LANE = "updates"
+"""The lane of each rank on which they run."""
+
+
+def updated_early(graph: Graph) -> Graph:
+    """The graph with every bucket's update behind its own exchange."""
+    links, steps = Links.of(graph), RankSteps.of(graph)
+    buckets = arriving(graph, links, steps)
+    if not len(buckets):
+        raise GraphError(
+            "the recording does not say which collectives carry gradients, so nothing can be "
+            "updated as they arrive. Record a job under DDP with `paceline record`."
+        )
+    return _changed(Source(graph, links, steps, buckets))
+
+
+def _changed(source: Source) -> Graph:
+    graph, links, buckets = source.graph, source.links, source.buckets
+    work = _work(source)
+    added, lanes = _updates(source, work)
+    row = np.arange(len(graph))
+    row[buckets.brings] = len(graph) + buckets.of
+    moved = Links(
+        links.op, np.where(source.waits, row[links.src], links.src), links.kind, links.inferred
+    )
+    rows = len(graph) + np.arange(len(buckets))
+    made = Links.all_of(
+        np.concatenate([rows[buckets.of], added.like]),
+        np.concatenate([buckets.brings, rows]),
+        DepKind.DATA,
+    )
+    shortened = replace(scaled(graph, work, 0.0), lanes=lanes)
+    return spliced(shortened, np.zeros(len(graph), np.bool_), added, moved.joined(made))
+
+
+def _work(source: Source) -> Int64:
+    """The ops of the recorded updates that do the work: kernels, where there are any."""
+    graph, update = source.graph, source.update
+    kernel = graph.lanes.kind[graph.ops.lane[update]] == LaneKind.STREAM
+    row = source.steps.of_op[update]
+    on_device = totals(row, kernel, len(source.steps)) > 0
+    found: Int64 = update[kernel | ~on_device[row]]
+    return found
+
+
+def _updates(source: Source, work: Int64) -> tuple[Added, Lanes]:
+    """One op for each bucket, and the lanes that then are there."""
+    graph, steps, buckets = source.graph, source.steps, source.buckets
+    rows, count = steps.of_op[work], len(steps)
+    like = firsts(rows, work, count)[buckets.step]
+    if (like == NONE).any():
+        raise GraphError(
+            "the recording does not show which ops update the parameters, so they cannot be "
+            "updated earlier. Record the job with `paceline record`."
+        )
+    whole = totals(rows, np.maximum(graph.ops.dur_ns[work], 0), count)
+    lanes, lane = _with_lanes(graph, like)
+    columns = {
+        "lane": lane,
+        "kind": np.full(len(buckets), OpKind.COMPUTE),
+        "dur_ns": shares_of(whole, buckets.step, buckets.size_bytes[buckets.held]),
+        "phase": np.full(len(buckets), Phase.UPDATE),
+        "layer": np.full(len(buckets), NONE),
+        "tensor": np.full(len(buckets), NONE),
+    }
+    return Added(like, _arrived(buckets), columns), lanes
+
+
+def _arrived(buckets: Buckets) -> Int64:
+    """By bucket: the last op that brings a part of it."""
+    last = np.full(len(buckets), NONE, np.int64)
+    np.maximum.at(last, buckets.of, buckets.brings)
+    return last
+
+
+def _with_lanes(graph: Graph, like: Int64) -> tuple[Lanes, Int64]:
+    """The graph's lanes and one more for each rank, like that on which it updated; and the new
+    lane of each of these ops."""
+    lanes, ops = graph.lanes, graph.ops
+    ranks, at, row = np.unique(ops.rank[like], return_index=True, return_inverse=True)
+    old = ops.lane[like[at]]
+    made = Lanes(
+        np.concatenate([lanes.rank, lanes.rank[old]]),
+        np.concatenate([lanes.device, lanes.device[old]]),
+        np.concatenate([lanes.kind, lanes.kind[old]]),
+        np.concatenate([lanes.discipline, np.full(len(ranks), Discipline.PRIORITY, np.uint8)]),
+        (*lanes.name, *[LANE] * len(ranks)),
+    )
+    return made, len(lanes) + row

@@ -1,0 +1,85 @@
+"""DDP's reducer made anew in a live job, by DDP's own code: with other buckets, and with a hook.
+
+A reducer takes one communication hook and never gives it back, so that each plan has its own.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from paceline.runtime.exchange import READY, Bucketing, ExchangeError, arranged
+from paceline.runtime.run import Run
+
+Answer = Callable[[None, Any], Any]
+"""DDP's communication hook: what becomes of one bucket's gradients."""
+
+
+@contextmanager
+def with_reducer(replica: Any, run: Run, hook: Answer) -> Iterator[None]:
+    before, asked = _sizes(replica), run.exchange.buckets
+    try:
+        _rebuild(replica, before if asked is None else _changed(before, asked))
+        if asked is not None and asked.order != READY:
+            _arrange(replica, asked.order, run.names)
+        dist._register_comm_hook(replica.reducer, None, hook)
+        yield
+    finally:
+        _rebuild(replica, before)
+
+
+def rebuilt(replica: Any) -> None:
+    """DDP's reducer made anew, for the parameters that its module has now."""
+    _rebuild(replica, _sizes(replica))
+
+
+def _sizes(replica: Any) -> Any:
+    """DDP's own note of its bucket sizes; None in a torch that keeps none."""
+    return getattr(replica, "_bucket_config", None)
+
+
+def _changed(config: Any, sizes: Bucketing) -> Any:
+    if config is None:
+        raise ExchangeError(
+            f"torch {torch.__version__} does not let the bucket sizes of a live DDP be changed; "
+            "take torch 2.13, or set bucket_cap_mb in the script"
+        )
+    return replace(
+        config,
+        bucket_bytes_cap=sizes.size_bytes,
+        per_bucket_bytes_caps=(),
+        first_bucket_bytes_cap=sizes.first_size_bytes or sizes.size_bytes,
+    )
+
+
+def _arrange(replica: Any, order: str, names: Mapping[int, str]) -> None:
+    """Buckets in that order, now: DDP else puts them in the order that its first backward shows,
+    as it does here with an order that is told. All ranks must come here together."""
+    parameters, _ = replica._build_params_for_reducer()
+    told = [names[id(parameter)] for parameter in parameters]
+    _rebuild(replica, _sizes(replica), arranged(range(len(parameters)), told, order))
+    replica.reducer._push_all_rebuilt_params()
+    if not replica.reducer._rebuild_buckets():
+        raise ExchangeError(
+            "DDP's buckets have a fixed order where find_unused_parameters is set; leave the order "
+            "of buckets out of the plan"
+        )
+
+
+def _rebuild(replica: Any, config: Any, order: Sequence[int] | None = None) -> None:
+    """As DDP builds its reducer when it is unpickled. Ranks need not talk for it."""
+    replica.reducer._remove_autograd_hooks()
+    if config is not None:
+        replica._bucket_config = config
+        replica.bucket_bytes_cap = config.bucket_bytes_cap
+    parameters, sparse = replica._build_params_for_reducer()
+    if order is not None:
+        parameters, sparse = [parameters[at] for at in order], [sparse[at] for at in order]
+    names = replica._build_debug_param_to_name_mapping(parameters)
+    replica._ddp_init_helper(parameters, sparse, names, replica.static_graph)
+    if replica.static_graph:
+        replica.reducer._set_static_graph()
+        replica.logger._set_static_graph()

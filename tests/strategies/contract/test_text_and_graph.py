@@ -1,0 +1,119 @@
+"""What every strategy keeps, those of other packages too: its text, and its change of a graph."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from functools import cache
+from sys import modules
+from typing import Any
+
+import numpy as np
+import pytest
+
+from paceline.graph import Graph, check
+from paceline.graph.facts import Loading, Stored
+from paceline.graph.synthetic import Parallel, TrainingJob, training
+from paceline.graph.synthetic.training_lanes import Machine
+from paceline.strategies import Effect, Strategy, kind_of, known, parse
+from paceline.strategies.coded import CODECS
+
+EXAMPLES = {
+    "bounded_loss": "bounded_loss",
+    "device": "device(name='h200', recorded='a100-80')",
+    "offload_activations": "offload_activations",
+    "scale": "scale(select='phase=backward', factor=0.5)",
+    "uneven_batches": "uneven_batches(shares=(3.0, 1.0))",
+}
+"""Settings of strategies that have none worth trying on every job."""
+
+IMAGES = ("batchnorm_relu", "channels_last", "relu_masks", "restructured_norms")
+"""Strategies for convolutional nets."""
+
+GraphFor = Callable[[str, str], Graph]
+
+PIPELINE = {"parallel": Parallel.PIPELINE_DATA, "stages": 2, "micro_batches": 2}
+JOBS: Mapping[str, Mapping[str, Any]] = {
+    "border_topk": PIPELINE,
+    "keep_gathered": {"parallel": Parallel.FSDP2},
+}
+"""What a strategy needs of a job beyond plain data parallelism."""
+FORMATS = Loading(formats=(Stored("raw", 10_000, 20_000), Stored("npz", 10_000, 40_000)))
+"""What a job's samples took in other formats."""
+
+
+@pytest.fixture
+def graph_for(worker_model: Graph, images: Graph, row_cut: Graph) -> GraphFor:
+    """A job that a strategy may change, by the strategy's name and where the job trained."""
+
+    def chosen(name: str, machine: str) -> Graph:
+        if name in IMAGES:
+            return images
+        if name == "overlapped_products":
+            return row_cut
+        if name in ("substitute", "tensor_parallel"):
+            return worker_model
+        if (name, machine) in ELSEWHERE:
+            pytest.skip(ELSEWHERE[name, machine])
+        return job_for(name, machine)
+
+    return chosen
+
+
+@cache
+def job_for(name: str, machine: str) -> Graph:
+    made = training(TrainingJob(machine=Machine[machine], **JOBS.get(name, {})))
+    return replace(made, facts=replace(made.facts, loading=FORMATS)) if name == "format" else made
+
+
+ELSEWHERE = {
+    ("device", "CPU"): "its example carries a GPU's kernels over, and this job ran on threads",
+    ("offload_activations", "CPU"): "activations of threads lie in host memory already",
+    ("fused_step", "GPU"): "it works in the memory of hosts, and this job trained on a device",
+}
+
+
+def settings_of(name: str, graph: Graph) -> list[Strategy]:
+    found = list(kind_of(name).choices(graph))
+    return found or [parse(EXAMPLES[name])]
+
+
+@pytest.mark.parametrize("name", known())
+def test_a_strategy_is_a_frozen_dataclass_that_says_when_it_is_wrong(name: str) -> None:
+    kind = kind_of(name)
+    assert is_dataclass(kind)
+    assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert "Wrong" in (modules[kind.__module__].__doc__ or "")
+    assert isinstance(kind.effect, Effect)
+    assert kind.conflicts <= set(known()) | CODECS
+    assert kind.applies or kind.how, "it says how to get what it cannot apply"
+
+
+@pytest.mark.parametrize("name", known())
+def test_a_strategy_shown_as_text_is_read_back(name: str, graph_for: GraphFor) -> None:
+    for one in settings_of(name, graph_for(name, "CPU")):
+        assert parse(str(one)) == one
+        for field in fields(one):  # type: ignore[arg-type]
+            with pytest.raises(FrozenInstanceError):
+                setattr(one, field.name, None)
+
+
+@pytest.mark.parametrize("name", known())
+@pytest.mark.parametrize("machine", ["CPU", "GPU"])
+def test_choices_fit_and_leave_a_lawful_graph_and_their_own_untouched(
+    name: str, machine: str, graph_for: GraphFor
+) -> None:
+    graph = graph_for(name, machine)
+    before = columns(graph)
+    for one in settings_of(name, graph):
+        assert one.refusal(graph) is None
+        check(one.transform(graph))
+    after = columns(graph)
+    assert all(np.array_equal(before[key], after[key]) for key in before)
+
+
+def columns(graph: Graph) -> dict[str, Any]:
+    tables = {"ops": graph.ops, "deps": graph.deps}
+    return {
+        f"{table}.{field.name}": getattr(owner, field.name).copy()
+        for table, owner in tables.items()
+        for field in fields(owner)
+    }
