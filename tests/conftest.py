@@ -194,8 +194,8 @@ def _skip_without(item: pytest.Item, names: tuple[str, ...]) -> None:
 @pytest.fixture(scope="session")
 def ddp_recording(tmp_path_factory: pytest.TempPathFactory) -> "Recording":
     """The example's DDP training of two workers, recorded once however many processes test."""
-    from paceline.record.launch import Recording, RecordRequest, launch, outcomes
     from paceline.record.job import job_of
+    from paceline.record.launch import Recording, RecordRequest, launch, outcomes
 
     shared = tmp_path_factory.getbasetemp()
     shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared

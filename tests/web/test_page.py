@@ -13,10 +13,12 @@ import pytest
 
 from paceline.cluster import Cluster, parse, with_settings
 from paceline.cluster.machine import Machine
-from paceline.graph import Axis, Collective, Graph, GraphBuilder, OpKind
+from paceline.compare import diff, side_of_graph
+from paceline.graph import Axis, Collective, Graph, GraphBuilder, OpKind, Phase
 from paceline.graph.synthetic.training import training
 from paceline.graph.synthetic.training_job import TrainingJob
 from paceline.predict import Prediction, Question, predict
+from paceline.replay import replay
 from paceline.report.page import Asked, gather, write_page
 from paceline.report.text.quantities import duration
 from paceline.viewer import Viewed, Viewer, serving
@@ -77,6 +79,23 @@ def alone() -> Graph:
     return b.build()
 
 
+def layered(first_ns: int) -> Graph:
+    """One rank, three layers, five steps; the first layer takes so long."""
+    b = GraphBuilder()
+    lane = b.lane(0, "main thread")
+    for step in range(5):
+        for name, ns in ((HOSTILE, first_ns), ("two", 100_000), ("three", 100_000)):
+            b.op(f"op of {name}", lane, ns + 7 * step, phase=Phase.FORWARD, layer=name, step=step)
+    return b.build()
+
+
+def pair() -> Asked:
+    """Two runs, the second with a layer of hostile name that takes longer."""
+    before, after = layered(100_000), layered(200_000)
+    found = diff(side_of_graph(before, "before"), side_of_graph(after, "after"))
+    return Asked("before", before, other=after, other_name="after", difference=found)
+
+
 def predicted(*settings: str) -> Prediction:
     return predict(job(), (SAME,), place(*settings))
 
@@ -105,7 +124,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     one = write_page(gather(Asked("alone", alone())), folder / "alone.html")
     lab = replace(asked, question=LAB, strategies=("bf16",))
     shared = write_page(gather(lab), folder / "lab.html")
+    frame = folder / "frame.html"
+    frame.write_text(f"<!doctype html><h1>A notebook</h1>{replay(alone())._repr_html_()}")
     files = {
+        "pair": write_page(gather(pair()), folder / "pair.html"),
+        "frame": frame,
         "sound": sound,
         "hostile": bad,
         "cut": cut,
@@ -252,6 +275,31 @@ def test_a_run_of_one_op_has_a_page_that_answers(told: Any) -> None:
     assert told["alone"]["step"] == 500
     assert "No op of this run communicates" in told["alone"]["text"]
     assert told["alone"]["complaints"] == []
+
+
+def test_a_second_run_tells_why_it_is_slower_and_leads_to_the_op(told: Any) -> None:
+    seen = told["pair"]
+    assert "after is slower by 100 us" in seen["text"]
+    assert "<img src=x" in seen["text"]
+    assert seen["chosen"].startswith("op of <img src=x")
+    assert seen["complaints"] == []
+
+
+def test_analyses_are_folded_tables_that_lead_into_the_timeline(told: Any) -> None:
+    topics = told["pair"]["topics"]
+    assert "Kernels on all ranks and in all steps" in topics
+    assert "Busy and waiting, as shares of a lane's time" in topics
+    assert told["pair"]["kernel"].startswith("op of ")
+    assert told["pair"]["violations"] == []
+
+
+def test_a_notebooks_frame_holds_the_whole_page(told: Any) -> None:
+    seen = told["frame"]
+    assert seen["heading"] == "1.00 µs a step"
+    assert seen["step"] == 500
+    assert seen["chosen"].startswith("alone")
+    assert [url for url in seen["requests"] if not url.startswith(("file:", "about:"))] == []
+    assert seen["complaints"] == []
 
 
 def test_slack_follows_the_slider(told: Any) -> None:

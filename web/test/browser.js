@@ -38,6 +38,8 @@ try {
   told.slack = await slackWhileDragging(pages.sound);
   told.drawn = await drawings(pages.sound);
   told.lab = await onSharedCores(pages.lab);
+  told.pair = await compared(pages.pair);
+  told.frame = await framed(pages.frame);
   told.live = await served(address);
 } finally {
   await browser.close();
@@ -183,6 +185,37 @@ async function alone(file) {
   const found = { text: await page.locator("main").innerText(), step: await stepAfter(page, { sliders: { compute: 4 }, scenario: 0 }) };
   await page.context().close();
   return { ...found, ...seen };
+}
+
+/** Two runs: why the second is slower, where a cause leads, and what analyses tell. */
+async function compared(file) {
+  const { page, seen } = await opened(file);
+  const section = page.locator("section[aria-labelledby=difference-title]");
+  const found = { text: await section.innerText() };
+  await section.locator("tbody button.link").first().click();
+  found.chosen = await page.locator(".details h3").innerText();
+  await page.evaluate(() => document.querySelectorAll(".more details").forEach((each) => (each.open = true)));
+  found.topics = await page.locator(".more summary").allInnerTexts();
+  found.violations = await violations(page);
+  await page.locator(".more details", { hasText: "Kernels on all ranks" }).locator("button.link").first().click();
+  found.kernel = await page.locator(".details h3").innerText();
+  await page.context().close();
+  return { ...found, ...seen };
+}
+
+/** The page as a notebook frames it: without an address or an origin of its own. */
+async function framed(file) {
+  const { page, seen } = await opened(file);
+  const inside = page.frameLocator("iframe");
+  const heading = await inside.locator("h1").innerText();
+  await inside.locator("#slide-compute").fill("4");
+  await inside.locator("#timeline [role=application]").focus();
+  await page.keyboard.press("ArrowDown");
+  const chosen = await inside.locator(".details h3").innerText();
+  await page.waitForTimeout(400); // the fragment would be written by then
+  const step = Number(await inside.locator(".big").getAttribute("data-step-ns"));
+  await page.context().close();
+  return { heading, chosen, step, ...seen };
 }
 
 /** What is said of the slack of an op of the predicted timeline, before and after a slider moves. */

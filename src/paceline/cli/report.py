@@ -4,10 +4,10 @@ paceline report runs/a -o report.html
 paceline report runs/a runs/b --cluster cluster.yaml --carry 'workers=4,8;bf16' -o report.html
 
 The page holds the timeline of all ranks, the critical path, memory, collectives, and the engine, so
-that its sliders predict without a server. A second run is shown below the first one. With --cluster
-the links' rate and latency can be slid too, with --cores workers share a machine's cores as in the
-lab, and with --calibration it rests on what was measured; with --plan a plan stands beside what it
-brings.
+that its sliders predict without a server. A second run is shown below the first one, with why it
+is slower. With --cluster the links' rate and latency can be slid too, with --cores workers share a
+machine's cores as in the lab, and with --calibration it rests on what was measured; with --plan a
+plan stands beside what it brings.
 """
 
 import argparse
@@ -33,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
+    from paceline.compare import diff, side_of
     from paceline.report import working
     from paceline.report.page import Asked, carried_by_default, gather, named, write_page
     from paceline.report.page.write import template
@@ -43,6 +44,7 @@ def run(options: argparse.Namespace) -> Shown:
     with working(f"writing {options.output}"):
         graph = open_run(options.run)
         place = placed(options)
+        difference = diff(side_of(options.run), side_of(options.other)) if options.other else None
         default = carried_by_default(graph, place.cluster)
         asked = Asked(
             name=Path(options.run).resolve().name,
@@ -53,6 +55,8 @@ def run(options: argparse.Namespace) -> Shown:
             cluster=place.cluster,
             question=place.question,
             strategies=named(options.carry) if options.carry else default,
+            folder=Path(options.run),
+            difference=difference,
         )
         contents = gather(asked)
         path = write_page(contents, options.output)
