@@ -175,12 +175,25 @@ def test_a_prediction_has_a_page_of_its_own_timeline() -> None:
 
 
 def test_strategies_are_named_as_on_the_command_line() -> None:
-    assert named(["workers=2,4+bf16;buckets(size_bytes=1024)", "bf16", ""]) == (
+    job = training(TrainingJob(workers=2))
+    assert named(["workers=2,4+bf16;buckets(size_bytes=1024)", "bf16", ""], job) == (
         "workers(count=2)+bf16",
         "workers(count=4)+bf16",
         "buckets(size_bytes=1024)",
         "bf16",
     )
+
+
+def test_a_name_that_needs_settings_stands_for_some_worth_trying() -> None:
+    job = training(TrainingJob(workers=2, layers=6))
+    carried = named(["bf16;buckets", "workers=2,4,8,16,64"], job)
+    assert carried[0] == "bf16"
+    sizes = [text for text in carried if text.startswith("buckets(size_bytes=")]
+    assert 1 <= len(sizes) <= 4
+    assert carried[-1] == "workers(count=64)"
+    made = gather(Asked("job", job, cluster=parse(CLUSTER), strategies=carried))
+    assert [scenario.name for scenario in made.scenarios] == ["as recorded", *carried]
+    assert named(["bukets"], job) == ("bukets",)
 
 
 def test_a_job_without_replicas_carries_nothing_by_default() -> None:

@@ -1,9 +1,11 @@
 """The page in a real headless Chromium, opened from disk without a network."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ from paceline.report.text.quantities import duration
 from paceline.viewer import Viewed, Viewer, serving
 
 WEB = Path(__file__).parents[2] / "web"
+REPORTS = Path(__file__).parents[2] / "examples" / "reports.py"
+SHARED = Path(os.environ.get("PACELINE_SHARED", Path(__file__).parents[3] / "shared"))
 TEMPLATE = Path(__file__).parents[2] / "src" / "paceline" / "report" / "page" / "template.html"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 HOSTILE = '<img src=x onerror="window.hacked=1">\'"</script><script>window.hacked=1</script>'
@@ -126,32 +130,42 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     shared = write_page(gather(lab), folder / "lab.html")
     frame = folder / "frame.html"
     frame.write_text(f"<!doctype html><h1>A notebook</h1>{replay(alone())._repr_html_()}")
-    files = {
-        "pair": write_page(gather(pair()), folder / "pair.html"),
-        "frame": frame,
-        "sound": sound,
-        "hostile": bad,
-        "cut": cut,
-        "edited": edited,
-        "alone": one,
-        "lab": shared,
-    }
+    two = write_page(gather(pair()), folder / "pair.html")
     runs = (Viewed(asked), Viewed(replace(asked, name="other run")))
     with serving(Viewer(runs, TEMPLATE.read_text())) as server:
-        return seen_of(
-            {
-                "chromium": next(path for name in BROWSERS if (path := shutil.which(name))),
-                "pages": {name: str(file) for name, file in files.items()},
-                "live": server.address,
-                "loose": loose(),
-                "moves": [
-                    {"sliders": sliders, "scenario": scenario} for sliders, scenario in MOVES
-                ],
-            }
-        )
+        visits = {
+            "sound": ("sound", sound),
+            "dark": ("dark", sound),
+            "hostile": ("hostile", bad),
+            "plain": ("withoutWebAssembly", sound),
+            "cut": ("damaged", cut),
+            "edited": ("damaged", edited),
+            "alone": ("alone", one),
+            "slack": ("slackWhileDragging", sound),
+            "drawn": ("drawings", sound),
+            "lab": ("onSharedCores", shared),
+            "pair": ("compared", two),
+            "frame": ("framed", frame),
+            "live": ("served", server.address),
+        }
+        moved = [{"sliders": sliders, "scenario": scenario} for sliders, scenario in MOVES]
+        return seen_of(visits, moves=moved, loose=loose())
 
 
-def seen_of(request: dict[str, Any]) -> Any:
+def real_traces_here() -> list[str]:
+    """Traces of real jobs, where the shared ones are there: one rank's and one with NCCL."""
+    names = ("h100/gaunernst_bert-small-uncased__1016001", "nccl-metadata/nccl_data")
+    found = (SHARED / "data" / "traces" / f"{name}.json.gz" for name in names)
+    return [str(path) for path in found if path.exists()]
+
+
+def seen_of(visits: dict[str, tuple[str, Any]], **more: Any) -> Any:
+    """What web/test/browser.js tells of each visit, by its name; a visit is a way and a place."""
+    request = {
+        "chromium": next(path for name in BROWSERS if (path := shutil.which(name))),
+        "visits": {name: (way, str(place)) for name, (way, place) in visits.items()},
+        **more,
+    }
     done = subprocess.run(
         ["node", str(WEB / "test" / "browser.js"), json.dumps(request)],
         capture_output=True,
@@ -324,3 +338,18 @@ def test_webgl_and_the_canvas_draw_the_same_picture(told: Any) -> None:
     assert drawn["differ"].pop("colours") > 20
     assert max(drawn["differ"].values()) < 0.002
     assert drawn["complaints"] == []
+
+
+@pytest.mark.slow
+def test_real_reports_are_made_by_one_command_and_open_from_disk(tmp_path: Path) -> None:
+    command = [sys.executable, str(REPORTS), *real_traces_here()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    pages = [tmp_path / line.rsplit(" (", 1)[0] for line in done.stdout.splitlines()]
+    assert [page.stem for page in pages][:2] == ["transformer", "resnet20"]
+    told = seen_of({page.stem: ("real", page) for page in pages})
+    for name, seen in told.items():
+        assert seen["heading"].endswith("a step"), name
+        assert seen["chosen"], name
+        assert seen["after"] < seen["before"], name
+        assert [url for url in seen["requests"] if not url.startswith(("file:", "blob:"))] == []
+        assert seen["complaints"] == [], name

@@ -23,27 +23,21 @@ const EMULATED = [
   "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ];
 
-const { chromium: executablePath, pages, moves, live: address, loose } = JSON.parse(process.argv[2]);
+/** What to do with a page: by the name under which a request asks for it. */
+const WAYS = {
+  sound, dark, hostile, withoutWebAssembly, damaged, alone, slackWhileDragging, drawings,
+  onSharedCores, compared, framed, real, served,
+};
+
+const { chromium: executablePath, visits, moves, loose } = JSON.parse(process.argv[2]);
 const browser = await chromium.launch({ executablePath, args: FLAGS });
-const emulating = await chromium.launch({ executablePath, args: EMULATED });
+let emulating = null; // started where it is needed
 const told = {};
 try {
-  told.sound = await sound(pages.sound);
-  told.dark = await dark(pages.sound);
-  told.hostile = await hostile(pages.hostile);
-  told.plain = await withoutWebAssembly(pages.sound);
-  told.cut = await damaged(pages.cut);
-  told.edited = await damaged(pages.edited);
-  told.alone = await alone(pages.alone);
-  told.slack = await slackWhileDragging(pages.sound);
-  told.drawn = await drawings(pages.sound);
-  told.lab = await onSharedCores(pages.lab);
-  told.pair = await compared(pages.pair);
-  told.frame = await framed(pages.frame);
-  told.live = await served(address);
+  for (const [name, [way, place]] of Object.entries(visits)) told[name] = await WAYS[way](place);
 } finally {
   await browser.close();
-  await emulating.close();
+  await emulating?.close();
 }
 console.log(JSON.stringify(told));
 
@@ -203,6 +197,20 @@ async function compared(file) {
   return { ...found, ...seen };
 }
 
+/** A real run: it opens, leads into its timeline, and answers a slider. */
+async function real(file) {
+  const { page, seen } = await opened(file);
+  const heading = await page.locator("h1").innerText();
+  await page.locator(".headline button.link").first().click();
+  await page.locator("#timeline [role=application]").focus();
+  await page.keyboard.press("ArrowDown");
+  const chosen = await page.locator(".details h3").innerText();
+  const before = await stepAfter(page, { sliders: {}, scenario: 0 });
+  const after = await stepAfter(page, { sliders: { compute: 4 }, scenario: 0 });
+  await page.context().close();
+  return { heading, chosen, before, after, ...seen };
+}
+
 /** The page as a notebook frames it: without an address or an origin of its own. */
 async function framed(file) {
   const { page, seen } = await opened(file);
@@ -251,6 +259,7 @@ function withoutWebGl() {
 
 /** The timeline by WebGL2, by the 2D canvas, while WebGL2 is lost, and once it is back. */
 async function drawings(file) {
+  emulating = await chromium.launch({ executablePath, args: EMULATED });
   const pictures = {};
   const layers = {};
   const { page, seen } = await opened(file, { before: withWebGl, by: emulating });

@@ -26,7 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_place(parser)
     parser.add_argument("--carry", action="append", default=[], metavar="STRATEGIES",
                         help="strategies that the page can switch on, as in 'bf16;buckets', "
-                        "workers=2,4,8, or together as in 'workers=4+bf16'; may be repeated, "
+                        "workers=2,4,8, or together as in 'workers=4+bf16'; may be repeated; a "
+                        "bare name that needs settings stands for some worth trying, "
                         "'' for none (default: sensible ones)")  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE",
                         help="the page to write (default report.html)")  # fmt: skip
@@ -54,7 +55,7 @@ def run(options: argparse.Namespace) -> Shown:
             plan=load_plan(options.plan) if options.plan else None,
             cluster=place.cluster,
             question=place.question,
-            strategies=named(options.carry) if options.carry else default,
+            strategies=named(options.carry, graph) if options.carry else default,
             folder=Path(options.run),
             difference=difference,
         )
