@@ -1,5 +1,6 @@
 /** Why the second run is slower than the first: what changed most first, then where the time went. */
 
+import { barsDrawing } from "../charts/bars";
 import { Figure } from "../charts/Figure";
 import type { DifferenceData } from "../contents";
 import { duration, share, shown, signed } from "../format";
@@ -12,7 +13,10 @@ export function Difference() {
   const [after, before] = [shown(found.after, 40), shown(found.before, 40)];
   return (
     <section aria-labelledby="difference-title">
-      <Figure name="difference" title={`${after} against ${before}`} words={wordsOf(found)} table={() => tableOf(found)}>
+      <Figure
+        name="difference" title={`${after} against ${before}`} words={wordsOf(found)}
+        drawing={() => drawingOf(found)} table={() => tableOf(found)}
+      >
         <p class="verdict">{shown(found.verdict)}.</p>
         <Causes found={found} />
         <div class="columns">
@@ -30,6 +34,15 @@ function wordsOf({ verdict, causes }: DifferenceData): string {
   const told = causes.slice(0, 5).map(({ words, share_ns }) => `${words}: ${signed(share_ns)}`);
   return shown(`${verdict}. What changed most: ${told.join("; ")}.`, 1000);
 }
+
+function drawingOf({ causes, classes }: DifferenceData) {
+  return barsDrawing([
+    { title: "what changed most", bars: causes.map(({ words, share_ns }) => bar(words, share_ns)) },
+    { title: "by class of work", bars: classes.map(([name, before, after]) => bar(name, after - before)) },
+  ]);
+}
+
+const bar = (name: string, ns: number) => ({ name, value: ns, text: signed(ns) });
 
 function tableOf({ causes, classes, layers, ranks }: DifferenceData) {
   const changed = (part: string, rows: DifferenceData["classes"]) =>
