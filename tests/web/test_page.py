@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,10 +111,19 @@ def loose() -> int:
     return int(np.argmax(predicted().timeline.slack_ns))
 
 
-@pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
+@pytest.fixture(scope="session")
+def told(once: Callable[[str], AbstractContextManager[Path]]) -> Any:
     """What Chromium saw, of all pages."""
-    folder = tmp_path_factory.mktemp("pages")
+    with once("pages") as folder:
+        file = folder / "told.json"
+        if not file.exists():
+            folder.mkdir(exist_ok=True)
+            file.write_text(json.dumps(seen_in(folder)))
+        return json.loads(file.read_text())
+
+
+def seen_in(folder: Path) -> Any:
+    """Pages written to the folder and looked at."""
     asked = Asked("run", job(), cluster=place(), strategies=("bf16", "workers(count=x)"))
     sound = write_page(gather(asked), folder / "sound.html")
     bad = write_page(gather(Asked(HOSTILE, hostile())), folder / "hostile.html")
@@ -243,6 +254,12 @@ def test_a_chart_exports_its_figures(told: Any) -> None:
     head, *rows = told["sound"]["download"].split("\r\n")
     assert head.startswith("host,rank,compute (ns)")
     assert len(rows) == 2
+
+
+def test_a_table_of_times_exports_a_picture(told: Any) -> None:
+    picture = told["sound"]["picture"]
+    assert picture.startswith("<svg")
+    assert "by layer" in picture
 
 
 def test_the_page_prints_to_two_sheets(told: Any) -> None:

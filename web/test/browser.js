@@ -88,7 +88,8 @@ async function sound(file) {
   found.match = await page.locator(".details h3").innerText();
   await chosenAfter(page, first);
   found.hash = await page.evaluate(() => location.hash);
-  found.download = await csv(page);
+  found.download = await exported(page, "Where each rank’s time goes", "CSV");
+  found.picture = await exported(page, "What the step hangs on", "SVG");
   found.violations = await violations(page);
   found.sheets = sheetsOf(await page.pdf({ format: "A4", printBackground: true }));
   await page.context().close();
@@ -117,9 +118,10 @@ async function stepAfter(page, { sliders, scenario }) {
   return Number(await page.locator(".big").getAttribute("data-step-ns"));
 }
 
-async function csv(page) {
+/** What a chart's button saves. */
+async function exported(page, chart, format) {
   const waits = page.waitForEvent("download");
-  await page.getByRole("group", { name: "Export Where each rank’s time goes" }).getByText("CSV").click();
+  await page.getByRole("group", { name: `Export ${chart}` }).getByText(format).click();
   return readFileSync(await (await waits).path(), "utf8");
 }
 
