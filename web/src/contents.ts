@@ -101,6 +101,8 @@ export interface Program {
 
 export interface ScenarioData {
   name: string;
+  /** What was changed, where the name says more. */
+  changes?: string;
   step_ns: number;
   low_ns: number;
   high_ns: number;
