@@ -235,6 +235,7 @@ def test_a_served_page_predicts_what_it_is_asked_and_searches(told: Any) -> None
     live = told["live"]
     assert live["step"] == predict(job(), ("bf16", "workers(count=4)", SAME), place()).step_ns
     assert live["elsewhere"] == predict(job(), ("bf16", SAME), place("link.rate=4Gbps")).step_ns
+    assert live["command"].endswith("--with 'bf16'")
     assert "bf16" in live["refused"]
     assert "plans tried" in live["found"]
     assert live["other"] == "other run · Paceline"

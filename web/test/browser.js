@@ -358,6 +358,7 @@ async function served(url) {
   await asks.locator("summary").click();
   await asks.getByLabel("Cluster (YAML)").fill("hosts: 2\nlink: {rate: 4Gbps, latency: 50us}\n");
   found.elsewhere = await predict("bf16");
+  found.command = await page.locator("#whatif code").innerText();
   await asks.getByLabel("Strategies").fill("bf61");
   await asks.getByRole("button", { name: "Predict" }).click();
   await asks.getByText("bf61").waitFor();

@@ -70,12 +70,11 @@ class _Run:
 
 def _cause_row(cause: Cause, runs: tuple[_Run, _Run]) -> CauseRow:
     """It leads to where most of it lies, in the run in which that takes longer."""
-    most = cause.moved[0] if cause.moved else None
-    found = (Kind.RECORDED, None)
-    if most is not None:
+    kind, op = Kind.RECORDED, None
+    if cause.moved:
+        most = cause.moved[0]
         run = runs[most.after_ns >= most.before_ns]
-        found = (run.kind, run.longest(most.place, cause.rank))
-    kind, op = found
+        kind, op = run.kind, run.longest(most.place, cause.rank)
     return CauseRow(cause_words(cause), cause.share_ns, cause.noise_ns, kind.value, op)
 
 
