@@ -7,7 +7,7 @@ import { usePage } from "./App";
 
 export function Analyses() {
   const { analyses, missing } = usePage().model.contents;
-  if (!analyses.length) return null;
+  if (!analyses.length && !missing.analyses) return null;
   return (
     <section class="more" aria-labelledby="more-title">
       <h2 id="more-title">More about this run</h2>

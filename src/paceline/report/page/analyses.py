@@ -14,10 +14,10 @@ from paceline.report.page.contents import Analysis
 from paceline.report.text.analyses import ROWS
 
 _TOP: Final = 20
-_MOST_OPS: Final = 200_000
-"""Sequences are replayed one after the other, and trace files are read anew: of longer runs in the
-terminal alone."""
-_LONG: Final = ("sequences", "tree", "shapes", "counters")
+_MOST_OPS: Final = 1_000_000
+_FEWER: Final = dict.fromkeys(("sequences", "tree", "shapes", "counters"), 200_000)
+"""Ops of a run up to which a page holds an analysis. Sequences are replayed one after the other,
+and trace files are read anew: of longer runs they are for the terminal alone."""
 _NAMED: Final[Mapping[str, Callable[[Any], str]]] = {
     "kernels": lambda row: str(row.name),
     "sequences": lambda row: str(row.names[0]),
@@ -32,8 +32,9 @@ def analyses_of(timeline: Timeline, folder: Path | None) -> tuple[tuple[Analysis
     run, longest = Analysed(folder, timeline), _longest(timeline)
     found, lacking = [], {}
     for topic in TOPICS:
-        if topic in _LONG and len(timeline.graph) > _MOST_OPS:
-            lacking[topic] = f"a page makes them of up to {_MOST_OPS:,} ops"
+        most = _FEWER.get(topic, _MOST_OPS)
+        if len(timeline.graph) > most:
+            lacking[topic] = f"a page holds them of up to {most:,} ops"
             continue
         try:
             made = _analysis(topic, run, longest)
