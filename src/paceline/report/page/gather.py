@@ -82,11 +82,11 @@ def gather(asked: Asked) -> Contents:
 
 def gather_prediction(made: Prediction, name: str = "prediction") -> Contents:
     """The page of a predicted step, whose timeline stands where a recorded one would."""
-    graph = made.timeline.graph
-    job = Job(graph)
+    job = Job(made.timeline.graph)
     first = scenario(job, "as predicted", made)
     what_if = WhatIf((first,), levers=levers(job, made.timeline))
-    found = _contents(Asked(name, graph), made.timeline, what_if)
+    timeline = _priced(made.timeline)
+    found = _contents(Asked(name, timeline.graph), timeline, what_if)
     (recorded,) = found.tracks
     return replace(
         found,
@@ -95,6 +95,12 @@ def gather_prediction(made: Prediction, name: str = "prediction") -> Contents:
         step_ns=made.step_ns,
         tracks=(replace(recorded, title=name),),
     )
+
+
+def _priced(timeline: Timeline) -> Timeline:
+    """The same of a graph whose ops take as long as they take on it."""
+    graph = timeline.graph
+    return replace(timeline, graph=replace(graph, ops=replace(graph.ops, dur_ns=timeline.dur_ns)))
 
 
 def _contents(asked: Asked, timeline: Timeline, what_if: WhatIf) -> Contents:
