@@ -56,7 +56,7 @@ async function visited(url, { scheme = "light", before = () => {}, offline = fal
   const context = await by.newContext({ colorScheme: scheme, viewport: { width: 1200, height: 900 } });
   await context.setOffline(offline);
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000); // a crowded machine takes its time
   const seen = { requests: [], complaints: [] };
   page.on("request", (request) => seen.requests.push(request.url()));
   page.on("console", (message) => message.type() === "error" && seen.complaints.push(message.text()));
