@@ -8,7 +8,7 @@ WASM := src/paceline/wasm/engine.wasm
 PAGE := src/paceline/report/page/template.html
 NODE := $(shell command -v npm)
 
-.PHONY: demo test test-slow test-all bench check clean wasm page wheel wheel-universal
+.PHONY: demo reports test test-slow test-all bench check clean wasm page wheel wheel-universal
 
 $(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*.cpp native/*.hpp native/bind/*.cpp native/bind/*.hpp)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -31,8 +31,12 @@ $(PAGE): $(WASM) $(wildcard web/*.json web/*.js web/*.html web/src/*.* web/src/*
 wheel-universal: $(WASM) $(PAGE)
 	$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -C wheel.cmake=false -w dist .
 
-demo: $(READY)
+demo: $(READY) $(if $(NODE),$(WASM) $(PAGE))
 	$(BIN)/python examples/demo.py
+
+# The pages of the recordings that come with Paceline, and of TRACES where some are named.
+reports: $(PAGE)
+	$(BIN)/python examples/reports.py $(TRACES)
 
 test: $(READY) $(WASM) $(if $(NODE),$(PAGE))
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"

@@ -4,7 +4,7 @@ Two workers train a small network on scikit-learn's digits, 100 Mbit/s between t
 this machine where that is allowed, over plain loopback where not. Their training is recorded; what
 its time goes to is shown; plans are searched for, the best is tried in the live job, kept if it
 helps, and then the training runs to its end under it. All that is made is kept in runs/demo (or
-the folder given).
+the folder given), a page of it too.
 """
 
 import os
@@ -16,26 +16,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from paceline.cluster import parse, with_settings
-from paceline.cluster.machine import Machine
-from paceline.cluster.tcp import over_tcp
-from paceline.graph import Graph, save_graph
-from paceline.lab import Lab, LabError
-from paceline.launch import Process
-from paceline.predict import Question, predict
-from paceline.record.launch import hooked
-from paceline.replay import replay
-from paceline.report import write_perfetto
-from paceline.report.run import summarise_run
-from paceline.report.text import show_run, tuned_lines
-from paceline.report.text.quantities import duration
-from paceline.search import Goal
-from paceline.strategies import Effect, load_plan
-from paceline.strategies.applying import under
-from paceline.trial import Place, Watching, here, in_lab, logged
-from paceline.tune import Tuned, TuneRequest, Where, tune
+import paceline
+from paceline import Graph, Place, Tuned, Where
 
-JOB = str(Path(__file__).with_name("train_digits.py"))
+HERE = Path(__file__).parent
+JOB = str(HERE / "train_digits.py")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
 LONG, WHOLE = ("--epochs", "400"), ("--epochs", "4")
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "OMP_NUM_THREADS": "1"}
@@ -43,13 +28,7 @@ KNOWN = ("buckets", "fp16", "bf16", "fused_optimizer", "overlap_update", "partit
 """What the demo chooses from: what most have met. `paceline strategies` lists all."""
 STEPS = 40  # of each side in a trial
 LIMIT_S = 240.0
-
-NETWORK = """
-hosts: 2
-link: {preset: ethernet-1g}
-topology: star
-"""
-RATE = "100Mbps"
+NETWORK = HERE / "slow_link.yaml"
 
 
 @dataclass(frozen=True)
@@ -81,53 +60,47 @@ def main(folder: Path) -> None:
     stage = network()
     console.print(f"Two workers train on handwritten digits, {stage.said}.\n")
     environment = {**QUIET, **os.environ}
-    goal = Goal(Effect.LOSSY, budget_s=20.0, strategies=KNOWN)
-    request = TuneRequest(
+    goal = paceline.Goal(paceline.Effect.LOSSY, budget_s=20.0, strategies=KNOWN)
+    request = paceline.TuneRequest(
         (*TORCHRUN, JOB, *LONG), folder, goal, where=stage.where,
         place=stage.place, budget_s=LIMIT_S, steps=STEPS,
     )  # fmt: skip
-    tuned = tune(request, environment, lambda what: console.print(f"  ... {what}"))
+    tuned = paceline.tune(request, environment, lambda what: console.print(f"  ... {what}"))
     graph = tuned.recorded.graph
-    timeline = replay(graph)
     console.print("\nWhere does the time go?\n")
-    show_run(summarise_run(timeline), console, top=5)
-    console.print(f"\nWhat if? Unchanged, a step takes {duration(predict(graph).step_ns)}.\n")
+    paceline.show(graph, top=4)
+    console.print(f"\nWhat if? Unchanged, a step takes {ms(paceline.predict(graph).step_ns)}.\n")
     console.print(ranking(graph))
     console.print("\nSearched, applied, verified:\n")
-    for line in tuned_lines(tuned):
-        console.print(line, markup=False, soft_wrap=True)
+    paceline.show(tuned)
     compare(tuned, console)
     finish(tuned, stage, environment, console)
-    saved = save_graph(graph, folder / "graph")
-    trace = write_perfetto(graph, timeline, folder / "timeline.json.gz")
-    console.print(f"\nMore:  paceline show {saved}")
-    console.print(f"       paceline predict {saved} --scale kind=collective:0.5")
-    console.print(f"       open {trace} at https://ui.perfetto.dev")
+    keep(tuned, stage, folder, console)
 
 
 def network() -> Stage:
     """A lab of two hosts where one can stand, else loopback."""
-    cluster = over_tcp(with_settings(parse(NETWORK), [f"link.rate={RATE}"]))
+    cluster = paceline.over_tcp(paceline.load_cluster(NETWORK))
     try:
-        with Lab(cluster, f"demo-{os.getpid()}"):
+        with paceline.Lab(cluster, f"demo-{os.getpid()}"):
             pass
-    except LabError as error:
+    except paceline.LabError as error:
         why = str(error).splitlines()[0]
-        return Stage(f"over this machine's loopback (no lab here: {why})", here, None)
-    machine = Machine(cores=float(len(os.sched_getaffinity(0))))
-    where = Where(cluster, Question(machine=machine))
-    return Stage(f"in a lab with {RATE} between them", in_lab(cluster), where)
+        return Stage(f"over this machine's loopback (no lab here: {why})", paceline.here, None)
+    machine = paceline.Machine(cores=float(len(os.sched_getaffinity(0))))
+    where = Where(cluster, paceline.Question(machine=machine))
+    return Stage("in a lab with 100 Mbit/s between them", paceline.in_lab(cluster), where)
 
 
 def ranking(graph: Graph) -> Table:
     """Every change predicted, the best first."""
-    before = predict(graph).step_ns
-    steps = {change: predict(graph, [change.strategy]).step_ns for change in CHANGES}
+    before = paceline.predict(graph).step_ns
+    steps = {change: paceline.predict(graph, [change.strategy]).step_ns for change in CHANGES}
     table = Table(box=None, pad_edge=False)
     for name in ("change", "step", "times as fast"):
         table.add_column(name, justify="left" if name == "change" else "right")
     for change, step_ns in sorted(steps.items(), key=lambda item: item[1]):
-        table.add_row(change.name, duration(step_ns), f"{before / step_ns:.2f}")
+        table.add_row(change.name, ms(step_ns), f"{before / step_ns:.2f}")
     return table
 
 
@@ -146,17 +119,39 @@ def finish(tuned: Tuned, stage: Stage, environment: Mapping[str, str], console: 
     """The whole training under the plan that was kept."""
     if tuned.kept is None:
         return
-    folder = tuned.kept.parent / "applied"
-    folder.mkdir(exist_ok=True)
-    given = hooked(under(load_plan(tuned.kept), folder, environment))
-    process = logged(Process((*TORCHRUN, JOB, *WHOLE), given), folder / "job.log")
-    ran = stage.place(process, Watching(lambda: False, lambda: False, LIMIT_S))
+    plan, folder = paceline.load_plan(tuned.kept), tuned.kept.parent / "applied"
+    run = paceline.AppliedRun(plan, (*TORCHRUN, JOB, *WHOLE), folder, stage.place, LIMIT_S)
+    ran = paceline.run_to_the_end(run, environment)
     if ran.exit_code:
         console.print(f"\nUnder the plan the training failed: {ran.said}")
         return
-    logs = sorted(folder.rglob("*.log"))
-    (said,) = {line for log in logs for line in log.read_text().splitlines() if "accuracy" in line}
+    (said,) = {line for line in run.said() if "accuracy" in line}
     console.print(f"\nThe whole training under the plan: {said}.")
+
+
+def keep(tuned: Tuned, stage: Stage, folder: Path, console: Console) -> None:
+    """What can be looked at, and asked, afterwards."""
+    graph = tuned.recorded.graph
+    saved = paceline.save(graph, folder / "graph")
+    trace = paceline.write_perfetto(graph, paceline.replay(graph), folder / "timeline.json.gz")
+    console.print(f"\nMore:  {page(graph, stage, folder)}", soft_wrap=True)
+    console.print(f"       paceline show {saved}")
+    console.print(f"       paceline predict {saved} --scale kind=collective:0.5")
+    console.print(f"       open {trace} at https://ui.perfetto.dev")
+
+
+def page(graph: Graph, stage: Stage, folder: Path) -> str:
+    """The report of the run on the stage's network, or what would make it."""
+    cluster, question = (stage.where.cluster, stage.where.question) if stage.where else (None, None)
+    try:
+        written = paceline.report(graph, folder / "report.html", cluster, question)
+    except paceline.PacelineError as error:
+        return f"no report: {error}"
+    return f"open {written} in a browser, and slide the network"
+
+
+def ms(ns: float) -> str:
+    return f"{ns / 1e6:.1f} ms"
 
 
 if __name__ == "__main__":

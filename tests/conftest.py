@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
@@ -192,17 +193,30 @@ def _skip_without(item: pytest.Item, names: tuple[str, ...]) -> None:
 
 
 @pytest.fixture(scope="session")
-def ddp_recording(tmp_path_factory: pytest.TempPathFactory) -> "Recording":
-    """The example's DDP training of two workers, recorded once however many processes test."""
-    from paceline.record.launch import Recording, RecordRequest, launch, outcomes
-    from paceline.record.sidecar import job_of
-
+def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], AbstractContextManager[Path]]:
+    """What several tests ask about is made once, however many processes test: inside the block one
+    process alone holds the path of that name, which exists where it was made before."""
     shared = tmp_path_factory.getbasetemp()
     shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
-    request = RecordRequest((*TORCHRUN, *DDP_TRAINING), shared / "ddp-recording", steps=4, plain=2)
-    with (shared / "ddp-recording.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not request.folder.exists():
+
+    @contextmanager
+    def alone(name: str) -> Iterator[Path]:
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield shared / name
+
+    return alone
+
+
+@pytest.fixture(scope="session")
+def ddp_recording(once: Callable[[str], AbstractContextManager[Path]]) -> "Recording":
+    """The example's DDP training of two workers."""
+    from paceline.record.job import job_of
+    from paceline.record.launch import Recording, RecordRequest, launch, outcomes
+
+    with once("ddp-recording") as folder:
+        request = RecordRequest((*TORCHRUN, *DDP_TRAINING), folder, steps=4, plain=2)
+        if not folder.exists():
             return launch(request, os.environ)
     code = job_of(request.folder).exit_code
     assert code is not None, "another test process was stopped while it recorded"

@@ -100,6 +100,7 @@ def _slow_row(row: Slowdown, before: Path, after: Path) -> dict[str, Any]:
         "put_in_ms": round(put_ns / 1e6, 3),
         "attributed_ms": round(attributed_ns / 1e6, 3),
         "error": round(attributed_ns / put_ns - 1, 4) if put_ns > 0 else None,
+        "causes_ms": {c.kind.value: round(c.share_ns / 1e6, 2) for c in found.causes[:6]},
     }
 
 

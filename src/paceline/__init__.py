@@ -16,27 +16,44 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "AppliedRun": "paceline.trial",
     "Cluster": "paceline.cluster",
+    "Effect": "paceline.strategies",
     "Goal": "paceline.search",
     "Grain": "paceline.graph.condense",
     "Graph": "paceline.graph",
+    "Lab": "paceline.lab",
+    "LabError": "paceline.lab",
     "Machine": "paceline.cluster.machine",
     "PacelineError": "paceline.errors",
+    "Place": "paceline.trial",
     "Prediction": "paceline.predict",
     "Question": "paceline.predict",
+    "TuneRequest": "paceline.tune",
+    "Tuned": "paceline.tune",
+    "Where": "paceline.tune",
     "applied": "paceline.strategies.torch_applied",
     "condense": "paceline.graph.condense",
     "diff": "paceline.compare",
+    "here": "paceline.trial",
+    "import_traces": "paceline.trace.importing",
+    "in_lab": "paceline.trial",
     "load": "paceline.trace.runs",
     "load_cluster": "paceline.cluster",
+    "load_plan": "paceline.strategies",
+    "over_tcp": "paceline.cluster.tcp",
     "parse": "paceline.strategies",
+    "run_to_the_end": "paceline.trial",
+    "save": "paceline.graph",
     "show": "paceline.report.show",
     "side_of": "paceline.compare",
     "strategy": "paceline.strategies",
+    "write_perfetto": "paceline.report",
 }
 
-_CALLED = {"load": "open_run", "load_cluster": "load"}  # in the room it comes from
-_ROOMS = {"predict", "record", "replay", "search"}  # rooms whose name is also their verb
+_CALLED = {"load": "open_run", "load_cluster": "load", "save": "save_graph"}  # in its own room
+_ROOMS = {"predict", "record", "replay", "report", "search", "tune"}
+"""Rooms whose name is also their verb."""
 
 __all__ = ["__version__", *sorted({*_HOME, *_ROOMS})]
 

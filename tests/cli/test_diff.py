@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from paceline.cli import main
+from paceline.analyse import topics
+from paceline.cli import _more, main
 from paceline.graph import GraphBuilder, OpKind, Phase, save_graph
+from paceline.report.text.analyses import ROWS
 
 STEPS = 5
 
@@ -81,6 +83,10 @@ def test_a_limit_that_is_no_share_is_refused(
     with pytest.raises(SystemExit):
         main(["diff", *two, "--fail-above", "much"])
     assert "such as 3% or 0.03" in capsys.readouterr().err
+
+
+def test_the_command_line_offers_every_topic() -> None:
+    assert set(_more.TOPICS) == set(topics.TOPICS) == set(ROWS)
 
 
 @pytest.mark.parametrize("topic", ["device", "idle", "kernels", "sequences", "launches", "copies"])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.compare import CauseKind, Side, diff, side_of_graph
-from paceline.graph import GraphBuilder, Phase
+from paceline.graph import Collective, GraphBuilder, LaneKind, OpKind, Phase
 
 US = 1_000
 Sides = Callable[..., Side]
@@ -74,6 +74,34 @@ def test_transfers_of_threads_without_a_core_are_laid_to_the_cores(side: Sides) 
     assert cause.share_ns == pytest.approx(180 * US, rel=0.02)
 
 
+def hidden(message_us: float) -> Side:
+    """Two ranks that send one message beside 300 us of work that does not need it, five times."""
+    b = GraphBuilder()
+    group = b.group("world", (0, 1))
+    main = [b.lane(rank, "main thread") for rank in (0, 1)]
+    wire = [b.lane(rank, "gloo", kind=LaneKind.COMM_THREAD) for rank in (0, 1)]
+    for step in range(5):
+        met = b.instance()
+        for rank in (0, 1):
+            mm = {"step": step, "layer": "one"}
+            first = b.op("mm", main[rank], 100 * US, phase=Phase.FORWARD, **mm)
+            b.op("mm", main[rank], 300 * US, phase=Phase.BACKWARD, **mm)
+            sent = b.op(
+                "all_reduce", wire[rank], round(US * message_us), kind=OpKind.COLLECTIVE,
+                collective=Collective.ALL_REDUCE, group=group, instance=met, step=step,
+                size_bytes=1_000_000, after=[first],
+            )  # fmt: skip
+            b.op("add_", main[rank], 50 * US, phase=Phase.UPDATE, step=step, after=[sent])
+    return side_of_graph(b.build(), f"{message_us} us")
+
+
+def test_what_the_path_leaves_of_unchanged_work_is_the_messages_doing() -> None:
+    found = diff(hidden(250.0), hidden(400.0))
+    (first,) = (cause for cause in found.causes if abs(cause.share_ns) > US)
+    assert first.kind is CauseKind.LINK
+    assert first.share_ns == pytest.approx(100 * US, rel=0.01)
+
+
 def test_a_far_slower_link_is_not_laid_to_cores_that_are_a_little_busy(side: Sides) -> None:
     assert diff(side(), side(core_us=80.0, message_us=1_500.0)).causes[0].kind is CauseKind.LINK
 
@@ -120,8 +148,6 @@ def test_causes_sum_to_the_difference_and_classes_to_that_of_the_recorded_steps(
 
 def drawn(late: float, input_us: float, link: float, core: float, messages: int) -> Any:
     """One rank's steps with all of these in them."""
-    from paceline.graph import OpKind
-
     b = GraphBuilder()
     main = b.lane(0, "main thread")
     for step in range(3):

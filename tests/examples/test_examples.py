@@ -1,5 +1,6 @@
 """What a person would really run: the demo, and the lines in the README."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -7,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from paceline.record.sidecar import JOB_NAME
+import paceline
+from paceline.record.job import JOB_NAME
 
 ROOT = Path(__file__).parents[2]
+TEMPLATE = ROOT / "src" / "paceline" / "report" / "page" / "template.html"
 
 
 @pytest.mark.live
@@ -24,7 +27,7 @@ def test_the_demo_records_searches_applies_verifies_and_leaves_its_job(tmp_path:
         check=True,
     )
     said = done.stdout
-    assert "10 recorded steps" in said
+    assert said.index("where each rank's time goes") < said.index("10 recorded steps")
     assert " ".join(said.split("What if?")[1].split()[6:11]) == "change step times as fast"
     lines = said.split("Searched, applied, verified:")[1].splitlines()
     titles = {line.split()[0] for line in lines if line.strip()}
@@ -32,6 +35,21 @@ def test_the_demo_records_searches_applies_verifies_and_leaves_its_job(tmp_path:
     kept = {path.name for path in (tmp_path / "demo").iterdir()}
     assert {"graph", "recording", "outcome.json", "timeline.json.gz"} <= kept
     assert ("plan.json" in kept) == ("The whole training under the plan: accuracy" in said)
+    assert ("report.html" in kept) == TEMPLATE.exists()
+    assert ("make page" in said.split("More:")[1]) == (not TEMPLATE.exists())
+
+
+def test_the_demo_imports_paceline_alone_of_paceline() -> None:
+    tree = ast.parse((ROOT / "examples" / "demo.py").read_text())
+    froms = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names = [a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names]
+    ours = {name for name in (*froms, *names) if name and name.split(".")[0] == "paceline"}
+    assert ours == {"paceline"}
+
+
+@pytest.mark.needs("torch")
+def test_every_name_of_the_facade_is_there() -> None:
+    assert [name for name in paceline.__all__ if not hasattr(paceline, name)] == []
 
 
 def test_the_example_in_the_readme_runs_in_twelve_lines() -> None:

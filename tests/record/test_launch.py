@@ -10,6 +10,7 @@ from paceline.errors import FileError
 from paceline.graph import save_graph
 from paceline.graph.synthetic import Ring, ring
 from paceline.record import sidecar
+from paceline.record.job import Here, InLab, job_of
 from paceline.record.launch import (
     LaunchError,
     RecordRequest,
@@ -90,11 +91,11 @@ def test_a_recording_over_an_older_one_takes_its_graph_away(tmp_path: Path) -> N
 
 def test_the_recording_says_whether_a_lab_ran_the_training(tmp_path: Path) -> None:
     done = launch(python(tmp_path, "pass"), os.environ)
-    assert sidecar.job_of(done.folder).launched == sidecar.Here()
-    lab = sidecar.InLab(["train.py"], "hosts: []")
+    assert job_of(done.folder).launched == Here()
+    lab = InLab(["train.py"], "hosts: []")
     launched_in(lab, os.environ)  # not recorded: nothing to note it with
     launched_in(lab, injected({}, request(tmp_path, "paceline"), "job"))
-    assert sidecar.job_of(done.folder).launched == lab
+    assert job_of(done.folder).launched == lab
 
 
 def test_settings_of_the_user_win_over_the_recorders_defaults(tmp_path: Path) -> None:

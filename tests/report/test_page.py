@@ -11,12 +11,23 @@ import numpy as np
 import pytest
 
 from paceline.cluster import parse
+from paceline.compare import diff, side_of_graph
 from paceline.errors import FileError, ReplayError
-from paceline.graph import GraphBuilder
+from paceline.graph import Graph, GraphBuilder, Phase
 from paceline.graph.synthetic.training import training
 from paceline.graph.synthetic.training_job import TrainingJob
-from paceline.report.page import MAGIC, Asked, carried_by_default, gather, named, write_page
+from paceline.predict import predict
+from paceline.report.page import (
+    MAGIC,
+    Asked,
+    carried_by_default,
+    gather,
+    gather_prediction,
+    named,
+    write_page,
+)
 from paceline.report.page.columns import Column, split
+from paceline.report.page.contents import Kind
 from paceline.report.page.write import page_of
 
 SHELL = '<title>PACELINE_TITLE</title><script id="contents">PACELINE_DATA</script>'
@@ -107,13 +118,82 @@ def test_an_empty_graph_has_no_page() -> None:
         gather(Asked("none", GraphBuilder().build()))
 
 
+def slower(layer_ns: int) -> Graph:
+    """One rank, three layers, five steps; the first layer takes so long."""
+    b = GraphBuilder()
+    lane = b.lane(0, "main thread")
+    for step in range(5):
+        for name, ns in (("one", layer_ns), ("two", 100_000), ("three", 100_000)):
+            b.op("aten::mm", lane, ns + 7 * step, phase=Phase.FORWARD, layer=name, step=step)
+    return b.build()
+
+
+def test_a_second_run_tells_why_it_is_slower_and_leads_to_the_op() -> None:
+    before, after = slower(100_000), slower(200_000)
+    difference = diff(side_of_graph(before, "before"), side_of_graph(after, "after"))
+    asked = Asked("before", before, other=after, other_name="after", difference=difference)
+    found = gather(asked).difference
+    assert found is not None
+    assert found.verdict.startswith("after is slower by 100 us")
+    first = found.causes[0]
+    assert first.words == "layer one on all ranks"
+    assert first.share_ns == pytest.approx(100_000, abs=100)
+    assert first.track == Kind.MEASURED.value
+    assert first.op is not None
+    assert after.text(int(after.ops.layer[first.op])) == "one"
+    assert [name for name, *_ in found.layers] == ["one"]
+
+
+def test_a_page_of_one_run_tells_of_no_difference() -> None:
+    assert gather(Asked("alone", slower(100_000))).difference is None
+
+
+def test_analyses_are_tables_whose_names_lead_to_ops() -> None:
+    graph = slower(100_000)
+    made = gather(Asked("run", graph))
+    by_topic = {each.topic: each for each in made.analyses}
+    assert set(by_topic) == {"device", "idle", "kernels"}  # nothing recurs, is launched or copied
+    kernels = by_topic["kernels"]
+    assert kernels.rows[0][0] == "aten::mm"
+    assert kernels.ops[0] is not None
+    assert graph[kernels.ops[0]].name == "aten::mm"
+    assert {len(row) for row in kernels.rows} == {len(kernels.columns)}
+    assert (
+        "tree, shapes, counters: this graph was not opened from a run" in made.missing["analyses"]
+    )
+
+
+def test_a_prediction_has_a_page_of_its_own_timeline() -> None:
+    made = predict(training(TrainingJob(workers=2, layers=3, steps=3)), ["bf16"], parse(CLUSTER))
+    found = gather_prediction(made)
+    (only,) = found.scenarios
+    assert (only.step_ns, found.step_ns) == (made.step_ns, made.step_ns)
+    assert found.rests_on == made.rests_on
+    assert "typical error" in found.headline[0][0].text
+    (track,) = found.tracks
+    assert track.columns["start"].values.tolist() == made.timeline.start_ns.tolist()
+
+
 def test_strategies_are_named_as_on_the_command_line() -> None:
-    assert named(["workers=2,4+bf16;buckets(size_bytes=1024)", "bf16", ""]) == (
+    job = training(TrainingJob(workers=2))
+    assert named(["workers=2,4+bf16;buckets(size_bytes=1024)", "bf16", ""], job) == (
         "workers(count=2)+bf16",
         "workers(count=4)+bf16",
         "buckets(size_bytes=1024)",
         "bf16",
     )
+
+
+def test_a_name_that_needs_settings_stands_for_some_worth_trying() -> None:
+    job = training(TrainingJob(workers=2, layers=6))
+    carried = named(["bf16;buckets", "workers=2,4,8,16,64"], job)
+    assert carried[0] == "bf16"
+    sizes = [text for text in carried if text.startswith("buckets(size_bytes=")]
+    assert 1 <= len(sizes) <= 4
+    assert carried[-1] == "workers(count=64)"
+    made = gather(Asked("job", job, cluster=parse(CLUSTER), strategies=carried))
+    assert [scenario.name for scenario in made.scenarios] == ["as recorded", *carried]
+    assert named(["bukets"], job) == ("bukets",)
 
 
 def test_a_job_without_replicas_carries_nothing_by_default() -> None:

@@ -16,6 +16,7 @@ from paceline.cluster import Cluster, Device, Host, Link
 from paceline.errors import FileError, TraceError
 from paceline.lab import Lab
 from paceline.record import sidecar
+from paceline.record.job import job_of, keep_job
 from paceline.trace.joining import join_runs
 from paceline.trace.runs import open_run
 
@@ -29,9 +30,9 @@ Edit = Callable[[sidecar.Record], sidecar.Record]
 def apart(run: Path, place: Path, rank: int, edit: Edit = lambda record: record) -> Path:
     """One rank of a recording as its own launcher would have left it, each record edited."""
     place.mkdir()
-    job = sidecar.job_of(run)
+    job = job_of(run)
     own = msgspec.structs.replace(job, job=f"torchrun-on-host-{rank}")
-    sidecar.keep_job(own, place)
+    keep_job(own, place)
     for name in (sidecar.trace_name(rank), sidecar.detail_name(rank)):
         shutil.copy(run / name, place / name)
     lines = []
@@ -75,7 +76,7 @@ def test_what_was_recorded_apart_is_the_run_that_was_recorded_together(
     assert whole.meta["clocks"] == together.meta["clocks"]
     assert whole.meta["run"] == "whole"
     assert whole.facts == together.facts
-    assert sidecar.job_of(out).exit_code == 0
+    assert job_of(out).exit_code == 0
 
 
 def test_parts_that_lack_a_rank_or_have_one_twice_are_refused(
@@ -143,7 +144,7 @@ def test_two_hosts_with_a_launcher_and_a_folder_each_become_one_run(tmp_path: Pa
     graph = join_runs([tmp_path / "host-0", tmp_path / "host-1"], tmp_path / "whole")
     assert graph.ranks == (0, 1, 2, 3)
     assert graph.world_size == 4
-    alone = [sidecar.job_of(tmp_path / f"host-{n}").job for n in (0, 1)]
+    alone = [job_of(tmp_path / f"host-{n}").job for n in (0, 1)]
     assert alone[0] != alone[1]
     assert not [note for note in graph.meta["notes"] if "were not given" in note]
     assert main(["predict", str(tmp_path / "whole")]) == 0

@@ -14,6 +14,7 @@ from paceline.graph.chakra import write_chakra
 from paceline.graph.files import KEPT
 from paceline.graph.synthetic import Ring, ring
 from paceline.record import sidecar
+from paceline.record.job import RecordedJob, keep_job
 from paceline.record.sidecar import Backward, End, Group, Host, Mode, Step
 from paceline.trace.identity import MADE_OF, identity_of, keep_identity
 from paceline.trace.runs import open_run
@@ -97,8 +98,8 @@ def test_a_graph_outlives_the_traces_it_was_built_from(
 
 
 def test_a_recording_in_which_no_optimizer_stepped_says_so(tmp_path: Path) -> None:
-    job = sidecar.RecordedJob(job="a", command=["true"], steps=3, started_ns=0)
-    sidecar.keep_job(job, tmp_path)
+    job = RecordedJob(job="a", command=["true"], steps=3, started_ns=0)
+    keep_job(job, tmp_path)
     with pytest.raises(TraceError, match="holds no recording"):
         open_run(tmp_path)
 

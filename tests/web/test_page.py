@@ -1,9 +1,13 @@
 """The page in a real headless Chromium, opened from disk without a network."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +17,19 @@ import pytest
 
 from paceline.cluster import Cluster, parse, with_settings
 from paceline.cluster.machine import Machine
-from paceline.graph import Axis, Collective, Graph, GraphBuilder, OpKind
+from paceline.compare import diff, side_of_graph
+from paceline.graph import Axis, Collective, Graph, GraphBuilder, OpKind, Phase
 from paceline.graph.synthetic.training import training
 from paceline.graph.synthetic.training_job import TrainingJob
 from paceline.predict import Prediction, Question, predict
+from paceline.replay import replay
 from paceline.report.page import Asked, gather, write_page
 from paceline.report.text.quantities import duration
 from paceline.viewer import Viewed, Viewer, serving
 
 WEB = Path(__file__).parents[2] / "web"
+REPORTS = Path(__file__).parents[2] / "examples" / "reports.py"
+SHARED = Path(os.environ.get("PACELINE_SHARED", Path(__file__).parents[3] / "shared"))
 TEMPLATE = Path(__file__).parents[2] / "src" / "paceline" / "report" / "page" / "template.html"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 HOSTILE = '<img src=x onerror="window.hacked=1">\'"</script><script>window.hacked=1</script>'
@@ -77,6 +85,23 @@ def alone() -> Graph:
     return b.build()
 
 
+def layered(first_ns: int) -> Graph:
+    """One rank, three layers, five steps; the first layer takes so long."""
+    b = GraphBuilder()
+    lane = b.lane(0, "main thread")
+    for step in range(5):
+        for name, ns in ((HOSTILE, first_ns), ("two", 100_000), ("three", 100_000)):
+            b.op(f"op of {name}", lane, ns + 7 * step, phase=Phase.FORWARD, layer=name, step=step)
+    return b.build()
+
+
+def pair() -> Asked:
+    """Two runs, the second with a layer of hostile name that takes longer."""
+    before, after = layered(100_000), layered(200_000)
+    found = diff(side_of_graph(before, "before"), side_of_graph(after, "after"))
+    return Asked("before", before, other=after, other_name="after", difference=found)
+
+
 def predicted(*settings: str) -> Prediction:
     return predict(job(), (SAME,), place(*settings))
 
@@ -86,10 +111,19 @@ def loose() -> int:
     return int(np.argmax(predicted().timeline.slack_ns))
 
 
-@pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
+@pytest.fixture(scope="session")
+def told(once: Callable[[str], AbstractContextManager[Path]]) -> Any:
     """What Chromium saw, of all pages."""
-    folder = tmp_path_factory.mktemp("pages")
+    with once("pages") as folder:
+        file = folder / "told.json"
+        if not file.exists():
+            folder.mkdir(exist_ok=True)
+            file.write_text(json.dumps(seen_in(folder)))
+        return json.loads(file.read_text())
+
+
+def seen_in(folder: Path) -> Any:
+    """Pages written to the folder and looked at."""
     asked = Asked("run", job(), cluster=place(), strategies=("bf16", "workers(count=x)"))
     sound = write_page(gather(asked), folder / "sound.html")
     bad = write_page(gather(Asked(HOSTILE, hostile())), folder / "hostile.html")
@@ -105,30 +139,44 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
     one = write_page(gather(Asked("alone", alone())), folder / "alone.html")
     lab = replace(asked, question=LAB, strategies=("bf16",))
     shared = write_page(gather(lab), folder / "lab.html")
-    files = {
-        "sound": sound,
-        "hostile": bad,
-        "cut": cut,
-        "edited": edited,
-        "alone": one,
-        "lab": shared,
-    }
+    frame = folder / "frame.html"
+    frame.write_text(f"<!doctype html><h1>A notebook</h1>{replay(alone())._repr_html_()}")
+    two = write_page(gather(pair()), folder / "pair.html")
     runs = (Viewed(asked), Viewed(replace(asked, name="other run")))
     with serving(Viewer(runs, TEMPLATE.read_text())) as server:
-        return seen_of(
-            {
-                "chromium": next(path for name in BROWSERS if (path := shutil.which(name))),
-                "pages": {name: str(file) for name, file in files.items()},
-                "live": server.address,
-                "loose": loose(),
-                "moves": [
-                    {"sliders": sliders, "scenario": scenario} for sliders, scenario in MOVES
-                ],
-            }
-        )
+        visits = {
+            "sound": ("sound", sound),
+            "dark": ("dark", sound),
+            "hostile": ("hostile", bad),
+            "plain": ("withoutWebAssembly", sound),
+            "cut": ("damaged", cut),
+            "edited": ("damaged", edited),
+            "alone": ("alone", one),
+            "slack": ("slackWhileDragging", sound),
+            "drawn": ("drawings", sound),
+            "lab": ("onSharedCores", shared),
+            "pair": ("compared", two),
+            "frame": ("framed", frame),
+            "live": ("served", server.address),
+        }
+        moved = [{"sliders": sliders, "scenario": scenario} for sliders, scenario in MOVES]
+        return seen_of(visits, moves=moved, loose=loose())
 
 
-def seen_of(request: dict[str, Any]) -> Any:
+def real_traces_here() -> list[str]:
+    """Traces of real jobs, where the shared ones are there: one rank's and one with NCCL."""
+    names = ("h100/gaunernst_bert-small-uncased__1016001", "nccl-metadata/nccl_data")
+    found = (SHARED / "data" / "traces" / f"{name}.json.gz" for name in names)
+    return [str(path) for path in found if path.exists()]
+
+
+def seen_of(visits: dict[str, tuple[str, Any]], **more: Any) -> Any:
+    """What web/test/browser.js tells of each visit, by its name; a visit is a way and a place."""
+    request = {
+        "chromium": next(path for name in BROWSERS if (path := shutil.which(name))),
+        "visits": {name: (way, str(place)) for name, (way, place) in visits.items()},
+        **more,
+    }
     done = subprocess.run(
         ["node", str(WEB / "test" / "browser.js"), json.dumps(request)],
         capture_output=True,
@@ -187,6 +235,7 @@ def test_a_served_page_predicts_what_it_is_asked_and_searches(told: Any) -> None
     live = told["live"]
     assert live["step"] == predict(job(), ("bf16", "workers(count=4)", SAME), place()).step_ns
     assert live["elsewhere"] == predict(job(), ("bf16", SAME), place("link.rate=4Gbps")).step_ns
+    assert live["command"].endswith("--with 'bf16'")
     assert "bf16" in live["refused"]
     assert "plans tried" in live["found"]
     assert live["other"] == "other run · Paceline"
@@ -206,6 +255,12 @@ def test_a_chart_exports_its_figures(told: Any) -> None:
     head, *rows = told["sound"]["download"].split("\r\n")
     assert head.startswith("host,rank,compute (ns)")
     assert len(rows) == 2
+
+
+def test_a_table_of_times_exports_a_picture(told: Any) -> None:
+    picture = told["sound"]["picture"]
+    assert picture.startswith("<svg")
+    assert "by layer" in picture
 
 
 def test_the_page_prints_to_two_sheets(told: Any) -> None:
@@ -254,6 +309,31 @@ def test_a_run_of_one_op_has_a_page_that_answers(told: Any) -> None:
     assert told["alone"]["complaints"] == []
 
 
+def test_a_second_run_tells_why_it_is_slower_and_leads_to_the_op(told: Any) -> None:
+    seen = told["pair"]
+    assert "after is slower by 100 us" in seen["text"]
+    assert "<img src=x" in seen["text"]
+    assert seen["chosen"].startswith("op of <img src=x")
+    assert seen["complaints"] == []
+
+
+def test_analyses_are_folded_tables_that_lead_into_the_timeline(told: Any) -> None:
+    topics = told["pair"]["topics"]
+    assert "Kernels on all ranks and in all steps" in topics
+    assert "Busy and waiting, as shares of a lane's time" in topics
+    assert told["pair"]["kernel"].startswith("op of ")
+    assert told["pair"]["violations"] == []
+
+
+def test_a_notebooks_frame_holds_the_whole_page(told: Any) -> None:
+    seen = told["frame"]
+    assert seen["heading"] == "1.00 µs a step"
+    assert seen["step"] == 500
+    assert seen["chosen"].startswith("alone")
+    assert [url for url in seen["requests"] if not url.startswith(("file:", "about:"))] == []
+    assert seen["complaints"] == []
+
+
 def test_slack_follows_the_slider(told: Any) -> None:
     before, after = (
         int(predicted(*settings).timeline.slack_ns[loose()])
@@ -276,3 +356,18 @@ def test_webgl_and_the_canvas_draw_the_same_picture(told: Any) -> None:
     assert drawn["differ"].pop("colours") > 20
     assert max(drawn["differ"].values()) < 0.002
     assert drawn["complaints"] == []
+
+
+@pytest.mark.slow
+def test_real_reports_are_made_by_one_command_and_open_from_disk(tmp_path: Path) -> None:
+    command = [sys.executable, str(REPORTS), *real_traces_here()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    pages = [tmp_path / line.rsplit(" (", 1)[0] for line in done.stdout.splitlines()]
+    assert [page.stem for page in pages][:2] == ["transformer", "resnet20"]
+    told = seen_of({page.stem: ("real", page) for page in pages})
+    for name, seen in told.items():
+        assert seen["heading"].endswith("a step"), name
+        assert seen["chosen"], name
+        assert seen["after"] < seen["before"], name
+        assert [url for url in seen["requests"] if not url.startswith(("file:", "blob:"))] == []
+        assert seen["complaints"] == [], name

@@ -101,6 +101,8 @@ export interface Program {
 
 export interface ScenarioData {
   name: string;
+  /** What was changed, where the name says more. */
+  changes?: string;
   step_ns: number;
   low_ns: number;
   high_ns: number;
@@ -131,6 +133,30 @@ export interface PlanData {
   within: boolean | null;
 }
 
+export interface DifferenceData {
+  verdict: string;
+  basis: string[];
+  before: string;
+  after: string;
+  change_ns: number;
+  /** `op` is of the timeline of that kind. */
+  causes: { words: string; share_ns: number; noise_ns: number; track: TrackData["kind"]; op: number | null }[];
+  /** Name, before and after, in ns a step. */
+  classes: [string, number, number][];
+  layers: [string, number, number][];
+  /** Rank, and by how much it computes, transfers, waits for ranks, for input, and the rest, longer. */
+  ranks: [number, number, number, number, number, number][];
+}
+
+export interface AnalysisData {
+  topic: string;
+  title: string;
+  columns: string[];
+  rows: string[][];
+  /** What the rows name, where they name ops. */
+  ops: (number | null)[];
+}
+
 export interface Contents {
   title: string;
   version: string;
@@ -157,4 +183,7 @@ export interface Contents {
   missing: Record<string, string>;
   /** Of a page that `paceline view` serves: the runs that are open, and which this is. */
   live: { runs: string[]; here: number } | null;
+  /** To a second run. */
+  difference: DifferenceData | null;
+  analyses: AnalysisData[];
 }

@@ -6,6 +6,9 @@ const SIZES: [number, string][] = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3,
 /** 1234567 is `1.23 ms`. */
 export const duration = (ns: number): string => scaled(ns, TIMES);
 
+/** `+1.20 ms` or `−1.20 ms`. */
+export const signed = (ns: number): string => `${ns < 0 ? "−" : "+"}${duration(Math.abs(ns))}`;
+
 /** Decimal units: 1,500,000 bytes are `1.50 MB`. */
 export const size = (bytes: number): string => scaled(bytes, SIZES);
 

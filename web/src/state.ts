@@ -46,8 +46,10 @@ export class Store {
     return () => this.#listeners.delete(listener);
   }
 
+  /** A page in a notebook's frame has no address of its own. */
   #write(): void {
     this.#writing = 0;
+    if (location.href === "about:srcdoc") return;
     history.replaceState(null, "", `#${written(this.#state, this.initial)}`);
   }
 

@@ -23,25 +23,21 @@ const EMULATED = [
   "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ];
 
-const { chromium: executablePath, pages, moves, live: address, loose } = JSON.parse(process.argv[2]);
+/** What to do with a page: by the name under which a request asks for it. */
+const WAYS = {
+  sound, dark, hostile, withoutWebAssembly, damaged, alone, slackWhileDragging, drawings,
+  onSharedCores, compared, framed, real, served,
+};
+
+const { chromium: executablePath, visits, moves, loose } = JSON.parse(process.argv[2]);
 const browser = await chromium.launch({ executablePath, args: FLAGS });
-const emulating = await chromium.launch({ executablePath, args: EMULATED });
+let emulating = null; // started where it is needed
 const told = {};
 try {
-  told.sound = await sound(pages.sound);
-  told.dark = await dark(pages.sound);
-  told.hostile = await hostile(pages.hostile);
-  told.plain = await withoutWebAssembly(pages.sound);
-  told.cut = await damaged(pages.cut);
-  told.edited = await damaged(pages.edited);
-  told.alone = await alone(pages.alone);
-  told.slack = await slackWhileDragging(pages.sound);
-  told.drawn = await drawings(pages.sound);
-  told.lab = await onSharedCores(pages.lab);
-  told.live = await served(address);
+  for (const [name, [way, place]] of Object.entries(visits)) told[name] = await WAYS[way](place);
 } finally {
   await browser.close();
-  await emulating.close();
+  await emulating?.close();
 }
 console.log(JSON.stringify(told));
 
@@ -60,7 +56,7 @@ async function visited(url, { scheme = "light", before = () => {}, offline = fal
   const context = await by.newContext({ colorScheme: scheme, viewport: { width: 1200, height: 900 } });
   await context.setOffline(offline);
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000); // a crowded machine takes its time
   const seen = { requests: [], complaints: [] };
   page.on("request", (request) => seen.requests.push(request.url()));
   page.on("console", (message) => message.type() === "error" && seen.complaints.push(message.text()));
@@ -92,7 +88,8 @@ async function sound(file) {
   found.match = await page.locator(".details h3").innerText();
   await chosenAfter(page, first);
   found.hash = await page.evaluate(() => location.hash);
-  found.download = await csv(page);
+  found.download = await exported(page, "Where each rank’s time goes", "CSV");
+  found.picture = await exported(page, "What the step hangs on", "SVG");
   found.violations = await violations(page);
   found.sheets = sheetsOf(await page.pdf({ format: "A4", printBackground: true }));
   await page.context().close();
@@ -121,9 +118,10 @@ async function stepAfter(page, { sliders, scenario }) {
   return Number(await page.locator(".big").getAttribute("data-step-ns"));
 }
 
-async function csv(page) {
+/** What a chart's button saves. */
+async function exported(page, chart, format) {
   const waits = page.waitForEvent("download");
-  await page.getByRole("group", { name: "Export Where each rank’s time goes" }).getByText("CSV").click();
+  await page.getByRole("group", { name: `Export ${chart}` }).getByText(format).click();
   return readFileSync(await (await waits).path(), "utf8");
 }
 
@@ -185,6 +183,51 @@ async function alone(file) {
   return { ...found, ...seen };
 }
 
+/** Two runs: why the second is slower, where a cause leads, and what analyses tell. */
+async function compared(file) {
+  const { page, seen } = await opened(file);
+  const section = page.locator("section[aria-labelledby=difference-title]");
+  const found = { text: await section.innerText() };
+  await section.locator("tbody button.link").first().click();
+  found.chosen = await page.locator(".details h3").innerText();
+  await page.evaluate(() => document.querySelectorAll(".more details").forEach((each) => (each.open = true)));
+  found.topics = await page.locator(".more summary").allInnerTexts();
+  found.violations = await violations(page);
+  await page.locator(".more details", { hasText: "Kernels on all ranks" }).locator("button.link").first().click();
+  found.kernel = await page.locator(".details h3").innerText();
+  await page.context().close();
+  return { ...found, ...seen };
+}
+
+/** A real run: it opens, leads into its timeline, and answers a slider. */
+async function real(file) {
+  const { page, seen } = await opened(file);
+  const heading = await page.locator("h1").innerText();
+  await page.locator(".headline button.link").first().click();
+  await page.locator("#timeline [role=application]").focus();
+  await page.keyboard.press("ArrowDown");
+  const chosen = await page.locator(".details h3").innerText();
+  const before = await stepAfter(page, { sliders: {}, scenario: 0 });
+  const after = await stepAfter(page, { sliders: { compute: 4 }, scenario: 0 });
+  await page.context().close();
+  return { heading, chosen, before, after, ...seen };
+}
+
+/** The page as a notebook frames it: without an address or an origin of its own. */
+async function framed(file) {
+  const { page, seen } = await opened(file);
+  const inside = page.frameLocator("iframe");
+  const heading = await inside.locator("h1").innerText();
+  await inside.locator("#slide-compute").fill("4");
+  await inside.locator("#timeline [role=application]").focus();
+  await page.keyboard.press("ArrowDown");
+  const chosen = await inside.locator(".details h3").innerText();
+  await page.waitForTimeout(400); // the fragment would be written by then
+  const step = Number(await inside.locator(".big").getAttribute("data-step-ns"));
+  await page.context().close();
+  return { heading, chosen, step, ...seen };
+}
+
 /** What is said of the slack of an op of the predicted timeline, before and after a slider moves. */
 async function slackWhileDragging(file) {
   const chosen = encodeURIComponent(JSON.stringify({ track: "predicted", op: loose }));
@@ -218,6 +261,7 @@ function withoutWebGl() {
 
 /** The timeline by WebGL2, by the 2D canvas, while WebGL2 is lost, and once it is back. */
 async function drawings(file) {
+  emulating = await chromium.launch({ executablePath, args: EMULATED });
   const pictures = {};
   const layers = {};
   const { page, seen } = await opened(file, { before: withWebGl, by: emulating });
@@ -314,6 +358,7 @@ async function served(url) {
   await asks.locator("summary").click();
   await asks.getByLabel("Cluster (YAML)").fill("hosts: 2\nlink: {rate: 4Gbps, latency: 50us}\n");
   found.elsewhere = await predict("bf16");
+  found.command = await page.locator("#whatif code").innerText();
   await asks.getByLabel("Strategies").fill("bf61");
   await asks.getByRole("button", { name: "Predict" }).click();
   await asks.getByText("bf61").waitFor();

@@ -4,10 +4,10 @@ paceline report runs/a -o report.html
 paceline report runs/a runs/b --cluster cluster.yaml --carry 'workers=4,8;bf16' -o report.html
 
 The page holds the timeline of all ranks, the critical path, memory, collectives, and the engine, so
-that its sliders predict without a server. A second run is shown below the first one. With --cluster
-the links' rate and latency can be slid too, with --cores workers share a machine's cores as in the
-lab, and with --calibration it rests on what was measured; with --plan a plan stands beside what it
-brings.
+that its sliders predict without a server. A second run is shown below the first one, with why it
+is slower. With --cluster the links' rate and latency can be slid too, with --cores workers share a
+machine's cores as in the lab, and with --calibration it rests on what was measured; with --plan a
+plan stands beside what it brings.
 """
 
 import argparse
@@ -26,13 +26,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_place(parser)
     parser.add_argument("--carry", action="append", default=[], metavar="STRATEGIES",
                         help="strategies that the page can switch on, as in 'bf16;buckets', "
-                        "workers=2,4,8, or together as in 'workers=4+bf16'; may be repeated, "
+                        "workers=2,4,8, or together as in 'workers=4+bf16'; may be repeated; a "
+                        "bare name that needs settings stands for some worth trying, "
                         "'' for none (default: sensible ones)")  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE",
                         help="the page to write (default report.html)")  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> Shown:
+    from paceline.compare import diff, side_of
     from paceline.report import working
     from paceline.report.page import Asked, carried_by_default, gather, named, write_page
     from paceline.report.page.write import template
@@ -43,6 +45,7 @@ def run(options: argparse.Namespace) -> Shown:
     with working(f"writing {options.output}"):
         graph = open_run(options.run)
         place = placed(options)
+        difference = diff(side_of(options.run), side_of(options.other)) if options.other else None
         default = carried_by_default(graph, place.cluster)
         asked = Asked(
             name=Path(options.run).resolve().name,
@@ -52,7 +55,9 @@ def run(options: argparse.Namespace) -> Shown:
             plan=load_plan(options.plan) if options.plan else None,
             cluster=place.cluster,
             question=place.question,
-            strategies=named(options.carry) if options.carry else default,
+            strategies=named(options.carry, graph) if options.carry else default,
+            folder=Path(options.run),
+            difference=difference,
         )
         contents = gather(asked)
         path = write_page(contents, options.output)

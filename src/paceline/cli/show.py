@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
 from paceline.cli._arguments import add_graph, count
-from paceline.cli._more import TOPICS
+from paceline.cli._more import TOPICS, analysed, as_rows, shown
 
 if TYPE_CHECKING:
     from paceline.cluster import Device
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--collectives", action="store_true", help="each collective: skew, transfer, bandwidth"
     )
     parser.add_argument(
-        "--more", choices=tuple(TOPICS), metavar="TOPIC", help=f"one of {', '.join(TOPICS)}"
+        "--more", choices=TOPICS, metavar="TOPIC", help=f"one of {', '.join(TOPICS)}"
     )
     parser.add_argument(
         "--efficiency",
@@ -50,14 +50,11 @@ def run(options: argparse.Namespace) -> Shown:
 
 def _more(options: argparse.Namespace) -> Shown:
     from paceline.report import working
-    from paceline.report.text import analyses
 
-    topic = TOPICS[options.more]
     with working(f"analysing {options.graph}"):
-        found = topic.compute(options.graph, options.top)
-    table = getattr(analyses, topic.table)
-    data = {options.more: [asdict(each) for each in found]}
-    return Shown(data, lambda console: console.print(table(found, options.top)))
+        found = analysed(options.more, options.graph, options.top)
+    table = shown(options.more, found, options.top)
+    return Shown({options.more: as_rows(found)}, lambda console: console.print(table))
 
 
 def _efficiency(options: argparse.Namespace) -> Shown:
@@ -90,36 +87,21 @@ def _device(options: argparse.Namespace) -> "Device | None":
 
 
 def _summary(options: argparse.Namespace) -> Shown:
-    from paceline.predict import PeakMemory
     from paceline.replay import replay
-    from paceline.replay.memory_by_rank import rank_peaks
-    from paceline.report import summarise, working
-    from paceline.report.run import summarise_run
-    from paceline.report.text import (
-        collectives_table,
-        peak_line,
-        ranks_table,
-        show_run,
-        show_summary,
-    )
+    from paceline.report import working
+    from paceline.report.overview import overview_of
+    from paceline.report.text import collectives_table, show_overview
     from paceline.trace.runs import open_run
 
     with working(f"replaying {options.graph}"):
-        timeline = replay(open_run(options.graph))
-        summary, run = summarise(timeline, options.top), summarise_run(timeline)
-        peaks = rank_peaks(timeline) if timeline.graph.facts.memory else ()
+        found = overview_of(replay(open_run(options.graph)), options.top)
 
     def render(console: Any) -> None:
         if options.collectives:
-            console.print(collectives_table(run.collectives))
-            return
-        show_summary(summary, console)
-        console.print()
-        show_run(run, console, options.top)
-        if peaks:
-            console.print()
-            console.print(ranks_table(PeakMemory(peaks)))
-            console.print(peak_line(PeakMemory(peaks)), markup=False, soft_wrap=True)
+            console.print(collectives_table(found.run.collectives))
+        else:
+            show_overview(found, console, options.top)
 
-    held = [asdict(peak) for peak in peaks]
-    return Shown({**asdict(summary), "run": asdict(run), "memory_by_rank": held}, render)
+    held = [asdict(peak) for peak in found.peaks]
+    data = {**asdict(found.summary), "run": asdict(found.run), "memory_by_rank": held}
+    return Shown(data, render)

@@ -50,15 +50,16 @@ def _viewed(options: argparse.Namespace) -> tuple[Any, ...]:
     place, found = placed(options), []
     for path in map(Path, (options.run, *options.others)):
         with working(f"opening {path}"):
-            found.append(Viewed.of(path, partial(_asked, path.resolve().name, place)))
+            found.append(Viewed.of(path, partial(_asked, path, place)))
     return tuple(found)
 
 
-def _asked(name: str, place: Any, graph: Any) -> Any:
+def _asked(path: Path, place: Any, graph: Any) -> Any:
     from paceline.report.page import Asked, carried_by_default
 
     return Asked(
-        name=name,
+        name=path.resolve().name,
+        folder=path,
         graph=graph,
         cluster=place.cluster,
         question=place.question,

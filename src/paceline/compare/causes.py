@@ -3,10 +3,14 @@
 A rule knows one cause: a trait in which the runs differ (batch, buckets, operators), or a pattern
 of times (one rank alone, input, threads without a core). So causes do not overlap and sum to the
 difference. What no rule claims stays unexplained, and what spreads as much by itself is told apart.
+
+The path that a step hangs on may leave work for messages, or come back from them, though the work
+takes as long as before: messages that begin earlier or take longer then stand in its place. What
+the path runs less through work that did not change is the messages' doing, and counts for them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -51,6 +55,16 @@ _OF_THE_JOB: Final = frozenset(
         CauseKind.INPUT,
     }
 )
+_OF_MESSAGES: Final = frozenset(
+    {
+        CauseKind.WORKERS,
+        CauseKind.VOLUME,
+        CauseKind.BUCKETS,
+        CauseKind.EXPOSED,
+        CauseKind.LINK,
+    }
+)
+_OF_WORK: Final = frozenset({CauseKind.LAYER, CauseKind.WORK, CauseKind.HOST})
 _FAR: Final = 3.0
 
 
@@ -113,18 +127,36 @@ _LAST: Final = (CauseKind.REST, CauseKind.UNSEEN)
 def causes_of(pair: Pair, rules: Iterable[Rule], difference_ns: float) -> tuple[Cause, ...]:
     """What changed most comes first, in the direction of the difference; they sum to it."""
     left = pair.places
-    found: list[Cause] = []
+    claims: list[Claim] = []
     for rule in rules:
         for claim in rule(pair, left):
             taken = set(claim.places)
             left = tuple(place for place in left if place not in taken)
-            found.append(_cause(pair, claim))
+            claims.append(claim)
+    found = _displaced(pair, claims, [_cause(pair, claim) for claim in claims])
     least = LEAST_SHARE * pair.a.steps.median_ns
     named = [each for each in found if each.beyond_noise and abs(each.share_ns) > least]
     rest = pair.change_ns(pair.places) - sum(each.share_ns for each in named)
     unseen = difference_ns - pair.change_ns(pair.places)
     named += [Cause(CauseKind.REST, rest), Cause(CauseKind.UNSEEN, unseen)]
     return tuple(sorted((c for c in named if c.share_ns), key=_order(difference_ns)))
+
+
+def _displaced(pair: Pair, claims: Sequence[Claim], causes: Sequence[Cause]) -> list[Cause]:
+    """The causes, with what the path left or gained of work that did not change counted for the
+    messages, where there are any."""
+    found = list(causes)
+    talk = next((at for at, claim in enumerate(claims) if claim.kind in _OF_MESSAGES), None)
+    if talk is None:
+        return found
+    share, places = causes[talk].share_ns, claims[talk].places
+    for at, claim in enumerate(claims):
+        away = pair.displaced_ns(claim.places) if claim.kind in _OF_WORK else 0.0
+        if away:
+            found[at] = replace(causes[at], share_ns=causes[at].share_ns - away)
+            share, places = share + away, (*places, *claim.places)
+    found[talk] = replace(causes[talk], share_ns=share, noise_ns=pair.noise_ns(places))
+    return found
 
 
 def _order(difference_ns: float) -> Callable[[Cause], tuple[bool, float]]:

@@ -1,7 +1,7 @@
 """`diff`: why the second run takes longer than the first, or less long."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -70,6 +70,7 @@ class Difference(InNotebook):
     classes: tuple[Row, ...]
     layers: tuple[Row, ...]
     ranks: tuple[RankRow, ...]
+    sides: tuple[Side, ...] = field(default=(), repr=False, compare=False)  # what was compared
 
     @property
     def change_ns(self) -> float:
@@ -118,6 +119,7 @@ def diff(a: Side, b: Side) -> Difference:
         classes=_rows(pair, _class_of),
         layers=_rows(pair, lambda place: place.layer),
         ranks=_ranks(pair),
+        sides=(a, b),
     )
 
 

@@ -53,6 +53,15 @@ class Pair:
             change += self.b.spent.by_rank(place) - self.a.spent.by_rank(place)
         return change
 
+    def displaced_ns(self, places: Iterable[Place]) -> float:
+        """By how much more or less the path runs through work there than any rank's own work there
+        changed: the path went elsewhere, or came; the work did not change so."""
+        mine = tuple(places)
+        change, own = self.change_ns(mine), self.by_rank_ns(mine)
+        if not len(own):
+            return 0.0
+        return change - float(np.clip(change, min(0.0, own.min()), max(0.0, own.max())))
+
     @cached_property
     def transfer_ns(self) -> tuple[float, float]:
         """Time that messages moved, hidden or not, on the mean of the ranks."""

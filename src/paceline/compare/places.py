@@ -86,7 +86,7 @@ def spent_of(timeline: Timeline) -> Spent:
     numbers = np.unique(graph.ops.step[graph.ops.step != NONE])
     step = np.maximum(np.searchsorted(numbers, graph.ops.step), 0)
     steps = max(1, len(numbers))
-    places, place = _places(graph)
+    places, place = places_of(graph)
     path = timeline.critical_path
     shares = np.zeros((len(places), steps))
     np.add.at(shares, (place[path.ops], np.minimum(step[path.ops], steps - 1)), path.share_ns)
@@ -97,7 +97,7 @@ def spent_of(timeline: Timeline) -> Spent:
     return Spent(places, shares, by_rank, graph.ranks)
 
 
-def _places(graph: Graph) -> tuple[tuple[Place, ...], Int64]:
+def places_of(graph: Graph) -> tuple[tuple[Place, ...], Int64]:
     """The graph's places, and which one each op is at."""
     ops = graph.ops
     operator = operators_of(graph)

@@ -125,6 +125,7 @@ def cores(pair: Pair, left: Places) -> Iterator[Claim]:
 def messages(pair: Pair, left: Places) -> Iterator[Claim]:
     """Communication, by the trait of it that differs."""
     mine = tuple(p for p in left if p.communicates)
+    change = pair.change_ns(mine) + pair.displaced_ns(p for p in left if p.work in WORKS)
     a, b = pair.a.traits, pair.b.traits
     moved = pair.transfer_ns
     if a.workers != b.workers:
@@ -133,7 +134,7 @@ def messages(pair: Pair, left: Places) -> Iterator[Claim]:
         yield Claim(CauseKind.VOLUME, mine, before=a.sent_bytes, after=b.sent_bytes)
     elif _differs(a.messages, b.messages):
         yield Claim(CauseKind.BUCKETS, mine, before=a.messages, after=b.messages)
-    elif abs(moved[1] - moved[0]) < _ALONE * abs(pair.change_ns(mine)):
+    elif abs(moved[1] - moved[0]) < _ALONE * abs(change):
         yield Claim(CauseKind.EXPOSED, mine, before=moved[0], after=moved[1])
     else:
         rates = [t.sent_bytes / (ns / 1e9) if ns else 0.0 for t, ns in zip((a, b), moved)]

@@ -21,6 +21,7 @@ class Side:
     """One of the two runs."""
 
     name: str
+    graph: Graph  # whose ops the times are of
     steps: Steps
     spent: Spent
     states: States
@@ -47,4 +48,11 @@ def side_of_graph(graph: Graph, name: str, steps: Steps | None = None) -> Side:
     """Of a graph; `steps` where they are known from steps without instruments."""
     timeline = replay(graph)
     recorded = Steps((step_times(timeline).lasted_ns or (timeline.step_ns,),), plain=False)
-    return Side(name, steps or recorded, spent_of(timeline), states_of(timeline), traits_of(graph))
+    return Side(
+        name,
+        graph,
+        steps or recorded,
+        spent_of(timeline),
+        states_of(timeline),
+        traits_of(graph),
+    )

@@ -14,6 +14,7 @@ from paceline.graph import Graph
 from paceline.history.entry import Entry, Ground, Job, Kind, Measured, Predicted
 from paceline.predict import Correction, Prediction, Question
 from paceline.record import sidecar
+from paceline.record.job import JOB_NAME, job_of
 from paceline.strategies import Strategy, name_of
 from paceline.strategies.plan import digest
 from paceline.trace.plain import plain_steps
@@ -96,9 +97,9 @@ def machine_of(run: Path) -> str:
 
 def named(run: Path) -> str:
     """What people call the job: its command."""
-    if not (run / sidecar.JOB_NAME).is_file():
+    if not (run / JOB_NAME).is_file():
         return run.name
-    return " ".join(sidecar.job_of(run).command)
+    return " ".join(job_of(run).command)
 
 
 def _entry(

@@ -21,8 +21,8 @@ from paceline.lab.layout import Stack
 from paceline.lab.plan import plan
 from paceline.lab.teardown import access_of, tear_down
 from paceline.launch import unwinding
+from paceline.record.job import InLab
 from paceline.record.launch import launched_in
-from paceline.record.sidecar import InLab
 
 
 class Lab:

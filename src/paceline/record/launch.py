@@ -18,6 +18,7 @@ from paceline.errors import FileError
 from paceline.graph.files import KEPT, is_graph_folder
 from paceline.launch import LaunchError, Process, run
 from paceline.record import sidecar
+from paceline.record.job import JOB_NAME, InLab, RecordedJob, job_of, keep_job
 
 INJECT = Path(__file__).parent / "inject"
 SETTINGS = "PACELINE_RECORD"
@@ -62,28 +63,28 @@ def launch(
 ) -> Recording:
     """Run the command to its end, by the runner where one is given; returns what was recorded."""
     _prepare(request)
-    job = sidecar.RecordedJob(
+    job = RecordedJob(
         job=f"{request.command[0]}-{time.time_ns()}",
         command=list(request.command),
         steps=request.steps,
         started_ns=time.time_ns(),
     )
-    sidecar.keep_job(job, request.folder)
+    keep_job(job, request.folder)
     given = injected(environment, request, job.job)
     code = (runner or here)(Process(request.command, given, reads=True))
-    kept = sidecar.job_of(request.folder)  # also how it was launched
+    kept = job_of(request.folder)  # also how it was launched
     ended = msgspec.structs.replace(kept, ended_ns=time.time_ns(), exit_code=code)
-    sidecar.keep_job(ended, request.folder)
+    keep_job(ended, request.folder)
     return Recording(request.folder, code, outcomes(request.folder))
 
 
-def launched_in(lab: sidecar.InLab, environment: Mapping[str, str]) -> None:
+def launched_in(lab: InLab, environment: Mapping[str, str]) -> None:
     """For a lab: if its job is recorded, note with the recording that the lab runs the training."""
     if SETTINGS not in environment:
         return
     folder = Path(json.loads(environment[SETTINGS])["folder"])
-    if (folder / sidecar.JOB_NAME).exists():
-        sidecar.keep_job(msgspec.structs.replace(sidecar.job_of(folder), launched=lab), folder)
+    if (folder / JOB_NAME).exists():
+        keep_job(msgspec.structs.replace(job_of(folder), launched=lab), folder)
 
 
 def injected(environment: Mapping[str, str], request: RecordRequest, job: str) -> dict[str, str]:
@@ -137,7 +138,7 @@ def _prepare(request: RecordRequest) -> None:
             "nothing to record: give the training command after --, as in "
             "`paceline record -o runs/a -- torchrun --nproc-per-node 2 train.py`"
         )
-    old = [*request.folder.glob("rank-*.*"), *request.folder.glob(sidecar.JOB_NAME)]
+    old = [*request.folder.glob("rank-*.*"), *request.folder.glob(JOB_NAME)]
     graph = request.folder / KEPT
     if (old or graph.exists()) and not request.overwrite:
         raise FileError(

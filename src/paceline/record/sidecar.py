@@ -1,7 +1,7 @@
 """What the recorder adds beside a rank's Kineto trace: one JSON record a line, in order of time.
 
 A run's folder holds, for each rank, `rank-<r>.trace.json` (Kineto, Chrome format) and
-`rank-<r>.facts.jsonl` (this file), and for the whole job `job.json` (`RecordedJob`). Records are
+`rank-<r>.facts.jsonl` (this file), and for the whole job `job.json` (`job.py`). Records are
 written as they become known, so what a killed worker left is readable up to its last whole line.
 
 What is too dear for every step is observed in one "detail" step before the recorded ones, with
@@ -326,30 +326,6 @@ AnyRecord = (
 )
 
 
-class Here(msgspec.Struct, tag="here", tag_field="is", frozen=True):
-    """The recorder started the command, and that is the training."""
-
-
-class InLab(msgspec.Struct, tag="lab", tag_field="is", frozen=True):
-    """A lab ran the training on its workers."""
-
-    command: list[str]  # as it was given to the lab
-    cluster: str  # YAML of what the lab stands for
-
-
-class RecordedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`job.json`: the command that was wrapped and how it ended (written by the launcher)."""
-
-    format: int = FORMAT
-    job: str
-    command: list[str]
-    steps: int
-    started_ns: int
-    ended_ns: int = 0  # 0 while it runs
-    exit_code: int | None = None
-    launched: Here | InLab = Here()
-
-
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
     """One rank's records, whole or as far as they were written."""
 
@@ -370,18 +346,6 @@ def detail_name(rank: int) -> str:
 
 def facts_name(rank: int) -> str:
     return f"rank-{rank}.facts.jsonl"
-
-
-JOB_NAME = "job.json"
-
-
-def job_of(folder: Path) -> RecordedJob:
-    """What the launcher wrote of the whole job."""
-    return msgspec.json.decode((folder / JOB_NAME).read_bytes(), type=RecordedJob)
-
-
-def keep_job(job: RecordedJob, folder: Path) -> None:
-    (folder / JOB_NAME).write_bytes(msgspec.json.encode(job))
 
 
 def encode(record: Record) -> bytes:

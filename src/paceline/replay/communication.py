@@ -85,8 +85,16 @@ def stragglers(timeline: Timeline, found: tuple[Meeting, ...]) -> tuple[Straggle
     for meeting in found:
         if meeting.waiting_ns:
             late[meeting.late_rank].append(meeting)
-    rows = [_straggler(timeline, rank, some) for rank, some in late.items()]
+    of_rank = _rows_by_rank(timeline.graph)
+    rows = [_straggler(timeline, rank, some, of_rank) for rank, some in late.items()]
     return tuple(sorted(rows, key=lambda row: -row.caused_ns))
+
+
+def _rows_by_rank(graph: Graph) -> dict[int, Int64]:
+    """Each rank's ops, ascending."""
+    order = np.argsort(graph.ops.rank, kind="stable")
+    borders = np.searchsorted(graph.ops.rank[order], np.array(graph.ranks)[1:])
+    return dict(zip(graph.ranks, np.split(order, borders)))
 
 
 def _instances(graph: Graph, timeline: Timeline) -> Iterator[Int64]:
@@ -144,19 +152,25 @@ _BUS: Final[dict[Collective, Callable[[int], float]]] = {
 """Bytes over each member's link per byte of payload, as nccl-tests define bus bandwidth."""
 
 
-def _straggler(timeline: Timeline, rank: int, late: list[Meeting]) -> Straggler:
+def _straggler(
+    timeline: Timeline, rank: int, late: list[Meeting], of_rank: dict[int, Int64]
+) -> Straggler:
     worst = max(late, key=lambda meeting: meeting.waiting_ns)
-    op, excess = _made_late(timeline, rank, worst)
+    op, excess = _made_late(timeline, rank, worst, of_rank)
     return Straggler(rank, len(late), sum(m.waiting_ns for m in late), op, excess)
 
 
-def _made_late(timeline: Timeline, rank: int, meeting: Meeting) -> tuple[str, int]:
+def _made_late(
+    timeline: Timeline, rank: int, meeting: Meeting, of_rank: dict[int, Int64]
+) -> tuple[str, int]:
     """What the rank did longer than its partners did on average, between the meeting before and
     its arrival: by name of the op."""
     members = timeline.members_of(meeting.instance)
     ranks = timeline.graph.ops.rank[members]
-    mine = _spent(timeline, int(members[ranks == rank][0]))
-    others = [_spent(timeline, int(op)) for op in members[ranks != rank]]
+    until = timeline.ready_ns[members]
+    spent = [_spent(timeline, of_rank[int(r)], int(at)) for r, at in zip(ranks, until)]
+    mine = next(one for one, r in zip(spent, ranks) if r == rank)
+    others = [one for one, r in zip(spent, ranks) if r != rank]
     if not mine or not others:
         return "", 0
     excess = {
@@ -167,11 +181,9 @@ def _made_late(timeline: Timeline, rank: int, meeting: Meeting) -> tuple[str, in
     return timeline.graph.text(name), max(excess[name], 0)
 
 
-def _spent(timeline: Timeline, member: int) -> dict[int, int]:
-    """Time by name of op on the member's rank since its meeting before this one."""
+def _spent(timeline: Timeline, of_rank: Int64, until: int) -> dict[int, int]:
+    """Time by name of op on the rank of these ops, from its meeting before until then."""
     ops = timeline.graph.ops
-    of_rank = np.flatnonzero(ops.rank == ops.rank[member])
-    until = timeline.ready_ns[member]
     met = of_rank[(ops.instance[of_rank] != NONE) & (timeline.end_ns[of_rank] <= until)]
     since = int(timeline.end_ns[met].max(initial=0))
     inside = (timeline.start_ns[of_rank] >= since) & (timeline.end_ns[of_rank] <= until)

@@ -98,7 +98,8 @@ class Timeline(InNotebook):
     def members_of(self, instance: int) -> Int64:
         """The ops of an instance, ascending."""
         order, sorted_ids = self._instances
-        first, last = np.searchsorted(sorted_ids, [instance, instance + 1])
+        borders = np.array([instance, instance + 1], sorted_ids.dtype)  # else all are converted
+        first, last = np.searchsorted(sorted_ids, borders)
         return order[first:last]
 
     @cached_property

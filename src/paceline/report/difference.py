@@ -1,6 +1,6 @@
 """The difference of two runs as data for JSON: every enum by its value, every cause in words."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import Enum, IntEnum
 from typing import Any
 
@@ -10,7 +10,8 @@ from paceline.report.text.difference_words import cause_words
 
 def as_data(found: Difference) -> dict[str, Any]:
     """For JSON: every enum by its value."""
-    data: dict[str, Any] = _plain(asdict(found))
+    data: dict[str, Any] = _plain(asdict(replace(found, sides=())))
+    del data["sides"]  # graphs, and times of every place
     data |= {"change_ns": found.change_ns, "change": found.change, "noise": found.noise}
     for row, cause in zip(data["causes"], found.causes):
         row["words"] = cause_words(cause)

@@ -1,8 +1,5 @@
-"""Results as HTML for notebooks: a headline, bars and a table, in one piece, without scripts.
-
-Whoever can show a value as a whole page puts a function into `PAGES`; its page is then framed in
-place of the small figure.
-"""
+"""Results as HTML for notebooks: the page in a frame, or a figure: a headline, bars and a table, in
+one piece, without scripts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -19,9 +16,8 @@ from paceline.report.text.quantities import duration, share
 from paceline.strategies import Plan
 from paceline.verify import Verdict
 
-PAGES: Final[list[Callable[[Any], str | None]]] = []
-"""From a value to a whole HTML page, or None for values that it does not show; the first wins."""
-
+_MAY: Final = "allow-scripts allow-downloads"
+_FRAME: Final = "width:100%;height:640px;border:0"
 _TOP: Final = 8
 _COLOURS: Final = {  # told apart by colour-blind readers too (Okabe and Ito)
     "exposed_compute_ns": "#0072b2",
@@ -42,11 +38,18 @@ _WORDS: Final = {
 
 
 def html_of(value: Any) -> str:
+    """A timeline, prediction or difference as its page, in a frame that may run scripts and save
+    files and nothing else; a figure of those that have no page, and of verdicts and plans."""
+    from paceline.report.page.framed import framed
+
+    page = framed(value)
+    if page is None:
+        return figure_of(value)
+    return f'<iframe srcdoc="{escape(page)}" sandbox="{_MAY}" style="{_FRAME}"></iframe>'
+
+
+def figure_of(value: Any) -> str:
     """The figure of a timeline, prediction, verdict, difference or plan."""
-    page = next((made for of in PAGES if (made := of(value))), None)
-    if page is not None:
-        style = "width:100%;height:480px;border:0"
-        return f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts" style="{style}"></iframe>'
     body = next(show(value) for kind, show in _SHOWN.items() if isinstance(value, kind))
     return f'<div style="font:13px sans-serif;max-width:60em">{body}</div>'
 

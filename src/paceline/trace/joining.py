@@ -21,7 +21,8 @@ from paceline.graph import Graph, save_graph
 from paceline.graph.atomic import atomic_folder
 from paceline.graph.files import KEPT
 from paceline.record import sidecar
-from paceline.record.sidecar import Host, Mode, RecordedJob, Sidecar
+from paceline.record.job import JOB_NAME, RecordedJob, job_of, keep_job
+from paceline.record.sidecar import Host, Mode, Sidecar
 from paceline.trace.identity import identity_of, keep_identity
 from paceline.trace.runs import build_run
 
@@ -68,7 +69,7 @@ def join_runs(folders: Sequence[Path], out: Path) -> Graph:
     with atomic_folder(out, may_replace=lambda _: False) as hidden:
         for part in parts:
             _copy(part, parts[0], hidden)
-        sidecar.keep_job(_whole(parts), hidden)
+        keep_job(_whole(parts), hidden)
         made = build_run(hidden)
         graph = replace(made, meta={**made.meta, "run": out.name})
         save_graph(graph, hidden / KEPT)
@@ -79,7 +80,7 @@ def join_runs(folders: Sequence[Path], out: Path) -> Graph:
 def read_part(folder: Path) -> Part:
     """A folder that `paceline record` made; every rank in it must have a trace."""
     files = sorted(folder.glob("rank-*.facts.jsonl"))
-    if not files or not (folder / sidecar.JOB_NAME).is_file():
+    if not files or not (folder / JOB_NAME).is_file():
         raise TraceError(
             f"{folder} holds no recording. Give the folders that `paceline record -o` made, one "
             "of each host"
@@ -91,7 +92,7 @@ def read_part(folder: Path) -> Part:
     lost = [str(rank) for rank in ranks if not (folder / sidecar.trace_name(rank)).exists()]
     if lost:
         raise TraceError(f"rank {', '.join(lost)} has no trace in {folder}; record again")
-    return Part(folder, sidecar.job_of(folder), ranks)
+    return Part(folder, job_of(folder), ranks)
 
 
 def require_together(parts: Sequence[Part]) -> None:

@@ -10,6 +10,7 @@ from paceline.graph import Graph, load_graph, save_graph
 from paceline.graph.files import KEPT
 from paceline.graph.formats import read_graph
 from paceline.record import sidecar
+from paceline.record.job import JOB_NAME
 from paceline.record.sidecar import Sidecar
 from paceline.trace.build import build
 from paceline.trace.enrich import enrich
@@ -79,7 +80,7 @@ def read_run(folder: Path) -> tuple[Sequence[Trace], dict[int, Sidecar]]:
 
 def _is_recording(path: Path) -> bool:
     """Whether a graph can be built here; one whose traces were removed is what its graph says."""
-    recorded = any(path.glob(_FACTS)) or (path / sidecar.JOB_NAME).is_file()
+    recorded = any(path.glob(_FACTS)) or (path / JOB_NAME).is_file()
     return recorded and (any(path.glob(_TRACES)) or not (path / KEPT).exists())
 
 

@@ -1,5 +1,6 @@
 """A plan tried in the live job: blocks with and without it take turns, and a test decides."""
 
+from paceline.trial.applied import AppliedRun, run_to_the_end
 from paceline.trial.blocks import Side, Timetable
 from paceline.trial.errors import TrialError
 from paceline.trial.gradients import GradientRun, SeenGradients, gradients_of
@@ -10,6 +11,7 @@ from paceline.trial.running import Patience, TrialRequest, Tried, can_take_turns
 from paceline.trial.significance import Gain, gain_of, steps_needed
 
 __all__ = [
+    "AppliedRun",
     "Decision",
     "Ending",
     "Finding",
@@ -33,6 +35,7 @@ __all__ = [
     "here",
     "in_lab",
     "logged",
+    "run_to_the_end",
     "steps_needed",
     "try_plan",
 ]

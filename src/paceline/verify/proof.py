@@ -10,8 +10,8 @@ from paceline.cluster import Cluster
 from paceline.lab import Lab, LabError
 from paceline.lab.launch import torchrun_words
 from paceline.launch import Process
+from paceline.record.job import JOB_NAME, InLab, job_of
 from paceline.record.launch import RecordRequest, Runner, launch
-from paceline.record.sidecar import JOB_NAME, InLab, job_of
 from paceline.strategies import Plan
 from paceline.strategies.applying import under
 from paceline.trace.runs import open_run

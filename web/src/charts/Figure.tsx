@@ -61,7 +61,7 @@ function field(value: string | number): string {
 }
 
 const saveSvg = (name: string, drawing: Drawing) => save(`${name}.svg`, "image/svg+xml", svgOf(drawing));
-const saveCsv = (name: string, table: Table) => save(`${name}.csv`, "text/csv", csvOf(table));
+export const saveCsv = (name: string, table: Table) => save(`${name}.csv`, "text/csv", csvOf(table));
 
 function savePng(name: string, { width, height, draw }: Drawing): void {
   const canvas = document.createElement("canvas");

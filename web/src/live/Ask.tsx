@@ -55,7 +55,7 @@ function useShow(
       const { scenarios } = model.contents;
       const found = await predicted(strategies, cluster);
       const name = cluster.trim() ? `${found.name} on another cluster` : found.name;
-      scenarios.push({ ...found, name });
+      scenarios.push({ ...found, name, changes: found.name });
       store.set({ scenario: scenarios.length - 1, chosen: null, sliders: {} });
     } catch (error) {
       says((error as Error).message);

@@ -4,12 +4,15 @@ import { createContext } from "preact";
 import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { currentTheme, setTheme } from "../charts/palette";
 import { shown } from "../format";
+import type { TrackData } from "../contents";
 import type { Model } from "../model";
 import { type State, Store } from "../state";
 import { rankKey } from "../timeline/rows";
 import type { TimelineView } from "../timeline/view";
 import { Runs } from "../live/Runs";
 import { WhatIf } from "../whatif/WhatIf";
+import { Analyses } from "./Analyses";
+import { Difference } from "./Difference";
 import { Headline } from "./Headline";
 import { Meetings } from "./Meetings";
 import { Memory } from "./Memory";
@@ -24,8 +27,8 @@ export interface Page {
   model: Model;
   store: Store;
   view: { current: TimelineView | null };
-  /** Into the timeline: to an op of the recorded run, or a moment of it. */
-  goTo(target: { op?: number | null; span_ns?: [number, number] | null }): void;
+  /** Into the timeline: to an op of the recorded run, or of another timeline, or a moment. */
+  goTo(target: { op?: number | null; span_ns?: [number, number] | null; track?: TrackData["kind"] }): void;
   theme: number;
 }
 
@@ -49,12 +52,12 @@ export function App({ model }: { model: Model }) {
   const [theme, setThemeCount] = useState(0);
   const page: Page = {
     model, store, view, theme,
-    goTo: ({ op, span_ns }) => {
-      const recorded = model.tracks[0]!;
+    goTo: ({ op, span_ns, track }) => {
+      const wanted = model.tracks.find(({ kind }) => kind === track) ?? model.tracks[0]!;
       if (span_ns) {
         const room = 0.05 * (span_ns[1] - span_ns[0]);
         store.set({ from: span_ns[0] - room, to: span_ns[1] + room, range: span_ns });
-      } else if (op !== null && op !== undefined) view.current?.show(recorded, op);
+      } else if (op !== null && op !== undefined) view.current?.show(wanted, op);
       const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
       document.getElementById("timeline")!.scrollIntoView({ behavior: calm ? "auto" : "smooth" });
       document.querySelector<HTMLElement>("#timeline [role=application]")?.focus({ preventScroll: true });
@@ -80,6 +83,7 @@ export function App({ model }: { model: Model }) {
       </header>
       <main>
         <Headline />
+        <Difference />
         <div class="sheet one">
           <Ranks />
           <Path />
@@ -92,6 +96,7 @@ export function App({ model }: { model: Model }) {
           <Plan />
           <Rests />
         </div>
+        <Analyses />
       </main>
       <footer>
         {model.contents.live

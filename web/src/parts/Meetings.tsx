@@ -1,6 +1,7 @@
 /** Collectives and messages: bytes, skew, transfer, bus bandwidth. */
 
 import { useState } from "preact/hooks";
+import { barsDrawing } from "../charts/bars";
 import { Figure } from "../charts/Figure";
 import type { MeetingRow } from "../contents";
 import { count, duration, rate, shown, size } from "../format";
@@ -25,6 +26,10 @@ export function Meetings() {
     );
   }
   const rows = [...meetings.rows].sort((a, b) => (b[by] as number) - (a[by] as number));
+  const [title, , words] = COLUMNS.find(([, at]) => at === by)!;
+  const bars = rows.slice(0, AT_ONCE).map((row) => ({
+    name: `${row[1] || row[2]}, step ${row[5]}`, value: row[by] as number, text: words(row[by] as number),
+  }));
   const find = (row: MeetingRow) => goTo({ op: row[12] });
   return (
     <section aria-labelledby="meetings-title">
@@ -32,6 +37,7 @@ export function Meetings() {
         name="meetings"
         title="Collectives"
         words={`${count(meetings.count)} collectives and messages. By group: ${meetings.groups.map(([group, ranks, times, bytes, waiting, transfer]) => `${group || "no group"}, ${ranks} ranks, ${times} times, ${size(bytes)}, waiting ${duration(waiting)}, transfer ${duration(transfer)}`).join("; ")}.`}
+        drawing={() => barsDrawing([{ title: `most ${title}`, bars }])}
         table={() => ({
           head: ["instance", "name", "collective", "group", "ranks", "step", "bytes", "skew_ns", "transfer_ns", "waiting_ns", "bus_bytes_per_s", "late_rank", "op"],
           rows: meetings.rows,
@@ -39,7 +45,7 @@ export function Meetings() {
       >
         <table>
           <caption>
-            the {Math.min(AT_ONCE, rows.length)} with most {COLUMNS.find(([, at]) => at === by)![0]}, of {count(meetings.count)}
+            the {Math.min(AT_ONCE, rows.length)} with most {title}, of {count(meetings.count)}
           </caption>
           <thead>
             <tr>
@@ -58,7 +64,7 @@ export function Meetings() {
                 <td><button class="link" onClick={() => find(row)}>{shown(row[1], 50) || row[2]}</button></td>
                 <td>{shown(row[3], 30)} <small>({row[4]} ranks)</small></td>
                 <td class="number">{row[5]}</td>
-                {COLUMNS.map(([name, at, words]) => <td key={name} class="number">{words(row[at] as number)}</td>)}
+                {COLUMNS.map(([name, at, said]) => <td key={name} class="number">{said(row[at] as number)}</td>)}
                 <td class="number">rank {row[11]}</td>
               </tr>
             ))}

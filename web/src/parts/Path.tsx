@@ -1,5 +1,6 @@
 /** The critical path by kind, layer and op. */
 
+import { barsDrawing } from "../charts/bars";
 import { Figure } from "../charts/Figure";
 import type { PathRow } from "../contents";
 import { duration, share, shown } from "../format";
@@ -19,6 +20,10 @@ export function Path() {
         name="path"
         title="What the step hangs on"
         words={`The critical path of ${duration(contents.path_ns)}: ${contents.path_by_kind.map((row) => `${row.name.replace("_", " ")} ${share(row.share_ns, contents.path_ns)}`).join(", ")}. The tables below link into the timeline.`}
+        drawing={() => barsDrawing(filled.map(([part, rows]) => ({
+          title: part,
+          bars: rows.slice(0, 10).map(({ name, share_ns }) => ({ name, value: share_ns, text: duration(share_ns) })),
+        })))}
         table={() => ({
           head: ["part", "name", "kind", "times", "time (ns)"],
           rows: parts.flatMap(([part, rows]) => rows.map((r) => [part, r.name, r.detail, r.count, r.share_ns])),

@@ -74,7 +74,7 @@ function Answers() {
                 <Stacked stack={curve.stack} height={230} />
               </>
             ) : <p class="lacks">The sliders rest: {model.lacks}.</p>}
-            <p class="note">The same in a terminal: <code>{commandOf(levers, sliders, data.name)}</code></p>
+            <p class="note">The same in a terminal: <code>{commandOf(levers, sliders, data)}</code></p>
           </div>
         </div>
       </Figure>

@@ -1,6 +1,6 @@
 /** Sliders: what each position means, in numbers and in words. */
 
-import type { Lever } from "../contents";
+import type { Lever, ScenarioData } from "../contents";
 import { duration, rate } from "../format";
 import type { Setting } from "./setting";
 
@@ -41,8 +41,11 @@ export function settingOf(levers: Lever[], sliders: Record<string, number>): Set
   return setting;
 }
 
+/** Steps that nothing was changed of. */
+const UNCHANGED = ["as recorded", "as predicted"];
+
 /** The same question for a terminal. */
-export function commandOf(levers: Lever[], sliders: Record<string, number>, scenario: string): string {
+export function commandOf(levers: Lever[], sliders: Record<string, number>, scenario: ScenarioData): string {
   const moved = levers.filter((lever) => sliders[lever.name] && !lever.why_not);
   const words = ["paceline predict RUN"];
   if (levers.some(({ name, why_not }) => name === "rate" && !why_not)) words.push("--cluster FILE");
@@ -51,7 +54,8 @@ export function commandOf(levers: Lever[], sliders: Record<string, number>, scen
     if (lever.name === "rate" && lever.now) words.push(`--set link.rate=${Math.round(lever.now * factorAt(position))}bps`);
     else if (lever.name === "latency" && lever.now) words.push(`--set link.latency=${Math.round(lever.now * factorAt(position))}ns`);
   }
-  if (scenario !== "as recorded") words.push(...scenario.split("+").map((each) => `--with '${each}'`));
+  const changes = scenario.changes ?? scenario.name;
+  if (!UNCHANGED.includes(changes)) words.push(...changes.split("+").map((each) => `--with '${each}'`));
   for (const lever of moved) {
     if (lever.selection) words.push(`--scale '${lever.selection}:${1 / factorAt(sliders[lever.name]!)}'`);
   }

@@ -14,7 +14,7 @@ from paceline.graph.condense.cuts import Cuts
 from paceline.graph.condense.grain import Grain, coarser
 from paceline.graph.condense.medians import Typical
 from paceline.graph.condense.shapes import Shapes
-from paceline.graph.graph import Bool, Graph, Int64
+from paceline.graph.graph import Bool, Graph, Int32, Int64
 from paceline.graph.kinds import NONE, DepKind, LaneKind
 from paceline.graph.links import Links
 
@@ -56,14 +56,17 @@ def _unseen(graph: Graph, links: Links, cuts: Cuts, shapes: Shapes, place: Int64
             key = (int(ops.rank[op]), int(cuts.turn[op]))
             at = (int(ops.lane[waiter]), int(cuts.stretch[waiter]))
             places.setdefault(key, Counter())[at] += 1
-    reduces = _reduces(graph, links)
+    reduces, stretches = _reduces(graph, links), _Stretches.of(graph, cuts, place)
     rows: list[tuple[int, int]] = []
     for op in np.flatnonzero((place != NONE) & (cuts.turn != NONE)).tolist():
         if op in seen and place[seen[op]] != NONE:
             continue
-        known = places.get((int(ops.rank[op]), int(cuts.turn[op])))
-        most = known.most_common(1)[0][0] if known else None
-        waiter = _waiter(graph, cuts, place, op, most, last=bool(reduces[op]))
+        rank = int(ops.rank[op])
+        known = places.get((rank, int(cuts.turn[op])))
+        if known:
+            waiter = stretches.first.get(known.most_common(1)[0][0], NONE)
+        else:
+            waiter = stretches.last.get(rank, NONE) if reduces[op] else NONE
         if waiter != NONE:
             rows.append((waiter, op))
     table = np.array(rows, np.int64).reshape(-1, 2)
@@ -89,26 +92,31 @@ def _reduces(graph: Graph, links: Links) -> Bool:
     return found
 
 
-def _waiter(
-    graph: Graph, cuts: Cuts, place: Int64, op: int, at: Place | None, *, last: bool
-) -> int:
-    """The op that begins to wait: the first of the stretch where others do; of a gradient's
-    without any, the first behind the last cut."""
-    ops = graph.ops
-    mine = (place != NONE) & (ops.rank == ops.rank[op]) & (cuts.stretch != NONE)
-    if at is not None:
-        mine &= (ops.lane == at[0]) & (cuts.stretch == at[1])
-    elif last:
-        lane = _busiest(graph, mine)
-        mine &= (ops.lane == lane) & (cuts.stretch == cuts.stretch[mine & (ops.lane == lane)].max())
-    else:
-        return NONE
-    rows = np.flatnonzero(mine)
-    return int(rows[0]) if len(rows) else NONE
+@dataclass(frozen=True, eq=False)
+class _Stretches:
+    """Where waiting may begin: the first op of each stretch of the reference step, and of each
+    rank's last stretch, that behind the last cut of its busiest lane."""
 
+    first: dict[Place, int]
+    last: dict[int, int]
 
-def _busiest(graph: Graph, mine: Bool) -> int:
-    return int(np.bincount(graph.ops.lane[mine]).argmax())
+    @staticmethod
+    def of(graph: Graph, cuts: Cuts, place: Int64) -> "_Stretches":
+        rows = np.flatnonzero((place != NONE) & (cuts.stretch != NONE))
+        lane, stretch = graph.ops.lane[rows].astype(np.int64), cuts.stretch[rows]
+        _, at = np.unique(lane * (stretch.max(initial=0) + 1) + stretch, return_index=True)
+        keys = zip(lane[at].tolist(), stretch[at].tolist())
+        first = dict(zip(keys, rows[at].tolist()))
+        ops = np.bincount(lane, minlength=len(graph.lanes))
+        latest = np.full(len(graph.lanes), NONE, np.int64)
+        np.maximum.at(latest, lane, stretch)
+        last = {}
+        for rank in graph.ranks:
+            mine = np.flatnonzero((graph.lanes.rank == rank) & (ops > 0))
+            if len(mine):
+                busiest = int(mine[np.argmax(ops[mine])])
+                last[rank] = first[busiest, int(latest[busiest])]
+        return _Stretches(first, last)
 
 
 def _begun_before(graph: Graph, links: Links, shapes: Shapes, place: Int64) -> Links:
@@ -139,11 +147,22 @@ def _from_before(graph: Graph, links: Links, shapes: Shapes, place: Int64) -> Li
     lane = ops.lane[into.src]
     same = length[lane] == mine[lane]
     into = into.where(same)
-    spots = {(int(ops.lane[o]), int(ahead[o])): int(o) for o in np.flatnonzero(place != NONE)}
-    src = [spots.get((int(ops.lane[s]), int(behind[s])), NONE) for s in into.src.tolist()]
-    there = np.array(src, np.int64) != NONE
-    into = Links(into.op, np.array(src, np.int64), into.kind, into.inferred).where(there)
+    src = _at(graph, np.flatnonzero(place != NONE), ahead, ops.lane[into.src], behind[into.src])
+    into = Links(into.op, src, into.kind, into.inferred).where(src != NONE)
     return into.moved(place)
+
+
+def _at(graph: Graph, rows: Int64, spot: Int64, lane: Int32, wanted: Int64) -> Int64:
+    """Which of the rows stand at the wanted spots of these lanes; NONE where none does."""
+    width = int(max(spot[rows].max(initial=0), wanted.max(initial=0))) + 2
+    have = graph.ops.lane[rows].astype(np.int64) * width + spot[rows]
+    order = np.argsort(have, kind="stable")
+    ask = lane.astype(np.int64) * width + wanted
+    at = np.minimum(np.searchsorted(have, ask, sorter=order), max(0, len(rows) - 1))
+    if not len(rows):
+        return np.full(len(ask), NONE, np.int64)
+    found = rows[order[at]]
+    return np.where(have[order[at]] == ask, found, NONE)
 
 
 def _behind(graph: Graph, step: int) -> tuple[Int64, Int64]:

@@ -8,7 +8,7 @@ whoever replays it with the engine as WebAssembly.
 from paceline.report.page.carry import carried_by_default, named
 from paceline.report.page.conditions import conditions
 from paceline.report.page.contents import Contents, Live, Scenario
-from paceline.report.page.gather import Asked, gather
+from paceline.report.page.gather import Asked, gather, gather_prediction
 from paceline.report.page.levels import coarse
 from paceline.report.page.pack import MAGIC, Part, graph_columns, graph_facts, pack, packed
 from paceline.report.page.prices import link_prices
@@ -28,6 +28,7 @@ __all__ = [
     "coarse",
     "conditions",
     "gather",
+    "gather_prediction",
     "graph_columns",
     "graph_facts",
     "link_prices",

@@ -161,6 +161,45 @@ class PlanRow:
 
 
 @dataclass(frozen=True)
+class CauseRow:
+    """A part of a difference, and an op where it lies."""
+
+    words: str
+    share_ns: float
+    noise_ns: float
+    track: str  # the value of a `Kind`: on which timeline the op is
+    op: int | None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Why the second run is slower or faster than the first. Rows of classes and layers are name,
+    before, after; of ranks the rank and by how much it computes, transfers, waits for ranks, for
+    input, and does nothing of this longer. All in ns a step."""
+
+    verdict: str
+    basis: tuple[str, ...]
+    before: str
+    after: str
+    change_ns: float
+    causes: tuple[CauseRow, ...]
+    classes: tuple[tuple[str, float, float], ...]
+    layers: tuple[tuple[str, float, float], ...]
+    ranks: tuple[tuple[int, float, float, float, float, float], ...]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One analysis as a table of texts; `ops` are what its rows name, where they name any."""
+
+    topic: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    ops: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True)
 class Live:
     """A page that `paceline view` serves, which can ask for more: runs that are open, and which of
     them this is."""
@@ -197,3 +236,5 @@ class Contents:
     notes: tuple[str, ...]
     missing: Mapping[str, str] = field(default_factory=dict)  # part of the page -> what to do
     live: Live | None = None  # None: a file
+    difference: Compared | None = None  # to a second run
+    analyses: tuple[Analysis, ...] = ()

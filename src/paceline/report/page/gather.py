@@ -1,17 +1,21 @@
 """`gather`: a run's page, out of what the other rooms compute."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from paceline import __version__
 from paceline.cluster import Cluster
+from paceline.compare import Difference
 from paceline.errors import PacelineError
 from paceline.graph import Graph
 from paceline.predict import Candidates, Prediction, Question, predict
 from paceline.replay import Timeline, replay
 from paceline.report.page import words
+from paceline.report.page.analyses import analyses_of
 from paceline.report.page.contents import (
     Choice,
+    Compared,
     Contents,
     Kind,
     Lever,
@@ -20,6 +24,7 @@ from paceline.report.page.contents import (
     Sentence,
     Track,
 )
+from paceline.report.page.difference import compared
 from paceline.report.page.intervals import MOST_OPS, Intervals, intervals, relinked
 from paceline.report.page.memory import memory_of
 from paceline.report.page.rows import (
@@ -54,6 +59,8 @@ class Asked:
     cluster: Cluster | None = None
     question: Question = field(default_factory=Question)
     strategies: tuple[str, ...] = ()  # that the page can switch on
+    folder: Path | None = None  # of the run, which keeps its trace files
+    difference: Difference | None = None  # of the second run to the first
 
 
 @dataclass(frozen=True)
@@ -69,12 +76,39 @@ class WhatIf:
 
 def gather(asked: Asked) -> Contents:
     """Everything that the page shows."""
-    timeline = replay(asked.graph)
+    job = Job(asked.graph, asked.cluster, asked.question)
+    return _contents(asked, replay(asked.graph), _what_if(job, asked.strategies))
+
+
+def gather_prediction(made: Prediction, name: str = "prediction") -> Contents:
+    """The page of a predicted step, whose timeline stands where a recorded one would."""
+    job = Job(made.timeline.graph)
+    first = scenario(job, "as predicted", made)
+    what_if = WhatIf((first,), levers=levers(job, made.timeline))
+    timeline = _priced(made.timeline)
+    found = _contents(Asked(name, timeline.graph), timeline, what_if)
+    (recorded,) = found.tracks
+    return replace(
+        found,
+        headline=(words.predicted(made), *found.headline[1:]),
+        facts=(("workers", f"{made.workers:,}"), *found.facts[1:2]),
+        step_ns=made.step_ns,
+        tracks=(replace(recorded, title=name),),
+    )
+
+
+def _priced(timeline: Timeline) -> Timeline:
+    """The same of a graph whose ops take as long as they take on it."""
+    graph = timeline.graph
+    return replace(timeline, graph=replace(graph, ops=replace(graph.ops, dur_ns=timeline.dur_ns)))
+
+
+def _contents(asked: Asked, timeline: Timeline, what_if: WhatIf) -> Contents:
     summary, run = summarise(timeline, _ROWS), summarise_run(timeline)
     other = None if asked.other is None else replay(asked.other)
-    what_if = _what_if(Job(asked.graph, asked.cluster, asked.question), asked.strategies)
     memory = memory_of(timeline)
     plan, no_plan = _plan(asked)
+    analyses, no_analyses = analyses_of(timeline, asked.folder)
     tracks, places = _tracks(asked, timeline, other)
     contents = Contents(
         title=asked.name,
@@ -102,9 +136,16 @@ def gather(asked: Asked) -> Contents:
         missing={
             **_missing(asked, run, what_if, memory is not None),
             **({"plan": no_plan} if no_plan else {}),
+            **({"analyses": no_analyses} if no_analyses else {}),
         },
+        difference=None if other is None else _difference(asked, timeline, other),
+        analyses=analyses,
     )
     return contents if places is None else relinked(contents, places)
+
+
+def _difference(asked: Asked, timeline: Timeline, other: Timeline) -> Compared | None:
+    return None if asked.difference is None else compared(asked.difference, timeline, other)
 
 
 def _what_if(job: Job, strategies: Sequence[str]) -> WhatIf:

@@ -16,6 +16,7 @@ from paceline.graph.kinds import NONE
 from paceline.replay import Timeline
 from paceline.report.page.columns import Column
 from paceline.report.page.contents import (
+    Compared,
     Contents,
     Kind,
     LaneRow,
@@ -134,6 +135,11 @@ def relinked(contents: Contents, places: Intervals) -> Contents:
             contents.meetings,
             rows=tuple((*row[:-1], _place(row[-1], places)) for row in contents.meetings.rows),
         ),
+        difference=contents.difference and _difference(contents.difference, places),
+        analyses=tuple(
+            replace(each, ops=tuple(_place(op, places) for op in each.ops))
+            for each in contents.analyses
+        ),
     )
 
 
@@ -143,6 +149,15 @@ def _sentence(sentence: Sentence, places: Intervals) -> Sentence:
 
 def _rows(rows: tuple[PathRow, ...], places: Intervals) -> tuple[PathRow, ...]:
     return tuple(replace(row, op=_place(row.op, places)) for row in rows)
+
+
+def _difference(found: Compared, places: Intervals) -> Compared:
+    mine = Kind.RECORDED.value
+    causes = (
+        replace(each, op=_place(each.op, places)) if each.track == mine else each
+        for each in found.causes
+    )
+    return replace(found, causes=tuple(causes))
 
 
 def _memory(memory: Memory, places: Intervals) -> Memory:

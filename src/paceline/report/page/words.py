@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from paceline.predict import Prediction
 from paceline.replay import Timeline
 from paceline.report.page.contents import Piece, Scenario, Sentence
 from paceline.report.run import RunSummary
@@ -31,6 +32,15 @@ def headline(
     """The step, what it hangs on, who is waited for, and the one thing to change."""
     found = [_step(timeline, run), _hangs_on(timeline, summary), _waited(timeline, run), advice]
     return tuple(sentence for sentence in found if sentence)
+
+
+def predicted(made: Prediction) -> Sentence:
+    """How long a step is predicted to take, with the typical error."""
+    between = f"{duration(made.low_ns)} to {duration(made.high_ns)}"
+    return (
+        Piece(f"A step is predicted to take {duration(made.step_ns)} on {made.workers:,} "
+              f"worker{'s' * (made.workers != 1)} (typical error {between})."),
+    )  # fmt: skip
 
 
 def _step(timeline: Timeline, run: RunSummary) -> Sentence:

@@ -20,6 +20,7 @@ from paceline.report.text.learn import (
 )
 from paceline.report.text.memory import fit_line, memory_table, peak_line, ranks_table
 from paceline.report.text.noise import show_noise
+from paceline.report.text.overview import show_overview
 from paceline.report.text.path import path_tables
 from paceline.report.text.prediction import prediction_lines, prediction_table
 from paceline.report.text.run import collectives_table, show_run
@@ -61,6 +62,7 @@ __all__ = [
     "sent_lines",
     "show_difference",
     "show_noise",
+    "show_overview",
     "show_run",
     "show_summary",
     "strategies_table",

@@ -1,6 +1,7 @@
 """A plain table: a title, one column to the left, all others to the right."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -8,6 +9,22 @@ if TYPE_CHECKING:
 
 _SHORT: Final = 48
 _BARS: Final = " ▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table as text, for a terminal and for a page."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    @staticmethod
+    def of(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> "Rows":
+        return Rows(title, tuple(columns), tuple(tuple(row) for row in rows))
+
+    def table(self) -> "Table":
+        return plain_table(self.title, self.columns, self.rows)
 
 
 def plain_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> "Table":

@@ -1,23 +1,30 @@
-"""Tables of `analyse`: one a file, each from values to something that rich prints."""
+"""Tables of `analyse`: one topic a file, each from values to rows of text."""
 
-from paceline.report.text.analyses.copies import copies_table
-from paceline.report.text.analyses.counters import counters_table
-from paceline.report.text.analyses.device import device_table
-from paceline.report.text.analyses.idle import idle_table
-from paceline.report.text.analyses.kernels import kernels_table
-from paceline.report.text.analyses.launches import launches_table
-from paceline.report.text.analyses.sequences import sequences_table
-from paceline.report.text.analyses.shapes import shapes_table
-from paceline.report.text.analyses.tree import tree_shown
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-__all__ = [
-    "copies_table",
-    "counters_table",
-    "device_table",
-    "idle_table",
-    "kernels_table",
-    "launches_table",
-    "sequences_table",
-    "shapes_table",
-    "tree_shown",
-]
+from paceline.report.text.analyses.copies import copies_rows
+from paceline.report.text.analyses.counters import counters_rows
+from paceline.report.text.analyses.device import device_rows
+from paceline.report.text.analyses.idle import idle_rows
+from paceline.report.text.analyses.kernels import kernels_rows
+from paceline.report.text.analyses.launches import launches_rows
+from paceline.report.text.analyses.sequences import sequences_rows
+from paceline.report.text.analyses.shapes import shapes_rows
+from paceline.report.text.analyses.tree import tree_rows, tree_shown
+from paceline.report.text.table import Rows
+
+__all__ = ["ROWS", "tree_shown"]
+
+ROWS: Final[Mapping[str, Callable[[Any, int], Rows]]] = {
+    "device": device_rows,
+    "idle": idle_rows,
+    "kernels": kernels_rows,
+    "sequences": sequences_rows,
+    "launches": launches_rows,
+    "copies": copies_rows,
+    "tree": tree_rows,
+    "shapes": shapes_rows,
+    "counters": counters_rows,
+}
+"""By the topics of `analyse.topics`."""

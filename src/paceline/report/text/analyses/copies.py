@@ -1,17 +1,13 @@
 """Memory copies, what moves most first; the bandwidth's curve over the recorded time."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from paceline.analyse.copies import Copies
 from paceline.report.text.quantities import duration, size
-from paceline.report.text.table import curve, plain_table, short
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from paceline.report.text.table import Rows, curve, short
 
 
-def copies_table(found: Sequence[Copies], top: int) -> "Table":
+def copies_rows(found: Sequence[Copies], top: int) -> Rows:
     columns = ("copy", "rank", "times", "bytes", "time", "rate", "rate over time")
     rows = (
         (
@@ -25,4 +21,4 @@ def copies_table(found: Sequence[Copies], top: int) -> "Table":
         )
         for row in found[:top]
     )
-    return plain_table("memory copies whose size is known", columns, rows)
+    return Rows.of("memory copies whose size is known", columns, rows)

@@ -1,17 +1,13 @@
 """Each rank's device as a whole."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from paceline.analyse.device import DeviceTime
 from paceline.report.text.quantities import duration, share
-from paceline.report.text.table import plain_table
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from paceline.report.text.table import Rows
 
 
-def device_table(found: Sequence[DeviceTime], top: int) -> "Table":
+def device_rows(found: Sequence[DeviceTime], top: int) -> Rows:
     columns = ("rank", "from first to last", "computes", "both", "communicates", "copies", "idle",
                "communication hidden")  # fmt: skip
     rows = (
@@ -23,7 +19,7 @@ def device_table(found: Sequence[DeviceTime], top: int) -> "Table":
         )
         for row in found[:top]
     )
-    return plain_table("devices, all streams together", columns, rows)
+    return Rows.of("devices, all streams together", columns, rows)
 
 
 def _parts(row: DeviceTime) -> tuple[int, ...]:

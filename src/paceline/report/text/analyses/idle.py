@@ -1,17 +1,13 @@
 """Idle time by cause, one row a lane."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from paceline.analyse.idle import Idle, IdleCause
 from paceline.report.text.quantities import duration, share
-from paceline.report.text.table import plain_table
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from paceline.report.text.table import Rows
 
 
-def idle_table(found: Sequence[Idle], top: int) -> "Table":
+def idle_rows(found: Sequence[Idle], top: int) -> Rows:
     causes = [c for c in IdleCause if any(c.value in row.by_cause for row in found)]
     columns = ("rank and lane", "from first to last", "busy", *(f"for {c.value}" for c in causes))
     rows = (
@@ -23,4 +19,4 @@ def idle_table(found: Sequence[Idle], top: int) -> "Table":
         )
         for row in found[:top]
     )
-    return plain_table("busy and waiting, as shares of a lane's time", columns, rows)
+    return Rows.of("busy and waiting, as shares of a lane's time", columns, rows)

@@ -1,17 +1,13 @@
 """Kernels across ranks, what takes most first."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from paceline.analyse.kernels import Kernel
 from paceline.report.text.quantities import duration
-from paceline.report.text.table import plain_table, short
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from paceline.report.text.table import Rows, short
 
 
-def kernels_table(found: Sequence[Kernel], top: int) -> "Table":
+def kernels_rows(found: Sequence[Kernel], top: int) -> Rows:
     columns = ("kernel", "times", "in all", "shortest", "longest", "slowest rank", "above mean")
     rows = (
         (
@@ -25,4 +21,4 @@ def kernels_table(found: Sequence[Kernel], top: int) -> "Table":
         )
         for row in found[:top]
     )
-    return plain_table("kernels on all ranks and in all steps", columns, rows)
+    return Rows.of("kernels on all ranks and in all steps", columns, rows)

@@ -1,17 +1,13 @@
 """Launches, one row a rank; the queue's curve from the first launch to the last."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from paceline.analyse.launches import LATE_NS, Launches
 from paceline.report.text.quantities import duration
-from paceline.report.text.table import curve, plain_table
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from paceline.report.text.table import Rows, curve
 
 
-def launches_table(found: Sequence[Launches], top: int) -> "Table":
+def launches_rows(found: Sequence[Launches], top: int) -> Rows:
     late = f"later than {duration(LATE_NS)}"
     columns = ("rank", "launches", "shorter than their call", late, "median delay",
                "mean queue", "most", "nothing to do", "queue over time")  # fmt: skip
@@ -29,4 +25,4 @@ def launches_table(found: Sequence[Launches], top: int) -> "Table":
         )
         for row in found[:top]
     )
-    return plain_table("launches of kernels", columns, rows)
+    return Rows.of("launches of kernels", columns, rows)

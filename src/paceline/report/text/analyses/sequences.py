@@ -1,17 +1,13 @@
 """Sequences of kernels worth fusing, most predicted gain first."""
 
 from collections.abc import Sequence as Several
-from typing import TYPE_CHECKING
 
 from paceline.analyse.sequences import Sequence
 from paceline.report.text.quantities import duration
-from paceline.report.text.table import plain_table, short
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from paceline.report.text.table import Rows, short
 
 
-def sequences_table(found: Several[Sequence], top: int) -> "Table":
+def sequences_rows(found: Several[Sequence], top: int) -> Rows:
     columns = ("under", "kernels", "times", "in all", "gain a step, at most")
     rows = (
         (
@@ -23,4 +19,4 @@ def sequences_table(found: Several[Sequence], top: int) -> "Table":
         )
         for row in found[:top]
     )
-    return plain_table("sequences that recur, and what fusing each would bring", columns, rows)
+    return Rows.of("sequences that recur, and what fusing each would bring", columns, rows)

@@ -1,17 +1,13 @@
 """Operators by the shapes of their inputs, what takes most first."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from paceline.analyse.shapes import Shaped
 from paceline.report.text.quantities import duration
-from paceline.report.text.table import plain_table, short
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from paceline.report.text.table import Rows, short
 
 
-def shapes_table(found: Sequence[Shaped], top: int) -> "Table":
+def shapes_rows(found: Sequence[Shaped], top: int) -> Rows:
     columns = ("operator", "shapes", "times", "on the host")
     rows = (
         (
@@ -22,4 +18,4 @@ def shapes_table(found: Sequence[Shaped], top: int) -> "Table":
         )
         for row in found[:top]
     )
-    return plain_table("operators by shape, all ranks, with what they call", columns, rows)
+    return Rows.of("operators by shape, all ranks, with what they call", columns, rows)
