@@ -2,7 +2,8 @@
 
 A benchmark is `main(arguments)` with `--json`, `--quick` and `--save`; its figures go through
 `report`, which adds date, machine, versions and load, so that no result file lacks them. What is
-to be kept is measured on a quiet machine or not at all: `--save` waits for that, and gives up.
+to be kept is measured on a quiet machine or not at all, unless no clock is read: `--save` waits for
+that, and gives up.
 """
 
 import argparse
@@ -27,14 +28,16 @@ QUIET = 1.25 * (os.cpu_count() or 1)
 PATIENCE_S = 300.0
 
 
-def parser(description: str) -> argparse.ArgumentParser:
-    """Arguments that every benchmark has."""
+def parser(description: str, *, timed: bool = True) -> argparse.ArgumentParser:
+    """Arguments that every benchmark has. `timed`: whether other work on the machine spoils it."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--json", action="store_true", help="print one JSON object last")
     made.add_argument("--quick", action="store_true", help="a minute at most")
-    made.add_argument(
-        "--save", action=_Save, help="keep the result in benchmarks/results; waits for quiet"
-    )
+    kept = "keep the result in benchmarks/results"
+    if timed:
+        made.add_argument("--save", action=_Save, help=f"{kept}; waits for quiet")
+    else:
+        made.add_argument("--save", action="store_true", help=kept)
     return made
 
 
