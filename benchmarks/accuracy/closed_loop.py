@@ -10,9 +10,8 @@ half of the rounds and measured by the other, so that chance does not choose it;
 how much two runs of the same job in one round differ. A row whose loop kept no plan leaves the job
 as it was: it measured 1.
 
-`false_accepts` and `power` need no lab: steps of real jobs, drawn again in stretches, are tuned
-against themselves, and against themselves made 3 % faster. `live_false_accepts` counts live trials
-of a job against itself (`--itself N` makes N more).
+`false_accepts` and `power` need no lab: `accuracy/resampled` draws them. `live_false_accepts`
+counts live trials of a job against itself (`--itself N` makes N more).
 
 Loops and rounds are kept in `benchmarks/results/closed-loop.json` (or `--kept FILE`) as they come,
 so that an ended run goes on where it was, also within a row. `--budget MINUTES` ends the measuring;
@@ -31,18 +30,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from math import exp, log
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
-from benchmarks.accuracy import calibrated
+from benchmarks.accuracy import calibrated, resampled
 from benchmarks.accuracy.cells import DATE, cluster
-from benchmarks.accuracy.cells import KEPT as CELLS
 from paceline.errors import PacelineError
 from paceline.lab import Lab
 from paceline.predict import WORK_CLASSES, Question
@@ -50,19 +45,13 @@ from paceline.search import Goal
 from paceline.strategies import Effect
 from paceline.trial import (
     Finding,
-    LossCheck,
     Patience,
-    Side,
     Timetable,
     TrialRequest,
     Tried,
-    gain_of,
     in_lab,
     try_plan,
 )
-from paceline.trial.blocks import in_turn, steps_of
-from paceline.trial.outcome import finding_of
-from paceline.trial.series import SeenStep, Series, samples_of
 from paceline.tune import Tuned, TuneRequest, Where, tune
 
 KEPT = measure.RESULTS / "closed-loop.json"
@@ -72,9 +61,6 @@ RATES_MBIT = (100, 500, 1000)
 EFFECTS = (Effect.EXACT, Effect.LOSSY)
 WORKERS = 2
 WARM = 3
-PAIRS, SIDE, GAIN = 1000, 200, 0.03
-VARY = 0.03  # steps vary by so much where power is asked for
-STRETCH = 6  # steps that stay neighbours when they are drawn again
 
 EXACT_BY_HAND = {
     **{f"bucket_cap_mb={mb}": ("--bucket-mb", str(mb)) for mb in (1, 5, 10, 25, 50)},
@@ -162,7 +148,7 @@ def measured(options: argparse.Namespace, ledger: Ledger) -> dict[str, Any]:
     for _ in range(options.itself):
         if time.monotonic() < end:
             ledger.keep("itself", [*ledger.rows().get("itself", []), against_itself()])
-    pairs = PAIRS // 10 if options.quick else PAIRS
+    pairs = resampled.PAIRS // 10 if options.quick else resampled.PAIRS
     return figures(ledger, cells(options), pairs)
 
 
@@ -338,45 +324,8 @@ def figures(ledger: Ledger, asked: Sequence[Cell], pairs: int) -> dict[str, Any]
         "vs_best_hand_median": round(statistics.median(hands), 4) if hands else None,
         "live_trials_of_itself": len(itself),
         "live_false_accepts": sum(r["finding"] == Finding.FASTER.value for r in itself),
-        "false_accepts": accepted(0.0, pairs),
-        "power": accepted(GAIN, pairs, vary=VARY),
+        **resampled.figures(pairs),
     }
-
-
-def accepted(gain: float, pairs: int, vary: float | None = None) -> float:
-    """The share of resampled trials that keep a plan with that gain. `vary`: steps are scaled to
-    that deviation."""
-    runs = recorded_steps(vary)
-    verdicts = [resampled(runs, gain, seed) for seed in range(pairs)]
-    return sum(verdict is Finding.FASTER for verdict in verdicts) / pairs
-
-
-def recorded_steps(vary: float | None) -> list[list[float]]:
-    """Logarithms of real steps over their run's median."""
-    found = []
-    for cell in json.loads(CELLS.read_text()).values():
-        for run in cell:
-            steps = [log(s / statistics.median(run["steps_ms"])) for s in run["steps_ms"]]
-            spread = float(np.std(steps))
-            if len(steps) >= 2 * STRETCH and spread > 0:
-                found.append([s * vary / spread for s in steps] if vary else steps)
-    return found
-
-
-def resampled(runs: Sequence[Sequence[float]], gain: float, seed: int) -> Finding:
-    draw = np.random.default_rng(seed)
-    run, blocks = runs[draw.integers(len(runs))], in_turn(Timetable(a_side=SIDE, seed=seed))
-    count = steps_of(blocks)
-    starts = draw.integers(len(run) - STRETCH + 1, size=count // STRETCH + 1)
-    drawn = iter([step for at in starts for step in run[at : at + STRETCH]])
-    seen = []
-    for place, block in enumerate(blocks):
-        for past in range(block.warm + block.steps):
-            wall = 1e8 * exp(next(drawn)) / (1 + gain * (block.side is Side.PLAN))
-            seen.append(SeenStep(len(seen), wall, wall, place, past >= block.warm))
-    found = gain_of(samples_of(Series(blocks, tuple(seen))), 10, seed)
-    assert found is not None, "whole rounds"
-    return finding_of(found, LossCheck(True, ""))[0]
 
 
 if __name__ == "__main__":

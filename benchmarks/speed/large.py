@@ -9,9 +9,8 @@ own, so that its peak is its own.
 `peak_gb` is that of the importing process and of its largest workers together. `show_s` is
 `paceline show`, from opening the kept graph to the summary. `whatif_s` scales every kernel of the
 whole graph and replays it; `whatif_condensed_s` makes the same change to the typical step. Opening
-the graph and condensing it, which is done once for many questions, stand apart.
-`dask_import_speedup` and `ray_import_speedup` are two workers against one, on the tasks of 32
-ranks, workers begun.
+the graph and condensing it, which is done once for many questions, stand apart. `speed/spread`
+sets two workers against one, over the tasks of such an import.
 """
 
 import gzip
@@ -21,24 +20,18 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.clusters import CLUSTERS, Workers, there  # noqa: E402
-
 from benchmarks import measure  # noqa: E402
-from paceline.spread import OneByOne, opened  # noqa: E402
-from paceline.trace.parts import RankTrace, answer  # noqa: E402
-from paceline.trace.readers.source import sources  # noqa: E402
 
 EVENTS = 40_533
 SHARED = Path(os.environ.get("PACELINE_SHARED", ROOT.parent / "shared"))
 TRACE = SHARED / "data" / "traces" / "nccl-metadata" / "nccl_data.json.gz"
-RANKS, QUICK, SPREAD = 1480, 64, 32
+RANKS, QUICK = 1480, 64
 WORKERS = 2
 
 STAGE = """
@@ -116,9 +109,8 @@ def main() -> None:
             "whatif_s": asked["whatif_s"],
             "whatif_condensed_s": asked["whatif_condensed_s"],
             "stages": {"import": made, "show": shown, "whatif": asked},
-            **speedups(folder),
         }
-    measure.report("speed/large", figures, options, "msgspec", "pyarrow", "distributed", "ray")
+    measure.report("speed/large", figures, options, "msgspec", "pyarrow")
 
 
 def prepare(folder: Path, ranks: int) -> None:
@@ -146,27 +138,6 @@ def stage(body: str, folder: Path, on: str = "") -> dict[str, Any]:
         sys.exit(shown.stderr)
     found: dict[str, Any] = json.loads(shown.stdout.splitlines()[-1])
     return found
-
-
-def speedups(folder: Path) -> dict[str, float | None]:
-    """Two workers against one, over the same files."""
-    found: dict[str, float | None] = {}
-    for name, cluster in CLUSTERS.items():
-        found[f"{name}_import_speedup"] = None
-        if there(name):
-            one, two = (seconds(folder, cluster, workers) for workers in (1, WORKERS))
-            found[f"{name}_import_speedup"] = one / two
-    return found
-
-
-def seconds(folder: Path, cluster: Workers, workers: int) -> float:
-    """What the workers take for all tasks; joining the ranks, which one process does, is apart."""
-    traces = [RankTrace(source) for source in sources([folder / "traces"])][:SPREAD]
-    with cluster(workers) as place, opened(place, OneByOne(answer)) as answers:
-        list(answers(traces[: 2 * workers]))
-        begin = time.perf_counter()
-        assert len(list(answers(traces))) == len(traces)
-        return time.perf_counter() - begin
 
 
 if __name__ == "__main__":

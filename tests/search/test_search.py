@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 from paceline.cluster import Cluster, Host, Link
 from paceline.cluster.files import device
 from paceline.graph import Graph
+from paceline.graph.scaled import scaled
 from paceline.graph.synthetic import Parallel, TrainingJob, training
 from paceline.predict import Candidates, PredictError, Question, predict
 from paceline.search import SEARCHERS, Aim, Ended, Goal, SearchError, search, searching
+from paceline.search.judge import Judge
 from paceline.search.space import Space, space_of
 from paceline.search.trials import Trials
 from paceline.strategies import Effect, kind_of, name_of
+from paceline.strategies.uneven_batches import UnevenBatches
 
 FEW = ("buckets", "fp16", "partition", "priority")
 SMALL = Goal(allow=Effect.LOSSY, strategies=FEW)
@@ -176,6 +179,31 @@ def test_like_ranks_stand_once_and_give_the_same_step() -> None:
     assert len(np.unique(coarse.changed(()).ops.rank)) == 1
     found = search(graph, lan, Question(), SMALL)
     assert found.best.step_ns == predict(graph, found.best.plan, lan).step_ns
+
+
+def test_ranks_that_are_alike_stand_for_themselves_where_a_change_tells_them_apart() -> None:
+    graph, lan = around(1e8, 3, workers=4)
+    coarse = Candidates(graph, lan, Question(), coarse=True, memory=False)
+    even, uneven = ((UnevenBatches(shares),) for shares in ((1.0,) * 4, (2.0, 1.0, 1.0, 1.0)))
+    assert len(np.unique(coarse.changed(even).ops.rank)) == 1
+    assert len(np.unique(coarse.changed(uneven).ops.rank)) == 4
+    for plan in (even, uneven):
+        assert coarse.step_ns(plan) == predict(graph, plan, lan).step_ns
+        assert list(Judge(coarse).scores([plan])) == [Judge(coarse).score(plan)]
+
+
+def test_shares_of_a_batch_are_proposed_by_the_work_of_all_ranks() -> None:
+    graph, lan = around(1e8, 3, workers=4)
+    slow = np.isin(graph.ops.rank, (1, 3)) & (graph.ops.dur_ns > 0)
+    proposed = [
+        space_of(Candidates(each, lan, Question(), coarse=True), Goal(), live_only=True).options
+        for each in (graph, scaled(graph, slow, 2.0))
+    ]
+    assert "uneven_batches" not in proposed[0]
+    (setting,) = proposed[1]["uneven_batches"]
+    assert isinstance(setting, UnevenBatches)
+    assert setting.shares[:2] == setting.shares[2:]
+    assert setting.shares[0] > setting.shares[1]
 
 
 def test_an_unknown_searcher_or_strategy_names_the_known_ones(job: Graph, lan: Cluster) -> None:

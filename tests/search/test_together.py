@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from paceline.cluster import Cluster, Host, Link
 from paceline.cluster.files import device
 from paceline.cluster.machine import Machine
-from paceline.graph import Graph, load_graph
+from paceline.graph import NONE, Graph, load_graph
 from paceline.graph.condense import Grain
 from paceline.graph.law import check_columns
 from paceline.graph.side_by_side import side_by_side
@@ -76,6 +77,30 @@ def test_all_plans_of_a_job_score_together_what_each_scores_alone(
     alone, many = Judge(replace(job)), Judge(replace(job))
     for some in plans(name):
         assert list(many.scores(some)) == [alone.score(plan) for plan in some]
+
+
+AT_ONCE = ("partition(parts=2)", "partition(parts=8)", "priority", "overlap_update")
+
+
+@pytest.mark.parametrize("name", ["mlp", "resnet20"])
+def test_changes_made_to_many_jobs_at_once_score_what_each_scores_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = asked(name, True)
+    whole = sum(job.graph.facts.gradient_bytes().values())
+    ends = [
+        end for some in range(1, 4) for end in combinations(AT_ONCE, some) if AT_ONCE[:2] != end[:2]
+    ]
+    some = [
+        tuple(map(parse, (f"buckets(size_bytes={whole // share})", *end)))
+        for share in (1, 3, 8)
+        for end in ends
+    ]
+    expected = [Judge(replace(job)).score(plan) for plan in some]
+    assert not any(isinstance(score, Refused) for score in expected)
+    many = Judge(replace(job))
+    monkeypatch.setattr(Judge, "score", None)  # none is left to be scored alone
+    assert list(many.scores(some)) == expected
 
 
 def test_a_plan_that_cannot_be_replayed_is_refused_alone() -> None:
@@ -149,6 +174,8 @@ def test_graphs_side_by_side_are_lawful_and_run_as_they_do_alone(
         mine = of == at
         np.testing.assert_array_equal(together.start_ns[mine], replay(graph).start_ns)
         np.testing.assert_array_equal(made.ops.rank[mine], graph.ops.rank)
+        groups = [made.groups[group] for group in made.ops.group[mine].tolist() if group != NONE]
+        assert groups == [graph.groups[g] for g in graph.ops.group.tolist() if g != NONE]
         texts = [made.text(int(name)) for name in made.ops.name[mine]]
         assert texts == [graph.text(int(name)) for name in graph.ops.name]
 

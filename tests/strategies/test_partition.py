@@ -36,6 +36,7 @@ def test_a_part_is_handed_over_by_a_call_of_its_own(recording: Recording) -> Non
     assert ((made.ops.kind == OpKind.HOST) & (made.ops.rank == 1)).sum() == 4
 
 
+@settings(deadline=None)
 @given(st.integers(1, 50), st.integers(1, 60))
 def test_parts_differ_by_one_value_at_most_and_none_is_empty(count: int, parts: int) -> None:
     sizes = part_sizes(count, parts)
@@ -45,7 +46,7 @@ def test_parts_differ_by_one_value_at_most_and_none_is_empty(count: int, parts: 
     assert min(sizes) >= 1
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.floats(1, 1e8), STAGES)
 def test_no_other_number_of_parts_is_faster_than_the_formulas(
     size_bytes: float, stages: list[Stage]

@@ -111,10 +111,8 @@ def scattering(graph: Graph, links: Links) -> Int64:
     fed = np.zeros(len(graph), np.bool_)
     fed[links.op[links.kind == DepKind.GRADIENT]] = True
     kinds = (Collective.REDUCE_SCATTER, Collective.ALL_REDUCE)
-    data = [row for row, group in enumerate(graph.groups) if group.axis is Axis.DATA]
-    parts = [row for row in data if _gathers_weights(graph, row)]
     talks = (ops.kind == OpKind.COLLECTIVE) & np.isin(ops.collective, kinds)
-    return np.flatnonzero(talks & fed & np.isin(ops.group, parts))
+    return np.flatnonzero(talks & fed & among_shards(graph))
 
 
 def reduced(graph: Graph, links: Links) -> Int64:
@@ -147,14 +145,14 @@ def not_told() -> GraphError:
 def _among_replicas(graph: Graph) -> Bool:
     """Communication of replicas that hold whole weights. Those that gather them hold parts, and
     their gradients travel as the library asks (FSDP2), not in buckets."""
-    whole = [row for row in _replicas(graph) if not _gathers_weights(graph, row)]
-    return _in_groups(graph, whole)
+    gathering = _gathering(graph)
+    return _in_groups(graph, [row for row in _replicas(graph) if row not in gathering])
 
 
 def among_shards(graph: Graph) -> Bool:
     """Communication of replicas that hold parts of the weights and gather them (FSDP2)."""
-    parts = [row for row in _replicas(graph) if _gathers_weights(graph, row)]
-    return _in_groups(graph, parts)
+    gathering = _gathering(graph)
+    return _in_groups(graph, [row for row in _replicas(graph) if row in gathering])
 
 
 def _in_groups(graph: Graph, rows: list[int]) -> Bool:
@@ -168,12 +166,18 @@ def _replicas(graph: Graph) -> list[int]:
     return [row for row, group in enumerate(graph.groups) if group.axis is Axis.DATA]
 
 
-def _gathers_weights(graph: Graph, group: int) -> bool:
-    """Whether a rank of the group gathers half the gradients' bytes in a step, or more."""
-    ops = graph.ops
-    mine = (ops.group == group) & (ops.collective == Collective.ALL_GATHER)
-    if not mine.any():
-        return False
-    first = np.argmax(mine)
-    mine &= (ops.rank == ops.rank[first]) & (ops.step == ops.step[first])
-    return 2 * int(ops.size_bytes[mine].sum()) >= sum(graph.facts.gradient_bytes().values())
+def _gathering(graph: Graph) -> frozenset[int]:
+    """Groups of which a rank gathers half the gradients' bytes in a step, or more."""
+    gathers = np.flatnonzero(graph.ops.collective == Collective.ALL_GATHER)
+    group = graph.ops.group[gathers]
+    return frozenset(
+        row for row in np.unique(group).tolist() if _gathers_weights(graph, gathers[group == row])
+    )
+
+
+def _gathers_weights(graph: Graph, gathers: Int64) -> bool:
+    """By a group's all-gathers: those of the first one's rank and step."""
+    ops, first = graph.ops, gathers[0]
+    mine = (ops.rank[gathers] == ops.rank[first]) & (ops.step[gathers] == ops.step[first])
+    gathered = int(ops.size_bytes[gathers[mine]].sum())
+    return 2 * gathered >= sum(graph.facts.gradient_bytes().values())

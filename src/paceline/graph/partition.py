@@ -32,15 +32,16 @@ def partitioned(graph: Graph, parts_of: Callable[[int], int]) -> Graph:
             "in parts. Record a job under DDP with `paceline record`."
         )
     parts = _parts(graph, calls, parts_of)
-    whole = np.repeat(calls, [len(sizes) - 1 for sizes in parts])
+    more = parts.count - 1
+    whole = np.repeat(calls, more)
     launch = _launches(graph, links)[whole]
     handed, count = np.flatnonzero(launch != NONE), len(graph)
     call = count + np.arange(len(whole))
     host = count + len(whole) + np.arange(len(handed))
-    copies = _Copies(whole, call, _turns(parts), launch != NONE)
+    copies = _Copies(whole, call, ragged(np.zeros_like(more), more), launch != NONE)
     joined = links.joined(_linked(links, copies))
     joined = joined.joined(Links.all_of(call[handed], host, DepKind.LAUNCH))
-    rest = np.array([size for sizes in parts for size in sizes[1:]], np.int64)
+    rest = parts.sizes[ragged(parts.first + 1, more)]
     new = {
         "size_bytes": np.concatenate([rest, graph.ops.size_bytes[launch[handed]]]),
         "instance": np.concatenate(
@@ -51,6 +52,15 @@ def partitioned(graph: Graph, parts_of: Callable[[int], int]) -> Graph:
     behind = np.concatenate([whole, launch[handed]])
     added = Added(behind, behind, new)
     return spliced(_first(graph, calls, parts), np.zeros(count, np.bool_), added, joined)
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Bytes of the parts of several collectives: so many of each, in `sizes` from `first` on."""
+
+    sizes: Int64
+    first: Int64
+    count: Int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,28 +79,36 @@ def part_sizes(count: int, parts: int) -> list[int]:
     return [count // parts + (at < count % parts) for at in range(parts)]
 
 
-def _parts(graph: Graph, calls: Int64, parts_of: Callable[[int], int]) -> list[list[int]]:
-    """Bytes of each part of each collective. What is gathered is cut member by member."""
-    ops, known = graph.ops, dict[tuple[int, ...], list[int]]()
-    keys = (ops.size_bytes, ops.dtype, ops.collective, ops.group)
-    found = []
-    for key in zip(*(column[calls].tolist() for column in keys)):
-        if key not in known:
-            size_bytes, dtype, collective, group = key
-            gathers = collective == Collective.ALL_GATHER
-            size = ITEM_BYTES.get(DType(dtype), 4)
-            size *= len(graph.groups[group].ranks) if gathers else 1
-            known[key] = [n * size for n in part_sizes(size_bytes // size, parts_of(size_bytes))]
-            known[key][-1] += size_bytes - sum(known[key])
-        found.append(known[key])
+def _parts(graph: Graph, calls: Int64, parts_of: Callable[[int], int]) -> _Parts:
+    """Of each collective. What is gathered is cut member by member."""
+    ops, known, row = graph.ops, list[list[int]](), dict[tuple[int, ...], int]()
+    members = np.array([len(group.ranks) for group in graph.groups])[ops.group[calls]]
+    members[ops.collective[calls] != Collective.ALL_GATHER] = 1
+    keys = np.stack([ops.size_bytes[calls], ops.dtype[calls], members], axis=1)
+    which = np.empty(len(calls), np.int64)
+    for at, (size_bytes, dtype, many) in enumerate(keys.tolist()):
+        key = size_bytes, dtype, many
+        if key not in row:
+            row[key] = len(known)
+            known.append(_sizes(size_bytes, many * ITEM_BYTES.get(DType(dtype), 4), parts_of))
+        which[at] = row[key]
+    count = np.array([len(sizes) for sizes in known])
+    flat = np.array([size for sizes in known for size in sizes], np.int64)
+    return _Parts(flat, (np.cumsum(count) - count)[which], count[which])
+
+
+def _sizes(size_bytes: int, item: int, parts_of: Callable[[int], int]) -> list[int]:
+    """Of whole items, but for the last."""
+    found = [n * item for n in part_sizes(size_bytes // item, parts_of(size_bytes))]
+    found[-1] += size_bytes - sum(found)
     return found
 
 
-def _first(graph: Graph, calls: Int64, parts: list[list[int]]) -> Graph:
+def _first(graph: Graph, calls: Int64, parts: _Parts) -> Graph:
     """The collectives that were there, as their first parts."""
     size = graph.ops.size_bytes.copy()
-    size[calls] = [sizes[0] for sizes in parts]
-    cut = calls[[len(sizes) > 1 for sizes in parts]]
+    size[calls] = parts.sizes[parts.first]
+    cut = calls[parts.count > 1]
     return unpriced(replace(graph, ops=replace(graph.ops, size_bytes=size)), cut)
 
 
@@ -124,11 +142,6 @@ def _linked(links: Links, copies: _Copies) -> Links:
         made.kind,
         made.inferred,
     )
-
-
-def _turns(parts: list[list[int]]) -> Int64:
-    """Of each part but the first of its collective: which of these it is."""
-    return np.concatenate([np.arange(len(sizes) - 1) for sizes in parts])
 
 
 def _instances(graph: Graph, whole: Int64, turn: Int64) -> Int64:

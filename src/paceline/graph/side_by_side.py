@@ -1,11 +1,11 @@
 """`side_by_side`: several graphs as one, of which none shares anything with another.
 
 Each has ranks, lanes, devices and instances of its own, and so runs as if it were alone, to the
-nanosecond: what a pass over all ops costs beside the ops is paid once for all. Groups name ranks as
-each graph numbers them. What ops allocate and samples of their durations are left out.
+nanosecond: what a pass over all ops costs beside the ops is paid once for all, and so is a change
+that looks at no job as a whole. What ops allocate and samples of their durations are left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -16,6 +16,7 @@ from paceline.graph.graph import (
     Dependencies,
     Drains,
     Graph,
+    Group,
     Int64,
     Lanes,
     MemoryEvents,
@@ -30,22 +31,26 @@ class SideBySide:
 
     graph: Graph
     width: int
+    groups: tuple[Group, ...]  # as each graph numbers its ranks: those that several have once
+    row: Int64  # in these of each group of `graph`, and NONE behind the last
 
     def told_apart(self, graph: Graph) -> tuple[Graph, Int64]:
         """This graph, or what was made of it, with each rank under its own number; and by op the
         graph that it is of."""
+        assert graph.groups is self.graph.groups, "what was made of it has the same groups"
         ops, lanes = graph.ops, graph.lanes
         of = ops.rank.astype(np.int64) // self.width
         own = (ops.rank % self.width).astype(np.int32)
+        told = replace(ops, rank=own, group=self.row[ops.group].astype(np.int32))
         made = replace(lanes, rank=(lanes.rank % self.width).astype(np.int32))
-        return replace(graph, ops=replace(ops, rank=own), lanes=made), of
+        return replace(graph, ops=told, lanes=made, groups=self.groups), of
 
 
 def side_by_side(graphs: Sequence[Graph]) -> SideBySide:
     """What is known of the job is taken from the first."""
     width = 1 + max(max(graph.ranks) for graph in graphs)
     begins = _Begins.of(graphs)
-    groups, group = _pool([graph.groups for graph in graphs])
+    pooled, begin = _pool([graph.groups for graph in graphs])
     works, work = _pool([graph.works for graph in graphs])
     names, places = _names([graph.names for graph in graphs])
     columns = {
@@ -56,7 +61,7 @@ def side_by_side(graphs: Sequence[Graph]) -> SideBySide:
     columns["rank"] = columns["rank"] + (owner * width).astype(np.int32)
     columns["lane"] = columns["lane"] + begins.lane[owner].astype(np.int32)
     columns["instance"] = _moved(columns["instance"], begins.op[owner])
-    columns["group"] = _moved(columns["group"], group[owner])
+    columns["group"] = _moved(columns["group"], begins.group[owner])
     columns["work"] = _moved(columns["work"], work[owner])
     for at, place in places.items():
         rows = slice(begins.op[at], begins.op[at] + len(graphs[at]))
@@ -67,31 +72,40 @@ def side_by_side(graphs: Sequence[Graph]) -> SideBySide:
         deps=_dependencies(graphs, begins),
         lanes=_lanes(graphs, begins, width),
         devices=tuple(chain.from_iterable(graph.devices for graph in graphs)),
-        groups=groups,
+        groups=tuple(_own_groups(graphs, width)),
         names=names,
         drains=_drains(graphs, begins),
         memory=MemoryEvents.none(),
         works=works,
         facts=graphs[0].facts,
     )
-    return SideBySide(made, width)
+    row = [first + np.arange(len(graph.groups)) for first, graph in zip(begin, graphs)]
+    return SideBySide(made, width, pooled, np.concatenate([*row, [NONE]]))
 
 
 @dataclass(frozen=True, eq=False)
 class _Begins:
-    """By graph: its first op, lane, device; and by op the graph."""
+    """By graph: its first op, lane, device, group; and by op the graph."""
 
     op: Int64
     lane: Int64
     device: Int64
+    group: Int64
     owner: Int64
 
     @staticmethod
     def of(graphs: Sequence[Graph]) -> "_Begins":
-        counts = [(len(graph), len(graph.lanes), len(graph.devices)) for graph in graphs]
+        counts = [(len(g), len(g.lanes), len(g.devices), len(g.groups)) for g in graphs]
         each = np.array(counts, np.int64).T
-        op, lane, device = np.cumsum(each, axis=1) - each
-        return _Begins(op, lane, device, np.repeat(np.arange(len(graphs)), each[0]))
+        op, lane, device, group = np.cumsum(each, axis=1) - each
+        return _Begins(op, lane, device, group, np.repeat(np.arange(len(graphs)), each[0]))
+
+
+def _own_groups(graphs: Sequence[Graph], width: int) -> Iterator[Group]:
+    """Every graph's groups, of ranks as they are numbered side by side."""
+    for at, graph in enumerate(graphs):
+        for group in graph.groups:
+            yield replace(group, ranks=tuple(at * width + rank for rank in group.ranks))
 
 
 def _moved(column: Any, by: Int64) -> Any:

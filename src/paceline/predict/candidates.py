@@ -5,9 +5,9 @@ needs, its anchor, the cluster. Changes are made to a single step, which is then
 change has done that), and plans that begin alike share what they begin with. The same step time as
 `predict` finds, without its interval and reasons.
 
-Seen coarsely, like ranks stand once (`graph.fold`), and work is merged as soon as no change behind
-asks for more detail, while the step stands alone. The times are the same wherever ranks that are
-alike stay alike, and rounding does not decide; so a search looks coarsely, and `whole` has the last
+Seen coarsely, like ranks stand once (`graph.fold`), unless a change tells them apart, and work is
+merged as soon as no change behind asks for more detail, while the step stands alone. The times are
+the same wherever rounding does not decide; so a search looks coarsely, and `whole` has the last
 word.
 """
 
@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import takewhile
 
 import numpy as np
 
@@ -55,14 +56,16 @@ class Candidates:
     question: Question
     coarse: bool = False
     memory: bool = True  # whether memory is asked for; without, changes carry none along
-    _sources: dict[Grain, Graph] = field(default_factory=dict, init=False, repr=False)
+    every_rank: bool = False  # seen coarsely: whether ranks that are alike stand for themselves
+    _sources: dict[Grain, "_Source"] = field(default_factory=dict, init=False, repr=False)
     _kept: "OrderedDict[_Change, _Made]" = field(
         default_factory=OrderedDict, init=False, repr=False
     )
 
     def __getstate__(self) -> dict[str, object]:
         """To other processes; graphs have other identities there, so what was changed stays."""
-        return {**vars(self), "_kept": OrderedDict()}
+        mine = {name: value for name, value in vars(self).items() if name not in _OTHERS}
+        return {**mine, "_kept": OrderedDict()}
 
     def step_ns(self, plan: Sequence[Strategy]) -> int:
         """How long a step takes after the plan's changes."""
@@ -81,9 +84,25 @@ class Candidates:
         made, times = self.once(plan)
         return repeated_alone(made, times) if times > 1 else made
 
+    def begun(self, plan: Sequence[Strategy]) -> "Begun":
+        """The same before it is repeated; its last changes, as far as they may be made to many jobs
+        at once, are yet to be made."""
+        require_order(plan)
+        rest = tuple(reversed([*takewhile(lambda change: change.at_once, reversed(plan))]))
+        if not rest or self.cluster is None or not (self.coarse and self._alone):
+            return Begun(*self.once(plan))
+        if not self._same_within_classes(plan):
+            return self.unfolded.begun(plan)
+        made = self._made(tuple(plan[: -len(rest)]), finest(rest))
+        if made.facts.steps_overlap or self._repeated(made):
+            return Begun(*self.once(plan))
+        return Begun(made, STEPS, rest)
+
     def once(self, plan: Sequence[Strategy]) -> tuple[Graph, int]:
         """The same before it is repeated, and how many times in a row it is replayed."""
         require_order(plan)
+        if not self._same_within_classes(plan):
+            return self.unfolded.once(plan)
         made = self._made(tuple(plan), Grain.EVENT if self.coarse else finest(plan))
         if not self._alone:
             return made, 1
@@ -106,18 +125,36 @@ class Candidates:
         """The same, with what ops allocate."""
         return self if self.memory else replace(self, graph=self._informed, memory=True)
 
+    @cached_property
+    def unfolded(self) -> "Candidates":
+        """The same with every rank, for changes that tell like ranks apart."""
+        folded = self.coarse and not self.every_rank
+        return replace(self, graph=self._informed, every_rank=True) if folded else self
+
     @property
     def world_size(self) -> int:
         return self.graph.world_size
 
     def source(self, grain: Grain) -> Graph:
         """The single step that changes are made to, where that will do; else the typical steps."""
+        return self._source(grain).graph
+
+    def _source(self, grain: Grain) -> "_Source":
         if grain not in self._sources:
-            step = self._typical(grain)
-            step = first_step(step) if self._alone else step
-            step = step if self.memory else replace(step, memory=MemoryEvents.none())
-            self._sources[grain] = fold(step).graph if self.coarse and self._folds(step) else step
+            self._sources[grain] = self._made_source(grain)
         return self._sources[grain]
+
+    def _made_source(self, grain: Grain) -> "_Source":
+        if not self.memory:
+            return self.remembering._source(grain).without_memory()
+        step = self._typical(grain)
+        step = first_step(step) if self._alone else step
+        return _Source.folded(step) if self._folds(step) else _Source(step)
+
+    def _same_within_classes(self, plan: Sequence[Strategy]) -> bool:
+        told = [change for change in plan if change.by_rank]
+        classes = self._source(finest(plan)).classes if told and self.coarse else ()
+        return not classes or all(change.same_within(classes) for change in told)
 
     def _typical(self, grain: Grain) -> Graph:
         elsewhere = self.cluster is not None
@@ -138,7 +175,9 @@ class Candidates:
     def _folds(self, step: Graph) -> bool:
         """Whether like ranks can stand once: they share no cores, their hosts are alike, and all
         of them are in the graph."""
-        if self.question.machine is not None or self.question.shaped_links:
+        if self.every_rank or not self.coarse or self.question.shaped_links:
+            return False
+        if self.question.machine is not None:
             return False
         hosts = self.cluster.hosts if self.cluster is not None else ()
         alike = len({(host.device, host.cpus) for host in hosts}) <= 1
@@ -148,10 +187,16 @@ class Candidates:
         """Why the job does not take this change by itself, or None where it does; with its memory,
         of which some changes need to know."""
         try:
-            self.remembering.once((change,))
+            self.remembering._require_taken(change)
         except PacelineError as error:
             return str(error)
         return None
+
+    def _require_taken(self, change: Strategy) -> None:
+        """At the change's own grain: merging what it made refuses nothing."""
+        asked = self if self._same_within_classes((change,)) else self.unfolded
+        if asked._made((change,), change.grain).facts.steps_overlap:
+            asked.once((change,))
 
     def _made(self, plan: _Plan, grain: Grain) -> Graph:
         """After the plan's changes, at that grain."""
@@ -185,6 +230,35 @@ class Candidates:
         most = max(1, _KEPT_OPS // max(1, size))
         while len(self._kept) > most:
             self._kept.popitem(last=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """A plan's job, all but ready to be replayed."""
+
+    graph: Graph
+    times: int  # that it stands in a row
+    rest: _Plan = ()  # the plan's last changes, which are yet to be made
+
+
+_OTHERS = frozenset({"remembering", "unfolded", "whole"})
+"""Properties that hold the same job seen otherwise."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """What changes are made to."""
+
+    graph: Graph
+    classes: tuple[int, ...] = ()  # of each rank, where like ones stand once
+
+    @staticmethod
+    def folded(step: Graph) -> "_Source":
+        found = fold(step)
+        return _Source(found.graph, tuple(found.class_of_rank.tolist()))
+
+    def without_memory(self) -> "_Source":
+        return replace(self, graph=replace(self.graph, memory=MemoryEvents.none()))
 
 
 _Change = tuple[int, Strategy | Grain]

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.cluster import Cluster
-from paceline.graph import UNPRICED, Axis, DeviceKind, Discipline, Graph, OpKind
+from paceline.graph import NONE, UNPRICED, Axis, DeviceKind, Discipline, Graph, OpKind
 from paceline.graph.condense import repeated_alone
 from paceline.graph.graph import Int64
 from paceline.graph.membership import of_kinds
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.side_by_side import side_by_side
+from paceline.predict.candidates import Begun
 from paceline.predict.predicting import as_recorded, on_cluster
 from paceline.predict.prediction import Question
 from paceline.replay import Timeline, replay
+from paceline.strategies import Strategy, transformed
 
 _MESSAGES = of_kinds((OpKind.SEND, OpKind.RECV))
 
@@ -28,7 +30,7 @@ _MESSAGES = of_kinds((OpKind.SEND, OpKind.RECV))
 class Together:
     """Several jobs, replayed as one."""
 
-    jobs: tuple[Graph, ...]  # each alone, before it was repeated
+    jobs: tuple[Graph, ...]  # each alone, before it was repeated or changed with the others
     timeline: Timeline
     of: Int64  # by op of the timeline: which of the jobs
 
@@ -42,6 +44,8 @@ class Sort:
     workers: int
     queues: bool  # whether all lanes serve in the order of ids, which is replayed faster
     siblings: tuple[tuple[Axis, tuple[int, ...]], ...]
+    rest: tuple[Strategy, ...] = ()  # changes that are yet to be made, to all of them at once
+    parameters: int = 0  # where there are any: what they look at, by identity
 
 
 def stand_apart(cluster: Cluster | None, question: Question) -> bool:
@@ -52,23 +56,29 @@ def stand_apart(cluster: Cluster | None, question: Question) -> bool:
     return all(host.device.kind is DeviceKind.CPU for host in hosts)
 
 
-def sort_of(job: Graph, times: int, cluster: Cluster | None) -> Sort | None:
+def sort_of(begun: Begun, cluster: Cluster | None) -> Sort | None:
     """None for a job that is replayed alone."""
+    job = begun.graph
     facts, kind = job.facts, job.ops.kind
     if facts.steps_overlap or _MESSAGES[kind].any():
         return None
     if cluster is None and (job.ops.dur_ns == UNPRICED).any():
         return None
+    if begun.rest and ((kind == OpKind.COLLECTIVE) & (job.ops.instance == NONE)).any():
+        return None  # a lone rank's calls stand for those of all, and are told apart by no instance
     queues = not len(job.drains.op) and bool((job.lanes.discipline == Discipline.RECORDED).all())
-    return Sort(times, facts.period, job.world_size, queues, tuple(facts.siblings.items()))
+    told = (facts.period, job.world_size, queues, tuple(facts.siblings.items()))
+    return Sort(begun.times, *told, begun.rest, id(facts.parameters) if begun.rest else 0)
 
 
 def together(
-    jobs: Sequence[Graph], times: int, cluster: Cluster | None, question: Question
+    jobs: Sequence[Graph], sort: Sort, cluster: Cluster | None, question: Question
 ) -> Together:
     """Jobs of one sort. What one of them cannot do, none can: ask for them one by one then."""
     side = side_by_side(jobs)
-    graph = side.graph if cluster is None else on_one_lane(side.graph)
+    graph = transformed(side.graph, sort.rest)
+    times = sort.times if graph.ops.step[0] == graph.ops.step[-1] else 1
+    graph = graph if cluster is None else on_one_lane(graph)
     graph, of = side.told_apart(graph)
     at = as_recorded(graph, question) if cluster is None else on_cluster(graph, cluster, question)
     if times == 1:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 from paceline.errors import PacelineError
 from paceline.graph import Graph
@@ -17,6 +18,8 @@ from paceline.strategies import Strategy
 
 MOST_OPS = 60_000
 """Of jobs that are replayed together, in all: small ones gain much by it, large ones nothing."""
+WAITING_OPS = 10 * MOST_OPS
+"""Of jobs among which those are looked for that can be: half a second's work."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +46,7 @@ class Judge:
         waiting = _Waiting(self)
         for plan in plans:
             waiting.add(plan)
-            if waiting.ops > MOST_OPS:
+            if waiting.ops > WAITING_OPS:
                 yield from waiting.scores()
                 waiting = _Waiting(self)
         yield from waiting.scores()
@@ -85,11 +88,16 @@ class Judge:
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """A plan whose changes are made, of a sort whose jobs are replayed together."""
+    """A plan whose changes are made, but for those that its sort names. All jobs of a sort are
+    replayed together."""
 
     plan: Sequence[Strategy]
     graph: Graph
     sort: Sort
+
+    @property
+    def ops(self) -> int:
+        return self.sort.times * len(self.graph)
 
 
 @dataclass(eq=False)
@@ -103,18 +111,18 @@ class _Waiting:
     def add(self, plan: Sequence[Strategy]) -> None:
         asked = self.judge.candidates
         try:
-            graph, times = asked.once(plan)
+            begun = asked.begun(plan)
         except PacelineError as error:
             self.plans.append(Refused(str(error)))
             return
-        sort = sort_of(graph, times, asked.cluster)
-        large = times * len(graph) > MOST_OPS
+        sort, large = sort_of(begun, asked.cluster), begun.times * len(begun.graph) > MOST_OPS
         carried = any(change.carriers() for change in plan)
         if sort is None or sort.workers != asked.world_size or large or carried:
             self.plans.append(self.judge.score(plan))
             return
-        self.plans.append(_Job(plan, graph, sort))
-        self.ops += times * len(graph)
+        job = _Job(plan, begun.graph, sort)
+        self.plans.append(job)
+        self.ops += job.ops
 
     def scores(self) -> Iterator[Score | Refused]:
         """Of each plan in the order in which it was added; plans that came to one graph share its
@@ -123,12 +131,12 @@ class _Waiting:
         for job in self.plans:
             if isinstance(job, _Job):
                 by_sort.setdefault(job.sort, {}).setdefault(id(job.graph), job)
-        found: dict[int, Score | Refused] = {}
-        for each in by_sort.values():
-            jobs = list(each.values())
-            found |= zip(each, self._replayed(jobs), strict=True)
+        found: dict[tuple[Sort, int], Score | Refused] = {}
+        for sort, each in by_sort.items():
+            scores = chain.from_iterable(map(self._replayed, _parts(list(each.values()))))
+            found |= zip(((sort, graph) for graph in each), scores, strict=True)
         for job in self.plans:
-            yield found[id(job.graph)] if isinstance(job, _Job) else job
+            yield found[job.sort, id(job.graph)] if isinstance(job, _Job) else job
 
     def _replayed(self, jobs: Sequence[_Job]) -> list[Score | Refused]:
         """Where one of them cannot be replayed, halves of them, down to that one, which says why
@@ -138,9 +146,18 @@ class _Waiting:
         asked = self.judge.candidates
         graphs = [job.graph for job in jobs]
         try:
-            return list(
-                scores_of(together(graphs, jobs[0].sort.times, asked.cluster, asked.question))
-            )
+            return list(scores_of(together(graphs, jobs[0].sort, asked.cluster, asked.question)))
         except PacelineError:
             half = len(jobs) // 2
             return [*self._replayed(jobs[:half]), *self._replayed(jobs[half:])]
+
+
+def _parts(jobs: Sequence[_Job]) -> Iterator[Sequence[_Job]]:
+    """Neighbours together, as many as are replayed as one."""
+    begin, ops = 0, 0
+    for at, job in enumerate(jobs):
+        if ops + job.ops > MOST_OPS and at > begin:
+            yield jobs[begin:at]
+            begin, ops = at, 0
+        ops += job.ops
+    yield jobs[begin:]

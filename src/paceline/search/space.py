@@ -7,7 +7,6 @@ from itertools import combinations
 from math import prod
 
 from paceline.errors import PacelineError
-from paceline.graph import Graph
 from paceline.graph.condense import Grain
 from paceline.predict import Candidates
 from paceline.search.errors import SearchError
@@ -63,7 +62,6 @@ def space_of(
 ) -> Space:
     """What the goal allows and the job takes. `refuses`: why what it runs on does not take a
     strategy, by name."""
-    graph = job.remembering.source(Grain.OP)
     keeping = (name for name in known() if not kind_of(name).remakes)
     wanted = dict.fromkeys(keeping if goal.strategies is None else goal.strategies)
     kinds = [kind_of(name) for name in wanted if name not in goal.without]
@@ -72,7 +70,7 @@ def space_of(
     refused: list[tuple[Strategy, str]] = []
     for kind in sorted_kinds(kinds):
         taken = []
-        for setting in _choices(kind, graph):
+        for setting in _choices(kind, job.remembering):
             reason = (
                 (refuses or {}).get(name_of(kind)) or goal.refusal(setting) or job.refusal(setting)
             )
@@ -112,8 +110,9 @@ def sorted_kinds(kinds: Sequence[type[Strategy]]) -> list[type[Strategy]]:
     return found
 
 
-def _choices(kind: type[Strategy], graph: Graph) -> tuple[Strategy, ...]:
+def _choices(kind: type[Strategy], job: Candidates) -> tuple[Strategy, ...]:
     """None where the job does not tell what they are made of."""
+    graph = (job.unfolded if kind.by_rank else job).source(Grain.OP)
     try:
         return tuple(kind.choices(graph))
     except PacelineError:

@@ -5,8 +5,10 @@ search ends where it stands, and what was tried stays.
 """
 
 import time
+from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from paceline.search.goal import Goal
 from paceline.search.score import Refused, Score
@@ -36,7 +38,8 @@ class Trials:
     found: dict[Plan, Score] = field(default_factory=dict)
     refused: dict[Plan, str] = field(default_factory=dict)
     begun_s: float = field(default_factory=time.monotonic)
-    _order: dict[Plan, tuple[tuple[float, ...], str]] = field(default_factory=dict, repr=False)
+    _order: dict[Plan, "_Place"] = field(default_factory=dict, repr=False)
+    _ranked: "list[tuple[_Place, Plan]]" = field(default_factory=list, repr=False)
 
     @property
     def tried(self) -> int:
@@ -70,7 +73,9 @@ class Trials:
             self.refused[plan] = score.reason
         else:
             self.found[plan] = score
-            self._order[plan] = self.cost(plan), str(plan)
+            if plan not in self._order:
+                self._order[plan] = self.cost(plan), str(plan)
+                insort(self._ranked, (self._order[plan], plan), key=itemgetter(0))
 
     def cost(self, plan: Plan) -> tuple[float, ...]:
         """Of a plan that was tried; the shorter plan of two that cost the same."""
@@ -78,7 +83,9 @@ class Trials:
 
     def ranked(self, plans: Iterable[Plan] | None = None) -> list[Plan]:
         """Those that the job takes, the best first."""
-        taken = self.found if plans is None else {plan for plan in plans if plan in self.found}
+        if plans is None:
+            return [plan for _, plan in self._ranked]
+        taken = {plan for plan in plans if plan in self.found}
         return sorted(taken, key=self._order.__getitem__)
 
     def _known(self, plan: Plan) -> bool:
@@ -87,3 +94,7 @@ class Trials:
     def _require_time(self) -> None:
         if self.left_s <= 0:
             raise BudgetSpent
+
+
+_Place = tuple[tuple[float, ...], str]
+"""Of a plan among all: by its cost, then by its name."""

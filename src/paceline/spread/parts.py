@@ -1,5 +1,6 @@
 """Items in parts, given to a pool's workers and taken back as they are done."""
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -93,7 +94,7 @@ class Spread:
                         continue
                     part = waiting.pop(answer)
                     if not isinstance(answer.exception(), self.pool.died):
-                        yield from zip(part, answer.result(), strict=True)
+                        yield from zip(part, pickle.loads(answer.result()), strict=True)
                         continue
                     lost = [part, *waiting.values()] if self.pool.die_together else [part]
                     waiting = {} if self.pool.die_together else waiting
@@ -112,7 +113,8 @@ class Spread:
 
     def _given(self, part: Sequence[Any]) -> "_Answer":
         try:
-            return self.pool.executor.submit(answer_part, self.pool.held, part)
+            packed = pickle.dumps(part, pickle.HIGHEST_PROTOCOL)
+            return self.pool.executor.submit(answer_part, self.pool.held, packed)
         except self.pool.died as error:
             failed: _Answer = Future()
             failed.set_exception(error)
@@ -128,7 +130,7 @@ class Spread:
         for _ in range(TRIES):
             answer = self._given([item])
             if not isinstance(answer.exception(), self.pool.died):
-                return answer.result()[0]
+                return pickle.loads(answer.result())[0]
             self._renew()
         return Died(TRIES)
 
@@ -138,4 +140,5 @@ class Spread:
             self.pool = self.stack.enter_context(self.open())
 
 
-_Answer = Future[list[Any]]
+_Answer = Future[bytes]
+"""Of a part: a list, packed."""

@@ -1,5 +1,6 @@
 """`Pool`: an executor whose workers hold one work. The same for processes, Dask and Ray."""
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -54,9 +55,10 @@ def hold(key: str, work: Work) -> None:
     _held[key] = work
 
 
-def answer_part(held: Held, items: Sequence[Any]) -> list[Any]:
-    """Runs on a worker. A work is no thing for two threads."""
+def answer_part(held: Held, packed: bytes) -> bytes:
+    """Runs on a worker. A work is no thing for two threads. Items and answers travel packed, for
+    Dask and Ray would look into each of them."""
     with _one_at_a_time:
         if held.key not in _held:
             hold(held.key, held.brought())
-        return list(_held[held.key](items))
+        return pickle.dumps(list(_held[held.key](pickle.loads(packed))), pickle.HIGHEST_PROTOCOL)

@@ -36,6 +36,7 @@ class OverlapUpdate(Strategy):
         "workers",
     }
     applies: ClassVar[bool] = True
+    at_once: ClassVar[bool] = True
 
     def transform(self, graph: Graph) -> Graph:
         return updated_late(graph)

@@ -35,6 +35,7 @@ class Partition(Strategy):
     conflicts: ClassVar[frozenset[str]] = frozenset({"partition", "parameter_server"})
     follows: ClassVar[frozenset[str]] = frozenset({"accumulate", "buckets"})
     applies: ClassVar[bool] = True
+    at_once: ClassVar[bool] = True
 
     parts: int
 

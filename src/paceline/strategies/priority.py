@@ -29,6 +29,7 @@ class Priority(Strategy):
         frozenset({"accumulate", "workers", "buckets", "partition"}) | CODECS
     )
     applies: ClassVar[bool] = True
+    at_once: ClassVar[bool] = True
 
     def transform(self, graph: Graph) -> Graph:
         return prioritised(graph)

@@ -47,6 +47,10 @@ class Strategy(ABC):
     one_host: ClassVar[bool] = False  # whether all workers must share one host's memory
     resizes: ClassVar[bool] = False  # relaxed by the number of samples in a step alone
     how: ClassVar[str] = ""  # where it cannot: what the user does instead
+    by_rank: ClassVar[bool] = False  # whether it may do unlike things to ranks that are alike
+    at_once: ClassVar[bool] = False
+    """Whether it may be made to several jobs that stand side by side: each comes out as if it were
+    alone. Such a change leaves facts and groups as they are."""
 
     @abstractmethod
     def transform(self, graph: Graph) -> Graph:
@@ -65,6 +69,10 @@ class Strategy(ABC):
         except PacelineError as error:
             return str(error)
         return None
+
+    def same_within(self, classes: Sequence[int]) -> bool:
+        """Whether it does the same to all ranks of a class; `classes` has one for each rank."""
+        return not self.by_rank
 
     def carriers(self) -> Mapping[Collective, Carrier]:
         """What carries a collective between hosts in place of the job's library, if anything."""

@@ -14,7 +14,7 @@ whole (batch normalisation sees other batches), and where a worker's time does n
 samples.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -44,6 +44,7 @@ class UnevenBatches(Strategy):
     }
     applies: ClassVar[bool] = True
     in_turns: ClassVar[bool] = False  # it takes effect with the next epoch
+    by_rank: ClassVar[bool] = True
 
     shares: tuple[float, ...]
 
@@ -67,6 +68,11 @@ class UnevenBatches(Strategy):
         """Each worker's batch over the recorded one."""
         mean = sum(self.shares) / len(self.shares)
         return tuple(share / mean for share in self.shares)
+
+    def same_within(self, classes: Sequence[int]) -> bool:
+        if len(classes) != len(self.shares):
+            return False
+        return len(set(zip(classes, self.shares))) == len(set(classes))
 
     def apply(self, run: Run) -> AbstractContextManager[None]:
         from paceline.runtime.torch_uneven import dealt_unevenly
