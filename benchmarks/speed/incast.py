@@ -48,7 +48,8 @@ def main(arguments: list[str] | None = None) -> None:
     makers[f"two paths, {rounds} rounds"] = partial(over_two_paths, max(10, rounds // 10))
     rows = list(kept.rows("incast", makers, options.budget).values())
     told = [row for row in rows if "figures" in row]
-    switch = {name: value for row in rows if "figures" not in row for name, value in row.items()}
+    others = [row for row in rows if "figures" not in row]
+    switch = {name: value for row in others for name, value in row.items() if name != "load"}
     headline = told[0]["figures"] if told else {}
     measure.report("speed/incast", {**headline, **switch, "cases": told}, options)
 
