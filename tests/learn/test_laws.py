@@ -81,7 +81,7 @@ def test_scaffolds_control_is_the_mean_of_all_clients_controls(toy) -> None:
 def test_scaffold_drifts_less_than_fedavg_where_classes_are_apart(toy) -> None:
     def spread(text: str) -> float:
         driver = served(toy.task(text, 8, how=ByClass()), 7)
-        handed = driver._handed_out(range(4), 7)
+        handed = {p.targets[0]: p.message for p in driver._hand_outs(range(4), 7)}
         out = [driver.how.train(driver.at, driver.mine[n], handed[n], 7) for n in range(4)]
         weights = np.stack([message.vectors["weights"] for message in out])
         return float(np.linalg.norm(weights - weights.mean(axis=0)))

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "how" / "add-a-strategy.md"
-WORKER = Path(__file__).parent / "contract" / "contract_worker.py"
+WORKER = Path(__file__).parent / "contract" / "live" / "contract_worker.py"
 TEXT = "round_robin(parts=4)"
 PREDICT = """
 from paceline.graph import OpKind, check

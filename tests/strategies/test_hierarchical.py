@@ -95,7 +95,7 @@ def test_four_workers_on_two_hosts_learn_the_same_and_send_what_was_predicted(
 ) -> None:
     pytest.importorskip("torch")
     plan = "hierarchical(on_host=2)"
-    worker = Path(__file__).parent / "contract" / "contract_worker.py"
+    worker = Path(__file__).parent / "contract" / "live" / "contract_worker.py"
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "4"]
     subprocess.run(
         [*command, str(worker), str(tmp_path), "20", plan], check=True, capture_output=True
