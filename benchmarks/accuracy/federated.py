@@ -10,7 +10,7 @@ for 28; what FedAvg with momentum has after as many rounds as FedDST, at five ti
 `progfed_saved`: of a network whose weights are spread over its blocks, the share of bytes that
 ProgFed saves until it has the final accuracy of the whole model less one point; None where it does
 not get there, with how far it got. `progfed_saved_far` is the same less two points. Its setting was
-chosen on seed 11, which is not reported; other settings stand beside it.
+chosen by arithmetic, before any run; others stand beside it.
 
     python benchmarks/accuracy/federated.py --json
 """
