@@ -7,74 +7,36 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import torch.distributed as dist  # noqa: E402
-from torch import nn  # noqa: E402
+from lone_job import (  # noqa: E402
+    OPTIMIZERS,
+    Optimizer,
+    alone,
+    backward,
+    job,
+    scheduled,
+    sgd,
+    weights,
+)
 
 import paceline  # noqa: E402
 from paceline.runtime.exchange import ExchangeError  # noqa: E402
 
 PLAN = ["buckets(size_bytes=1)", "early_update"]
-Optimizer = Callable[[Any], Any]
 
 
 @pytest.fixture(autouse=True)
 def _alone() -> Iterator[None]:
-    """A job of one worker."""
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
+    with alone():
+        yield
 
 
-def job(optimizer: Optimizer, **settings: Any) -> tuple[Any, Any]:
-    torch.manual_seed(3)
-    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
-    replica = nn.parallel.DistributedDataParallel(model, **settings)
-    return replica, optimizer(replica.parameters())
-
-
-def backward(model: Any, turn: int) -> None:
-    model.zero_grad()
-    model(torch.full((4, 6), turn / 10)).square().sum().backward()
-
-
-def weights(model: Any) -> list[float]:
-    return torch.cat([p.detach().flatten() for p in model.parameters()]).tolist()
-
-
-def scheduled(plan: list[str], optimizer: Optimizer, **settings: Any) -> list[list[float]]:
-    """Weights behind each step, with a learning rate that halves in every step."""
-    model, trained = job(optimizer, **settings)
-    halved = torch.optim.lr_scheduler.ExponentialLR(trained, 0.5)
-    seen = []
-    with paceline.applied(plan, model, trained):
-        for turn in range(5):
-            backward(model, turn)
-            trained.step()
-            halved.step()
-            seen.append(weights(model))
-    return seen
-
-
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
-        lambda parameters: torch.optim.AdamW(parameters, lr=0.01, weight_decay=0.1),
-        lambda parameters: torch.optim.Adam(
-            [{"params": [each], "lr": 0.01 * (1 + at)} for at, each in enumerate(parameters)]
-        ),
-    ],
-)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("views", [False, True])
 def test_an_early_update_takes_the_settings_of_its_own_step(
     optimizer: Optimizer, views: bool
 ) -> None:
     settings = {"gradient_as_bucket_view": views}
     assert scheduled(PLAN, optimizer, **settings) == scheduled([], optimizer, **settings)
-
-
-def sgd(parameters: Any) -> Any:
-    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
 
 
 def test_weights_are_new_once_backward_has_ended_and_step_leaves_them() -> None:

@@ -7,70 +7,32 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import torch.distributed as dist  # noqa: E402
-from torch import nn  # noqa: E402
+from lone_job import (  # noqa: E402
+    OPTIMIZERS,
+    Optimizer,
+    alone,
+    backward,
+    job,
+    scheduled,
+    sgd,
+    weights,
+)
 
 import paceline  # noqa: E402
 from paceline.runtime.exchange import ExchangeError  # noqa: E402
 
 PLAN = ["buckets(size_bytes=1)", "overlap_update"]
-Optimizer = Callable[[Any], Any]
 
 
 @pytest.fixture(autouse=True)
 def _alone() -> Iterator[None]:
-    """A job of one worker."""
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
+    with alone():
+        yield
 
 
-def job(optimizer: Optimizer) -> tuple[Any, Any]:
-    torch.manual_seed(3)
-    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
-    replica = nn.parallel.DistributedDataParallel(model)
-    return replica, optimizer(replica.parameters())
-
-
-def backward(model: Any, turn: int) -> None:
-    model.zero_grad()
-    model(torch.full((4, 6), turn / 10)).square().sum().backward()
-
-
-def weights(model: Any) -> list[float]:
-    return torch.cat([tensor.flatten() for tensor in model.state_dict().values()]).tolist()
-
-
-def scheduled(plan: list[str], optimizer: Optimizer) -> list[list[float]]:
-    """Weights behind each step, with a learning rate that halves in every step."""
-    model, trained = job(optimizer)
-    halved = torch.optim.lr_scheduler.ExponentialLR(trained, 0.5)
-    seen = []
-    with paceline.applied(plan, model, trained):
-        for turn in range(5):
-            backward(model, turn)
-            trained.step()
-            halved.step()
-            seen.append(weights(model))
-    return seen
-
-
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
-        lambda parameters: torch.optim.AdamW(parameters, lr=0.01, weight_decay=0.1),
-        lambda parameters: torch.optim.Adam(
-            [{"params": [each], "lr": 0.01 * (1 + at)} for at, each in enumerate(parameters)]
-        ),
-    ],
-)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_late_update_takes_the_settings_of_its_own_step(optimizer: Optimizer) -> None:
     assert scheduled(PLAN, optimizer) == scheduled([], optimizer)
-
-
-def sgd(parameters: Any) -> Any:
-    return torch.optim.SGD(parameters, lr=0.1)
 
 
 def test_a_module_that_runs_waits_for_its_own_weights_alone() -> None:

@@ -1,0 +1,67 @@
+"""A small DDP job of one worker, for tests of updates apart from the optimizer's step."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import paceline
+
+Optimizer = Callable[[Any], Any]
+OPTIMIZERS: tuple[Optimizer, ...] = (
+    lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    lambda parameters: torch.optim.AdamW(parameters, lr=0.01, weight_decay=0.1),
+    lambda parameters: torch.optim.Adam(
+        [{"params": [each], "lr": 0.01 * (1 + at)} for at, each in enumerate(parameters)]
+    ),
+)
+"""Those whose update of a parameter depends on nothing but its own gradient and state."""
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """The process group of the job's only worker."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def job(optimizer: Optimizer, **settings: Any) -> tuple[Any, Any]:
+    """The replica, with these settings of DDP, and its optimizer."""
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
+    replica = nn.parallel.DistributedDataParallel(model, **settings)
+    return replica, optimizer(replica.parameters())
+
+
+def sgd(parameters: Any) -> Any:
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+
+def backward(model: Any, turn: int) -> None:
+    model.zero_grad()
+    model(torch.full((4, 6), turn / 10)).square().sum().backward()
+
+
+def weights(model: Any) -> list[float]:
+    """As `state_dict` gives them, which waits for updates that are under way."""
+    return torch.cat([tensor.flatten() for tensor in model.state_dict().values()]).tolist()
+
+
+def scheduled(plan: list[str], optimizer: Optimizer, **settings: Any) -> list[list[float]]:
+    """Weights behind each step, with a learning rate that halves in every step."""
+    model, trained = job(optimizer, **settings)
+    halved = torch.optim.lr_scheduler.ExponentialLR(trained, 0.5)
+    seen = []
+    with paceline.applied(plan, model, trained):
+        for turn in range(5):
+            backward(model, turn)
+            trained.step()
+            halved.step()
+            seen.append(weights(model))
+    return seen
