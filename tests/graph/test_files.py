@@ -217,3 +217,15 @@ def test_a_full_disk_leaves_nothing_half_written(
 def disk_free(path: Path) -> int:
     status = os.statvfs(path)
     return status.f_bavail * status.f_frsize
+
+
+def test_a_process_that_ends_just_after_it_read_a_graph_ends_well(tmp_path: Path) -> None:
+    """Threads of Arrow's data sets hold the bytes still as the interpreter goes, and abort it."""
+    b = GraphBuilder()
+    b.op("alone", b.lane(0, "0"), 1)
+    save_graph(b.build(), tmp_path / "g")
+    code = (
+        "import sys; from paceline.graph import load_graph; load_graph(sys.argv[1])\n"
+        "sys.exit('pyarrow.dataset' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "g")], check=True)

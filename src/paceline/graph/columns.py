@@ -139,8 +139,9 @@ def decode(data: bytes, layout: Layout, source: str) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     try:
-        _check_declared_rows(pq.read_metadata(pa.BufferReader(data)))
-        table = pq.read_table(pa.BufferReader(data))
+        with pq.ParquetFile(pa.BufferReader(data)) as file:
+            _check_declared_rows(file.metadata)
+            table = file.read()
         expected = [(name, _arrow_type(pa, kind)) for name, kind in layout.items()]
         found = list(zip(table.column_names, table.schema.types))
         if found != expected:

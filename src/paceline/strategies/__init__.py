@@ -6,7 +6,14 @@ changed = transformed(graph, plan)
 
 from paceline.strategies.named import kind_of, known, parse, strategy
 from paceline.strategies.plan import MadeFor, Plan, Predicted, load_plan, made_for, save_plan
-from paceline.strategies.strategy import Effect, Strategy, StrategyError, name_of, transformed
+from paceline.strategies.strategy import (
+    Effect,
+    Strategy,
+    StrategyError,
+    brief,
+    name_of,
+    transformed,
+)
 
 __all__ = [
     "Effect",
@@ -15,6 +22,7 @@ __all__ = [
     "Predicted",
     "Strategy",
     "StrategyError",
+    "brief",
     "kind_of",
     "known",
     "load_plan",

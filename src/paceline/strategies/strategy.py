@@ -127,3 +127,14 @@ def _names(kind: type[Strategy]) -> frozenset[str]:
 def name_of(kind: type[Strategy]) -> str:
     """A strategy is called as its file."""
     return kind.__module__.rpartition(".")[2]
+
+
+def brief(change: Strategy) -> str:
+    """A strategy with those settings that are not its defaults."""
+    told = [
+        f"{f.name}={value!r}"
+        for f in fields(change)  # type: ignore[arg-type]
+        if (value := getattr(change, f.name)) != f.default
+    ]
+    name = name_of(type(change))
+    return f"{name}({', '.join(told)})" if told else name

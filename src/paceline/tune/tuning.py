@@ -14,7 +14,7 @@ from pathlib import Path
 
 from paceline.predict import Prediction, predict
 from paceline.search import Candidate, Ended, Found, Goal, search
-from paceline.strategies import Plan, kind_of, known, made_for, name_of, save_plan
+from paceline.strategies import Plan, brief, kind_of, known, made_for, name_of, save_plan
 from paceline.strategies.plan import Predicted
 from paceline.strategies.sends import sends_of
 from paceline.trial import Decision, Patience, TrialRequest, Tried, steps_needed, try_plan
@@ -205,7 +205,7 @@ def _longer(candidate: Candidate, unchanged: Candidate) -> float:
 
 
 def words(candidate: Candidate) -> str:
-    return " + ".join(map(str, candidate.plan)) or "nothing"
+    return " + ".join(map(brief, candidate.plan)) or "nothing"
 
 
 def _failed(so_far: Tuned) -> set[str]:

@@ -5,8 +5,7 @@ from dataclasses import MISSING, fields
 
 from paceline.cluster import Cluster
 from paceline.graph import Axis, Graph
-from paceline.report.text.tuned import brief
-from paceline.strategies import kind_of, known
+from paceline.strategies import brief, kind_of, known
 
 _WORKERS = (2, 4, 8)
 _SETTINGS = 4  # of a strategy whose settings were left open

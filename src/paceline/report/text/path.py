@@ -27,7 +27,8 @@ def _shares(title: str, what: str, shares: dict[str, int], step_ns: int) -> "Tab
     table.add_column("time", justify="right")
     table.add_column("of step", justify="right")
     for name, ns in shares.items():
-        table.add_row(name, duration(ns), share(ns, step_ns))
+        if ns:
+            table.add_row(name, duration(ns), share(ns, step_ns))
     return table
 
 

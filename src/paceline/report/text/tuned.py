@@ -1,12 +1,11 @@
 """What the loop did, in six lines; and one for each plan that was tried and not kept."""
 
 from collections.abc import Iterator
-from dataclasses import fields
 
 from paceline.predict import WORK_CLASSES
 from paceline.report.text.prediction import label
 from paceline.report.text.quantities import duration, share, size
-from paceline.strategies import Strategy, name_of
+from paceline.strategies import brief
 from paceline.trial import Decision
 from paceline.tune import Expected, Trial, Tuned
 
@@ -48,17 +47,6 @@ def _bottleneck(tuned: Tuned) -> str:
     ranked = sorted((ns, name) for name, ns in parts.items() if ns)[::-1][:3]
     whole = sum(parts.values())
     return ", ".join(f"{label(name)} {share(ns, whole)}" for ns, name in ranked)
-
-
-def brief(change: Strategy) -> str:
-    """A strategy with those settings that are not its defaults."""
-    told = [
-        f"{f.name}={value!r}"
-        for f in fields(change)  # type: ignore[arg-type]
-        if (value := getattr(change, f.name)) != f.default
-    ]
-    name = name_of(type(change))
-    return f"{name}({', '.join(told)})" if told else name
 
 
 def _chosen(tuned: Tuned, last: Trial | None) -> str:
