@@ -22,7 +22,7 @@ from benchmarks.accuracy import cells
 from paceline.cluster import Cluster
 from paceline.cluster.files import device
 from paceline.cluster.machine import Machine
-from paceline.cost.decoder import Passes
+from paceline.cost.passes import PassTimes
 from paceline.imagine.decoder import (
     TORCH,
     Decoder,
@@ -174,7 +174,7 @@ def record(size: Size) -> dict[str, Any]:
 
 def recorded(size: Size, told: dict[str, Any]) -> RecordedJob:
     """The recording that told it."""
-    passes = {name: Passes(**told[name]) for name in ("layer", "first", "last")}
+    passes = {name: PassTimes(**told[name]) for name in ("layer", "first", "last")}
     found = Described(
         size.model, size.micro_batch, 1, Precision.FP32, fused_attention=told["fused_attention"]
     )

@@ -14,12 +14,11 @@ from paceline.cost.decoder.exchanges import exchange_ns
 from paceline.cost.decoder.kernels import Kernels
 from paceline.cost.decoder.over_gloo import turns
 from paceline.cost.decoder.site import Ring, Site, site_of
-from paceline.cost.decoder.timed import Passes, Timed
+from paceline.cost.decoder.timed import Timed
 
 __all__ = [
     "Chunk",
     "Kernels",
-    "Passes",
     "Prices",
     "Ring",
     "Site",

@@ -5,18 +5,18 @@ it. Tensor parallelism makes DTensors of a block's products, FSDP2 of all weight
 """
 
 from paceline.cost.decoder.site import Site
-from paceline.cost.decoder.timed import Passes
+from paceline.cost.passes import PassTimes
 from paceline.imagine.decoder import Content, DecoderJob, GroupedQuery, Sharding
 
 _NORMS = 2  # of a layer
 
 
-def hosted_passes(site: Site, job: DecoderJob) -> Passes:
+def hosted_passes(site: Site, job: DecoderJob) -> PassTimes:
     """Of a dense layer and a micro-batch."""
     if site.machine is None or job.degrees.tensor == 1:
-        return Passes(0.0, 0.0)
+        return PassTimes(0.0, 0.0)
     count, machine = _products(job), site.machine
-    return Passes(count * machine.dtensor_forward_ns, count * machine.dtensor_backward_ns)
+    return PassTimes(count * machine.dtensor_forward_ns, count * machine.dtensor_backward_ns)
 
 
 def hosted_update_ns(site: Site, job: DecoderJob, content: Content) -> float:

@@ -11,6 +11,7 @@ from paceline.cluster import Device
 from paceline.cost.decoder.kernels import Kernels
 from paceline.cost.decoder.processors import ProcessorKernels
 from paceline.cost.forecast import Constants, sheet_of
+from paceline.cost.passes import PassTimes
 from paceline.graph.kinds import DeviceKind
 from paceline.imagine.decoder import DecoderJob, Operator, Operators
 
@@ -21,23 +22,15 @@ _UPDATE_SHARE = 0.7  # of the memory's rate
 
 
 @dataclass(frozen=True)
-class Passes:
-    """One micro-batch through a part of the model, there and back."""
-
-    forward_ns: float
-    backward_ns: float
-
-
-@dataclass(frozen=True)
 class Timed:
     """What was recorded. `job` is what one rank did: all of a dense model, a micro-batch at once.
     `first` is what runs before the layers, `last` what runs behind them, `update` all weights'."""
 
     job: DecoderJob
     device: Device
-    layer: Passes
-    first: Passes
-    last: Passes
+    layer: PassTimes
+    first: PassTimes
+    last: PassTimes
     update_ns: float
     crowded: bool = False  # there were more ranks than cores when it was recorded
 
@@ -89,7 +82,10 @@ def update_ns(device: Device, params: float) -> float:
 
 
 def _pace(
-    kernels: Kernels | ProcessorKernels, took: Passes, there: list[Operator], back: list[Operator]
+    kernels: Kernels | ProcessorKernels,
+    took: PassTimes,
+    there: list[Operator],
+    back: list[Operator],
 ) -> Pace:
     kernels.learn([*there, *back])
     forward, backward = (sum(map(kernels.ns, listed)) for listed in (there, back))

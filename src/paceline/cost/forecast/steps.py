@@ -1,7 +1,6 @@
 """How long a described step takes on GPUs that nobody measured."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,6 +11,7 @@ from paceline.cost.forecast.learned import Constants, shipped
 from paceline.cost.forecast.method import Question
 from paceline.cost.forecast.sheet import Sheet
 from paceline.cost.forecast.works import forecast, keys
+from paceline.cost.passes import PassTimes
 from paceline.graph.kinds import Collective, DType
 from paceline.graph.work import Work
 from paceline.imagine.language.parallel import Exchange, Step
@@ -21,21 +21,9 @@ _PCIE_BYTES_PER_S: Final = 12e9
 """Of a device whose sheet names no link: PCIe 3.0 with 16 lanes, as its copies reach it."""
 
 
-@dataclass(frozen=True)
-class Passes:
-    """A step's forward and backward pass."""
-
-    forward_ns: float
-    backward_ns: float
-
-    @property
-    def step_ns(self) -> float:
-        return self.forward_ns + self.backward_ns
-
-
 def step_forecast(
     step: Step, sheet: Sheet, gpus: int = 1, constants: Constants | None = None
-) -> Passes:
+) -> PassTimes:
     """Kernels run one after another; gradients are exchanged beside the backward pass."""
     constants = constants or shipped()
     there = _works_ns(step.forward, sheet, constants) * step.turns
@@ -43,8 +31,8 @@ def step_forecast(
     sent = sum(exchange_ns(one, sheet, gpus, constants) for one in step.exchanged)
     sent_back = sum(exchange_ns(one, sheet, gpus, constants) for one in step.exchanged_back)
     if step.beside:
-        return Passes(there + sent, max(back, sent_back) + _LAST * min(back, sent_back))
-    return Passes(there + sent, back + sent_back)
+        return PassTimes(there + sent, max(back, sent_back) + _LAST * min(back, sent_back))
+    return PassTimes(there + sent, back + sent_back)
 
 
 _LAST: Final = 0.15

@@ -6,7 +6,8 @@ from typing import Any, Final
 import numpy as np
 
 from paceline.cluster import Device
-from paceline.cost.decoder import Passes, Site, Timed
+from paceline.cost.decoder import Site, Timed
+from paceline.cost.passes import PassTimes
 from paceline.cost.ported import recorded_device
 from paceline.graph import Basis, Graph, LaneKind
 from paceline.graph.condense import Grain, condense
@@ -46,9 +47,9 @@ class Spent:
     """A recorded step's times, and on which GPU; None is a processor, taken for the cluster's.
     `crowded`: there were more ranks than cores."""
 
-    layer: Passes
-    first: Passes
-    last: Passes
+    layer: PassTimes
+    first: PassTimes
+    last: PassTimes
     update_ns: float
     device: Device | None
     crowded: bool = False
@@ -155,7 +156,7 @@ def _spent(graph: Graph, blocks: Blocks, passes: int, as_: RecordedAs) -> Spent:
     count = len(blocks.numbers)
     on_stream = bool((graph.lanes.kind == LaneKind.STREAM).any())
     return Spent(
-        Passes(inside.forward_ns / count, inside.backward_ns / count),
+        PassTimes(inside.forward_ns / count, inside.backward_ns / count),
         _sum(times, [*range(first)], passes),
         _sum(times, [at for at in range(first, len(held)) if not held[at]], passes),
         times.update_ns * graph.facts.update_shards,
@@ -170,9 +171,9 @@ def _crowded(graph: Graph) -> bool:
     return 0 < graph.facts.cores < graph.world_size / max(1, len(hosts))
 
 
-def _sum(times: LayerTimes, layers: list[int], passes: int) -> Passes:
+def _sum(times: LayerTimes, layers: list[int], passes: int) -> PassTimes:
     """Of one pass through these layers."""
-    return Passes(
+    return PassTimes(
         sum(times.forward_ns[at] for at in layers) / passes,
         sum(times.backward_ns[at] for at in layers) / passes,
     )
