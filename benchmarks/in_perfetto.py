@@ -99,7 +99,7 @@ def theirs(folder: Path) -> float:
     with vizviewer(folder / "all.json") as address:
         asked = json.dumps({"chromium": in_browser.browser(), "address": address})
         done = subprocess.run(
-            ["node", str(OPENED), asked], capture_output=True, text=True, check=True
+            ["node", str(OPENED), asked], stdout=subprocess.PIPE, text=True, check=True
         )
     return float(json.loads(done.stdout)["seconds"])
 

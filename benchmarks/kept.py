@@ -6,6 +6,7 @@ another machine none of them counts. Each row says which load it met.
 
 import json
 import os
+import reprlib
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +16,11 @@ from benchmarks import measure
 
 Row = dict[str, Any]
 
+SHORT = reprlib.Repr()
+"""What is printed of a row: all its figures, and of long lists the beginning."""
+SHORT.maxdict = SHORT.maxlevel = 50
+SHORT.maxlist = 8
+
 
 def rows(name: str, makers: Mapping[str, Callable[[], Row]], minutes: float) -> dict[str, Row]:
     """Every row that is kept or can be made within the time, in the order of their makers."""
@@ -23,7 +29,7 @@ def rows(name: str, makers: Mapping[str, Callable[[], Row]], minutes: float) -> 
         if key not in found and time.monotonic() < end:
             found[key] = make() | {"load": os.getloadavg()[0]}
             _keep(name, found)
-            print(f"{key}: {found[key]}", file=sys.stderr, flush=True)
+            print(f"{key}: {SHORT.repr(found[key])}", file=sys.stderr, flush=True)
     return {key: found[key] for key in makers if key in found}
 
 

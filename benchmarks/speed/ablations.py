@@ -1,0 +1,81 @@
+"""The transport with each of its parts switched off in turn, beside TCP's congestion controls.
+
+The incast of `benchmarks/speed/incast.py` (4 senders of 500 KB at 100 Mbit/s, queues of 64 KB) in
+three settings: no loss, 1 % of packets lost at random, and bursts of 4 ms. In each setting all
+contenders take turns in blocks of ten rounds. A setting is measured in parts of 100 rounds, which
+are kept as they come; the next run goes on behind them.
+
+    python benchmarks/speed/ablations.py --json --rounds 1000
+"""
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks import kept, measure
+from paceline.lab.incast import Setting, incast, summary
+from paceline.wire.contenders import ABLATIONS, MAIN, Timed, timed_from_json, timed_to_json
+
+SETTINGS = {
+    "none": Setting(),
+    "random": Setting(loss=0.01),
+    "bursts": Setting(loss=0.05, loss_burst_ms=4),
+}
+"""By what the network loses."""
+PART = 100  # rounds
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = measure.parser(__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=SETTINGS, help="one setting, say beside the others")
+    parser.add_argument("--rounds", type=int, default=1000, help=f"a multiple of {PART}")
+    parser.add_argument("--budget", type=float, default=120.0, metavar="MINUTES", help="a setting")
+    options = parser.parse_args(arguments)
+    rounds = 20 if options.quick else PART
+    parts = 1 if options.quick else max(1, options.rounds // PART)
+    wanted = [options.only] if options.only else list(SETTINGS)
+    cases = {name: case(SETTINGS[name], parts_of(name, parts, rounds, options)) for name in wanted}
+    measure.report("speed/ablations", {"cases": cases}, options)
+
+
+def parts_of(name: str, parts: int, rounds: int, options: Namespace) -> list[kept.Row]:
+    makers: dict[str, Callable[[], kept.Row]] = {
+        f"part {part} of {rounds} rounds": partial(timed, SETTINGS[name], rounds)
+        for part in range(parts)
+    }
+    return list(kept.rows(f"ablations-{name}", makers, options.budget).values())
+
+
+def timed(setting: Setting, rounds: int) -> kept.Row:
+    return {"timed": timed_to_json(incast(setting, (*MAIN, *ABLATIONS), rounds))}
+
+
+def case(setting: Setting, rows: Sequence[kept.Row]) -> dict[str, Any]:
+    """One setting's contenders over all its parts, and the loads that they met."""
+    shown = [summary(setting, whole) for whole in joined(row["timed"] for row in rows)]
+    return {
+        "setting": asdict(setting),
+        "ideal_ms": setting.ideal_ns / 1e6,
+        "loads": sorted(row["load"] for row in rows),
+        "rows": [{**asdict(row), "p99_of_ideal": row.p99_of_ideal} for row in shown],
+    }
+
+
+def joined(parts: Iterable[Any]) -> Iterator[Timed]:
+    """Each contender's rounds of all parts, one behind the other."""
+    for same in zip(*map(timed_from_json, parts)):
+        yield Timed(
+            same[0].contender,
+            tuple(ns for part in same for ns in part.round_ns),
+            tuple(size for part in same for size in part.missing_bytes),
+            {name: sum(part.counters[name] for part in same) for name in same[0].counters},
+        )
+
+
+if __name__ == "__main__":
+    main()
