@@ -126,3 +126,17 @@ def test_samples_that_are_no_arrays_are_not_put_into_files() -> None:
         paceline.applied(["format(name='raw')"], *job()),
     ):
         list(DataLoader(Words(), batch_size=2))
+
+
+def test_a_job_without_loaders_is_told_that_its_batches_stay(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with paceline.applied(["batch(factor=0.5)"], *job()):
+        pass
+    assert "batches and its loading stayed as they are" in caplog.text
+
+
+def test_a_job_with_loaders_is_told_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with paceline.applied(["batch(factor=0.5)"], *job()):
+        batches(loader())
+    assert caplog.text == ""

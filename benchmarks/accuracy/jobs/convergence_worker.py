@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -32,6 +33,20 @@ class Data:
 
     train: tuple[Tensor, Tensor]
     test: tuple[Tensor, Tensor]
+
+
+class Taken(Dataset[tuple[Tensor, Tensor]]):
+    """Images of these rows, a batch at a time."""
+
+    def __init__(self, data: tuple[Tensor, Tensor], rows: Tensor) -> None:
+        self.data, self.rows = data, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitems__(self, places: list[int]) -> tuple[Tensor, Tensor]:
+        rows = self.rows[places]
+        return self.data[0][rows], self.data[1][rows]
 
 
 def main() -> None:
@@ -55,18 +70,24 @@ def trained(data: Data, seed: int, strategy: str, epochs: int) -> dict[str, Any]
     """Accuracy after the strategy has been left."""
     model = nn.parallel.DistributedDataParallel(classifier(seed))
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
-    steps = len(data.train[0]) // (ROWS * dist.get_world_size())
-    rate = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / (epochs * steps))
+    seen, samples = 0, len(data.train[0]) // (ROWS * dist.get_world_size()) * ROWS * epochs
+    rate = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1 - seen / samples)
     plan = [strategy] if strategy else []
     with paceline.applied(plan, model, optimizer) as sent:
         for epoch in range(epochs):
-            order = torch.randperm(len(data.train[0]), generator=_drawn(1000 * seed + epoch))
-            mine = order[dist.get_rank() :: dist.get_world_size()]
-            for step in range(steps):
-                _step(model, optimizer, data.train, mine[step * ROWS : (step + 1) * ROWS])
+            for images, labels in loader(data, _drawn(1000 * seed + epoch)):
+                _step(model, optimizer, images, labels)
+                seen += len(labels)
                 rate.step()
         wire = sent.wire_bytes
     return {"accuracy": accuracy(model, data.test), "wire_bytes": wire}
+
+
+def loader(data: Data, drawn: torch.Generator) -> DataLoader[tuple[Tensor, Tensor]]:
+    """This worker's share of an epoch: whole batches, as a plan may make them."""
+    order = torch.randperm(len(data.train[0]), generator=drawn)
+    mine = Taken(data.train, order[dist.get_rank() :: dist.get_world_size()])
+    return DataLoader(mine, ROWS, drop_last=True, collate_fn=lambda batch: batch)
 
 
 def classifier(seed: int) -> nn.Module:
@@ -82,10 +103,10 @@ def accuracy(model: nn.Module, test: tuple[Tensor, Tensor]) -> float:
 
 
 def _step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, train: tuple[Tensor, Tensor], rows: Tensor
+    model: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, labels: Tensor
 ) -> None:
     optimizer.zero_grad()
-    nn.functional.cross_entropy(model(train[0][rows]), train[1][rows]).backward()
+    nn.functional.cross_entropy(model(images), labels).backward()
     optimizer.step()
 
 

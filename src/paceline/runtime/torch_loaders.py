@@ -22,9 +22,12 @@ _KEPT = "collate_fn timeout worker_init_fn multiprocessing_context generator num
 
 @contextmanager
 def loaders_with(settings: Settings) -> Iterator[None]:
+    begun = False
+
     def following(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def iterate(loader: Any) -> Any:
-            changed = settings(loader)
+            nonlocal begun
+            begun, changed = True, settings(loader)
             return original(made_with(loader, changed) if changed else loader)
 
         return iterate
@@ -35,6 +38,9 @@ def loaders_with(settings: Settings) -> Iterator[None]:
         yield
     finally:
         patches.undo()
+        if not begun:
+            log.warning("no DataLoader was iterated while it was to have other settings: the job's "
+                        "batches and its loading stayed as they are")  # fmt: skip
 
 
 def with_batches(loader: Any, factor: float) -> dict[str, Any]:

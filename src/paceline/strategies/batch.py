@@ -3,8 +3,8 @@
 Forward, backward and loading grow with it, and so do activations that tensor-parallel workers or
 pipeline stages send; gradients, their copies, the update and a host's launches stay. In a live job
 it takes effect with the next iterator over a DataLoader; batches that a script makes by itself stay
-as they are. Wrong where small work is bound by its calls rather than by its samples, and where a
-larger batch no longer fits the caches or the device.
+as they are, and a warning says so. Wrong where small work is bound by its calls rather than by its
+samples, and where a larger batch no longer fits the caches or the device.
 """
 
 from collections.abc import Iterator
