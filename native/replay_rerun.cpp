@@ -243,7 +243,7 @@ class Again final : public Rerunner, private Rounds<Again<kShared>, Editable, Ra
                 holds_[other].push_back(op);
             }
         for (Op op = 0; op < p_.ops; ++op)
-            if (!ended_[op] && !p_.gone[op] && lanes_[p_.lane_of[op]].drained && was_given(op))
+            if (!ended_[op] && !p_.gone[op] && lanes_[p_.lane_of[op]].listed && was_given(op))
                 given_[p_.lane_of[op]].push_back(op);
     }
 

@@ -38,7 +38,8 @@ struct WaitingOps : std::priority_queue<Waiting, std::vector<Waiting>, std::grea
 struct Lane {
     Op running = kNone;  // it has arrived and not ended
     Op last = kNone;
-    bool recorded = true, touched = false, drained = false;
+    bool recorded = true, touched = false;
+    bool listed = false;  // PRIORITY and drained: what it was given is kept in `given_`
     std::uint32_t cursor = 0, stop = 0;  // of a RECORDED lane, in the queue
     WaitingOps waiting;                  // PRIORITY
 };
@@ -69,7 +70,7 @@ class Rounds {
             lanes_[i].recorded = p.discipline[i] == kRecorded;
             lanes_[i].cursor = p.queue.begin(i);
             lanes_[i].stop = p.queue.end(i);
-            lanes_[i].drained = draining_ && p.drained_lane[i];
+            lanes_[i].listed = draining_ && p.drained_lane[i] && !lanes_[i].recorded;
         }
         absent_.resize(p.members.rows());
         if (draining_) given_.resize(lanes_.size());
@@ -206,27 +207,45 @@ class Rounds {
         }
         self().arrived(op, now, lane.last);
         lane.running = lane.last = op;
-        if (lane.drained && p_.waits_for_launch[op] == 0) given_[id].push_back(op);
+        if (lane.listed && p_.waits_for_launch[op] == 0) given_[id].push_back(op);
         return op;
     }
 
     void drain(Op op, Time now) {
-        for (const Op lane : p_.drains.row(op)) {
-            auto& given = given_[lane];
-            std::erase_if(given, [&](Op other) { return ended_[other]; });
-            for (const Op other : given) {
-                ++held_[op];
-                holds_[other].push_back(op);
-                self().held(op, other);
-            }
-        }
+        for (const Op lane : p_.drains.row(op))
+            if (lanes_[lane].recorded)
+                wait_for_queue(op, lanes_[lane]);
+            else
+                wait_for_listed(op, given_[lane]);
         if (held_[op] == 0) begin(op, now);
+    }
+
+    // What was launched ahead of an op that stands before it is not given to the lane yet.
+    void wait_for_queue(Op op, const Lane& lane) {
+        if (lane.running != kNone) wait_for(op, lane.running);
+        for (std::uint32_t at = lane.cursor; at != lane.stop; ++at) {
+            const Op other = p_.queue.item[at];
+            if (p_.waits_for_launch[other] == 0) continue;
+            if (unlaunched_[other] != 0) return;
+            wait_for(op, other);
+        }
+    }
+
+    void wait_for_listed(Op op, std::vector<Op>& given) {
+        std::erase_if(given, [&](Op other) { return ended_[other]; });
+        for (const Op other : given) wait_for(op, other);
+    }
+
+    void wait_for(Op op, Op other) {
+        ++held_[op];
+        holds_[other].push_back(op);
+        self().held(op, other);
     }
 
     void end_for_drains(Op op, Time now) {
         ended_[op] = 1;
         for (const Op launched : p_.launches.row(op))
-            if (--unlaunched_[launched] == 0 && p_.drained_lane[p_.lane_of[launched]])
+            if (--unlaunched_[launched] == 0 && lanes_[p_.lane_of[launched]].listed)
                 given_[p_.lane_of[launched]].push_back(launched);
         for (const Op waiter : holds_[op])
             if (--held_[waiter] == 0) begin(waiter, now);

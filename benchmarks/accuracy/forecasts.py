@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> None:
-    parser = measure.parser(__doc__ or "")
+    parser = measure.parser(__doc__ or "", waits=False)
     add_arguments(parser)
     options = parser.parse_args()
     measure.report("accuracy/forecasts", forecast_figures(options), options)

@@ -53,7 +53,7 @@ Errors = dict[str, float]
 
 
 def main() -> None:
-    options = measure.parser(__doc__ or "").parse_args()
+    options = measure.parser(__doc__ or "", waits=False).parse_args()
     folder = SHARED / "data"
     if not (folder / "kernels").exists():
         sys.exit(f"no data in {folder}/kernels; set PACELINE_SHARED to what holds data/kernels")

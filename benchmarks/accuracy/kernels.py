@@ -22,7 +22,7 @@ TRACES = SHARED / "data" / "traces"
 
 
 def main() -> None:
-    parser = measure.parser(__doc__ or "")
+    parser = measure.parser(__doc__ or "", waits=False)
     parser.add_argument(
         "--data", type=Path, default=TRACES / "h100-mi300x", metavar="FOLDER",
         help="traces named DEVICE_MODEL.json.gz, of each model on several devices",

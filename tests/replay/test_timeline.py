@@ -176,6 +176,23 @@ def test_a_drain_waits_for_what_was_launched_by_then_and_no_more(engine: Engine)
 
 
 @ENGINES
+def test_a_drain_does_not_wait_for_what_another_thread_launched_too_early(engine: Engine) -> None:
+    b = GraphBuilder()
+    host, thread, gpu = b.lane(name="host"), b.lane(name="backward"), b.lane(name="stream")
+    first = b.op("launch 1", host, 1, kind=OpKind.HOST)
+    sync = b.op("synchronise", host, 1, kind=OpKind.WAIT)
+    second = b.op("launch 2", host, 1, kind=OpKind.HOST)
+    early = b.op("launch 3", thread, 1, kind=OpKind.HOST)
+    for launch in (first, second, early):
+        b.op(f"kernel of {launch}", gpu, 10, after=[launch], dep=DepKind.LAUNCH)
+    b.drain(sync, gpu)
+    timeline = replay(b.build(), engine=engine)
+    # the third kernel is launched at 1, and stands behind the second, which is launched at 13
+    assert timeline.columns.drained.tolist() == [[1, 4]]
+    assert timeline.start_ns.tolist() == [0, 11, 12, 0, 1, 13, 23]
+
+
+@ENGINES
 def test_overlap_slows_both_sorts_and_only_while_it_lasts(engine: Engine) -> None:
     b = GraphBuilder()
     b.op("compute", b.lane(name="compute"), 100)

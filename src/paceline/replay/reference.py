@@ -12,6 +12,7 @@ in it, another round at the same instant follows.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -102,7 +103,8 @@ class _Run:
         self.queue: list[list[tuple[int, int, int]]] = [[] for _ in range(lanes)]
         self.touched = set(range(lanes))  # lanes that may take an op in this round
         self.unlaunched = list(jobs.waits_for_launch)
-        self.given = {lane: set[int]() for lanes in jobs.drains.values() for lane in lanes}
+        drained = {lane for lanes in jobs.drains.values() for lane in lanes}
+        self.given = {lane: set[int]() for lane in drained if jobs.recorded[lane] is None}
         self.holds: dict[int, list[int]] = {}  # op -> draining ops that wait for it
         self.held = dict.fromkeys(jobs.drains, 0)  # draining op -> how many ops it waits for
 
@@ -133,7 +135,7 @@ class _Run:
             self.missing[successor] -= 1
             if not self.missing[successor]:
                 self._becomes_ready(successor, now)
-        if self.given:
+        if self.held:
             self._end_for_drains(op, now)
 
     def _lanes_take(self, now: int) -> None:
@@ -186,12 +188,27 @@ class _Run:
     def _drain(self, op: int, now: int) -> None:
         """`op` has arrived: it waits for what its lanes have been given and have not ended."""
         for lane in self.jobs.drains[op]:
-            for other in self.given[lane]:
+            for other in self._given(lane):
                 self.held[op] += 1
                 self.holds.setdefault(other, []).append(op)
                 self.drained.append((op, other))
         if not self.held[op]:
             self._begin(op, now)
+
+    def _given(self, lane: int) -> Iterable[int]:
+        """What a lane has been given and has not ended. On a RECORDED lane nothing stands before an
+        op whose launch has not ended: what another thread launched ahead of it was given later."""
+        recorded = self.jobs.recorded[lane]
+        if recorded is None:
+            yield from self.given[lane]
+            return
+        if not self.free[lane]:
+            yield self.last[lane]
+        for op in recorded[self.cursor[lane] :]:
+            if self.unlaunched[op]:
+                return
+            if self.jobs.waits_for_launch[op]:
+                yield op
 
     def _end_for_drains(self, op: int, now: int) -> None:
         """Launched ops are given to their lanes; an op that ended holds nobody any more."""
