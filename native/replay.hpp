@@ -102,7 +102,7 @@ struct Sharing;
 Op run_events(const Program&, const Time* dur, const std::int32_t* priority, Timeline& out,
               const Sharing* sharing = nullptr);
 
-struct Replayed {  // what slack needs of a graph and its timeline
+struct Replayed {  // what slack and the critical path need of a graph and its timeline
     std::span<const Op> order;
     std::span<const std::int64_t> dep_ptr;
     std::span<const Op> dep_src;
@@ -111,6 +111,9 @@ struct Replayed {  // what slack needs of a graph and its timeline
     std::span<const Op> drained;  // pairs (op, other)
     std::span<const Time> start, end;
 };
+
+// Of each instance its ops, ascending.
+Csr members_of(std::span<const Op> instance);
 
 // How much later each op could end without a longer step (twin: paceline/replay/slack.py).
 void slack(const Replayed&, std::span<Time> out);

@@ -11,16 +11,6 @@ Csr rows_of(std::span<const Op> keys, std::span<const Op> values) {
     return group_by(rows, keys, values);
 }
 
-Csr members_of(std::span<const Op> instance) {
-    std::vector<Op> keys, ops;
-    for (std::size_t op = 0; op < instance.size(); ++op)
-        if (instance[op] != kNone) {
-            keys.push_back(instance[op]);
-            ops.push_back(static_cast<Op>(op));
-        }
-    return rows_of(keys, ops);
-}
-
 Csr drained_by(std::span<const Op> pairs) {
     std::vector<Op> keys, others;
     for (std::size_t i = 0; i < pairs.size(); i += 2) {
@@ -31,6 +21,16 @@ Csr drained_by(std::span<const Op> pairs) {
 }
 
 }  // namespace
+
+Csr members_of(std::span<const Op> instance) {
+    std::vector<Op> keys, ops;
+    for (std::size_t op = 0; op < instance.size(); ++op)
+        if (instance[op] != kNone) {
+            keys.push_back(instance[op]);
+            ops.push_back(static_cast<Op>(op));
+        }
+    return rows_of(keys, ops);
+}
 
 void slack(const Replayed& t, std::span<Time> late) {
     const Csr members = members_of(t.instance), drained = drained_by(t.drained);

@@ -3,6 +3,7 @@
 
 namespace nb = nanobind;
 
+void bind_coding(nb::module_& m);
 void bind_record(nb::module_& m);
 void bind_replay(nb::module_& m);
 void bind_sharing(nb::module_& m);
@@ -16,6 +17,7 @@ void bind_wire(nb::module_& m);
 NB_MODULE(_core, m) {
     m.doc() = "Paceline's native core: flat arrays in, flat arrays out.";
     m.attr("compiler") = __VERSION__;
+    bind_coding(m);
     bind_record(m);
     bind_sharing(m);
     bind_replay(m);  // after bind_sharing, whose Shared it takes

@@ -11,6 +11,7 @@
 #include "replay_draws.hpp"
 #include "replay_live.hpp"
 #include "replay_live_events.hpp"
+#include "replay_path.hpp"
 #include "sharing.hpp"
 
 namespace nb = nanobind;
@@ -92,6 +93,25 @@ nb::object replay_slack(Column<Op> order, Column<std::int64_t> dep_ptr, Column<O
               out.span());
     }
     return out.give();
+}
+
+// The last op first, and why each did not start earlier.
+nb::tuple replay_path(Column<Op> order, Column<std::int64_t> dep_ptr, Column<Op> dep_src,
+                      Column<Op> previous, Column<Op> instance, Column<Op> drained,
+                      Column<Time> start, Column<Time> end, Column<Time> ready) {
+    std::vector<Op> ops;
+    std::vector<std::uint8_t> reasons;
+    {
+        nb::gil_scoped_release unlocked;
+        const Replayed last{view(order),    view(dep_ptr), view(dep_src), view(previous),
+                            view(instance), view(drained), view(start),   view(end)};
+        const Csr members = members_of(last.instance);
+        for (const auto& [op, reason] : CriticalPath(last, view(ready), members).backwards()) {
+            ops.push_back(op);
+            reasons.push_back(static_cast<std::uint8_t>(reason));
+        }
+    }
+    return nb::make_tuple(given(std::move(ops)), given(std::move(reasons)));
 }
 
 Time replay_step(const Program& p, Column<Time> dur) {
@@ -203,4 +223,5 @@ void bind_replay(nb::module_& m) {
           nb::arg("shared") = nb::none());
     m.def("compile", &compile_graph);
     m.def("slack", &replay_slack);
+    m.def("critical_path", &replay_path);
 }

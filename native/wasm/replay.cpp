@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "exported.hpp"
-#include "path.hpp"
 #include "replay.hpp"
+#include "replay_path.hpp"
 #include "replay_sharing.hpp"
 
 using namespace paceline;
@@ -56,10 +56,10 @@ class Replayer {
 
     // Fills the critical path of the last replay, the last op first; returns how many there are.
     std::uint32_t path(const WaitsTable& t, Op* out) {
-        if (members_.ptr.empty()) members_ = members_of(t);
+        if (members_.ptr.empty()) members_ = members_of(column(t.instance, t.ops));
         const Replayed last = replayed(t);
-        const std::vector<Op> found = CriticalPath(last, ready_, members_).backwards();
-        std::copy(found.begin(), found.end(), out);
+        const std::vector<OnPath> found = CriticalPath(last, ready_, members_).backwards();
+        std::transform(found.begin(), found.end(), out, [](OnPath each) { return each.op; });
         return static_cast<std::uint32_t>(found.size());
     }
 
@@ -92,18 +92,6 @@ class Replayer {
         return found;
     }
 
-    static Csr members_of(const WaitsTable& t) {  // of instances
-        std::vector<Op> keys, ops;
-        Op rows = 0;
-        for (Op op = 0; op < static_cast<Op>(t.ops); ++op)
-            if (t.instance[op] != kNone) {
-                keys.push_back(t.instance[op]);
-                ops.push_back(op);
-                rows = std::max(rows, t.instance[op] + 1);
-            }
-        return group_by(rows, keys, ops);
-    }
-
     void pull(const Time* dur) {
         Timeline out{ready_, start_, end_, {}, {}, {}};
         paceline::pull(p_, dur, scratch_.data(), out);
@@ -129,13 +117,18 @@ class Replayer {
     Time step_ = 0;
 };
 
-struct SlackTable {
+struct ReplayedTable {
     std::uint32_t ops, edges, drained_pairs;
     const Op* order;
     const std::int64_t* dep_ptr;
     const Op *dep_src, *previous, *instance, *drained;
     const Time *start, *end;
-    Time* out;
+
+    Replayed columns() const {
+        return {column(order, ops),     column(dep_ptr, ops + 1), column(dep_src, edges),
+                column(previous, ops),  column(instance, ops),    column(drained, 2 * drained_pairs),
+                column(start, ops),     column(end, ops)};
+    }
 };
 
 }  // namespace
@@ -170,10 +163,20 @@ EXPORTED(replayer_columns) void replayer_columns(const Replayer* r, ColumnsTable
     *out = r->columns();
 }
 
-EXPORTED(slack_of) void slack_of(const SlackTable* t) {
-    slack({column(t->order, t->ops), column(t->dep_ptr, t->ops + 1), column(t->dep_src, t->edges),
-           column(t->previous, t->ops), column(t->instance, t->ops),
-           column(t->drained, 2 * t->drained_pairs), column(t->start, t->ops),
-           column(t->end, t->ops)},
-          {t->out, t->ops});
+EXPORTED(slack_of) void slack_of(const ReplayedTable* t, Time* out) {
+    slack(t->columns(), {out, t->ops});
+}
+
+// Fills the critical path, the last op first, and why each op did not start earlier; returns how
+// many there are.
+EXPORTED(path_of)
+std::uint32_t path_of(const ReplayedTable* t, const Time* ready, Op* ops, Reason* reasons) {
+    const Replayed last = t->columns();
+    const Csr members = members_of(last.instance);
+    const auto found = CriticalPath(last, column(ready, t->ops), members).backwards();
+    for (const OnPath& each : found) {
+        *ops++ = each.op;
+        *reasons++ = each.reason;
+    }
+    return static_cast<std::uint32_t>(found.size());
 }

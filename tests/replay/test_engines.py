@@ -10,6 +10,7 @@ from paceline.errors import ReplayError
 from paceline.graph import Graph, check
 from paceline.graph.synthetic import jumble
 from paceline.replay import Contention, Engine, Timeline, Transfers, replay
+from paceline.replay.paths import critical_path_reference
 from paceline.replay.slack import slack_reference
 
 needs_native = pytest.mark.skipif(native() is None, reason="the native core is not built")
@@ -102,8 +103,9 @@ def test_slack_and_critical_path_agree_between_engines() -> None:
         if timelines := both(jumble(seed)):
             native_one, reference = timelines
             assert np.array_equal(native_one.slack_ns, slack_reference(reference)), seed
-            one, other = native_one.critical_path, reference.critical_path
+            one, other = native_one.critical_path, critical_path_reference(reference)
             assert np.array_equal(one.ops, other.ops), seed
+            assert np.array_equal(one.share_ns, other.share_ns), seed
             assert one.reasons == other.reasons
 
 

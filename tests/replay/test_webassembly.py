@@ -13,8 +13,10 @@ from paceline.errors import ReplayError
 from paceline.graph import Graph
 from paceline.graph.synthetic import Ring, jumble, ring
 from paceline.imagine.transformer import Degrees, Training, Transformer, describe
-from paceline.replay import Engine, Network, Timeline, Transfers, replay
+from paceline.replay import Engine, Network, Reason, Timeline, Transfers, replay
 from paceline.replay.job import Shares
+from paceline.replay.paths import critical_path_reference
+from paceline.replay.slack import replayed, slack_reference
 
 pytestmark = pytest.mark.needs("webassembly", "wasmtime")
 
@@ -48,6 +50,20 @@ def equal(graph: Graph, shares: Shares | None = None) -> bool:
 def test_random_graphs_are_replayed_alike() -> None:
     graphs = (jumble(seed, longest=25, recorded=seed % 4 == 0) for seed in range(300))
     assert sum(map(equal, graphs)) > 200
+
+
+def test_slack_and_the_critical_path_are_as_specified() -> None:
+    core = webassembly()
+    assert core is not None
+    for seed in range(100):
+        timeline = by(None, jumble(seed))
+        if isinstance(timeline, str):
+            continue
+        assert np.array_equal(core.slack(*replayed(timeline)), slack_reference(timeline))
+        ops, reasons = core.critical_path(*replayed(timeline), timeline.ready_ns)
+        path = critical_path_reference(timeline)
+        assert np.array_equal(ops[::-1], path.ops)
+        assert tuple(tuple(Reason)[number] for number in reasons[::-1]) == path.reasons
 
 
 def test_shared_cores_shaped_links_and_contention_are_replayed_alike() -> None:
@@ -92,7 +108,8 @@ def test_it_is_used_and_named_where_no_native_core_is() -> None:
     code = (
         "from paceline.engine import engine_name; from paceline.graph.synthetic import jumble;"
         "from paceline.replay import replay, replay_many;"
-        "t = replay(jumble(4)); print(engine_name(), t.step_ns, t.slack_ns.sum(), len(t.order))"
+        "t = replay(jumble(4)); path = t.critical_path.ops.sum();"
+        "print(engine_name(), t.step_ns, t.slack_ns.sum(), len(t.order), path)"
     )
     shown = {}
     for engine in ("", "webassembly", "python"):
@@ -105,4 +122,4 @@ def test_it_is_used_and_named_where_no_native_core_is() -> None:
         ).stdout.split()
     assert shown["webassembly"][0] == "WebAssembly"
     assert shown["python"][:2] == ["plain", "Python"]
-    assert shown[""][-3:] == shown["webassembly"][-3:] == shown["python"][-3:]
+    assert shown[""][-4:] == shown["webassembly"][-4:] == shown["python"][-4:]

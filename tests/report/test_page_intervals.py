@@ -11,6 +11,7 @@ from paceline.replay import replay
 from paceline.report.page import Asked, gather
 from paceline.report.page.contents import Kind
 from paceline.report.page.intervals import intervals
+from paceline.report.page.scenarios import Job, predicted
 
 JOB = training(TrainingJob(workers=3, layers=20, steps=4))
 
@@ -47,4 +48,5 @@ def test_links_of_a_large_run_lead_to_intervals(monkeypatch: pytest.MonkeyPatch)
     linked += [row[-1] for row in contents.meetings.rows]
     assert linked
     assert max(op for op in linked if op is not None) < count < len(JOB)
-    assert "a page holds up to" in contents.missing["what_if"]
+    typical = len(predicted(Job(JOB)).timeline.graph)
+    assert f"replayed as {typical:,} ops, and a page holds" in contents.missing["what_if"]

@@ -48,12 +48,14 @@ def _by_step(graph: Graph, calls: Int64) -> list[Int64]:
 
 
 def _feeding(links: Links, calls: Int64) -> list[Int64]:
-    """The ops that each call waits for as gradients, ascending; none of them twice."""
+    """The ops that each call waits for as gradients, ascending; none of them twice. Links are in
+    order of the op that waits."""
     chosen = links.where(links.kind == DepKind.GRADIENT)
     seen: set[int] = set()
     found = []
-    for call in calls.tolist():
-        mine = [op for op in np.unique(chosen.src[chosen.op == call]).tolist() if op not in seen]
+    first, last = (np.searchsorted(chosen.op, calls, side).tolist() for side in ("left", "right"))
+    for begin, end in zip(first, last):
+        mine = [op for op in np.unique(chosen.src[begin:end]).tolist() if op not in seen]
         seen.update(mine)
         found.append(np.array(mine, np.int64))
     return found

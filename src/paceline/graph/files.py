@@ -9,7 +9,9 @@ that is truncated, altered, foreign, or from a newer Paceline is refused with a 
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +75,16 @@ def save_graph(
         tables[EXTRA] = extra
     meta = _plain_meta(graph, path)
     with atomic_folder(path, is_graph_folder) as folder:
-        entries = {}
-        for name, columns in tables.items():
+
+        def kept(name: str) -> Table:
+            columns = tables[name]
             data = _encoded(columns, layout if name == EXTRA else TABLES[name], name, path)
             write_durably(folder / f"{name}.parquet", data)
             rows = len(next(iter(columns.values())))
-            entries[name] = Table(rows, len(data), hashlib.sha256(data).hexdigest())
+            return Table(rows, len(data), hashlib.sha256(data).hexdigest())
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            entries = dict(zip(tables, pool.map(kept, tables)))
         header = Header(FORMAT, SCHEMA, entries, dict(layout), meta, plain_facts(graph.facts))
         write_durably(folder / HEADER, _header_text(header).encode())
     return path
@@ -88,11 +94,10 @@ def load_graph(path: str | Path) -> Graph:
     """The graph kept in `path`: a graph's folder, or a run's folder which holds `graph/`."""
     folder = find_graph(path)
     header = _read_header(folder)
-    tables = {
-        name: _read_table(folder, name, header.tables[name], layout)
-        for name, layout in _LAYOUTS[header.schema].items()
-        if name in header.tables
-    }
+    layouts = {n: one for n, one in _LAYOUTS[header.schema].items() if n in header.tables}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        read = pool.map(lambda n: _read_table(folder, n, header.tables[n], layouts[n]), layouts)
+        tables = dict(zip(layouts, read))
     if header.schema == 1:
         return checked(of_first_schema(tables, header.meta), folder)
     made = of_second_schema if header.schema == 2 else to_graph

@@ -9,7 +9,7 @@ import numpy as np
 from paceline.cluster import Cluster
 from paceline.cost import SPREAD, Calls, Library, Prices, Rates, calls_of, prices
 from paceline.graph import COMMUNICATION, NONE, UNPRICED, Basis, DeviceKind, Graph
-from paceline.graph.condense import Grain, condense, first_step
+from paceline.graph.condense import STEPS, Grain, condense, condensed_ops, first_step
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.scaled import works
 from paceline.predict.anchor import anchored
@@ -179,9 +179,25 @@ def typical(
     return made[sort] or graph
 
 
+def ops_beyond(graph: Graph, most: int) -> int:
+    """How many ops the job's typical step is replayed as, op by op, if that is more than `most`;
+    else 0. It is not condensed for that."""
+    if _stands_for_itself(graph):
+        return len(graph) if len(graph) > most else 0
+    if STEPS * int(np.unique(graph.ops.step, return_counts=True)[1].max()) <= most:
+        return 0
+    found = condensed_ops(graph)
+    return found if found > most else 0
+
+
+def _stands_for_itself(graph: Graph) -> bool:
+    steps = graph.ops.step
+    return graph.facts.steps_overlap or len(np.unique(steps[steps != NONE])) < 2
+
+
 def _typical(graph: Graph, grain: Grain, elsewhere: bool, waits: bool) -> Graph | None:
     """None where the graph stands for itself."""
-    if graph.facts.steps_overlap or len(np.unique(graph.ops.step[graph.ops.step != NONE])) < 2:
+    if _stands_for_itself(graph):
         return None
     step = condense(graph, grain)
     return anchored(held_back(step, graph) if waits else step, elsewhere=elsewhere)

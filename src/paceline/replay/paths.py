@@ -1,15 +1,18 @@
 """The critical path: the chain of ops that the length of the step hangs on, with reasons."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from paceline.engine import replaying
 from paceline.graph import NONE, Graph, OpKind
 from paceline.graph.graph import Int64
+from paceline.replay.slack import replayed
 
 if TYPE_CHECKING:
     from paceline.replay.timeline import Timeline
@@ -18,13 +21,16 @@ _Key = TypeVar("_Key")
 
 
 class Reason(Enum):
-    """Why an op on the path did not start earlier."""
+    """Why an op on the path did not start earlier; native code numbers them in this order."""
 
     FIRST = "first"  # nothing before it
     DEPENDENCY = "dependency"  # the op before it on the path is one that it waits for
     LANE = "lane"  # its lane was busy with the op before it on the path
     MEMBER = "member"  # the op before it on the path is the last member of its instance to arrive
     DRAIN = "drain"  # it drains the lane that the op before it on the path was on
+
+
+_REASONS = tuple(Reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,25 +44,30 @@ class CriticalPath:
 
     @cached_property
     def by_kind(self) -> dict[str, int]:
-        return self._shares([OpKind(k).name.lower() for k in self.graph.ops.kind[self.ops]])
+        return self._shares(self.graph.ops.kind, lambda kind: OpKind(kind).name.lower())
 
     @cached_property
     def by_layer(self) -> dict[str, int]:
-        return self._shares([self.graph.text(int(i)) for i in self.graph.ops.layer[self.ops]])
+        return self._shares(self.graph.ops.layer, self.graph.text)
 
     @cached_property
     def by_rank(self) -> dict[int, int]:
-        return self._shares(self.graph.ops.rank[self.ops].tolist())
+        return self._shares(self.graph.ops.rank, int)
 
     @cached_property
     def by_lane(self) -> dict[int, int]:
         """By row of the graph's lanes."""
-        return self._shares(self.graph.ops.lane[self.ops].tolist())
+        return self._shares(self.graph.ops.lane, int)
 
-    def _shares(self, keys: Sequence[_Key]) -> dict[_Key, int]:
+    def _shares(self, column: NDArray[Any], key_of: Callable[[int], _Key]) -> dict[_Key, int]:
+        """By what a column of the graph's ops says, most first, of equal ones the earliest."""
+        numbers, first, row = np.unique(column[self.ops], return_index=True, return_inverse=True)
+        sums = np.zeros(len(numbers), np.int64)
+        np.add.at(sums, row, self.share_ns)
         found: dict[_Key, int] = {}
-        for key, share in zip(keys, self.share_ns.tolist()):
-            found[key] = found.get(key, 0) + share
+        for at in np.argsort(first).tolist():
+            key = key_of(int(numbers[at]))
+            found[key] = found.get(key, 0) + int(sums[at])
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
@@ -65,21 +76,34 @@ def critical_path(timeline: "Timeline") -> CriticalPath:
 
     Among several causes: the lowest dependency that ended last, before the lane.
     """
+    core = replaying()
+    if core is None:
+        return critical_path_reference(timeline)
+    ready_ns = np.ascontiguousarray(timeline.ready_ns)
+    ops, numbers = core.critical_path(*replayed(timeline), ready_ns)
+    reasons = tuple(_REASONS[number] for number in numbers[::-1].tolist())
+    return _path(timeline, ops[::-1].astype(np.int64), reasons)
+
+
+def critical_path_reference(timeline: "Timeline") -> CriticalPath:
+    """The same in plain Python."""
     op = int(np.argmax(timeline.end_ns))
     chain: list[int] = []
     reasons: list[Reason] = []
-    share: list[int] = []
     arrival = False  # whether `op` matters by its arrival alone
-    while True:
+    while op != NONE:
         before, reason = _arrival_cause(timeline, op) if arrival else _start_cause(timeline, op)
         chain.append(op)
         reasons.append(reason)
-        share.append(0 if arrival else int(timeline.end_ns[op] - timeline.start_ns[op]))
-        if before == NONE:
-            break
         op, arrival = before, reason is Reason.MEMBER
-    columns = (np.array(chain[::-1], np.int64), tuple(reasons[::-1]), np.array(share[::-1]))
-    return CriticalPath(timeline.graph, *columns)
+    return _path(timeline, np.array(chain[::-1], np.int64), tuple(reasons[::-1]))
+
+
+def _path(timeline: "Timeline", ops: Int64, reasons: tuple[Reason, ...]) -> CriticalPath:
+    """With what each op contributes."""
+    waited_for = np.array([*(reason is Reason.MEMBER for reason in reasons[1:]), False])
+    lasts = (timeline.end_ns - timeline.start_ns)[ops]
+    return CriticalPath(timeline.graph, ops, reasons, np.where(waited_for, 0, lasts))
 
 
 def _start_cause(timeline: "Timeline", op: int) -> tuple[int, Reason]:

@@ -3,9 +3,10 @@
 Lane orders and what draining ops wait for are held as they are on the timeline.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.engine import replaying
 from paceline.graph import NONE
@@ -20,6 +21,12 @@ def slack(timeline: "Timeline") -> Int64:
     core = replaying()
     if core is None:
         return slack_reference(timeline)
+    found: Int64 = core.slack(*replayed(timeline))
+    return found
+
+
+def replayed(timeline: "Timeline") -> tuple[NDArray[Any], ...]:
+    """What a core asks of a graph and its timeline to look back along it."""
     graph, columns = timeline.graph, timeline.columns
     arrays = (
         timeline.order,
@@ -31,8 +38,7 @@ def slack(timeline: "Timeline") -> Int64:
         timeline.start_ns,
         timeline.end_ns,
     )
-    found: Int64 = core.slack(*map(np.ascontiguousarray, arrays))
-    return found
+    return tuple(map(np.ascontiguousarray, arrays))
 
 
 def slack_reference(timeline: "Timeline") -> Int64:

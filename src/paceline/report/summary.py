@@ -127,16 +127,22 @@ def _named(shares: dict[str, int]) -> dict[str, int]:
 
 def _path_ops(timeline: Timeline) -> tuple[OnPath, ...]:
     path, graph = timeline.critical_path, timeline.graph
-    keys = zip(graph.ops.name[path.ops].tolist(), graph.ops.kind[path.ops].tolist())
-    found: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for key, share in zip(keys, path.share_ns.tolist()):
-        if share:
-            found[key].append(share)
+    counts = path.share_ns > 0
+    ops, share = path.ops[counts], path.share_ns[counts]
+    key = graph.ops.name[ops].astype(np.int64) * len(OpKind) + graph.ops.kind[ops]
+    keys, first, row = np.unique(key, return_index=True, return_inverse=True)
+    sums, many = np.zeros(len(keys), np.int64), np.bincount(row, minlength=len(keys))
+    np.add.at(sums, row, share)
     rows = [
-        OnPath(graph.text(name), OpKind(kind).name.lower(), len(shares), sum(shares))
-        for (name, kind), shares in found.items()
+        OnPath(
+            graph.text(int(keys[at]) // len(OpKind)),
+            OpKind(int(keys[at]) % len(OpKind)).name.lower(),
+            int(many[at]),
+            int(sums[at]),
+        )
+        for at in np.lexsort((first, -sums)).tolist()
     ]
-    return tuple(sorted(rows, key=lambda row: -row.share_ns))
+    return tuple(rows)
 
 
 def _lane_uses(timeline: Timeline) -> tuple[LaneUse, ...]:

@@ -108,9 +108,13 @@ class Bounds:
 
     def room(self, slope: float) -> tuple[float, float]:
         """Lowest and highest value at t = 0 of a line with the slope."""
-        low = (self.low - slope * self.low_at).max()
-        high = (self.high - slope * self.high_at).min()
-        return float(low), float(high)
+        return self.floor(slope), self.ceiling(slope)
+
+    def floor(self, slope: float) -> float:
+        return float((self.low - slope * self.low_at).max())
+
+    def ceiling(self, slope: float) -> float:
+        return float((self.high - slope * self.high_at).min())
 
     def contradiction(self, steepest: float) -> float:
         """By how much the bounds contradict each other, with the best drift; 0 or less for none."""
@@ -214,10 +218,10 @@ def reach_of(bounds: Bounds, span: float, steepest: float) -> Reach | None:
         return None
     low, high = _edge(bounds, best, -steepest), _edge(bounds, best, steepest)
     return Reach(
-        -_highest(lambda slope: -bounds.room(slope)[0], low, high),
-        _highest(lambda slope: bounds.room(slope)[1], low, high),
-        -_highest(lambda slope: -(bounds.room(slope)[0] + slope * span), low, high),
-        _highest(lambda slope: bounds.room(slope)[1] + slope * span, low, high),
+        -_highest(lambda slope: -bounds.floor(slope), low, high),
+        _highest(bounds.ceiling, low, high),
+        -_highest(lambda slope: -(bounds.floor(slope) + slope * span), low, high),
+        _highest(lambda slope: bounds.ceiling(slope) + slope * span, low, high),
         bounds,
     )
 
@@ -228,23 +232,25 @@ def _rows(number: int, trace: Trace, keys: dict[tuple[object, ...], int]) -> lis
     rows: list[tuple[int, ...]] = []
     shown = (collectives.event != NONE) & ~collectives.peerless
     order = np.argsort(events.start_ns[np.maximum(collectives.event, 0)], kind="stable")
-    for row in order[shown[order]].tolist():
-        event = int(collectives.event[row])
-        key = _key(trace, row, seen)
-        rows.append(
-            (
-                number,
-                keys.setdefault(key, len(keys)),
-                int(events.start_ns[event]),
-                int(events.end_ns[event]),
-                int(collectives.sends[row]),
-                int(events.category[event] == Category.KERNEL),
-            )
-        )
+    shown_in_order = order[shown[order]]
+    event = collectives.event[shown_in_order]
+    columns = (
+        shown_in_order,
+        _steps(trace, event),
+        events.start_ns[event],
+        events.end_ns[event],
+        collectives.sends[shown_in_order],
+        events.category[event] == Category.KERNEL,
+    )
+    for row, step, start, end, sends, on_device in zip(*(each.tolist() for each in columns)):
+        key = keys.setdefault(_key(trace, row, step, seen), len(keys))
+        rows.append((number, key, start, end, int(sends), int(on_device)))
     return rows
 
 
-def _key(trace: Trace, row: int, seen: dict[tuple[object, ...], int]) -> tuple[object, ...]:
+def _key(
+    trace: Trace, row: int, step: int, seen: dict[tuple[object, ...], int]
+) -> tuple[object, ...]:
     """By group and sequence; where the trace does not tell it, by order within the step."""
     collectives = trace.collectives
     group = trace.names[collectives.group[row]] if collectives.group[row] != NONE else ""
@@ -254,14 +260,17 @@ def _key(trace: Trace, row: int, seen: dict[tuple[object, ...], int]) -> tuple[o
         ends = (trace.rank, peer) if collectives.sends[row] else (peer, trace.rank)
     if collectives.sequence[row] != NONE:
         return group, ends, int(collectives.sequence[row])
-    place = (group, ends, _step(trace, int(collectives.event[row])), int(collectives.op[row]))
+    place = (group, ends, step, int(collectives.op[row]))
     seen[place] = seen.get(place, -1) + 1
     return (*place, seen[place])
 
 
-def _step(trace: Trace, event: int) -> int:
-    row = int(np.searchsorted(trace.steps.start_ns, trace.events.start_ns[event], "right")) - 1
-    return int(trace.steps.number[row]) if row >= 0 else NONE
+def _steps(trace: Trace, event: Int64) -> Int64:
+    """The number of the step in which each event began; NONE before the first."""
+    row = np.searchsorted(trace.steps.start_ns, trace.events.start_ns[event], "right") - 1
+    if not len(trace.steps):
+        return np.full(len(row), NONE, np.int64)
+    return np.where(row >= 0, trace.steps.number[np.maximum(row, 0)], NONE)
 
 
 def _width(bounds: Bounds, slope: float) -> float:

@@ -250,16 +250,19 @@ def _memory(
     blocks: Sequence[Block], first_op: Int64, device_of: dict[tuple[int, int], int]
 ) -> MemoryEvents:
     op = np.concatenate([b.memory[0] + f for b, f in zip(blocks, first_op)])
-    device = [
-        device_of.get((number, int(device)), device_of[number, NONE])
-        for number, block in enumerate(blocks)
-        for device in block.memory[1]
-    ]
     delta = np.concatenate([b.memory[2] for b in blocks])
     return MemoryEvents(
         op.astype(np.int32),
-        np.array(device, np.int32),
+        np.concatenate([_rows_of_devices(b, n, device_of) for n, b in enumerate(blocks)]),
         delta,
         np.concatenate([b.memory[3] for b in blocks]).astype(np.uint8),
         np.zeros(len(op), np.bool_),
     )
+
+
+def _rows_of_devices(block: Block, number: int, device_of: dict[tuple[int, int], int]) -> Int32:
+    """The device of each of a block's memory events; one that no lane names is the host."""
+    named, which = np.unique(block.memory[1], return_inverse=True)
+    host = device_of[number, NONE]
+    rows = np.array([device_of.get((number, one), host) for one in named.tolist()], np.int32)
+    return rows[which]

@@ -57,15 +57,42 @@ class Core:
         end: Column,
     ) -> Column:
         columns = (order, dep_ptr, dep_src, previous, instance, drained, start, end)
-        sizes = (len(order), len(dep_src), len(drained) // 2)
         with Borrowed(self.memory) as borrowed:
             out = borrowed.put(np.zeros(len(order), np.int64))
-            self.memory.call("slack_of", borrowed.table((*sizes, *columns, out)))
+            self.memory.call("slack_of", _replayed(borrowed, columns), out)
             return self.memory.read(np.int64, out, len(order))
+
+    def critical_path(
+        self,
+        order: Column,
+        dep_ptr: Column,
+        dep_src: Column,
+        previous: Column,
+        instance: Column,
+        drained: Column,
+        start: Column,
+        end: Column,
+        ready: Column,
+    ) -> tuple[Column, Column]:
+        columns = (order, dep_ptr, dep_src, previous, instance, drained, start, end)
+        with Borrowed(self.memory) as borrowed:
+            table, since = _replayed(borrowed, columns), borrowed.put(ready)
+            ops = borrowed.put(np.zeros(len(ready), np.int32))
+            reasons = borrowed.put(np.zeros(len(ready), np.uint8))
+            count = self.memory.call("path_of", table, since, ops, reasons)
+            found = self.memory.read(np.int32, ops, count)
+            return found, self.memory.read(np.uint8, reasons, count)
 
     def shared(self, columns: Mapping[str, Column], loaded: bool) -> "Shared":
         """What ops share, from `paceline.replay.shared.shared_columns`, for one replay."""
         return Shared(self.memory, columns, loaded)
+
+
+def _replayed(borrowed: Borrowed, columns: tuple[Column, ...]) -> int:
+    """The table of a graph's columns and its timeline's, which starts with how many rows they have:
+    ops, dependencies, pairs of ops that drained."""
+    order, _, dep_src, _, _, drained, *_ = columns
+    return borrowed.table((len(order), len(dep_src), len(drained) // 2, *columns))
 
 
 class Program:

@@ -23,7 +23,16 @@ STEPS = 3
 _steps: WeakKeyDictionary[Graph, Step] = WeakKeyDictionary()
 """Remembered as long as the graph: most that ask for one grain ask for another too."""
 
-__all__ = ["STEPS", "Grain", "alike_steps", "coarser", "condense", "first_step", "repeated_alone"]
+__all__ = [
+    "STEPS",
+    "Grain",
+    "alike_steps",
+    "coarser",
+    "condense",
+    "condensed_ops",
+    "first_step",
+    "repeated_alone",
+]
 
 
 def condense(graph: Graph, grain: Grain = Grain.EVENT, steps: int = STEPS) -> Graph:
@@ -31,6 +40,13 @@ def condense(graph: Graph, grain: Grain = Grain.EVENT, steps: int = STEPS) -> Gr
     if graph not in _steps:
         _steps[graph] = _typical(graph)
     return repeated(_steps[graph].merged(grain), steps)
+
+
+def condensed_ops(graph: Graph, steps: int = STEPS) -> int:
+    """How many ops `condense` makes of the recorded steps op by op, without making them."""
+    graph = without_core_waits(graph)
+    reference = common_shapes(graph, cuts_of(graph)).reference
+    return steps * int((graph.ops.step == reference).sum())
 
 
 def _typical(graph: Graph) -> Step:

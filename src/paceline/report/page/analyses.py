@@ -29,7 +29,7 @@ _NAMED: Final[Mapping[str, Callable[[Any], str]]] = {
 
 def analyses_of(timeline: Timeline, folder: Path | None) -> tuple[tuple[Analysis, ...], str]:
     """All that apply, and which could not be made, with the reason."""
-    run, longest = Analysed(folder, timeline), _longest(timeline)
+    run, longest = Analysed(folder, timeline), _Longest(timeline)
     found, lacking = [], {}
     for topic in TOPICS:
         most = _FEWER.get(topic, _MOST_OPS)
@@ -46,21 +46,27 @@ def analyses_of(timeline: Timeline, folder: Path | None) -> tuple[tuple[Analysis
     return tuple(found), _lacking(lacking)
 
 
-def _analysis(topic: str, run: Analysed, longest: Mapping[str, int]) -> Analysis:
+def _analysis(topic: str, run: Analysed, longest: "_Longest") -> Analysis:
     values = TOPICS[topic](run, _TOP)
     shown = ROWS[topic](values, _TOP)
     named = _NAMED.get(topic)
-    ops = tuple(longest.get(named(value)) for value in values[:_TOP]) if named else ()
+    ops = tuple(longest.of(named(value)) for value in values[:_TOP]) if named else ()
     return Analysis(topic, shown.title, shown.columns, shown.rows, ops)
 
 
-def _longest(timeline: Timeline) -> dict[str, int]:
-    """By name: the op that took longest."""
-    graph = timeline.graph
-    lasts, name = timeline.end_ns - timeline.start_ns, graph.ops.name
-    order = np.lexsort((lasts, name))
-    last = order[np.append(np.diff(name[order]) != 0, True)]
-    return {graph.text(int(name[op])): int(op) for op in last.tolist()}
+class _Longest:
+    """By name: the op that took longest, of equal ones the last."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._name = timeline.graph.ops.name
+        self._lasts = timeline.end_ns - timeline.start_ns
+        self._places = {text: index for index, text in enumerate(timeline.graph.names)}
+
+    def of(self, text: str) -> int | None:
+        if text not in self._places:
+            return None
+        rows = np.flatnonzero(self._name == self._places[text])[::-1]
+        return int(rows[np.argmax(self._lasts[rows])]) if len(rows) else None
 
 
 def _lacking(reasons: Mapping[str, str]) -> str:

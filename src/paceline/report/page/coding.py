@@ -13,6 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.engine import native
+
 _TYPES: Final = ("uint8", "int32", "int64", "float64")
 _LEVEL: Final = 6  # of deflate, to choose by; higher levels choose alike
 _SAMPLE: Final = 2**16  # numbers to choose by
@@ -71,6 +73,15 @@ def _smallest(values: NDArray[np.int64]) -> Coding:
 
 def varints(values: NDArray[np.int64]) -> bytes:
     """Zigzag varints: small numbers of either sign take one byte, seven bits each."""
+    core = native()
+    if core is None:
+        return plain_varints(values)
+    found: bytes = core.varints(np.ascontiguousarray(values))
+    return found
+
+
+def plain_varints(values: NDArray[np.int64]) -> bytes:
+    """The specification of the native ones."""
     bits = _zigzag(values)
     size = np.ones(len(bits), np.int64)
     for more in range(1, 10):

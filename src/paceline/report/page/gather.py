@@ -10,6 +10,7 @@ from paceline.compare import Difference
 from paceline.errors import PacelineError
 from paceline.graph import Graph
 from paceline.predict import Candidates, Prediction, Question, predict
+from paceline.predict.predicting import ops_beyond
 from paceline.replay import Timeline, replay
 from paceline.report.page import words
 from paceline.report.page.analyses import analyses_of
@@ -151,11 +152,13 @@ def _difference(asked: Asked, timeline: Timeline, other: Timeline) -> Compared |
 def _what_if(job: Job, strategies: Sequence[str]) -> WhatIf:
     """Nothing where the job cannot be predicted at all; then the page says why."""
     try:
+        if job.cluster is None and (ops := ops_beyond(job.graph, MOST_OPS)):
+            return WhatIf(lacks=_too_large(ops))  # before anything of it is made
         base = predicted(job)
     except PacelineError as error:
         return WhatIf(lacks=str(error))
     if len(base.timeline.graph) > MOST_OPS:
-        return WhatIf(lacks=_too_large(base))
+        return WhatIf(lacks=_too_large(len(base.timeline.graph)))
     first = scenario(job, "as recorded", base)
     others, cannot = carried(job, strategies)
     sliders = levers(job, base.timeline)
@@ -163,9 +166,9 @@ def _what_if(job: Job, strategies: Sequence[str]) -> WhatIf:
     return WhatIf((first, *others), cannot, sliders, advice)
 
 
-def _too_large(base: Prediction) -> str:
+def _too_large(ops: int) -> str:
     return (
-        f"its typical step is replayed as {len(base.timeline.graph):,} ops, and a page holds up to "
+        f"its typical step is replayed as {ops:,} ops, and a page holds up to "
         f"{MOST_OPS:,}; ask the terminal: paceline predict RUN, paceline search RUN"
     )
 

@@ -48,7 +48,8 @@ class Intervals:
         lane, start = self.timeline.graph.ops.lane[ops], self.timeline.start_ns[ops]
         for each in np.unique(lane).tolist():
             mine = lane == each
-            first, last = np.searchsorted(self.lane, [each, each + 1])
+            borders = np.array([each, each + 1], self.lane.dtype)  # else all are converted
+            first, last = np.searchsorted(self.lane, borders)
             within = np.searchsorted(self.start_ns[first:last], start[mine], side="right") - 1
             found[mine] = first + np.clip(within, 0, max(0, last - first - 1))
         return found

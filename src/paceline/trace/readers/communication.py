@@ -144,20 +144,27 @@ def _annotations_around(events: Events, names: Sequence[str], rows: Any) -> dict
     calls = np.flatnonzero(calls & speaks[events.name]) if len(events) else np.zeros(0, np.intp)
     if not len(calls) or not len(rows):
         return {}
-    runtime = np.flatnonzero(events.category == Category.RUNTIME)
-    launch = dict(zip(events.correlation[runtime].tolist(), runtime.tolist()))
-    found = {}
+    call = _calls_of(events, rows)
+    found: dict[int, int] = {}
     for lane in np.unique(events.lane[calls]):
         here = calls[events.lane[calls] == lane]
-        starts = events.start_ns[here]
-        for row in rows:
-            call = launch.get(int(events.correlation[row]), NONE)
-            if call == NONE or events.lane[call] != lane:
-                continue
-            at = int(np.searchsorted(starts, events.start_ns[call], "right")) - 1
-            if at >= 0 and events.end_ns[here[at]] >= events.start_ns[call]:
-                found[int(row)] = int(here[at])
+        mine = np.flatnonzero((call != NONE) & (events.lane[call] == lane))
+        moments = events.start_ns[call[mine]]
+        at = np.searchsorted(events.start_ns[here], moments, "right") - 1
+        inside = (at >= 0) & (events.end_ns[here[at]] >= moments)
+        found |= zip(rows[mine[inside]].tolist(), here[at[inside]].tolist())
     return found
+
+
+def _calls_of(events: Events, rows: Any) -> Any:
+    """The driver call that launched each of these kernels, the last of its number; NONE without."""
+    runtime = np.flatnonzero(events.category == Category.RUNTIME)
+    runtime = runtime[np.argsort(events.correlation[runtime], kind="stable")]
+    numbers, wanted = events.correlation[runtime], events.correlation[rows]
+    at = np.searchsorted(numbers, wanted, "right") - 1
+    if not len(runtime):
+        return np.full(len(rows), NONE, np.int64)
+    return np.where((at >= 0) & (numbers[at] == wanted), runtime[at], NONE)
 
 
 def _op_of(name: str) -> Collective:

@@ -10,6 +10,14 @@
 
 namespace paceline {
 
+// Why an op on the path did not start earlier, numbered as in paths.py.
+enum class Reason : std::uint8_t { kFirst, kDependency, kLane, kMember, kDrain };
+
+struct OnPath {
+    Op op;
+    Reason reason;
+};
+
 class CriticalPath {
   public:
     // `members`: of each instance its ops, ascending.
@@ -17,27 +25,36 @@ class CriticalPath {
         : t_(replayed), ready_(ready), members_(members) {}
 
     // From the op that ends last back to one with nothing before it.
-    std::vector<Op> backwards() const {
-        std::vector<Op> found;
+    std::vector<OnPath> backwards() const {
+        std::vector<OnPath> found;
         Op op = static_cast<Op>(std::max_element(t_.end.begin(), t_.end.end()) - t_.end.begin());
         for (bool arrives = false; op != kNone;) {  // `arrives`: it matters by its arrival alone
-            found.push_back(op);
             const bool started = arrives || t_.start[op] == ready_[op];
-            arrives = !started && t_.instance[op] != kNone;
-            op = started ? before_arrival(op) : arrives ? last_to_arrive(op) : last_drained(op);
+            const OnPath before = started ? before_arrival(op) : before_start(op);
+            found.push_back({op, before.reason});
+            op = before.op;
+            arrives = before.reason == Reason::kMember;
         }
         return found;
     }
 
   private:
-    Op before_arrival(Op op) const {
-        if (ready_[op] == 0) return kNone;
+    // What let `op` take its lane when it did.
+    OnPath before_arrival(Op op) const {
+        if (ready_[op] == 0) return {kNone, Reason::kFirst};
         Op found = kNone;
         for (auto edge = t_.dep_ptr[op]; edge < t_.dep_ptr[op + 1]; ++edge) {
             const Op dep = t_.dep_src[edge];
             if (t_.end[dep] == ready_[op] && (found == kNone || dep < found)) found = dep;
         }
-        return found == kNone ? t_.previous[op] : found;
+        if (found != kNone) return {found, Reason::kDependency};
+        return {t_.previous[op], Reason::kLane};
+    }
+
+    // What let `op` start later than it had arrived.
+    OnPath before_start(Op op) const {
+        if (t_.instance[op] != kNone) return {last_to_arrive(op), Reason::kMember};
+        return {last_drained(op), Reason::kDrain};
     }
 
     Op last_to_arrive(Op op) const {
