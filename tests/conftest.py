@@ -9,6 +9,7 @@ that is lacking, and what is skipped for it.
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from paceline.record.launch import Recording
 
 os.environ["PACELINE_HISTORY"] = "off"  # no test writes to the history of who runs it
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's command in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # workers would ignore it as well
 
 TRAIN = Path(__file__).parents[1] / "examples" / "train.py"
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")

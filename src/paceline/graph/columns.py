@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.errors import FileError
 from paceline.graph.facts import Facts
@@ -196,4 +197,15 @@ def _column(column: Any, kind: str, source: str) -> Any:
         raise FileError(f"{source} has empty cells where each row needs a value. Save it anew.")
     if kind in ("text", "ranks", "sizes"):
         return column.to_pylist()
-    return np.asarray(column.to_numpy(), np.dtype(kind))
+    return np.asarray(_array(column.combine_chunks()), np.dtype(kind))
+
+
+def _array(values: Any) -> NDArray[Any]:
+    """Of an Arrow array without gaps. Its `to_numpy` would import pandas where that is installed,
+    which takes as long as reading a small graph ten times."""
+    import pyarrow as pa
+
+    if pa.types.is_boolean(values.type):  # bits
+        return np.from_dlpack(values.cast(pa.uint8())).view(np.bool_)
+    found: NDArray[Any] = np.from_dlpack(values)
+    return found
