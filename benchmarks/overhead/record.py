@@ -8,8 +8,9 @@ its 600 ops and shows the worst that can happen. `floor` is what torch's profile
 its measured price of an event.
 
 `pulse_overhead` is what the counters and the pulse add to the CPU time of a step, from 300 steps of
-which one of each two has them; `pulse_floor`, two standard errors, is what cannot be told from
-nothing. `pulse_wall` is the share of the time in which they kept the training thread.
+which one of each two has them, in each of some jobs; `pulse_floor`, two standard errors, is what
+cannot be told from nothing, and `pulse_measurable` says whether that leaves something to decide.
+`pulse_wall` is the share of the time in which they kept the training thread.
 """
 
 import json
@@ -44,7 +45,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         for name, settings in JOBS.items():
             found[name].append(recorded(settings))
     figures = {name: statistics.median(x["ratio"] for x in runs) for name, runs in found.items()}
-    figures |= pulse(100 if options.quick else PULSE_STEPS)
+    figures |= pulse(1, 100) if options.quick else pulse(PULSE_JOBS, PULSE_STEPS)
     detail = {f"{name}_runs": runs for name, runs in found.items()}
     return measure.report("overhead/record", {**figures, **detail}, options, "torch")
 
@@ -68,26 +69,35 @@ def recorded(settings: list[str]) -> dict[str, float]:
     }
 
 
-PULSE_STEPS = 300
+PULSE_STEPS, PULSE_JOBS = 300, 4
+PULSE_ASKED = 0.005
+
+Rows = list[list[int]]
+"""Of one rank: whether a step was watched, its CPU and wall ns, and those of the instruments."""
 
 
-def pulse(steps: int) -> dict[str, float]:
+def pulse(jobs: int, steps: int) -> dict[str, float | bool]:
     """Steps with counters and pulse against steps without."""
-    with tempfile.TemporaryDirectory() as folder:
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(WORKERS)]
-        script = [str(Path(__file__).parent / "jobs" / "pulse.py"), "--out", folder]
-        carried_out([*torchrun, *script, "--steps", str(steps)])
-        ranks = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("rows.*.json"))]
+    ranks = [rows for _ in range(jobs) for rows in watched_job(steps)]
     added, error = overhead(ranks)
     watched = [row for rows in ranks for row in rows if row[0]]
     return {
         "pulse_overhead": round(added, 5),
         "pulse_floor": round(2 * error, 5),
+        "pulse_measurable": 2 * error <= PULSE_ASKED / 2,
         "pulse_wall": round(sum(row[3] for row in watched) / sum(row[2] for row in watched), 5),
     }
 
 
-def overhead(ranks: list[list[list[int]]]) -> tuple[float, float]:
+def watched_job(steps: int) -> list[Rows]:
+    with tempfile.TemporaryDirectory() as folder:
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(WORKERS)]
+        script = [str(Path(__file__).parent / "jobs" / "pulse.py"), "--out", folder]
+        carried_out([*torchrun, *script, "--steps", str(steps)])
+        return [json.loads(path.read_text()) for path in sorted(Path(folder).glob("rows.*.json"))]
+
+
+def overhead(ranks: list[Rows]) -> tuple[float, float]:
     """Of pairs of steps of one rank: how much more CPU time the watched one took, and the standard
     error of that. The tenth at either end, where neighbours show, is left out."""
     pairs = [sorted(pair) for rows in ranks for pair in zip(rows[::2], rows[1::2])]

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from paceline.machine import Clocks, Moved, moved, quota_here, stolen_here, thread_clock
+from paceline.machine import Clocks, Moved, clocks_now, moved, quota_here, stolen_here, thread_clock
 from paceline.machine.cores import kinds, raw_speeds
 from paceline.machine.quota import Quota, quota_in, throttled_ns
 from paceline.machine.stolen import stolen_ns
+from paceline.machine.strain import Strain, StrainReader
 from paceline.machine.threads import ThreadTime, parsed, thread_names
 
 MS = 1_000_000
@@ -124,10 +125,35 @@ def test_a_process_of_the_older_groups_is_found_below_its_controller(tmp_path: P
     assert quota_here(tmp_path, member) == Quota(2.0, 7)
 
 
+def test_files_of_strain_are_read_again_and_again(tmp_path: Path) -> None:
+    drawn(tmp_path / "free", cpu__max="max 100000\n", cpu__stat="throttled_usec 99\n")
+    drawn(tmp_path / "free" / "job", cpu__max="100000 100000\n", cpu__stat="throttled_usec 5\n")
+    member = drawn(tmp_path / "proc", cgroup="0::/free/job\n", stat="cpu 1 2 3 4 5 6 7 3 9\n")
+    reader = StrainReader(member / "stat", tmp_path, member / "cgroup")
+    assert reader.read() == Strain(stolen_ns=30 * MS, throttled_ns=5_000)
+    drawn(tmp_path / "free" / "job", cpu__stat="throttled_usec 7\n")
+    drawn(member, stat="cpu 1 2 3 4 5 6 7 4 9\ncpu0 1\n")
+    assert reader.read() == Strain(40 * MS, 7_000)
+    reader.close()
+
+
+def test_a_machine_that_tells_nothing_was_never_strained(tmp_path: Path) -> None:
+    reader = StrainReader(tmp_path / "stat", tmp_path, tmp_path / "cgroup")
+    assert reader.read() == Strain(0, 0)
+    reader.close()
+
+
 def test_a_clock_that_is_set_back_is_a_jump_and_a_suspend_is_sleep() -> None:
     before = Clocks(1_000 * MS, 0, 0)
     assert moved(before, Clocks(1_400 * MS, 500 * MS, 500 * MS)) == Moved(-100 * MS, 0)
     assert moved(before, Clocks(4_500 * MS, 500 * MS, 3_500 * MS)) == Moved(0, 3_000 * MS)
+
+
+def test_a_thread_that_lost_its_core_among_the_clocks_reads_them_again() -> None:
+    late, whole = Clocks(0, 4 * MS, 4 * MS), Clocks(5 * MS, 5 * MS, 5 * MS)
+    tries = iter([(late, 4 * MS), (late, 3 * MS), (whole, 900)])
+    assert clocks_now(lambda: next(tries)) == whole
+    assert clocks_now(lambda: (late, 4 * MS)) == late  # it never kept its core
 
 
 def test_a_clock_that_a_time_server_bends_has_not_jumped() -> None:

@@ -31,7 +31,10 @@ from paceline.record.sidecar import (
     Wait,
 )
 from paceline.replay import replay
+from paceline.trace.readers import chrome
+from paceline.trace.readers.source import Source
 from paceline.trace.runs import build_run, read_run
+from paceline.trace.trace import Category
 
 pytestmark = pytest.mark.live
 TRAIN = Path(__file__).parents[2] / "examples" / "train.py"
@@ -127,6 +130,17 @@ def test_the_replay_lasts_as_long_as_the_recorded_steps_less_the_recorder(ddp: R
     steps = [step for steps in told for step in steps if step.mode is Mode.RECORDED]
     recorded = max(step.end_ns for step in steps) - min(step.begin_ns for step in steps)
     assert 0.5 * recorded < replay(ddp.graph()).step_ns < 1.05 * recorded
+
+
+def test_each_recorded_step_runs_the_operators_of_the_others(ddp: Recorded) -> None:
+    trace = chrome.read(Source(ddp.folder / sidecar.trace_name(0)))
+    begins = np.sort(trace.events.start_ns[trace.events.category == Category.CPU_OP])
+    counts = {
+        int(np.diff(np.searchsorted(begins, [step.begin_ns, step.end_ns]))[0])
+        for step in ddp.steps("recorded")
+    }
+    assert len(counts) == 1
+    assert counts != {0}
 
 
 def test_steps_tell_what_the_training_thread_ran_and_waited_for_a_core(ddp: Recorded) -> None:

@@ -12,6 +12,7 @@ import json
 import random
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ sys.path.insert(0, str(ROOT / "examples"))
 from paceline.machine import PulseTaker  # noqa: E402
 from paceline.machine.pulse import SHARE  # noqa: E402
 from paceline.record.counters import CountDetail, Counters  # noqa: E402
-from paceline.record.sidecar import Record, Step, encode  # noqa: E402
+from paceline.record.held import HeldSteps  # noqa: E402
+from paceline.record.sidecar import Mode, Record, Step, encode  # noqa: E402
 from paceline.record.torch_patch import Patches  # noqa: E402
 from train import prepare  # noqa: E402
 
@@ -75,6 +77,7 @@ def timed(step: Any, counters: Counters, file: Any) -> Any:
     """A step between its borders, with marks around its backward pass; what they took in ns."""
 
     watching: set[bool] = set()
+    held = HeldSteps(partial(write, file))
     Patches().wrap(torch.autograd, "backward", lambda given: marked(given, counters, watching))
 
     def watched() -> int:
@@ -85,8 +88,7 @@ def timed(step: Any, counters: Counters, file: Any) -> Any:
         step()
         watching.clear()
         begin = time.perf_counter_ns()
-        counters.mark()
-        write(file, Step(0, begin, begin, "plain", counts=counters.end()))
+        held.hold(partial(Step, 0, begin, begin, Mode.PLAIN), counters.end())
         return spent + time.perf_counter_ns() - begin
 
     return watched

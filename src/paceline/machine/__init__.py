@@ -18,7 +18,15 @@ from paceline.machine.quota import Quota, quota_here
 from paceline.machine.rhythm import Rhythm
 from paceline.machine.steadiness import Steadiness, Trust, observe, steadiness
 from paceline.machine.stolen import stolen_here
-from paceline.machine.threads import Raw, ThreadClock, ThreadTime, thread_clock, thread_names
+from paceline.machine.strain import Strain, StrainReader
+from paceline.machine.threads import (
+    Raw,
+    ThreadClock,
+    ThreadTime,
+    thread_clock,
+    thread_names,
+    time_of,
+)
 
 __all__ = [
     "Brought",
@@ -31,6 +39,8 @@ __all__ = [
     "Raw",
     "Rhythm",
     "Steadiness",
+    "Strain",
+    "StrainReader",
     "ThreadClock",
     "ThreadTime",
     "Trust",
@@ -48,6 +58,7 @@ __all__ = [
     "this_machine",
     "thread_clock",
     "thread_names",
+    "time_of",
     "typical_pulse",
     "usable_cores",
 ]

@@ -34,6 +34,16 @@ def quota_here(root: Path = ROOT, membership: Path = MEMBERSHIP) -> Quota | None
     return Quota(min(limits, default=None), max(quota.throttled_ns for quota in found))
 
 
+def limited_groups(root: Path = ROOT, membership: Path = MEMBERSHIP) -> list[Path]:
+    """The folders of the groups that limit this process: only those are ever throttled."""
+    try:
+        groups = list(_groups(root, membership.read_text()))
+    except OSError:
+        return []
+    known = ((at, quota_in(at)) for at in groups)
+    return [at for at, quota in known if quota is not None and quota.cores is not None]
+
+
 def quota_in(group: Path) -> Quota | None:
     """Of one group's folder; None where it counts nothing."""
     stat = group / "cpu.stat"

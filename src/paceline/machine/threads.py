@@ -31,16 +31,16 @@ class ThreadTime(NamedTuple):
         )
 
 
-class Raw(NamedTuple):
-    """A reading as it came: a live job has better to do than to take it apart."""
+Raw = tuple[bytes, int]
+"""A reading as it came: what schedstat holds, and the thread's CPU clock (-1: schedstat's own run
+time counts). A live job has better to do than to take it apart."""
 
-    schedstat: bytes
-    run_ns: int  # of the thread's CPU clock; -1: that of schedstat counts
 
-    @property
-    def time(self) -> ThreadTime | None:
-        found = parsed(self.schedstat)
-        return found if found is None or self.run_ns < 0 else found._replace(run_ns=self.run_ns)
+def time_of(raw: Raw) -> ThreadTime | None:
+    """None where the kernel does not count."""
+    schedstat, run_ns = raw
+    found = parsed(schedstat)
+    return found if found is None or run_ns < 0 else found._replace(run_ns=run_ns)
 
 
 def parsed(text: bytes) -> ThreadTime | None:
@@ -53,35 +53,38 @@ def parsed(text: bytes) -> ThreadTime | None:
 
 
 class ThreadClock:
-    """One thread's counters, its file kept open: a reading takes about a microsecond."""
+    """One thread's counters, its file kept open: a reading takes about a microsecond, and three
+    where its code and the kernel's are no longer in the caches."""
 
     def __init__(self, file: int, clock: int | None) -> None:
+        """`clock`: the thread's CPU clock; None: the run time of schedstat counts."""
         self._file, self._clock = file, clock
 
     def raw(self) -> Raw | None:
         """None where the thread has ended."""
         try:
             text = os.pread(self._file, _MOST_BYTES, 0)
-            return Raw(text, -1 if self._clock is None else time.clock_gettime_ns(self._clock))
+            return text, -1 if self._clock is None else time.clock_gettime_ns(self._clock)
         except OSError:
             return None
 
     def read(self) -> ThreadTime | None:
         """None where the thread has ended, or the kernel does not count."""
         found = self.raw()
-        return found and found.time
+        return found and time_of(found)
 
     def close(self) -> None:
         os.close(self._file)
 
 
-def thread_clock(thread: int, tasks: Path = TASKS) -> ThreadClock | None:
-    """The counters of a thread of this process; None where the kernel keeps none."""
+def thread_clock(thread: int, tasks: Path = TASKS, *, running: bool = True) -> ThreadClock | None:
+    """The counters of a thread of this process; None where the kernel keeps none. `running`: it may
+    be read while it runs; one that sleeps whenever it is read needs no CPU clock beside."""
     try:
         file = os.open(tasks / str(thread) / "schedstat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
-    made = ThreadClock(file, _cpu_clock(thread) if tasks == TASKS else None)
+    made = ThreadClock(file, _cpu_clock(thread) if running and tasks == TASKS else None)
     if made.read() is None:
         made.close()
         return None

@@ -1,9 +1,9 @@
 """`Counters`: what a rank's machine tells about its steps, read between them.
 
-Run time and waiting for a core of the training thread, at the borders of steps and phases, and of
-the communication threads; what was stolen, throttled and interrupted; the pulse. A reading of a
-thread takes some three microseconds; what costs more is read only as often as a small share of the
-time allows, and then stands for all steps since.
+Run time and waiting for a core of the training thread, at the borders of steps and, where those
+are long enough, of phases, and of the communication threads; what was stolen, throttled and
+interrupted; the pulse. A reading of a thread takes some three microseconds; what costs more is read
+only as often as a small share of the time allows, and then stands for all steps since.
 """
 
 import resource
@@ -14,22 +14,28 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from paceline.machine import (
+    Clocks,
     PulseTaker,
     Raw,
     Rhythm,
+    Strain,
+    StrainReader,
     ThreadClock,
     ThreadTime,
     clocks_now,
     moved,
-    quota_here,
-    stolen_here,
     thread_clock,
     thread_names,
+    time_of,
 )
 from paceline.record.sidecar import CoreTime, Counts, Pulsed
 
-STRAIN_SHARE: Final = 0.0005
+STRAIN_SHARE: Final = 0.0002
 """Of the time that reading `/proc/stat` and the control groups may take."""
+BORDERS_SHARE: Final = 0.001
+"""Of a step that readings at the borders of its phases may take."""
+BORDER_NS: Final = 8_000
+"""What one of them takes between pieces of work that fill the caches."""
 COMMUNICATION_THREADS: Final = ("pt_gloo", "pt_nccl", "gloo")
 """Names that torch and gloo give to threads that move data."""
 
@@ -42,22 +48,40 @@ class CountDetail(IntEnum):
     PHASES = 2  # what the training thread got between the borders of phases
 
 
-class Reading(NamedTuple):
-    """A thread's counters at a moment; None where the kernel keeps none."""
+Reading = tuple[int, Raw | None]
+"""A moment, and a thread's counters then; None where the kernel keeps none."""
 
-    at_ns: int
-    raw: Raw | None
 
-    @property
-    def got(self) -> ThreadTime | None:
-        return self.raw.time if self.raw is not None else None
+class Usage(NamedTuple):
+    """What the system counts for a process."""
+
+    faults: int  # page faults that needed no disk
+    switches: int  # against its threads' will
+
+
+class Border(NamedTuple):
+    """What was counted for the machine and for the process where a step ended."""
+
+    clocks: Clocks
+    usage: Usage
+    strain: Strain
+
+
+class Ended(NamedTuple):
+    """A step's readings as they came. To take them apart costs more than to take them, most of all
+    where code and data have left the caches: that can wait (`counts_of`)."""
+
+    first: Reading  # of the training thread
+    last: Reading
+    before: Border
+    after: Border
 
 
 class Counters:
     """One rank's readings; `begin` and `end` stand around each step, on the training thread.
 
-    What is read at one border stands for the next step's begin too, but for the training thread,
-    which works between steps.
+    What is read at one border stands for the next step's begin too, but for what the training
+    thread ran, which works between steps.
     """
 
     def __init__(self, *, pulses: PulseTaker | None) -> None:
@@ -70,15 +94,15 @@ class Counters:
         self._marks: list[Reading] = []
         self._stretches: list[tuple[int, Reading, Reading]] = []  # thread, begin, end
         self._detail = CountDetail.STEP
-        self._clocks, self._switches = clocks_now(), _switches()
-        self._strain = Rhythm(STRAIN_SHARE)
-        self._stolen_ns, self._throttled_ns = _strain()
+        self._phases = Affordable()
+        self._rhythm, self._strains = Rhythm(STRAIN_SHARE), StrainReader()
+        self.border = Border(clocks_now(), usage_now(), self._strains.read())
 
     def find_threads(self) -> None:
         """Watch the communication threads that are there."""
         for thread, name in thread_names().items():
             if name.startswith(COMMUNICATION_THREADS) and thread not in self._others:
-                clock = thread_clock(thread)
+                clock = thread_clock(thread, running=False)
                 if clock is not None:
                     self._others[thread] = clock
                     self._at_border[thread] = _reading(clock)
@@ -87,22 +111,30 @@ class Counters:
         """A step begins, of which so much is to be recorded; the pulse, if one was due."""
         pulse = self._pulses.take() if self._pulses is not None else None
         self._detail = detail
+        self._phases.begin(counted=detail >= CountDetail.PHASES)
         self._marks = [_reading(self._clock)]
         return Pulsed(pulse) if pulse is not None else None
 
     def mark(self) -> None:
         """One phase of the step ends and the next begins."""
-        if self._marks and threading.get_native_id() == self._thread:
+        if self._detail < CountDetail.PHASES or threading.get_native_id() != self._thread:
+            return
+        if self._phases.mark():
             self._marks.append(_reading(self._clock))
 
-    def end(self) -> Counts:
-        """The step ended at the last mark."""
-        before, self._at_border = self._at_border, self._read_others()
+    def end(self) -> Ended:
+        """The step ends now."""
+        self._marks.append(_reading(self._clock))
+        others, self._at_border = self._at_border, self._read_others()
+        strain = self._rhythm.run(self._strains.read) or self.border.strain
+        before, self.border = self.border, Border(clocks_now(), usage_now(), strain)
+        first, last = self._marks[0], self._marks[-1]
+        self._phases.end(last[0] - first[0])
         if self._detail >= CountDetail.THREADS:
-            self._stretches += [(t, before[t], end) for t, end in self._at_border.items()]
+            self._stretches += [(t, others[t], end) for t, end in self._at_border.items()]
         if self._detail >= CountDetail.PHASES:
             self._stretches += [(self._thread, *pair) for pair in pairwise(self._marks)]
-        return self._counts()
+        return Ended(first, last, before, self.border)
 
     def times(self) -> list[CoreTime]:
         """What threads got in the steps since the last call, as far as it is recorded."""
@@ -112,30 +144,51 @@ class Counters:
     def _read_others(self) -> dict[int, Reading]:
         return {thread: _reading(clock) for thread, clock in self._others.items()}
 
-    def _counts(self) -> Counts:
-        got = _between(self._marks[0], self._marks[-1])
-        clocks, switches = (self._clocks, clocks_now()), (self._switches, _switches())
-        self._clocks, self._switches = clocks[1], switches[1]
-        strain = self._strain.run(_strain) or (self._stolen_ns, self._throttled_ns)
-        stolen, throttled = strain[0] - self._stolen_ns, strain[1] - self._throttled_ns
-        self._stolen_ns, self._throttled_ns = strain
-        change = moved(*clocks)
-        return Counts(
-            run_ns=got.run_ns if got else None,
-            delay_ns=got.delay_ns if got else None,
-            switches=switches[1] - switches[0],
-            stolen_ns=stolen,
-            throttled_ns=throttled,
-            jumped_ns=change.jumped_ns,
-            slept_ns=change.slept_ns,
-        )
-
     def close(self) -> None:
         for clock in (self._clock, *self._others.values()):
             if clock is not None:
                 clock.close()
         self._clock = None
         self._others.clear()
+        self._strains.close()
+
+
+class Affordable:
+    """Whether a step is long enough for readings at the borders of its phases. How many it has is
+    known from the step before that was to have them."""
+
+    def __init__(self) -> None:
+        self._borders = self._before = 0  # of phases: in this step, in that one
+        self._lasted_ns = 0  # that one
+        self._counted = False
+
+    def begin(self, *, counted: bool) -> None:
+        """`counted`: this step is to have readings at the borders of its phases."""
+        self._borders, self._counted = 0, counted
+
+    def mark(self) -> bool:
+        """Whether this border may be read."""
+        self._borders += 1
+        return self._before * BORDER_NS <= BORDERS_SHARE * self._lasted_ns
+
+    def end(self, lasted_ns: int) -> None:
+        if self._counted:
+            self._before, self._lasted_ns = self._borders, lasted_ns
+
+
+def counts_of(step: Ended) -> Counts:
+    """What was counted in a step."""
+    got, before, after = _between(step.first, step.last), step.before, step.after
+    change = moved(before.clocks, after.clocks)
+    return Counts(
+        run_ns=got.run_ns if got else None,
+        delay_ns=got.delay_ns if got else None,
+        switches=after.usage.switches - before.usage.switches,
+        stolen_ns=after.strain.stolen_ns - before.strain.stolen_ns,
+        throttled_ns=after.strain.throttled_ns - before.strain.throttled_ns,
+        jumped_ns=change.jumped_ns,
+        slept_ns=change.slept_ns,
+    )
 
 
 def _time(thread: int, begin: Reading, end: Reading) -> CoreTime | None:
@@ -144,8 +197,8 @@ def _time(thread: int, begin: Reading, end: Reading) -> CoreTime | None:
         return None
     return CoreTime(
         thread=thread,
-        begin_ns=begin.at_ns,
-        end_ns=end.at_ns,
+        begin_ns=begin[0],
+        end_ns=end[0],
         run_ns=got.run_ns,
         delay_ns=got.delay_ns,
         turns=got.turns,
@@ -153,20 +206,15 @@ def _time(thread: int, begin: Reading, end: Reading) -> CoreTime | None:
 
 
 def _reading(clock: ThreadClock | None) -> Reading:
-    return Reading(time.time_ns(), clock.raw() if clock is not None else None)
+    return time.time_ns(), clock.raw() if clock is not None else None
 
 
 def _between(begin: Reading, end: Reading) -> ThreadTime | None:
-    before, after = begin.got, end.got
+    before, after = (raw and time_of(raw) for _, raw in (begin, end))
     return after.since(before) if before and after else None
 
 
-def _switches() -> int:
-    """Involuntary switches of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-
-
-def _strain() -> tuple[int, int]:
-    """Stolen and throttled nanoseconds so far."""
-    quota = quota_here()
-    return stolen_here() or 0, quota.throttled_ns if quota is not None else 0
+def usage_now() -> Usage:
+    """Of this process so far."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return Usage(usage.ru_minflt, usage.ru_nivcsw)

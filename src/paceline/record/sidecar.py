@@ -2,7 +2,8 @@
 
 A run's folder holds, for each rank, `rank-<r>.trace.json` (Kineto, Chrome format) and
 `rank-<r>.facts.jsonl` (this file), and for the whole job `job.json` (`job.py`). Records are
-written as they become known, so what a killed worker left is readable up to its last whole line.
+written as they become known, those of plain and recorded steps a few at a time, so what a killed
+worker left is readable up to its last whole line.
 
 What is too dear for every step is observed in one "detail" step before the recorded ones, with
 its own trace `rank-<r>.detail.json` (shapes, memory events). Steady steps run the same ops in the
@@ -147,8 +148,9 @@ class Step(Record, tag="step", frozen=True):
 
 
 class CoreTime(Record, tag="core_time", frozen=True):
-    """What a thread got between two moments: a phase of the training thread, in recorded steps;
-    a whole step of a communication thread. Written where one kind of steps ends."""
+    """What a thread got between two moments: a phase of the training thread, in recorded steps, or
+    the whole step where it is short; a whole step of a communication thread. Written where one kind
+    of steps ends."""
 
     thread: int
     begin_ns: int

@@ -1,7 +1,6 @@
 """One session of torch's profiler around some steps, and what recording an op costs."""
 
 import mmap
-import resource
 import statistics
 import time
 from dataclasses import dataclass
@@ -27,11 +26,6 @@ class Times:
     faults: int
 
 
-def page_faults() -> int:
-    """Page faults of this process so far that needed no disk."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-
-
 class Session:
     """Kineto between `start` and `stop`; `export` writes the trace."""
 
@@ -40,6 +34,7 @@ class Session:
         self.path = path
         self.detail = detail
         self.paused_ns = 0
+        self._runs = False
         self._reserve = HeapReserve(events)
         self._profile = profile(
             activities=_activities(), record_shapes=detail, profile_memory=detail, acc_events=False
@@ -47,15 +42,28 @@ class Session:
 
     def start(self) -> None:
         self._profile.start()
+        self._runs = True
 
     def pause(self) -> None:
         """Open no more events. Those that are open may still close: `stop` frees them, so it must
         wait until the optimizer's own event and those of other threads have closed."""
         self.paused_ns = time.time_ns()
-        self._profile.toggle_collection_dynamic(False, _activities())
+        self._collect(False)
+
+    def _collect(self, runs: bool) -> None:
+        """A thread's ranges go on and off in a microsecond; a device's only with a warning in the
+        job's output."""
+        if self._runs is runs:
+            return
+        self._runs = runs
+        if torch.cuda.is_available():
+            self._profile.toggle_collection_dynamic(runs, _activities())
+        else:
+            torch.autograd._enable_record_function(runs)
 
     def stop(self) -> None:
         self._profile.stop()
+        torch.autograd._enable_record_function(True)
         self._reserve.release()
 
     def export(self) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from torch.optim import optimizer as torch_optimizer
 
 from paceline.machine import PulseTaker
 from paceline.record import sidecar
-from paceline.record.counters import CountDetail, Counters
+from paceline.record.counters import CountDetail, Counters, usage_now
+from paceline.record.held import HeldSteps
 from paceline.record.sidecar import Mode
 from paceline.record.torch_comms import CommunicationWatch
 from paceline.record.torch_detail import DetailWatch
@@ -37,12 +39,13 @@ from paceline.record.torch_flight import flights
 from paceline.record.torch_issued import issued
 from paceline.record.torch_memory import memory_of
 from paceline.record.torch_patch import Patches
-from paceline.record.torch_profile import Session, Times, cost_of, events_in, page_faults
+from paceline.record.torch_profile import Session, Times, cost_of, events_in
 from paceline.record.torch_schedule import RecordSchedule, agreed_start
 
 log = logging.getLogger(__name__)
 _numbers = itertools.count()  # of this process's recordings: all ranks count alike
 _WORTH_SAYING = {Mode.PLAIN: CountDetail.THREADS, Mode.RECORDED: CountDetail.PHASES}
+_HELD = frozenset(_WORTH_SAYING)  # modes whose steps are compared: nothing is written between them
 _LONGEST = 500  # characters of an error's text: torch puts whole tensors into some
 
 
@@ -75,6 +78,7 @@ class Recorder:
         self._times: dict[Mode, list[Times]] = {mode: [] for mode in Mode}
         self._session: Session | None = None
         self._counters: Counters | None = None
+        self._steps = HeldSteps(self._write)
         self._comms = CommunicationWatch(self._write, self._mark)
         self._detail: DetailWatch | None = None
         self._events = 0  # of the detail step
@@ -103,6 +107,7 @@ class Recorder:
         if self._file is None:
             return  # no optimizer ever stepped here: a launcher, a data worker
         self._pause_session()
+        self._steps.write()
         self._close_session()
         if self._counters is not None:
             self._write(*self._counters.times())
@@ -135,7 +140,6 @@ class Recorder:
             self._lead = id(optimizer)
         if id(optimizer) == self._lead and not self._finished:
             now = time.time_ns()
-            self._mark()
             self._safely(lambda: self._border(now, optimizer))
 
     def _before_shutdown(self, original: Any) -> Any:
@@ -178,7 +182,7 @@ class Recorder:
             pulse = self._counters.begin(_WORTH_SAYING.get(self._mode, CountDetail.STEP))
             if pulse is not None:
                 self._write(pulse)
-        self._cpu, self._faults = time.process_time_ns(), page_faults()
+        self._cpu, self._faults = time.process_time_ns(), usage_now().faults
         self._begin = time.time_ns()
         if self._mode is Mode.DONE:
             self.finish("complete")
@@ -194,27 +198,27 @@ class Recorder:
         return Counters(pulses=None if host.local_rank else PulseTaker())
 
     def _note_step(self, now: int, counters: Counters) -> None:
-        cpu_ns, faults = time.process_time_ns() - self._cpu, page_faults() - self._faults
-        counts = counters.end()
-        times = Times(now - self._begin, cpu_ns, faults)
-        self._times[self._mode].append(times)
+        cpu_ns = time.process_time_ns() - self._cpu
+        ended = counters.end()
+        faults = counters.border.usage.faults - self._faults
+        self._times[self._mode].append(Times(now - self._begin, cpu_ns, faults))
         if self._mode is Mode.RECORDED:
             thread = threading.get_native_id()
             self._write(sidecar.Own(thread=thread, begin_ns=self._ended, end_ns=self._begin))
-        micro_batches = self._comms.flush()
-        self._write(
-            sidecar.Step(
-                index=self._index,
-                begin_ns=self._begin,
-                end_ns=now,
-                mode=self._mode,
-                cpu_ns=times.cpu_ns,
-                faults=times.faults,
-                micro_batches=micro_batches,
-                update_begin_ns=self._update,
-                counts=counts,
-            ),
+        step = partial(
+            sidecar.Step,
+            index=self._index,
+            begin_ns=self._begin,
+            end_ns=now,
+            mode=self._mode,
+            cpu_ns=cpu_ns,
+            faults=faults,
+            micro_batches=self._comms.flush(),
+            update_begin_ns=self._update,
         )
+        self._steps.hold(step, ended)
+        if self._mode not in _HELD:
+            self._steps.write()
 
     def _next_mode(self) -> Mode:
         if self.schedule.start is None:

@@ -1,0 +1,40 @@
+"""One session of torch's profiler, paused before it is stopped."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from paceline.record.torch_profile import Session, events_in
+from paceline.trace.readers import chrome
+from paceline.trace.readers.source import Source
+
+KINETO = "USDT:"  # its own lines of start and stop, which `KINETO_LOG_LEVEL` silences in a job
+
+
+def test_after_a_pause_nothing_is_recorded_or_said_and_ranges_are_on_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("a device's ranges go off with a warning of torch's")
+    tensor = torch.ones(4)
+    session = Session(tmp_path / "trace.json", detail=False)
+    session.start()
+    tensor.neg_()
+    session.pause()
+    session.pause()
+    tensor.exp_()
+    session.stop()
+    session.export()
+    names = set(chrome.read(Source(session.path)).names)
+    assert "aten::neg_" in names
+    assert "aten::exp_" not in names
+    said = "".join(capfd.readouterr()).splitlines()
+    assert [line for line in said if not line.startswith(KINETO)] == []
+    with torch.profiler.profile() as again:
+        tensor.exp_()
+    assert "aten::exp_" in {event.name for event in again.events()}
+    assert events_in(session.path) > 0
