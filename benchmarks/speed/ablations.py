@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=1000, help=f"a multiple of {PART}")
     parser.add_argument("--budget", type=float, default=120.0, metavar="MINUTES", help="a setting")
     options = parser.parse_args(arguments)
-    rounds = 20 if options.quick else PART
+    rounds = 5 if options.quick else PART
     parts = 1 if options.quick else max(1, options.rounds // PART)
     wanted = [options.only] if options.only else list(SETTINGS)
     cases = {name: case(SETTINGS[name], parts_of(name, parts, rounds, options)) for name in wanted}
