@@ -37,12 +37,17 @@ def weights(model: Any) -> list[float]:
     return [x for parameter in model.parameters() for x in parameter.flatten().tolist()]
 
 
-def test_two_steps_together_learn_what_one_of_both_batches_learns() -> None:
+@pytest.mark.parametrize(("power", "rate"), [(0.0, 0.1), (0.5, 0.1 * 2**0.5), (1.0, 0.2)])
+def test_two_steps_together_learn_what_one_of_both_batches_learns(
+    power: float, rate: float
+) -> None:
     batches = list(torch.randn(6, 4, 6))
     model, optimizer = job()
-    with paceline.applied(["accumulate(steps=2)"], model, optimizer) as sent:
+    with paceline.applied([f"accumulate(steps=2, rate_power={power})"], model, optimizer) as sent:
         train(model, optimizer, batches)
+    assert optimizer.param_groups[0]["lr"] == 0.1
     larger, other = job()
+    other.param_groups[0]["lr"] = rate
     train(larger, other, [torch.cat(pair) for pair in zip(batches[::2], batches[1::2])])
     assert weights(model) == pytest.approx(weights(larger), rel=1e-5, abs=1e-7)
     assert sent.steps == 3

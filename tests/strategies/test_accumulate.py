@@ -55,3 +55,5 @@ def test_what_is_exchanged_in_another_form_is_accumulated_before() -> None:
 def test_no_steps_to_an_exchange_are_refused() -> None:
     with pytest.raises(StrategyError, match="give 1 or more"):
         parse("accumulate(steps=0)")
+    with pytest.raises(StrategyError, match="give 0 to 1"):
+        parse("accumulate(steps=2, rate_power=2)")

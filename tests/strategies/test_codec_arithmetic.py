@@ -221,7 +221,7 @@ def test_what_sketches_carry_and_what_waits_on_all_workers_are_their_sum(
 
 @pytest.mark.parametrize("count", [1, 64, 700, 5001, 100_000])
 def test_sketches_are_as_long_as_predicted_and_never_longer_than_the_gradients(count: int) -> None:
-    change, how = parse("count_sketch"), Sketch(0.01, 9.0, 0)
+    change, how = parse("count_sketch(ratio=0.01, room=9.0)"), Sketch(0.01, 9.0, 0)
     assert isinstance(change, Coded)
     values, lengths = drawn(count, 1), []
     payload = how.first(values, Turn(0, 0))

@@ -20,11 +20,14 @@ from torch.utils.data import DataLoader, Dataset
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import convergence_stages
 import paceline
+from paceline.strategies import name_of, parse
 from stage_training import pictures
 
 ROWS = 64  # of a worker's batch
 RATE, MOMENTUM = 0.05, 0.9  # the rate falls to zero, a step at a time
+OF_STAGES = frozenset({"border_topk"})  # strategies of pipelines
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ def main() -> None:
 
 def trained(data: Data, seed: int, strategy: str, epochs: int) -> dict[str, Any]:
     """Accuracy after the strategy has been left."""
+    if strategy and name_of(type(parse(strategy))) in OF_STAGES:
+        return in_stages(data, seed, strategy, epochs)
     model = nn.parallel.DistributedDataParallel(classifier(seed))
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
     seen, samples = 0, len(data.train[0]) // (ROWS * dist.get_world_size()) * ROWS * epochs
@@ -83,6 +88,19 @@ def trained(data: Data, seed: int, strategy: str, epochs: int) -> dict[str, Any]
     return {"accuracy": accuracy(model, data.test), "wire_bytes": wire}
 
 
+def in_stages(data: Data, seed: int, strategy: str, epochs: int) -> dict[str, Any]:
+    """The same batches, those of both workers together."""
+    model, rows = classifier(seed), ROWS * dist.get_world_size()
+    orders = (
+        torch.randperm(len(data.train[0]), generator=_drawn(1000 * seed + epoch))
+        for epoch in range(epochs)
+    )
+    taken = [part for order in orders for part in order.split(rows) if len(part) == rows]
+    batches = [(data.train[0][part], data.train[1][part]) for part in taken]
+    told = convergence_stages.trained(model, batches, strategy, RATE, MOMENTUM)
+    return {"accuracy": accuracy(model, data.test), **told}
+
+
 def loader(data: Data, drawn: torch.Generator) -> DataLoader[tuple[Tensor, Tensor]]:
     """This worker's share of an epoch: whole batches, as a plan may make them."""
     order = torch.randperm(len(data.train[0]), generator=drawn)
@@ -90,7 +108,7 @@ def loader(data: Data, drawn: torch.Generator) -> DataLoader[tuple[Tensor, Tenso
     return DataLoader(mine, ROWS, drop_last=True, collate_fn=lambda batch: batch)
 
 
-def classifier(seed: int) -> nn.Module:
+def classifier(seed: int) -> nn.Sequential:
     torch.manual_seed(seed)
     return nn.Sequential(
         nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10)

@@ -61,6 +61,14 @@ class Weighing:
     now: float = 1.0
 
 
+@dataclass(frozen=True)
+class Passes:
+    """Steps of the script that make one step."""
+
+    count: int = 1
+    rate: float = 1.0  # times the script's learning rate
+
+
 @dataclass
 class Exchange:
     """What the strategies of one plan ask for."""
@@ -69,7 +77,7 @@ class Exchange:
     codec: Codec | None = None
     rounds: WeightRounds | None = None  # gradients stay, and weights are exchanged in rounds
     elsewhere: bool = False  # a strategy exchanges the gradients itself
-    passes: int = 1  # of the script's steps, to one exchange
+    passes: Passes = Passes()
     parts: int = 1  # of each bucket's payload
     by_priority: bool = False  # one exchange at a time, first what is needed first
     on_host: int = 0  # workers that reduce among themselves first; 0: all at once
@@ -125,12 +133,12 @@ class Exchange:
             self.rounds = None
 
     @contextmanager
-    def with_passes(self, passes: int) -> Iterator[None]:
+    def with_passes(self, passes: Passes) -> Iterator[None]:
         self.passes = passes
         try:
             yield
         finally:
-            self.passes = 1
+            self.passes = Passes()
 
     @contextmanager
     def with_parts(self, parts: int) -> Iterator[None]:

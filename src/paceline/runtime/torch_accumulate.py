@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
+from paceline.runtime.exchange import Passes
 from paceline.runtime.run import Run
 from paceline.runtime.torch_attributes import instead
 
 
 @contextmanager
-def accumulating(run: Run, passes: int) -> Iterator[None]:
+def accumulating(run: Run, passes: Passes) -> Iterator[None]:
     """Left between two exchanges, gradients that were not exchanged stay the rank's own."""
     count = _Count(run, passes)
     with ExitStack() as stack:
@@ -31,8 +32,9 @@ def accumulating(run: Run, passes: int) -> Iterator[None]:
 class _Count:
     """Which pass of a step this is."""
 
-    def __init__(self, run: Run, passes: int) -> None:
-        self._replicas, self._passes, self._done = run.replicas, passes, 0
+    def __init__(self, run: Run, passes: Passes) -> None:
+        self._replicas, self._passes, self._done = run.replicas, passes.count, 0
+        self._optimizer, self._rate = run.optimizer, passes.rate
 
     def tell(self) -> None:
         """Only the last pass of a step lets DDP exchange gradients."""
@@ -44,7 +46,8 @@ class _Count:
             self._done = (self._done + 1) % self._passes
             self.tell()
             if not self._done:
-                return step(closure)
+                with _rate_times(self._rate, self._optimizer):
+                    return step(closure)
             if closure is None:
                 return None
             with torch.enable_grad():
@@ -60,3 +63,17 @@ class _Count:
                 zero_grad(set_to_none)
 
         return clear
+
+
+@contextmanager
+def _rate_times(factor: float, optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """A larger learning rate for one step; schedules see their own."""
+    groups = optimizer.param_groups
+    rates = [group["lr"] for group in groups]
+    try:
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = factor * rate
+        yield
+    finally:
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate

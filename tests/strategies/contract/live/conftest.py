@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from paceline.engine import native
 from paceline.strategies import Effect, kind_of
 from paceline.strategies.coded import Coded
 from paceline.strategies.remodelling import Remodelling
@@ -107,8 +108,11 @@ FEW_KERNELS = {
 }
 """For torch.compile, which else starts a pool of processes and compiles headers ahead, which takes
 longer than the kernels of this model."""
-COMPILING = {"compiled", "fused_step"}
-"""Strategies that make C++ kernels, and refuse where no compiler is there."""
+NEEDED = {
+    **dict.fromkeys(("compiled", "fused_step"), "g++"),
+    **dict.fromkeys(("bounded_loss", "restructured_norms"), "native"),
+}
+"""What strategies that not every machine can apply refuse without: a compiler, the native core."""
 
 IN_NEED = {"bounded_loss"}
 """Lossy where the network loses packets, and loopback loses none."""
@@ -128,16 +132,21 @@ def _built_on(*kinds: type) -> list[str]:
 
 def _where_it_can(name: str, value: str) -> Any:
     """A parameter that is skipped where the machine lacks what the strategy needs."""
-    return pytest.param(value, marks=pytest.mark.needs("g++")) if name in COMPILING else value
+    if name not in NEEDED:
+        return value
+    return pytest.param(value, marks=pytest.mark.needs(NEEDED[name]))
 
 
 ASKED = {
     "exact": [_where_it_can(name, name) for name in _with_effect(Effect.EXACT)],
-    "lossy": _with_effect(Effect.LOSSY),
+    "lossy": [_where_it_can(name, name) for name in _with_effect(Effect.LOSSY)],
     "relaxed": _with_effect(Effect.RELAXED),
     "together": TOGETHER,
     "left": [*(_where_it_can(name, text) for name, text in APPLIED.items()), *VARIANTS],
-    "sending": [*(APPLIED[name] for name in _built_on(Coded, Seldom)), *VARIANTS],
+    "sending": [
+        *(_where_it_can(name, APPLIED[name]) for name in _built_on(Coded, Seldom)),
+        *VARIANTS,
+    ],
     "remodelling": _built_on(Remodelling),
 }
 """What a test that takes an argument of this name is asked about: strategies, or plans as text."""
@@ -193,5 +202,8 @@ def _train(folder: Path) -> None:
 
 
 def _applied_here() -> list[str]:
-    able = shutil.which(os.environ.get("CXX", "g++")) is not None
-    return [text for name, text in APPLIED.items() if able or name not in COMPILING]
+    present = {
+        "g++": shutil.which(os.environ.get("CXX", "g++")) is not None,
+        "native": native() is not None,
+    }
+    return [text for name, text in APPLIED.items() if present.get(NEEDED.get(name, ""), True)]

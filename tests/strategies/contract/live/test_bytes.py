@@ -29,8 +29,9 @@ def drawn(drawn: "Drawn") -> "Drawn":
 @pytest.mark.parametrize(
     "name",
     [
-        *("accumulate", "bounded_loss", "early_update", "hierarchical", "overlap_update"),
+        *("accumulate", "early_update", "hierarchical", "overlap_update"),
         *("parameter_server", "partition", "priority", "zero1"),
+        pytest.param("bounded_loss", marks=pytest.mark.needs("native")),
     ],
 )
 def test_what_carries_gradients_otherwise_sends_the_predicted_bytes(
