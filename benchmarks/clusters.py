@@ -18,7 +18,7 @@ def processes(workers: int) -> Iterator[str]:
 def dask(workers: int) -> Iterator[str]:
     from distributed import LocalCluster
 
-    with LocalCluster(workers, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:
         yield cluster.scheduler_address.replace("tcp://", "dask://")
 
 
