@@ -1,6 +1,7 @@
 """What class of work an operator is, by the name that torch gives it or a library its kernel."""
 
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 
@@ -73,6 +74,7 @@ _KERNELS = (
 """How libraries spell the kernels of GPUs: there is no other word on what they do."""
 
 
+@lru_cache(maxsize=65536)
 def operator_class(name: str) -> OperatorClass:
     """Of an operator with its library in front of its name or without, or of a kernel."""
     known = OPERATORS.get(name if "::" in name else f"aten::{name}")

@@ -1,7 +1,7 @@
 """Calls of one operator that one of another follows on its lane."""
 
 from collections.abc import Iterator
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 import numpy as np
 
@@ -38,8 +38,9 @@ def marked(graph: Graph, *runs: Run) -> Bool:
 
 def _runs(graph: Graph, rows: Int64) -> Iterator[tuple[str, Run]]:
     """Neighbours of one name in one layer belong to one call."""
-    ops = graph.ops
-    for (name, _), run in groupby(
-        rows.tolist(), lambda row: (int(ops.name[row]), int(ops.layer[row]))
-    ):
-        yield graph.text(name), list(run)
+    name, layer = graph.ops.name[rows], graph.ops.layer[rows]
+    new = (np.diff(name) != 0) | (np.diff(layer) != 0)
+    begins = [0, *(1 + np.flatnonzero(new)).tolist(), len(rows)]
+    row_numbers, names = rows.tolist(), name.tolist()
+    for begin, end in pairwise(begins):
+        yield graph.text(names[begin]), row_numbers[begin:end]
