@@ -14,7 +14,7 @@ from paceline.cli import Shown
 
 if TYPE_CHECKING:
     from paceline.graph import Graph
-    from paceline.report.text import StrategyRow
+    from paceline.report.text.strategies import StrategyRow
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.report.text import strategies_table
+    from paceline.report.text.strategies import strategies_table
     from paceline.strategies import known
     from paceline.trace.runs import open_run
 
@@ -103,7 +103,7 @@ def _learning(name: str) -> "Iterator[str]":
 
 
 def _row(name: str, graph: "Graph | None") -> "StrategyRow":
-    from paceline.report.text import StrategyRow
+    from paceline.report.text.strategies import StrategyRow
     from paceline.strategies import in_a_sentence, kind_of
 
     kind = kind_of(name)
