@@ -67,7 +67,7 @@ class _Store:
 
     def _name(self, values: NDArray[Any]) -> str:
         values = np.ascontiguousarray(values)
-        key = (values.dtype.str, len(values), crc32(values))
+        key = (values.dtype.str, len(values), crc32(values.data))
         alike = self._alike.setdefault(key, [])
         for name in alike:
             if np.array_equal(self.columns[name], values):
