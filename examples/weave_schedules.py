@@ -11,7 +11,7 @@ import time
 import torch.distributed as dist
 from rich.console import Console
 
-from paceline.report.text import schedules_table
+from paceline.report.text.weave import schedules_table
 from paceline.weave import (
     AllReduce,
     Group,

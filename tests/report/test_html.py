@@ -16,6 +16,7 @@ from paceline.report.html import figure_of
 from paceline.report.page import template
 from paceline.strategies import Plan, parse
 
+FRAME = r'<iframe title="[^"]*" srcdoc="([^"]*)" sandbox="([^"]*)" style="[^"]*">.*'
 NASTY = "<script>alert(1)</script>\x00\"'"
 
 
@@ -45,17 +46,17 @@ def test_a_difference_and_a_plan_have_figures() -> None:
     a, b = (side_of_graph(timeline(ns).graph, f"<{ns}>") for ns in (5_000, 9_000))
     assert "&lt;9000&gt; differs by" in figure_of(diff(a, b))
     plan = Plan((parse("scale(select='all', factor=0.5)"),))
-    assert "scale(select=&#x27;all&#x27;, factor=0.5)" in plan._repr_html_()
+    assert "scale(select=&#x27;all&#x27;, factor=0.5)" in figure_of(plan)
 
 
 @pytest.mark.skipif(not built(), reason="the page is not built: make page")
-def test_a_timeline_a_prediction_and_a_difference_are_shown_as_pages_in_a_frame() -> None:
+def test_a_timeline_a_prediction_a_difference_and_a_plan_are_pages_in_a_frame() -> None:
     a, b = (side_of_graph(timeline(ns).graph, f"<{ns}>") for ns in (5_000, 9_000))
     made = predict(training(TrainingJob(workers=2, layers=3, steps=3)))
     for value, title in ((timeline(), "timeline"), (diff(a, b), "<5000> and <9000>"),
-                         (made, "prediction")):  # fmt: skip
+                         (made, "prediction"), (Plan(()), "plan")):  # fmt: skip
         shown = value._repr_html_()
-        framed = re.fullmatch(r'<iframe srcdoc="([^"]*)" sandbox="([^"]*)" style="[^"]*">.*', shown)
+        framed = re.fullmatch(FRAME, shown)
         assert framed
         page = unescape(framed[1])
         assert unescape(page.split("<title>")[1].split(" · ")[0]) == title
@@ -64,6 +65,5 @@ def test_a_timeline_a_prediction_and_a_difference_are_shown_as_pages_in_a_frame(
 
 
 def test_where_there_is_no_page_a_figure_is_shown() -> None:
-    shown = timeline()._repr_html_()
-    assert ("iframe" in shown) == built()
-    assert "iframe" not in Plan(())._repr_html_()
+    for value in (timeline(), Plan(())):
+        assert ("iframe" in value._repr_html_()) == built()

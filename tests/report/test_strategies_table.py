@@ -4,7 +4,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from paceline.report.text import StrategyRow, strategies_table
+from paceline.report.text.strategies import StrategyRow, strategies_table
 
 FAMILIES = {"codecs": frozenset({"bf16", "fp16", "topk"})}
 

@@ -10,9 +10,11 @@ from paceline.graph import Collective, GraphBuilder, LaneKind, MemoryCategory, O
 from paceline.predict import predict
 from paceline.replay import replay
 from paceline.report import Summary, summarise
-from paceline.report.text import headline, prediction_table, show_summary
 from paceline.report.text.breakdown import bar, shown_ranks
+from paceline.report.text.headline import headline
+from paceline.report.text.prediction import prediction_table
 from paceline.report.text.quantities import duration, share, size
+from paceline.report.text.step import show_summary
 
 
 def job() -> Summary:

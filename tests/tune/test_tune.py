@@ -13,7 +13,7 @@ from paceline.history import Kind, tuned_entries
 from paceline.launch import Process
 from paceline.predict import predict
 from paceline.record.launch import SETTINGS, Recording
-from paceline.report.text import tuned_lines
+from paceline.report.text.tuned import tuned_lines
 from paceline.search import Aim, Batches, Goal, Learning
 from paceline.strategies import Effect, load_plan
 from paceline.strategies.accuracy import LearningCost

@@ -25,6 +25,8 @@ from paceline.predict import Prediction, Question, predict
 from paceline.replay import replay
 from paceline.report.page import Asked, gather, write_page
 from paceline.report.text.quantities import duration
+from paceline.strategies import Plan, Predicted, made_for, strategy
+from paceline.strategies.sends import Sends
 from paceline.viewer import Viewed, Viewer, serving
 
 WEB = Path(__file__).parents[2] / "web"
@@ -102,6 +104,18 @@ def pair() -> Asked:
     return Asked("before", before, other=after, other_name="after", difference=found)
 
 
+def plan() -> Plan:
+    """As a search writes it, with a reason that somebody else wrote."""
+    strategies = (strategy("workers", count=4), strategy("buckets", size_bytes=4 << 20))
+    return Plan(
+        strategies,
+        replace(made_for(job(), strategies, place()), torch="2.13.0"),
+        Sends(3.0, 8e6, 12e6),
+        Predicted(12_300_000, 11_000_000, 13_600_000, 6.15e6, 8.2e6, 3_000_000_000),
+        (f"{strategies[1]}: hides 2.0 ms of the exchange; 8.2 ms without it", HOSTILE),
+    )
+
+
 def predicted(*settings: str) -> Prediction:
     return predict(job(), (SAME,), place(*settings))
 
@@ -141,6 +155,11 @@ def seen_in(folder: Path) -> Any:
     shared = write_page(gather(lab), folder / "lab.html")
     frame = folder / "frame.html"
     frame.write_text(f"<!doctype html><h1>A notebook</h1>{replay(alone())._repr_html_()}")
+    planned = folder / "plan.html"
+    planned.write_text(
+        '<!doctype html><html lang="en"><title>A notebook</title>'
+        f"<main><h1>A notebook</h1>{plan()._repr_html_()}</main>"
+    )
     two = write_page(gather(pair()), folder / "pair.html")
     runs = (Viewed(asked), Viewed(replace(asked, name="other run")))
     with serving(Viewer(runs, TEMPLATE.read_text())) as server:
@@ -157,6 +176,7 @@ def seen_in(folder: Path) -> Any:
             "lab": ("onSharedCores", shared),
             "pair": ("compared", two),
             "frame": ("framed", frame),
+            "plan": ("framedPlan", planned),
             "live": ("served", server.address),
         }
         moved = [{"sliders": sliders, "scenario": scenario} for sliders, scenario in MOVES]
@@ -330,6 +350,25 @@ def test_a_notebooks_frame_holds_the_whole_page(told: Any) -> None:
     assert seen["heading"] == "1.00 µs a step"
     assert seen["step"] == 500
     assert seen["chosen"].startswith("alone")
+    assert [url for url in seen["requests"] if not url.startswith(("file:", "about:"))] == []
+    assert seen["complaints"] == []
+
+
+def test_a_notebooks_frame_of_a_plan_holds_all_that_the_plan_says(told: Any) -> None:
+    seen, made = told["plan"], plan().made_for
+    assert made
+    assert seen["strategies"] == [str(each) for each in plan().strategies]
+    for words in ("12.3 ms a step, as predicted", "11.0 ms to 13.6 ms", "3.00 GB", "12.0 MB",
+                  "8.20 ms to 6.15 ms (-25.0 %)", "hides 2.0 ms of the exchange",
+                  made.model, made.cluster, "2.13.0", "A plan holds no run", HOSTILE):  # fmt: skip
+        assert words in seen["text"]
+    assert seen["charts"] == 0
+
+
+def test_a_plans_frame_is_accessible_in_light_and_dark_and_asks_for_nothing(told: Any) -> None:
+    seen = told["plan"]
+    assert seen["violations"] == []
+    assert seen["grounds"] == ["rgb(255, 255, 255)", "rgb(20, 23, 28)"]
     assert [url for url in seen["requests"] if not url.startswith(("file:", "about:"))] == []
     assert seen["complaints"] == []
 

@@ -1,4 +1,4 @@
-/** What the file holds: the same fields as `Contents` in src/paceline/report/page/contents.py. */
+/** What the file holds: the same fields as `Contents` and `PlanAlone` in src/paceline/report/page/contents.py. */
 
 import type { Price } from "./engine/edits.js";
 
@@ -158,6 +158,7 @@ export interface AnalysisData {
 }
 
 export interface Contents {
+  of: "run";
   title: string;
   version: string;
   headline: Sentence[];
@@ -187,3 +188,21 @@ export interface Contents {
   difference: DifferenceData | null;
   analyses: AnalysisData[];
 }
+
+/** A plan without a run. Rows are name, value. */
+export interface PlanAloneData {
+  of: "plan";
+  title: string;
+  version: string;
+  /** As predicted; empty: nobody predicted it. */
+  step: string;
+  headline: string[];
+  parts: { strategy: string; does: string; why: string }[];
+  /** Of no part. */
+  reasons: string[];
+  predicted: [string, string][];
+  made_for: [string, string][];
+  missing: Record<string, string>;
+}
+
+export type Opened = Contents | PlanAloneData;

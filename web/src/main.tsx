@@ -4,6 +4,7 @@ import { render } from "preact";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { App } from "./parts/App";
+import { PlanPage } from "./parts/PlanAlone";
 import { Remains } from "./parts/Remains";
 import { openModel } from "./model";
 import { Unreadable, unpack } from "./unpack";
@@ -14,9 +15,9 @@ async function open(): Promise<void> {
   const holder = document.getElementById("contents")!;
   const contents = await unpack(holder.textContent ?? "");
   holder.remove();
-  const model = await openModel(contents);
+  const page = contents.of === "plan" ? <PlanPage plan={contents} /> : <App model={await openModel(contents)} />;
   place.replaceChildren();
-  render(<App model={model} />, place);
+  render(page, place);
   performance.mark("paceline-painted");
 }
 

@@ -1,12 +1,12 @@
 /** Contents of this page, out of the container that src/paceline/report/page/write.py wrote. */
 
-import type { Contents, Numbers, Typed } from "./contents";
+import type { Numbers, Opened, Typed } from "./contents";
 import { type Coded, DamagedError, opened } from "./engine/container.js";
 import { decoded } from "./engine/decode.js";
 
 /** The file was cut short or edited; `remains` is what can still be read of it, without columns. */
 export class Unreadable extends Error {
-  constructor(cause: unknown, readonly remains: Contents | null) {
+  constructor(cause: unknown, readonly remains: Opened | null) {
     super(
       `This file was cut short or edited, and what is left of it cannot be read (${String(cause)}). ` +
         "Write it anew with `paceline report`, or send it as a file and not as text.",
@@ -14,11 +14,11 @@ export class Unreadable extends Error {
   }
 }
 
-export async function unpack(base64: string): Promise<Contents> {
+export async function unpack(base64: string): Promise<Opened> {
   try {
-    return await read<Contents>(bytesOf(base64));
+    return await read<Opened>(bytesOf(base64));
   } catch (error) {
-    throw new Unreadable(error, error instanceof DamagedError ? ((error.facts?.contents as Contents) ?? null) : null);
+    throw new Unreadable(error, error instanceof DamagedError ? ((error.facts?.contents as Opened) ?? null) : null);
   }
 }
 

@@ -26,7 +26,7 @@ const EMULATED = [
 /** What to do with a page: by the name under which a request asks for it. */
 const WAYS = {
   sound, dark, hostile, withoutWebAssembly, damaged, alone, slackWhileDragging, drawings,
-  onSharedCores, compared, framed, real, served,
+  onSharedCores, compared, framed, framedPlan, real, served,
 };
 
 const { chromium: executablePath, visits, moves, loose } = JSON.parse(process.argv[2]);
@@ -228,6 +228,25 @@ async function framed(file) {
   const step = Number(await inside.locator(".big").getAttribute("data-step-ns"));
   await page.context().close();
   return { heading, chosen, step, ...seen };
+}
+
+/** A plan in a notebook's frame, light and dark: what it says, and what axe finds inside and around. */
+async function framedPlan(file) {
+  const found = { requests: [], complaints: [], violations: [], grounds: [] };
+  for (const scheme of ["light", "dark"]) {
+    const { page, seen } = await opened(file, { scheme });
+    const inside = page.frames()[1];
+    await inside.locator("h1").waitFor();
+    found.text = await inside.locator("main").innerText();
+    found.strategies = await inside.locator("ol code").allInnerTexts();
+    found.charts = await inside.locator("canvas, svg").count();
+    found.grounds.push(await inside.evaluate(() => getComputedStyle(document.body).backgroundColor));
+    found.violations.push(...(await violations(inside)), ...(await violations(page)));
+    found.requests.push(...seen.requests);
+    found.complaints.push(...seen.complaints);
+    await page.context().close();
+  }
+  return found;
 }
 
 /** What is said of the slack of an op of the predicted timeline, before and after a slider moves. */

@@ -65,7 +65,7 @@ def _command(options: argparse.Namespace) -> tuple[str, ...]:
 
 def _render(done: "Applied", plan: "Plan") -> None:
     """To stderr: stdout belongs to the job."""
-    from paceline.report.text import sent_lines
+    from paceline.report.text.sent import sent_lines
 
     for line in sent_lines(done.ranks, plan.sends):
         print(f"paceline: {line}", file=sys.stderr)

@@ -54,7 +54,7 @@ def _additions(path: Path) -> "Curve":
 
 
 def _render(found: "Bottleneck", console: Any) -> None:
-    from paceline.report.text import bottleneck_lines, bottleneck_table
+    from paceline.report.text.bottleneck import bottleneck_lines, bottleneck_table
 
     console.print("\n".join(bottleneck_lines(found)), markup=False)
     console.print(bottleneck_table(found))

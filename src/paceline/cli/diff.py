@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> Shown:
     from paceline.report import working
     from paceline.report.difference import as_data
     from paceline.report.markdown import difference_markdown
-    from paceline.report.text import show_difference
+    from paceline.report.text.difference import show_difference
 
     with working(f"comparing {options.a} and {options.b}"):
         found = diff(side_of(options.a), side_of(options.b))

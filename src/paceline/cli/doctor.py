@@ -73,7 +73,7 @@ def _memory_gb() -> float | None:
 
 def _noise(seconds: float) -> Shown:
     from paceline.machine import cores_here, observe, quota_here, steadiness
-    from paceline.report.text import show_noise
+    from paceline.report.text.noise import show_noise
 
     cores, quota = cores_here(), quota_here()
     found = steadiness(observe(seconds), cores.count)
@@ -130,7 +130,7 @@ def _first_line(command: list[str]) -> str | None:
 
 
 def _render(facts: Mapping[str, Any], console: Any) -> None:
-    from paceline.report.text import facts_table
+    from paceline.report.text.facts import facts_table
 
     console.print(facts_table(facts))
     for name in (name for name, version in facts["extras"].items() if version is None):

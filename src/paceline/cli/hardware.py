@@ -153,7 +153,7 @@ def _positive(text: str) -> float:
 
 
 def _render(data: dict[str, Any], console: Any) -> None:
-    from paceline.report.text import hardware_tables
+    from paceline.report.text.hardware import hardware_tables
 
     if not data["samples_per_s"]:
         console.print("no design fits all models; allow more --devices, --hbm or --area")

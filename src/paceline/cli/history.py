@@ -68,7 +68,7 @@ def _list(options: argparse.Namespace, history: "History", wanted: "Wanted") -> 
 
     from paceline.history import by_strategy
     from paceline.history.parquet import export, row_of
-    from paceline.report.text import entries_table, errors_table
+    from paceline.report.text.history import entries_table, errors_table
 
     found = history.entries(wanted)
     if options.parquet:

@@ -125,7 +125,7 @@ def _add_clients(parser: argparse.ArgumentParser) -> None:
 
 def _partition(options: argparse.Namespace) -> Shown:
     from paceline.report.partition_svg import partition_svg
-    from paceline.report.text import partition_lines
+    from paceline.report.text.learn import partition_lines
 
     made = _split(options, _samples(options)[0], options.seed)
     if options.svg:
@@ -188,7 +188,7 @@ def _show(options: argparse.Namespace) -> Shown:
 
 def _told(runs: "Sequence[LearnRun]") -> Shown:
     from paceline.learn.advice import advice, arms
-    from paceline.report.text import arm_lines
+    from paceline.report.text.learn import arm_lines
 
     found, said = arms(runs), advice(runs)
     rows = [
@@ -217,7 +217,7 @@ def _predict(options: argparse.Namespace) -> Shown:
     from paceline.cluster.machine import Machine
     from paceline.learn import ranked
     from paceline.predict import Question
-    from paceline.report.text import forecast_notes, forecast_table
+    from paceline.report.text.learn import forecast_notes, forecast_table
 
     cluster = with_settings(load(options.cluster), options.set)
     question = Question(machine=Machine(options.cores)) if options.cores else None
@@ -252,7 +252,7 @@ def _noise(options: argparse.Namespace) -> Shown:
     from paceline.launch import unwinding
     from paceline.learn.noise import noise_scale, save_noise
     from paceline.report import working
-    from paceline.report.text import noise_line
+    from paceline.report.text.learn import noise_line
     from paceline.trial import GradientRun, gradients_of
 
     folder = options.keep or options.out.with_suffix(".run")
@@ -267,7 +267,7 @@ def _noise(options: argparse.Namespace) -> Shown:
 def _list(_: argparse.Namespace) -> Shown:
     from paceline.learn import ALGORITHMS
     from paceline.learn.algorithms import about
-    from paceline.report.text import facts_table
+    from paceline.report.text.facts import facts_table
 
     data = {name: about(kind) for name, kind in ALGORITHMS.items()}
     return Shown(data, lambda console: console.print(facts_table(data)))

@@ -70,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Shown:
     from paceline.place.hybrid import plan
     from paceline.report.progress import working
-    from paceline.report.text import hybrid_parts
+    from paceline.report.text.hybrid import hybrid_parts
 
     question = _question(options)
     with working("planning"):

@@ -107,7 +107,8 @@ def _render(
     fit: "Fit | None",
     console: Any,
 ) -> None:
-    from paceline.report.text import draws_table, prediction_lines, prediction_table
+    from paceline.report.text.draws import draws_table
+    from paceline.report.text.prediction import prediction_lines, prediction_table
 
     if before is not None:
         console.print(prediction_table(before, after))
@@ -126,7 +127,7 @@ def _render(
 def _render_memory(
     before: "Prediction | None", after: "Prediction", fit: "Fit | None", console: Any
 ) -> None:
-    from paceline.report.text import fit_line, peak_line, ranks_table
+    from paceline.report.text.memory import fit_line, peak_line, ranks_table
 
     if after.memory is not None:
         console.print()

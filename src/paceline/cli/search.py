@@ -115,7 +115,7 @@ def _goal(options: argparse.Namespace, workers: int) -> "Goal":
 
 
 def _render(found: "Found", output: Path | None, console: Any) -> None:
-    from paceline.report.text import found_lines, pareto_table
+    from paceline.report.text.found import found_lines, pareto_table
 
     console.print("\n".join(found_lines(found)), markup=False, soft_wrap=True)
     if len(found.pareto) > 1:

@@ -90,7 +90,8 @@ def _summary(options: argparse.Namespace) -> Shown:
     from paceline.replay import replay
     from paceline.report import working
     from paceline.report.overview import overview_of
-    from paceline.report.text import collectives_table, show_overview
+    from paceline.report.text.overview import show_overview
+    from paceline.report.text.run import collectives_table
     from paceline.trace.runs import open_run
 
     with working(f"replaying {options.graph}"):

@@ -14,7 +14,7 @@ from paceline.cli import Shown
 
 if TYPE_CHECKING:
     from paceline.graph import Graph
-    from paceline.report.text import StrategyRow
+    from paceline.report.text.strategies import StrategyRow
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.report.text import strategies_table
+    from paceline.report.text.strategies import strategies_table
     from paceline.strategies import known
     from paceline.trace.runs import open_run
 
@@ -103,16 +103,13 @@ def _learning(name: str) -> "Iterator[str]":
 
 
 def _row(name: str, graph: "Graph | None") -> "StrategyRow":
-    from sys import modules
-
-    from paceline.report.text import StrategyRow
-    from paceline.strategies import kind_of
+    from paceline.report.text.strategies import StrategyRow
+    from paceline.strategies import in_a_sentence, kind_of
 
     kind = kind_of(name)
-    text = (modules[kind.__module__].__doc__ or "").strip()
     return StrategyRow(
         name,
-        " ".join(text.split()).split(". ")[0].rstrip("."),
+        in_a_sentence(kind),
         kind.effect.value,
         kind.applies,
         tuple(sorted(_beside(name))),

@@ -204,7 +204,7 @@ def _where(options: argparse.Namespace) -> "Where | None":
 
 
 def _render(tuned: "Tuned") -> None:
-    from paceline.report.text import tuned_lines
+    from paceline.report.text.tuned import tuned_lines
 
     for line in tuned_lines(tuned):
         print(line)

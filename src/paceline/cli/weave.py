@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> Shown:
 
 
 def _listed() -> Shown:
-    from paceline.report.text import facts_table
+    from paceline.report.text.facts import facts_table
     from paceline.weave.programs.shipped import SHIPPED
 
     data = {name: program.about for name, program in SHIPPED.items()}
@@ -119,6 +119,6 @@ def _size(options: argparse.Namespace) -> "ProgramSize":
 
 
 def _render(rows: "tuple[Row, ...]", console: Any) -> None:
-    from paceline.report.text import schedules_table
+    from paceline.report.text.weave import schedules_table
 
     console.print(schedules_table(rows))

@@ -4,11 +4,9 @@ The tables below are the file format: a change of any of them is a new `SCHEMA` 
 """
 
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from paceline.errors import FileError
 from paceline.graph.facts import Facts
@@ -23,6 +21,7 @@ from paceline.graph.graph import (
     OpColumns,
     Spread,
 )
+from paceline.graph.in_arrow import arrow_type, to_arrow, to_numpy
 from paceline.graph.kinds import Axis, DeviceKind
 from paceline.graph.work.columns import RECORDED, recorded_columns, recorded_of
 
@@ -127,7 +126,7 @@ def encode(columns: Columns, layout: Layout) -> memoryview:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    arrays = [pa.array(columns[name], _arrow_type(pa, kind)) for name, kind in layout.items()]
+    arrays = [to_arrow(columns[name], kind) for name, kind in layout.items()]
     sink = pa.BufferOutputStream()
     whole = pa.table(arrays, names=list(layout))
     pq.write_table(whole, sink, compression="zstd", use_dictionary=False, write_statistics=False)
@@ -143,7 +142,7 @@ def decode(data: bytes, layout: Layout, source: str) -> dict[str, Any]:
         with pq.ParquetFile(pa.BufferReader(data)) as file:
             _check_declared_rows(file.metadata)
             table = file.read()
-        expected = [(name, _arrow_type(pa, kind)) for name, kind in layout.items()]
+        expected = [(name, arrow_type(kind)) for name, kind in layout.items()]
         found = list(zip(table.column_names, table.schema.types))
         if found != expected:
             raise FileError(f"{source} has columns {found}, expected {expected}. Save it anew.")
@@ -186,26 +185,10 @@ def _groups(table: Columns) -> tuple[Group, ...]:
         raise FileError(f"a group of the graph is along no known axis: {error}") from error
 
 
-def _arrow_type(pa: ModuleType, kind: str) -> Any:
-    special = {"text": pa.string(), "ranks": pa.list_(pa.int32()), "sizes": pa.list_(pa.int64())}
-    return special.get(kind) or pa.from_numpy_dtype(np.dtype(kind))
-
-
 def _column(column: Any, kind: str, source: str) -> Any:
     """A list for text and lists, else an array of its own type."""
     if column.null_count:
         raise FileError(f"{source} has empty cells where each row needs a value. Save it anew.")
     if kind in ("text", "ranks", "sizes"):
         return column.to_pylist()
-    return np.asarray(_array(column.combine_chunks()), np.dtype(kind))
-
-
-def _array(values: Any) -> NDArray[Any]:
-    """Of an Arrow array without gaps. Its `to_numpy` would import pandas where that is installed,
-    which takes as long as reading a small graph ten times."""
-    import pyarrow as pa
-
-    if pa.types.is_boolean(values.type):  # bits
-        return np.from_dlpack(values.cast(pa.uint8())).view(np.bool_)
-    found: NDArray[Any] = np.from_dlpack(values)
-    return found
+    return np.asarray(to_numpy(column.combine_chunks()), np.dtype(kind))

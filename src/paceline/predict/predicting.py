@@ -9,7 +9,7 @@ import numpy as np
 from paceline.cluster import Cluster
 from paceline.cost import SPREAD, Calls, Library, Prices, Rates, calls_of, prices
 from paceline.graph import COMMUNICATION, NONE, UNPRICED, Basis, DeviceKind, Graph
-from paceline.graph.condense import STEPS, Grain, condense, condensed_ops, first_step
+from paceline.graph.condense import STEPS, Grain, condense, condensed_ops, first_step, step_ops
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.scaled import works
 from paceline.predict.anchor import anchored
@@ -180,12 +180,13 @@ def typical(
 
 
 def ops_beyond(graph: Graph, most: int) -> int:
-    """How many ops the job's typical step is replayed as, op by op, if that is more than `most`;
-    else 0. It is not condensed for that."""
+    """How many ops, at least, the job's typical step is replayed as, op by op, if that is more than
+    `most`; else 0. It is not condensed for that."""
     if _stands_for_itself(graph):
         return len(graph) if len(graph) > most else 0
-    if STEPS * int(np.unique(graph.ops.step, return_counts=True)[1].max()) <= most:
-        return 0
+    shortest, longest = (STEPS * ops for ops in step_ops(graph))
+    if longest <= most or shortest > most:
+        return shortest if shortest > most else 0
     found = condensed_ops(graph)
     return found if found > most else 0
 

@@ -81,29 +81,29 @@ def critical_path(timeline: "Timeline") -> CriticalPath:
         return critical_path_reference(timeline)
     ready_ns = np.ascontiguousarray(timeline.ready_ns)
     ops, numbers = core.critical_path(*replayed(timeline), ready_ns)
-    reasons = tuple(_REASONS[number] for number in numbers[::-1].tolist())
-    return _path(timeline, ops[::-1].astype(np.int64), reasons)
+    return _path(timeline, ops[::-1].astype(np.int64), numbers[::-1].tolist())
 
 
 def critical_path_reference(timeline: "Timeline") -> CriticalPath:
     """The same in plain Python."""
     op = int(np.argmax(timeline.end_ns))
     chain: list[int] = []
-    reasons: list[Reason] = []
+    reasons: list[int] = []
     arrival = False  # whether `op` matters by its arrival alone
     while op != NONE:
         before, reason = _arrival_cause(timeline, op) if arrival else _start_cause(timeline, op)
         chain.append(op)
-        reasons.append(reason)
+        reasons.append(_REASONS.index(reason))
         op, arrival = before, reason is Reason.MEMBER
-    return _path(timeline, np.array(chain[::-1], np.int64), tuple(reasons[::-1]))
+    return _path(timeline, np.array(chain[::-1], np.int64), reasons[::-1])
 
 
-def _path(timeline: "Timeline", ops: Int64, reasons: tuple[Reason, ...]) -> CriticalPath:
-    """With what each op contributes."""
-    waited_for = np.array([*(reason is Reason.MEMBER for reason in reasons[1:]), False])
-    lasts = (timeline.end_ns - timeline.start_ns)[ops]
-    return CriticalPath(timeline.graph, ops, reasons, np.where(waited_for, 0, lasts))
+def _path(timeline: "Timeline", ops: Int64, reasons: list[int]) -> CriticalPath:
+    """With what each op contributes; reasons by their numbers."""
+    waited_for = np.append(np.array(reasons[1:], np.int64) == _REASONS.index(Reason.MEMBER), False)
+    lasts = timeline.end_ns[ops] - timeline.start_ns[ops]
+    told = tuple(map(_REASONS.__getitem__, reasons))
+    return CriticalPath(timeline.graph, ops, told, np.where(waited_for, 0, lasts))
 
 
 def _start_cause(timeline: "Timeline", op: int) -> tuple[int, Reason]:

@@ -38,14 +38,16 @@ _WORDS: Final = {
 
 
 def html_of(value: Any) -> str:
-    """A timeline, prediction or difference as its page, in a frame that may run scripts and save
-    files and nothing else; a figure of those that have no page, and of verdicts and plans."""
+    """A timeline, prediction, difference or plan as its page, in a frame that may run scripts and
+    save files and nothing else; a figure of those that have no page, and of verdicts."""
     from paceline.report.page.framed import framed
 
     page = framed(value)
     if page is None:
         return figure_of(value)
-    return f'<iframe srcdoc="{escape(page)}" sandbox="{_MAY}" style="{_FRAME}"></iframe>'
+    name = f"Paceline: {type(value).__name__.lower()}"
+    frame = f'title="{name}" srcdoc="{escape(page)}" sandbox="{_MAY}" style="{_FRAME}"'
+    return f"<iframe {frame}></iframe>"
 
 
 def figure_of(value: Any) -> str:

@@ -37,19 +37,19 @@ def _timeline(timeline: Timeline, console: "Console", top: int) -> None:
 
 
 def _prediction(found: Prediction, console: "Console", top: int) -> None:
-    from paceline.report.text import prediction_lines
+    from paceline.report.text.prediction import prediction_lines
 
     console.print("\n".join(prediction_lines(found)), markup=False, soft_wrap=True)
 
 
 def _difference(found: Difference, console: "Console", top: int) -> None:
-    from paceline.report.text import show_difference
+    from paceline.report.text.difference import show_difference
 
     show_difference(found, console, top)
 
 
 def _tuned(found: Tuned, console: "Console", top: int) -> None:
-    from paceline.report.text import tuned_lines
+    from paceline.report.text.tuned import tuned_lines
 
     for line in tuned_lines(found):
         console.print(line, markup=False, soft_wrap=True)

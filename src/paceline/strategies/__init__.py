@@ -11,6 +11,7 @@ from paceline.strategies.strategy import (
     Strategy,
     StrategyError,
     brief,
+    in_a_sentence,
     name_of,
     transformed,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "Strategy",
     "StrategyError",
     "brief",
+    "in_a_sentence",
     "kind_of",
     "known",
     "load_plan",

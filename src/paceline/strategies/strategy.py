@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import MISSING, fields
 from enum import Enum
 from itertools import combinations
+from sys import modules
 from typing import ClassVar
 
 from paceline.cost import Carrier
@@ -127,6 +128,12 @@ def _names(kind: type[Strategy]) -> frozenset[str]:
 def name_of(kind: type[Strategy]) -> str:
     """A strategy is called as its file."""
     return kind.__module__.rpartition(".")[2]
+
+
+def in_a_sentence(kind: type[Strategy]) -> str:
+    """What a strategy is: the first sentence of its file."""
+    text = (modules[kind.__module__].__doc__ or "").strip()
+    return " ".join(text.split()).split(". ")[0].rstrip(".")
 
 
 def brief(change: Strategy) -> str:

@@ -68,13 +68,30 @@ def build(
     by_rank = sidecars or {}
     views = {trace.rank: RankView(trace, by_rank.get(trace.rank)) for trace in traces}
     seen = [Seen(trace, *steps_of(views[trace.rank])) for trace in traces]
-    return build_of(seen, lambda wanted: _blocks(views, wanted), meta)
+    with _SideBySide(views) as blocks:
+        return build_of(seen, blocks.of, meta)
 
 
-def _blocks(views: Mapping[int, RankView], wanted: Sequence[Wanted]) -> list[Block]:
-    """Side by side: most of the work on a rank runs outside the interpreter's lock."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda each: block_of(views[each.rank], each), wanted))
+class _SideBySide:
+    """Works ranks out on all cores, for most of that runs outside the interpreter's lock. What no
+    clock is needed for begins at once."""
+
+    def __init__(self, views: Mapping[int, RankView]) -> None:
+        self._views, self._pool = views, ThreadPoolExecutor(os.cpu_count())
+        self._found = {rank: self._pool.submit(find_all, view) for rank, view in views.items()}
+
+    def __enter__(self) -> "_SideBySide":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def of(self, wanted: Sequence[Wanted]) -> list[Block]:
+        return list(self._pool.map(self._block, wanted))
+
+    def _block(self, wanted: Wanted) -> Block:
+        found = self._found[wanted.rank].result()
+        return assemble(self._views[wanted.rank], found, wanted.steps, wanted.origin_ns)
 
 
 def block_of(view: RankView, wanted: Wanted) -> Block:

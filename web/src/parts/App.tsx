@@ -2,8 +2,6 @@
 
 import { createContext } from "preact";
 import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { currentTheme, setTheme } from "../charts/palette";
-import { shown } from "../format";
 import type { TrackData } from "../contents";
 import type { Model } from "../model";
 import { type State, Store } from "../state";
@@ -21,6 +19,7 @@ import { Plan } from "./Plan";
 import { Ranks } from "./Ranks";
 import { Rests } from "./Rests";
 import { Timelines } from "./Timelines";
+import { Top, Written } from "./Top";
 
 /** What every part of the page may ask for. */
 export interface Page {
@@ -63,24 +62,17 @@ export function App({ model }: { model: Model }) {
       document.querySelector<HTMLElement>("#timeline [role=application]")?.focus({ preventScroll: true });
     },
   };
-  const turn = () => {
-    setTheme(currentTheme() === "dark" ? "light" : "dark");
+  const turned = () => {
     setThemeCount((count) => count + 1);
     view.current?.redraw();
   };
-  useSystemTheme(() => {
-    setThemeCount((count) => count + 1);
-    view.current?.redraw();
-  });
+  useSystemTheme(turned);
   return (
     <PageContext.Provider value={page}>
       <a class="skip" href="#timeline">Skip to the timeline</a>
-      <header class="top">
-        <span class="brand">Paceline</span>
-        <span class="run">{shown(model.contents.title, 80)}</span>
+      <Top title={model.contents.title} turned={turned}>
         {model.contents.live && <Runs live={model.contents.live} />}
-        <button class="quiet" onClick={turn}>Light or dark</button>
-      </header>
+      </Top>
       <main>
         <Headline />
         <Difference />
@@ -98,11 +90,9 @@ export function App({ model }: { model: Model }) {
         </div>
         <Analyses />
       </main>
-      <footer>
-        {model.contents.live
-          ? `Served by Paceline ${model.contents.version} to this machine alone.`
-          : `Written by Paceline ${model.contents.version}. This file holds all that it shows and loads nothing from anywhere.`}
-      </footer>
+      {model.contents.live
+        ? <footer>Served by Paceline {model.contents.version} to this machine alone.</footer>
+        : <Written version={model.contents.version} />}
     </PageContext.Provider>
   );
 }

@@ -1,14 +1,16 @@
 /** A file that cannot be opened: why, and what can still be read of it. */
 
-import type { Contents } from "../contents";
+import type { Contents, Opened } from "../contents";
 import { duration, share, shown } from "../format";
+import { PlanAlone } from "./PlanAlone";
 
-export function Remains({ reason, contents }: { reason: string; contents: Contents | null }) {
+export function Remains({ reason, contents }: { reason: string; contents: Opened | null }) {
   return (
     <main class="unreadable">
       <h1>This report cannot be opened</h1>
       <p>{reason}</p>
-      {contents && <Words contents={contents} />}
+      {contents?.of === "plan" && <PlanAlone plan={contents} />}
+      {contents?.of === "run" && <Words contents={contents} />}
     </main>
   );
 }

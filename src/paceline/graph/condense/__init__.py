@@ -10,6 +10,8 @@ steps do; `replay/steps` reads one step's length from the others.
 
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from paceline.graph.condense.cuts import cuts_of
 from paceline.graph.condense.grain import Grain, coarser
 from paceline.graph.condense.medians import with_medians
@@ -18,6 +20,7 @@ from paceline.graph.condense.shapes import common_shapes
 from paceline.graph.condense.waits import Step, with_waits
 from paceline.graph.core_waits import without_core_waits
 from paceline.graph.graph import Graph
+from paceline.graph.kinds import NONE, OpKind
 
 STEPS = 3
 _steps: WeakKeyDictionary[Graph, Step] = WeakKeyDictionary()
@@ -32,6 +35,7 @@ __all__ = [
     "condensed_ops",
     "first_step",
     "repeated_alone",
+    "step_ops",
 ]
 
 
@@ -47,6 +51,14 @@ def condensed_ops(graph: Graph, steps: int = STEPS) -> int:
     graph = without_core_waits(graph)
     reference = common_shapes(graph, cuts_of(graph)).reference
     return steps * int((graph.ops.step == reference).sum())
+
+
+def step_ops(graph: Graph) -> tuple[int, int]:
+    """How many ops the shortest and the longest recorded step have, but for waits for cores."""
+    ops = graph.ops
+    counts = np.bincount(ops.step[(ops.step != NONE) & (ops.kind != OpKind.CORE_WAIT)])
+    counts = counts[counts > 0]
+    return int(counts.min(initial=len(ops))), int(counts.max(initial=0))
 
 
 def _typical(graph: Graph) -> Step:

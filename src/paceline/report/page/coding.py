@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from paceline.engine import native
 
 _TYPES: Final = ("uint8", "int32", "int64", "float64")
-_LEVEL: Final = 6  # of deflate, to choose by; higher levels choose alike
+_LEVEL: Final = 1  # of deflate, to choose by; higher levels choose alike
 _SAMPLE: Final = 2**16  # numbers to choose by
 
 

@@ -1,4 +1,5 @@
-"""`Contents`: all that a page shows, as frozen values. `write` makes a file of it.
+"""`Contents`: all that a run's page shows, as frozen values. `PlanAlone`: a plan's without a run.
+`write` makes a file of either.
 
 Field names are the keys that `web/src/contents.ts` reads: a change here is one there.
 """
@@ -10,6 +11,13 @@ from typing import Any
 
 from paceline.cluster.machine import Rests
 from paceline.report.page.columns import Column
+
+
+class Of(Enum):
+    """What a page is of; the value is the file format."""
+
+    RUN = "run"
+    PLAN = "plan"
 
 
 class Kind(Enum):
@@ -238,3 +246,29 @@ class Contents:
     live: Live | None = None  # None: a file
     difference: Compared | None = None  # to a second run
     analyses: tuple[Analysis, ...] = ()
+    of: Of = Of.RUN
+
+
+@dataclass(frozen=True)
+class PlanPart:
+    """A strategy of a plan: what it is, and why it is in the plan, where that was said."""
+
+    strategy: str
+    does: str
+    why: str
+
+
+@dataclass(frozen=True)
+class PlanAlone:
+    """The page of a plan without a run: all that its file holds, in texts. Rows are name, value."""
+
+    title: str
+    version: str
+    step: str  # as predicted; empty: nobody predicted it
+    headline: tuple[str, ...]
+    parts: tuple[PlanPart, ...]
+    reasons: tuple[str, ...]  # of no part
+    predicted: tuple[tuple[str, str], ...]
+    made_for: tuple[tuple[str, str], ...]
+    missing: Mapping[str, str]  # part of the page -> what to do
+    of: Of = Of.PLAN

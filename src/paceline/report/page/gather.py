@@ -168,7 +168,7 @@ def _what_if(job: Job, strategies: Sequence[str]) -> WhatIf:
 
 def _too_large(ops: int) -> str:
     return (
-        f"its typical step is replayed as {ops:,} ops, and a page holds up to "
+        f"its typical step is replayed as {ops:,} ops or more, and a page holds up to "
         f"{MOST_OPS:,}; ask the terminal: paceline predict RUN, paceline search RUN"
     )
 

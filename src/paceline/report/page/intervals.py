@@ -5,7 +5,9 @@ An interval stands where an op would, so that the page draws it the same way. Li
 the intervals that hold them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,7 +136,7 @@ def relinked(contents: Contents, places: Intervals) -> Contents:
         memory=contents.memory and _memory(contents.memory, places),
         meetings=replace(
             contents.meetings,
-            rows=tuple((*row[:-1], _place(row[-1], places)) for row in contents.meetings.rows),
+            rows=_meetings(contents.meetings.rows, places),
         ),
         difference=contents.difference and _difference(contents.difference, places),
         analyses=tuple(
@@ -150,6 +152,12 @@ def _sentence(sentence: Sentence, places: Intervals) -> Sentence:
 
 def _rows(rows: tuple[PathRow, ...], places: Intervals) -> tuple[PathRow, ...]:
     return tuple(replace(row, op=_place(row.op, places)) for row in rows)
+
+
+def _meetings(rows: Sequence[tuple[Any, ...]], places: Intervals) -> tuple[tuple[Any, ...], ...]:
+    """All at once, for there are many; the op stands last."""
+    held = places.of(np.array([row[-1] for row in rows], np.int64)).tolist()
+    return tuple((*row[:-1], place) for row, place in zip(rows, held))
 
 
 def _difference(found: Compared, places: Intervals) -> Compared:

@@ -92,7 +92,7 @@ def coarse(spans: Spans, step_ns: int, most: int) -> Part:
     """
     core = native()
     levels = None if core is None else _levels(core, spans)
-    found, pixels = None, 1
+    found, pixels = None, _surely_few(spans, step_ns, most)
     while True:  # from coarse to fine, so that no try makes many more than are wanted
         window = Window(0, step_ns, pixels)
         finer = _drawn(spans, window) if levels is None else _natively(levels, spans, window)
@@ -102,6 +102,16 @@ def coarse(spans: Spans, step_ns: int, most: int) -> Part:
         if window.pixel_ns == 1 or len(found) == len(spans.lane):
             return _part(found, pixels)
         pixels *= 2
+
+
+def _surely_few(spans: Spans, step_ns: int, most: int) -> int:
+    """Pixels of which no more than `most` intervals can come. Where there are more spans, a power
+    of two: two intervals that follow one another on a lane last a pixel together, whose length is
+    rounded down."""
+    if len(spans.lane) <= most:
+        return max(1, step_ns)
+    fit = max(1, (most // max(1, spans.lanes) - 1) // 4)
+    return 1 << fit.bit_length() - 1
 
 
 def _levels(core: Any, spans: Spans) -> Any:

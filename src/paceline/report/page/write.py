@@ -10,7 +10,7 @@ from typing import Any
 from paceline.errors import FileError
 from paceline.graph.atomic import atomic_file
 from paceline.report.page.columns import split
-from paceline.report.page.contents import Contents
+from paceline.report.page.contents import Contents, PlanAlone
 from paceline.report.page.pack import packed
 
 _TITLE, _DATA = "PACELINE_TITLE", "PACELINE_DATA"
@@ -28,7 +28,7 @@ def write_page(contents: Contents, path: str | Path) -> Path:
     return path
 
 
-def page_of(contents: Contents, shell: str) -> str:
+def page_of(contents: Contents | PlanAlone, shell: str) -> str:
     """The shell with the contents put in."""
     data = base64.b64encode(packed_value(contents)).decode("ascii")
     return shell.replace(_TITLE, html.escape(_plain(contents.title)), 1).replace(_DATA, data, 1)
