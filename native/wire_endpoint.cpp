@@ -34,6 +34,7 @@ sockaddr_in address_of(const std::string& host, std::uint16_t port) {
 Endpoint::Endpoint(const std::string& host, std::uint16_t port, Identity identity,
                    Settings settings)
     : settings_(settings), identity_(identity) {
+    settings_.control.frame_bytes = settings.frame_bytes();
     constexpr int TRIES = 16;
     for (int attempt = 0; !socket_; ++attempt) {  // a free port of TCP may be taken on UDP
         mesh_ = std::make_unique<Mesh>(address_of(host, port), identity, counters_);
