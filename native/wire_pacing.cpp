@@ -4,7 +4,7 @@ namespace paceline::wire {
 
 namespace {
 constexpr Time SILENCE_NS = 5'000'000;
-constexpr std::uint32_t MOST_DOUBLED = 4;
+constexpr std::uint32_t MOST_ASKED = 3;  // in a row
 }  // namespace
 
 void Pacer::grant(double bits_per_s, std::uint32_t window) {
@@ -59,21 +59,23 @@ void Pacer::refill(std::size_t frame_bytes, Time now) {
     last_ = now;
 }
 
-// After the time in which a window crosses the network, twice that, four times that ...
+// After the time in which a window crosses the network, twice that, four times that; after eight times
+// that all is lost, or all reports.
 Time Pacer::asks_at() const {
     const double bits = 8.0 * static_cast<double>(window() * control_.frame_bytes);
     const double granted = std::min(granted_, own_);
     const Time silence = std::max(SILENCE_NS, static_cast<Time>(1e9 * bits / granted));
-    return std::max(heard_, silent_since_) + (silence << std::min(asked_, MOST_DOUBLED));
+    return std::max(heard_, silent_since_) + (silence << asked_);
 }
 
 bool Pacer::may_send(std::size_t frame_bytes, std::uint32_t sent, Time now) {
     refill(frame_bytes, now);
     if (in_flight(sent) == 0) silent_since_ = now;
     if (!open(sent) && now >= asks_at()) {
-        seen_ = sent + 1 - window();  // room for one
+        const bool lost = asked_ == MOST_ASKED;
+        seen_ = lost ? sent : sent + 1 - window();  // else room for one
         silent_since_ = now;
-        ++asked_;
+        asked_ = lost ? 0 : asked_ + 1;
     }
     return open(sent) && (!control_.paced || tokens_ >= static_cast<double>(frame_bytes));
 }

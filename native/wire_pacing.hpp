@@ -3,7 +3,7 @@
 // While the window is open it may go faster than its share, so that a sender that was late catches up
 // and the link does not rest for one that is. When the window is closed it waits: what is unreported
 // may all still stand in a queue, and one packet more would be dropped there. In silence it asks with
-// a single packet, ever more rarely; the report of that one opens the window again.
+// a single packet, three times and ever more rarely, before it takes all that is under way for lost.
 //
 // The receiver grants both, a share for each of its senders. Below the grant the sender keeps a rate
 // of its own: it falls with the share of packets that the network marked (as DCTCP does), or that

@@ -51,9 +51,14 @@ def under_way(pacer: Any, until_us: int) -> int:
 
 
 def test_a_queue_that_stands_still_is_sent_a_window_and_a_packet_now_and_then() -> None:
-    for until_ms, asked in ((5, 0), (7, 1), (17, 2), (37, 3), (77, 4)):
+    for until_ms, asked in ((5, 0), (7, 1), (17, 2), (37, 3), (75, 3)):
         pacer = core().WirePacer(100e6)
         assert under_way(pacer, 1000 * until_ms) == pacer.window + asked
+
+
+def test_after_long_silence_all_that_is_under_way_counts_as_lost() -> None:
+    pacer = core().WirePacer(100e6)
+    assert under_way(pacer, 78_000) == 2 * pacer.window + 3
 
 
 def test_a_report_opens_the_window() -> None:
@@ -67,10 +72,9 @@ def test_a_report_opens_the_window() -> None:
 
 def test_the_report_of_a_packet_sent_into_silence_opens_the_whole_window() -> None:
     pacer = core().WirePacer(10e6)
-    sent = under_way(pacer, 100_000)
-    pacer.report(sent - 1, 1, 0, 100_000_000)  # all others were lost
-    pacer.may_send(FRAME, sent, 110_000_000)
-    later = 110_000_000
+    sent = under_way(pacer, 20_000)
+    pacer.report(sent - 1, 1, 0, 20_000_000)  # all others were lost
+    later = 40_000_000
     for more in range(pacer.window):
         assert pacer.may_send(FRAME, sent + more, later)
         pacer.sent(FRAME)
