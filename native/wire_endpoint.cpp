@@ -34,6 +34,7 @@ sockaddr_in address_of(const std::string& host, std::uint16_t port) {
 Endpoint::Endpoint(const std::string& host, std::uint16_t port, Identity identity,
                    Settings settings)
     : settings_(settings), identity_(identity) {
+    settings_.control.frame_bytes = settings.frame_bytes();
     constexpr int TRIES = 16;
     for (int attempt = 0; !socket_; ++attempt) {  // a free port of TCP may be taken on UDP
         mesh_ = std::make_unique<Mesh>(address_of(host, port), identity, counters_);
@@ -184,7 +185,8 @@ Time Endpoint::next(Time now) const {
     Time soonest = now + INTERRUPT_NS;
     for (const auto& [peer, lane] : lanes_) {
         for (const auto& [id, in] : lane.incoming)
-            soonest = std::min(soonest, in.next(settings_.patience, lane.arrivals.lost()));
+            soonest = std::min(
+                soonest, watch_.when(in.next(settings_.patience, lane.arrivals.tally())));
         if (!lane.incoming.empty()) soonest = std::min(soonest, lane.next_ready);
         if (lane.arrivals.unreported > 0) soonest = std::min(soonest, lane.arrivals.due);
         const Outgoing* first = nullptr;
@@ -209,6 +211,7 @@ void Endpoint::sleep(Time now, Time until) {
                                static_cast<short>(POLLIN | (channel.out.empty() ? 0 : POLLOUT)),
                                0});
     const Time wait = std::max(until - now, SHORTEST_SLEEP_NS);
+    watch_.sleeps(now + wait);
     const timespec patience{wait / 1'000'000'000, wait % 1'000'000'000};
     ppoll(watched.data(), watched.size(), &patience, nullptr);
 }

@@ -25,6 +25,7 @@
 #include "wire_channel.hpp"
 #include "wire_lane.hpp"
 #include "wire_orders.hpp"
+#include "wire_watch.hpp"
 
 namespace paceline::wire {
 
@@ -72,7 +73,7 @@ private:
 
     void judge(Time now);
     void finish(Peer peer, Lane& lane, const Id& id, Incoming& incoming, Time now);
-    void answer(Peer peer, const Id& id, Incoming& incoming, Time now);
+    void answer(Peer peer, const Lane& lane, const Id& id, Incoming& incoming);
     void ask(Peer peer, Lane& lane, Time now);
     void report(Time now);
     Report granted(const Lane& lane, Time now) const;
@@ -97,6 +98,7 @@ private:
     std::size_t sending_ = 0;      // lanes on which we send
     bool shares_changed_ = false;  // some sender ended: others may have its share
     Time blocked_until_ = 0;
+    Watch watch_;
     std::vector<Packet> unit_;
 };
 

@@ -16,11 +16,14 @@ Id id_of(const Named& n) { return {n.step, n.tensor, n.phase}; }
 
 void Endpoint::hear(Time now) {
     constexpr int BATCHES = 16;  // then others get their turn
-    for (int i = 0; i < BATCHES; ++i) {
+    watch_.looks(now);
+    bool empty = false;
+    for (int i = 0; i < BATCHES && !empty; ++i) {
         const auto found = socket_->receive();
-        if (found.empty()) break;
         for (const Datagram& datagram : found) handle(datagram.bytes, datagram.marked, -1, now);
+        empty = found.empty();
     }
+    if (!empty) watch_.left_some();
     hear_channels(now);
 }
 
@@ -91,7 +94,7 @@ void Endpoint::take(Lane& lane, const Header& h, std::span<const std::uint8_t> p
         ++counters_.stale;
         return;
     }
-    switch (at->second.take(h, payload, lane.arrivals.lost(), now)) {
+    switch (at->second.take(h, payload, lane.arrivals.tally(), watch_.time())) {
         case Took::FRESH: ++counters_.fresh; break;
         case Took::DUPLICATE: ++counters_.duplicate; break;
         case Took::MISFIT: ++counters_.misfit; return;
@@ -131,9 +134,11 @@ void Endpoint::stop(Peer peer, Lane& lane, const Named& named) {
 
 void Endpoint::done(Lane& lane, const Header& h, std::span<const std::uint8_t> payload, Time now) {
     const Id id = id_of(h);
-    if (const auto at = lane.incoming.find(id); at != lane.incoming.end()) {
+    if (!lane.arrivals.near(h.sequence)) {
+        ++counters_.misfit;
+    } else if (const auto at = lane.incoming.find(id); at != lane.incoming.end()) {
         lane.asked = std::max(lane.asked, at->second.post());
-        at->second.done(h.round, payload, now);
+        at->second.done(h, payload, watch_.time());
     } else if (lane.asks_again(id, now)) {  // our STOP was lost
         lane.stopped.push_back({id.step, 0, id.tensor, id.phase, 0});
     }

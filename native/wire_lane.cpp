@@ -12,7 +12,7 @@ constexpr Time CROSSING_NS = 2'000'000;
 }  // namespace
 
 bool Arrivals::count(std::uint32_t sequence, bool marked, Time now) {
-    if (apart(sequence, next_)) return false;
+    if (!near(sequence)) return false;
     if (!ahead(next_, sequence)) next_ = sequence + 1;
     ++received_;
     marked_ += marked;

@@ -17,9 +17,10 @@ class Arrivals {
 public:
     // False where the number is too far ahead to be that of one of its packets.
     bool count(std::uint32_t sequence, bool marked, Time now);
+    // Whether a number could be that of one of its packets, or one past the last.
+    bool near(std::uint32_t sequence) const { return !apart(sequence, next_); }
     Report report() const { return {next_ - 1, received_, marked_, 0, 0}; }
-    // Packets before the newest that have not come.
-    std::uint32_t lost() const { return ahead(next_, received_) ? next_ - received_ : 0; }
+    Tally tally() const { return {next_, ahead(next_, received_) ? next_ - received_ : 0}; }
     void told() { unreported = 0; }
 
     std::uint32_t unreported = 0;

@@ -2,6 +2,11 @@
 
 namespace paceline::wire {
 
+namespace {
+constexpr Time SILENCE_NS = 5'000'000;
+constexpr std::uint32_t MOST_ASKED = 3;  // in a row
+}  // namespace
+
 void Pacer::grant(double bits_per_s, std::uint32_t window) {
     if (bits_per_s > 0) {
         // A new grant scales the rate: a sender that had to slow down stays as far below.
@@ -17,6 +22,7 @@ void Pacer::report(const Report& report, Time now) {
     if (report.received - newest_ > FURTHEST) return;  // overtaken by a later one
     newest_ = report.received;
     heard_ = now;
+    asked_ = 0;
     if (report.received > 0 && ahead(report.highest + 1, seen_)) seen_ = report.highest + 1;
     grant(static_cast<double>(report.bits_per_s), report.window);
     const std::uint32_t span = seen_ - judged_;
@@ -50,38 +56,40 @@ void Pacer::refill(std::size_t frame_bytes, Time now) {
     // The window alone bounds what reaches a queue at once, so a late sender may refill it whole.
     const double most = static_cast<double>(std::max(control_.burst, window()) * frame_bytes);
     tokens_ = std::min(most, tokens_ + control_.headroom * share);
-    steady_ = std::min(static_cast<double>(control_.burst * frame_bytes), steady_ + control_.steady * share);
     last_ = now;
+}
+
+// After the time in which a window crosses the network, twice that, four times that; after eight times
+// that all is lost, or all reports.
+Time Pacer::asks_at() const {
+    const double bits = 8.0 * static_cast<double>(window() * control_.frame_bytes);
+    const double granted = std::min(granted_, own_);
+    const Time silence = std::max(SILENCE_NS, static_cast<Time>(1e9 * bits / granted));
+    return std::max(heard_, silent_since_) + (silence << asked_);
 }
 
 bool Pacer::may_send(std::size_t frame_bytes, std::uint32_t sent, Time now) {
     refill(frame_bytes, now);
     if (in_flight(sent) == 0) silent_since_ = now;
-    if (!open(sent) && now - std::max(heard_, silent_since_) >= SILENCE) {
-        seen_ = sent;  // reports were lost, or all that was sent
+    if (!open(sent) && now >= asks_at()) {
+        const bool lost = asked_ == MOST_ASKED;
+        seen_ = lost ? sent : sent + 1 - window();  // else room for one
         silent_since_ = now;
+        asked_ = lost ? 0 : asked_ + 1;
     }
-    if (!control_.paced) return open(sent);
-    const double frame = static_cast<double>(frame_bytes);
-    return (open(sent) && tokens_ >= frame) || steady_ >= frame;
+    return open(sent) && (!control_.paced || tokens_ >= static_cast<double>(frame_bytes));
 }
 
 void Pacer::sent(std::size_t frame_bytes) {
     const double frame = static_cast<double>(frame_bytes);
     tokens_ = std::max(tokens_ - frame, -frame);
-    // What went faster is owed to the slower way, up to what the window holds.
-    steady_ = std::max(steady_ - frame, -frame * window());
 }
 
 Time Pacer::next(std::size_t frame_bytes, std::uint32_t sent, Time now) const {
-    const Time silent = std::max(heard_, silent_since_) + SILENCE;
-    if (!control_.paced) return open(sent) ? now : silent;
-    const auto after = [&](double have, double factor) {
-        const double lacking = static_cast<double>(frame_bytes) - have;
-        return lacking <= 0 ? now : now + static_cast<Time>(lacking * 8e9 / (factor * rate())) + 1;
-    };
-    const Time steady = after(steady_, control_.steady);
-    return std::min(steady, open(sent) ? after(tokens_, control_.headroom) : silent);
+    if (!open(sent)) return std::max(asks_at(), now);
+    const double lacking = static_cast<double>(frame_bytes) - tokens_;
+    if (!control_.paced || lacking <= 0) return now;
+    return now + static_cast<Time>(lacking * 8e9 / (control_.headroom * rate())) + 1;
 }
 
 }  // namespace paceline::wire

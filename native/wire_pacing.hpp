@@ -1,8 +1,9 @@
 // When a sender may send its next packet: a token bucket at a rate, and a limit of packets in flight.
 //
 // While the window is open it may go faster than its share, so that a sender that was late catches up
-// and the link does not rest for one that is. When the window is closed it goes on a little below its
-// share, so that the link does not rest for a receiver that is late to report.
+// and the link does not rest for one that is. When the window is closed it waits: what is unreported
+// may all still stand in a queue, and one packet more would be dropped there. In silence it asks with
+// a single packet, three times and ever more rarely, before it takes all that is under way for lost.
 //
 // The receiver grants both, a share for each of its senders. Below the grant the sender keeps a rate
 // of its own: it falls with the share of packets that the network marked (as DCTCP does), or that
@@ -24,11 +25,11 @@ struct Control {
     bool paced = true;                // off: only the window limits
     bool reacts = true;               // off: marks and losses change nothing
     double headroom = 1.25;           // of the share, while the window is open
-    double steady = 0.97;             // of the share, while it is closed
-    std::uint32_t burst = 4;          // packets that a late sender may send beyond its window
+    std::uint32_t burst = 4;          // packets that a late sender may send at once
     double raise = 1.0 / 64;          // of the grant, in each window without marks
     double gain = 1.0 / 8;            // of the newest window in the share of marks
     double least = 1.0 / 16;          // of the grant
+    std::size_t frame_bytes = 1514;   // of one packet
 };
 
 class Pacer {
@@ -60,14 +61,15 @@ private:
     std::int32_t newly_lost(const Report& report);
     void refill(std::size_t frame_bytes, Time now);
     bool open(std::uint32_t sent) const { return in_flight(sent) < window(); }
-    static constexpr Time SILENCE = 10'000'000;  // then what is in flight counts as lost
+    Time asks_at() const;  // with a packet beyond the window
 
     Control control_;
     double granted_, rate_, own_ = 1e15;
     std::uint32_t window_ = 8, own_window_ = 1u << 30;
     Time last_, heard_ = 0;
-    Time silent_since_ = 0;  // when the first of what is under way left
-    double tokens_, steady_ = 0;  // bytes
+    Time silent_since_ = 0;  // when the first of what is under way left, or it last asked
+    std::uint32_t asked_ = 0;  // how often in a row
+    double tokens_;            // bytes
     std::uint32_t seen_ = 0;                        // one past the highest sequence that arrived
     std::uint32_t received_ = 0, marked_ = 0, judged_ = 0;  // at the last change of the rate
     std::uint32_t newest_ = 0;  // packets received, by the newest report

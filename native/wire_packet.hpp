@@ -23,7 +23,8 @@ enum class Kind : std::uint8_t {
     HELLO = 2,  // who opened this reliable channel
     READY = 3,  // the receiver waits for the tensors named; carries a Report
     REPORT = 4, // what has arrived so far; carries a Report
-    DONE = 5,   // the sender has sent all it had to in this round; carries which packets matter
+    DONE = 5,   // the sender has sent all it had to in this round: packets before `sequence`;
+                // carries which packets matter
     BITMAP = 6, // the answer to DONE: which packets have arrived
     STOP = 7,   // the receiver has enough of the tensors named; carries a Report
 };

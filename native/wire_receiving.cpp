@@ -19,12 +19,12 @@ void Endpoint::judge(Time now) {
     for (auto& [peer, lane] : lanes_) {
         for (auto at = lane.incoming.begin(); at != lane.incoming.end();) {
             auto& [id, in] = *at;
-            if (in.enough(settings_.patience, lane.arrivals.lost(), now)) {
+            if (in.enough(settings_.patience, lane.arrivals.tally(), watch_.time())) {
                 finish(peer, lane, id, in, now);
                 at = lane.incoming.erase(at);
                 continue;
             }
-            if (in.owes_answer(settings_.patience, now)) answer(peer, id, in, now);
+            if (in.owes_answer(settings_.patience, watch_.time())) answer(peer, lane, id, in);
             ++at;
         }
         if (!lane.stopped.empty()) {
@@ -44,14 +44,14 @@ void Endpoint::finish(Peer peer, Lane& lane, const Id& id, Incoming& in, Time no
     lane.stopped.push_back({id.step, in.bytes(), id.tensor, id.phase, 0});
 }
 
-void Endpoint::answer(Peer peer, const Id& id, Incoming& in, Time now) {
+void Endpoint::answer(Peer peer, const Lane& lane, const Id& id, Incoming& in) {
     Header bitmap;
     bitmap.kind = Kind::BITMAP;
     bitmap.step = id.step;
     bitmap.tensor = id.tensor;
     bitmap.phase = id.phase;
     bitmap.round = in.round();
-    in.answered(now);
+    in.answered(lane.arrivals.tally(), watch_.time());
     tell(peer, bitmap, in.bitmap(), BOTH);
 }
 

@@ -56,6 +56,7 @@ bool Endpoint::send_unit(Lane& lane, Outgoing& out, Time now) {
     if (out.round > 0) counters_.sent_again += went;
     lane.pacer.sent(went * settings_.frame_bytes());
     lane.sequence += static_cast<std::uint32_t>(went);
+    out.end = lane.sequence;
     out.advance(went);
     return true;
 }
@@ -68,6 +69,7 @@ void Endpoint::probe(Peer peer, Outgoing& out, Time now) {
     header.tensor = out.id.tensor;
     header.phase = out.id.phase;
     header.round = out.round;
+    header.sequence = out.end;
     const auto important = packed_bits(out.parcel.important);
     tell(peer, header, important, out.probes == 1 ? BOTH : DATAGRAM);
     ++out.probes;

@@ -25,14 +25,14 @@ std::size_t Incoming::size_of(std::size_t packet) const {
     return std::min(wanted_.packet_bytes, wanted_.into.size() - packet * wanted_.packet_bytes);
 }
 
-Took Incoming::take(const Header& h, std::span<const std::uint8_t> payload, std::uint32_t lost,
+Took Incoming::take(const Header& h, std::span<const std::uint8_t> payload, const Tally& tally,
                     Time now) {
     const std::size_t packet = h.offset / wanted_.packet_bytes;
     if (h.length != wanted_.into.size() || h.offset % wanted_.packet_bytes != 0 ||
         packet >= flags_.size() || payload.size() != size_of(packet))
         return Took::MISFIT;
     last_arrival_ = now;
-    if (!begun_) lost_before_ = lost;
+    if (!begun_) lost_before_ = tally.lost;
     begun_ = true;
     if (flags_[packet]) return Took::DUPLICATE;
     std::memcpy(wanted_.into.data() + h.offset, payload.data(), payload.size());
@@ -42,12 +42,17 @@ Took Incoming::take(const Header& h, std::span<const std::uint8_t> payload, std:
     return Took::FRESH;
 }
 
-void Incoming::done(std::uint8_t round, std::span<const std::uint8_t> important, Time now) {
-    const auto further = static_cast<std::int8_t>(round - round_);
-    if (done_ && (further < 0 || (further == 0 && now < answered_at_ + REPEAT_NS))) return;
-    if (!done_ || further > 0) done_at_ = now;
+void Incoming::done(const Header& h, std::span<const std::uint8_t> important, Time now) {
+    const auto further = static_cast<std::int8_t>(h.round - round_);
+    const bool again = done_ && further == 0;
+    if (done_ && (further < 0 || (again && answered_ && now < answered_at_ + REPEAT_NS))) return;
+    if (!again) {
+        done_at_ = now;
+        end_ = h.sequence;
+        repeated_ = done_;
+    }
     begun_ = done_ = asked_ = true;
-    round_ = round;
+    round_ = h.round;
     if (important.size() == (flags_.size() + 7) / 8 && important_.empty()) {
         important_.resize(flags_.size());
         for (std::size_t i = 0; i < flags_.size(); ++i)
@@ -63,21 +68,35 @@ bool Incoming::spares() const {
     return true;
 }
 
-bool Incoming::enough(const Patience& patience, std::uint32_t lost, Time now) const {
+// Whether each missing packet was overtaken by a later one. DONE alone is no such sign: it may have
+// overtaken the last packets on a quicker way.
+bool Incoming::may_be_lost(const Tally& tally) const {
+    if (done_) return !ahead(end_, tally.next);
+    return tally.lost >= lost_before_ && tally.lost - lost_before_ >= missing_packets_;
+}
+
+bool Incoming::enough(const Patience& patience, const Tally& tally, Time now) const {
     if (missing_bytes_ == 0) return true;
     if (!begun_ || !spares()) return false;
-    if (repaired_) return true;  // losses are known by now; what remains is within the budget
-    if (done_) return now >= std::max(done_at_, last_arrival_) + patience.settle_ns;
-    return may_be_lost(lost) && now >= last_arrival_ + patience.gap_ns;
+    if (known_) return true;
+    if (!may_be_lost(tally) && !repeated_) return false;
+    return now >= (done_ ? quiet_since() + patience.settle_ns : last_arrival_ + patience.gap_ns);
 }
 
 bool Incoming::owes_answer(const Patience& patience, Time now) const {
-    return asked_ && now >= std::max(done_at_, last_arrival_) + patience.settle_ns;
+    return asked_ && now >= quiet_since() + patience.settle_ns;
 }
 
-Time Incoming::next(const Patience& patience, std::uint32_t lost) const {
-    if (asked_) return std::max(done_at_, last_arrival_) + patience.settle_ns;
-    if (begun_ && !done_ && may_be_lost(lost) && spares()) return last_arrival_ + patience.gap_ns;
+void Incoming::answered(const Tally& tally, Time now) {
+    asked_ = false;
+    answered_ = true;
+    known_ = known_ || repeated_ || may_be_lost(tally);
+    answered_at_ = now;
+}
+
+Time Incoming::next(const Patience& patience, const Tally& tally) const {
+    if (asked_) return quiet_since() + patience.settle_ns;
+    if (begun_ && !done_ && may_be_lost(tally) && spares()) return last_arrival_ + patience.gap_ns;
     return std::numeric_limits<Time>::max();
 }
 

@@ -1,7 +1,8 @@
 // One tensor on its way from one rank to another: what the receiver has, what the sender still owes.
-// No sockets and no clock here; `wire_endpoint` drives these.
+// No sockets and no clock here; `wire_endpoint` drives these. A receiver's times are its Watch's.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <memory>
@@ -31,6 +32,12 @@ inline std::size_t packets_of(std::size_t bytes, std::size_t packet_bytes) {
     return (bytes + packet_bytes - 1) / packet_bytes;
 }
 
+// What came of all of a sender's packets.
+struct Tally {
+    std::uint32_t next = 0;  // one past the newest
+    std::uint32_t lost = 0;  // packets before it that have not come
+};
+
 enum class Took : std::uint8_t { FRESH, DUPLICATE, MISFIT };
 
 // What a receiver was asked for, and by which post.
@@ -45,22 +52,18 @@ class Incoming {
 public:
     explicit Incoming(Wanted wanted);
 
-    // `lost`: how many of its sender's packets are missing by now, of all tensors.
-    Took take(const Header& header, std::span<const std::uint8_t> payload, std::uint32_t lost,
+    Took take(const Header& header, std::span<const std::uint8_t> payload, const Tally& tally,
               Time now);
-    void done(std::uint8_t round, std::span<const std::uint8_t> important, Time now);
+    // All packets before `header.sequence` were sent.
+    void done(const Header& header, std::span<const std::uint8_t> important, Time now);
 
     // Whether all is here, or all but what the budget covers and the network has lost.
-    bool enough(const Patience& patience, std::uint32_t lost, Time now) const;
+    bool enough(const Patience& patience, const Tally& tally, Time now) const;
     // Whether the sender is to be told what is missing.
     bool owes_answer(const Patience& patience, Time now) const;
-    void answered(Time now) {
-        asked_ = false;
-        repaired_ = true;
-        answered_at_ = now;
-    }
+    void answered(const Tally& tally, Time now);
     // When one of the two may turn true without a packet.
-    Time next(const Patience& patience, std::uint32_t lost) const;
+    Time next(const Patience& patience, const Tally& tally) const;
     // What is missing by now is taken from what all tensors of the post may lose.
     void close();
 
@@ -73,10 +76,8 @@ public:
 
 private:
     bool spares() const;
-    // Whether as many of its sender's packets are missing since as of its own.
-    bool may_be_lost(std::uint32_t lost) const {
-        return lost >= lost_before_ && lost - lost_before_ >= missing_packets_;
-    }
+    bool may_be_lost(const Tally& tally) const;
+    Time quiet_since() const { return std::max(done_at_, last_arrival_); }
     std::size_t size_of(std::size_t packet) const;
 
     Wanted wanted_;
@@ -84,8 +85,12 @@ private:
     std::vector<std::uint8_t> flags_;      // a byte per packet: 1 has arrived
     std::vector<std::uint8_t> important_;  // the same: 1 must arrive; empty: none said
     std::uint8_t round_ = 0;
-    bool begun_ = false, asked_ = false, done_ = false, repaired_ = false;
+    bool begun_ = false, asked_ = false, done_ = false;
+    bool answered_ = false;
+    bool repeated_ = false;          // what was missing has been sent again
+    bool known_ = false;             // what was missing when it last answered was lost
     std::uint32_t lost_before_ = 0;  // its sender's missing packets, when its own began to come
+    std::uint32_t end_ = 0;          // one past the last packet of this round
     Time last_arrival_ = 0, done_at_ = 0, answered_at_ = 0;
 };
 
@@ -120,6 +125,7 @@ struct Outgoing {
     std::size_t at = 0;              // the next of them
     std::uint8_t round = 0;
     std::uint32_t probes = 0;        // of this round
+    std::uint32_t end = 0;           // one past the number of its last packet
     Time next_probe = 0, probe_wait = 0;
 };
 

@@ -148,6 +148,36 @@ void sum(const std::vector<std::tuple<Column<float>, Bytes>>& parts, std::size_t
     add_up(views, packet_values, {into.data(), into.size()});
 }
 
+// A receiver of one tensor with time and packets told, for tests of what it takes for lost.
+struct Receiving {
+    std::vector<std::uint8_t> room;
+    std::size_t packet_bytes;
+    Incoming incoming;
+    Arrivals arrivals;
+    Watch watch;
+    Patience patience;
+
+    Receiving(std::size_t packets, std::size_t packet_bytes, std::size_t budget_bytes)
+        : room(packets * packet_bytes), packet_bytes(packet_bytes),
+          incoming({room, packet_bytes, budget_bytes,
+                    std::make_shared<std::size_t>(budget_bytes), 1}) {}
+
+    void take(std::uint32_t packet, std::uint32_t sequence) {
+        Header h;
+        h.offset = static_cast<std::uint32_t>(packet * packet_bytes);
+        h.length = static_cast<std::uint32_t>(room.size());
+        const std::vector<std::uint8_t> values(packet_bytes, 1);
+        if (arrivals.count(sequence, false, 0))
+            incoming.take(h, values, arrivals.tally(), watch.time());
+    }
+    void done(std::uint32_t sequence, std::uint8_t round) {
+        Header h;
+        h.sequence = sequence;
+        h.round = round;
+        incoming.done(h, {}, watch.time());
+    }
+};
+
 struct Simulated {  // a pacer with time and packets told, for tests of its control
     Pacer pacer;
     explicit Simulated(double bits_per_s)
@@ -212,6 +242,24 @@ void bind_wire(nb::module_& m) {
              nb::arg("frame_bytes"))
         .def_prop_ro("bits_per_s", [](const Simulated& s) { return s.pacer.rate(); })
         .def_prop_ro("window", [](const Simulated& s) { return s.pacer.window(); });
+    nb::class_<Receiving>(m, "WireReceiving")
+        .def(nb::init<std::size_t, std::size_t, std::size_t>(), nb::arg("packets"),
+             nb::arg("packet_bytes"), nb::arg("budget_bytes"))
+        .def("looks", [](Receiving& r, Time now) { r.watch.looks(now); }, nb::arg("now_ns"))
+        .def("left_some", [](Receiving& r) { r.watch.left_some(); })
+        .def("sleeps", [](Receiving& r, Time until) { r.watch.sleeps(until); },
+             nb::arg("until_ns"))
+        .def("take", &Receiving::take, nb::arg("packet"), nb::arg("sequence"))
+        .def("done", &Receiving::done, nb::arg("sequence"), nb::arg("round"))
+        .def("answered", [](Receiving& r) {
+            r.incoming.answered(r.arrivals.tally(), r.watch.time());
+        })
+        .def_prop_ro("enough", [](const Receiving& r) {
+            return r.incoming.enough(r.patience, r.arrivals.tally(), r.watch.time());
+        })
+        .def_prop_ro("owes_answer", [](const Receiving& r) {
+            return r.incoming.owes_answer(r.patience, r.watch.time());
+        });
     m.def("wire_packet", &packet, nb::arg("key"), nb::arg("payload"), nb::arg("fields"));
     m.def("wire_parse", &parse, nb::arg("message"), nb::arg("job"), nb::arg("key"));
     m.def("wire_sum", &sum, nb::arg("parts"), nb::arg("packet_values"), nb::arg("into"));

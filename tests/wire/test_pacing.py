@@ -25,9 +25,9 @@ def test_while_the_window_is_open_packets_leave_a_quarter_above_the_share() -> N
     assert left(core().WirePacer(10e6), 0, 100_000) in (124, 125)
 
 
-def test_while_it_is_closed_they_leave_a_little_below_the_share() -> None:
+def test_while_it_is_closed_none_leaves() -> None:
     pacer = core().WirePacer(10e6)
-    assert left(pacer, pacer.window, 10_000) == 9
+    assert left(pacer, pacer.window, 5_000) == 0
 
 
 def test_who_was_late_catches_up_with_a_window_at_most() -> None:
@@ -40,15 +40,45 @@ def test_who_was_late_catches_up_with_a_window_at_most() -> None:
     assert sent == pacer.window
 
 
-def test_a_report_opens_the_window_and_silence_too() -> None:
-    for told in (True, False):
-        pacer = core().WirePacer(10e6)
-        window = pacer.window
-        assert left(pacer, window, 10_000) == 9
-        if told:
-            pacer.report(window - 1, window, 0, 9_900_000)
-        later = 10_000_000 if told else 30_000_000
-        assert pacer.may_send(FRAME, window, later)
+def under_way(pacer: Any, until_us: int) -> int:
+    """How many packets leave in this time while nothing of them is reported."""
+    sent = 0
+    for now_us in range(0, until_us, 100):
+        while pacer.may_send(FRAME, sent, now_us * 1000):
+            pacer.sent(FRAME)
+            sent += 1
+    return sent
+
+
+def test_a_queue_that_stands_still_is_sent_a_window_and_a_packet_now_and_then() -> None:
+    for until_ms, asked in ((5, 0), (7, 1), (17, 2), (37, 3), (75, 3)):
+        pacer = core().WirePacer(100e6)
+        assert under_way(pacer, 1000 * until_ms) == pacer.window + asked
+
+
+def test_after_long_silence_all_that_is_under_way_counts_as_lost() -> None:
+    pacer = core().WirePacer(100e6)
+    assert under_way(pacer, 78_000) == 2 * pacer.window + 3
+
+
+def test_a_report_opens_the_window() -> None:
+    pacer = core().WirePacer(10e6)
+    window = pacer.window
+    assert left(pacer, window, 4_000) == 0
+    assert not pacer.may_send(FRAME, window, 4_000_000)
+    pacer.report(window - 1, window, 0, 3_900_000)
+    assert pacer.may_send(FRAME, window, 4_000_000)
+
+
+def test_the_report_of_a_packet_sent_into_silence_opens_the_whole_window() -> None:
+    pacer = core().WirePacer(10e6)
+    sent = under_way(pacer, 20_000)
+    pacer.report(sent - 1, 1, 0, 20_000_000)  # all others were lost
+    later = 40_000_000
+    for more in range(pacer.window):
+        assert pacer.may_send(FRAME, sent + more, later)
+        pacer.sent(FRAME)
+    assert not pacer.may_send(FRAME, sent + pacer.window, later)
 
 
 def test_packets_that_others_overtook_are_not_taken_for_lost() -> None:

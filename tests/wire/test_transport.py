@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from wire_ranks import DATA, HERE, JOB, QUICK, Doubling, Relay, packet, ranks, together
+from wire_ranks import DATA, DONE, HERE, JOB, QUICK, Doubling, Relay, packet, ranks, together
 
 from paceline.wire import (
     Address,
@@ -240,6 +240,22 @@ def test_noise_under_the_jobs_own_key_writes_into_no_other_tensor() -> None:
         for step in (1, 6):
             room, _ = carried(a, b, values(step), step=step)
             assert np.array_equal(room, values(step))
+
+
+@pytest.mark.parametrize(("last", "misfit"), [(0, 0), (280, 0), (2**31, 1), (2**32 - 1, 0)])
+def test_a_done_that_is_forged_cut_or_of_an_impossible_number_ends_nothing(
+    last: int, misfit: int
+) -> None:
+    fields = {"kind": DONE, "phase": int(Phase.PUSH), "sequence": last}
+    forged = packet(of=JobKey(JOB.number, bytes(16)), step=1, **fields)
+    with ranks(2) as (a, b), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        for message in (forged, forged[:-1], packet(step=9, **fields)):
+            stranger.sendto(message, (b.address.host, b.address.port))
+        room, came = carried(a, b, values(), budget=1.0)
+        told = {name: b.counters[name] for name in ("forged", "truncated", "misfit")}
+    assert told == {"forged": 1, "truncated": 1, "misfit": misfit}
+    assert np.array_equal(room, values())
+    assert came.missing_bytes == 0
 
 
 def test_a_stranger_on_the_reliable_channel_is_hung_up_on() -> None:

@@ -15,7 +15,7 @@ from paceline.wire.settings import core
 JOB = JobKey(7, bytes(range(16)))
 HERE = Address("127.0.0.1", 0)
 QUICK = Tuning(patience=Patience(timeout_s=20.0))
-DATA = 1
+DATA, DONE = 1, 5
 FIELDS = "kind importance source job step tensor layer offset length sequence phase round".split()
 
 

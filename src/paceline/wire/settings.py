@@ -15,7 +15,8 @@ OVERHEAD_BYTES = FRAME_BYTES + 40
 @dataclass(frozen=True)
 class Patience:
     """How long who waits for what. A receiver does without values only where they are within the
-    budget, and after its sender was done for `settle_ms`, or silent for `gap_ms`."""
+    budget, were overtaken by later packets or asked for in vain, and after silence: of `settle_ms`
+    where its sender is done, else of `gap_ms`. Time without a core is no silence."""
 
     settle_ms: float = 1.0
     gap_ms: float = 20.0
