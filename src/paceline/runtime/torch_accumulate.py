@@ -66,7 +66,7 @@ class _Count:
 
 
 @contextmanager
-def _rate_times(factor: float, optimizer: torch.optim.Optimizer) -> Iterator[None]:
+def _rate_times(factor: float, optimizer: Any) -> Iterator[None]:
     """A larger learning rate for one step; schedules see their own."""
     groups = optimizer.param_groups
     rates = [group["lr"] for group in groups]
