@@ -117,6 +117,19 @@ def test_a_prediction_says_what_collectives_within_a_host_rest_on() -> None:
     assert "nccl takes 10 us a call" in "\n".join(across.rests_on)
 
 
+def test_the_librarys_own_times_are_said_of_the_calls_that_they_price() -> None:
+    b = GraphBuilder()
+    group = b.group("all", range(8))
+    for kind in (Collective.ALL_REDUCE, Collective.BROADCAST):
+        instance = b.instance()
+        for rank in range(8):
+            b.op("talk", b.lane(rank=rank), 0, kind=OpKind.COLLECTIVE, group=group,
+                 collective=kind, size_bytes=MIB, instance=instance)  # fmt: skip
+    told = "\n".join(predict(b.build(), (), hosts("dgx-a100")).rests_on)
+    assert "nccl takes 10 us a call" in told
+    assert "(an estimate of its order), for broadcast" in told
+
+
 def test_a_recording_replayed_as_it_is_keeps_its_times() -> None:
     graph = job(8, MIB)
     graph = replace(graph, ops=replace(graph.ops, dur_ns=graph.ops.dur_ns + 77_000))

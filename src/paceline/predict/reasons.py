@@ -86,8 +86,17 @@ def estimates_of(graph: Graph, found: Prices, library: Library) -> tuple[str, ..
         return ()
     return (
         f"an estimate, not measured here: {library.name} takes {library.call_ns / 1e3:g} us a call "
-        f"and {library.message_ns / 1e3:g} us a message ({library.source})",
+        f"and {library.message_ns / 1e3:g} us a message ({library.source}){_which(graph, found)}",
     )
+
+
+def _which(graph: Graph, found: Prices) -> str:
+    """Of which calls, where those within hosts are forecast."""
+    talks = np.isin(graph.ops.kind, COMMUNICATION) & (graph.ops.size_bytes > 0)
+    if not (talks & (found.basis == Basis.FORECAST)).any():
+        return ""
+    by_library = np.unique(graph.ops.collective[talks & (found.basis == Basis.DATASHEET)]).tolist()
+    return ", for " + ", ".join(Collective(one).name.lower() for one in by_library)
 
 
 def domains_of(graph: Graph, found: Prices, cluster: Cluster) -> Iterator[str]:
