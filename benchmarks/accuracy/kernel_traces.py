@@ -7,7 +7,7 @@
 - `step_error`: imported traces of several GPUs, replayed, against their own steps.
 
 Nothing is fitted to these traces, but for the least time of AMD's kernels (`least` in
-`cost/ported/achieved.yaml`), which no source gives.
+`cost/achieved.yaml`), which no source gives.
 """
 
 from collections import defaultdict

@@ -15,6 +15,8 @@ CLUSTERS = (
     "{hosts: 4, link: {rate: 8Gbps, latency: 30us}}",
     "{hosts: {count: 4, device: v100, devices: 2, fabric: {rate: 100Gbps, latency: 2us}}, "
     "link: {rate: 10Gbps, latency: 5us}}",
+    "{hosts: {count: 1, system: dgx-h100}, link: {rate: 10Gbps, latency: 5us}}",
+    "{hosts: {count: 2, system: dgx-a100}, link: {rate: 10Gbps, latency: 5us}}",
 )
 
 

@@ -7,7 +7,7 @@ import pytest
 from paceline.cost.operators import OperatorClass, operator_class
 from paceline.cost.variants import in_variant, unmeasured
 from paceline.errors import PacelineError
-from paceline.graph import Basis, Graph, GraphBuilder, LaneKind, OpKind, Phase
+from paceline.graph import Basis, DType, Graph, GraphBuilder, LaneKind, OpKind, Phase
 from paceline.graph.variants import Ratio, Variant
 from paceline.strategies import parse
 
@@ -52,6 +52,32 @@ def test_kernels_take_daydreams_shares() -> None:
     graph = job("ampere_sgemm_128x64", "vectorized_elementwise_kernel", kind=LaneKind.STREAM)
     made = parse("autocast").transform(graph).ops
     assert made.dur_ns.tolist() == [33, 50]
+
+
+def in_types(*kernels: tuple[str, DType, int]) -> Graph:
+    b = GraphBuilder()
+    lane = b.lane(0, "stream", kind=LaneKind.STREAM)
+    for name, dtype, dur_ns in kernels:
+        b.op(name, lane, dur_ns, phase=Phase.FORWARD, dtype=dtype)
+    return b.build()
+
+
+def test_kernels_in_16_bits_stay_as_they_are_under_autocast_which_says_so() -> None:
+    graph = in_types(
+        ("sgemm", DType.FLOAT32, 900), ("gemm", DType.BFLOAT16, 600), ("norm", DType.FLOAT16, 50)
+    )
+    made = parse("autocast").transform(graph).ops
+    assert made.dur_ns.tolist() == [300, 600, 50]
+    told = "\n".join(parse("autocast").rests_on(graph))
+    assert "2 ops of 0.00065 ms run in 16 bits already" in told
+
+
+def test_autocast_is_refused_where_the_products_are_in_16_bits_already() -> None:
+    graph = in_types(
+        ("gemm", DType.BFLOAT16, 99_000), ("sgemm", DType.FLOAT32, 100), ("add", DType.FLOAT32, 9)
+    )
+    with pytest.raises(PacelineError, match=r"run in bfloat16 already \(99.9% of their time\)"):
+        parse("autocast").transform(graph)
 
 
 def test_a_ratio_of_another_variant_is_not_taken() -> None:

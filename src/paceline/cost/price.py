@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from paceline.cluster import Cluster, Device, Network
 from paceline.cost.basis import SPREAD, Price
 from paceline.cost.calls import Calls, calls_of
-from paceline.cost.collectives import Call, Library, choose, closed_ns
+from paceline.cost.collectives import NCCL, Call, Library, choose, closed_ns
 from paceline.cost.compute import Efficiency, roofline_ns
+from paceline.cost.domain import in_host_ns
 from paceline.cost.errors import CostError
 from paceline.cost.flows import flows_ns
 from paceline.cost.forecasted import forecasted
@@ -163,11 +164,9 @@ def _call(
     graph: Graph, network: Network, rates: Rates, call: Call, group: int
 ) -> tuple[float, Basis]:
     """Nanoseconds of one call, and what they rest on. A lone member's call takes no time."""
-    if (known := measured_ns(rates, call)) is not None:
-        return known, Basis.MEASURED
+    if (known := told_ns(rates, call, network.cluster)) is not None:
+        return known
     library = rates.library_of(network.cluster)
-    if call.members < 2:
-        return 0.0, library.basis
     if call.collective in rates.carriers and len(set(call.hosts)) > 1:
         return rates.carriers[call.collective](call, network), Basis.DATASHEET
     algorithm, ranks = choose(library, call), graph.groups[group].ranks
@@ -177,10 +176,19 @@ def _call(
     return _closed_ns(algorithm, call, network, ranks, library, shifts), library.basis
 
 
-def measured_ns(rates: Rates, call: Call) -> float | None:
-    """What a table of measurements says of a call; None where there is none."""
+def told_ns(rates: Rates, call: Call, cluster: Cluster) -> tuple[float, Basis] | None:
+    """What is known of a call whatever the network between hosts: by a table of measurements, or
+    within one host by those of such hosts, unless the library's own times were measured here."""
     table = rates.calls.get((call.collective, call.members))
-    return None if table is None else float(table.at(np.array([float(call.size_bytes)]))[0])
+    if table is not None:
+        return float(table.at(np.array([float(call.size_bytes)]))[0]), Basis.MEASURED
+    library = rates.library_of(cluster)
+    if call.members < 2:
+        return 0.0, library.basis
+    if library != NCCL or rates.fidelity is Fidelity.FLOWS:
+        return None
+    inside = in_host_ns(call, cluster)
+    return None if inside is None else (inside, Basis.FORECAST)
 
 
 def _refuse_unknown_work(graph: Graph, rows: Rows) -> None:

@@ -15,7 +15,7 @@ from paceline.cost.calls import Calls
 from paceline.cost.collectives import Library, choose
 from paceline.cost.collectives.closed import RoundCost, round_costs
 from paceline.cost.errors import CostError
-from paceline.cost.price import measured_ns
+from paceline.cost.price import told_ns
 from paceline.cost.rates import Fidelity, Rates
 from paceline.graph import Graph
 
@@ -46,15 +46,14 @@ class Slidable:
 
 
 def slidable(graph: Graph, cluster: Cluster, rates: Rates, calls: Calls) -> tuple[Slidable, ...]:
-    """One a call. What a table of measurements prices stays as it is, whatever the links."""
+    """One a call. What tables of measurements tell stays as it is, whatever the links."""
     if rates.fidelity is Fidelity.FLOWS:
         raise CostError("prices of messages that share links cannot be slid; use the closed form")
     network, library = Network(cluster), rates.library_of(cluster)
     found = []
     for call, group in zip(calls.each, calls.groups):
-        known = measured_ns(rates, call)
-        if known is not None or call.members < 2:
-            found.append(Slidable(known or 0.0))
+        if (known := told_ns(rates, call, cluster)) is not None:
+            found.append(Slidable(known[0]))
             continue
         shifts = graph.facts.siblings.get(graph.groups[group].axis, (0,))
         ranks = graph.groups[group].ranks

@@ -20,7 +20,7 @@ from paceline.predict.held_back import held_back
 from paceline.predict.interval import Interval, interval_of
 from paceline.predict.prediction import Prediction, Question
 from paceline.predict.pulse import brought, moved, widened
-from paceline.predict.reasons import estimates_of, reasons_of
+from paceline.predict.reasons import domains_of, estimates_of, reasons_of
 from paceline.predict.rests import in_a_row
 from paceline.predict.run import Run
 from paceline.predict.shaped import on_shaped_links
@@ -55,16 +55,17 @@ def predict(
     made = _prediction(at, plan, question)
     if cluster is None or at.library is None:
         return made
-    estimates = estimates_of(at.graph, at.library)
+    wide = cluster.with_workers(at.graph.world_size)
+    domains = domains_of(at.graph, at.prices, wide)
+    estimates = estimates_of(at.graph, at.prices, at.library)
     costs = _of_codecs(graph, plan, cluster, question, made.step_ns)
-    sheets = _unmeasured(cluster, at.graph.world_size)
-    return replace(made, rests_on=(*made.rests_on, *estimates, *sheets, *costs))
+    sheets = _unmeasured(wide)
+    return replace(made, rests_on=(*made.rests_on, *domains, *estimates, *sheets, *costs))
 
 
-def _unmeasured(cluster: Cluster, workers: int) -> Iterator[str]:
+def _unmeasured(cluster: Cluster) -> Iterator[str]:
     """What was never measured of the devices that the workers run on."""
-    wide = cluster.with_workers(workers)
-    devices = dict.fromkeys(host.device for host in wide.hosts)
+    devices = dict.fromkeys(host.device for host in cluster.hosts)
     yield from (f"{each.name}: {each.unmeasured}" for each in devices if each.unmeasured)
 
 

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from paceline.cluster import Cluster
 from paceline.cost import Prices
 from paceline.cost.collectives import Library
+from paceline.cost.domain import words
 from paceline.graph import COMMUNICATION, Basis, Collective, Graph
 from paceline.graph.scaled import works
 from paceline.predict.prediction import Question
@@ -26,6 +28,7 @@ _CALLS = {
     Basis.RECORDED: "as recorded",
     Basis.MEASURED: "measured on this kind of network",
     Basis.DATASHEET: "the links' datasheet",
+    Basis.FORECAST: "within a host, forecast from what NCCL took on such hosts",
 }
 
 
@@ -75,15 +78,34 @@ def _bases(basis: "np.ndarray[tuple[int], np.dtype[np.uint8]]") -> list[Basis]:
     return [Basis(b) for b in np.unique(basis)]
 
 
-def estimates_of(graph: Graph, library: Library) -> tuple[str, ...]:
+def estimates_of(graph: Graph, found: Prices, library: Library) -> tuple[str, ...]:
     """The library's own times, where communication is priced by it and they were not measured."""
     talks = np.isin(graph.ops.kind, COMMUNICATION) & (graph.ops.size_bytes > 0)
-    if library.basis is not Basis.DATASHEET or not talks.any():
+    by_library = talks & (found.basis == Basis.DATASHEET)
+    if library.basis is not Basis.DATASHEET or not by_library.any():
         return ()
     return (
         f"an estimate, not measured here: {library.name} takes {library.call_ns / 1e3:g} us a call "
-        f"and {library.message_ns / 1e3:g} us a message ({library.source})",
+        f"and {library.message_ns / 1e3:g} us a message ({library.source}){_which(graph, found)}",
     )
+
+
+def _which(graph: Graph, found: Prices) -> str:
+    """Of which calls, where those within hosts are forecast."""
+    talks = np.isin(graph.ops.kind, COMMUNICATION) & (graph.ops.size_bytes > 0)
+    if not (talks & (found.basis == Basis.FORECAST)).any():
+        return ""
+    by_library = np.unique(graph.ops.collective[talks & (found.basis == Basis.DATASHEET)]).tolist()
+    return ", for " + ", ".join(Collective(one).name.lower() for one in by_library)
+
+
+def domains_of(graph: Graph, found: Prices, cluster: Cluster) -> Iterator[str]:
+    """How far forecasts of collectives within hosts may be off."""
+    talks = np.isin(graph.ops.kind, COMMUNICATION) & (graph.ops.size_bytes > 0)
+    lanes = np.unique(graph.ops.lane[talks & (found.basis == Basis.FORECAST)])
+    ranks = graph.lanes.rank[lanes].tolist()
+    hosts = (cluster.hosts[cluster.place_of(rank)[0]] for rank in ranks)
+    yield from dict.fromkeys(map(words, hosts))
 
 
 def _of_calibration(question: Question) -> Iterator[str]:

@@ -5,21 +5,15 @@ each NIC carries (g - 1) / g of the bytes over m, while links in the host carry 
 both happen at once. An all-to-all sends (g - m) / g of each rank's bytes through its own NIC.
 """
 
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
-
-import numpy as np
 
 from paceline.cost.decoder.over_gloo import gloo_ns
 from paceline.cost.decoder.site import Ring, Site
+from paceline.cost.domain import domain_ns
 from paceline.cost.errors import CostError
-from paceline.cost.forecast import Kind, Question, Sheet, ask, keys, shipped
-from paceline.cost.forecast.domain import CALLS, DOMAIN
-from paceline.graph.kinds import Collective, DType
+from paceline.cost.forecast import Sheet
+from paceline.graph.kinds import Collective
 
-_NCCL: Final = 27.0  # the version whose times are asked for
-_MEASURED: Final = (2, 4, 8)  # numbers of GPUs in the tables
 _NIC_SHARE: Final = 0.85
 """Of a NIC's line rate that large messages of NCCL reach (not measured here)."""
 _LAUNCH_NS: Final = 12_000.0
@@ -63,35 +57,9 @@ def _message_ns(site: Site, size_bytes: float, *, crosses: bool) -> float:
     return _LAUNCH_NS + site.latency_ns + size_bytes / (rate * _NIC_SHARE) * 1e9
 
 
-@lru_cache(maxsize=65536)
-def _measured_ns(sheet: "_Named", call: Collective, size_bytes: float, ranks: int) -> float:
-    cells = (CALLS.index(call), ranks, size_bytes, _NCCL, 2)
-    dims = {name: np.array([cell], np.float32) for name, cell in zip(DOMAIN.columns, cells)}
-    question = Question(dims, DType.FLOAT16, sheet.sheet)
-    kind = Kind(DOMAIN, keys("domain", DType.FLOAT16, sheet.sheet.vendor))
-    return float(ask(kind, question, shipped()).dur_ns[0])
-
-
-@dataclass(frozen=True, eq=False)
-class _Named:
-    """A sheet that is told apart by its device's name."""
-
-    sheet: Sheet
-
-    def __hash__(self) -> int:
-        return hash(self.sheet.name)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Named) and self.sheet is other.sheet
-
-
 def _domain_ns(sheet: Sheet, call: Collective, size_bytes: float, ranks: int) -> float:
-    """As measured with 2 to 8 GPUs; more of them send (n - 1) / n of the bytes in place of 7 / 8,
-    and take more steps."""
+    """Among the GPUs of one host."""
     if not sheet.link_bytes_per_s:
         ways = 2 if call is Collective.ALL_REDUCE else 1
         return _LAUNCH_NS + ways * size_bytes * (ranks - 1) / ranks / _PCIE_BYTES_PER_S * 1e9
-    known = next((n for n in _MEASURED if n >= ranks), _MEASURED[-1])
-    share = ((ranks - 1) / ranks) / ((known - 1) / known)
-    more = max(0, ranks - known) * 500.0
-    return _measured_ns(_Named(sheet), call, size_bytes, known) * share + more
+    return domain_ns(sheet, call, size_bytes, ranks)

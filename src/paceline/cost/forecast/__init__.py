@@ -11,7 +11,7 @@ from paceline.cost.forecast.learned import Constants, Learned, load, save, shipp
 from paceline.cost.forecast.method import Method, Question
 from paceline.cost.forecast.pairs import Both, forecast_both, taught
 from paceline.cost.forecast.sheet import Sheet, sheet_of
-from paceline.cost.forecast.works import forecast, forecastable, keys
+from paceline.cost.forecast.works import Timed, forecast, forecastable, keys
 
 __all__ = [
     "Both",
@@ -22,6 +22,7 @@ __all__ = [
     "Method",
     "Question",
     "Sheet",
+    "Timed",
     "ask",
     "forecast",
     "forecast_both",

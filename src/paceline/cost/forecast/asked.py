@@ -27,17 +27,19 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Kind:
-    """A method, and the keys under which its constants lie, best first."""
+    """A method, and the keys under which its constants lie, best first. `launch_s` stands in place
+    of the launch that was fitted, where that is the host's."""
 
     method: Method
     keys: tuple[str, ...]
+    launch_s: float | None = None
 
 
 def ask(kind: Kind, question: Question, constants: Constants) -> Forecast:
     """A device that was measured is known by name; any other is told by its sheet alone."""
     learned = constants.of(kind.keys)
     chunks = [_part(question, at) for at in range(0, len(question), _CHUNK)]
-    parts = _each(lambda part: seconds(kind.method, part, learned), chunks)
+    parts = _each(lambda part: seconds(kind.method, part, learned, kind.launch_s), chunks)
     dur_ns = (np.concatenate(parts) if parts else np.zeros(0, np.float32)) * np.float32(1e9)
     known = learned.known_as(question.sheet.name) is not None
     wide = np.float32(1 + (learned.known_spread if known else learned.spread))
@@ -45,9 +47,13 @@ def ask(kind: Kind, question: Question, constants: Constants) -> Forecast:
     return Forecast(dur_ns, dur_ns / wide, dur_ns * wide, rests_on)
 
 
-def seconds(method: Method, question: Question, learned: Learned) -> Column:
+def seconds(
+    method: Method, question: Question, learned: Learned, launch_s: float | None = None
+) -> Column:
     estimate = method.estimate(question, learned.values)
     correction = _correction(estimate.features, method, question, learned)
+    if launch_s is not None:
+        estimate = method.estimate(question, {**learned.values, "launch_s": launch_s})
     if correction is None:
         return estimate.seconds
     return np.asarray(estimate.seconds * np.exp(correction), np.float32)

@@ -30,7 +30,7 @@ _COEFFICIENTS: Final = (
     Coefficient("host_bytes_per_s", 6e9, 0.7),
     Coefficient("overlap", 2.0, 0.3),
 )
-_SLOW_LINK: Final = 64e9
+PCIE_BYTES_PER_S: Final = 64e9
 """Links up to this are PCIe: all GPUs share the host's memory and its paths."""
 
 
@@ -43,7 +43,7 @@ def _estimate(question: Question, values: Values) -> Estimate:
     sent = size * (gpus - 1) / gpus * np.where(reduces, 2, 1)
     steps = np.where(reduces, 2, 1) * np.where(call == 3, 1, gpus - 1)
     link = np.float32(sheet.link_bytes_per_s * values["link"])
-    slow = sheet.link_bytes_per_s <= _SLOW_LINK
+    slow = sheet.link_bytes_per_s <= PCIE_BYTES_PER_S
     if slow:
         link = np.float32(values["host_bytes_per_s"]) / np.maximum(gpus - 1, 1) ** 2 * 4
     quick = steps * np.float32(values["step_s"]) + sent / (link * np.float32(values["low_latency"]))

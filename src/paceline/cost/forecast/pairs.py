@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from paceline.cost.forecast.learned import Constants, shipped
 from paceline.cost.forecast.sheet import Sheet
-from paceline.cost.forecast.works import forecast, forecastable, keys, task_of
+from paceline.cost.forecast.works import Timed, forecast, forecastable, keys, task_of
 from paceline.graph.work import Work
 
 
@@ -37,7 +37,7 @@ def forecast_both(
     if known:
         mine, alike = [works[at] for at in known], constants.alike_to((here.name, there.name))
         for column, sheet in zip(found, (here, there)):
-            column[known] = forecast(mine, sheet, alike).dur_ns
+            column[known] = forecast(mine, sheet, alike, Timed.CALL).dur_ns
     return Both(*found)
 
 

@@ -1,10 +1,11 @@
-"""`Sheet`: what a forecast must know of a device, all from its data sheet."""
+"""`Sheet`: what a forecast must know of a device: its data sheet, and what its memory reaches."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from paceline.cluster import Device
+from paceline.cost.achieved import achieved_memory
 from paceline.cost.errors import CostError
 from paceline.graph.kinds import DType, Vendor
 
@@ -41,6 +42,8 @@ class Sheet:
     watts: float = 0.0
     process_nm: float = 0.0
     link_bytes_per_s: float = 0.0
+    reached_bytes_per_s: float = 0.0  # of the memory, by large kernels
+    least_s: float = 0.0  # of a kernel that has next to nothing to do, on the device
     assumed: tuple[str, ...] = field(default=())  # figures that the sheet did not give
 
     def peak(self, dtype: DType) -> float:
@@ -69,6 +72,7 @@ def sheet_of(device: Device) -> Sheet:
         raise CostError(f"device {device.name} has no memory_rate; give one")
     usual = {"units": _UNITS, "clock_hz": _CLOCK_HZ, "cache_bytes": _CACHE_BYTES}
     given = {name: getattr(device, name) or value for name, value in usual.items()}
+    memory = achieved_memory(device)
     return Sheet(
         name=device.name,
         matrix_flops=dict(device.flops_per_s),
@@ -78,6 +82,8 @@ def sheet_of(device: Device) -> Sheet:
         watts=device.watts,
         process_nm=device.process_nm,
         link_bytes_per_s=device.link_bytes_per_s,
+        reached_bytes_per_s=memory.bytes_per_s,
+        least_s=memory.least_ns / 1e9,
         assumed=tuple(name for name in usual if not getattr(device, name)),
         **given,
     )

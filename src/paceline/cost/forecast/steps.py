@@ -10,7 +10,7 @@ from paceline.cost.forecast.domain import CALLS, DOMAIN
 from paceline.cost.forecast.learned import Constants, shipped
 from paceline.cost.forecast.method import Question
 from paceline.cost.forecast.sheet import Sheet
-from paceline.cost.forecast.works import forecast, keys
+from paceline.cost.forecast.works import Timed, forecast, keys
 from paceline.cost.passes import PassTimes
 from paceline.graph.kinds import Collective, DType
 from paceline.graph.work import Work
@@ -54,4 +54,5 @@ def exchange_ns(one: Exchange, sheet: Sheet, gpus: int, constants: Constants) ->
 
 
 def _works_ns(works: Sequence[Work], sheet: Sheet, constants: Constants) -> float:
-    return float(forecast(works, sheet, constants).dur_ns.sum()) if works else 0.0
+    """With launches: a described step has no host that could run ahead."""
+    return float(forecast(works, sheet, constants, Timed.CALL).dur_ns.sum()) if works else 0.0

@@ -1,7 +1,9 @@
 """Forecasts of `Work`: which method and constants serve a family, and its dimensions as columns."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 import numpy as np
@@ -13,6 +15,7 @@ from paceline.cost.forecast.convolution import CONVOLUTION
 from paceline.cost.forecast.elements import ELEMENTS
 from paceline.cost.forecast.learned import Constants, shipped
 from paceline.cost.forecast.method import Method, Question
+from paceline.cost.forecast.moved import moved
 from paceline.cost.forecast.product import PRODUCT
 from paceline.cost.forecast.rows import ROWS
 from paceline.cost.forecast.sheet import Sheet
@@ -39,11 +42,33 @@ _STANDS_FOR: Final[Mapping[DType, DType]] = {
 
 _ON_MATRIX_UNITS: Final = (Family.MATRIX, Family.CONVOLUTION, Family.ATTENTION)
 
+_BY_BYTES: Final = frozenset({"softmax", "norm", "pointwise"})
+
+_TIMED_FROM_HOST: Final = DType.FLOAT32
+"""Tables of this type are of calls that a host timed; those of others are of kernels."""
+
 _SPELLED: Final[Mapping[DType, str]] = {DType.FLOAT8: "fp8", DType.FLOAT4: "nvfp4"}
 
 
-def forecast(works: Sequence[Work], sheet: Sheet, constants: Constants | None = None) -> Forecast:
-    """Nanoseconds of each operator on a device."""
+class Timed(Enum):
+    """From when to when an operator is timed."""
+
+    KERNEL = "kernel"  # on the device alone, as traces tell it
+    CALL = "call"  # with its host's launch, where that lasts longer
+
+
+def forecast(
+    works: Sequence[Work],
+    sheet: Sheet,
+    constants: Constants | None = None,
+    timed: Timed = Timed.KERNEL,
+) -> Forecast:
+    """Nanoseconds of each operator on a device.
+
+    Tables that were timed from the host hold its launches, of their own hosts. So they serve
+    kernels on the devices that are in them; on any other one what the memory decides is told by
+    bytes, and products and convolutions have the device's least time in place of the launch.
+    """
     constants = constants or shipped()
     rows: dict[tuple[str, DType], list[int]] = defaultdict(list)
     for at, work in enumerate(works):
@@ -51,15 +76,53 @@ def forecast(works: Sequence[Work], sheet: Sheet, constants: Constants | None = 
     dur, low, high = (np.zeros(len(works), np.float32) for _ in range(3))
     rests = set()
     for (task, dtype), mine in rows.items():
-        method, columns = _TASKS[task]
-        found = np.array([columns(works[at]) for at in mine], np.float32).T
-        question = Question(dict(zip(method.columns, found)), dtype, sheet)
-        part = ask(Kind(method, keys(task, dtype, sheet.vendor)), question, constants)
-        times = np.array([_passes(works[at]) for at in mine], np.float32)
+        alone = timed is Timed.KERNEL and _from_host(task, dtype, sheet, constants)
+        asked = _alone if alone else _as_tabled
+        part = asked(_Same(task, dtype, [works[at] for at in mine]), sheet, constants)
         for column, told in ((dur, part.dur_ns), (low, part.low_ns), (high, part.high_ns)):
-            column[mine] = told * times
+            column[mine] = told
         rests.add(part.rests_on)
     return Forecast(dur, low, high, "; ".join(sorted(rests)))
+
+
+@dataclass(frozen=True)
+class _Same:
+    """Operators of one task and type."""
+
+    task: str
+    dtype: DType
+    works: Sequence[Work]
+
+    def question(self, sheet: Sheet) -> Question:
+        method, columns = _TASKS[self.task]
+        found = np.array([columns(work) for work in self.works], np.float32).T
+        return Question(dict(zip(method.columns, found)), self.dtype, sheet)
+
+    def kind(self, sheet: Sheet, launch_s: float | None = None) -> Kind:
+        method, _ = _TASKS[self.task]
+        return Kind(method, keys(self.task, self.dtype, sheet.vendor), launch_s)
+
+
+def _as_tabled(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
+    part = ask(same.kind(sheet), same.question(sheet), constants)
+    times = np.array([_passes(work) for work in same.works], np.float32)
+    return Forecast(part.dur_ns * times, part.low_ns * times, part.high_ns * times, part.rests_on)
+
+
+def _alone(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
+    """Without the host's launch."""
+    if same.task in _BY_BYTES:
+        return moved(same.works, sheet)
+    return ask(same.kind(sheet, sheet.least_s), same.question(sheet), constants)
+
+
+def _from_host(task: str, dtype: DType, sheet: Sheet, constants: Constants) -> bool:
+    """Whether the constants that serve hold launches of other devices' hosts."""
+    own, tabled = (_keys(task, (one,), sheet.vendor) for one in (dtype, _TIMED_FROM_HOST))
+    key = constants.first_of(keys(task, dtype, sheet.vendor))
+    if key not in tabled:
+        return False
+    return key not in own or constants.learned[key].known_as(sheet.name) is None
 
 
 def forecastable(work: Work, sheet: Sheet) -> bool:
@@ -74,6 +137,10 @@ def forecastable(work: Work, sheet: Sheet) -> bool:
 def keys(task: str, dtype: DType, vendor: Vendor) -> tuple[str, ...]:
     """Where constants may lie, best first. Element-wise ones are told by their bytes alone."""
     types = dict.fromkeys((dtype, _STANDS_FOR.get(dtype, dtype), DType.FLOAT32))
+    return _keys(task, types, vendor)
+
+
+def _keys(task: str, types: Iterable[DType], vendor: Vendor) -> tuple[str, ...]:
     vendors = dict.fromkeys((vendor, Vendor.NVIDIA))
     names = [_SPELLED.get(one, one.name.lower()) for one in types]
     return tuple(f"{task}.{name}.{maker.value}" for name in names for maker in vendors)

@@ -7,7 +7,7 @@ rates with their sources, `shares` what forecasts of both devices say, and `port
 over.
 """
 
-from paceline.cost.ported.achieved import Achieved, achieved, rate_of, sheet
+from paceline.cost.achieved import Achieved, achieved, rate_of, sheet
 from paceline.cost.ported.kernels import Kernels
 from paceline.cost.ported.port import by_rates_ns, ported_ns
 from paceline.cost.ported.recorded import kernel_rows, recorded_device, working_rows

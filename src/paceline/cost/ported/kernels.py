@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.cost.ported.achieved import Achieved, rate_of
+from paceline.cost.achieved import Achieved, rate_of
 from paceline.graph import DType
 from paceline.graph.graph import Graph, Int64, UInt8
 from paceline.graph.work import Recorded

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cluster import Device
+from paceline.cost.achieved import Achieved, achieved, rate_of
 from paceline.cost.forecast import Constants
-from paceline.cost.ported.achieved import Achieved, achieved, rate_of
 from paceline.cost.ported.kernels import Kernels
 from paceline.cost.ported.roof import PRODUCTS, fill, roof_ns
 from paceline.cost.ported.shares import share_factor

@@ -4,7 +4,7 @@ from math import ceil
 from typing import Final
 
 from paceline.cluster import Device
-from paceline.cost.ported.achieved import Achieved, rate_of
+from paceline.cost.achieved import Achieved, rate_of
 from paceline.graph.work import Family, Launch, Work
 
 PRODUCTS: Final = (

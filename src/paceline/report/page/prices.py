@@ -7,6 +7,7 @@ import numpy as np
 
 from paceline.cluster import Cluster
 from paceline.cost import SPREAD, Calls, Rates
+from paceline.cost.price import told_ns
 from paceline.cost.sliding import Slidable, slidable
 from paceline.graph import NONE, Basis, Graph
 from paceline.report.page.pack import Part
@@ -18,8 +19,8 @@ def link_prices(graph: Graph, cluster: Cluster, rates: Rates, calls: Calls) -> P
     price_of = np.full(len(graph), NONE, np.int32)
     price_of[calls.rows] = calls.which
     basis = rates.library_of(cluster).basis
-    known = [(call.collective, call.members) in rates.calls for call in calls.each]
-    reasons = [Basis.MEASURED if measured else basis for measured in known]
+    known = [told_ns(rates, call, cluster) for call in calls.each]
+    reasons = [basis if told is None else told[1] for told in known]
     rows = [_row(price, reason) for price, reason in zip(each, reasons)]
     return Part({"price_of": price_of}, {"prices": rows})
 

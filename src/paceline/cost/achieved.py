@@ -55,20 +55,47 @@ def achieved(device: Device) -> Achieved:
             f"device {device.name} has no memory_rate or no flops, so kernels cannot be carried "
             "to or from it; give both in the cluster file, or take a preset"
         )
-    told: Mapping[str, Any] = _table()["devices"].get(device.name, {})
-    typical = _table()["typical"]["amd" if device.name.lower().startswith(_AMD) else "nvidia"]
-    least_ns = float(q.duration(typical["least"], "least"))
+    told, typical, memory = _told(device), _typical(device), achieved_memory(device)
     if device.reached:
-        return Achieved(device.flops_per_s, device.memory_bytes_per_s, least_ns, device.source)
+        flops, source = device.flops_per_s, device.source
+        return Achieved(flops, memory.bytes_per_s, memory.least_ns, source)
     sheet = {kind: rate * typical["matrix"] for kind, rate in device.flops_per_s.items()}
     known = {DType[k.upper()]: q.arithmetic(v, k) for k, v in told.items() if k.upper() in _TYPES}
-    memory = q.rate(told["memory"], "memory") if "memory" in told else 0.0
     return Achieved(
         flops_per_s={**sheet, **known},
-        memory_bytes_per_s=memory or device.memory_bytes_per_s * typical["memory"],
-        least_ns=least_ns,
+        memory_bytes_per_s=memory.bytes_per_s,
+        least_ns=memory.least_ns,
         source=told.get("source", f"data sheet, and {_shares(device)}: {device.source}"),
     )
+
+
+@dataclass(frozen=True)
+class AchievedMemory:
+    """The rate that large kernels of little arithmetic reach, and how long the smallest takes."""
+
+    bytes_per_s: float
+    least_ns: float
+
+
+def achieved_memory(device: Device) -> AchievedMemory:
+    """Of a device whose arithmetic need not be known."""
+    told, typical = _told(device), _typical(device)
+    least_ns = float(q.duration(told.get("least", typical["least"]), "least"))
+    if device.reached:
+        return AchievedMemory(device.memory_bytes_per_s, least_ns)
+    memory = q.rate(told["memory"], "memory") if "memory" in told else 0.0
+    return AchievedMemory(memory or device.memory_bytes_per_s * typical["memory"], least_ns)
+
+
+def _told(device: Device) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = _table()["devices"].get(device.name, {})
+    return found
+
+
+def _typical(device: Device) -> Mapping[str, Any]:
+    maker = "amd" if device.name.lower().startswith(_AMD) else "nvidia"
+    found: Mapping[str, Any] = _table()["typical"][maker]
+    return found
 
 
 def _shares(device: Device) -> str:
