@@ -1,5 +1,5 @@
 """Shapes that cannot be true are not believed: the grid has no room for them, or the device no
-time."""
+time. Kernels that a graph launched have no operator."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -157,3 +157,18 @@ def test_attention_counts_by_arithmetic_and_other_work_by_bytes() -> None:
 
 def test_of_no_known_device_nothing_is_too_fast() -> None:
     assert limits_of([]).least_ns(matrix(Matrix(1, 10**5, 10**5, 10**5), DType.FLOAT16)) == 0
+
+
+@pytest.mark.parametrize("call", ["cudaGraphLaunch", "cudaGraphLaunch_v10000", "hipGraphLaunch"])
+def test_kernels_of_a_graph_do_not_work_for_the_operator_that_launched_it(
+    document: Make, tmp_path: Path, call: str
+) -> None:
+    form = {"Input Dims": [[1000, 64], [50]], "Input type": ["float", "long int"]}
+    d = document().op("aten::embedding", 0, 200, **form).call(call, 5, 100, correlation=1)
+    add = "vectorized_elementwise_kernel<4, CUDAFunctor_add<float>, std::array<char*, 3ul> >"
+    d.kernel("sm90_xmma_gemm_bf16", 50, 20, 1, **FULL).kernel(add, 80, 20, 1, **FULL)
+    graph = graph_of(d, tmp_path)
+    made = kernels(graph)
+    assert [each.work.family for each in made] == [Family.MATRIX, Family.POINTWISE]
+    assert all(each.inferred and not each.operator for each in made)
+    assert "2 of 2 kernels (100.0 % of their time) were launched by a graph" in notes(graph)

@@ -79,7 +79,7 @@ def _told(seen: Seen, found: Operators) -> _Told:
     alone = _fills_alone(seen, found, (known, likely))
     known, likely = (np.where(alone, NONE, each) for each in (known, likely))
     shared = np.where(known == NONE, np.where(likely == guess, guessing, NONE), operator)
-    notes = _notes(seen.ran, narrow=narrow, beyond=beyond)
+    notes = _notes(seen.ran, narrow=narrow, beyond=beyond, by_graph=seen.launches.by_graph)
     return _Told(known, likely, shared, tuple(notes))
 
 
@@ -169,7 +169,7 @@ def _with_copies(
     return tuple(rows), row
 
 
-def _notes(ran: Ran, *, narrow: Bool, beyond: Bool) -> Iterator[str]:
+def _notes(ran: Ran, *, narrow: Bool, beyond: Bool, by_graph: Bool) -> Iterator[str]:
     if narrow.any():
         yield (
             f"{_counted(ran, narrow)} have no room in their grid for the elements that shapes "
@@ -179,6 +179,11 @@ def _notes(ran: Ran, *, narrow: Bool, beyond: Bool) -> Iterator[str]:
         yield (
             f"{_counted(ran, beyond)} did, by their shapes, more than {ran.limits.name} can in "
             "that time, or than their grid has blocks for: these shapes are not believed"
+        )
+    if by_graph.any():
+        yield (
+            f"{_counted(ran, by_graph)} were launched by a graph, which does not tell their "
+            "operators: they are known by like kernels and by name (inferred)"
         )
 
 

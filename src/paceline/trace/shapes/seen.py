@@ -10,7 +10,7 @@ from paceline.graph.work import Launch, Work
 from paceline.trace.gpus import gpus_of
 from paceline.trace.shapes import names, stated
 from paceline.trace.shapes.contradictions import Ran
-from paceline.trace.shapes.launches import launch_of
+from paceline.trace.shapes.launches import is_graph_launch, launch_of
 from paceline.trace.shapes.limits import PRODUCTS, limits_of
 from paceline.trace.trace import Bool, Category, Int64
 from paceline.trace.view import RankView, call_column
@@ -22,7 +22,7 @@ class Seen:
 
     view: RankView
     kernels: Int64  # rows of its events
-    asked: Int64  # the calls that launched them; NONE where the trace has none
+    asked: Int64  # the calls that launched them; NONE where the trace has none, and for graphs
     launches: "Launches"
     ran: Ran
 
@@ -32,6 +32,7 @@ class Seen:
         kernels = np.flatnonzero(np.isin(events.category, (Category.KERNEL, Category.MEMSET)))
         asked = call_column(view)[kernels]
         launches = Launches.of(view, kernels, asked)
+        asked = np.where(launches.by_graph, NONE, asked)
         return Seen(view, kernels, asked, launches, launches.ran(view, kernels))
 
 
@@ -42,6 +43,7 @@ class Launches:
     names: Sequence[str]
     launches: Sequence[Launch]
     stated: Sequence[Work | None]  # by the trace itself
+    graphs: Sequence[bool]  # whether a graph of launches was launched
     which: Int64
 
     @staticmethod
@@ -62,7 +64,10 @@ class Launches:
             stated.work_of(trace.forms[form]) if form != NONE else None
             for form in distinct[1].tolist()
         ]
-        return Launches(spelled, found, told, which.reshape(-1))
+        graphs = [
+            call != NONE and is_graph_launch(trace.names[call]) for call in distinct[2].tolist()
+        ]
+        return Launches(spelled, found, told, graphs, which.reshape(-1))
 
     def ran(self, view: RankView, kernels: Int64) -> Ran:
         events = view.trace.events
@@ -73,6 +78,10 @@ class Launches:
             dur_ns=events.end_ns[kernels] - events.start_ns[kernels],
             limits=limits_of(gpus_of(view.trace)),
         )
+
+    @property
+    def by_graph(self) -> Bool:
+        return np.array(self.graphs, np.bool_)[self.which]
 
     @property
     def has_own_family(self) -> Bool:
