@@ -57,7 +57,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Time in which no kernel ran between the first and the last of a rank, summed."""
+    """Time in which no kernel ran between the first and the last of a device, summed."""
 
     idle_ns: int
     launch_bound_ns: int  # of it, where the next kernel was launched only once the device was idle
@@ -191,7 +191,7 @@ def _spelled(graph: Graph, number: int) -> str:
 
 
 def _utilisation(timeline: Timeline, rows: Int64, device: Device) -> tuple[DType, float]:
-    """Arithmetic of products per second and GPU, of the rate for their most common type."""
+    """Arithmetic of products per second and device, of the rate for their most common type."""
     graph = timeline.graph
     products = [each.work.family in PRODUCTS for each in graph.works]
     mine = rows[np.array([*products, False])[graph.ops.work[rows]]]
@@ -199,7 +199,8 @@ def _utilisation(timeline: Timeline, rows: Int64, device: Device) -> tuple[DType
     if not flops.sum():
         return DType.NONE, 0.0
     dtype = DType(int(np.bincount(graph.ops.dtype[mine], flops).argmax()))
-    whole = sum(step_times(timeline).lasted_ns) * len(graph.ranks) / 1e9
+    devices = len(np.unique(_devices(graph, rows)))
+    whole = sum(step_times(timeline).lasted_ns) * devices / 1e9
     rates: Achieved = sheet(device)
     return dtype, float(flops.sum() / whole / rate_of(rates, dtype))
 
@@ -211,14 +212,19 @@ def _gaps(timeline: Timeline, rows: Int64) -> Gaps:
     asked = np.zeros(len(graph), np.int64)
     np.maximum.at(asked, links.op[launch], timeline.end_ns[links.src[launch]])
     idle = bound = whole = 0
-    for rank in graph.ranks:
-        mine = rows[graph.ops.rank[rows] == rank]
+    on = _devices(graph, rows)
+    for device in np.unique(on).tolist():
+        mine = rows[on == device]
         mine = mine[np.argsort(timeline.start_ns[mine], kind="stable")]
-        if not len(mine):
-            continue
         start, end = timeline.start_ns[mine], np.maximum.accumulate(timeline.end_ns[mine])
         gap = np.maximum(start[1:] - end[:-1], 0)
         idle += int(gap.sum())
         bound += int(gap[asked[mine[1:]] >= end[:-1]].sum())
         whole += int(end[-1] - start[0])
     return Gaps(idle, bound, whole)
+
+
+def _devices(graph: Graph, rows: Int64) -> Int64:
+    """On which device of which rank each kernel ran."""
+    ranks, devices = graph.ops.rank[rows], graph.lanes.device[graph.ops.lane[rows]]
+    return np.asarray(ranks.astype(np.int64) * len(graph.devices) + devices, np.int64)
