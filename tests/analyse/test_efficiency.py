@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from paceline.analyse.efficiency import summarise_efficiency
+from paceline.cluster.files import device
 from paceline.graph import DepKind, DType, Facts, GraphBuilder, LaneKind, OpKind, RecordedGpu
 from paceline.graph.work import Elements, Launch, Matrix, Recorded, matrix, pointwise
 from paceline.replay import Timeline, replay
@@ -113,3 +114,14 @@ def test_columns_that_a_terminal_has_no_room_for_are_named() -> None:
     assert "no room for tail, kernels" in narrow.getvalue()
     assert "no room" not in wide.getvalue()
     assert "tail" in wide.getvalue()
+
+
+def test_work_that_a_named_device_has_no_time_for_is_not_believed() -> None:
+    found = summarise_efficiency(drawn(), device("a100-40"))
+    by_name = {row.name: row for row in found.classes}
+    assert (by_name["matrix"].known, by_name["matrix"].of_roofline) == (0, 0)
+    assert found.utilisation == 0
+    assert found.beyond == pytest.approx(by_name["matrix"].share)
+    out = io.StringIO()
+    show_efficiency(found, Console(file=out, width=160))
+    assert "shapes tell more than a100-40 can do in 82.2 % of the kernels' time" in out.getvalue()

@@ -90,6 +90,11 @@ def _lines(found: Efficiency) -> list[str]:
         )
     if any(row.inferred > _MOSTLY for row in (*found.classes, *found.worst)):
         told.append("* work by the kernel's name and grid, or by like kernels of the trace")
+    if found.beyond:
+        told.append(
+            f"shapes tell more than {found.device} can do in {100 * found.beyond:.1f} % of the "
+            "kernels' time, and are not believed there: is it another device (--recorded-device)?"
+        )
     if found.known < 1:
         told.append(
             f"work is known of {100 * found.known:.1f} % of the kernels' time; more with "
