@@ -93,6 +93,18 @@ def test_processes_of_a_merged_file_whose_devices_are_told_become_ranks(
     assert replay(graph).start_ns[first[0].id] == 35_000  # the process on device 0 began later
 
 
+def test_a_device_that_two_processes_may_have_used_is_that_of_the_one_without(
+    document: Make, tmp_path: Path
+) -> None:
+    d = worked(document(rank=None).step(1, 0, 300), pid=70, on=1)
+    d.events[0]["pid"] = 70
+    d.event("user_annotation", "ProfilerStep#1", 0, 300, pid=60)
+    worked(d, pid=60, on=0, begin=20)  # under the same numbers of calls, but later
+    graph = imported(d.save(tmp_path / "both.json"))
+    first = [op for op in graph if op.rank == 0 and op.name == "gemm"]
+    assert replay(graph).start_ns[first[0].id] == 35_000
+
+
 def test_processes_whose_kernels_cannot_be_told_apart_are_refused(
     document: Make, tmp_path: Path
 ) -> None:

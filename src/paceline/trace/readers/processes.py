@@ -1,8 +1,9 @@
 """Kineto files that several processes' traces were merged into: one part for each process.
 
-A device is a process's own where every kernel on it was launched by an earlier call of that process
-and of no other. Numbers of calls are alike in all ranks of one job, so this does not always tell;
-then the file is refused.
+A device is a process's own where most kernels on it have the number of an earlier call of that
+process and none that of a later one, if that holds of no other process, or the others have theirs.
+Numbers of calls are alike in all ranks of one job, so this does not always tell; then the file is
+refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +19,9 @@ from paceline.trace.readers.rawevents import TEXT_BASE, Arrows, Int64, MemoryMar
 from paceline.trace.readers.repeated import rows_of, taken
 from paceline.trace.trace import Category
 
-_ALL: Final = 0.99
-"""The first kernels of a recording may have been launched before it."""
+_MOST: Final = 0.5
+"""The first kernels of a recording may have been launched before it; so were a fifth of those of a
+step of a recommendation model that was recorded alone."""
 _DISTINCT: Final = 0.75
 """Where two traces are one, each number of a call is there twice; a few may be by chance."""
 _INSTEAD: Final = (
@@ -63,17 +65,33 @@ def _require_single_calls(source: str, raw: RawEvents, category: NDArray[np.int1
 def _owned(raw: RawEvents, category: NDArray[np.int16], pids: Int64) -> Mapping[int, list[int]]:
     """Devices by the process that launched what ran on them; those without any are left out."""
     on_device = np.isin(category, ON_DEVICE)
-    owned: dict[int, list[int]] = {}
+    fits: dict[int, set[int]] = {}
     for device in np.unique(raw.ranges.pid[on_device]).tolist():
         work = np.flatnonzero(on_device & (raw.ranges.pid == device))
-        fits = [pid for pid in pids.tolist() if _launched(raw, category, work, pid)]
-        if len(fits) == 1:
-            owned.setdefault(fits[0], []).append(device)
+        fits[device] = {pid for pid in pids.tolist() if _launched(raw, category, work, pid)}
+    if len(fits) == len(pids):
+        fits = _one_each(fits)
+    owned: dict[int, list[int]] = {}
+    for device, processes in fits.items():
+        if len(processes) == 1:
+            owned.setdefault(next(iter(processes)), []).append(device)
     return owned
 
 
+def _one_each(fits: Mapping[int, set[int]]) -> dict[int, set[int]]:
+    """Of as many devices as processes each has one: what must be one's is no other's."""
+    left = dict(fits)
+    for _ in fits:
+        taken_by = {pid: d for d, pids in left.items() if len(pids) == 1 for pid in pids}
+        left = {
+            device: {pid for pid in pids if taken_by.get(pid, device) == device}
+            for device, pids in left.items()
+        }
+    return left
+
+
 def _launched(raw: RawEvents, category: NDArray[np.int16], work: Int64, pid: int) -> bool:
-    """Whether the process's calls may have launched all this work."""
+    """Whether the process's calls may have launched this work."""
     ranges = raw.ranges
     mine = (category == Category.RUNTIME) & (ranges.pid == pid) & (ranges.correlation > 0)
     calls = np.flatnonzero(mine)
@@ -84,7 +102,7 @@ def _launched(raw: RawEvents, category: NDArray[np.int16], work: Int64, pid: int
     at = np.minimum(np.searchsorted(numbers, asked), len(calls) - 1)
     found = numbers[at] == asked
     late = found & (ranges.start_ns[calls[at]] > ranges.start_ns[work])
-    return bool(found.mean() >= _ALL and not late.any())
+    return bool(found.mean() >= _MOST and not late.any())
 
 
 def _part(raw: RawEvents, on_device: NDArray[np.bool_], pid: int, devices: list[int]) -> RawEvents:
