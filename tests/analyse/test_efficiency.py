@@ -6,10 +6,12 @@ import pytest
 from rich.console import Console
 
 from paceline.analyse.efficiency import summarise_efficiency
+from paceline.cluster.files import device
 from paceline.graph import DepKind, DType, Facts, GraphBuilder, LaneKind, OpKind, RecordedGpu
 from paceline.graph.work import Elements, Launch, Matrix, Recorded, matrix, pointwise
 from paceline.replay import Timeline, replay
 from paceline.report.text.efficiency import show_efficiency
+from paceline.report.text.quantities import duration
 
 PRODUCT = matrix(Matrix(1, 4096, 4096, 4096), DType.BFLOAT16)
 SUM = pointwise(Elements(2**24, 2), DType.BFLOAT16)
@@ -87,3 +89,39 @@ def test_the_terminal_shows_device_classes_and_how_to_know_more() -> None:
     assert "device: h100" in shown
     assert "record_shapes=True" in shown
     assert "mm: b 1" in shown
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
+def test_a_narrow_terminal_cuts_no_number(width: int) -> None:
+    out = io.StringIO()
+    found = summarise_efficiency(drawn())
+    show_efficiency(found, Console(file=out, width=width))
+    shown = out.getvalue()
+    assert "…" not in shown
+    for row in (*found.classes, *found.worst):
+        assert all(word in shown.split() for word in row.name.split())
+        assert duration(row.took_ns) in shown
+        assert not row.of_roofline or f"{100 * row.of_roofline:.0f} %" in shown
+    tables = [line for line in shown.split("by class")[1].splitlines() if "%" in line]
+    assert all(len(line) <= width for line in tables)
+
+
+def test_columns_that_a_terminal_has_no_room_for_are_named() -> None:
+    narrow, wide = io.StringIO(), io.StringIO()
+    found = summarise_efficiency(drawn())
+    show_efficiency(found, Console(file=narrow, width=80))
+    show_efficiency(found, Console(file=wide, width=120))
+    assert "no room for tail, kernels" in narrow.getvalue()
+    assert "no room" not in wide.getvalue()
+    assert "tail" in wide.getvalue()
+
+
+def test_work_that_a_named_device_has_no_time_for_is_not_believed() -> None:
+    found = summarise_efficiency(drawn(), device("a100-40"))
+    by_name = {row.name: row for row in found.classes}
+    assert (by_name["matrix"].known, by_name["matrix"].of_roofline) == (0, 0)
+    assert found.utilisation == 0
+    assert found.beyond == pytest.approx(by_name["matrix"].share)
+    out = io.StringIO()
+    show_efficiency(found, Console(file=out, width=160))
+    assert "shapes tell more than a100-40 can do in 82.2 % of the kernels' time" in out.getvalue()

@@ -148,11 +148,11 @@ def test_a_device_is_recognised_by_its_drivers_name_and_number_of_processors() -
     assert recognised(RecordedGpu("Frobnicator 9")) is None
 
 
-def drawn(gpus: tuple[RecordedGpu, ...]) -> Graph:
+def drawn(gpus: tuple[RecordedGpu, ...], dur_ns: int = 10**7) -> Graph:
     b = GraphBuilder(facts=Facts(world_size=1, gpus=gpus))
     stream = b.lane(name="stream 7", kind=LaneKind.STREAM)
     told = Recorded("aten::mm", PRODUCT, FULL)
-    b.op("gemm", stream, 10**7, flops=PRODUCT.flops, size_bytes=PRODUCT.size_bytes,
+    b.op("gemm", stream, dur_ns, flops=PRODUCT.flops, size_bytes=PRODUCT.size_bytes,
          dtype=DType.BFLOAT16, work=told)  # fmt: skip
     return b.build()
 
@@ -165,6 +165,12 @@ def test_a_device_of_no_preset_is_built_from_what_its_kernels_reached() -> None:
     assert "built from the recording" in found.source
     assert achieved(found).flops_per_s == found.flops_per_s  # reached is what it achieves
     assert achieved(found).memory_bytes_per_s == found.memory_bytes_per_s
+
+
+def test_where_all_kernels_are_short_the_device_is_built_from_them_and_that_is_said() -> None:
+    found = recorded_device(drawn((RecordedGpu("Frobnicator 9", units=64),), dur_ns=15_000))
+    assert found.flops_per_s[DType.BFLOAT16] == pytest.approx(PRODUCT.flops / 15e-6)
+    assert "all of them in less than 20 us" in found.source
 
 
 def test_a_recording_that_names_no_device_asks_for_one() -> None:

@@ -5,7 +5,7 @@ import pytest
 from paceline.cluster.files import device
 from paceline.cost.ported import achieved
 from paceline.graph import Basis, DeviceKind, DType, Graph, GraphBuilder, LaneKind
-from paceline.graph.work import Launch, Matrix, Recorded, matrix
+from paceline.graph.work import Family, Launch, Matrix, Recorded, matrix, unknown
 from paceline.strategies import StrategyError, strategy
 
 MILLISECOND = 10**6
@@ -52,6 +52,16 @@ def test_what_kernels_rest_on_is_told_by_class() -> None:
     assert any(line.startswith("rates achieved on b200: tables of aiconfigurator") for line in told)
     assert any(line.startswith("matrix, ") and "known of 100%" in line for line in told)
     assert any(line.startswith("other, ") and "known of 0%" in line for line in told)
+
+
+def test_a_recording_without_shapes_says_how_to_record_them() -> None:
+    b = GraphBuilder()
+    stream = b.lane(0, "stream", kind=LaneKind.STREAM, device=b.device("gpu", kind=DeviceKind.GPU))
+    told = Recorded("", unknown(Family.MATRIX, DType.FLOAT16), Launch(100, 128), inferred=True)
+    b.op("gemm", stream, MILLISECOND, work=told)
+    change = strategy("device", name="h100", recorded="a100-80")
+    assert any("record_shapes=True" in line for line in change.rests_on(b.build()))
+    assert not any("record_shapes" in line for line in change.rests_on(recorded_kernels()))
 
 
 def test_a_recording_of_a_gpu_is_not_carried_from_a_processor() -> None:

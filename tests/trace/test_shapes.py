@@ -25,7 +25,7 @@ from paceline.graph.work import (
 from paceline.trace.build import build
 from paceline.trace.readers import read_all
 from paceline.trace.readers.source import sources
-from paceline.trace.shapes import names
+from paceline.trace.shapes import names, triton
 from paceline.trace.shapes.families import RULES
 from paceline.trace.shapes.inputs import Inputs, ShapeError, inputs_of
 from paceline.trace.shapes.launches import launch_of
@@ -125,6 +125,103 @@ def test_packed_sequences_count_as_many_of_the_longest_as_fill_the_rows() -> Non
     assert RULES["aten::_flash_attention_forward"](packed).dims == Attention(
         2, 8, 8, 128, 128, 64, 64
     )
+
+
+def attended(
+    name: str, sizes: list[list[int]], first: int = 0, told: dict[int, Any] | None = None
+) -> Any:
+    """The dimensions of a call whose queries, keys and values begin at `first`. Of what else is
+    told, lists are shapes of tensors, all others values."""
+    count = max([first + 2, *(told or {})]) + 1
+    dims, kinds, values = [[]] * count, [""] * count, [""] * count
+    for place, size in enumerate(sizes, first):
+        dims[place], kinds[place] = size, BF16
+    for place, value in (told or {}).items():
+        if isinstance(value, list):
+            dims[place], kinds[place] = value, "int"
+        else:
+            values[place] = str(value)
+    return RULES[name](inputs(dims, kinds, values=values))
+
+
+PACKED = [[256, 8, 64], [256, 2, 64], [256, 2, 64]]
+ONE_BATCH = [[1, *size] for size in PACKED]
+MEANT = Attention(2, 8, 2, 128, 128, 64, 64, causal=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "first", "told"),
+    [
+        ("FlashAttnVarlenFunc", PACKED, 0, {3: [3], 4: [3], 5: 128, 6: 128, 9: True}),
+        ("flash_attn_3::fwd", PACKED, 0, {7: [3], 8: [3], 12: 128, 13: 128, 24: True}),
+        ("flash_attn_3::_flash_attn_forward", PACKED, 0, {7: [3], 12: 128, 13: 128, 24: True}),
+        ("flash_attn_3::bwd", PACKED, 1, {9: [3], 10: [3], 13: 128, 14: 128, 16: True}),
+        ("flash_attn_3::_flash_attn_backward", PACKED, 1, {6: [3], 10: 128, 11: 128, 16: True}),
+        ("xformers_flash::flash_fwd", PACKED, 0, {3: [3], 4: [3], 6: 128, 7: 128, 10: True}),
+        ("xformers_flash::flash_bwd", PACKED, 2, {7: [3], 8: [3], 9: 128, 10: 128, 13: True}),
+        ("xformers::efficient_attention_forward_cutlass", ONE_BATCH, 0,
+         {4: [3], 5: [3], 6: 128, 7: 128, 9: 1}),
+        ("xformers::efficient_attention_backward_cutlass", ONE_BATCH, 1,
+         {6: [3], 7: [3], 8: 128, 9: 128, 14: 1}),
+        ("xformers::efficient_attention_forward_ck", ONE_BATCH, 0,
+         {4: [3], 5: [3], 6: 128, 9: 2}),
+        ("xformers::efficient_attention_backward_ck", ONE_BATCH, 1,
+         {5: [3], 6: [3], 7: 128, 8: 128, 15: 2}),
+        ("aten::_efficient_attention_forward", ONE_BATCH, 0,
+         {4: [3], 5: [3], 6: 128, 7: 128, 9: 1}),
+    ],
+)  # fmt: skip
+def test_attention_of_packed_sequences_by_each_library(
+    name: str, sizes: list[list[int]], first: int, told: dict[int, Any]
+) -> None:
+    work = attended(name, sizes, first, told)
+    assert work.dims == MEANT
+    assert work.way is (Way.FORWARD if first == 0 else Way.BACKWARD)
+
+
+def test_packed_sequences_of_untold_length_are_taken_to_be_alike() -> None:
+    work = attended("FlashAttnVarlenFunc", PACKED, 0, {3: [5], 4: [5]})
+    assert work.dims == Attention(4, 8, 2, 64, 64, 64, 64)
+
+
+def test_keys_in_pages_tell_nothing() -> None:
+    pages = [[4, 1, 8, 64], [100, 16, 2, 64], [100, 16, 2, 64]]
+    assert attended("flash_attn_3::fwd", pages).dims.s_kv == 16
+    with pytest.raises(ShapeError, match="pages"):
+        attended("flash_attn_3::fwd", pages, 0, {14: [4, 25]})
+
+
+@pytest.mark.parametrize(
+    ("name", "dims", "meant"),
+    [
+        ("triton_tem_fused_mm_0", [[48, 64], [64, 96], [48, 96]], Matrix(1, 48, 96, 64)),
+        ("triton_tem_fused_mm_12", [[2, 24, 64], [96, 64], [2, 24, 96]], Matrix(1, 48, 96, 64)),
+        ("triton_tem_fused_addmm_relu_3", [[96], [48, 64], [64, 96], [48, 96]],
+         Matrix(1, 48, 96, 64)),
+        ("triton_tem_fused_bmm_1", [[8, 48, 64], [8, 64, 96], [8, 48, 96]], Matrix(8, 48, 96, 64)),
+        ("triton_tem_fused__to_copy_add_mm_1", [[48, 64], [64, 96], [48, 96], [48, 96]],
+         Matrix(1, 48, 96, 64)),
+    ],
+)  # fmt: skip
+def test_a_template_of_a_product_is_told_by_its_tensors(
+    name: str, dims: list[Any], meant: Matrix
+) -> None:
+    work = triton.work_of(name, tensors(*dims))
+    assert work is not None
+    assert (work.family, work.dims, work.flops) == (
+        Family.MATRIX, meant, 2 * meant.b * meant.m * meant.n * meant.k
+    )  # fmt: skip
+
+
+def test_templates_of_other_operators_have_a_family_and_no_arithmetic() -> None:
+    dims = [[2, 8, 128, 64]] * 4
+    for name, family in (
+        ("triton_tem_fused_flex_attention_0", Family.ATTENTION),
+        ("triton_tem_fused_convolution_3", Family.CONVOLUTION),
+    ):
+        assert triton.family_of(name) is names.family_of(name) is family
+        assert triton.work_of(name, tensors(*dims)) is None
+    assert triton.work_of("triton_tem_fused_mm_0", tensors([48, 64], [65, 96], [48, 96])) is None
 
 
 def test_an_expanded_dimension_is_read_once() -> None:

@@ -26,13 +26,14 @@ from paceline.cost.ported import (
     tail,
     working_rows,
 )
-from paceline.graph import DepKind, DType, Graph
+from paceline.graph import DepKind, DeviceKind, DType, Graph
 from paceline.graph.graph import Int64
 from paceline.graph.links import Links
 from paceline.graph.work import Family
 from paceline.replay import Timeline
 from paceline.replay.beside import Beside, beside
 from paceline.replay.steps import step_times
+from paceline.trace.shapes.limits import TIMER_NS, Limits
 
 Float = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -57,7 +58,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Time in which no kernel ran between the first and the last of a rank, summed."""
+    """Time in which no kernel ran between the first and the last of a device, summed."""
 
     idle_ns: int
     launch_bound_ns: int  # of it, where the next kernel was launched only once the device was idle
@@ -78,6 +79,7 @@ class Efficiency:
     utilisation_type: str
     known: float  # part of the kernels' time
     flops_per_s: Mapping[str, float]  # the device's rates of products, by type
+    beyond: float = 0.0  # part of that time in which shapes, not believed then, ask too much of it
 
 
 def summarise_efficiency(
@@ -87,7 +89,8 @@ def summarise_efficiency(
     graph = timeline.graph
     rows, on = working_rows(graph), device or recorded_device(graph)
     table = _Table.of(graph, rows, on)
-    dtype, used = _utilisation(timeline, rows, on)
+    dtype, used = _utilisation(timeline, rows[table.known], on)
+    whole = max(table.dur.sum(), 1)
     return Efficiency(
         device=on.name,
         source=on.source,
@@ -97,7 +100,8 @@ def summarise_efficiency(
         beside=beside(timeline, rows),
         utilisation=used,
         utilisation_type=dtype.name.lower(),
-        known=float(table.dur[table.known].sum() / max(table.dur.sum(), 1)),
+        known=float(table.dur[table.known].sum() / whole),
+        beyond=float(table.dur[table.beyond].sum() / whole),
         flops_per_s={kind.name.lower(): rate for kind, rate in on.flops_per_s.items()},
     )
 
@@ -110,6 +114,7 @@ class _Table:
     work: Int64
     family: Int64
     known: Any
+    beyond: Any
     inferred: Any
     flops: Int64
     size: Int64
@@ -126,11 +131,14 @@ class _Table:
         peaks = np.array([*(peak_ns(work, rates) for work in works), 0.0])
         tails = np.array([*(tail(each.launch, device) for each in graph.works), 0.0])
         work = kernels.work
+        known = np.array([*(each.is_known for each in works), False])[work]
+        beyond = known & _beyond(kernels, device)
         return _Table(
             dur=kernels.dur_ns,
             work=work,
             family=family[work],
-            known=np.array([*(each.is_known for each in works), False])[work],
+            known=known & ~beyond,
+            beyond=beyond,
             inferred=np.array([*(each.inferred for each in graph.works), False])[work],
             flops=graph.ops.flops[rows],
             size=graph.ops.size_bytes[rows],
@@ -138,6 +146,15 @@ class _Table:
             peak_ns=peaks[work] * kernels.share,
             tail=tails[work],
         )
+
+
+def _beyond(kernels: Kernels, device: Device) -> Any:
+    """Kernels that took less time than the device needs: shapes that are told wrongly, or another
+    device. What a recording itself tells of its device was looked at when it was read."""
+    sheet_known = device.kind is DeviceKind.GPU and not device.reached
+    limits = Limits(device if sheet_known else None)
+    least = np.array([*(limits.least_ns(each.work) for each in kernels.works), 0.0])
+    return least[kernels.work] * kernels.share > np.maximum(kernels.dur_ns, TIMER_NS)
 
 
 def _family_names() -> dict[int, str]:
@@ -191,7 +208,7 @@ def _spelled(graph: Graph, number: int) -> str:
 
 
 def _utilisation(timeline: Timeline, rows: Int64, device: Device) -> tuple[DType, float]:
-    """Arithmetic of products per second and GPU, of the rate for their most common type."""
+    """Arithmetic of products per second and device, of the rate for their most common type."""
     graph = timeline.graph
     products = [each.work.family in PRODUCTS for each in graph.works]
     mine = rows[np.array([*products, False])[graph.ops.work[rows]]]
@@ -199,7 +216,8 @@ def _utilisation(timeline: Timeline, rows: Int64, device: Device) -> tuple[DType
     if not flops.sum():
         return DType.NONE, 0.0
     dtype = DType(int(np.bincount(graph.ops.dtype[mine], flops).argmax()))
-    whole = sum(step_times(timeline).lasted_ns) * len(graph.ranks) / 1e9
+    devices = len(np.unique(_devices(graph, rows)))
+    whole = sum(step_times(timeline).lasted_ns) * devices / 1e9
     rates: Achieved = sheet(device)
     return dtype, float(flops.sum() / whole / rate_of(rates, dtype))
 
@@ -211,14 +229,19 @@ def _gaps(timeline: Timeline, rows: Int64) -> Gaps:
     asked = np.zeros(len(graph), np.int64)
     np.maximum.at(asked, links.op[launch], timeline.end_ns[links.src[launch]])
     idle = bound = whole = 0
-    for rank in graph.ranks:
-        mine = rows[graph.ops.rank[rows] == rank]
+    on = _devices(graph, rows)
+    for device in np.unique(on).tolist():
+        mine = rows[on == device]
         mine = mine[np.argsort(timeline.start_ns[mine], kind="stable")]
-        if not len(mine):
-            continue
         start, end = timeline.start_ns[mine], np.maximum.accumulate(timeline.end_ns[mine])
         gap = np.maximum(start[1:] - end[:-1], 0)
         idle += int(gap.sum())
         bound += int(gap[asked[mine[1:]] >= end[:-1]].sum())
         whole += int(end[-1] - start[0])
     return Gaps(idle, bound, whole)
+
+
+def _devices(graph: Graph, rows: Int64) -> Int64:
+    """On which device of which rank each kernel ran."""
+    ranks, devices = graph.ops.rank[rows], graph.lanes.device[graph.ops.lane[rows]]
+    return np.asarray(ranks.astype(np.int64) * len(graph.devices) + devices, np.int64)

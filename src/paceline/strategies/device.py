@@ -36,6 +36,11 @@ from paceline.strategies.strategy import Strategy, StrategyError
 CPU = "epyc-2c"
 """What a recording without kernels is taken to have run on, where nothing names its device."""
 
+UNSHAPED = (
+    "kernels' names and grids alone, for no operator of the recording tells its shapes: "
+    "torch.profiler.profile(record_shapes=True) records them"
+)
+
 
 @dataclass(frozen=True)
 class Device(Strategy):
@@ -70,6 +75,8 @@ class Device(Strategy):
         if there.unmeasured:
             yield f"{self.name}: {there.unmeasured}"
         yield f"device recorded on: {origin.source}"
+        if not any(each.operator and not each.inferred for each in graph.works):
+            yield UNSHAPED
         yield from _by_class(
             graph, rows, ~np.isnan(forecasts_of(graph.works, origin, there).here_ns)
         )

@@ -13,10 +13,8 @@ from paceline.graph import (
     Facts,
     Graph,
     Group,
-    LaneKind,
     OpKind,
     Parameter,
-    RecordedGpu,
     Role,
 )
 from paceline.graph.facts import Loading, Optimizer
@@ -25,8 +23,8 @@ from paceline.machine import Pulse, typical_pulse
 from paceline.record import sidecar
 from paceline.record.sidecar import Bucket, Host, Sidecar
 from paceline.trace.assemble import Block
+from paceline.trace.gpus import gpus_of
 from paceline.trace.plain import plain_runs, plain_steps
-from paceline.trace.trace import Trace
 
 
 def with_facts(graph: Graph, blocks: Sequence[Block]) -> Graph:
@@ -38,7 +36,7 @@ def with_facts(graph: Graph, blocks: Sequence[Block]) -> Graph:
     facts = replace(
         facts,
         memory=tuple(t.memory for t in traces if t.memory is not None),
-        gpus=tuple(dict.fromkeys(gpu for trace in traces for gpu in _gpus(trace))),
+        gpus=tuple(dict.fromkeys(gpu for trace in traces for gpu in gpus_of(trace))),
     )
     return replace(graph, facts=facts, groups=_with_axes(graph, world))
 
@@ -70,19 +68,6 @@ def _loading(sidecars: Sequence[Sidecar]) -> Loading:
     batches = [batch for each in sidecars for batch in each.of(sidecar.Data)]
     most = max(batches, key=lambda batch: batch.workers, default=None)
     return Loading() if most is None else Loading(most.workers, most.prefetch)
-
-
-def _gpus(trace: Trace) -> list[RecordedGpu]:
-    """Those that the trace's streams ran on. A process that sees only its own numbers it anew."""
-    told = trace.facts
-    names = told.get("devices", [])
-    used = {lane.device for lane in trace.lanes if lane.kind is LaneKind.STREAM}
-    rows = {number if number < len(names) else 0 for number in used} if names else set()
-    columns = [told.get(f"device_{name}", []) for name in ("memory_bytes", "units", "threads")]
-    return [
-        RecordedGpu(names[row], *(column[row] if row < len(column) else 0 for column in columns))
-        for row in sorted(rows)
-    ]
 
 
 def recorded_pulse(sidecars: Sequence[Sidecar]) -> Pulse | None:

@@ -16,7 +16,8 @@ from paceline.graph.graph import Int64
 _BEST = 0.98
 """Of rates that kernels reached, this quantile counts as the device's: a few outliers aside."""
 _LONG_NS = 20_000
-"""Kernels that take less do not show the device's rates."""
+"""Kernels that take less do not show the device's rates, unless there are no others."""
+_REACHED = "built from the recording: the rates are the best that its kernels reached"
 
 
 def recorded_device(graph: Graph, name: str = "") -> Device:
@@ -55,14 +56,17 @@ def working_rows(graph: Graph) -> Int64:
 
 def _built(graph: Graph, gpu: RecordedGpu, kind: DeviceKind = DeviceKind.GPU) -> Device:
     """No preset names it: what its own kernels reached stands for its rates, from below."""
-    rows = working_rows(graph)
-    rows = rows[graph.ops.dur_ns[rows] >= _LONG_NS]
-    flops = dict(_rates(graph, rows))
-    memory = _best(graph.ops.size_bytes[rows], graph.ops.dur_ns[rows])
+    every = working_rows(graph)
+    rows, source = every[graph.ops.dur_ns[every] >= _LONG_NS], _REACHED
+    flops, memory = _reached(graph, rows)
+    if kind is DeviceKind.GPU and not (flops and memory):
+        source = f"{_REACHED}, all of them in less than {_LONG_NS // 1000} us: it may do more"
+        flops, memory = _reached(graph, every)
     if not flops or not memory:
         raise CostError(
             f"no preset is a {gpu.name}, and none of the recording's kernels shows its rates; "
-            "name a like device with --recorded-device"
+            "name a like device with --recorded-device, or record with shapes "
+            "(torch.profiler.profile(record_shapes=True))"
         )
     return Device(
         name=gpu.name,
@@ -71,9 +75,14 @@ def _built(graph: Graph, gpu: RecordedGpu, kind: DeviceKind = DeviceKind.GPU) ->
         memory_bytes_per_s=memory,
         units=gpu.units,
         flops_per_s=flops,
-        source="built from the recording: the rates are the best that its kernels reached",
+        source=source,
         reached=True,
     )
+
+
+def _reached(graph: Graph, rows: Int64) -> tuple[dict[DType, float], float]:
+    """Rates of products by type, and of the memory; nothing where no kernel shows them."""
+    return dict(_rates(graph, rows)), _best(graph.ops.size_bytes[rows], graph.ops.dur_ns[rows])
 
 
 def _rates(graph: Graph, rows: Int64) -> Iterator[tuple[DType, float]]:

@@ -1,21 +1,26 @@
 """What a job makes of its device, in a terminal: step, memory, kernels, observations."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paceline.analyse.efficiency import Efficiency, Reached
 from paceline.analyse.observations import Observation, Seen
 from paceline.analyse.structure import Structure
 from paceline.analyse.usage import Usage
 from paceline.report.text.quantities import duration, size
-from paceline.report.text.table import plain_table
+from paceline.report.text.table import Rows, fitted, plain_table, short
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_WIDTH = 44
-_MOSTLY = 0.5
+_COLUMNS: Final = (
+    "kernels", "time", "share", "TFLOP/s", "GB/s", "roofline", "lost", "tail", "known"
+)  # fmt: skip
+_FIRST_TO_GO: Final = ("tail", "kernels", "share", "GB/s", "TFLOP/s", "lost")
+"""Columns that a narrow terminal does without, in this order."""
+_NAME: Final = 400
+_MOSTLY: Final = 0.5
 
 
 def show_seen(seen: Seen, said: Sequence[Observation], console: "Console") -> None:
@@ -53,10 +58,16 @@ def _structure_table(held: Structure) -> "Table":
 def show_efficiency(found: Efficiency, console: "Console") -> None:
     for line in _lines(found):
         console.print(line, markup=False, soft_wrap=True)
+    dropped: dict[str, None] = {}
     for title, rows in (("by class", found.classes), ("most above the roofline", found.worst)):
         if rows:
+            made = fitted(_rows(title, rows), console.width, _FIRST_TO_GO)
             console.print()
-            console.print(_table(title, rows))
+            console.print(made.table())
+            dropped |= dict.fromkeys(made.dropped)
+    if dropped:
+        told = f"no room for {', '.join(dropped)}: a wider terminal (COLUMNS=120) or --json"
+        console.print(f"\n{told} has more", markup=False, soft_wrap=True)
 
 
 def _lines(found: Efficiency) -> list[str]:
@@ -79,6 +90,11 @@ def _lines(found: Efficiency) -> list[str]:
         )
     if any(row.inferred > _MOSTLY for row in (*found.classes, *found.worst)):
         told.append("* work by the kernel's name and grid, or by like kernels of the trace")
+    if found.beyond:
+        told.append(
+            f"shapes tell more than {found.device} can do in {100 * found.beyond:.1f} % of the "
+            "kernels' time, and are not believed there: is it another device (--recorded-device)?"
+        )
     if found.known < 1:
         told.append(
             f"work is known of {100 * found.known:.1f} % of the kernels' time; more with "
@@ -87,32 +103,13 @@ def _lines(found: Efficiency) -> list[str]:
     return told
 
 
-def _table(title: str, rows: tuple[Reached, ...]) -> "Table":
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+def _rows(title: str, rows: Sequence[Reached]) -> Rows:
     what = "operators" if title == "by class" else "operator"
-    table.add_column(what, max_width=_WIDTH, no_wrap=True, overflow="ellipsis")
-    for name in (
-        "kernels",
-        "time",
-        "share",
-        "TFLOP/s",
-        "GB/s",
-        "roofline",
-        "lost",
-        "tail",
-        "known",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*_cells(row))
-    return table
+    return Rows.of(title, (what, *_COLUMNS), map(_cells, rows))
 
 
 def _cells(row: Reached) -> tuple[str, ...]:
     """Rates only where they are known."""
-    name = row.name if len(row.name) <= _WIDTH else row.name[: _WIDTH - 1] + "…"
     rates = (
         (f"{row.flops_per_s / 1e12:,.1f}", f"{row.bytes_per_s / 1e9:,.0f}")
         if row.known
@@ -120,7 +117,7 @@ def _cells(row: Reached) -> tuple[str, ...]:
     )
     known = f"{100 * row.known:.0f} %" + (" *" if row.inferred > _MOSTLY else "")
     return (
-        name,
+        short(row.name, _NAME),
         f"{row.calls:,}",
         duration(row.took_ns),
         f"{100 * row.share:.1f} %",

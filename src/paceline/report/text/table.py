@@ -40,6 +40,54 @@ def plain_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     return table
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """What of a table a terminal has room for, with no number cut."""
+
+    shown: Rows
+    name_width: int  # of the first column, whose words wrap
+    dropped: tuple[str, ...]  # columns
+
+    def table(self) -> "Table":
+        made = self.shown.table()
+        made.columns[0].width = self.name_width
+        for column in made.columns[1:]:
+            column.no_wrap = True
+        return made
+
+
+def fitted(rows: Rows, width: int, first_to_go: Sequence[str]) -> Fitted:
+    """The table without so many of the named columns, in that order, that it fits the width; what
+    is left is as wide as its numbers are."""
+    dropped: tuple[str, ...] = ()
+    for name in (*first_to_go, ""):
+        left = _without(rows, dropped)
+        name_width = min(_widths(left)[0], _LONGEST)
+        numbers = sum(_GAP + size for size in _widths(left)[1:])
+        if not name or numbers + min(name_width, _LEAST) <= width:
+            break
+        dropped = (*dropped, name)
+    return Fitted(left, min(name_width, max(width - numbers, _WORD)), dropped)
+
+
+_GAP: Final = 2
+_LONGEST: Final = 44
+_LEAST: Final = 24
+"""Of the first column, before another one goes."""
+_WORD: Final = 12
+"""A hundred millions with their commas is not cut."""
+
+
+def _widths(rows: Rows) -> list[int]:
+    return [max(map(len, column)) for column in zip(rows.columns, *rows.rows)]
+
+
+def _without(rows: Rows, dropped: Sequence[str]) -> Rows:
+    keep = [at for at, name in enumerate(rows.columns) if name not in dropped]
+    columns, *body = (tuple(row[at] for at in keep) for row in (rows.columns, *rows.rows))
+    return Rows(rows.title, columns, tuple(body))
+
+
 def short(name: str, most: int = _SHORT) -> str:
     """So much of anybody's text, with a mark for what a terminal would obey."""
     kept = name if len(name) <= most else name[: most - 1] + "…"

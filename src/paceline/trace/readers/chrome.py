@@ -2,6 +2,7 @@
 (TensorFlow, MXNet, JAX: `foreign`)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,16 +10,32 @@ import numpy as np
 
 from paceline.errors import TraceError
 from paceline.trace.readers import foreign, kineto
+from paceline.trace.readers.nested import nested
+from paceline.trace.readers.processes import by_process
 from paceline.trace.readers.rawevents import TEXT_BASE, Int64, RawEvents
 from paceline.trace.readers.repair import mended
+from paceline.trace.readers.repeated import without_repeats
 from paceline.trace.readers.scan import scan
 from paceline.trace.readers.source import Source
-from paceline.trace.trace import Trace
+from paceline.trace.trace import Category, Trace
 
 
 def read(source: Source, *, salvage: bool = False) -> Trace:
-    """The trace in a Chrome-format file; `salvage` takes what a truncated one still holds."""
+    """The one trace in a Chrome-format file; `salvage` takes what a truncated one still holds."""
+    found = read_each(source, salvage=salvage)
+    if len(found) > 1:
+        raise TraceError(
+            f"{source.name} holds the traces of {len(found)} processes, and one is read here: "
+            "import it by itself and without --on, or give each rank's own file"
+        )
+    return found[0]
+
+
+def read_each(source: Source, *, salvage: bool = False) -> list[Trace]:
+    """A trace for each process of the file: one, unless several ranks' were merged into it."""
     raw = scan(source.chunks(salvage=salvage))
+    if wrong := nested(source.head()) if not len(raw.ranges) or not raw.whole else "":
+        raise TraceError(f"{source.name} {wrong}")
     if not raw.whole and not salvage:
         raise TraceError(
             f"{source.name} ends in the middle: its JSON is not complete after "
@@ -28,15 +45,48 @@ def read(source: Source, *, salvage: bool = False) -> Trace:
     if not len(raw.ranges):
         raise TraceError(f"{source.name} holds no events; was the profiler running?")
     header = _header(raw)
-    if kineto.is_kineto(raw, header):
-        trace = kineto.trace_of(source.name, raw, header)
-    else:
-        trace = foreign.trace_of(source.name, "chrome", _lines(raw))
-    if not len(trace.events):
+    is_torch = kineto.is_kineto(raw, header)
+    found = _of_torch(source, raw, header) if is_torch else _of_others(source, raw)
+    if not any(len(trace.events) for trace in found):
         raise TraceError(
             f"{source.name} holds no ops or kernels, only {len(raw.ranges)} other events"
         )
-    return trace.noting(*_notes(raw))
+    return [found[0].noting(*_notes(raw)), *found[1:]]
+
+
+def _of_others(source: Source, raw: RawEvents) -> list[Trace]:
+    return [foreign.trace_of(source.name, "chrome", _lines(raw))]
+
+
+def _of_torch(source: Source, raw: RawEvents, header: dict[str, Any]) -> list[Trace]:
+    single, repeats = without_repeats(raw)
+    parts = by_process(source.name, single, kineto.categories(single))
+    found = [kineto.trace_of(source.name, part, header) for part in parts]
+    if len(found) > 1:
+        found = [replace(trace, rank=rank) for rank, trace in enumerate(found)]
+    found = [trace.noting(*_of_devices(trace)) for trace in found]
+    return [found[0].noting(*_merged(repeats, len(found))), *found[1:]]
+
+
+def _merged(repeats: int, processes: int) -> Iterator[str]:
+    if repeats:
+        yield f"{repeats} events stand in the file a second time and are counted once"
+    if processes > 1:
+        yield (
+            f"the file holds {processes} processes: each is taken as a rank, in the order of their "
+            "devices (inferred)"
+        )
+
+
+def _of_devices(trace: Trace) -> Iterator[str]:
+    kernels = trace.events.category == Category.KERNEL
+    lanes = np.unique(trace.events.lane[kernels]).tolist()
+    devices = sorted({trace.lanes[lane].device for lane in lanes})
+    if len(devices) > 1:
+        yield (
+            f"kernels of one process ran on devices {', '.join(map(str, devices))}: they are one "
+            "rank, and its shares of the peak are of all of them"
+        )
 
 
 def _notes(raw: RawEvents) -> Iterator[str]:

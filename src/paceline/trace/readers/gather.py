@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from paceline.errors import TraceError
@@ -38,8 +39,8 @@ def read_all(
         if source not in known:
             _LOG.warning("%s is %s and is left out", source.name, _why(kinds[source]))
     with ThreadPoolExecutor(min(len(known), os.cpu_count() or 1)) as pool:
-        found = list(pool.map(lambda s: _READERS[kinds[s]](s, salvage), known))
-    return _numbered(_brought_together(found), ranks)
+        read = list(pool.map(lambda s: _READERS[kinds[s]](s, salvage), known))
+    return _numbered(_brought_together(chain.from_iterable(read)), ranks)
 
 
 def read_one(source: Source, *, salvage: bool = False) -> Trace:
@@ -47,29 +48,31 @@ def read_one(source: Source, *, salvage: bool = False) -> Trace:
     return _with_rank(source, chrome.read(source, salvage=salvage))
 
 
-def _read_chrome(source: Source, salvage: bool) -> Found:
-    return read_one(source, salvage=salvage)
+def _read_chrome(source: Source, salvage: bool) -> Sequence[Found]:
+    found = chrome.read_each(source, salvage=salvage)
+    return found if len(found) > 1 else [_with_rank(source, found[0])]
 
 
-def _read_host(source: Source, _salvage: bool) -> Found:
+def _read_host(source: Source, _salvage: bool) -> Sequence[Found]:
     host = chakra_host.read(source)
-    return replace(host, rank=_rank_in_name(source))
+    return [replace(host, rank=_rank_in_name(source))]
 
 
-def _read_flight(source: Source, _salvage: bool) -> Found:
-    return flight.read(source)
+def _read_flight(source: Source, _salvage: bool) -> Sequence[Found]:
+    return [flight.read(source)]
 
 
-def _read_xplane(source: Source, _salvage: bool) -> Found:
-    return _with_rank(source, xplane.read(source))
+def _read_xplane(source: Source, _salvage: bool) -> Sequence[Found]:
+    return [_with_rank(source, xplane.read(source))]
 
 
-_READERS: Final[dict[Format, Callable[[Source, bool], Found]]] = {
+_READERS: Final[dict[Format, Callable[[Source, bool], Sequence[Found]]]] = {
     Format.CHROME: _read_chrome,
     Format.CHAKRA_HOST: _read_host,
     Format.FLIGHT: _read_flight,
     Format.XPLANE: _read_xplane,
 }
+"""Each file's parts: most have one."""
 
 
 def _with_rank(source: Source, trace: Trace) -> Trace:

@@ -52,7 +52,7 @@ def trace_of(source: str, raw: RawEvents, header: Mapping[str, Any]) -> Trace:
     """The trace of one rank."""
     base = _base_ns(source, header)
     lanes = LaneIndex(thread_names(raw))
-    category = _categories(raw)
+    category = categories(raw)
     steps, is_mark = _steps(raw, category, base)
     kept = np.flatnonzero((category != ABSENT) & ~is_mark & (raw.ranges.mark == ord("X")))
     lane = _lanes(raw, category[kept], kept, lanes)
@@ -114,7 +114,7 @@ def _pid(mark: Mapping[str, Any]) -> int:
     return mark["pid"] if isinstance(mark.get("pid"), int) else 0
 
 
-def _categories(raw: RawEvents) -> NDArray[np.int16]:
+def categories(raw: RawEvents) -> NDArray[np.int16]:
     """`Category` of each range, ABSENT for those that take no part; gloo's transfers are marked."""
     of_name = np.array([int(CATEGORIES.get(name, ABSENT)) for name in raw.names], np.int16)
     category = of_name[raw.ranges.category] if len(raw.ranges) else np.zeros(0, np.int16)

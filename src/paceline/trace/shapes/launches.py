@@ -10,6 +10,14 @@ from paceline.graph.work import Launch
 IN_THREADS: Final = frozenset({"hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"})
 """Calls of HIP that count their grid in threads; all others count it in blocks."""
 
+_GRAPHS: Final = ("cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch")
+"""Calls that launch a whole graph of kernels, which were captured for operators of another time;
+CUPTI may add a version."""
+
+
+def is_graph_launch(call: str) -> bool:
+    return call.startswith(_GRAPHS)
+
 
 class _Form(msgspec.Struct):
     grid: list[Any] = []

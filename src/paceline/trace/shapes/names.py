@@ -13,7 +13,10 @@ from paceline.graph import DType
 from paceline.graph.work import Elements, Family, Launch, Work, optimizer, pointwise
 
 _FAMILIES: Final = (
-    (re.compile(r"flash|fmha|attn_fwd|attn_bwd|bwd_kernel_dk_dv|bwd_kernel_dq"), Family.ATTENTION),
+    (
+        re.compile(r"flash|fmha|flex_attention|attn_fwd|attn_bwd|bwd_kernel_dk_dv|bwd_kernel_dq"),
+        Family.ATTENTION,
+    ),
     (re.compile(r"multi_tensor_apply|adam"), Family.OPTIMIZER),
     (re.compile(r"softmax"), Family.SOFTMAX),
     (re.compile(r"_norm|norm_|bn_fw|bn_bw|batchnorm|layernorm|rmsnorm"), Family.NORM),

@@ -21,12 +21,16 @@ class _Layout:
     causal: tuple[int, ...] = ()  # where the flag may stand; none: never causal
     way: Way = Way.FORWARD
     longest: tuple[int, int] | None = None  # places of the longest sequences of packed ones
+    starts: int | None = None  # place of where packed sequences of queries start, keys' behind it
+    pages: int | None = None  # place of a table of pages, by which keys are not in order
 
 
 def _attention(inputs: Inputs, layout: _Layout) -> Work:
     query, key, value = (inputs.tensor(layout.query + i) for i in range(3))
+    if layout.pages is not None and inputs.optional(layout.pages):
+        raise ShapeError("keys in pages")
     causal = any(inputs.value(place) in _MASKED for place in layout.causal)
-    if len(query.shape) == 3:
+    if len(query.shape) == 3 or _is_packed(inputs, layout):
         return attention(_packed(inputs, layout, causal), query.dtype, layout.way)
     if not len(query.shape) == len(key.shape) == len(value.shape) == 4:
         raise ShapeError(f"{query.shape}, {key.shape}, {value.shape}")
@@ -44,27 +48,32 @@ def _attention(inputs: Inputs, layout: _Layout) -> Work:
     return attention(dims, query.dtype, layout.way)
 
 
+def _is_packed(inputs: Inputs, layout: _Layout) -> bool:
+    """One batch that holds all sequences, and where they start."""
+    told = layout.starts is not None and inputs.optional(layout.starts) is not None
+    return told and inputs.tensor(layout.query).shape[0] == 1
+
+
 def _packed(inputs: Inputs, layout: _Layout, causal: bool) -> Attention:
-    """Sequences one behind the other: as many of the longest as fill the rows."""
-    query, key, value = (inputs.tensor(layout.query + i) for i in range(3))
-    s, s_kv = query.shape[0], key.shape[0]
-    batch = 1
-    if layout.longest is not None:
-        longest = [inputs.value(place) for place in layout.longest]
-        if not all(text.isdigit() and int(text) for text in longest):
-            raise ShapeError("packed sequences of unknown length")
-        s, s_kv = int(longest[0]), int(longest[1])
-        batch = max(1, round(query.shape[0] / s))
-    return Attention(
-        b=batch,
-        heads=query.shape[1],
-        kv_heads=key.shape[1],
-        s=s,
-        s_kv=s_kv,
-        d=query.shape[2],
-        d_v=value.shape[2],
-        causal=causal,
-    )
+    """Sequences one behind the other: as many of the longest as fill the rows, or, where nobody
+    tells the longest, all of them of one length."""
+    shapes = [inputs.tensor(layout.query + i).shape[-3:] for i in range(3)]
+    (rows, heads, d), (kv_rows, kv_heads, _), (_, _, d_v) = shapes
+    batch, s, s_kv = 1, rows, kv_rows
+    if layout.longest is not None and all(_is_length(inputs, each) for each in layout.longest):
+        s, s_kv = (int(inputs.value(place)) for place in layout.longest)
+        batch = max(1, round(rows / s))
+    elif layout.starts is not None:
+        batch = max(1, inputs.tensor(layout.starts).count - 1)
+        s, s_kv = rows // batch, kv_rows // batch
+    elif layout.longest is not None:
+        raise ShapeError("packed sequences of unknown length")
+    return Attention(batch, heads, kv_heads, s, s_kv, d, d_v, causal)
+
+
+def _is_length(inputs: Inputs, place: int) -> bool:
+    text = inputs.value(place)
+    return text.isdigit() and int(text) > 0
 
 
 def _packed_qkv(inputs: Inputs, way: Way) -> Work:
@@ -81,6 +90,13 @@ def _of(**layout: object) -> Callable[[Inputs], Work]:
 
 
 _BACK: Final = Way.BACKWARD
+
+_CUTLASS: Final = _of(heads_first=False, causal=(9,), longest=(6, 7), starts=4)
+_CUTLASS_BACK: Final = _of(
+    query=1, heads_first=False, causal=(14,), way=_BACK, longest=(8, 9), starts=6
+)
+"""Memory-efficient attention, of torch and of xformers, from which it came."""
+_FLASH_3: Final = _of(heads_first=False, causal=(24,), longest=(12, 13), starts=7, pages=14)
 
 RULES: Final[Mapping[str, Callable[[Inputs], Work]]] = {
     "aten::scaled_dot_product_attention": _of(causal=(5,)),
@@ -99,17 +115,40 @@ RULES: Final[Mapping[str, Callable[[Inputs], Work]]] = {
     "aten::_flash_attention_backward": _of(
         query=1, heads_first=False, causal=(11,), way=_BACK, longest=(8, 9)
     ),
-    "aten::_efficient_attention_forward": _of(heads_first=False, causal=(9,)),
-    "aten::_efficient_attention_backward": _of(query=1, heads_first=False, causal=(14,), way=_BACK),
+    "aten::_efficient_attention_forward": _CUTLASS,
+    "aten::_efficient_attention_backward": _CUTLASS_BACK,
     "aten::_cudnn_attention_forward": _of(causal=(10,)),
     "aten::_cudnn_attention_backward": _of(query=1, causal=(14,), way=_BACK),
     "flash_attn::_flash_attn_forward": _of(heads_first=False, causal=(5,)),
     "flash_attn::_flash_attn_backward": _of(query=1, heads_first=False, causal=(11,), way=_BACK),
-    "flash_attn::_flash_attn_varlen_forward": _of(heads_first=False, causal=(9,), longest=(5, 6)),
+    "flash_attn::_flash_attn_varlen_forward": _of(
+        heads_first=False, causal=(9,), longest=(5, 6), pages=15
+    ),
     "flash_attn::_flash_attn_varlen_backward": _of(
         query=1, heads_first=False, causal=(15,), way=_BACK, longest=(11, 12)
     ),
     "FlashAttnFunc": _of(heads_first=False, causal=(5,)),
-    "flash_attn_3::fwd": _of(heads_first=False),
+    "FlashAttnVarlenFunc": _of(heads_first=False, causal=(9,), longest=(5, 6), starts=3),
+    "flash_attn_3::fwd": _FLASH_3,
+    "flash_attn_3::_flash_attn_forward": _FLASH_3,
+    "_vllm_fa3_C::fwd": _FLASH_3,
+    "flash_attn_3::bwd": _of(
+        query=1, heads_first=False, causal=(16,), way=_BACK, longest=(13, 14), starts=9
+    ),
+    "flash_attn_3::_flash_attn_backward": _of(
+        query=1, heads_first=False, causal=(16,), way=_BACK, longest=(10, 11), starts=6
+    ),
+    "xformers::efficient_attention_forward_cutlass": _CUTLASS,
+    "xformers::efficient_attention_backward_cutlass": _CUTLASS_BACK,
+    "xformers::efficient_attention_forward_ck": _of(
+        heads_first=False, causal=(9,), longest=(6, 6), starts=4
+    ),
+    "xformers::efficient_attention_backward_ck": _of(
+        query=1, heads_first=False, causal=(15,), way=_BACK, longest=(7, 8), starts=5
+    ),
+    "xformers_flash::flash_fwd": _of(heads_first=False, causal=(9, 10), longest=(6, 7), starts=3),
+    "xformers_flash::flash_bwd": _of(
+        query=2, heads_first=False, causal=(13,), way=_BACK, longest=(9, 10), starts=7
+    ),
     "FlashAttnQKVPackedFunc": partial(_packed_qkv, way=Way.FORWARD),
 }
