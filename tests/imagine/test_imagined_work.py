@@ -22,6 +22,17 @@ with torch.no_grad():
     for _ in range(5):
         model(torch.randn(8, 64)).softmax(-1)
 """
+ENCODES = """
+import torch
+from torch import nn
+
+layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+encoder = nn.TransformerEncoder(layer, 2).eval()
+torch.backends.mha.set_fastpath_enabled(True)
+with torch.no_grad():
+    for _ in range(3):
+        encoder(torch.randn(2, 16, 64))
+"""
 TRAINS = """
 import torch
 from torch import nn
@@ -64,6 +75,29 @@ def test_a_script_that_serves_is_imagined_call_by_call(tmp_path: Path) -> None:
     names = [graph[op].name for op in range(len(graph))]
     assert names.count("addmm") == 2
     assert (graph.ops.kind == OpKind.COMPUTE).all()
+
+
+def test_an_encoder_that_only_infers_tells_the_work_inside_its_layers(tmp_path: Path) -> None:
+    graph = imagined(ENCODES, tmp_path, forward=True)
+    batch, length, width, ffn = 2, 16, 64, 128
+    products = batch * length * (4 * width * width + 2 * width * ffn)
+    attention = 2 * batch * length * length * width
+    assert graph.ops.flops.sum() == 2 * 2 * (products + attention)
+    assert {graph[op].name for op in np.flatnonzero(~known(graph)).tolist()} == {"randn"}
+    (note,) = graph.meta["notes"]
+    assert "no rule knows" in note
+    assert "randn (1 of 27 ops" in note
+
+
+def test_torchs_fast_path_comes_back_after_a_session() -> None:
+    import torch
+
+    from paceline.imagine.torch_session import ImagineSettings, Session
+
+    before = torch.backends.mha.get_fastpath_enabled()
+    with Session(ImagineSettings()):
+        assert not torch.backends.mha.get_fastpath_enabled()
+    assert torch.backends.mha.get_fastpath_enabled() is before
 
 
 def test_a_device_alone_prices_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

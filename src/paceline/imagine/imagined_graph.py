@@ -27,6 +27,7 @@ from paceline.graph.earlier_schemas import known_axis
 from paceline.graph.facts import Facts, Parameter
 from paceline.graph.work.columns import recorded_of
 from paceline.imagine.imagined import Imagined, ImagineError, Row
+from paceline.imagine.unknown_work import unknown_work
 
 _Groups = dict[tuple[int, ...], int]
 
@@ -57,6 +58,8 @@ def _meta(ranks: Sequence[Imagined]) -> dict[str, Any]:
     if len(names) < world:
         shown = ", ".join(map(str, names[:4])) + (" ..." if len(names) > 4 else "")
         notes.append(f"rank {shown} was imagined and stands for all {world}")
+    if unknown := unknown_work([row for one in ranks for row in one.rows]):
+        notes.append(unknown)
     return {"source": "imagined", "ranks": names, "notes": notes}
 
 

@@ -87,6 +87,7 @@ class Session:
             if name in vars(dist.ProcessGroup):
                 self._patches.wrap(dist.ProcessGroup, name, self._issuing)
         self._gradients.patch(self._patches)
+        self._patches.wrap(torch.backends.mha, "get_fastpath_enabled", _off)
         self._quiet_propagation()
         self._mode.__enter__()
         self._watch.__enter__()
@@ -280,6 +281,11 @@ class Session:
     def _named(self) -> Iterator[tuple[str, Any]]:
         names = {id(p): clean_path(n) for root in self._roots for n, p in root.named_parameters()}
         yield from ((names.get(id(tensor), ""), tensor) for tensor in self._tensors())
+
+
+def _off(_: Any) -> Callable[[], bool]:
+    """torch's fast path makes one operator of a whole encoder layer, which hides its work."""
+    return lambda: False
 
 
 def _local(tensor: Any) -> Any:

@@ -21,6 +21,7 @@ from paceline.trace.spelling import collective_of, dtype_of
 
 _PLAIN = torch._C._disabled_torch_dispatch_impl
 _SCALAR = torch.ops.aten._local_scalar_dense.default
+_VIEW = torch.ops.aten._unsafe_view.default  # a view, though its schema does not say so
 _DEVICE = torch.ops.prim.device.default
 _TALK = {"c10d", "_c10d_functional", "_c10d_functional_autograd"}
 _MESSAGES = {"send": OpKind.SEND, "recv_": OpKind.RECV, "recv_any_source_": OpKind.RECV}
@@ -78,7 +79,7 @@ class Watch(TorchDispatchMode):
             return
         if func.namespace in _TALK:
             self._talk(func, args, kwargs, out)
-        elif not func.is_view and func.namespace != "prim":
+        elif not func.is_view and func is not _VIEW and func.namespace != "prim":
             self._work(func, args, kwargs, out)
 
     def _work(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
