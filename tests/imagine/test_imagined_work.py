@@ -1,14 +1,19 @@
 """Imagined operators tell their dimensions, so that GPUs which nobody has can be asked for them."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from paceline.cli import main
-from paceline.graph import NONE, Basis, Graph, OpKind, Phase
+from paceline.cluster.files import from_document
+from paceline.cost import price
+from paceline.graph import NONE, UNPRICED, Basis, Graph, OpKind, Phase
 from paceline.graph.work import Family
 from paceline.imagine.imagine import ScriptJob, imagine
+from paceline.replay import replay
 from paceline.trace.runs import open_run
 
 pytestmark = pytest.mark.needs("torch")
@@ -100,15 +105,45 @@ def test_torchs_fast_path_comes_back_after_a_session() -> None:
     assert torch.backends.mha.get_fastpath_enabled() is before
 
 
-def test_a_device_alone_prices_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(TRAINS)
-    run = tmp_path / "run"
-    asked = ["imagine", "-o", str(run), "--world-size", "1", "--device", "h100", "--", str(script)]
-    assert main(asked) == 0
-    graph = open_run(run)
+@pytest.fixture(scope="module")
+def on_h100(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Imagined with nothing said but the device."""
+    folder = tmp_path_factory.mktemp("job")
+    (folder / "train.py").write_text(TRAINS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["imagine", "--device", "h100", "--", "train.py"]) == 0
+    return folder / "runs" / "imagine"
+
+
+def test_a_device_alone_prices_a_script_of_one_worker(on_h100: Path) -> None:
+    graph = open_run(on_h100)
+    assert graph.world_size == 1
     assert (graph.ops.basis == Basis.FORECAST).mean() > 0.9
     assert (graph.ops.dur_ns >= 0).all()
+
+
+def test_an_imagined_run_is_held_against_its_own_device(
+    on_h100: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", str(on_h100), "--efficiency"]) == 0
+    told = capsys.readouterr().out
+    assert "device: h100" in told
+    assert "record_shapes" not in told
+
+
+def test_an_imagined_run_is_carried_to_another_device_as_if_imagined_for_it(
+    on_h100: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["predict", str(on_h100), "--device", "mi300x", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    graph = open_run(on_h100)
+    bare = np.full(len(graph), UNPRICED, np.int64)
+    unpriced = replace(graph, ops=replace(graph.ops, dur_ns=bare))
+    there = from_document({"hosts": {"device": "mi300x"}, "link": "ethernet-1g"})
+    step_ns = int(replay(price(unpriced, there)).end_ns.max())
+    assert found["step_ns"] == pytest.approx(step_ns, rel=0.25)
+    assert found["high_ns"] / found["step_ns"] == pytest.approx(1.2, rel=0.01)  # as forecasts are
 
 
 def test_a_device_alone_cannot_say_how_workers_are_linked(

@@ -8,7 +8,7 @@ tensors lie in a processor's caches pass the roofline of its memory.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,15 @@ from paceline.cost.ported import (
     tail,
     working_rows,
 )
-from paceline.graph import DepKind, DType, Graph
+from paceline.graph import Basis, DepKind, DType, Graph
 from paceline.graph.graph import Int64
 from paceline.graph.links import Links
 from paceline.graph.work import Family
 from paceline.replay import Timeline
 from paceline.replay.beside import Beside, beside
 from paceline.replay.steps import step_times
+
+_SEEN = (Basis.RECORDED, Basis.WALL)
 
 Float = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -78,6 +80,9 @@ class Efficiency:
     utilisation_type: str
     known: float  # part of the kernels' time
     flops_per_s: Mapping[str, float]  # the device's rates of products, by type
+    unknown: Mapping[str, float] = field(default_factory=dict)
+    """Kernels of unknown work by name, the costliest first, each with its part of all time."""
+    imagined: bool = False  # nothing of it was seen: rules know its operators, or nobody does
 
 
 def summarise_efficiency(
@@ -99,6 +104,8 @@ def summarise_efficiency(
         utilisation_type=dtype.name.lower(),
         known=float(table.dur[table.known].sum() / max(table.dur.sum(), 1)),
         flops_per_s={kind.name.lower(): rate for kind, rate in on.flops_per_s.items()},
+        unknown=_unknown(graph, rows, table, top),
+        imagined=not np.isin(graph.ops.basis[rows], _SEEN).any(),
     )
 
 
@@ -179,6 +186,13 @@ def _worst(table: _Table, graph: Graph, top: int) -> list[Reached]:
     names = {**{at: name for name, at in index.items()}, len(index): "unknown"}
     found = [row for row in _grouped(table, key, names) if row.known]
     return sorted(found, key=lambda row: -row.lost_ns)[:top]
+
+
+def _unknown(graph: Graph, rows: Int64, table: _Table, top: int) -> dict[str, float]:
+    names, which = np.unique(graph.ops.name[rows[~table.known]], return_inverse=True)
+    took = np.bincount(which, table.dur[~table.known], len(names)) / max(table.dur.sum(), 1)
+    order = np.argsort(-took, kind="stable")[:top]
+    return {graph.names[int(names[at])]: float(took[at]) for at in order.tolist()}
 
 
 def _spelled(graph: Graph, number: int) -> str:

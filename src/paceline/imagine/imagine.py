@@ -61,7 +61,7 @@ def _check(job: ScriptJob) -> None:
     if not _script(job.command):
         raise ImagineError(
             "nothing to imagine: give the training script after --, as in "
-            "`paceline imagine --world-size 64 -- train.py --batch 32`"
+            "`paceline imagine --device h100 -- train.py --batch 32`"
         )
     if job.world_size < 1 or job.steps < 1 or job.settle < 0:
         raise ImagineError(f"{job.world_size} workers, {job.steps} steps: give 1 or more of each")

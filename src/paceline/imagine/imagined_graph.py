@@ -7,8 +7,11 @@ joined across ranks where every member was imagined; else the imagined member st
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from paceline.cluster import Cluster
+from paceline.cluster.recognised import kept
 from paceline.graph import (
     NONE,
     UNPRICED,
@@ -40,6 +43,12 @@ def graph_of(ranks: Sequence[Imagined]) -> Graph:
         _Rank(builder, one, meeting).draw()
     meeting.require_ends()
     return check(builder.build())
+
+
+def on_cluster(graph: Graph, cluster: Cluster) -> Graph:
+    """The graph, which now says on which devices its ranks run."""
+    devices = dict.fromkeys(kept(cluster.device_of(rank)) for rank in graph.ranks)
+    return replace(graph, facts=replace(graph.facts, gpus=tuple(devices)))
 
 
 def _facts(ranks: Sequence[Imagined]) -> Facts:

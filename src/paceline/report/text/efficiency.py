@@ -79,12 +79,23 @@ def _lines(found: Efficiency) -> list[str]:
         )
     if any(row.inferred > _MOSTLY for row in (*found.classes, *found.worst)):
         told.append("* work by the kernel's name and grid, or by like kernels of the trace")
-    if found.known < 1:
-        told.append(
-            f"work is known of {100 * found.known:.1f} % of the kernels' time; more with "
-            "torch.profiler.profile(record_shapes=True)"
-        )
-    return told
+    return [*told, *_unknown_lines(found)]
+
+
+def _unknown_lines(found: Efficiency) -> list[str]:
+    """How much work is known, what is not, and what would tell more."""
+    if found.known >= 1:
+        return []
+    more = (
+        "no rule knows the other operators of the imagined run"
+        if found.imagined
+        else "more with torch.profiler.profile(record_shapes=True)"
+    )
+    named = ", ".join(f"{_cut(name)} {100 * share:.1f} %" for name, share in found.unknown.items())
+    return [
+        f"work is known of {100 * found.known:.1f} % of the kernels' time; {more}",
+        f"unknown: {named}",
+    ]
 
 
 def _table(title: str, rows: tuple[Reached, ...]) -> "Table":
@@ -112,7 +123,6 @@ def _table(title: str, rows: tuple[Reached, ...]) -> "Table":
 
 def _cells(row: Reached) -> tuple[str, ...]:
     """Rates only where they are known."""
-    name = row.name if len(row.name) <= _WIDTH else row.name[: _WIDTH - 1] + "…"
     rates = (
         (f"{row.flops_per_s / 1e12:,.1f}", f"{row.bytes_per_s / 1e9:,.0f}")
         if row.known
@@ -120,7 +130,7 @@ def _cells(row: Reached) -> tuple[str, ...]:
     )
     known = f"{100 * row.known:.0f} %" + (" *" if row.inferred > _MOSTLY else "")
     return (
-        name,
+        _cut(row.name),
         f"{row.calls:,}",
         duration(row.took_ns),
         f"{100 * row.share:.1f} %",
@@ -130,3 +140,7 @@ def _cells(row: Reached) -> tuple[str, ...]:
         f"{100 * row.tail:.0f} %" if row.tail else "",
         known,
     )
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _WIDTH else name[: _WIDTH - 1] + "…"
