@@ -13,6 +13,7 @@ from paceline.cost import price
 from paceline.graph import NONE, UNPRICED, Basis, Graph, OpKind, Phase
 from paceline.graph.work import Family
 from paceline.imagine.imagine import ScriptJob, imagine
+from paceline.imagine.imagined import Row
 from paceline.replay import replay
 from paceline.trace.runs import open_run
 
@@ -144,6 +145,47 @@ def test_an_imagined_run_is_carried_to_another_device_as_if_imagined_for_it(
     step_ns = int(replay(price(unpriced, there)).end_ns.max())
     assert found["step_ns"] == pytest.approx(step_ns, rel=0.25)
     assert found["high_ns"] / found["step_ns"] == pytest.approx(1.2, rel=0.01)  # as forecasts are
+
+
+def updates(*, gpu: bool, **said: bool) -> list[Row]:
+    """What AdamW does in a step of a layer with twelve tensors."""
+    import torch
+    from torch import nn
+
+    from paceline.imagine.torch_imagine import imagined
+    from paceline.imagine.torch_session import ImagineSettings
+
+    def train() -> None:
+        layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+        optimizer = torch.optim.AdamW(layer.parameters(), **said)
+        for _ in range(3):
+            layer(torch.randn(2, 16, 64)).sum().backward()
+            nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+            optimizer.step()
+
+    rows = imagined(train, ImagineSettings(gpu=gpu)).rows
+    return [row for row in rows if row.phase == Phase.UPDATE]
+
+
+def lists(rows: list[Row]) -> set[str]:
+    return {row.name for row in rows if row.name.startswith("_foreach")}
+
+
+@pytest.mark.parametrize("said", [{}, {"foreach": True}])
+def test_on_a_gpu_an_optimizer_takes_all_its_tensors_at_once(said: dict[str, bool]) -> None:
+    rows = updates(gpu=True, **said)
+    assert {"_foreach_lerp_", "_foreach_addcdiv_", "_foreach_norm"} <= lists(rows)
+    assert len(rows) < 30
+
+
+def test_on_a_gpu_a_script_may_say_that_tensors_go_one_by_one() -> None:
+    rows = updates(gpu=True, foreach=False)
+    assert "_foreach_addcdiv_" not in lists(rows)
+    assert sum(row.name == "addcdiv_" for row in rows) == 12
+
+
+def test_without_a_gpu_tensors_go_one_by_one_and_the_next_session_is_as_before() -> None:
+    assert not lists(updates(gpu=False))
 
 
 def test_a_device_alone_cannot_say_how_workers_are_linked(

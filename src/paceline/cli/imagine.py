@@ -54,6 +54,7 @@ def run(options: argparse.Namespace) -> Shown:
         settle=options.settle,
         ranks=_ranks(options.ranks, options.world_size),
         forward=options.forward,
+        gpu=cluster is not None and _has_gpus(cluster),
         timeout_s=options.timeout,
     )
     if any(options.out.glob("rank-*.facts.jsonl")):
@@ -116,6 +117,12 @@ def _cluster(options: argparse.Namespace) -> "Cluster | None":
         )
     alone = {"count": 1, "device": options.device}
     return from_document({"hosts": alone, "link": "ethernet-1g"})
+
+
+def _has_gpus(cluster: "Cluster") -> bool:
+    from paceline.graph import DeviceKind
+
+    return all(host.device.kind is DeviceKind.GPU for host in cluster.hosts)
 
 
 def _ranks(text: str | None, world_size: int) -> tuple[int, ...]:

@@ -33,6 +33,7 @@ class ScriptJob:
     settle: int = 0  # steps to let pass first; 0: as many as optimizers and DDP need
     ranks: tuple[int, ...] = ()
     forward: bool = False  # passes of the model alone: a script that serves
+    gpu: bool = False  # torch chooses as on a GPU: optimizers take all their tensors at once
     timeout_s: float = 600.0
 
 
@@ -94,6 +95,7 @@ def _imagined(job: ScriptJob, rank: int) -> Imagined:
         "steps": job.steps,
         "settle": job.settle,
         "forward": job.forward,
+        "gpu": job.gpu,
         "command": _script(job.command),
     }
     with tempfile.TemporaryDirectory(prefix="paceline-imagine-") as folder:
