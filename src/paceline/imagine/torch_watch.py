@@ -86,7 +86,8 @@ class Watch(TorchDispatchMode):
         given, made = list(tensors((args, kwargs))), list(tensors(out))
         for tensor in given:
             self.memory.known(tensor)
-        size = touched_bytes(func, args, kwargs, out) if given else _filled(func, made)
+        filled = _is_factory(func) or not given
+        size = _filled(func, made) if filled else touched_bytes(func, args, kwargs, out)
         flops = flops_of(func, args, kwargs, out)
         if size or flops:
             after = [*self._awaited, *self._written_by_others(given)]
@@ -148,6 +149,12 @@ class Watch(TorchDispatchMode):
         if tensor.dtype is torch.bool:
             return True
         return 1.0 if tensor.is_floating_point() else 1
+
+
+def _is_factory(func: Any) -> bool:
+    """Also those that take a tensor's shape, of which they read nothing."""
+    name = func.overloadpacket.__name__
+    return name.startswith(("empty", "new_")) or name.endswith("_like")
 
 
 def _filled(func: Any, made: list[torch.Tensor]) -> int:
