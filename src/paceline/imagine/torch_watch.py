@@ -153,7 +153,7 @@ class Watch(TorchDispatchMode):
 
 def _is_factory(func: Any) -> bool:
     """Also those that take a tensor's shape, of which they read nothing."""
-    name = func.overloadpacket.__name__
+    name = str(func.overloadpacket.__name__)
     return name.startswith(("empty", "new_")) or name.endswith("_like")
 
 
