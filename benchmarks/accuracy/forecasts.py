@@ -10,8 +10,6 @@ on other rows with the same columns.
 """
 
 import argparse
-import csv
-import json
 import os
 import sys
 from collections import defaultdict
@@ -25,6 +23,17 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import measure  # noqa: E402
+from benchmarks.accuracy.given_folders import (  # noqa: E402
+    STEPS,
+    constants_of,
+    ended_plainly,
+    holds,
+    measured_in,
+    model_of,
+    require,
+    sheets,
+    steps_in,
+)
 from paceline.cost.forecast.efforts import effort_of  # noqa: E402
 from paceline.cost.forecast.fitting import (  # noqa: E402
     Sample,
@@ -34,19 +43,20 @@ from paceline.cost.forecast.fitting import (  # noqa: E402
     left_out,
     taught_without,
 )
-from paceline.cost.forecast.learned import Constants, load, shipped  # noqa: E402
+from paceline.cost.forecast.learned import Constants, shipped  # noqa: E402
 from paceline.cost.forecast.sheet import Sheet  # noqa: E402
 from paceline.cost.forecast.steps import step_forecast  # noqa: E402
-from paceline.cost.forecast.tables import samples, sheets_of  # noqa: E402
 from paceline.graph.kinds import DType  # noqa: E402
-from paceline.imagine.language import Pass, language, share_of, step  # noqa: E402
+from paceline.imagine.language import Pass, share_of, step  # noqa: E402
 
 SHARED = Path(os.environ.get("PACELINE_SHARED", ROOT.parent / "shared"))
 CLASSES = {
     "bmm": "bmm", "linear": "linear", "convolution": "convolution", "pointwise": "pointwise",
     "softmax": "softmax", "norm": "norm",
 }  # fmt: skip
+KERNELS = ("kernels", "matrix", "vector", "convolution")  # tables of classes
 TABLES = {"gemm": "linear", "attention": "attention", "moe": "experts", "nccl": "domain"}
+TABLE_FILES = ("gemm", "attention", "moe", "nccl", "matrix", "kernels")
 PUBLISHED = ("neusight", "roofline", "habitat", "li")
 Samples = Mapping[str, list[Sample]]
 Errors = dict[str, tuple[float, int]]  # by device: mean error, rows
@@ -67,14 +77,10 @@ def main() -> None:
 
 def forecast_figures(options: argparse.Namespace) -> dict[str, Any]:
     """All figures, or those of the folders that were given."""
-    constants = load(options.constants) if options.constants else shipped()
-    found: dict[str, Any] = {}
-    if options.test:
-        found |= on_kernels(options.test, constants)
-    if options.tables:
-        found |= on_tables(options.tables, constants)
-    if found:
-        return found
+    constants = constants_of(options.constants) if options.constants else shipped()
+    if options.test or options.tables:
+        kernels = on_kernels(options.test, constants) if options.test else {}
+        return kernels | (on_tables(options.tables, constants) if options.tables else {})
     folder = SHARED / "data"
     if not (folder / "kernels").exists():
         sys.exit(f"no data in {folder}/kernels; set PACELINE_SHARED to what holds data/kernels")
@@ -83,7 +89,7 @@ def forecast_figures(options: argparse.Namespace) -> dict[str, Any]:
 
 def kernels_left_out(folder: Path) -> dict[str, Any]:
     """Classes and steps, each device forecast by the others."""
-    measured = samples(folder)
+    measured = measured_in(folder)
     found: dict[str, Any] = {}
     for name in CLASSES:
         mine = _of_task(measured, name)
@@ -99,7 +105,7 @@ def kernels_left_out(folder: Path) -> dict[str, Any]:
 
 def tables_left_out(folder: Path) -> dict[str, Any]:
     """Today's types: a fifth of the shapes held back, and each device left out."""
-    measured, found = samples(folder), {}
+    measured, found = measured_in(folder), {}
     for name, task in TABLES.items():
         shapes: list[tuple[float, int]] = []
         devices: dict[str, list[float]] = defaultdict(list)
@@ -118,17 +124,16 @@ def tables_left_out(folder: Path) -> dict[str, Any]:
 
 def on_kernels(folder: Path, constants: Constants) -> dict[str, Any]:
     """Other kernels by class and device, and other steps."""
+    require(folder, (*KERNELS, STEPS))
     found: dict[str, Any] = {}
-    tables = [one for one in ("matrix", "vector", "convolution", "kernels")
-              if list(folder.glob(f"{one}.csv*"))]  # fmt: skip
-    measured = samples(folder) if tables else {}
+    measured = measured_in(folder) if holds(folder, KERNELS) else {}
     for name in CLASSES:
         errors = _judged(_of_task(measured, name), constants)
         if errors:
             found[f"test_{name}"] = _weighted(errors.values())
             found[f"test_{name}_by_device"] = _rounded({d: e for d, (e, _) in errors.items()})
-    if (folder / "steps.csv").exists():
-        rows = _step_rows(folder, dict.fromkeys(sheets_of(folder), constants))
+    if holds(folder, (STEPS,)):
+        rows = _step_rows(folder, dict.fromkeys(sheets(folder), constants))
         found |= _told(rows, "test_steps")
         several = [row for row in rows if share_of(row["option"]).gpus > 1]
         fusion = [row for row in rows if row["option"] == "fusion"]
@@ -140,7 +145,8 @@ def on_kernels(folder: Path, constants: Constants) -> dict[str, Any]:
 
 def on_tables(folder: Path, constants: Constants) -> dict[str, Any]:
     """Other rows of today's tables, by class and device."""
-    measured, found = samples(folder), {}
+    require(folder, TABLE_FILES)
+    measured, found = measured_in(folder), {}
     for name, task in TABLES.items():
         errors = _judged(_of_task(measured, task), constants)
         if errors:
@@ -164,8 +170,8 @@ def _judged(measured: Samples, constants: Constants) -> Errors:
 
 
 def _steps_left_out(folder: Path, measured: Samples) -> dict[str, Any]:
-    constants = {name: _taught_without(name, measured) for name in sheets_of(folder)
-                 if any(row["device"] == name for row in _read_steps(folder))}  # fmt: skip
+    named = {row["device"] for row in steps_in(folder)}
+    constants = {name: _taught_without(name, measured) for name in sheets(folder) if name in named}
     rows = _step_rows(folder, constants)
     published = {
         f"{name}_steps": {
@@ -206,9 +212,9 @@ def _told(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
 
 def _step_rows(folder: Path, constants: Mapping[str, Constants]) -> list[dict[str, Any]]:
     """Every row of steps.csv with its forecast's error."""
-    sheets, found = sheets_of(folder), []
-    for row in _read_steps(folder):
-        forecast_ms = _step_ms(folder, row, sheets[row["device"]], constants[row["device"]])
+    known, found = sheets(folder), []
+    for row in steps_in(folder):
+        forecast_ms = _step_ms(folder, row, known[row["device"]], constants[row["device"]])
         measured_ms = float(row["ms"])
         found.append(
             {
@@ -229,17 +235,10 @@ def _step_rows(folder: Path, constants: Mapping[str, Constants]) -> list[dict[st
     return found
 
 
-def _read_steps(folder: Path) -> list[dict[str, str]]:
-    with (folder / "steps.csv").open() as file:
-        return list(csv.DictReader(file))
-
-
 def _step_ms(folder: Path, row: Mapping[str, str], sheet: Sheet, constants: Constants) -> float:
-    models = folder / "models"
-    models = models if models.exists() else SHARED / "data" / "kernels" / "models"
-    config = json.loads((models / f"{row['model']}.json").read_text())
+    model = model_of(row["model"], (folder / "models", SHARED / "data" / "kernels" / "models"))
     run = Pass(int(row["batch"]), int(row["seq"]), row["mode"] == "train", dtype=DType.FLOAT32)
-    made = step(language(config), run, row["option"])
+    made = step(model, run, row["option"])
     gpus = share_of(row["option"]).gpus
     return step_forecast(made, sheet, gpus, constants).step_ns / 1e6
 
@@ -262,4 +261,4 @@ def _rounded(errors: Mapping[str, float]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main()
+    ended_plainly(main)

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.accuracy.given_folders import FolderError
+from paceline.cluster.files import device
 from paceline.cost.ported import kernel_rows
 from paceline.graph import Graph
 from paceline.graph.work import Family
@@ -34,22 +36,29 @@ from paceline.trace.view import RankView
 MANY_GPUS = ("dlrm-8xV100", "nccl-metadata", "df_index_resolver.json.gz")
 
 
-def figures(traces: Path, pairs: Path) -> dict[str, Any]:
+def own_figures(traces: Path) -> dict[str, Any]:
+    """What each trace tells of its kernels, and its own step replayed."""
     files = sorted(traces.rglob("*.gz"))
     known = [known_row(traces, file) for file in files]
-    devices = list(device_rows(pairs))
     steps = [step_row(traces / name) for name in MANY_GPUS if (traces / name).exists()]
-    errors = [abs(row["error"]) for row in devices]
     return {
         "known_share": _share(row for row in known if row["shapes"]),
         "known_share_all": _share(known),
         "known_rows": known,
-        "device_error_mean": float(np.mean(errors)) if errors else None,
-        "device_error_kept": float(np.mean([abs(r["kept"]) for r in devices])) if errors else None,
-        "device_worse_than_kept": sum(abs(r["error"]) > abs(r["kept"]) for r in devices),
-        "device_rows": devices,
         "step_error": max((abs(row["error"]) for row in steps), default=None),
         "step_rows": steps,
+    }
+
+
+def pair_figures(folder: Path) -> dict[str, Any]:
+    """Kernel times of each model carried from each device to each other."""
+    require_pairs(folder)
+    rows = list(device_rows(folder))
+    return {
+        "device_error_mean": float(np.mean([abs(row["error"]) for row in rows])),
+        "device_error_kept": float(np.mean([abs(row["kept"]) for row in rows])),
+        "device_worse_than_kept": sum(abs(row["error"]) > abs(row["kept"]) for row in rows),
+        "device_rows": rows,
     }
 
 
@@ -92,13 +101,33 @@ def read(path: Path) -> list[Trace]:
     return read_all(sources([path]))
 
 
+def require_pairs(folder: Path) -> None:
+    """At least one model on two devices that presets know."""
+    if not folder.is_dir():
+        raise FolderError(f"{folder} is no folder; give one of traces DEVICE_MODEL.json.gz")
+    named = _pairs(folder)
+    if not any(len(files) > 1 for files in named.values()):
+        raise FolderError(
+            f"{folder} holds no model on two devices; give traces named DEVICE_MODEL.json.gz, such "
+            f"as h100_bert.json.gz and mi300x_bert.json.gz (models found: {', '.join(named) or 0})"
+        )
+    for name in {name for files in named.values() for name in files}:
+        device(name)
+
+
+def _pairs(folder: Path) -> dict[str, dict[str, Path]]:
+    """By model and device."""
+    found: dict[str, dict[str, Path]] = defaultdict(dict)
+    for file in sorted(folder.glob("*_*.json.gz")):
+        name, _, model = file.name.removesuffix(".json.gz").partition("_")
+        found[model][name] = file
+    return found
+
+
 def device_rows(folder: Path) -> Iterator[dict[str, Any]]:
     """Every model in both directions between any two devices that it was recorded on."""
-    recorded: dict[str, dict[str, Graph]] = defaultdict(dict)
-    for file in sorted(folder.glob("*_*.json.gz")):
-        device, _, model = file.name.removesuffix(".json.gz").partition("_")
-        recorded[model][device] = build(read(file))
-    for model, by_device in recorded.items():
+    for model, files in _pairs(folder).items():
+        by_device = {name: build(read(file)) for name, file in files.items()}
         for origin, destination in permutations(by_device, 2):
             yield device_row(model, by_device, origin, destination)
 

@@ -51,6 +51,14 @@ def test_each_class_has_its_rates_and_its_share_of_the_roofline() -> None:
     assert 0 < found.known < 1
 
 
+def test_kernels_of_unknown_work_are_named_with_their_share_of_the_time() -> None:
+    timeline = drawn()
+    found = summarise_efficiency(timeline)
+    whole = sum(row.took_ns for row in found.classes)
+    assert dict(found.unknown) == {"mystery": pytest.approx(10_000 / whole)}
+    assert not found.imagined
+
+
 def test_the_worst_offender_is_what_loses_most_above_its_roofline() -> None:
     worst = summarise_efficiency(drawn()).worst
     assert worst[0].name.startswith("mm: b 1 m 4,096")

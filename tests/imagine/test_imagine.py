@@ -10,6 +10,8 @@ import pytest
 
 from paceline.cli import main
 from paceline.graph import NONE, UNPRICED, Collective, DType, Graph, MemoryCategory, OpKind, Phase
+from paceline.graph.work import Elements, Recorded, pointwise
+from paceline.graph.work.columns import recorded_columns
 from paceline.imagine.imagine import ScriptJob, imagine
 from paceline.imagine.imagined import Imagined, ImagineError, Members, Memory, Row
 from paceline.imagine.imagined_graph import graph_of
@@ -78,6 +80,17 @@ def test_a_lone_rank_stands_for_all_and_the_graph_says_so() -> None:
     assert graph.ops.instance.tolist() == [NONE] * 5
     assert graph.groups[0].ranks == tuple(range(4096))
     assert any("stands for all 4096" in note for note in graph.meta["notes"])
+
+
+def test_operators_that_no_rule_knows_are_named_with_their_share_of_the_bytes() -> None:
+    sums = Recorded("aten::add", pointwise(Elements(1, 1), DType.FLOAT32))
+    rows = [work("add"), work("mystery"), work("riddle"), work("mystery")]
+    rows[0].work, rows[0].size_bytes, rows[2].size_bytes = 0, 56, 8
+    one = rank(0, rows, world=1)
+    one.works = recorded_columns([sums])
+    (note,) = graph_of([one]).meta["notes"]
+    assert "mystery (2 of 4 ops, 20.0% of the bytes), riddle (1 of 4 ops, 10.0%" in note
+    assert "add" not in note
 
 
 def test_nothing_is_priced_before_a_cluster_is_known() -> None:

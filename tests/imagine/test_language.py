@@ -5,7 +5,18 @@ import pytest
 from paceline.errors import GraphError
 from paceline.graph.kinds import Collective
 from paceline.graph.work import Family
-from paceline.imagine.language import Pass, backward, forward, fused, language, parameters, step
+from paceline.imagine.language import (
+    Pass,
+    Share,
+    backward,
+    forward,
+    fused,
+    language,
+    parameters,
+    share_of,
+    step,
+)
+from paceline.imagine.language.parallel import Way
 
 GPT2 = {
     "model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 4, "vocab_size": 1000,
@@ -70,3 +81,15 @@ def test_what_cannot_be_described_is_refused() -> None:
         language({"model_type": "mamba"})
     with pytest.raises(GraphError, match="cannot be shared by 4 GPUs"):
         step(language(GPT2), Pass(3, 16), "dp4")
+
+
+@pytest.mark.parametrize("option", ["xx", "fusion+dp4", "dp", "dp0", "dp4_2", "pp4_0", "4"])
+def test_an_unknown_way_to_share_a_model_is_refused_with_those_that_are_known(option: str) -> None:
+    with pytest.raises(GraphError, match=r"known are dp4 .*tp4 .*pp4_2 .*fusion"):
+        share_of(option)
+
+
+def test_a_pipeline_tells_its_stages_and_micro_batches() -> None:
+    assert share_of("pp4_2") == Share(Way.PIPELINE, 4, 2)
+    assert share_of("pp4") == Share(Way.PIPELINE, 4, 1)
+    assert share_of("fusion") == share_of("") == Share()

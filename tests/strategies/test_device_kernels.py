@@ -1,10 +1,22 @@
 """Work recorded on one device, carried to another: by rates that both achieve."""
 
+from dataclasses import replace
+
 import pytest
 
 from paceline.cluster.files import device
+from paceline.cluster.recognised import kept
 from paceline.cost.ported import achieved
-from paceline.graph import Basis, DeviceKind, DType, Graph, GraphBuilder, LaneKind
+from paceline.graph import (
+    UNPRICED,
+    Basis,
+    DeviceKind,
+    DType,
+    Facts,
+    Graph,
+    GraphBuilder,
+    LaneKind,
+)
 from paceline.graph.work import Family, Launch, Matrix, Recorded, matrix, unknown
 from paceline.strategies import StrategyError, strategy
 
@@ -67,3 +79,29 @@ def test_a_recording_without_shapes_says_how_to_record_them() -> None:
 def test_a_recording_of_a_gpu_is_not_carried_from_a_processor() -> None:
     with pytest.raises(StrategyError, match="name the GPU"):
         strategy("device", name="h100", recorded="epyc-2c").transform(recorded_kernels())
+
+
+def foretold(dur_ns: int, device_name: str) -> Graph:
+    """A kernel that nobody saw, of a run that was imagined for a device."""
+    b = GraphBuilder(facts=Facts(world_size=1, gpus=(kept(device(device_name)),)))
+    work = matrix(Matrix(1, 8192, 8192, 8192), DType.FLOAT16)
+    b.op("mm", b.lane(0, "work", kind=LaneKind.STREAM), dur_ns, flops=work.flops,
+         size_bytes=work.size_bytes, dtype=DType.FLOAT16, work=Recorded("aten::mm", work),
+         basis=Basis.FORECAST)  # fmt: skip
+    return b.build()
+
+
+def test_an_imagined_kernel_is_as_uncertain_on_another_device_as_on_its_own() -> None:
+    ops = strategy("device", name="h200").transform(foretold(MILLISECOND, "h100")).ops
+    assert [Basis(b) for b in ops.basis] == [Basis.FORECAST]
+
+
+def test_a_run_that_was_imagined_for_no_device_is_left_to_whoever_prices_it() -> None:
+    graph = foretold(UNPRICED, "h100")
+    graph = replace(graph, facts=Facts(world_size=1))
+    assert strategy("device", name="h200").transform(graph) is graph
+
+
+def test_a_run_that_was_imagined_for_a_processor_is_imagined_anew() -> None:
+    with pytest.raises(StrategyError, match="paceline imagine --device h200"):
+        strategy("device", name="h200").transform(foretold(MILLISECOND, "epyc-2c"))

@@ -8,7 +8,7 @@ tensors lie in a processor's caches pass the roofline of its memory.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from paceline.cost.ported import (
     tail,
     working_rows,
 )
-from paceline.graph import DepKind, DeviceKind, DType, Graph
+from paceline.graph import Basis, DepKind, DeviceKind, DType, Graph
 from paceline.graph.graph import Int64
 from paceline.graph.links import Links
 from paceline.graph.work import Family
@@ -34,6 +34,8 @@ from paceline.replay import Timeline
 from paceline.replay.beside import Beside, beside
 from paceline.replay.steps import step_times
 from paceline.trace.shapes.limits import TIMER_NS, Limits
+
+_SEEN = (Basis.RECORDED, Basis.WALL)
 
 Float = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -80,6 +82,9 @@ class Efficiency:
     known: float  # part of the kernels' time
     flops_per_s: Mapping[str, float]  # the device's rates of products, by type
     beyond: float = 0.0  # part of that time in which shapes, not believed then, ask too much of it
+    unknown: Mapping[str, float] = field(default_factory=dict)
+    """Kernels of unknown work by name, the costliest first, each with its part of all time."""
+    imagined: bool = False  # nothing of it was seen: rules know its operators, or nobody does
 
 
 def summarise_efficiency(
@@ -103,6 +108,8 @@ def summarise_efficiency(
         known=float(table.dur[table.known].sum() / whole),
         beyond=float(table.dur[table.beyond].sum() / whole),
         flops_per_s={kind.name.lower(): rate for kind, rate in on.flops_per_s.items()},
+        unknown=_unknown(graph, rows, table, top),
+        imagined=not np.isin(graph.ops.basis[rows], _SEEN).any(),
     )
 
 
@@ -196,6 +203,13 @@ def _worst(table: _Table, graph: Graph, top: int) -> list[Reached]:
     names = {**{at: name for name, at in index.items()}, len(index): "unknown"}
     found = [row for row in _grouped(table, key, names) if row.known]
     return sorted(found, key=lambda row: -row.lost_ns)[:top]
+
+
+def _unknown(graph: Graph, rows: Int64, table: _Table, top: int) -> dict[str, float]:
+    names, which = np.unique(graph.ops.name[rows[~table.known]], return_inverse=True)
+    took = np.bincount(which, table.dur[~table.known], len(names)) / max(table.dur.sum(), 1)
+    order = np.argsort(-took, kind="stable")[:top]
+    return {graph.names[int(names[at])]: float(took[at]) for at in order.tolist()}
 
 
 def _spelled(graph: Graph, number: int) -> str:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--out", type=Path, required=True, help="folder of the new run")
-    parser.add_argument("--world-size", type=count, required=True, metavar="N", help="workers")
+    parser.add_argument("-o", "--out", type=Path, default=Path("runs/imagine"), metavar="FOLDER",
+                        help="folder of the new run (runs/imagine)")  # fmt: skip
+    parser.add_argument("--world-size", type=count, default=1, metavar="N", help="workers (1)")
     parser.add_argument("--steps", type=count, default=1, help="steady steps to keep (1)")
     parser.add_argument("--settle", type=count, default=0, metavar="N",
                         help="steps to let pass first (default: as torch needs)")  # fmt: skip
@@ -43,8 +44,9 @@ def run(options: argparse.Namespace) -> Shown:
     from paceline.graph.files import KEPT
     from paceline.imagine.imagine import ScriptJob, imagine
     from paceline.imagine.imagined import ImagineError
+    from paceline.imagine.imagined_graph import on_cluster
 
-    command = tuple(options.training)
+    command, cluster = tuple(options.training), _cluster(options)
     job = ScriptJob(
         command=command[1:] if command[:1] == ("--",) else command,
         world_size=options.world_size,
@@ -52,14 +54,14 @@ def run(options: argparse.Namespace) -> Shown:
         settle=options.settle,
         ranks=_ranks(options.ranks, options.world_size),
         forward=options.forward,
+        gpu=cluster is not None and _has_gpus(cluster),
         timeout_s=options.timeout,
     )
     if any(options.out.glob("rank-*.facts.jsonl")):
         raise ImagineError(f"{options.out} holds a recording; give another folder with -o")
-    cluster = _cluster(options)
     graph = imagine(job)
     if cluster is not None:
-        graph = price(graph, cluster)
+        graph = price(on_cluster(graph, cluster), cluster)
     save_graph(graph, options.out / KEPT)
     data = {"run": str(options.out), "priced": cluster is not None, **totals(graph)}
     return Shown(data, lambda console: _render(data, console))
@@ -115,6 +117,12 @@ def _cluster(options: argparse.Namespace) -> "Cluster | None":
         )
     alone = {"count": 1, "device": options.device}
     return from_document({"hosts": alone, "link": "ethernet-1g"})
+
+
+def _has_gpus(cluster: "Cluster") -> bool:
+    from paceline.graph import DeviceKind
+
+    return all(host.device.kind is DeviceKind.GPU for host in cluster.hosts)
 
 
 def _ranks(text: str | None, world_size: int) -> tuple[int, ...]:

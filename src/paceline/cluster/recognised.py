@@ -1,4 +1,4 @@
-"""The preset of a GPU, by the name that its driver gives it."""
+"""The preset of a GPU, by the name that its driver gives it, or that an imagined run keeps."""
 
 import re
 from typing import Final
@@ -23,8 +23,18 @@ _SPELLED: Final = (
 
 def recognised(gpu: RecordedGpu) -> Device | None:
     """None where no preset is that GPU, or has not its number of processors."""
-    name = next((name for spelled, name in _SPELLED if spelled.search(gpu.name)), None)
-    if name is None or name not in table("devices"):
+    presets = table("devices")
+    spelled = (name for spelling, name in _SPELLED if spelling.search(gpu.name))
+    name = gpu.name if gpu.name in presets else next(spelled, None)
+    if name is None or name not in presets:
         return None
     found = device(name)
     return found if gpu.units in (0, found.units) else None
+
+
+def kept(given: Device) -> RecordedGpu:
+    """What a run that was imagined for a device keeps of it: a preset is recognised again, and one
+    with figures of its own is not taken for the preset that it was made from."""
+    is_preset = given.name in table("devices") and given == device(given.name)
+    name = given.name if is_preset else f"{given.name} with figures of its own"
+    return RecordedGpu(name, given.memory_bytes, given.units)

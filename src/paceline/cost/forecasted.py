@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cluster import Device
-from paceline.cost.forecast import forecast, forecastable, sheet_of
+from paceline.cost.forecast import Sheet, forecast, forecastable, keys, sheet_of, shipped
+from paceline.cost.forecast.works import task_of
 from paceline.graph import NONE, Graph
 from paceline.graph.graph import Int64
+from paceline.graph.work import Work
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +28,7 @@ def forecasted(graph: Graph, device: Device, rows: Int64) -> Forecasted:
     """Of these rows, those whose operator has a forecast on the device."""
     sheet, work = sheet_of(device), graph.ops.work[rows]
     used = np.unique(work[work != NONE])
-    known = [row for row in used.tolist() if forecastable(graph.works[row].work, sheet)]
+    known = [row for row in used.tolist() if _is_told(graph.works[row].work, sheet)]
     if not known:
         return Forecasted(rows[:0], np.zeros(0))
     found = forecast([graph.works[row].work for row in known], sheet)
@@ -35,3 +37,10 @@ def forecasted(graph: Graph, device: Device, rows: Int64) -> Forecasted:
     mine = dur_ns[work]  # NONE is -1, the last: not known
     has = ~np.isnan(mine)
     return Forecasted(rows[has], mine[has])
+
+
+def _is_told(work: Work, sheet: Sheet) -> bool:
+    """Whether there is a method, and a table that taught it: of attention in float32 none does."""
+    if not forecastable(work, sheet):
+        return False
+    return shipped().first_of(keys(task_of(work), work.dtype, sheet.vendor)) is not None

@@ -58,9 +58,9 @@ class RankMemory:
 
 @dataclass(frozen=True)
 class RecordedGpu:
-    """A GPU by what the recording itself says of it."""
+    """A GPU by what the recording itself says of it, or the device that a run was imagined for."""
 
-    name: str  # as its driver spells it
+    name: str  # as its driver spells it, or a preset's
     memory_bytes: int = 0
     units: int = 0  # streaming multiprocessors or compute units
     threads_per_unit: int = 0

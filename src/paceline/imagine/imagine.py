@@ -33,6 +33,7 @@ class ScriptJob:
     settle: int = 0  # steps to let pass first; 0: as many as optimizers and DDP need
     ranks: tuple[int, ...] = ()
     forward: bool = False  # passes of the model alone: a script that serves
+    gpu: bool = False  # torch chooses as on a GPU: optimizers take all their tensors at once
     timeout_s: float = 600.0
 
 
@@ -61,7 +62,7 @@ def _check(job: ScriptJob) -> None:
     if not _script(job.command):
         raise ImagineError(
             "nothing to imagine: give the training script after --, as in "
-            "`paceline imagine --world-size 64 -- train.py --batch 32`"
+            "`paceline imagine --device h100 -- train.py --batch 32`"
         )
     if job.world_size < 1 or job.steps < 1 or job.settle < 0:
         raise ImagineError(f"{job.world_size} workers, {job.steps} steps: give 1 or more of each")
@@ -94,6 +95,7 @@ def _imagined(job: ScriptJob, rank: int) -> Imagined:
         "steps": job.steps,
         "settle": job.settle,
         "forward": job.forward,
+        "gpu": job.gpu,
         "command": _script(job.command),
     }
     with tempfile.TemporaryDirectory(prefix="paceline-imagine-") as folder:

@@ -7,8 +7,11 @@ joined across ranks where every member was imagined; else the imagined member st
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from paceline.cluster import Cluster
+from paceline.cluster.recognised import kept
 from paceline.graph import (
     NONE,
     UNPRICED,
@@ -27,6 +30,7 @@ from paceline.graph.earlier_schemas import known_axis
 from paceline.graph.facts import Facts, Parameter
 from paceline.graph.work.columns import recorded_of
 from paceline.imagine.imagined import Imagined, ImagineError, Row
+from paceline.imagine.unknown_work import unknown_work
 
 _Groups = dict[tuple[int, ...], int]
 
@@ -39,6 +43,12 @@ def graph_of(ranks: Sequence[Imagined]) -> Graph:
         _Rank(builder, one, meeting).draw()
     meeting.require_ends()
     return check(builder.build())
+
+
+def on_cluster(graph: Graph, cluster: Cluster) -> Graph:
+    """The graph, which now says on which devices its ranks run."""
+    devices = dict.fromkeys(kept(cluster.device_of(rank)) for rank in graph.ranks)
+    return replace(graph, facts=replace(graph.facts, gpus=tuple(devices)))
 
 
 def _facts(ranks: Sequence[Imagined]) -> Facts:
@@ -57,6 +67,8 @@ def _meta(ranks: Sequence[Imagined]) -> dict[str, Any]:
     if len(names) < world:
         shown = ", ".join(map(str, names[:4])) + (" ..." if len(names) > 4 else "")
         notes.append(f"rank {shown} was imagined and stands for all {world}")
+    if unknown := unknown_work([row for one in ranks for row in one.rows]):
+        notes.append(unknown)
     return {"source": "imagined", "ranks": names, "notes": notes}
 
 

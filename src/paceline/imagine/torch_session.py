@@ -4,6 +4,7 @@ Like the recorder it stands on the global hooks of optimizers and modules; the s
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from paceline.imagine.imagined import Imagined, Members
 from paceline.imagine.torch_fakes import Fakes
 from paceline.imagine.torch_futures import Deferred
 from paceline.imagine.torch_gradients import GradientWatch
+from paceline.imagine.torch_lists import lists_at_once
 from paceline.imagine.torch_watch import Watch
 from paceline.imagine.torch_work import size_of
 from paceline.imagine.torch_world import World
@@ -36,6 +38,7 @@ class ImagineSettings(msgspec.Struct):
     steps: int = 1  # to keep
     settle: int = 0  # steps to let pass; 0: as many as optimizers and DDP need
     forward: bool = False  # a step is a call of the model, not of the optimizer
+    gpu: bool = False  # torch is to choose as it does on one
     command: list[str] = []
 
 
@@ -64,6 +67,7 @@ class Session:
         self._world = World(settings.rank, settings.world_size, self._mode)
         self._patches = Patches()
         self._gradients = GradientWatch(self._watch)
+        self._lists = ExitStack()
         self._hooks: list[Any] = []
         self._optimizers: dict[int, Any] = {}
         self._models: list[Any] = []  # modules that no other module calls
@@ -87,7 +91,10 @@ class Session:
             if name in vars(dist.ProcessGroup):
                 self._patches.wrap(dist.ProcessGroup, name, self._issuing)
         self._gradients.patch(self._patches)
+        self._patches.wrap(torch.backends.mha, "get_fastpath_enabled", _off)
         self._quiet_propagation()
+        if self.settings.gpu:
+            self._lists.enter_context(lists_at_once())
         self._mode.__enter__()
         self._watch.__enter__()
         return self
@@ -95,6 +102,7 @@ class Session:
     def __exit__(self, *error: Any) -> None:
         self._watch.__exit__(*error)
         self._mode.__exit__(*error)
+        self._lists.close()
         self._patches.undo()
         for hook in self._hooks:
             hook.remove()
@@ -280,6 +288,11 @@ class Session:
     def _named(self) -> Iterator[tuple[str, Any]]:
         names = {id(p): clean_path(n) for root in self._roots for n, p in root.named_parameters()}
         yield from ((names.get(id(tensor), ""), tensor) for tensor in self._tensors())
+
+
+def _off(_: Any) -> Callable[[], bool]:
+    """torch's fast path makes one operator of a whole encoder layer, which hides its work."""
+    return lambda: False
 
 
 def _local(tensor: Any) -> Any:

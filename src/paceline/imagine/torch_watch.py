@@ -21,6 +21,7 @@ from paceline.trace.spelling import collective_of, dtype_of
 
 _PLAIN = torch._C._disabled_torch_dispatch_impl
 _SCALAR = torch.ops.aten._local_scalar_dense.default
+_VIEW = torch.ops.aten._unsafe_view.default  # a view, though its schema does not say so
 _DEVICE = torch.ops.prim.device.default
 _TALK = {"c10d", "_c10d_functional", "_c10d_functional_autograd"}
 _MESSAGES = {"send": OpKind.SEND, "recv_": OpKind.RECV, "recv_any_source_": OpKind.RECV}
@@ -78,14 +79,15 @@ class Watch(TorchDispatchMode):
             return
         if func.namespace in _TALK:
             self._talk(func, args, kwargs, out)
-        elif not func.is_view and func.namespace != "prim":
+        elif not func.is_view and func is not _VIEW and func.namespace != "prim":
             self._work(func, args, kwargs, out)
 
     def _work(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
         given, made = list(tensors((args, kwargs))), list(tensors(out))
         for tensor in given:
             self.memory.known(tensor)
-        size = touched_bytes(func, args, kwargs, out) if given else _filled(func, made)
+        filled = _is_factory(func) or not given
+        size = _filled(func, made) if filled else touched_bytes(func, args, kwargs, out)
         flops = flops_of(func, args, kwargs, out)
         if size or flops:
             after = [*self._awaited, *self._written_by_others(given)]
@@ -147,6 +149,12 @@ class Watch(TorchDispatchMode):
         if tensor.dtype is torch.bool:
             return True
         return 1.0 if tensor.is_floating_point() else 1
+
+
+def _is_factory(func: Any) -> bool:
+    """Also those that take a tensor's shape, of which they read nothing."""
+    name = str(func.overloadpacket.__name__)
+    return name.startswith(("empty", "new_")) or name.endswith("_like")
 
 
 def _filled(func: Any, made: list[torch.Tensor]) -> int:

@@ -26,12 +26,15 @@ from paceline.cost.ported import (
     ported_ns,
     recorded_device,
 )
-from paceline.graph import Basis, DeviceKind, DType, Graph, LaneKind
+from paceline.graph import UNPRICED, Basis, DeviceKind, DType, Graph, LaneKind
 from paceline.graph.condense import Grain
 from paceline.graph.graph import Bool, Int64
 from paceline.graph.scaled import scaled, works
 from paceline.graph.work import Family
 from paceline.strategies.strategy import Strategy, StrategyError
+
+_FORETOLD = (Basis.DATASHEET, Basis.FORECAST)
+"""Nobody saw such a kernel: carried over, it is as uncertain as before."""
 
 CPU = "epyc-2c"
 """What a recording without kernels is taken to have run on, where nothing names its device."""
@@ -52,6 +55,8 @@ class Device(Strategy):
     recorded: str = ""  # the one that the job was recorded on; as the recording says where empty
 
     def transform(self, graph: Graph) -> Graph:
+        if (graph.ops.dur_ns == UNPRICED).all():
+            return graph  # imagined for no device: whoever prices it takes the new one
         origin, destination = self._origin(graph), preset(self.name)
         if origin == destination:
             return graph
@@ -128,11 +133,12 @@ def device_factor(origin: Processor, destination: Processor, dtype: DType) -> De
 def _kernels(graph: Graph, origin: Processor, destination: Processor) -> Graph:
     if origin.kind is not DeviceKind.GPU:
         raise StrategyError(
-            f"the recording has kernels of a GPU, but the recorded device is {origin.name}, "
-            "a processor; name the GPU that it was recorded on, such as a100-80"
+            f"the recorded device is {origin.name}, a processor, and the graph holds kernels of a "
+            "GPU; name the GPU that it was recorded on, such as a100-80. A run that was imagined "
+            f"for {origin.name} is imagined anew: paceline imagine --device {destination.name}"
         )
     ops, rows = graph.ops, kernel_rows(graph)
     dur, basis = ops.dur_ns.copy(), ops.basis.copy()
     dur[rows] = np.rint(ported_ns(Kernels.of(graph, rows), origin, destination))
-    basis[rows] = Basis.SCALED
+    basis[rows] = np.where(np.isin(basis[rows], _FORETOLD), basis[rows], Basis.SCALED)
     return replace(graph, ops=replace(ops, dur_ns=dur, basis=basis))

@@ -18,6 +18,8 @@ from paceline.imagine.language.config import Language
 from paceline.imagine.language.eager import Pass, forward
 from paceline.imagine.language.fused import fused
 
+_ONE_GPU = ("", "fusion")
+
 
 class Way(Enum):
     """How several GPUs share a model."""
@@ -63,10 +65,16 @@ class Step:
 
 def share_of(option: str) -> Share:
     """`dp4`, `tp4` or `pp4_1` (four stages, one micro-batch); empty or `fusion` is one GPU."""
-    found = re.fullmatch(r"(dp|tp|pp)(\d+)(?:_(\d+))?", option)
-    if found is None:
+    if option in _ONE_GPU:
         return Share()
-    return Share(Way(found[1]), int(found[2]), int(found[3] or 1))
+    found = re.fullmatch(r"(dp|tp)([1-9]\d*)|(pp)([1-9]\d*)(?:_([1-9]\d*))?", option)
+    if found is None:
+        raise GraphError(
+            f"option {option!r} is not known; known are dp4 (data parallel on four GPUs), tp4 "
+            "(tensor parallel), pp4 or pp4_2 (a pipeline of four stages, two micro-batches), each "
+            "with any number of GPUs, fusion (torch.compile on one GPU), and none (one GPU)"
+        )
+    return Share(Way(found[1] or found[3]), int(found[2] or found[4]), int(found[5] or 1))
 
 
 def step(model: Language, run: Pass, option: str = "") -> Step:

@@ -20,6 +20,7 @@ _COLUMNS: Final = (
 _FIRST_TO_GO: Final = ("tail", "kernels", "share", "GB/s", "TFLOP/s", "lost")
 """Columns that a narrow terminal does without, in this order."""
 _NAME: Final = 400
+_UNKNOWN: Final = 44  # characters of a name in a sentence
 _MOSTLY: Final = 0.5
 
 
@@ -95,12 +96,25 @@ def _lines(found: Efficiency) -> list[str]:
             f"shapes tell more than {found.device} can do in {100 * found.beyond:.1f} % of the "
             "kernels' time, and are not believed there: is it another device (--recorded-device)?"
         )
-    if found.known < 1:
-        told.append(
-            f"work is known of {100 * found.known:.1f} % of the kernels' time; more with "
-            "torch.profiler.profile(record_shapes=True)"
-        )
-    return told
+    return [*told, *_unknown_lines(found)]
+
+
+def _unknown_lines(found: Efficiency) -> list[str]:
+    """How much work is known, what is not, and what would tell more."""
+    if found.known >= 1:
+        return []
+    more = (
+        "no rule knows the other operators of the imagined run"
+        if found.imagined
+        else "more with torch.profiler.profile(record_shapes=True)"
+    )
+    named = ", ".join(
+        f"{short(name, _UNKNOWN)} {100 * share:.1f} %" for name, share in found.unknown.items()
+    )
+    return [
+        f"work is known of {100 * found.known:.1f} % of the kernels' time; {more}",
+        f"unknown: {named}",
+    ]
 
 
 def _rows(title: str, rows: Sequence[Reached]) -> Rows:
