@@ -119,15 +119,16 @@ def newest_results(folder: Path = HERE / "results") -> dict[str, dict[str, Any]]
 def _cells(row: Row, results: Results) -> list[str]:
     value = _figure(row, results)
     word = "at least" if row.at_least else "at most"
-    figure = "not measured yet" if value is None else row.show(value)
-    if value is not None and not row.met(value):
-        figure += " (missed)"
+    figure = "not measured yet" if value is None else value
+    if isinstance(value, float):
+        figure = row.show(value) + ("" if row.met(value) else " (missed)")
     return [row.label, figure, f"{word} {row.show(row.target)}", row.peers]
 
 
-def _figure(row: Row, results: Results) -> float | None:
+def _figure(row: Row, results: Results) -> float | str | None:
+    """A number, or why there is none although it was measured."""
     found: Any = reduce(_part, row.field.split("."), results.get(row.benchmark))
-    return None if found is None else float(found)
+    return found if found is None or isinstance(found, str) else float(found)
 
 
 def _part(found: Any, key: str) -> Any:

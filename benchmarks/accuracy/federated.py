@@ -8,9 +8,9 @@ for 28; what FedAvg with momentum has after as many rounds as FedDST, at five ti
 `averaged_in_as_many_rounds`.
 
 `progfed_saved`: of a network whose weights are spread over its blocks, the share of bytes that
-ProgFed saves until it has the final accuracy of the whole model less one point; None where it does
-not get there, with how far it got. `progfed_saved_far` is the same less two points. Its setting was
-chosen by arithmetic, before any run; others stand beside it.
+ProgFed saves until it has the final accuracy of the whole model less one point, or that a seed does
+not get there; rows say how far it got. `progfed_saved_far` is the same less two points. Its setting
+was chosen by arithmetic, before any run; others stand beside it.
 
     python benchmarks/accuracy/federated.py --json
 """
@@ -157,11 +157,15 @@ def _grown(found: Sequence[Row], arms: Arms, options: Any) -> dict[str, Any]:
         learning.whole(found, arm, options) for arm in (arms.whole, arms.growing[0])
     )
     return {
-        "progfed_saved": chosen["saved"] if chosen and known else None,
+        "progfed_saved": _told(chosen["saved"]) if chosen and known else None,
         "progfed_saved_far": chosen["saved_far"] if chosen and known else None,
         "whole_accuracy": _mean([learning.at_the_end(row) for row in whole.values()]),
         "grown_rows": [row for row in rows.values() if row is not None],
     }
+
+
+def _told(saved: float | None) -> float | str:
+    return "not reached by all seeds (missed)" if saved is None else saved
 
 
 def _saved(whole: dict[int, Row], mine: dict[int, Row], arm: Arm) -> dict[str, Any] | None:
