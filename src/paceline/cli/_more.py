@@ -24,7 +24,10 @@ def as_rows(found: tuple[Any, ...]) -> list[dict[str, Any]]:
 
 
 def shown(topic: str, found: tuple[Any, ...], top: int) -> Any:
-    """Something that rich prints."""
+    """Something that rich prints; where there is nothing to count, the sentence that says so."""
     from paceline.report.text.analyses import ROWS, tree_shown
 
-    return tree_shown(found, top) if topic == "tree" else ROWS[topic](found, top).table()
+    if topic == "tree":
+        return tree_shown(found, top)
+    rows = ROWS[topic](found, top)
+    return rows.table() if rows.columns else rows.title
