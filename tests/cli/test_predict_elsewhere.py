@@ -10,7 +10,7 @@ from paceline.cli import main
 from paceline.cli._question import OptionError
 from paceline.cli.verify import plan_of
 from paceline.cluster.files import device
-from paceline.cost.ported import achieved
+from paceline.cost.achieved import achieved
 from paceline.graph import (
     Axis,
     Collective,

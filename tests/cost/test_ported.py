@@ -9,15 +9,13 @@ from paceline.cluster import Device
 from paceline.cluster.files import device
 from paceline.cluster.recognised import recognised
 from paceline.cost import CostError
+from paceline.cost.achieved import achieved, rate_of, sheet
 from paceline.cost.ported import (
     Kernels,
-    achieved,
     fill,
     ported_ns,
-    rate_of,
     recorded_device,
     roof_ns,
-    sheet,
     tail,
 )
 from paceline.graph import DType, Facts, Graph, GraphBuilder, LaneKind, RecordedGpu

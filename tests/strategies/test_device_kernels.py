@@ -6,7 +6,7 @@ import pytest
 
 from paceline.cluster.files import device
 from paceline.cluster.recognised import kept
-from paceline.cost.ported import achieved
+from paceline.cost.achieved import achieved
 from paceline.graph import (
     UNPRICED,
     Basis,

@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 
 from paceline.cluster import Device
+from paceline.cost.achieved import Achieved, rate_of, sheet
 from paceline.cost.ported import (
     PRODUCTS,
-    Achieved,
     Kernels,
     peak_ns,
-    rate_of,
     recorded_device,
     roof_ns,
-    sheet,
     tail,
     working_rows,
 )

@@ -16,11 +16,11 @@ import numpy as np
 
 from paceline.cluster import Device as Processor
 from paceline.cluster.files import device as preset
+from paceline.cost.achieved import achieved
 from paceline.cost.compute import peak
 from paceline.cost.ported import (
     PRODUCTS,
     Kernels,
-    achieved,
     forecasts_of,
     kernel_rows,
     ported_ns,

@@ -2,12 +2,10 @@
 
     ported_ns(kernels, origin, destination)    # durations there, one per kernel
 
-`roof` says how long a work takes at the rates that a device achieves, `achieved.yaml` has these
-rates with their sources, `shares` what forecasts of both devices say, and `port` carries durations
-over.
+`roof` says how long a work takes at the rates that a device achieves (`cost/achieved`), `shares`
+what forecasts of both devices say, and `port` carries durations over.
 """
 
-from paceline.cost.achieved import Achieved, achieved, rate_of, sheet
 from paceline.cost.ported.kernels import Kernels
 from paceline.cost.ported.port import by_rates_ns, ported_ns
 from paceline.cost.ported.recorded import kernel_rows, recorded_device, working_rows
@@ -16,20 +14,16 @@ from paceline.cost.ported.shares import forecasts_of, share_factor
 
 __all__ = [
     "PRODUCTS",
-    "Achieved",
     "Kernels",
-    "achieved",
     "by_rates_ns",
     "fill",
     "forecasts_of",
     "kernel_rows",
     "peak_ns",
     "ported_ns",
-    "rate_of",
     "recorded_device",
     "roof_ns",
     "share_factor",
-    "sheet",
     "tail",
     "working_rows",
 ]
