@@ -17,6 +17,8 @@ cores together do the whole batch: 2. `mixed_speedup` is the share of it that wa
 `mixed_loss_unweighted` the same where gradients of unequal batches count alike, so that the check
 is seen to fail where weighting does. `mixed_learnt` is by how much the loss fell.
 
+Rows are kept as they come; the next run goes on behind them. All of them take eight minutes.
+
     python benchmarks/accuracy/geo.py --json
 """
 
@@ -27,12 +29,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks import measure
+from benchmarks import kept, measure
 from benchmarks.accuracy import cells, pipeline_lab
 from paceline.cluster import Cluster, load
 from paceline.cluster.machine import Machine
@@ -47,7 +50,7 @@ from paceline.place.distant import (
     priced_in_lab,
     reordered,
 )
-from paceline.place.pipeline import LayerCost, Profile
+from paceline.place.pipeline import Borders, LayerCost, Packing, Profile
 from paceline.predict import predict
 from paceline.strategies.uneven_batches import UnevenBatches
 from paceline.trace.runs import open_run
@@ -71,22 +74,29 @@ def main(arguments: list[str] | None = None) -> None:
         "--scale", type=float, default=1.0, help="times the quotas, where others use the cores too"
     )
     parser.add_argument("--only", choices=("distant", "mixed"), help="one of both")
+    parser.add_argument("--budget", type=float, default=60.0, metavar="MINUTES")
     options = parser.parse_args(arguments)
     if refused := pipeline_lab.why_not():
         raise SystemExit(f"no lab stands up here: {refused}")
     quotas = tuple(options.scale * quota for quota in QUOTAS)
     figures: dict[str, Any] = {}
     if options.only != "mixed":
-        figures |= distant(24 if options.quick else 200)
+        figures |= distant(24 if options.quick else 200, options.budget)
     if options.only != "distant":
-        figures |= mixed(24 if options.quick else 60, quotas)
+        steps = 24 if options.quick else 60
+        name = f"unequal workers, quotas {quotas}, {steps} steps"
+        figures |= kept.rows("geo", {name: lambda: mixed(steps, quotas)}, options.budget).get(
+            name, {}
+        )
     measure.report("accuracy/geo", figures, options, "torch")
 
 
-def distant(batches: int) -> dict[str, Any]:
-    """The plain pipeline, the planned one without compression, and with more and more of it."""
+def distant(batches: int, minutes: float) -> dict[str, Any]:
+    """The plain pipeline, the planned one without compression, and with more and more of it. No
+    figure stands before all rows are there."""
     cluster = load(SITES)
-    profile = Profile({ROWS: tuple(LayerCost(**layer) for layer in measured_layers())})
+    layers = kept.rows("geo", {"layers": lambda: {"layers": measured_layers()}}, minutes)["layers"]
+    profile = Profile({ROWS: tuple(LayerCost(**layer) for layer in layers["layers"])})
     rates, speeds = Rates.of(cluster), (1.0,) * cluster.workers
     ways = {
         "plain": plain(profile, cluster.workers),
@@ -99,7 +109,16 @@ def distant(batches: int) -> dict[str, Any]:
         },
     }
     machine = Machine(float(os.cpu_count() or 1))
-    rows = {name: row(plan, profile, cluster, machine, batches) for name, plan in ways.items()}
+    makers = {
+        f"far apart, {name}, {batches} batches": partial(
+            row, plan, profile, cluster, machine, batches
+        )
+        for name, plan in ways.items()
+    }
+    found = kept.rows("geo", makers, minutes)
+    if len(found) < len(makers):
+        return {"missing": [name for name in makers if name not in found]}
+    rows = dict(zip(ways, found.values()))
     base = rows["plain"]
     for one in rows.values():
         one["speedup"] = base["step_s"]["median"] / one["step_s"]["median"]
@@ -128,13 +147,16 @@ def row(
         done = lab.run(command, timeout_s=600, environment=settings, logs=Path(folder))
         said = [_answer(done.text(worker)) for worker in range(cluster.workers)]
     step = measure.spread(said[0]["steps_s"])
-    expected = priced_in_lab(plan, plan.stages(profile), over_tcp(cluster), machine).step_ns / 1e9
+    borders = borders_of(plan)
+    stages, linked = plan.stages(profile), over_tcp(cluster)
+    expected = priced_in_lab(plan, stages, linked, machine, borders).step_ns / 1e9
     last = said[-1]["losses"][-max(1, batches // 4) :]
     return {
         **told,
         "order": plan.order,
         "step_s": step,
         "predicted_s": expected,
+        "packing": [asdict(one) for one in borders.packing],
         "formula_s": plan.step_ns / 1e9,
         "error": expected / step["median"] - 1,
         "loss": statistics.mean(last),
@@ -150,9 +172,25 @@ def plain(profile: Profile, workers: int) -> DistantPlan:
 
 
 def measured_layers() -> list[dict[str, Any]]:
+    return list(measured_alone(f"distant.profile({ROWS})"))
+
+
+def borders_of(plan: DistantPlan) -> Borders:
+    """What its compressed borders take."""
+    return Borders(
+        tuple(
+            Packing(**measured_alone(f"distant.packing({plan.microbatch}, {share})"))
+            if share < 1
+            else Packing()
+            for share in plan.shares
+        )
+    )
+
+
+def measured_alone(call: str) -> Any:
     """In a process of its own, which goes before others as the lab's workers do: a profile that
     waited for its core would hide the slow border behind the stages, and leave it uncompressed."""
-    code = f"import json, distant; print(json.dumps(distant.profile({ROWS})))"
+    code = f"import json, distant; print(json.dumps({call}))"
     settings = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [*cells.FIRST, sys.executable, "-c", code],
@@ -163,8 +201,7 @@ def measured_layers() -> list[dict[str, Any]]:
     )
     if done.returncode:
         raise SystemExit(done.stderr)
-    found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def mixed(steps: int, quotas: Quotas) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from paceline.lab import LabError
 from paceline.lab.commands import losses
 from paceline.lab.incast import Setting, incast, summary
 from paceline.lab.lab import Lab
-from paceline.wire.contenders import LOSSLESS, TCP, TEN_PERCENT, Contender, Timed
+from paceline.wire.contenders import GLOO, LOSSLESS, TCP, TEN_PERCENT, Contender, Timed, at_hand
 
 SMALL = Setting(senders=2, size_bytes=100_000)
 
@@ -28,6 +28,26 @@ def test_rounds_are_no_shorter_than_the_link_and_drop_values_only_for_loss(loss:
     assert (bounded.lost_share > 0) == (loss > 0)
     assert bounded.lost_share <= 0.1
     assert timed[1].counters["early_stops"] == 0
+
+
+@pytest.mark.net
+@pytest.mark.live
+@pytest.mark.needs("root", "namespaces", "iproute2", "nft", "torch")
+def test_gloo_crosses_the_same_queues_with_the_congestion_control_that_is_asked_for() -> None:
+    timed = incast(SMALL, GLOO[:2], rounds=4, timeout_s=120)
+    for one in timed:
+        row = summary(SMALL, one)
+        assert row.is_tcp
+        assert row.lost_share == 0
+        assert row.p50_ms > 0.95 * row.ideal_ms
+
+
+def test_gloo_is_no_contender_where_torch_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert at_hand(TCP) == list(TCP)
+    monkeypatch.setattr("paceline.wire.contenders.find_spec", lambda name: None)
+    assert at_hand((*TCP, *GLOO)) == list(TCP)
 
 
 def test_a_summary_counts_only_the_bytes_that_were_needed() -> None:

@@ -20,8 +20,9 @@ def test_the_head_names_what_everyone_meets() -> None:
 def test_a_row_shows_its_p99_beside_the_ideal_and_what_it_did_without() -> None:
     row = Row("ours", False, 0.1, 40, 170.0, 180.0, 190.0, 160.0, 0.0123)
     head, line = table([row])
-    assert line.split() == ["ours", "170.0", "180.0", "190.0", "1.125", "1.230%", "40"]
-    assert len(head) == len(line)
+    assert line.split() == ["ours", "170.0", "180.0", "190.0", "1.125", "1.230%"]
+    assert head.split()[:4] == ["40", "rounds", "of", "each;"]
+    assert len(head) == len(line) < 80
 
 
 def test_an_overload_and_two_paths_are_told_in_a_line_each() -> None:

@@ -1,11 +1,15 @@
 """The border between stages against plain arithmetic in one process."""
 
+from dataclasses import fields
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from paceline.place.pipeline import Packing  # noqa: E402
 from paceline.runtime.stages import PipelineError  # noqa: E402
 from paceline.runtime.stages.torch_border import Before, Behind, Border  # noqa: E402
+from paceline.runtime.stages.torch_profile import measure_border  # noqa: E402
 
 
 def drawn(seed: int, *shape: int) -> "torch.Tensor":
@@ -80,3 +84,9 @@ def test_both_halves_are_what_autograd_makes_of_a_masked_activation() -> None:
 def test_a_border_that_lets_nothing_pass_is_refused() -> None:
     with pytest.raises(PipelineError, match="give a ratio above 0"):
         Border(0.0)
+
+
+def test_the_four_halves_of_a_border_are_timed() -> None:
+    took = measure_border(torch.randn(4, 32).relu(), Border(0.25, packed=True), repeats=3)
+    assert set(took) == {field.name for field in fields(Packing)}
+    assert all(ns > 0 for ns in took.values())

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from paceline.runtime.stages import PipelineSchedule, Task, Work
 from paceline.runtime.stages.torch_border import Border
 from paceline.runtime.stages.torch_links import Seat
-from paceline.runtime.stages.torch_profile import Sample, measure_stage
+from paceline.runtime.stages.torch_profile import Sample, measure_border, measure_stage
 from paceline.runtime.stages.torch_worker import Job, Part, Worker
 
 LAYERS, WIDTH, CLASSES = 8, 512, 10
@@ -70,6 +70,12 @@ def profile(rows: int) -> list[dict[str, Any]]:
         )
         found.append(vars(measured))
     return found
+
+
+def packing(rows: int, share: float) -> dict[str, int]:
+    """What a compressed border takes of its stages' threads for a micro-batch."""
+    torch.set_num_threads(1)
+    return measure_border(torch.randn(rows, WIDTH).relu(), Border(share, packed=True))
 
 
 def main(plan: dict[str, Any], batches: int) -> None:

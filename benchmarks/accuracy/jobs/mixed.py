@@ -47,7 +47,7 @@ def main(steps: int, plan: list[str]) -> None:
     torch.manual_seed(0)
     dist.init_process_group("gloo")
     replica = nn.parallel.DistributedDataParallel(model())
-    optimizer = torch.optim.SGD(replica.parameters(), lr=0.05)
+    optimizer = torch.optim.SGD(replica.parameters(), lr=0.02)
     data = images(BATCH * dist.get_world_size() * steps)
     loader = DataLoader(data, BATCH, sampler=DistributedSampler(data))
     with paceline.applied(plan, replica, optimizer):

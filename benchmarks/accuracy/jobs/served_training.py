@@ -1,7 +1,7 @@
 """One process of a training with a parameter server: rank 0 serves, the others train a small
-classifier of Fashion-MNIST. Gradients are pushed and parameters pulled over TCP, or over the
-transport. The server prints how long each stretch of steps took, the accuracy behind it, and when
-in a mean step the first part and all of the gradients had come.
+classifier of Fashion-MNIST. Gradients are pushed and parameters pulled over TCP, over gloo, or over
+the transport. The server prints how long each stretch of steps took, the accuracy behind it, and
+when in a mean step the first part and all of the gradients had come.
 
     RANK=0 python served_training.py FILE
 """
@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from paceline.wire import Address, Bounds, Endpoint, Group, JobKey, Phase, Server, Worker
 from paceline.wire.contenders import Contender
 from paceline.wire.incast import importance
+from paceline.wire.torch_gloo import Seat, group
+from served_gloo import GlooServer, GlooWorker
 from served_tcp import PART_VALUES, WAIT_S, TcpServer, TcpWorker, workers
 
 MOMENTUM = 0.9
@@ -55,7 +57,7 @@ def main(file: str) -> None:
     hosts = os.environ["PACELINE_INCAST_HOSTS"].split(",")
     rank = int(os.environ["RANK"])
     model = nn.Sequential(nn.Linear(784, training.width), nn.ReLU(), nn.Linear(training.width, 10))
-    way = (over_tcp if training.contender.is_tcp else over_wire)(training, rank, hosts)
+    way = over(training, rank, hosts)
     if rank == 0:
         print(json.dumps(serve(training, model, way)))
     else:
@@ -146,6 +148,17 @@ def loaded(folder: str, part: str) -> tuple[torch.Tensor, torch.Tensor]:
     )
     pixels = images[16:].reshape(-1, 784).astype(np.float32) / 255.0
     return torch.from_numpy(pixels), torch.from_numpy(labels[8:].astype(np.int64))
+
+
+def over(training: Training, rank: int, hosts: Sequence[str]) -> Any:
+    if training.contender.gloo:
+        return over_gloo(training, rank, hosts)
+    return (over_tcp if training.contender.is_tcp else over_wire)(training, rank, hosts)
+
+
+def over_gloo(training: Training, rank: int, hosts: Sequence[str]) -> Any:
+    seat = Seat(rank, len(hosts), hosts[0], training.port)
+    return (GlooWorker if rank else GlooServer)(group(seat, training.contender.congestion))
 
 
 def over_tcp(training: Training, rank: int, hosts: Sequence[str]) -> Any:

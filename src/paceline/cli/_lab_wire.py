@@ -12,7 +12,7 @@ from paceline.lab.incast import incast as timed_rounds
 from paceline.lab.overload import Load, overload
 from paceline.lab.spraying import sprayed
 from paceline.report.text.wire import load_line, setting_line, sprayed_line, table
-from paceline.wire.contenders import ABLATIONS, MAIN, Contender
+from paceline.wire.contenders import ABLATIONS, GLOO, MAIN, Contender, at_hand
 
 LOSSES = ((0.0, 0), (0.01, 0), (0.05, 4))
 """Shares of packets that a way loses, and for how many ms all are then lost."""
@@ -61,7 +61,7 @@ Told = list[tuple[Setting, list[Row]]]
 
 def _timed(settings: Sequence[Setting], contenders: Sequence[Contender], rounds: int) -> Told:
     return [
-        (one, [summary(one, timed) for timed in timed_rounds(one, contenders, rounds)])
+        (one, [summary(one, timed) for timed in timed_rounds(one, at_hand(contenders), rounds)])
         for one in settings
     ]
 
@@ -78,3 +78,5 @@ def _lines(told: Told) -> Iterator[str]:
         yield setting_line(setting)
         yield from table(rows)
         yield ""
+    if not at_hand(GLOO):
+        yield "gloo is not among them: it comes with torch, which is not installed here"

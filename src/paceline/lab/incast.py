@@ -122,7 +122,7 @@ def incast(
         told = lab.run(
             command, timeout_s=timeout_s, environment=hosts_told(lab.layout), logs=Path(folder)
         )
-        return timed_from_json(json.loads(told.text(0)))
+        return timed_from_json(json.loads(told.answer(0)))
 
 
 def hosts_told(layout: Layout) -> dict[str, str]:

@@ -53,6 +53,10 @@ class Finished:
     def text(self, worker: int = 0) -> str:
         return self.logs[worker].read_text(errors="replace")
 
+    def answer(self, worker: int = 0) -> str:
+        """The last line: gloo says on the same stream whom it is connected to."""
+        return self.text(worker).rstrip().rpartition("\n")[2]
+
 
 def starts(layout: Layout, job: Job) -> list[WorkerStart]:
     """Who is started where, with what gloo and torch.distributed need to find each other."""

@@ -3,6 +3,7 @@ it switched off. Plain values, which cross to the lab's processes as JSON."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 from paceline.wire.settings import Patience, Tuning
@@ -14,6 +15,7 @@ class Contender:
 
     name: str
     congestion: str = ""
+    gloo: bool = False  # TCP under gloo, not under sockets of our own
     budget: float = 0.0  # share of a tensor that may be lost
     paced: bool = True
     reacts: bool = True  # to marks and losses
@@ -39,7 +41,9 @@ class Contender:
         )
 
 
-TCP = tuple(Contender(f"TCP {name}", congestion=name) for name in ("reno", "cubic", "bbr"))
+CONTROLS = ("reno", "cubic", "bbr")
+TCP = tuple(Contender(f"TCP {name}", congestion=name) for name in CONTROLS)
+GLOO = tuple(Contender(f"gloo, TCP {name}", congestion=name, gloo=True) for name in CONTROLS)
 LOSSLESS = Contender("transport, no loss allowed")
 ONE_PERCENT = Contender("transport, 1 % may be lost", budget=0.01)
 TEN_PERCENT = Contender("transport, 10 % may be lost", budget=0.1)
@@ -50,7 +54,12 @@ def overlapped(contender: Contender) -> Contender:
     return replace(contender, name=f"{contender.name}, overlapped", overlapped=True)
 
 
-MAIN = (*TCP, LOSSLESS, ONE_PERCENT, TEN_PERCENT)
+def at_hand(contenders: Iterable[Contender]) -> list[Contender]:
+    """Those that this machine can run: gloo comes with torch."""
+    return [one for one in contenders if not one.gloo or find_spec("torch") is not None]
+
+
+MAIN = (*TCP, *GLOO, LOSSLESS, ONE_PERCENT, TEN_PERCENT)
 ABLATIONS = (
     replace(TEN_PERCENT, name="10 %, without pacing", paced=False),
     replace(TEN_PERCENT, name="10 %, without the window", windowed=False),

@@ -86,9 +86,19 @@ class Place:
 def side(contender: Contender, rounds: Rounds, place: Place) -> Side:
     if not contender.is_tcp:
         return WireSide(contender, rounds, place)
+    if contender.gloo:
+        return _over_gloo(contender, rounds, place)
     if place.rank == 0:
         return TcpReceiver(contender, rounds, place)
     return TcpSender(contender, rounds, place)
+
+
+def _over_gloo(contender: Contender, rounds: Rounds, place: Place) -> Side:
+    from paceline.wire.torch_gloo import GlooReceiver, GlooSender, Seat
+
+    seat = Seat(place.rank, len(place.hosts), place.server, place.port)
+    end = GlooSender if place.rank else GlooReceiver
+    return end(seat, contender.congestion, rounds.size_bytes)
 
 
 class WireSide:

@@ -10,7 +10,9 @@ from paceline.cluster import Cluster, Device, Host, Link
 from paceline.cluster.machine import Machine
 from paceline.graph import check
 from paceline.place.pipeline import (
+    Borders,
     LayerCost,
+    Packing,
     Plan,
     Wires,
     draw,
@@ -20,7 +22,8 @@ from paceline.place.pipeline import (
     price_on_cores,
     step_ns,
 )
-from paceline.runtime.stages import PipelineSchedule, Shape
+from paceline.replay import replay
+from paceline.runtime.stages import PipelineSchedule, Shape, Work
 
 FREE = Wires(float("inf"), float("inf"))
 S = PipelineSchedule
@@ -49,6 +52,25 @@ def test_two_stages_and_four_micro_batches_by_hand(schedule: PipelineSchedule, s
     priced = price(plan(schedule, 2, 4), equal_stages(2), FREE)
     assert priced.formula_step_ns == step
     assert priced.replayed_step_ns == step
+
+
+def test_packing_takes_the_stages_own_time_before_and_behind_their_passes() -> None:
+    borders = Borders((Packing(close_ns=1, open_ns=2, mask_ns=3, restore_ns=5),))
+    one = plan(S.GPIPE, 2, 1)
+    packed = draw(one, equal_stages(2), replace(FREE, borders=borders), batches=1)
+    check(packed)
+    plain = draw(one, equal_stages(2), FREE, batches=1)
+    assert replay(plain).end_ns.max() == 10 + 10 + 20 + 20 + 4
+    assert replay(packed).end_ns.max() == 10 + 1 + 2 + 10 + 20 + 3 + 5 + 20 + 4
+
+
+def test_stages_behind_the_last_and_before_the_first_border_pack_nothing() -> None:
+    borders = Borders((Packing(1, 2, 3, 5),))
+    assert borders.taking_ns(0, Work.FORWARD) == 0
+    assert borders.giving_ns(1, Work.FORWARD) == 0
+    assert borders.taking_ns(1, Work.BACKWARD) == 0
+    assert borders.giving_ns(0, Work.BACKWARD) == 0
+    assert borders.taking_ns(0, Work.UPDATE) == borders.giving_ns(1, Work.UPDATE) == 0
 
 
 @settings(max_examples=25, deadline=None)

@@ -9,7 +9,7 @@ from paceline.cluster.network import Network
 from paceline.cluster.topologies.custom import Custom
 from paceline.graph import LaneKind
 from paceline.place.distant.planning import DistantPlan
-from paceline.place.pipeline import LayerCost, Plan, PlanError, Wires, draw
+from paceline.place.pipeline import WHOLE, Borders, LayerCost, Plan, PlanError, Wires, draw
 from paceline.predict import Prediction, Question, predict
 from paceline.runtime.stages import PipelineSchedule, Shape
 
@@ -17,9 +17,14 @@ BATCHES = 6
 
 
 def priced_in_lab(
-    plan: DistantPlan, stages: Sequence[LayerCost], cluster: Cluster, machine: Machine
+    plan: DistantPlan,
+    stages: Sequence[LayerCost],
+    cluster: Cluster,
+    machine: Machine,
+    borders: Borders = WHOLE,
 ) -> Prediction:
-    """Its step where stage i is a worker of the lab of `reordered(cluster, plan.order)`."""
+    """Its step where stage i is a worker of the lab of `reordered(cluster, plan.order)`; `borders`
+    tells what packing takes where a border is compressed."""
     placed = reordered(cluster, plan.order)
     rate = min(link.bytes_per_s for link in Network(placed).links)
     wires = Wires(
@@ -29,6 +34,7 @@ def priced_in_lab(
         asked=True,
         send_ns_per_byte=machine.send_ns_per_byte,
         shares=plan.shares,
+        borders=borders,
     )
     shape = Shape(len(stages), plan.microbatches)
     drawn = Plan(PipelineSchedule.ONE_F_ONE_B, shape, plan.microbatch)

@@ -13,6 +13,7 @@ from paceline.place.pipeline.hierarchical import (
     StagePlan,
     plan_hierarchical,
 )
+from paceline.place.pipeline.packing import WHOLE, Borders, Packing
 from paceline.place.pipeline.planner import Fleet, Search, plan_pipeline
 from paceline.place.pipeline.price import (
     Priced,
@@ -30,10 +31,13 @@ from paceline.place.pipeline.profile import (
 from paceline.place.pipeline.recorded import profile_of
 
 __all__ = [
+    "WHOLE",
+    "Borders",
     "Fleet",
     "HierarchicalPlan",
     "LayerCost",
     "Level",
+    "Packing",
     "Plan",
     "PlanError",
     "Priced",

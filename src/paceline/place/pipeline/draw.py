@@ -64,6 +64,10 @@ class _Made:
     give: int
 
 
+def _first(*ops: int | None) -> int:
+    return next(op for op in ops if op is not None)
+
+
 class _Drawing:
     """The graph under construction."""
 
@@ -80,7 +84,9 @@ class _Drawing:
         self._begun: set[int] = set()
 
     def task(self, stage: int, task: Task) -> None:
+        virtual, borders = task.chunk * self._plan.shape.stages + stage, self._wires.borders
         take = self._gate("take", stage)
+        unpack = self._packed("unpack", stage, borders.taking_ns(virtual, task.work))
         op = self.b.op(
             f"{task.work.name.lower()} {task.microbatch}",
             self._lanes[stage],
@@ -91,9 +97,9 @@ class _Drawing:
             basis=Basis.MEASURED,
         )
         if task.work is not Work.UPDATE:
-            virtual = task.chunk * self._plan.shape.stages + stage
+            pack = self._packed("pack", stage, borders.giving_ns(virtual, task.work))
             give = self._gate("give", stage, self._send_ns(virtual, task.work))
-            made = _Made(op, op if take is None else take, op if give is None else give)
+            made = _Made(op, _first(take, unpack, op), _first(give, pack, op))
             self._made[virtual, task.work, task.microbatch] = made
         self._hold(op, self._costs[stage], task.work, stage)
 
@@ -105,6 +111,14 @@ class _Drawing:
         if send_ns:
             self.b.op("send", self._lanes[stage], send_ns, kind=OpKind.HOST)
         return wait
+
+    def _packed(self, name: str, stage: int, dur_ns: int) -> int | None:
+        """What a message's packing takes of the stage's own thread."""
+        if not dur_ns:
+            return None
+        return self.b.op(
+            name, self._lanes[stage], dur_ns, layer=f"stage {stage}", basis=Basis.MEASURED
+        )
 
     def _send_ns(self, virtual: int, work: Work) -> int:
         """What the stage's own thread does for the message of a task."""

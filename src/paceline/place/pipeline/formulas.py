@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paceline.graph import Basis
+from paceline.place.pipeline.packing import WHOLE, Borders
 from paceline.place.pipeline.passing import down_bytes, up_bytes
 from paceline.place.pipeline.profile import LayerCost
 from paceline.runtime.stages import PipelineSchedule, Shape, in_flight, versions_kept
@@ -41,7 +42,8 @@ class Wires:
     (gloo over sockets); it competes with computation for cores. `asked`: a message moves once its
     receiver has asked for it, which it does one ahead, by a word that takes its turn on the link,
     and a stage gives one only when the one before has gone (`runtime.stages.torch_links`);
-    `send_ns_per_byte` is then what its own thread spends on it.
+    `send_ns_per_byte` is then what its own thread spends on it. Of borders that pass a share of the
+    activations alone, `borders` says how long packing and restoring them take.
     """
 
     stage_bytes_per_s: float
@@ -51,6 +53,7 @@ class Wires:
     asked: bool = False
     send_ns_per_byte: float = 0.0
     shares: tuple[float, ...] = ()  # of the activations that pass each border; empty: all of them
+    borders: Borders = WHOLE
     basis: Basis = Basis.DATASHEET  # what these figures rest on
 
     def carried(self, border: int, size_bytes: int, *, down: bool) -> int:

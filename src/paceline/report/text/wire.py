@@ -18,17 +18,16 @@ def setting_line(setting: Setting) -> str:
 
 
 def table(rows: Iterable[Row]) -> list[str]:
-    head = (
-        f"  {'':38}{'p50':>8}{'p99':>8}{'maximum':>9}{'p99/ideal':>11}"
-        f"{'done without':>14}{'rounds':>8}"
-    )
-    return [head, *map(_line, rows)]
+    shown = list(rows)
+    rounds = f"{shown[0].rounds} rounds of each; ms" if shown else ""
+    head = f"  {rounds:37}{'p50':>7}{'p99':>7}{'longest':>8}{'p99/ideal':>10} without"
+    return [head, *map(_line, shown)]
 
 
 def _line(row: Row) -> str:
     return (
-        f"  {row.name:38}{row.p50_ms:8.1f}{row.p99_ms:8.1f}{row.max_ms:9.1f}"
-        f"{row.p99_of_ideal:11.3f}{row.lost_share:14.3%}{row.rounds:8d}"
+        f"  {row.name:37}{row.p50_ms:7.1f}{row.p99_ms:7.1f}{row.max_ms:8.1f}"
+        f"{row.p99_of_ideal:10.3f}{row.lost_share:8.3%}"
     )
 
 

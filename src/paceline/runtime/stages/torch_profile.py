@@ -1,15 +1,17 @@
-"""One stage measured alone: what the planners need to know before any pipeline runs.
+"""One stage, or one border, measured alone: what planners need to know before any pipeline runs.
 
-The stage works on random numbers of the given shape, through the same code as in the pipeline but
+A stage works on random numbers of the given shape, through the same code as in the pipeline but
 without neighbours: batches of `microbatches` forward and backward passes and an update.
 """
 
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
+from paceline.runtime.stages.torch_border import Before, Behind, Border
 from paceline.runtime.stages.torch_live import LiveBytes
 from paceline.runtime.stages.torch_stage import Loss, Piece, Stage
 from paceline.runtime.stages.torch_versions import WeightVersions
@@ -65,6 +67,29 @@ def measure_stage(
         name, forward, backward, update, _bytes(list(module.parameters())), kept,
         _bytes([sample.given]), 0 if loss else _bytes([made]),
     )  # fmt: skip
+
+
+def measure_border(activations: Tensor, border: Border, repeats: int = 60) -> dict[str, int]:
+    """Nanoseconds of the four halves of a border for a micro-batch, by the names of
+    `place.pipeline.Packing`: each one's time that a tenth of its repeats beat, the first apart."""
+    before, behind = Before(border), Behind(border)
+    took: dict[str, list[int]] = {name: [] for name in _HALVES}
+    for number in range(repeats + 1):
+        ends = [time.perf_counter_ns()]
+        message = before.close(activations, number)
+        ends.append(time.perf_counter_ns())
+        behind.open(message, number)
+        ends.append(time.perf_counter_ns())
+        gradient = behind.masked(activations, number)
+        ends.append(time.perf_counter_ns())
+        before.gradient(gradient, number)
+        ends.append(time.perf_counter_ns())
+        for name, (begin, end) in zip(_HALVES, pairwise(ends)):
+            took[name].append(end - begin)
+    return {name: sorted(times[1:])[repeats // 10] for name, times in took.items()}
+
+
+_HALVES = ("close_ns", "open_ns", "mask_ns", "restore_ns")
 
 
 @dataclass
