@@ -7,7 +7,8 @@ find to the last bit. Times are those of four workers with links of 100 Mbit/s, 
 predicted for all rows, and measured in the lab for GraphSAGE, beside the prediction, once all rows
 are there and where the machine is quiet. `speedup` is the epoch with fp32 halos that wait over that
 with one-bit halos that do not (GraphSAGE, measured where it was, else predicted; `speedup_is` says
-which); `points` how far the accuracy then lies below. `bound` is the speedup if halos took no time.
+which); `points` how far the accuracy then lies below, and `points_at_random` where rows are rounded
+at random, as Sylvie has it. `bound` is the speedup if halos took no time.
 Each row says where an epoch goes: `work_ms` is all processor time of a worker at its share of a
 core, `packing_ms` the part of it that rounds rows and restores them, `wire_ms` what a worker's
 halos take on its link if nothing else does.
@@ -47,10 +48,11 @@ JOB = Path(__file__).parent / "jobs" / "graph_worker.py"
 PLACE = Place((0.45,) * 4, (100.0,) * 4)
 NODES, EPOCHS, PARTS, HIDDEN = 20000, 120, 4, 64
 EDGES = Neighbourhood(neighbours=10, rewired=0.1)
-FULL, BITS, BOTH = (32, 0), (1, 0), (1, 10)
-ARMS = (
-    *((Layer.SAGE, way) for way in (FULL, BOTH, BITS)),
-    *((Layer.GCN, way) for way in (FULL, BITS, BOTH)),
+Way = tuple[int, bool, int]
+"""Bits of a number, whether one bit names two means, and how many epochs apart halos wait."""
+FULL, RANDOM, STALE, MEANS = (32, False, 0), (1, False, 0), (1, False, 10), (1, True, 10)
+ARMS = tuple(
+    (layer, way) for layer in (Layer.SAGE, Layer.GCN) for way in (FULL, MEANS, STALE, RANDOM)
 )
 """In the order in which they are trained, each with all seeds."""
 
@@ -63,11 +65,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     options = parser.parse_args(arguments)
     seeds = learning.SEEDS[:1] if options.quick else learning.SEEDS
     nodes, epochs = (1000, 15) if options.quick else (NODES, EPOCHS)
-    wanted = [
-        (GraphNetwork(layer, hidden=HIDDEN, bits=bits, stale=stale, seed=seed), nodes, epochs)
-        for layer, (bits, stale) in ARMS
-        for seed in seeds
-    ]
+    wanted = [(_network(layer, way, seed), nodes, epochs) for layer, way in ARMS for seed in seeds]
     rows = _rows(options, wanted)
     whole = len(rows) == len(wanted) and not options.quick
     lab = _lab(options, nodes) if options.lab and whole else {}
@@ -75,14 +73,26 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     return measure.report("accuracy/graph_network", told, options, "torch", "pymetis")
 
 
+def _network(layer: Layer, way: Way, seed: int) -> GraphNetwork:
+    bits, means, stale = way
+    return GraphNetwork(layer, hidden=HIDDEN, bits=bits, means=means, stale=stale, seed=seed)
+
+
+def _way(row: Row) -> Way:
+    return row["bits"], row["means"], row["stale"]
+
+
 def summary(rows: list[Row], lab: dict[str, Any], seeds: int) -> dict[str, Any]:
     """A figure stands where all its seeds do."""
     told = [_arm(rows, layer.value, way) for layer, way in ARMS]
-    by = {(r["layer"], r["bits"], r["stale"]): r for r in told if r and len(r["by_seed"]) == seeds}
-    full, both = by.get(("sage", *FULL)), by.get(("sage", *BOTH))
+    by = {(r["layer"], *_way(r)): r for r in told if r and len(r["by_seed"]) == seeds}
+    full, both, random = (by.get(("sage", *way)) for way in (FULL, MEANS, STALE))
     found = {
         **_times(full, both, lab),
         "points": round(100 * (full["accuracy"] - both["accuracy"]), 2) if full and both else None,
+        "points_at_random": (
+            round(100 * (full["accuracy"] - random["accuracy"]), 2) if full and random else None
+        ),
         "bytes_ratio": full and both and round(full["epoch_bytes"] / both["epoch_bytes"], 2),
         "lab": lab,
         "rows": [row for row in told if row is not None],
@@ -101,14 +111,15 @@ def _times(full: Row | None, both: Row | None, lab: dict[str, Any]) -> dict[str,
     }
 
 
-def _arm(rows: list[Row], layer: str, way: tuple[int, int]) -> Row | None:
-    mine = [row for row in rows if (row["layer"], row["bits"], row["stale"]) == (layer, *way)]
+def _arm(rows: list[Row], layer: str, way: Way) -> Row | None:
+    mine = [row for row in rows if (row["layer"], *_way(row)) == (layer, *way)]
     if not mine:
         return None
     names = ("accuracy", "epoch_ms", "work_ms", "packing_ms", "wire_ms", "epoch_bytes")
     means = {name: round(statistics.mean(row[name] for row in mine), 4) for name in names}
     by_seed = [row["accuracy"] for row in mine]
-    return {"layer": layer, "bits": way[0], "stale": way[1], **means, "by_seed": by_seed}
+    told = dict(zip(("bits", "means", "stale"), way))
+    return {"layer": layer, **told, **means, "by_seed": by_seed}
 
 
 def _rows(options: Any, wanted: list[tuple[GraphNetwork, int, int]]) -> list[Row]:
@@ -140,7 +151,8 @@ def _row(folder: Path, how: GraphNetwork, nodes: int, epochs: int) -> Row:
     last = made.rounds[-1].trips
     epoch_bytes = sum(t.size_bytes * len(t.targets) for t in last if not t.after)
     return {
-        "layer": how.layer.value, "bits": how.bits, "stale": how.stale, "seed": how.seed,
+        "layer": how.layer.value, "bits": how.bits, "means": how.means, "stale": how.stale,
+        "seed": how.seed,
         "accuracy": statistics.mean(each.accuracy for each in made.judged[-3:]),
         "epoch_ms": 1e3 * there, "work_ms": 1e3 * work / PLACE.cpus[0],
         "packing_ms": 1e3 * _packing_s(parts(folder, nodes), how) / PLACE.cpus[0],
@@ -151,7 +163,8 @@ def _row(folder: Path, how: GraphNetwork, nodes: int, epochs: int) -> Row:
 
 def _packing_s(whole: Parts, how: GraphNetwork) -> float:
     """Processor time of a worker and epoch: all layers but the first send rows there and back."""
-    drawn, rounding, part = np.random.default_rng(0), Rounding(how.bits), whole.each[0]
+    drawn, part = np.random.default_rng(0), whole.each[0]
+    rounding = Rounding(how.bits, how.means)
     dice = Dice(drawn)
     rows = [drawn.normal(size=(len(r), how.hidden)).astype(np.float32)
             for r in (*part.sends.values(), *part.takes.values())]  # fmt: skip
@@ -186,20 +199,22 @@ def _lab(options: Any, nodes: int) -> dict[str, Any]:
     if measure.is_crowded():
         return {"refused": f"the load is above {measure.QUIET:g}, so epochs would be too long"}
     rows = []
-    for bits, stale in (FULL, BOTH):
-        made = _in_the_lab(options, bits, stale, nodes)
+    for way in (FULL, MEANS):
+        made = _in_the_lab(options, way, nodes)
         ends = [each.ended_s for each in made.rounds]
         measured = (ends[-1] - ends[1]) / (len(ends) - 2)
-        rows.append({"bits": bits, "stale": stale, "epoch_ms": round(1e3 * measured, 1),
+        rows.append({"bits": way[0], "stale": way[2], "epoch_ms": round(1e3 * measured, 1),
                      "predicted_ms": round(1e3 * _predicted(made), 1)})  # fmt: skip
         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
     return {"speedup": round(rows[0]["epoch_ms"] / rows[1]["epoch_ms"], 3), "rows": rows}
 
 
-def _in_the_lab(options: Any, bits: int, stale: int, nodes: int) -> LearnRun:
+def _in_the_lab(options: Any, way: Way, nodes: int) -> LearnRun:
+    bits, means, stale = way
+    how = (str(bits), "means" if means else "random", str(stale))
     with tempfile.TemporaryDirectory() as folder, Lab(PLACE.cluster()) as lab:
         out = Path(folder) / "run"
-        told = (str(options.data), str(nodes), "22", str(bits), str(stale), str(out))
+        told = (str(options.data), str(nodes), "22", *how, str(out))
         lab.run([*cells.FIRST, sys.executable, str(JOB), *told], timeout_s=600, logs=Path(folder))
         (made,) = load(out)
         return made

@@ -68,6 +68,33 @@ def test_rounded_rows_stay_within_a_step_and_are_right_in_the_mean(bits: int, se
 
 
 @pytest.mark.needs("torch")
+def test_one_bit_names_the_nearer_of_a_rows_two_means() -> None:
+    from paceline.learn.graphs.torch_rounding import Dice, Rounding
+
+    rows = np.array([[0, 0, 1, 3], [2, 2, 2, 2], [-4, 0, 0, 0]], np.float32)
+    how, dice = Rounding(1, means=True), Dice(np.random.default_rng(0))
+    found = how.restored(how.packed(rows, dice), 4)
+    third = 1 / 3
+    assert np.allclose(found, [[third, third, third, 3], [2, 2, 2, 2], [-4, 0, 0, 0]], atol=1e-6)
+
+
+@pytest.mark.needs("torch")
+@given(seed=st.integers(0, 50), columns=st.integers(1, 70))
+@settings(max_examples=25, deadline=None)
+def test_two_means_keep_each_rows_sum_and_are_nearer_than_chance(seed: int, columns: int) -> None:
+    from paceline.learn.graphs.torch_rounding import Dice, Rounding
+
+    drawn = np.random.default_rng(seed)
+    rows = np.maximum(drawn.normal(size=(9, columns)), 0).astype(np.float32)
+    dice = Dice(drawn)
+    means, chance = (Rounding(1, means=which) for which in (True, False))
+    found, other = (how.restored(how.packed(rows, dice), columns) for how in (means, chance))
+    assert np.allclose(found.sum(axis=1), rows.sum(axis=1), atol=1e-4)
+    assert ((found - rows) ** 2).sum() <= ((other - rows) ** 2).sum() + 1e-6
+    assert means.packed(rows, dice).size_bytes == chance.packed(rows, dice).size_bytes
+
+
+@pytest.mark.needs("torch")
 def test_one_bit_rows_are_as_small_as_they_say() -> None:
     from paceline.learn.graphs.torch_rounding import Dice, Rounding
 

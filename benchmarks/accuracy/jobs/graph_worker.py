@@ -1,6 +1,6 @@
 """One worker of a graph network in four parts; worker 0 keeps the run.
 
-graph_worker.py DATA NODES EPOCHS BITS STALE OUT
+graph_worker.py DATA NODES EPOCHS BITS MEANS STALE OUT
 """
 
 import sys
@@ -18,9 +18,11 @@ from paceline.learn.torch_workers import joined_workers
 
 
 def main() -> None:
-    folder, nodes, epochs, bits, stale, out = sys.argv[1:]
+    folder, nodes, epochs, bits, means, stale, out = sys.argv[1:]
     torch.set_num_threads(1)
-    how = GraphNetwork(Layer.SAGE, hidden=HIDDEN, bits=int(bits), stale=int(stale))
+    how = GraphNetwork(
+        Layer.SAGE, hidden=HIDDEN, bits=int(bits), means=means == "means", stale=int(stale)
+    )
     with joined_workers(sums=True) as carrier:
         made = train(GraphTask(parts(Path(folder), int(nodes)), how, int(epochs)), carrier)
         if not carrier.rank:

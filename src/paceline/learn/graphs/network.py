@@ -19,7 +19,8 @@ class Layer(Enum):
 
 @dataclass(frozen=True)
 class GraphNetwork:
-    """Full-graph training. `bits` a number of halos (32: as they are). With `stale`, layers take
+    """Full-graph training. `bits` a number of halos (32: as they are); one bit may say which of a
+    row's two `means` comes nearer, else rows are rounded at random. With `stale`, layers take
     the halos that were sent in the epoch before, but for every `stale`-th epoch, which waits
     (bounded staleness; 0: every epoch waits)."""
 
@@ -28,12 +29,15 @@ class GraphNetwork:
     layers: int = 3
     lr: float = 0.01
     bits: int = 32
+    means: bool = False
     stale: int = 0
     seed: int = 1
 
     def __post_init__(self) -> None:
         if self.bits not in _BITS:
             raise LearnError(f"{self.bits} bits were asked for; give one of {_BITS}")
+        if self.means and self.bits != 1:
+            raise LearnError(f"two means are told apart by 1 bit, not by {self.bits}")
         if min(self.hidden, self.layers) < 1 or self.stale < 0 or not self.lr > 0:
             raise LearnError(f"{self}: hidden, layers and lr are above 0, stale is 0 or more")
 

@@ -98,6 +98,7 @@ class _Training:
         if self.mine:
             sum([*losses, *(0.0 * out.sum() for out in outputs)]).backward()
         found = self._summed()
+        self.halos.let_go()
         trips = [*self.halos.trips, *found]
         self.halos.trips = []
         works = self._works(time.thread_time() - began)
@@ -198,7 +199,7 @@ class _Training:
         how = self.task.network
         self.halos.finish()
         return LearnRun(
-            algorithm=f"{how.layer.value}(bits={how.bits}, stale={how.stale})",
+            algorithm=f"{how.layer.value}(bits={how.bits}, means={how.means}, stale={how.stale})",
             partition=f"{len(self.task.parts.each)} parts",
             skew=0.0,
             clients=len(self.task.parts.each),
