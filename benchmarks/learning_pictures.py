@@ -78,7 +78,7 @@ def bytes_saved(axes: Any) -> None:
         for share, style in ((0.2, "--"), (1.0, "-")):
             rows = of(skew.arm(text, f"by_class(skew={share})", skew.STEPS))
             band(axes, rows, "sent_bytes", Look(colour, style, f"{title}, skew {share:g}"))
-    axes.set(xlabel="bytes sent by all clients", ylabel="accuracy", ylim=(0.3, 0.95))
+    axes.set(xlabel="bytes sent by all clients", ylabel="accuracy", ylim=(0.7, 0.92))
     axes.set_xscale("log")
 
 
