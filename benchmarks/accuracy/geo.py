@@ -85,9 +85,10 @@ def main(arguments: list[str] | None = None) -> None:
     if options.only != "distant":
         steps = 24 if options.quick else 60
         name = f"unequal workers, quotas {quotas}, {steps} steps"
-        figures |= kept.rows("geo", {name: lambda: mixed(steps, quotas)}, options.budget).get(
-            name, {}
-        )
+        rows = kept.rows("geo", {name: partial(mixed, steps, quotas)}, options.budget)
+        for row in rows.values():
+            load = row.pop("load")
+            figures |= {**row, "mixed_load": load}
     measure.report("accuracy/geo", figures, options, "torch")
 
 
