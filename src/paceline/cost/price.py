@@ -119,7 +119,7 @@ def _price_compute(
         work = mine[~_LAUNCHES[kind] & ~_FREE[kind]]
         basis[mine] = known.basis
         if device.kind is DeviceKind.GPU and known.basis is Basis.DATASHEET:
-            told = forecasted(graph, device, work)
+            told = forecasted(graph, device, work, rates.constants)
             dur[told.rows], basis[told.rows] = told.dur_ns, Basis.FORECAST
             work = np.setdiff1d(work, told.rows, assume_unique=True)
         _price_work(graph, device, known, work, dur)
@@ -187,7 +187,7 @@ def told_ns(rates: Rates, call: Call, cluster: Cluster) -> tuple[float, Basis] |
         return 0.0, library.basis
     if library != NCCL or rates.fidelity is Fidelity.FLOWS:
         return None
-    inside = in_host_ns(call, cluster)
+    inside = in_host_ns(call, cluster, rates.constants)
     return None if inside is None else (inside, Basis.FORECAST)
 
 

@@ -51,6 +51,11 @@ def on_cluster(graph: Graph, cluster: Cluster) -> Graph:
     return replace(graph, facts=replace(graph.facts, gpus=tuple(devices)))
 
 
+def noted(graph: Graph, note: str) -> Graph:
+    """The graph, of which that is to be said too."""
+    return replace(graph, meta={**graph.meta, "notes": [*graph.meta["notes"], note]})
+
+
 def _facts(ranks: Sequence[Imagined]) -> Facts:
     """Parameters of all ranks, for stages of a pipeline hold others; buckets of the first."""
     sizes = {each.name: each.size_bytes for one in ranks for each in one.parameters}

@@ -48,6 +48,7 @@ def predict(
     question = question or Question()
     graph = informed(graph, question)
     plan = tuple(parse(each) if isinstance(each, str) else each for each in changes)
+    plan = tuple(change.priced_by(question.constants) for change in plan)
     step = typical(graph, finest(plan), elsewhere=cluster is not None, waits=waits(question))
     step = relieved(step, graph, question)
     changed = transformed(as_asked(step, question), plan)
@@ -56,7 +57,7 @@ def predict(
     if cluster is None or at.library is None:
         return made
     wide = cluster.with_workers(at.graph.world_size)
-    domains = domains_of(at.graph, at.prices, wide)
+    domains = domains_of(at.graph, at.prices, wide, question.constants)
     estimates = estimates_of(at.graph, at.prices, at.library)
     costs = _of_codecs(graph, plan, cluster, question, made.step_ns)
     sheets = _unmeasured(wide)
@@ -296,6 +297,10 @@ def _drawn(graph: Graph, found: Prices, run: Run, question: Question) -> Distrib
 
 
 def rates_of(question: Question, cluster: Cluster) -> Rates:
+    return replace(_measured_rates(question, cluster), constants=question.constants)
+
+
+def _measured_rates(question: Question, cluster: Cluster) -> Rates:
     """A calibration's library is gloo's: among GPUs alone it tells nothing of theirs."""
     if question.machine is not None:
         made = question.calibration

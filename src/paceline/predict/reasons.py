@@ -8,6 +8,7 @@ from paceline.cluster import Cluster
 from paceline.cost import Prices
 from paceline.cost.collectives import Library
 from paceline.cost.domain import words
+from paceline.cost.forecast import Constants
 from paceline.graph import COMMUNICATION, Basis, Collective, Graph
 from paceline.graph.scaled import works
 from paceline.predict.prediction import Question
@@ -46,6 +47,7 @@ def reasons_of(
         *_of_periods(graph),
         *_of_ranks(graph),
         *(line for change in changes for line in change.rests_on(graph)),
+        *_of_constants(question),
         *_of_calibration(question),
         *_of_machine(question),
         *_of_correction(question),
@@ -99,13 +101,21 @@ def _which(graph: Graph, found: Prices) -> str:
     return ", for " + ", ".join(Collective(one).name.lower() for one in by_library)
 
 
-def domains_of(graph: Graph, found: Prices, cluster: Cluster) -> Iterator[str]:
+def domains_of(
+    graph: Graph, found: Prices, cluster: Cluster, constants: Constants | None = None
+) -> Iterator[str]:
     """How far forecasts of collectives within hosts may be off."""
     talks = np.isin(graph.ops.kind, COMMUNICATION) & (graph.ops.size_bytes > 0)
     lanes = np.unique(graph.ops.lane[talks & (found.basis == Basis.FORECAST)])
     ranks = graph.lanes.rank[lanes].tolist()
     hosts = (cluster.hosts[cluster.place_of(rank)[0]] for rank in ranks)
-    yield from dict.fromkeys(map(words, hosts))
+    yield from dict.fromkeys(words(host, constants) for host in hosts)
+
+
+def _of_constants(question: Question) -> Iterator[str]:
+    made = question.constants
+    if made is not None:
+        yield f"forecasts by constants of {made.source}" + (f", {made.date}" if made.date else "")
 
 
 def _of_calibration(question: Question) -> Iterator[str]:

@@ -8,7 +8,7 @@ other, such as for attention, and where a cache of one device holds what that of
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from paceline.cluster import Device as Processor
 from paceline.cluster.files import device as preset
 from paceline.cost.achieved import achieved
 from paceline.cost.compute import peak
+from paceline.cost.forecast import Constants
 from paceline.cost.ported import (
     PRODUCTS,
     Kernels,
@@ -53,6 +54,10 @@ class Device(Strategy):
 
     name: str  # a preset, such as h200
     recorded: str = ""  # the one that the job was recorded on; as the recording says where empty
+    constants: Constants | None = field(default=None, repr=False, compare=False)
+
+    def priced_by(self, constants: Constants | None) -> "Device":
+        return replace(self, constants=constants)
 
     def transform(self, graph: Graph) -> Graph:
         if (graph.ops.dur_ns == UNPRICED).all():
@@ -62,7 +67,7 @@ class Device(Strategy):
             return graph
         graph = replace(graph, facts=replace(graph.facts, pulse=None))
         if (graph.lanes.kind == LaneKind.STREAM).any():
-            return _kernels(graph, origin, destination)
+            return self._kernels(graph, origin, destination)
         factor = device_factor(origin, destination, DType.FLOAT32).middle
         return scaled(graph, works(graph), factor, Basis.SCALED)
 
@@ -82,9 +87,17 @@ class Device(Strategy):
         yield f"device recorded on: {origin.source}"
         if not any(each.operator and not each.inferred for each in graph.works):
             yield UNSHAPED
-        yield from _by_class(
-            graph, rows, ~np.isnan(forecasts_of(graph.works, origin, there).here_ns)
-        )
+        both = forecasts_of(graph.works, origin, there, self.constants)
+        yield from _by_class(graph, rows, ~np.isnan(both.here_ns))
+
+    def _kernels(self, graph: Graph, origin: Processor, destination: Processor) -> Graph:
+        _require_gpu(origin, destination)
+        ops, rows = graph.ops, kernel_rows(graph)
+        dur, basis = ops.dur_ns.copy(), ops.basis.copy()
+        carried = ported_ns(Kernels.of(graph, rows), origin, destination, self.constants)
+        dur[rows] = np.rint(carried)
+        basis[rows] = np.where(np.isin(basis[rows], _FORETOLD), basis[rows], Basis.SCALED)
+        return replace(graph, ops=replace(ops, dur_ns=dur, basis=basis))
 
 
 def _by_class(graph: Graph, rows: Int64, forecast: Bool) -> Iterator[str]:
@@ -130,15 +143,10 @@ def device_factor(origin: Processor, destination: Processor, dtype: DType) -> De
     return DeviceFactor(sqrt(memory * arithmetic), min(memory, arithmetic), max(memory, arithmetic))
 
 
-def _kernels(graph: Graph, origin: Processor, destination: Processor) -> Graph:
+def _require_gpu(origin: Processor, destination: Processor) -> None:
     if origin.kind is not DeviceKind.GPU:
         raise StrategyError(
             f"the recorded device is {origin.name}, a processor, and the graph holds kernels of a "
             "GPU; name the GPU that it was recorded on, such as a100-80. A run that was imagined "
             f"for {origin.name} is imagined anew: paceline imagine --device {destination.name}"
         )
-    ops, rows = graph.ops, kernel_rows(graph)
-    dur, basis = ops.dur_ns.copy(), ops.basis.copy()
-    dur[rows] = np.rint(ported_ns(Kernels.of(graph, rows), origin, destination))
-    basis[rows] = np.where(np.isin(basis[rows], _FORETOLD), basis[rows], Basis.SCALED)
-    return replace(graph, ops=replace(ops, dur_ns=dur, basis=basis))

@@ -17,6 +17,7 @@ import numpy as np
 from paceline.cost.errors import CostError
 from paceline.cost.forecast.likeness import Traits
 from paceline.cost.forecast.net import Net
+from paceline.cost.forecast.unreadable import BROKEN, spelled
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +58,12 @@ class Constants:
         """The first of these keys that was fitted."""
         return next((key for key in keys if key in self.learned), None)
 
+    def over(self, others: "Constants") -> "Constants":
+        """These, and of kinds that they do not hold the others'."""
+        kinds = ", ".join(sorted(self.learned))
+        source = f"{self.source or 'no source is told'}, of {kinds}; else {others.source}"
+        return Constants({**others.learned, **self.learned}, source, self.date)
+
     def alike_to(self, names: tuple[str, ...]) -> "Constants":
         """The same, where a kind that does not know all of these devices by name knows none: what
         was measured of one is not to be set beside what is expected of another."""
@@ -94,10 +101,22 @@ def save(constants: Constants, path: Path) -> None:
             arrays |= {} if net is None else _packed(f"{key}/{role}", net)
     about["kinds"] = kinds
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
-    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
+    with path.open("wb") as file:  # NumPy would add an ending to a path
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def load(file: str | Path | IO[bytes]) -> Constants:
+    """Constants that `save` wrote."""
+    try:
+        return _loaded(file)
+    except BROKEN as error:
+        raise CostError(
+            f"{file} holds no constants of forecasts ({spelled(error)}); give what `paceline fit "
+            "TABLES -o FILE` wrote"
+        ) from error
+
+
+def _loaded(file: str | Path | IO[bytes]) -> Constants:
     with np.load(file) as arrays:
         about = json.loads(arrays["about"].tobytes())
         learned = {
