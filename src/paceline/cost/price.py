@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cluster import Cluster, Device, Network
-from paceline.cost.basis import SPREAD, Price
+from paceline.cost.basis import Price
 from paceline.cost.calls import Calls, calls_of
 from paceline.cost.collectives import NCCL, Call, Library, choose, closed_ns
 from paceline.cost.compute import Efficiency, roofline_ns
@@ -21,6 +21,7 @@ from paceline.cost.errors import CostError
 from paceline.cost.flows import flows_ns
 from paceline.cost.forecasted import forecasted
 from paceline.cost.rates import Fidelity, Rates
+from paceline.cost.spreads import spreads_of
 from paceline.graph import DeviceKind, DType, Graph, OpKind
 from paceline.graph.graph import Int64, UInt8
 from paceline.graph.kinds import UNPRICED, Basis
@@ -32,8 +33,6 @@ Rows = NDArray[np.int64]
 _LAUNCHES = of_kinds((OpKind.HOST, OpKind.WAIT))
 _FREE = of_kinds((OpKind.MARKER, OpKind.CORE_WAIT))
 """Tables by kind of op. What a thread waits for a core is no work: a model of cores adds it."""
-
-_SPREADS = np.array([SPREAD[basis] for basis in Basis])
 
 _network_of = lru_cache(maxsize=8)(Network)
 _closed_ns = lru_cache(maxsize=256)(closed_ns)
@@ -90,7 +89,7 @@ def prices(
     dur[calls.rows] = np.array(times, np.float64)[calls.which]
     basis[calls.rows] = np.array(reasons, np.uint8)[calls.which]
     dur = np.where(later, dur * ppb(graph), dur)
-    spread = _SPREADS[basis]
+    spread = spreads_of(graph, basis)
     return Prices(_ns(dur), _ns(dur / (1 + spread)), _ns(dur * (1 + spread)), basis)
 
 

@@ -7,8 +7,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from paceline.cluster import Cluster
-from paceline.cost import SPREAD, Calls, Library, Prices, Rates, calls_of, prices
-from paceline.graph import COMMUNICATION, NONE, UNPRICED, Basis, DeviceKind, Graph
+from paceline.cost import Calls, Library, Prices, Rates, calls_of, prices
+from paceline.cost.spreads import spreads_of
+from paceline.graph import COMMUNICATION, NONE, UNPRICED, DeviceKind, Graph
 from paceline.graph.condense import STEPS, Grain, condense, condensed_ops, first_step, step_ops
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.scaled import works
@@ -236,7 +237,7 @@ def _require_cluster(graph: Graph, question: Question) -> None:
 
 
 def _recorded_prices(graph: Graph) -> Prices:
-    spread = np.array([SPREAD[basis] for basis in Basis])[graph.ops.basis]
+    spread = spreads_of(graph, graph.ops.basis)
     dur = graph.ops.dur_ns
     low, high = (
         np.rint(each).astype(np.int64) for each in (dur / (1 + spread), dur * (1 + spread))

@@ -43,9 +43,9 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class Prediction(InNotebook):
-    """A step's time. From `low_ns` to `high_ns` every op errs by what is typical of its basis
-    (`paceline.cost.SPREAD`); how often that holds the truth is not known. `by_class` splits a mean
-    worker's step."""
+    """A step's time. From `low_ns` to `high_ns` every op errs by what is typical of its basis and
+    class (`cost.spreads`); how often that holds the truth was tested on pairs of GPUs alone.
+    `by_class` splits a mean worker's step."""
 
     step_ns: int
     low_ns: int
