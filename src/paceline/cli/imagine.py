@@ -77,11 +77,12 @@ def totals(graph: "Graph") -> dict[str, Any]:
     """What one imagined step of the first rank holds."""
     import numpy as np
 
-    from paceline.graph import Collective, OpKind
+    from paceline.graph import COMMUNICATION, Collective, OpKind
 
     ops = graph.ops
     mine = (ops.rank == graph.ranks[0]) & (ops.step == ops.step.min())
-    talks = mine & (ops.kind != OpKind.COMPUTE)
+    talks = mine & np.isin(ops.kind, COMMUNICATION)
+    mine &= ops.kind != OpKind.HOST
     calls = {
         Collective(one).name.lower(): {
             "calls": int((chosen := talks & (ops.collective == one)).sum()),

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cluster import Cluster, Device, Network
+from paceline.cost.achieved import achieved_memory
 from paceline.cost.basis import Price
 from paceline.cost.calls import Calls, calls_of
 from paceline.cost.collectives import NCCL, Call, Library, choose, closed_ns
-from paceline.cost.compute import Efficiency, roofline_ns
+from paceline.cost.compute import TYPICAL, Efficiency, roofline_ns
 from paceline.cost.domain import in_host_ns
 from paceline.cost.errors import CostError
 from paceline.cost.flows import flows_ns
@@ -118,11 +119,20 @@ def _price_compute(
         work = mine[~_LAUNCHES[kind] & ~_FREE[kind]]
         basis[mine] = known.basis
         if device.kind is DeviceKind.GPU and known.basis is Basis.DATASHEET:
+            known = _alone(known, device)
             told = forecasted(graph, device, work, rates.constants)
             dur[told.rows], basis[told.rows] = told.dur_ns, Basis.FORECAST
             work = np.setdiff1d(work, told.rows, assume_unique=True)
         _price_work(graph, device, known, work, dur)
     _price_measured(graph, rates, rows, dur, basis)
+
+
+def _alone(known: Efficiency, device: Device) -> Efficiency:
+    """Where nothing was measured, a kernel's ends take the device's least time: what its host
+    spends on a launch is the host's."""
+    if known is not TYPICAL[DeviceKind.GPU] or not device.memory_bytes_per_s:
+        return known
+    return replace(known, ramp_ns=achieved_memory(device).least_ns)
 
 
 def _by_device(graph: Graph, cluster: Cluster, rows: Rows) -> list[tuple[Device, Rows]]:
