@@ -13,6 +13,7 @@ from paceline.cost.forecast.asked import Forecast, Kind, ask
 from paceline.cost.forecast.attention import ATTENTION
 from paceline.cost.forecast.convolution import CONVOLUTION
 from paceline.cost.forecast.elements import ELEMENTS
+from paceline.cost.forecast.experts import EXPERTS, LIBRARIES
 from paceline.cost.forecast.learned import Constants, shipped
 from paceline.cost.forecast.method import Method, Question
 from paceline.cost.forecast.moved import moved
@@ -25,6 +26,7 @@ from paceline.graph.work import (
     Convolution,
     Elements,
     Family,
+    Grouped,
     Matrix,
     Rows,
     Way,
@@ -40,7 +42,9 @@ _STANDS_FOR: Final[Mapping[DType, DType]] = {
 """Types that take the constants of another where none of their own were fitted."""
 
 
-_ON_MATRIX_UNITS: Final = (Family.MATRIX, Family.CONVOLUTION, Family.ATTENTION)
+_ON_MATRIX_UNITS: Final = (
+    Family.MATRIX, Family.GROUPED_MATRIX, Family.CONVOLUTION, Family.ATTENTION,
+)  # fmt: skip
 
 _BY_BYTES: Final = frozenset({"softmax", "norm", "pointwise"})
 
@@ -48,6 +52,8 @@ _TIMED_FROM_HOST: Final = DType.FLOAT32
 """Tables of this type are of calls that a host timed; those of others are of kernels."""
 
 _SPELLED: Final[Mapping[DType, str]] = {DType.FLOAT8: "fp8", DType.FLOAT4: "nvfp4"}
+_TABLED_AS: Final = {"experts.fp8": "experts.fp8_block"}
+"""Where tables have another scaling of a type than products by themselves."""
 
 
 class Timed(Enum):
@@ -105,7 +111,7 @@ class _Same:
 
 def _as_tabled(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
     part = ask(same.kind(sheet), same.question(sheet), constants)
-    times = np.array([_passes(work) for work in same.works], np.float32)
+    times = np.array([_times(work) for work in same.works], np.float32)
     return Forecast(part.dur_ns * times, part.low_ns * times, part.high_ns * times, part.rests_on)
 
 
@@ -143,7 +149,8 @@ def keys(task: str, dtype: DType, vendor: Vendor) -> tuple[str, ...]:
 def _keys(task: str, types: Iterable[DType], vendor: Vendor) -> tuple[str, ...]:
     vendors = dict.fromkeys((vendor, Vendor.NVIDIA))
     names = [_SPELLED.get(one, one.name.lower()) for one in types]
-    return tuple(f"{task}.{name}.{maker.value}" for name in names for maker in vendors)
+    kinds = [_TABLED_AS.get(f"{task}.{name}", f"{task}.{name}") for name in names]
+    return tuple(f"{kind}.{maker.value}" for kind in kinds for maker in vendors)
 
 
 def task_of(work: Work) -> str:
@@ -186,9 +193,24 @@ def _attention(work: Work) -> tuple[float, ...]:
     return dims.b, max(dims.s, dims.s_kv), dims.heads, dims.kv_heads, dims.d, dims.causal, -1
 
 
-def _passes(work: Work) -> float:
-    """How many forward passes an attention's backward pass is worth, by its arithmetic: tables tell
-    the forward pass alone. Other operators' passes are forecast as they are."""
+def _grouped(work: Work) -> tuple[float, ...]:
+    """As fused experts of one expert a token, by the kernel that was measured on every device."""
+    dims = work.dims
+    assert isinstance(dims, Grouped)
+    return dims.m, dims.k, dims.n, 1, dims.groups, 1, 1, 0, _EVERYWHERE
+
+
+_EVERYWHERE: Final = LIBRARIES.index("sglang_fused_moe_triton")
+_PRODUCTS_OF_EXPERTS: Final = 3
+"""In the tables' fused kernels: gate, up and down, each of as much arithmetic."""
+
+
+def _times(work: Work) -> float:
+    """By what the tables' operator is multiplied. They tell attention's forward pass alone, and the
+    backward pass is worth as many as its arithmetic is; a grouped product is one of fused experts'.
+    """
+    if work.family is Family.GROUPED_MATRIX:
+        return 1 / _PRODUCTS_OF_EXPERTS
     if work.family is not Family.ATTENTION or work.way is Way.FORWARD:
         return 1.0
     assert isinstance(work.dims, Attention)
@@ -213,12 +235,14 @@ _TASKS: Final[Mapping[str, tuple[Method, Callable[[Work], tuple[float, ...]]]]] 
     "norm": (ROWS, _rows),
     "pointwise": (ELEMENTS, _elements),
     "attention": (ATTENTION, _attention),
+    "experts": (EXPERTS, _grouped),
 }
 _OF_FAMILY: Final[Mapping[Family, str]] = {
     Family.CONVOLUTION: "convolution",
     Family.SOFTMAX: "softmax",
     Family.NORM: "norm",
     Family.ATTENTION: "attention",
+    Family.GROUPED_MATRIX: "experts",
     **dict.fromkeys(
         (Family.POINTWISE, Family.COPY, Family.REDUCTION, Family.EMBEDDING, Family.LOSS,
          Family.OPTIMIZER, Family.POOLING), "pointwise"),
