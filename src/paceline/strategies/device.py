@@ -98,7 +98,8 @@ class Device(Strategy):
         carried = ported_ns(Kernels.of(graph, rows), origin, destination, self.constants)
         dur[rows] = np.rint(carried)
         basis[rows] = np.where(np.isin(basis[rows], _FORETOLD), basis[rows], Basis.SCALED)
-        return replace(graph, ops=replace(ops, dur_ns=dur, basis=basis))
+        facts = replace(graph.facts, carried_to=destination.name)
+        return replace(graph, ops=replace(ops, dur_ns=dur, basis=basis), facts=facts)
 
 
 def _by_class(graph: Graph, rows: Int64, forecast: Bool) -> Iterator[str]:
