@@ -15,7 +15,7 @@ is the class's of `cost.spreads`; once it is the mean error of those pairs that 
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,26 +31,16 @@ from paceline.cluster.files import device  # noqa: E402
 from paceline.cost.forecast import Constants, forecast_both, sheet_of  # noqa: E402
 from paceline.cost.forecast.efforts import effort_of  # noqa: E402
 from paceline.cost.forecast.fitting import Sample, fit  # noqa: E402
+from paceline.cost.forecast.sampled_works import WORKS, works_in  # noqa: E402
 from paceline.cost.forecast.tables import samples  # noqa: E402
 from paceline.cost.ported import Kernels, by_rates_ns  # noqa: E402
 from paceline.cost.ported.shares import BY_FORECAST, NEAR  # noqa: E402
 from paceline.cost.spreads import spread_of  # noqa: E402
-from paceline.graph import Basis, DType  # noqa: E402
+from paceline.graph import Basis  # noqa: E402
 from paceline.graph.work import (  # noqa: E402
-    Attention,
-    Convolution,
-    Elements,
     Family,
-    Matrix,
     Recorded,
-    Rows,
     Work,
-    attention,
-    convolution,
-    matrix,
-    norm,
-    pointwise,
-    softmax,
 )
 
 SHARED = Path(os.environ.get("PACELINE_SHARED", ROOT.parent / "shared"))
@@ -164,11 +154,7 @@ class Pair:
             return None
         chosen = np.random.default_rng(0).permutation(len(found))[:SHAPES]
         here_at, there_at = np.array(found)[chosen].T
-        make, dtype = WORKS[task], origin.question.dtype
-        names = tuple(name for name in origin.question.dims if name != "library")
-        works = [
-            make(dict(zip(names, map(int, row))), dtype) for row in columns[0][here_at].tolist()
-        ]
+        works = works_in(task, origin.rows(here_at))
         return Pair(
             works, origin.seconds[here_at] * 1e9, destination.seconds[there_at] * 1e9,
             preset(origin.device), preset(destination.device),
@@ -209,46 +195,6 @@ def _shapes(sample: Sample) -> np.ndarray:
 def preset(name: str) -> Device:
     plain = name.removesuffix("_sxm").replace("_", "-")
     return device({"a100": "a100-80"}.get(plain, plain))
-
-
-Dims = Mapping[str, int]
-
-
-def _matrix(dims: Dims, dtype: DType) -> Work:
-    return matrix(Matrix(dims["b"], dims["m"], dims["n"], dims["k"]), dtype)
-
-
-def _attention(dims: Dims, dtype: DType) -> Work:
-    s, d = dims["s"], dims["head_dim"]
-    return attention(
-        Attention(dims["b"], dims["heads"], dims["kv_heads"], s, s, d, d, causal=True), dtype
-    )
-
-
-def _convolution(dims: Dims, dtype: DType) -> Work:
-    return convolution(Convolution(
-        dims["b"], dims["channels_in"], dims["channels_out"], dims["size_in"], dims["size_out"],
-        dims["kernel"], dims["stride"],
-    ), dtype)  # fmt: skip
-
-
-def _pointwise(dims: Dims, dtype: DType) -> Work:
-    return pointwise(Elements(dims["count"], dims["inputs"]), dtype)
-
-
-def _rows(make: Callable[[Rows, DType], Work]) -> Callable[[Dims, DType], Work]:
-    return lambda dims, dtype: make(Rows(dims["rows"], dims["columns"]), dtype)
-
-
-WORKS: Mapping[str, Callable[[Dims, DType], Work]] = {
-    "bmm": _matrix,
-    "linear": _matrix,
-    "convolution": _convolution,
-    "attention": _attention,
-    "pointwise": _pointwise,
-    "softmax": _rows(softmax),
-    "norm": _rows(norm),
-}
 
 
 if __name__ == "__main__":

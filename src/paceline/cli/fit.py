@@ -3,13 +3,15 @@
 A folder of tables holds matrix, vector, convolution, kernels, gemm, attention, moe or nccl as CSV,
 with devices.json or devices.yaml (docs/how/forecasts.md). What is written is given to `predict`,
 `imagine`, `search`, `verify` and `plan` as --constants FILE. Each kind of operators is said as soon
-as it is fitted, the smallest first; a large one takes minutes.
+as it is fitted, the smallest first; a large one takes minutes. With --refine nothing is fitted: the
+constants that come with Paceline are corrected on the devices in the tables, in a second.
 """
 
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import asdict
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,32 +21,58 @@ if TYPE_CHECKING:
     from paceline.cost.forecast import Learned
     from paceline.cost.forecast.fitting import Sample
 
+    Samples = Mapping[str, Sequence[Sample]]
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tables", type=Path, nargs="+", metavar="TABLES", help="folders of tables")
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="constants")
     parser.add_argument("--source", default="", help="whose measurements they are")
+    parser.add_argument("--refine", action="store_true",
+                        help="keep the constants that come with Paceline, corrected on the devices "
+                        "in TABLES")  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.cost.forecast.learned import Constants, save
     from paceline.cost.forecast.tables import samples
 
     _require_place(options.out)
-    measured, said = samples(*options.tables), sys.stderr if options.json else sys.stdout
+    measured = samples(*options.tables)
+    return _refine(options, measured) if options.refine else _fit(options, measured)
+
+
+def _refine(options: argparse.Namespace, measured: "Samples") -> Shown:
+    from paceline.cost.forecast.refining import refine_shipped
+
+    told = refine_shipped(measured, options.source, options.out)
+    data = {"file": str(options.out), "refined": [asdict(row) for row in told]}
+
+    def render(console: Any) -> None:
+        from paceline.report.text.refined import refined_lines
+
+        console.print("\n".join(refined_lines(told)), markup=False, soft_wrap=True)
+        _render(data, console)
+
+    return Shown(data, render)
+
+
+def _fit(options: argparse.Namespace, measured: "Samples") -> Shown:
+    from paceline.cost.forecast.learned import Constants, save
+
+    said = sys.stderr if options.json else sys.stdout
     rows = sum(len(one) for taken in measured.values() for one in taken)
     print(f"fitting {len(measured)} kinds to {rows:,} rows", file=said, flush=True)
     learned = {}
     for key, one in _fitted(measured):
         learned[key] = one
         print(_line(key, one), file=said, flush=True)
-    today = datetime.now(UTC).date().isoformat()
+    today = datetime.now(timezone.utc).date().isoformat()
     save(Constants(learned, options.source, today), options.out)
     data = {"file": str(options.out), "kinds": [_row(*each) for each in sorted(learned.items())]}
     return Shown(data, lambda console: _render(data, console))
 
 
-def _fitted(measured: "Mapping[str, Sequence[Sample]]") -> "Iterator[tuple[str, Learned]]":
+def _fitted(measured: "Samples") -> "Iterator[tuple[str, Learned]]":
     """One kind after another, those with the fewest rows first."""
     from paceline.cost.forecast.efforts import effort_of
     from paceline.cost.forecast.fitting import fitted

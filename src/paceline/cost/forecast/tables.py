@@ -30,6 +30,7 @@ from paceline.cost.forecast.sheet import Sheet
 from paceline.cost.forecast.sheets import sheets_of
 from paceline.cost.forecast.unreadable import BROKEN, spelled
 from paceline.graph.kinds import DType
+from paceline.graph.work import element_bytes
 
 Row = Mapping[str, str]
 Cells = tuple[str, Method, DType, tuple[float, ...]]  # task, method, type, dimensions
@@ -37,6 +38,7 @@ Cells = tuple[str, Method, DType, tuple[float, ...]]  # task, method, type, dime
 TABLES: Final = ("matrix", "vector", "convolution", "kernels", "gemm", "attention", "moe", "nccl")
 _TWO: Final = frozenset({"add", "mul", "div", "pow"})
 _TYPES: Final = {
+    "float32": DType.FLOAT32,
     "bfloat16": DType.BFLOAT16,
     "fp8": DType.FLOAT8,
     "fp8_block": DType.FLOAT8,
@@ -134,14 +136,22 @@ def _numbers(row: Row, *names: str) -> list[float]:
     return found
 
 
+def _typed(row: Row) -> tuple[str, DType]:
+    """These tables may do without a type: NeuSight's are of float32."""
+    name = row.get("dtype") or "float32"
+    return name, _TYPES[name]
+
+
 def _bmm(row: Row) -> Cells:
     b, m, inner, wide = _numbers(row, "b", "m", "n", "k")
-    return "bmm.float32", PRODUCT, DType.FLOAT32, (b, m, wide, inner)
+    name, dtype = _typed(row)
+    return f"bmm.{name}", PRODUCT, dtype, (b, m, wide, inner)
 
 
 def _linear(row: Row) -> Cells:
     b, m, inner, wide = _numbers(row, "b", "m", "n", "k")
-    return "linear.float32", PRODUCT, DType.FLOAT32, (1, b * m, wide, inner)
+    name, dtype = _typed(row)
+    return f"linear.{name}", PRODUCT, dtype, (1, b * m, wide, inner)
 
 
 def _convolution(row: Row) -> Cells:
@@ -150,20 +160,23 @@ def _convolution(row: Row) -> Cells:
     )
     out = (size + 2 * padding - kernel) // stride + 1
     cells = (b, cin, cout, size**2, out**2, kernel**2, stride**2)
-    return "convolution.float32", CONVOLUTION, DType.FLOAT32, cells
+    name, dtype = _typed(row)
+    return f"convolution.{name}", CONVOLUTION, dtype, cells
 
 
 def _vector(row: Row) -> Cells:
     b, k = _numbers(row, "b", "k")
     inputs = 2 if row["op"] in _TWO else 1
-    cells = (b * k, inputs, 4 * b * k * (inputs + 1), OPERATORS.index(row["op"]))
-    return "pointwise.float32", ELEMENTS, DType.FLOAT32, cells
+    name, dtype = _typed(row)
+    size = element_bytes(dtype) * b * k * (inputs + 1)
+    return f"pointwise.{name}", ELEMENTS, dtype, (b * k, inputs, size, OPERATORS.index(row["op"]))
 
 
 def _by_rows(task: str) -> Callable[[Row], Cells]:
     def read(row: Row) -> Cells:
         b, k = _numbers(row, "b", "k")
-        return f"{task}.float32", ROWS, DType.FLOAT32, (b, k, 8 * b * k)
+        name, dtype = _typed(row)
+        return f"{task}.{name}", ROWS, dtype, (b, k, 2 * element_bytes(dtype) * b * k)
 
     return read
 

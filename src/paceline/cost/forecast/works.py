@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 
 from paceline.cost.errors import CostError
-from paceline.cost.forecast.asked import Forecast, Kind, ask
+from paceline.cost.forecast.asked import Forecast, Kind, ask, refined_by
 from paceline.cost.forecast.attention import ATTENTION
 from paceline.cost.forecast.convolution import CONVOLUTION
 from paceline.cost.forecast.elements import ELEMENTS
 from paceline.cost.forecast.experts import EXPERTS, LIBRARIES
-from paceline.cost.forecast.learned import Constants, shipped
+from paceline.cost.forecast.learned import Constants, Refinement, shipped
 from paceline.cost.forecast.method import Method, Question
 from paceline.cost.forecast.moved import moved
 from paceline.cost.forecast.product import PRODUCT
@@ -84,7 +84,10 @@ def forecast(
     for (task, dtype), mine in rows.items():
         alone = timed is Timed.KERNEL and _from_host(task, dtype, sheet, constants)
         asked = _alone if alone else _as_tabled
-        part = asked(_Same(task, dtype, [works[at] for at in mine]), sheet, constants)
+        same = _Same(task, dtype, [works[at] for at in mine])
+        part = asked(same, sheet, constants)
+        if alone or not _host_timed(task, dtype, sheet, constants):
+            part = refined_by(part, same.refinement(sheet, constants), sheet.name)
         for column, told in ((dur, part.dur_ns), (low, part.low_ns), (high, part.high_ns)):
             column[mine] = told
         rests.add(part.rests_on)
@@ -108,6 +111,13 @@ class _Same:
         method, _ = _TASKS[self.task]
         return Kind(method, keys(self.task, self.dtype, sheet.vendor), launch_s)
 
+    def refinement(self, sheet: Sheet, constants: Constants) -> Refinement | None:
+        """By bytes one type tells of all; in products and attention none tells of another."""
+        like = (self.dtype, _STANDS_FOR.get(self.dtype, self.dtype))
+        own = _keys(self.task, dict.fromkeys(like), sheet.vendor)
+        found = keys(self.task, self.dtype, sheet.vendor) if self.task in _BY_BYTES else own
+        return constants.refinement(sheet.name, found)
+
 
 def _as_tabled(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
     part = ask(same.kind(sheet), same.question(sheet), constants)
@@ -120,6 +130,12 @@ def _alone(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
     if same.task in _BY_BYTES:
         return moved(same.works, sheet)
     return ask(same.kind(sheet, sheet.least_s), same.question(sheet), constants)
+
+
+def _host_timed(task: str, dtype: DType, sheet: Sheet, constants: Constants) -> bool:
+    """Whether the constants that serve are of calls that a host timed."""
+    key = constants.first_of(keys(task, dtype, sheet.vendor))
+    return key in _keys(task, (_TIMED_FROM_HOST,), sheet.vendor)
 
 
 def _from_host(task: str, dtype: DType, sheet: Sheet, constants: Constants) -> bool:
