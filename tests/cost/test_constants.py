@@ -12,6 +12,7 @@ from paceline.cli import main
 from paceline.cluster import Cluster, parse
 from paceline.cluster.files import device
 from paceline.cost import Basis, CostError, Rates, prices
+from paceline.cost.decoder import site_of
 from paceline.cost.domain import words
 from paceline.cost.forecast import Constants, Learned, forecast, load, save, sheet_of, shipped
 from paceline.cost.forecast.fitting import Effort
@@ -30,6 +31,8 @@ from paceline.graph import (
 from paceline.graph.facts import RecordedGpu
 from paceline.graph.files import save_graph
 from paceline.graph.work import Matrix, Recorded, matrix
+from paceline.imagine.decoder import Product, decoder
+from paceline.place.hybrid import Question as PlanQuestion
 from paceline.predict import Question, predict
 
 KEY = "linear.bfloat16.nvidia"
@@ -152,6 +155,24 @@ def test_constants_that_would_price_nothing_are_refused(
 ) -> None:
     assert main(["predict", given["run"], "--constants", given["mine.npz"]]) == 1
     assert "give --cluster FILE or --device NAME too" in capsys.readouterr().err
+
+
+def test_imagining_for_no_device_takes_no_constants(
+    given: Mapping[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text("")
+    asked = ["imagine", "--constants", given["mine.npz"], "--", str(tmp_path / "train.py")]
+    assert main(asked) == 1
+    assert "give --device or --cluster too" in capsys.readouterr().err
+
+
+def test_plans_are_priced_by_the_constants_that_are_given() -> None:
+    mine, site = slower(2).over(shipped()), site_of(on("{hosts: {count: 1, system: dgx-h100}}"))
+    asked = PlanQuestion(decoder("llama3-8b"), site, 8)
+    plain, slow = (one.prices() for one in (asked, replace(asked, constants=mine)))
+    product = Product("up", 4096, 4096, 4096, DType.BFLOAT16)
+    assert slow.kernels.total_ns([product]) > 1.5 * plain.kernels.total_ns([product])
+    assert slow.domain.constants is mine
 
 
 def tables(folder: Path, files: Mapping[str, str]) -> Path:

@@ -51,6 +51,15 @@ def test_a_forecast_is_as_wide_when_it_is_priced_as_when_it_is_kept() -> None:
     )
 
 
+def test_a_prediction_says_by_class_how_far_forecasts_may_be_off() -> None:
+    there = parse("hosts: {count: 1, device: h100}\nlink: ethernet-1g")
+    told = predict(kernels(UNPRICED), (), there).rests_on
+    assert [reason.split(", ")[0] for reason in told if "on devices left out" in reason] == [
+        "matrix", "pointwise"
+    ]  # fmt: skip
+    assert any("kernels: off by 18% on devices left out" in reason for reason in told)
+
+
 def test_a_carried_steps_interval_follows_its_classes_and_is_said() -> None:
     made = predict(kernels(100_000), ["device(name='h200')"])
     assert made.prices is not None

@@ -9,8 +9,10 @@ from paceline.cost import Prices
 from paceline.cost.collectives import Library
 from paceline.cost.domain import words
 from paceline.cost.forecast import Constants
-from paceline.graph import COMMUNICATION, Basis, Collective, Graph
+from paceline.cost.spreads import spread_of
+from paceline.graph import COMMUNICATION, NONE, Basis, Collective, Graph
 from paceline.graph.scaled import works
+from paceline.graph.work import Family
 from paceline.predict.prediction import Question
 from paceline.strategies import Strategy
 
@@ -42,6 +44,7 @@ def reasons_of(
     return (
         *(f"work: {_WORDS[b]}" for b in _bases(basis[busy])),
         *(f"communication: {_CALLS[b]}" for b in _bases(basis[talks])),
+        *_of_forecasts(graph, found),
         *_unknown_sizes(graph),
         *(f"change: {change}" for change in changes),
         *_of_periods(graph),
@@ -52,6 +55,21 @@ def reasons_of(
         *_of_machine(question),
         *_of_correction(question),
     )
+
+
+def _of_forecasts(graph: Graph, found: Prices | None) -> Iterator[str]:
+    """By class of forecast kernels, the longest first, how far they may be off; of kernels carried
+    to another device the change says it."""
+    if found is None or graph.facts.carried_to:
+        return
+    rows = np.flatnonzero((found.basis == Basis.FORECAST) & (graph.ops.work != NONE))
+    family = np.array([*(each.work.family for each in graph.works), Family.OTHER])
+    took = np.bincount(family[graph.ops.work[rows]], found.dur_ns[rows], len(Family))
+    for at in np.argsort(-took, kind="stable")[: int((took > 0).sum())].tolist():
+        yield (
+            f"{Family(at).name.lower().replace('_', ' ')}, {took[at] / took.sum():.0%} of forecast "
+            f"kernels: off by {spread_of(Basis.FORECAST, Family(at)):.0%} on devices left out"
+        )
 
 
 def _unknown_sizes(graph: Graph) -> Iterator[str]:
