@@ -1,12 +1,15 @@
 """On a GPU an imagined rank's host launches every operator, one after another."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from paceline.cluster import Cluster, parse
-from paceline.cost import Basis, price
+from paceline.cost import Basis, Efficiency, Rates, price
 from paceline.cost.achieved import achieved_memory
 from paceline.cost.compute import TYPICAL
+from paceline.cost.forecast import shipped
 from paceline.graph import (
     UNPRICED,
     Collective,
@@ -94,6 +97,15 @@ def test_a_collective_is_launched_by_the_host_and_waits_for_its_work() -> None:
     assert set(links.src[links.op == 3].tolist()) == {1, 2}
 
 
+def test_a_host_that_was_measured_takes_what_it_took_beside_its_device_alone() -> None:
+    mine = Rates(constants=replace(shipped(), call_ns={"h100": 4_000.0}))
+    here, there = (price(drawn(work(), work(calls=3)), on(name), mine) for name in ("h100", "h200"))
+    rows = hosts(here)
+    assert here.ops.dur_ns[rows].tolist() == [4_000, 12_000]
+    assert (here.ops.basis[rows] == Basis.MEASURED).all()
+    assert there.ops.dur_ns[rows].tolist() == [LAUNCH_NS / 2, 3 * LAUNCH_NS / 2]
+
+
 def test_off_a_gpu_threads_do_their_work_themselves() -> None:
     graph = drawn(work(), work(), gpu=False)
     assert not hosts(graph).any()
@@ -110,8 +122,6 @@ def test_an_operator_that_no_rule_knows_takes_the_devices_least_time_and_its_byt
 
 
 def test_a_measured_device_keeps_its_own_ends_of_kernels() -> None:
-    from paceline.cost import Efficiency, Rates
-
     b = GraphBuilder()
     b.op("any", b.lane(0, "work"), UNPRICED, dtype=DType.FLOAT32, size_bytes=8)
     mine = Rates({"h100": Efficiency(0.5, 0.5, 9_000.0, 1_000.0)})

@@ -81,13 +81,14 @@ def test_an_unknown_gpu_of_which_nothing_large_was_measured_is_refused(tmp_path:
 
 
 def test_measuring_refines_the_forecasts_of_that_device(tmp_path: Path) -> None:
-    told = measured_gpu(tmp_path / "here", H100, slower(tmp_path / "draft", 1.25))
+    told = measured_gpu(tmp_path / "here", H100, slower(tmp_path / "draft", 1.25), 7_000.0)
     assert all(row.after < 0.01 < row.before for row in told)
     made = load(tmp_path / "here" / CONSTANTS).over(shipped())
     sheet = sheet_of(device("h100"))
     plain, refined = (float(forecast([PRODUCT], sheet, one).dur_ns[0]) for one in (None, made))
     assert refined == pytest.approx(1.25 * plain, rel=1e-2)
     assert "kernels measured on this h100" in made.source
+    assert made.call_ns == {"h100": 7_000.0}
 
 
 @pytest.mark.needs("torch")
@@ -124,6 +125,19 @@ def test_each_operator_that_is_measured_runs(tmp_path: Path) -> None:
     assert all(one.ms > 0 for one in found)
     told = measured_gpu(tmp_path, H100, found)
     assert len(told) == 7
+
+
+@pytest.mark.needs("torch")
+def test_calls_of_a_host_are_counted_with_their_views() -> None:
+    import torch
+
+    from paceline.measure import torch_host
+
+    with torch.no_grad():
+        data = torch.zeros(1, 16, 128)
+        (block,) = {torch_host._calls(torch_host._Block().eval(), data) for _ in range(2)}
+    assert block >= 9, "norm, two products, chunk, gelu, product, sum, and their views"
+    assert torch_host.call_ns(torch.device("cpu")) > 0
 
 
 _LESS = {

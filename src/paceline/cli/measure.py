@@ -61,6 +61,7 @@ def _gpu(options: argparse.Namespace) -> Shown:
     from paceline.measure import MeasureError
     from paceline.measure.gpu_shapes import shapes
     from paceline.measure.measured_gpu import CONSTANTS, measured_gpu
+    from paceline.measure.torch_host import call_ns
     from paceline.measure.torch_kernels import gpu_bench, gpu_seen, timed
     from paceline.report.progress import tracked
 
@@ -68,17 +69,21 @@ def _gpu(options: argparse.Namespace) -> Shown:
         raise MeasureError("--gpu measures the GPU alone: leave --lab, --for and --out away")
     bench, wanted = gpu_bench(), list(shapes())
     found = tracked(timed(bench, wanted), "measuring kernels", len(wanted))
-    told, out = measured_gpu(options.gpu, gpu_seen(), found), options.gpu / CONSTANTS
-    data = {"file": str(out), "refined": [asdict(row) for row in told]}
-    return Shown(data, lambda console: _render_gpu(told, out, console))
+    call, out = call_ns(bench.device), options.gpu / CONSTANTS
+    told = measured_gpu(options.gpu, gpu_seen(), found, call)
+    data = {"file": str(out), "call_ns": call, "refined": [asdict(row) for row in told]}
+    return Shown(data, lambda console: _render_gpu(told, data, console))
 
 
-def _render_gpu(told: "Sequence[Refined]", out: Path, console: Any) -> None:
+def _render_gpu(told: "Sequence[Refined]", data: dict[str, Any], console: Any) -> None:
     from paceline.report.text.refined import refined_lines
 
-    console.print("\n".join(refined_lines(told)), markup=False, soft_wrap=True)
-    console.print(f"written to {out}; forecast by it with --constants {out}", markup=False,
-                  soft_wrap=True)  # fmt: skip
+    lines = [
+        *refined_lines(told),
+        f"its host spends {data['call_ns'] / 1e3:.1f} us on a call of an operator",
+        f"written to {data['file']}; forecast by it with --constants {data['file']}",
+    ]
+    console.print("\n".join(lines), markup=False, soft_wrap=True)
 
 
 def _render(found: dict[str, Any], console: Any) -> None:

@@ -28,6 +28,7 @@ from paceline.graph.graph import Int64, UInt8
 from paceline.graph.kinds import UNPRICED, Basis
 from paceline.graph.membership import TALKS, of_kinds
 from paceline.graph.scaled import ppb
+from paceline.imagine.imagined_host import CALL
 
 Rows = NDArray[np.int64]
 
@@ -115,9 +116,10 @@ def _price_compute(
         known = rates.of(device.name, device.kind)
         kind = ops.kind[mine]
         dur[mine[_FREE[kind]]] = 0
-        dur[mine[_LAUNCHES[kind]]] = known.launch_ns
         work = mine[~_LAUNCHES[kind] & ~_FREE[kind]]
         basis[mine] = known.basis
+        launched = mine[_LAUNCHES[kind]]
+        dur[launched], basis[launched] = _launch(rates, device, known)
         if device.kind is DeviceKind.GPU and known.basis is Basis.DATASHEET:
             known = _alone(known, device)
             told = forecasted(graph, device, work, rates.constants)
@@ -125,6 +127,14 @@ def _price_compute(
             work = np.setdiff1d(work, told.rows, assume_unique=True)
         _price_work(graph, device, known, work, dur)
     _price_measured(graph, rates, rows, dur, basis)
+
+
+def _launch(rates: Rates, device: Device, known: Efficiency) -> tuple[float, Basis]:
+    """Nanoseconds, as measured of the host beside such a device where it was."""
+    calls = rates.constants.call_ns if rates.constants is not None else {}
+    if device.name in calls:
+        return calls[device.name] / CALL, Basis.MEASURED
+    return known.launch_ns, known.basis
 
 
 def _alone(known: Efficiency, device: Device) -> Efficiency:

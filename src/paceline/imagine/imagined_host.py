@@ -12,7 +12,7 @@ from paceline.graph import NONE, UNPRICED, DepKind, GraphBuilder, LaneKind, OpKi
 from paceline.graph.border import UNSCALED
 from paceline.imagine.imagined import Row
 
-_CALL: Final = 0.5
+CALL: Final = 0.5
 """Of what a launch costs the host, one call of an operator, be it a view. Traces of BERT-small and
 of Qwen1.5-0.5B on an H100 have about 3.7 and 1.9 calls for each that launches, and less what
 recording cost, their hosts spent 43 and 25 us on it; `cost.compute` has 25 for a launch
@@ -35,7 +35,7 @@ class Host:
             kind=OpKind.HOST,
             phase=Phase(row.phase),
             step=row.step,
-            scale_ppb=round(UNSCALED * _CALL * row.calls),
+            scale_ppb=round(UNSCALED * CALL * row.calls),
         )
         if row.read_after != NONE:
             self._builder.link(ops[row.read_after], call, DepKind.WAIT)

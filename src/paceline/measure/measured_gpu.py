@@ -12,7 +12,12 @@ from paceline.measure.gpu_tables import Timed, write_tables
 CONSTANTS: Final = "constants.npz"
 
 
-def measured_gpu(folder: Path, gpu: RecordedGpu, timed: Iterable[Timed]) -> tuple[Refined, ...]:
-    """What measuring brought, by kind of operators; `folder/constants.npz` holds it."""
+def measured_gpu(
+    folder: Path, gpu: RecordedGpu, timed: Iterable[Timed], call_ns: float = 0.0
+) -> tuple[Refined, ...]:
+    """What measuring brought, by kind of operators; `folder/constants.npz` holds it. `call_ns`:
+    what its host spends on a call of an operator, where that was measured."""
     name = write_tables(folder, gpu, list(timed))
-    return refine_shipped(samples(folder), f"kernels measured on this {name}", folder / CONSTANTS)
+    calls = {name: call_ns} if call_ns else {}
+    source = f"kernels measured on this {name}"
+    return refine_shipped(samples(folder), source, folder / CONSTANTS, calls)

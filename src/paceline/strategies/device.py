@@ -58,7 +58,7 @@ class Device(Strategy):
     constants: Constants | None = field(default=None, repr=False, compare=False)
 
     def priced_by(self, constants: Constants | None) -> "Device":
-        return replace(self, constants=constants)
+        return self if constants is None else replace(self, constants=constants)
 
     def transform(self, graph: Graph) -> Graph:
         if (graph.ops.dur_ns == UNPRICED).all():

@@ -50,7 +50,7 @@ class Fp8(Strategy):
     constants: Constants | None = field(default=None, repr=False, compare=False)
 
     def priced_by(self, constants: Constants | None) -> "Fp8":
-        return replace(self, constants=constants)
+        return self if constants is None else replace(self, constants=constants)
 
     def transform(self, graph: Graph) -> Graph:
         rows = _products(graph)

@@ -86,7 +86,7 @@ class Strategy(ABC):
         return ()
 
     def priced_by(self, constants: Constants | None) -> "Strategy":
-        """The same change; what it forecasts goes by these constants, by the shipped if None."""
+        """The same change; what it forecasts goes by these constants, as before if None."""
         return self
 
     def apply(self, run: Run) -> AbstractContextManager[None]:

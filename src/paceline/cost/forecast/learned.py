@@ -65,12 +65,14 @@ class Refinement:
 @dataclass(frozen=True, eq=False)
 class Constants:
     """All that was fitted, by key, with where it comes from and when it was fitted. `refined` is
-    what was measured on a device itself, by its name and by key."""
+    what was measured on a device itself, by its name and by key; `call_ns` what the host beside it
+    spends on a call of an operator."""
 
     learned: Mapping[str, Learned]
     source: str = ""
     date: str = ""
     refined: Mapping[str, Mapping[str, Refinement]] = field(default_factory=dict)
+    call_ns: Mapping[str, float] = field(default_factory=dict)
 
     def first_of(self, keys: tuple[str, ...]) -> str | None:
         """The first of these keys that was fitted."""
@@ -82,7 +84,8 @@ class Constants:
         on = f", refined on {', '.join(sorted(self.refined))}" if self.refined else ""
         source = f"{self.source or 'no source is told'}{of}{on}; else {others.source}"
         learned = {**others.learned, **self.learned}
-        return Constants(learned, source, self.date, {**others.refined, **self.refined})
+        refined = {**others.refined, **self.refined}
+        return Constants(learned, source, self.date, refined, {**others.call_ns, **self.call_ns})
 
     def refinement(self, device: str, keys: tuple[str, ...]) -> Refinement | None:
         """What was measured on the device under the first of these keys that it has."""
@@ -127,6 +130,7 @@ def save(constants: Constants, path: Path) -> None:
         for role, net in (("net", one.net), ("known", one.known)):
             arrays |= {} if net is None else _packed(f"{key}/{role}", net)
     about["kinds"] = kinds
+    about["call_ns"] = dict(constants.call_ns)
     about["refined"] = {
         device: {key: asdict(one) for key, one in known.items()}
         for device, known in constants.refined.items()
@@ -167,7 +171,8 @@ def _loaded(file: str | Path | IO[bytes]) -> Constants:
         device: {key: _refinement(one) for key, one in known.items()}
         for device, known in about.get("refined", {}).items()
     }
-    return Constants(learned, about["source"], about["date"], refined)
+    calls = about.get("call_ns", {})
+    return Constants(learned, about["source"], about["date"], refined, calls)
 
 
 def _refinement(told: Mapping[str, Any]) -> Refinement:

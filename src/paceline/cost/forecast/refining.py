@@ -58,12 +58,17 @@ def refined(
 
 
 def refine_shipped(
-    measured: Mapping[str, Sequence[Sample]], source: str, path: Path
+    measured: Mapping[str, Sequence[Sample]],
+    source: str,
+    path: Path,
+    call_ns: Mapping[str, float] | None = None,
 ) -> tuple[Refined, ...]:
-    """Keep in a file what these measurements teach beyond the constants that come with Paceline."""
+    """Keep in a file what these measurements teach beyond the constants that come with Paceline.
+    `call_ns`: what hosts were measured to spend on a call, by the device beside them."""
     made, told = refined(shipped(), measured)
     today = datetime.now(timezone.utc).date().isoformat()
-    save(replace(made, learned={}, source=source, date=today), path)
+    kept = replace(made, learned={}, source=source, date=today, call_ns=call_ns or {})
+    save(kept, path)
     return told
 
 
