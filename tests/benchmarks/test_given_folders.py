@@ -133,7 +133,7 @@ def test_traces_without_pairs_are_refused(
 def test_pairs_that_are_given_are_all_that_runs(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = {"error": 0.1, "kept": 0.3}
+    row = {"error": 0.1, "kept": 0.3, "inside": True, "by_class": {}, "measured_ms": 1.0}
     for name in ("h100_a.json.gz", "mi300x_a.json.gz"):
         (folder / name).touch()
     monkeypatch.setattr(kernel_traces, "device_rows", lambda _: [row])

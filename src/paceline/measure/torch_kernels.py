@@ -69,7 +69,7 @@ def _on_device_ms(run: Run) -> float:
         for _ in range(_RUNS):
             run()
         torch.cuda.synchronize()
-    took = sum(
+    took: float = sum(
         event.time_range.elapsed_us()
         for event in profile.events() or ()
         if event.device_type is torch.autograd.DeviceType.CUDA

@@ -143,7 +143,10 @@ def save(constants: Constants, path: Path) -> None:
 def load(file: str | Path | IO[bytes]) -> Constants:
     """Constants that `save` wrote."""
     try:
-        return _loaded(file)
+        if not isinstance(file, (str, Path)):
+            return _loaded(file)
+        with Path(file).open("rb") as opened:  # NumPy leaves a broken file open
+            return _loaded(opened)
     except BROKEN as error:
         raise CostError(
             f"{file} holds no constants of forecasts ({spelled(error)}); give what `paceline fit "
@@ -151,7 +154,7 @@ def load(file: str | Path | IO[bytes]) -> Constants:
         ) from error
 
 
-def _loaded(file: str | Path | IO[bytes]) -> Constants:
+def _loaded(file: IO[bytes]) -> Constants:
     with np.load(file) as arrays:
         about = json.loads(arrays["about"].tobytes())
         learned = {
