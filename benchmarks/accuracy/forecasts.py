@@ -25,13 +25,10 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import measure  # noqa: E402
 from benchmarks.accuracy.given_folders import (  # noqa: E402
     STEPS,
-    constants_of,
     ended_plainly,
     holds,
-    measured_in,
     model_of,
     require,
-    sheets,
     steps_in,
 )
 from paceline.cost.forecast.efforts import effort_of  # noqa: E402
@@ -43,9 +40,11 @@ from paceline.cost.forecast.fitting import (  # noqa: E402
     left_out,
     taught_without,
 )
-from paceline.cost.forecast.learned import Constants, shipped  # noqa: E402
+from paceline.cost.forecast.learned import Constants, load, shipped  # noqa: E402
 from paceline.cost.forecast.sheet import Sheet  # noqa: E402
+from paceline.cost.forecast.sheets import sheets_of  # noqa: E402
 from paceline.cost.forecast.steps import step_forecast  # noqa: E402
+from paceline.cost.forecast.tables import samples  # noqa: E402
 from paceline.graph.kinds import DType  # noqa: E402
 from paceline.imagine.language import Pass, share_of, step  # noqa: E402
 
@@ -77,7 +76,7 @@ def main() -> None:
 
 def forecast_figures(options: argparse.Namespace) -> dict[str, Any]:
     """All figures, or those of the folders that were given."""
-    constants = constants_of(options.constants) if options.constants else shipped()
+    constants = load(options.constants) if options.constants else shipped()
     if options.test or options.tables:
         kernels = on_kernels(options.test, constants) if options.test else {}
         return kernels | (on_tables(options.tables, constants) if options.tables else {})
@@ -89,7 +88,7 @@ def forecast_figures(options: argparse.Namespace) -> dict[str, Any]:
 
 def kernels_left_out(folder: Path) -> dict[str, Any]:
     """Classes and steps, each device forecast by the others."""
-    measured = measured_in(folder)
+    measured = samples(folder)
     found: dict[str, Any] = {}
     for name in CLASSES:
         mine = _of_task(measured, name)
@@ -105,7 +104,7 @@ def kernels_left_out(folder: Path) -> dict[str, Any]:
 
 def tables_left_out(folder: Path) -> dict[str, Any]:
     """Today's types: a fifth of the shapes held back, and each device left out."""
-    measured, found = measured_in(folder), {}
+    measured, found = samples(folder), {}
     for name, task in TABLES.items():
         shapes: list[tuple[float, int]] = []
         devices: dict[str, list[float]] = defaultdict(list)
@@ -126,14 +125,14 @@ def on_kernels(folder: Path, constants: Constants) -> dict[str, Any]:
     """Other kernels by class and device, and other steps."""
     require(folder, (*KERNELS, STEPS))
     found: dict[str, Any] = {}
-    measured = measured_in(folder) if holds(folder, KERNELS) else {}
+    measured = samples(folder) if holds(folder, KERNELS) else {}
     for name in CLASSES:
         errors = _judged(_of_task(measured, name), constants)
         if errors:
             found[f"test_{name}"] = _weighted(errors.values())
             found[f"test_{name}_by_device"] = _rounded({d: e for d, (e, _) in errors.items()})
     if holds(folder, (STEPS,)):
-        rows = _step_rows(folder, dict.fromkeys(sheets(folder), constants))
+        rows = _step_rows(folder, dict.fromkeys(sheets_of(folder), constants))
         found |= _told(rows, "test_steps")
         several = [row for row in rows if share_of(row["option"]).gpus > 1]
         fusion = [row for row in rows if row["option"] == "fusion"]
@@ -146,7 +145,7 @@ def on_kernels(folder: Path, constants: Constants) -> dict[str, Any]:
 def on_tables(folder: Path, constants: Constants) -> dict[str, Any]:
     """Other rows of today's tables, by class and device."""
     require(folder, TABLE_FILES)
-    measured, found = measured_in(folder), {}
+    measured, found = samples(folder), {}
     for name, task in TABLES.items():
         errors = _judged(_of_task(measured, task), constants)
         if errors:
@@ -171,7 +170,8 @@ def _judged(measured: Samples, constants: Constants) -> Errors:
 
 def _steps_left_out(folder: Path, measured: Samples) -> dict[str, Any]:
     named = {row["device"] for row in steps_in(folder)}
-    constants = {name: _taught_without(name, measured) for name in sheets(folder) if name in named}
+    known = sheets_of(folder)
+    constants = {name: _taught_without(name, measured) for name in known if name in named}
     rows = _step_rows(folder, constants)
     published = {
         f"{name}_steps": {
@@ -212,7 +212,7 @@ def _told(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
 
 def _step_rows(folder: Path, constants: Mapping[str, Constants]) -> list[dict[str, Any]]:
     """Every row of steps.csv with its forecast's error."""
-    known, found = sheets(folder), []
+    known, found = sheets_of(folder), []
     for row in steps_in(folder):
         forecast_ms = _step_ms(folder, row, known[row["device"]], constants[row["device"]])
         measured_ms = float(row["ms"])

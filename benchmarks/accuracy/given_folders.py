@@ -3,27 +3,18 @@
 import csv
 import json
 import sys
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from paceline.cost.forecast.fitting import Sample
-from paceline.cost.forecast.learned import Constants, load
 from paceline.cost.forecast.sheet import Sheet
-from paceline.cost.forecast.tables import samples, sheets_of
+from paceline.cost.forecast.sheets import sheets_of
+from paceline.cost.forecast.unreadable import BROKEN, spelled
 from paceline.errors import PacelineError
 from paceline.imagine.language import Language, language, share_of
 
 STEPS = "steps.csv"
 _COLUMNS = ("model", "seq", "batch", "mode", "option", "device", "ms")
-_BROKEN = (OSError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError,
-           yaml.YAMLError, zipfile.BadZipFile)  # fmt: skip
-"""What reading a file of another form ends in."""
-
 Row = Mapping[str, str]
 
 
@@ -54,26 +45,6 @@ def holds(folder: Path, tables: Sequence[str]) -> bool:
     return any((folder / file).exists() for name in tables for file in _files(name))
 
 
-def measured_in(folder: Path) -> dict[str, list[Sample]]:
-    """Every table's rows, by kind; there are some."""
-    sheets(folder)
-    with _told(f"a table in {folder}"):
-        found = samples(folder)
-    if not found:
-        raise FolderError(f"the tables in {folder} have no rows")
-    return found
-
-
-def sheets(folder: Path) -> dict[str, Sheet]:
-    with _told(f"devices.json or devices.yaml in {folder}"):
-        return sheets_of(folder)
-
-
-def constants_of(file: Path) -> Constants:
-    with _told(f"{file}, which should hold what `paceline fit` writes,"):
-        return load(file)
-
-
 def steps_in(folder: Path) -> list[Row]:
     """Rows of whole models, each of which can be forecast."""
     with _told(f"{folder / STEPS}"), (folder / STEPS).open() as file:
@@ -82,7 +53,7 @@ def steps_in(folder: Path) -> list[Row]:
         raise FolderError(f"{folder / STEPS} has no rows")
     if missing := [name for name in _COLUMNS if name not in rows[0]]:
         raise FolderError(f"{folder / STEPS} lacks the columns {', '.join(missing)}")
-    known = sheets(folder)
+    known = sheets_of(folder)
     for number, row in enumerate(rows, 2):
         _require_step(row, known, f"{folder / STEPS}, line {number}")
     return rows
@@ -120,14 +91,5 @@ def _told(what: str) -> Iterator[None]:
         yield
     except PacelineError:
         raise
-    except _BROKEN as error:
-        raise FolderError(f"{what} cannot be read: {_spelled(error)}") from error
-
-
-def _spelled(error: Any) -> str:
-    """One line."""
-    if isinstance(error, FileNotFoundError):
-        return "it is not there"
-    if isinstance(error, KeyError):
-        return f"it lacks, or does not know, {error.args[0]!r}"
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    except BROKEN as error:
+        raise FolderError(f"{what} cannot be read: {spelled(error)}") from error

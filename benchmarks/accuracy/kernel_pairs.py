@@ -5,12 +5,17 @@ carried to the other, by rates that both achieve and by forecasts of both, of wh
 is left out; beside them the time kept as it is. Errors are means of |carried / measured - 1| over
 pairs, by class; `worse_than_kept` counts pairs on which a way is worse than keeping times.
 
+`interval_*` tests intervals: of each pair, carried the way that predictions take, the share of
+shapes whose measured time lies within, and whether that of the pair's sum does. Once the interval
+is the class's of `cost.spreads`; once it is the mean error of those pairs that have neither device
+(`held_back`), so that nothing of the pair is in it.
+
     python benchmarks/accuracy/kernel_pairs.py --json
 """
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,24 +31,16 @@ from paceline.cluster.files import device  # noqa: E402
 from paceline.cost.forecast import Constants, forecast_both, sheet_of  # noqa: E402
 from paceline.cost.forecast.efforts import effort_of  # noqa: E402
 from paceline.cost.forecast.fitting import Sample, fit  # noqa: E402
+from paceline.cost.forecast.sampled_works import WORKS, works_in  # noqa: E402
 from paceline.cost.forecast.tables import samples  # noqa: E402
 from paceline.cost.ported import Kernels, by_rates_ns  # noqa: E402
-from paceline.cost.ported.shares import NEAR  # noqa: E402
-from paceline.graph import DType  # noqa: E402
+from paceline.cost.ported.shares import BY_FORECAST, NEAR  # noqa: E402
+from paceline.cost.spreads import spread_of  # noqa: E402
+from paceline.graph import Basis  # noqa: E402
 from paceline.graph.work import (  # noqa: E402
-    Attention,
-    Convolution,
-    Elements,
-    Matrix,
+    Family,
     Recorded,
-    Rows,
     Work,
-    attention,
-    convolution,
-    matrix,
-    norm,
-    pointwise,
-    softmax,
 )
 
 SHARED = Path(os.environ.get("PACELINE_SHARED", ROOT.parent / "shared"))
@@ -74,7 +71,45 @@ def figures(folders: Sequence[Path]) -> dict[str, Any]:
         found[f"carried_{task}"]["worse_than_kept"] = {
             way: sum(row[way] > row["kept"] for row in mine) for way in WAYS[1:]
         }
+        found[f"interval_{task}"] = intervals([row.pop("pair") for row in mine])
     return {**found, "rows": rows}
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """Shapes of one pair, carried the way that predictions take, over measured."""
+
+    devices: frozenset[str]
+    family: Family
+    ratio: np.ndarray
+    sums: float
+
+    @property
+    def error(self) -> float:
+        return float(np.abs(self.ratio - 1).mean())
+
+
+def intervals(pairs: Sequence[Carried]) -> dict[str, Any]:
+    """How often an interval holds what was measured, shape by shape and of whole pairs."""
+    told = [spread_of(Basis.SCALED, one.family) for one in pairs]
+    others = [[o.error for o in pairs if not o.devices & one.devices] for one in pairs]
+    held = [float(np.mean(errors)) if errors else None for errors in others]
+    return {"of_its_class": held_share(pairs, told), "held_back": held_share(pairs, held)}
+
+
+def held_share(pairs: Sequence[Carried], spreads: Sequence[float | None]) -> dict[str, Any]:
+    """Pairs without an interval, where no two other devices were measured, are left out."""
+    judged = [(one, 1 + spread) for one, spread in zip(pairs, spreads) if spread is not None]
+    if not judged:
+        return {"pairs": 0}
+    shapes = [((one.ratio >= 1 / wide) & (one.ratio <= wide)).mean() for one, wide in judged]
+    sums = [1 / wide <= one.sums <= wide for one, wide in judged]
+    return {
+        "pairs": len(judged),
+        "spread": round(float(np.mean([wide - 1 for _, wide in judged])), 4),
+        "shapes_inside": round(float(np.mean(shapes)), 4),
+        "sums_inside": int(np.sum(sums)),
+    }
 
 
 def rows_of(folder: Path) -> Iterator[dict[str, Any]]:
@@ -89,9 +124,11 @@ def rows_of(folder: Path) -> Iterator[dict[str, Any]]:
             constants = Constants({key: fit(others, effort_of(key), known=False)})
             for origin in others:
                 if (pair := Pair.of(task, origin, one)) is not None:
-                    errors = {way: round(error, 4) for way, error in pair.errors(constants).items()}
+                    told = pair.carried(constants)
+                    errors = {way: round(error, 4) for way, error in pair.errors(told).items()}
                     yield {"task": f"{task}.{dtype}", "from": origin.device, "to": one.device,
-                           "shapes": len(pair.here_ns), **errors}  # fmt: skip
+                           "shapes": len(pair.here_ns), **errors,
+                           "pair": pair.judged(told)}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,17 +154,14 @@ class Pair:
             return None
         chosen = np.random.default_rng(0).permutation(len(found))[:SHAPES]
         here_at, there_at = np.array(found)[chosen].T
-        make, dtype = WORKS[task], origin.question.dtype
-        names = tuple(name for name in origin.question.dims if name != "library")
-        works = [
-            make(dict(zip(names, map(int, row))), dtype) for row in columns[0][here_at].tolist()
-        ]
+        works = works_in(task, origin.rows(here_at))
         return Pair(
             works, origin.seconds[here_at] * 1e9, destination.seconds[there_at] * 1e9,
             preset(origin.device), preset(destination.device),
         )  # fmt: skip
 
-    def errors(self, constants: Constants) -> Errors:
+    def carried(self, constants: Constants) -> Mapping[str, np.ndarray]:
+        """Nanoseconds there by each way."""
         kernels = Kernels(
             np.rint(self.here_ns).astype(np.int64), np.arange(len(self.works)),
             np.ones(len(self.works)), [Recorded("", work) for work in self.works],
@@ -137,8 +171,19 @@ class Pair:
         both = forecast_both(self.works, *sheets, constants)
         near = (self.here_ns < NEAR * both.here_ns) & (self.here_ns * NEAR > both.here_ns)
         forecasts = np.where(near, self.here_ns * both.there_ns / both.here_ns, rates)
-        told = {"kept": self.here_ns, "rates": rates, "forecasts": forecasts}
+        return {"kept": self.here_ns, "rates": rates, "forecasts": forecasts}
+
+    def errors(self, told: Mapping[str, np.ndarray]) -> Errors:
         return {way: float(np.abs(ns / self.there_ns - 1).mean()) for way, ns in told.items()}
+
+    def judged(self, told: Mapping[str, np.ndarray]) -> Carried:
+        """By the way that predictions take."""
+        family = self.works[0].family
+        ns = told["forecasts" if family in BY_FORECAST else "rates"]
+        return Carried(
+            frozenset((self.origin.name, self.destination.name)), family,
+            ns / self.there_ns, float(ns.sum() / self.there_ns.sum()),
+        )  # fmt: skip
 
 
 def _shapes(sample: Sample) -> np.ndarray:
@@ -150,46 +195,6 @@ def _shapes(sample: Sample) -> np.ndarray:
 def preset(name: str) -> Device:
     plain = name.removesuffix("_sxm").replace("_", "-")
     return device({"a100": "a100-80"}.get(plain, plain))
-
-
-Dims = Mapping[str, int]
-
-
-def _matrix(dims: Dims, dtype: DType) -> Work:
-    return matrix(Matrix(dims["b"], dims["m"], dims["n"], dims["k"]), dtype)
-
-
-def _attention(dims: Dims, dtype: DType) -> Work:
-    s, d = dims["s"], dims["head_dim"]
-    return attention(
-        Attention(dims["b"], dims["heads"], dims["kv_heads"], s, s, d, d, causal=True), dtype
-    )
-
-
-def _convolution(dims: Dims, dtype: DType) -> Work:
-    return convolution(Convolution(
-        dims["b"], dims["channels_in"], dims["channels_out"], dims["size_in"], dims["size_out"],
-        dims["kernel"], dims["stride"],
-    ), dtype)  # fmt: skip
-
-
-def _pointwise(dims: Dims, dtype: DType) -> Work:
-    return pointwise(Elements(dims["count"], dims["inputs"]), dtype)
-
-
-def _rows(make: Callable[[Rows, DType], Work]) -> Callable[[Dims, DType], Work]:
-    return lambda dims, dtype: make(Rows(dims["rows"], dims["columns"]), dtype)
-
-
-WORKS: Mapping[str, Callable[[Dims, DType], Work]] = {
-    "bmm": _matrix,
-    "linear": _matrix,
-    "convolution": _convolution,
-    "attention": _attention,
-    "pointwise": _pointwise,
-    "softmax": _rows(softmax),
-    "norm": _rows(norm),
-}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 - `known_share`: of the kernels' time in traces that recorded shapes, the part whose op knows its
   arithmetic and bytes; `known_share_all` over all traces, of which most recorded none.
 - `device_error_mean`: the sum of kernel times carried to another device against those recorded
-  there, for every pair `DEVICE_MODEL.json.gz` in a folder, in both directions.
+  there, for every pair `DEVICE_MODEL.json.gz` in a folder, in both directions; `interval_held` of
+  how many of these sums, and of how many of their classes, the predicted interval holds what was
+  recorded there.
 - `step_error`: imported traces of several GPUs, replayed, against their own steps.
 
 Nothing is fitted to these traces, but for the least time of AMD's kernels (`least` in
@@ -12,6 +14,7 @@ Nothing is fitted to these traces, but for the least time of AMD's kernels (`lea
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ import numpy as np
 from benchmarks.accuracy.given_folders import FolderError
 from paceline.cluster.files import device
 from paceline.cost.ported import kernel_rows
+from paceline.cost.spreads import spreads_of
 from paceline.graph import Graph
 from paceline.graph.work import Family
 from paceline.replay import replay
@@ -58,7 +62,24 @@ def pair_figures(folder: Path) -> dict[str, Any]:
         "device_error_mean": float(np.mean([abs(row["error"]) for row in rows])),
         "device_error_kept": float(np.mean([abs(row["kept"]) for row in rows])),
         "device_worse_than_kept": sum(abs(row["error"]) > abs(row["kept"]) for row in rows),
+        "interval_held": interval_held(rows),
         "device_rows": rows,
+    }
+
+
+def interval_held(rows: list[dict[str, Any]]) -> dict[str, int]:
+    """Classes of less than a fiftieth of a model's time are not counted."""
+    classes = [
+        one["low_ms"] <= one["measured_ms"] <= one["high_ms"]
+        for row in rows
+        for one in row["by_class"].values()
+        if one["measured_ms"] > row["measured_ms"] / 50
+    ]
+    return {
+        "sums": sum(row["inside"] for row in rows),
+        "of_sums": len(rows),
+        "classes": sum(classes),
+        "of_classes": len(classes),
     }
 
 
@@ -135,7 +156,7 @@ def device_rows(folder: Path) -> Iterator[dict[str, Any]]:
 def device_row(model: str, graphs: dict[str, Graph], origin: str, target: str) -> dict[str, Any]:
     made = parse(f"device(name={target!r}, recorded={origin!r})").transform(graphs[origin])
     there, kept, found = (_by_class(g) for g in (graphs[target], graphs[origin], made))
-    whole = sum(there.values())
+    whole, (low, high) = sum(there.values()), _interval(made)
     classes = sorted(there | found, key=lambda name: -there.get(name, 0.0))
     return {
         "model": model,
@@ -144,15 +165,29 @@ def device_row(model: str, graphs: dict[str, Graph], origin: str, target: str) -
         "measured_ms": whole,
         "error": sum(found.values()) / whole - 1,
         "kept": sum(kept.values()) / whole - 1,
+        "inside": sum(low.values()) <= whole <= sum(high.values()),
         "by_class": {
             name: {
                 "measured_ms": there.get(name, 0.0),
                 "predicted_ms": found.get(name, 0.0),
                 "kept_ms": kept.get(name, 0.0),
+                "low_ms": low.get(name, 0.0),
+                "high_ms": high.get(name, 0.0),
             }
             for name in classes
         },
     }
+
+
+def _interval(graph: Graph) -> tuple[dict[str, float], dict[str, float]]:
+    """Milliseconds by class if every kernel errs as is typical, to either side."""
+    wide, dur = 1 + spreads_of(graph, graph.ops.basis), graph.ops.dur_ns
+    ends = (np.rint(dur / wide), np.rint(dur * wide))
+    low, high = (
+        _by_class(replace(graph, ops=replace(graph.ops, dur_ns=end.astype(np.int64))))
+        for end in ends
+    )
+    return low, high
 
 
 def _by_class(graph: Graph) -> dict[str, float]:

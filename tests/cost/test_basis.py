@@ -1,13 +1,17 @@
 """Typical errors are those of the kept benchmark results, where one measures them."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import numpy as np
 import pytest
 
 from paceline.cost import SPREAD, Basis
+from paceline.cost.spreads import CARRIED, FORETOLD
+from paceline.graph.work import Family
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
@@ -44,3 +48,29 @@ def test_datasheet_prices_err_as_the_uncalibrated_model_does() -> None:
 
 def test_interpolation_adds_little_to_a_measured_table() -> None:
     assert newest("accuracy-collectives")["mean_error"] < SPREAD[Basis.MEASURED]
+
+
+def mean_errors(rows: list[Mapping[str, Mapping[str, Mapping[str, float]]]]) -> dict[str, float]:
+    """By class, over pairs of traces, of the sums of its kernels."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        for name, ms in row["by_class"].items():
+            found.setdefault(name, []).append(abs(ms["predicted_ms"] / ms["measured_ms"] - 1))
+    return {name: float(np.mean(errors)) for name, errors in found.items()}
+
+
+def test_intervals_of_carried_kernels_are_what_pairs_of_traces_were_off_by() -> None:
+    measured = mean_errors(newest("accuracy-kernels")["device_rows"])
+    for family in CARRIED.keys() - {Family.MATRIX, Family.CONVOLUTION}:  # by pairs of tables
+        assert CARRIED[family] == pytest.approx(measured[family.name.lower()], abs=0.02), family
+    assert measured["matrix"] <= CARRIED[Family.MATRIX]
+
+
+def test_intervals_of_forecasts_are_what_devices_left_out_were_off_by() -> None:
+    found = newest("accuracy-kernels")
+    for family, figure in (
+        (Family.MATRIX, "left_out_linear"),
+        (Family.CONVOLUTION, "left_out_convolution"),
+        (Family.ATTENTION, "device_out_attention"),
+    ):
+        assert FORETOLD[family] == pytest.approx(found[figure], abs=0.02)

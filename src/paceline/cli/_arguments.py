@@ -1,6 +1,11 @@
 """Arguments that several commands share. Not a command: its name begins with an underscore."""
 
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paceline.cost.forecast import Constants
 
 
 def add_graph(parser: argparse.ArgumentParser, name: str = "graph") -> None:
@@ -16,3 +21,16 @@ def count(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return value
+
+
+def add_constants(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
+    parser.add_argument("--constants", type=Path, metavar="FILE",
+                        help="forecast kernels by what `paceline fit` wrote; what it lacks goes by "
+                        "the constants that come with Paceline")  # fmt: skip
+
+
+def constants_of(options: argparse.Namespace) -> "Constants | None":
+    """Those of --constants, laid over the shipped ones."""
+    from paceline.cost.forecast import load, shipped
+
+    return load(options.constants).over(shipped()) if options.constants else None

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.cli._arguments import count
+from paceline.cli._arguments import add_constants, constants_of, count
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--calibration", type=Path, metavar="FILE",
                        help="rest on what `paceline measure --out FILE` found: of each "
                        "worker's machine, or with --cores of the one that all share")  # fmt: skip
+    add_constants(place)
 
 
 def asked(options: argparse.Namespace) -> Asked:
@@ -92,10 +93,13 @@ def placed(options: argparse.Namespace, device: str = "") -> Asked:
     from paceline.predict import Question
 
     _require_cluster(options)
-    _require_use(options)
+    _require_use(options, device)
     calibration = load(options.calibration) if options.calibration else None
     cluster = _cluster(options, calibration, device)
-    return Asked((), cluster, Question(_machine(options, calibration), calibration))
+    question = Question(
+        _machine(options, calibration), calibration, constants=constants_of(options)
+    )
+    return Asked((), cluster, question)
 
 
 def predicted(subject: "Subject", options: argparse.Namespace) -> "Prediction":
@@ -172,12 +176,17 @@ def _require_cluster(options: argparse.Namespace) -> None:
         )
 
 
-def _require_use(options: argparse.Namespace) -> None:
+def _require_use(options: argparse.Namespace, device: str) -> None:
     """Options that would be ignored are refused."""
     if not options.cores and (options.cpu_ns_per_byte is not None or options.turn_ns is not None):
         raise OptionError(
             "--cpu-ns-per-byte and --turn-ns are of a machine whose cores all workers share: "
             "give --cores too"
+        )
+    if options.constants and not (options.cluster or device):
+        raise OptionError(
+            "--constants is of forecasts, which price work on a cluster or on another device: give "
+            "--cluster FILE or --device NAME too"
         )
 
 

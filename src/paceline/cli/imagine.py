@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._arguments import count
+from paceline.cli._arguments import add_constants, constants_of, count
 
 if TYPE_CHECKING:
     from paceline.cluster import Cluster
@@ -34,19 +34,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="NAME", help="price for this device, such as h100")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                         help="change the cluster, such as link.rate=100Gbps")  # fmt: skip
+    add_constants(parser)
     parser.add_argument("--timeout", type=float, default=600.0, metavar="S", help="a rank (600)")
     parser.add_argument("training", nargs=argparse.REMAINDER, metavar="-- SCRIPT ...")
 
 
 def run(options: argparse.Namespace) -> Shown:
-    from paceline.cost import price
+    from paceline.cost import Rates, price
     from paceline.graph import save_graph
     from paceline.graph.files import KEPT
     from paceline.imagine.imagine import ScriptJob, imagine
     from paceline.imagine.imagined import ImagineError
-    from paceline.imagine.imagined_graph import on_cluster
+    from paceline.imagine.imagined_graph import noted, on_cluster
 
     command, cluster = tuple(options.training), _cluster(options)
+    constants = constants_of(options)
+    if constants is not None and cluster is None:
+        raise ImagineError("--constants is of forecasts of kernels: give --device or --cluster too")
     job = ScriptJob(
         command=command[1:] if command[:1] == ("--",) else command,
         world_size=options.world_size,
@@ -61,7 +65,9 @@ def run(options: argparse.Namespace) -> Shown:
         raise ImagineError(f"{options.out} holds a recording; give another folder with -o")
     graph = imagine(job)
     if cluster is not None:
-        graph = price(on_cluster(graph, cluster), cluster)
+        graph = price(on_cluster(graph, cluster), cluster, Rates(constants=constants))
+    if constants is not None:
+        graph = noted(graph, f"forecast by constants of {constants.source}, {constants.date}")
     save_graph(graph, options.out / KEPT)
     data = {"run": str(options.out), "priced": cluster is not None, **totals(graph)}
     return Shown(data, lambda console: _render(data, console))
@@ -71,11 +77,12 @@ def totals(graph: "Graph") -> dict[str, Any]:
     """What one imagined step of the first rank holds."""
     import numpy as np
 
-    from paceline.graph import Collective, OpKind
+    from paceline.graph import COMMUNICATION, Collective, OpKind
 
     ops = graph.ops
     mine = (ops.rank == graph.ranks[0]) & (ops.step == ops.step.min())
-    talks = mine & (ops.kind != OpKind.COMPUTE)
+    talks = mine & np.isin(ops.kind, COMMUNICATION)
+    mine &= ops.kind != OpKind.HOST
     calls = {
         Collective(one).name.lower(): {
             "calls": int((chosen := talks & (ops.collective == one)).sum()),

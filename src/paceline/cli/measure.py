@@ -3,19 +3,28 @@
 paceline measure --out here.json           # GEMM, copy, element-wise, all-reduce, overlap, codecs
 paceline measure --lab --out here.json     # also what workers that share its cores take of them
 paceline measure --for runs/a --out a.json # also how that job's operators run in other variants
+paceline measure --gpu here                # this machine's GPU: here/constants.npz for --constants
 
 Fits latency and bandwidth to each sweep, with 90 % intervals, and how much compute and
 communication slow each other; for each codec of gradients what it takes, and the rate of links
 below which it saves more time than that. `--lab` also measures, between namespaces, what a byte
 over TCP costs the cores, how late a message comes beside work, and the time of a call and of a
 message; it needs what the lab needs (`paceline lab`).
+
+`--gpu` times kernels on the GPU that torch sees, for less than a minute, and corrects forecasts of
+that device by them. It keeps them as tables, which `paceline fit` reads.
 """
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
+
+if TYPE_CHECKING:
+    from paceline.cost.forecast.refining import Refined
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compiled", action="store_true",
                         help="with --for: also as torch.compile makes them (minutes)")  # fmt: skip
     parser.add_argument("--out", type=Path, help="keep the calibration in this JSON file")
+    parser.add_argument("--gpu", type=Path, metavar="FOLDER",
+                        help="measure this machine's GPU and nothing else: tables of its kernels, "
+                        "and constants.npz for --constants")  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> Shown:
@@ -35,12 +47,43 @@ def run(options: argparse.Namespace) -> Shown:
     from paceline.measure import Also, ForJob, measure, save, summary
     from paceline.strategies.torch_codec_times import codec_times
 
+    if options.gpu:
+        return _gpu(options)
     job = ForJob(options.job, options.compiled) if options.job else None
     also = Also(said if options.lab else None, codec_times, job)
     made = measure(options.workers, options.repeats, also)
     if options.out:
         save(made, options.out)
     return Shown(summary(made), lambda console: _render(summary(made), console))
+
+
+def _gpu(options: argparse.Namespace) -> Shown:
+    from paceline.measure import MeasureError
+    from paceline.measure.gpu_shapes import shapes
+    from paceline.measure.measured_gpu import CONSTANTS, measured_gpu
+    from paceline.measure.torch_host import call_ns
+    from paceline.measure.torch_kernels import gpu_bench, gpu_seen, timed
+    from paceline.report.progress import tracked
+
+    if options.lab or options.job or options.out:
+        raise MeasureError("--gpu measures the GPU alone: leave --lab, --for and --out away")
+    bench, wanted = gpu_bench(), list(shapes())
+    found = tracked(timed(bench, wanted), "measuring kernels", len(wanted))
+    call, out = call_ns(bench.device), options.gpu / CONSTANTS
+    told = measured_gpu(options.gpu, gpu_seen(), found, call)
+    data = {"file": str(out), "call_ns": call, "refined": [asdict(row) for row in told]}
+    return Shown(data, lambda console: _render_gpu(told, data, console))
+
+
+def _render_gpu(told: "Sequence[Refined]", data: dict[str, Any], console: Any) -> None:
+    from paceline.report.text.refined import refined_lines
+
+    lines = [
+        *refined_lines(told),
+        f"its host spends {data['call_ns'] / 1e3:.1f} us on a call of an operator",
+        f"written to {data['file']}; forecast by it with --constants {data['file']}",
+    ]
+    console.print("\n".join(lines), markup=False, soft_wrap=True)
 
 
 def _render(found: dict[str, Any], console: Any) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._arguments import count
+from paceline.cli._arguments import add_constants, constants_of, count
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--factor", type=float, metavar="F",
                         help="by how much your kernels take longer than forecast (the usual "
                              "factor of the framework)")  # fmt: skip
+    add_constants(parser)
     parser.add_argument("--export", choices=EXPORTS, action="append", default=[],
                         help="write the best plan for this framework; may be repeated")  # fmt: skip
     parser.add_argument("-o", "--out", type=Path, default=Path("plan"), metavar="FOLDER",
@@ -95,6 +96,7 @@ def _question(options: argparse.Namespace) -> "Question":
         "sequence": options.sequence,
         "reserve": options.reserve,
         "factor": options.factor or 0.0,
+        "constants": constants_of(options),
         **_named(options),
     }
     if Path(options.model).is_dir():

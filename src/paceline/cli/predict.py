@@ -108,7 +108,11 @@ def _render(
     console: Any,
 ) -> None:
     from paceline.report.text.draws import draws_table
-    from paceline.report.text.prediction import prediction_lines, prediction_table
+    from paceline.report.text.prediction import (
+        carried_lines,
+        prediction_lines,
+        prediction_table,
+    )
 
     if before is not None:
         console.print(prediction_table(before, after))
@@ -120,8 +124,8 @@ def _render(
     _render_memory(before, after, fit, console)
     if before is not None:
         console.print()
-        rests = "\n".join(f"rests on {reason}" for reason in after.rests_on)
-        console.print(rests, markup=False, soft_wrap=True)
+        told = [*carried_lines(after), *(f"rests on {reason}" for reason in after.rests_on)]
+        console.print("\n".join(told), markup=False, soft_wrap=True)
 
 
 def _render_memory(

@@ -142,14 +142,15 @@ def _refusal(name: str, graph: "Graph") -> str | None:
 
 
 def _signature(name: str) -> str:
-    from dataclasses import MISSING, fields
+    from dataclasses import MISSING
     from typing import get_type_hints
 
     from paceline.strategies import kind_of
+    from paceline.strategies.strategy import settings_of
 
     kind = kind_of(name)
     types = get_type_hints(kind)
-    given = {f.name: f.default for f in fields(kind)}  # type: ignore[arg-type]
+    given = {f.name: f.default for f in settings_of(kind)}
     told = [
         f"{name}: {types[name].__name__}" + ("" if default is MISSING else f" = {default!r}")
         for name, default in given.items()

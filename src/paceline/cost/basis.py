@@ -15,8 +15,8 @@ SPREAD = {
     Basis.FORECAST: 0.2,
 }
 """Typical error by basis, as a share of the price: half the width of a price's interval. These are
-mean errors, not quantiles, and that an interval holds the truth with any given probability was
-never tested.
+mean errors, not quantiles; how often an interval holds the truth was tested for kernels of GPUs
+alone, whose classes have figures of their own (`cost.spreads`).
 
 - RECORDED: p10 to p90 of a quiet job's steps around their median.
 - MEASURED: the same; what lies between the rows of a table adds 0.8 % on average

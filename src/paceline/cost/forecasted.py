@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cluster import Device
-from paceline.cost.forecast import Sheet, forecast, forecastable, keys, sheet_of, shipped
+from paceline.cost.forecast import (
+    Constants,
+    Sheet,
+    forecast,
+    forecastable,
+    keys,
+    sheet_of,
+    shipped,
+)
 from paceline.cost.forecast.works import task_of
 from paceline.graph import NONE, Graph
 from paceline.graph.graph import Int64
@@ -24,14 +32,16 @@ class Forecasted:
     dur_ns: NDArray[np.float64]
 
 
-def forecasted(graph: Graph, device: Device, rows: Int64) -> Forecasted:
+def forecasted(
+    graph: Graph, device: Device, rows: Int64, constants: Constants | None = None
+) -> Forecasted:
     """Of these rows, those whose operator has a forecast on the device."""
-    sheet, work = sheet_of(device), graph.ops.work[rows]
+    sheet, work, constants = sheet_of(device), graph.ops.work[rows], constants or shipped()
     used = np.unique(work[work != NONE])
-    known = [row for row in used.tolist() if _is_told(graph.works[row].work, sheet)]
+    known = [row for row in used.tolist() if _is_told(graph.works[row].work, sheet, constants)]
     if not known:
         return Forecasted(rows[:0], np.zeros(0))
-    found = forecast([graph.works[row].work for row in known], sheet)
+    found = forecast([graph.works[row].work for row in known], sheet, constants)
     dur_ns = np.full(len(graph.works) + 1, np.nan)
     dur_ns[known] = found.dur_ns
     mine = dur_ns[work]  # NONE is -1, the last: not known
@@ -39,8 +49,8 @@ def forecasted(graph: Graph, device: Device, rows: Int64) -> Forecasted:
     return Forecasted(rows[has], mine[has])
 
 
-def _is_told(work: Work, sheet: Sheet) -> bool:
+def _is_told(work: Work, sheet: Sheet, constants: Constants) -> bool:
     """Whether there is a method, and a table that taught it: of attention in float32 none does."""
     if not forecastable(work, sheet):
         return False
-    return shipped().first_of(keys(task_of(work), work.dtype, sheet.vendor)) is not None
+    return constants.first_of(keys(task_of(work), work.dtype, sheet.vendor)) is not None

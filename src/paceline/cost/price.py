@@ -12,28 +12,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cluster import Cluster, Device, Network
-from paceline.cost.basis import SPREAD, Price
+from paceline.cost.achieved import achieved_memory
+from paceline.cost.basis import Price
 from paceline.cost.calls import Calls, calls_of
 from paceline.cost.collectives import NCCL, Call, Library, choose, closed_ns
-from paceline.cost.compute import Efficiency, roofline_ns
+from paceline.cost.compute import TYPICAL, Efficiency, roofline_ns
 from paceline.cost.domain import in_host_ns
 from paceline.cost.errors import CostError
 from paceline.cost.flows import flows_ns
 from paceline.cost.forecasted import forecasted
 from paceline.cost.rates import Fidelity, Rates
+from paceline.cost.spreads import spreads_of
 from paceline.graph import DeviceKind, DType, Graph, OpKind
 from paceline.graph.graph import Int64, UInt8
 from paceline.graph.kinds import UNPRICED, Basis
 from paceline.graph.membership import TALKS, of_kinds
 from paceline.graph.scaled import ppb
+from paceline.imagine.imagined_host import CALL
 
 Rows = NDArray[np.int64]
 
 _LAUNCHES = of_kinds((OpKind.HOST, OpKind.WAIT))
 _FREE = of_kinds((OpKind.MARKER, OpKind.CORE_WAIT))
 """Tables by kind of op. What a thread waits for a core is no work: a model of cores adds it."""
-
-_SPREADS = np.array([SPREAD[basis] for basis in Basis])
 
 _network_of = lru_cache(maxsize=8)(Network)
 _closed_ns = lru_cache(maxsize=256)(closed_ns)
@@ -90,7 +91,7 @@ def prices(
     dur[calls.rows] = np.array(times, np.float64)[calls.which]
     basis[calls.rows] = np.array(reasons, np.uint8)[calls.which]
     dur = np.where(later, dur * ppb(graph), dur)
-    spread = _SPREADS[basis]
+    spread = spreads_of(graph, basis)
     return Prices(_ns(dur), _ns(dur / (1 + spread)), _ns(dur * (1 + spread)), basis)
 
 
@@ -115,15 +116,33 @@ def _price_compute(
         known = rates.of(device.name, device.kind)
         kind = ops.kind[mine]
         dur[mine[_FREE[kind]]] = 0
-        dur[mine[_LAUNCHES[kind]]] = known.launch_ns
         work = mine[~_LAUNCHES[kind] & ~_FREE[kind]]
         basis[mine] = known.basis
+        launched = mine[_LAUNCHES[kind]]
+        dur[launched], basis[launched] = _launch(rates, device, known)
         if device.kind is DeviceKind.GPU and known.basis is Basis.DATASHEET:
-            told = forecasted(graph, device, work)
+            known = _alone(known, device)
+            told = forecasted(graph, device, work, rates.constants)
             dur[told.rows], basis[told.rows] = told.dur_ns, Basis.FORECAST
             work = np.setdiff1d(work, told.rows, assume_unique=True)
         _price_work(graph, device, known, work, dur)
     _price_measured(graph, rates, rows, dur, basis)
+
+
+def _launch(rates: Rates, device: Device, known: Efficiency) -> tuple[float, Basis]:
+    """Nanoseconds, as measured of the host beside such a device where it was."""
+    calls = rates.constants.call_ns if rates.constants is not None else {}
+    if device.name in calls:
+        return calls[device.name] / CALL, Basis.MEASURED
+    return known.launch_ns, known.basis
+
+
+def _alone(known: Efficiency, device: Device) -> Efficiency:
+    """Where nothing was measured, a kernel's ends take the device's least time: what its host
+    spends on a launch is the host's."""
+    if known is not TYPICAL[DeviceKind.GPU] or not device.memory_bytes_per_s:
+        return known
+    return replace(known, ramp_ns=achieved_memory(device).least_ns)
 
 
 def _by_device(graph: Graph, cluster: Cluster, rows: Rows) -> list[tuple[Device, Rows]]:
@@ -187,7 +206,7 @@ def told_ns(rates: Rates, call: Call, cluster: Cluster) -> tuple[float, Basis] |
         return 0.0, library.basis
     if library != NCCL or rates.fidelity is Fidelity.FLOWS:
         return None
-    inside = in_host_ns(call, cluster)
+    inside = in_host_ns(call, cluster, rates.constants)
     return None if inside is None else (inside, Basis.FORECAST)
 
 

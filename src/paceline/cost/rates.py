@@ -8,6 +8,7 @@ from paceline.cluster import Cluster, Network
 from paceline.cost.collectives import GLOO, NCCL, Call, Library
 from paceline.cost.compute import TYPICAL, Efficiency
 from paceline.cost.curve import Curve
+from paceline.cost.forecast import Constants
 from paceline.graph import Collective, DeviceKind
 
 Carrier = Callable[[Call, Network], float]
@@ -29,6 +30,7 @@ class Rates:
     where it has none); a collective in `calls`, by kind and members, over its bytes. Without an
     entry a device has the typical efficiency of its kind, and the library is NCCL among
     GPUs and gloo among CPUs. Between hosts what has a carrier is its, and not the library's.
+    Forecasts go by `constants`, the shipped ones where there are none.
     """
 
     efficiency: Mapping[str, Efficiency] = field(default_factory=dict)
@@ -37,6 +39,7 @@ class Rates:
     kernels: Mapping[str, Curve] = field(default_factory=dict)
     calls: Mapping[tuple[Collective, int], Curve] = field(default_factory=dict)
     carriers: Mapping[Collective, Carrier] = field(default_factory=dict)
+    constants: Constants | None = None
 
     def of(self, name: str, kind: DeviceKind) -> Efficiency:
         return self.efficiency.get(name, TYPICAL[kind])

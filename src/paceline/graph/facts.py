@@ -110,6 +110,7 @@ class Facts:
     optimizer: Optimizer | None = None
     ratios: tuple[Ratio, ...] = ()  # of operators in other variants, where they were measured
     gpus: tuple[RecordedGpu, ...] = ()  # of the recorded ranks, each kind once
+    carried_to: str = ""  # the preset of the device that kernels were carried to
     memory: tuple[RankMemory, ...] = ()  # by rank; empty where it was not recorded
     loading: Loading = Loading()
     copies_of_one: bool = False  # one rank was recorded, and all replicas are taken to be like it

@@ -35,6 +35,8 @@ class Row(msgspec.Struct, array_like=True):
     after: list[int] = []
     work: int = -1  # row of `Imagined.works`
     gradients: list[int] = []  # rows that ready the gradients which this collective reduces
+    calls: int = 1  # of operators since the row before, views and this one among them
+    read_after: int = -1  # row at which the script read a value of a tensor before this one
 
 
 class Memory(msgspec.Struct, array_like=True):
@@ -73,6 +75,7 @@ class Imagined(msgspec.Struct):
     notes: list[str] = []
     parameters: list[Trained] = []
     buckets: list[list[str]] = []  # names of parameters that are reduced together
+    gpu: bool = False  # a host launches the work
 
 
 class ImagineResult(msgspec.Struct):

@@ -1,5 +1,7 @@
 """Imagined ranks -> one graph: work on one lane a rank, communication on one lane a group.
 
+On GPUs a host lane launches both.
+
 Each rank's collective waits for the work before it; work waits for a collective where the script
 waited for it or read what it fills. Messages meet by sender, receiver and order. A collective is
 joined across ranks where every member was imagined; else the imagined member stands for all.
@@ -30,6 +32,7 @@ from paceline.graph.earlier_schemas import known_axis
 from paceline.graph.facts import Facts, Parameter
 from paceline.graph.work.columns import recorded_of
 from paceline.imagine.imagined import Imagined, ImagineError, Row
+from paceline.imagine.imagined_host import Host
 from paceline.imagine.unknown_work import unknown_work
 
 _Groups = dict[tuple[int, ...], int]
@@ -49,6 +52,11 @@ def on_cluster(graph: Graph, cluster: Cluster) -> Graph:
     """The graph, which now says on which devices its ranks run."""
     devices = dict.fromkeys(kept(cluster.device_of(rank)) for rank in graph.ranks)
     return replace(graph, facts=replace(graph.facts, gpus=tuple(devices)))
+
+
+def noted(graph: Graph, note: str) -> Graph:
+    """The graph, of which that is to be said too."""
+    return replace(graph, meta={**graph.meta, "notes": [*graph.meta["notes"], note]})
 
 
 def _facts(ranks: Sequence[Imagined]) -> Facts:
@@ -123,10 +131,14 @@ class _Rank:
         self._lanes: dict[tuple[str, int, int], int] = {}
         self._turns: dict[tuple[Any, ...], int] = defaultdict(int)
         self._ops: list[int] = []
+        self._host = Host(builder, one.rank) if one.gpu else None
 
     def draw(self) -> None:
         for row in self._one.rows:
+            launch = None if self._host is None else self._host.launch(row, self._ops)
             self._ops.append(self._talk(row) if row.group else self._compute(row))
+            if launch is not None:
+                self._builder.link(launch, self._ops[-1], DepKind.LAUNCH)
         for event in self._one.memory:
             self._builder.allocate(
                 self._ops[event.row],

@@ -175,6 +175,7 @@ class Session:
             notes=self._notes(),
             parameters=self._gradients.parameters(),
             buckets=list(self._gradients.buckets(self._world.reducers)),
+            gpu=self.settings.gpu,
         )
 
     def _axis(self, group: Group) -> str:

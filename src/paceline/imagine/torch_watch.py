@@ -45,6 +45,8 @@ class Watch(TorchDispatchMode):
         self.memory = Lifetimes(lambda: len(self.rows) - 1)
         self._owner_of_node: dict[int, int] = {}  # autograd number -> id of a module
         self.last = NONE  # row of the rank's own lane
+        self._calls = 0  # of operators since the last row
+        self._read_after = NONE
         # storage -> row of the collective that fills it, and whether the storage is still there
         self._writers: dict[int, tuple[int, weakref.ref[Any]]] = {}
         self._awaited: list[int] = []
@@ -77,6 +79,7 @@ class Watch(TorchDispatchMode):
         self._remember_owner()
         if not self.recording:
             return
+        self._calls += func.namespace != "prim"
         if func.namespace in _TALK:
             self._talk(func, args, kwargs, out)
         elif not func.is_view and func is not _VIEW and func.namespace != "prim":
@@ -122,6 +125,8 @@ class Watch(TorchDispatchMode):
     def _row(self, func: Any, kind: OpKind, phase: Phase, size: int, dtype: DType) -> Row:
         name = func.overloadpacket.__name__
         row = Row(name, kind, phase, size, 0, dtype, self.step)
+        row.calls, self._calls = self._calls, 0
+        row.read_after, self._read_after = self._read_after, NONE
         self.rows.append(row)
         self.owners.append(self._owner())
         return row
@@ -145,7 +150,9 @@ class Watch(TorchDispatchMode):
 
     def _value(self, tensor: torch.Tensor) -> Any:
         """There is no value to read: a one of the right type."""
-        self.values_read += self.phase is not Phase.UPDATE  # optimizers count their own steps
+        if self.phase is not Phase.UPDATE:  # optimizers count their own steps
+            self.values_read += 1
+            self._read_after = self.last
         if tensor.dtype is torch.bool:
             return True
         return 1.0 if tensor.is_floating_point() else 1

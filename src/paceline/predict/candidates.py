@@ -107,7 +107,7 @@ class Candidates:
         if not self._alone:
             return made, 1
         if made.facts.steps_overlap:  # no step of it stands alone
-            return transformed(self._typical(finest(plan)), plan), 1
+            return transformed(self._typical(finest(plan)), self._priced(plan)), 1
         return made, STEPS if made.ops.step.min() == made.ops.step.max() else 1
 
     def make_ready(self) -> None:
@@ -218,11 +218,15 @@ class Candidates:
         if key in self._kept:
             self._kept.move_to_end(key)
         else:
-            self._keep(key, _Made.of(before, change))
+            how = change if isinstance(change, Grain) else self._priced((change,))[0]
+            self._keep(key, _Made.of(before, how))
         made = self._kept[key].after
         if isinstance(made, PacelineError):
             raise made.with_traceback(None)
         return made
+
+    def _priced(self, plan: Sequence[Strategy]) -> _Plan:
+        return tuple(change.priced_by(self.question.constants) for change in plan)
 
     def _keep(self, change: "_Change", made: "_Made") -> None:
         self._kept[change] = made

@@ -7,8 +7,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from paceline.cluster import Cluster
-from paceline.cost import SPREAD, Calls, Library, Prices, Rates, calls_of, prices
-from paceline.graph import COMMUNICATION, NONE, UNPRICED, Basis, DeviceKind, Graph
+from paceline.cost import Calls, Library, Prices, Rates, calls_of, prices
+from paceline.cost.spreads import spreads_of
+from paceline.graph import COMMUNICATION, NONE, UNPRICED, DeviceKind, Graph
 from paceline.graph.condense import STEPS, Grain, condense, condensed_ops, first_step, step_ops
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.scaled import works
@@ -48,6 +49,7 @@ def predict(
     question = question or Question()
     graph = informed(graph, question)
     plan = tuple(parse(each) if isinstance(each, str) else each for each in changes)
+    plan = tuple(change.priced_by(question.constants) for change in plan)
     step = typical(graph, finest(plan), elsewhere=cluster is not None, waits=waits(question))
     step = relieved(step, graph, question)
     changed = transformed(as_asked(step, question), plan)
@@ -56,7 +58,7 @@ def predict(
     if cluster is None or at.library is None:
         return made
     wide = cluster.with_workers(at.graph.world_size)
-    domains = domains_of(at.graph, at.prices, wide)
+    domains = domains_of(at.graph, at.prices, wide, question.constants)
     estimates = estimates_of(at.graph, at.prices, at.library)
     costs = _of_codecs(graph, plan, cluster, question, made.step_ns)
     sheets = _unmeasured(wide)
@@ -235,7 +237,7 @@ def _require_cluster(graph: Graph, question: Question) -> None:
 
 
 def _recorded_prices(graph: Graph) -> Prices:
-    spread = np.array([SPREAD[basis] for basis in Basis])[graph.ops.basis]
+    spread = spreads_of(graph, graph.ops.basis)
     dur = graph.ops.dur_ns
     low, high = (
         np.rint(each).astype(np.int64) for each in (dur / (1 + spread), dur * (1 + spread))
@@ -296,6 +298,10 @@ def _drawn(graph: Graph, found: Prices, run: Run, question: Question) -> Distrib
 
 
 def rates_of(question: Question, cluster: Cluster) -> Rates:
+    return replace(_measured_rates(question, cluster), constants=question.constants)
+
+
+def _measured_rates(question: Question, cluster: Cluster) -> Rates:
     """A calibration's library is gloo's: among GPUs alone it tells nothing of theirs."""
     if question.machine is not None:
         made = question.calibration

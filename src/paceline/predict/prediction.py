@@ -6,6 +6,7 @@ from functools import cached_property
 
 from paceline.cluster.machine import Machine
 from paceline.cost import Prices
+from paceline.cost.forecast import Constants
 from paceline.machine import Pulse
 from paceline.measure import Calibration
 from paceline.notebook import InNotebook
@@ -26,7 +27,7 @@ class Question:
     `pulse` that the machine has at another moment. With `shaped_links` messages between stages
     cross the cluster's links one by one, as they do in the lab, where otherwise each takes its
     closed form's time. Priced ops take longer or shorter by the `correction`, which earlier runs of
-    the job taught.
+    the job taught. Forecasts go by the `constants`, by the shipped ones where there are none.
     """
 
     machine: Machine | None = None
@@ -37,13 +38,14 @@ class Question:
     shaped_links: bool = False
     correction: Correction | None = None
     lean: bool = False  # find what the step hangs on, too
+    constants: Constants | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction(InNotebook):
-    """A step's time. From `low_ns` to `high_ns` every op errs by what is typical of its basis
-    (`paceline.cost.SPREAD`); how often that holds the truth is not known. `by_class` splits a mean
-    worker's step."""
+    """A step's time. From `low_ns` to `high_ns` every op errs by what is typical of its basis and
+    class (`cost.spreads`); how often that holds the truth was tested on pairs of GPUs alone.
+    `by_class` splits a mean worker's step."""
 
     step_ns: int
     low_ns: int

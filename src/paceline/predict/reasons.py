@@ -8,8 +8,11 @@ from paceline.cluster import Cluster
 from paceline.cost import Prices
 from paceline.cost.collectives import Library
 from paceline.cost.domain import words
-from paceline.graph import COMMUNICATION, Basis, Collective, Graph
+from paceline.cost.forecast import Constants
+from paceline.cost.spreads import spread_of
+from paceline.graph import COMMUNICATION, NONE, Basis, Collective, Graph
 from paceline.graph.scaled import works
+from paceline.graph.work import Family
 from paceline.predict.prediction import Question
 from paceline.strategies import Strategy
 
@@ -41,15 +44,32 @@ def reasons_of(
     return (
         *(f"work: {_WORDS[b]}" for b in _bases(basis[busy])),
         *(f"communication: {_CALLS[b]}" for b in _bases(basis[talks])),
+        *_of_forecasts(graph, found),
         *_unknown_sizes(graph),
         *(f"change: {change}" for change in changes),
         *_of_periods(graph),
         *_of_ranks(graph),
         *(line for change in changes for line in change.rests_on(graph)),
+        *_of_constants(question),
         *_of_calibration(question),
         *_of_machine(question),
         *_of_correction(question),
     )
+
+
+def _of_forecasts(graph: Graph, found: Prices | None) -> Iterator[str]:
+    """By class of forecast kernels, the longest first, how far they may be off; of kernels carried
+    to another device the change says it."""
+    if found is None or graph.facts.carried_to:
+        return
+    rows = np.flatnonzero((found.basis == Basis.FORECAST) & (graph.ops.work != NONE))
+    family = np.array([*(each.work.family for each in graph.works), Family.OTHER])
+    took = np.bincount(family[graph.ops.work[rows]], found.dur_ns[rows], len(Family))
+    for at in np.argsort(-took, kind="stable")[: int((took > 0).sum())].tolist():
+        yield (
+            f"{Family(at).name.lower().replace('_', ' ')}, {took[at] / took.sum():.0%} of forecast "
+            f"kernels: off by {spread_of(Basis.FORECAST, Family(at)):.0%} on devices left out"
+        )
 
 
 def _unknown_sizes(graph: Graph) -> Iterator[str]:
@@ -99,13 +119,21 @@ def _which(graph: Graph, found: Prices) -> str:
     return ", for " + ", ".join(Collective(one).name.lower() for one in by_library)
 
 
-def domains_of(graph: Graph, found: Prices, cluster: Cluster) -> Iterator[str]:
+def domains_of(
+    graph: Graph, found: Prices, cluster: Cluster, constants: Constants | None = None
+) -> Iterator[str]:
     """How far forecasts of collectives within hosts may be off."""
     talks = np.isin(graph.ops.kind, COMMUNICATION) & (graph.ops.size_bytes > 0)
     lanes = np.unique(graph.ops.lane[talks & (found.basis == Basis.FORECAST)])
     ranks = graph.lanes.rank[lanes].tolist()
     hosts = (cluster.hosts[cluster.place_of(rank)[0]] for rank in ranks)
-    yield from dict.fromkeys(map(words, hosts))
+    yield from dict.fromkeys(words(host, constants) for host in hosts)
+
+
+def _of_constants(question: Question) -> Iterator[str]:
+    made = question.constants
+    if made is not None:
+        yield f"forecasts by constants of {made.source}" + (f", {made.date}" if made.date else "")
 
 
 def _of_calibration(question: Question) -> Iterator[str]:

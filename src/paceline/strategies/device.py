@@ -8,7 +8,7 @@ other, such as for attention, and where a cache of one device holds what that of
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from paceline.cluster import Device as Processor
 from paceline.cluster.files import device as preset
 from paceline.cost.achieved import achieved
 from paceline.cost.compute import peak
+from paceline.cost.forecast import Constants
 from paceline.cost.ported import (
     PRODUCTS,
     Kernels,
@@ -26,9 +27,10 @@ from paceline.cost.ported import (
     ported_ns,
     recorded_device,
 )
+from paceline.cost.spreads import spread_of
 from paceline.graph import UNPRICED, Basis, DeviceKind, DType, Graph, LaneKind
 from paceline.graph.condense import Grain
-from paceline.graph.graph import Bool, Int64
+from paceline.graph.graph import Bool, Int64, UInt8
 from paceline.graph.scaled import scaled, works
 from paceline.graph.work import Family
 from paceline.strategies.strategy import Strategy, StrategyError
@@ -53,6 +55,10 @@ class Device(Strategy):
 
     name: str  # a preset, such as h200
     recorded: str = ""  # the one that the job was recorded on; as the recording says where empty
+    constants: Constants | None = field(default=None, repr=False, compare=False)
+
+    def priced_by(self, constants: Constants | None) -> "Device":
+        return self if constants is None else replace(self, constants=constants)
 
     def transform(self, graph: Graph) -> Graph:
         if (graph.ops.dur_ns == UNPRICED).all():
@@ -62,7 +68,7 @@ class Device(Strategy):
             return graph
         graph = replace(graph, facts=replace(graph.facts, pulse=None))
         if (graph.lanes.kind == LaneKind.STREAM).any():
-            return _kernels(graph, origin, destination)
+            return self._kernels(graph, origin, destination)
         factor = device_factor(origin, destination, DType.FLOAT32).middle
         return scaled(graph, works(graph), factor, Basis.SCALED)
 
@@ -82,9 +88,18 @@ class Device(Strategy):
         yield f"device recorded on: {origin.source}"
         if not any(each.operator and not each.inferred for each in graph.works):
             yield UNSHAPED
-        yield from _by_class(
-            graph, rows, ~np.isnan(forecasts_of(graph.works, origin, there).here_ns)
-        )
+        both = forecasts_of(graph.works, origin, there, self.constants)
+        yield from _by_class(graph, rows, ~np.isnan(both.here_ns))
+
+    def _kernels(self, graph: Graph, origin: Processor, destination: Processor) -> Graph:
+        _require_gpu(origin, destination)
+        ops, rows = graph.ops, kernel_rows(graph)
+        dur, basis = ops.dur_ns.copy(), ops.basis.copy()
+        carried = ported_ns(Kernels.of(graph, rows), origin, destination, self.constants)
+        dur[rows] = np.rint(carried)
+        basis[rows] = np.where(np.isin(basis[rows], _FORETOLD), basis[rows], Basis.SCALED)
+        facts = replace(graph.facts, carried_to=destination.name)
+        return replace(graph, ops=replace(ops, dur_ns=dur, basis=basis), facts=facts)
 
 
 def _by_class(graph: Graph, rows: Int64, forecast: Bool) -> Iterator[str]:
@@ -105,7 +120,17 @@ def _by_class(graph: Graph, rows: Int64, forecast: Bool) -> Iterator[str]:
         if told:
             by = f"forecasts of both devices for {told:.0%} of their time, else by {by}"
         spelled = Family(each).name.lower().replace("_", " ")
-        yield f"{spelled}, {part:.0%} of kernels: by {by}, known of {sure:.0%} of their time"
+        yield (
+            f"{spelled}, {part:.0%} of kernels: by {by}, known of {sure:.0%} of their time; "
+            f"{_off(graph.ops.basis[rows[mine]], Family(each))}"
+        )
+
+
+def _off(basis: UInt8, family: Family) -> str:
+    """How far kernels of a class may be off."""
+    if (basis == Basis.FORECAST).all():
+        return f"off by {spread_of(Basis.FORECAST, family):.0%} on devices left out"
+    return f"off by {spread_of(Basis.SCALED, family):.0%} between pairs of devices"
 
 
 @dataclass(frozen=True)
@@ -130,15 +155,10 @@ def device_factor(origin: Processor, destination: Processor, dtype: DType) -> De
     return DeviceFactor(sqrt(memory * arithmetic), min(memory, arithmetic), max(memory, arithmetic))
 
 
-def _kernels(graph: Graph, origin: Processor, destination: Processor) -> Graph:
+def _require_gpu(origin: Processor, destination: Processor) -> None:
     if origin.kind is not DeviceKind.GPU:
         raise StrategyError(
             f"the recorded device is {origin.name}, a processor, and the graph holds kernels of a "
             "GPU; name the GPU that it was recorded on, such as a100-80. A run that was imagined "
             f"for {origin.name} is imagined anew: paceline imagine --device {destination.name}"
         )
-    ops, rows = graph.ops, kernel_rows(graph)
-    dur, basis = ops.dur_ns.copy(), ops.basis.copy()
-    dur[rows] = np.rint(ported_ns(Kernels.of(graph, rows), origin, destination))
-    basis[rows] = np.where(np.isin(basis[rows], _FORETOLD), basis[rows], Basis.SCALED)
-    return replace(graph, ops=replace(ops, dur_ns=dur, basis=basis))

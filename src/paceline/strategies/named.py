@@ -7,7 +7,7 @@ last part is that name.
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, is_dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
@@ -15,7 +15,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
-from paceline.strategies.strategy import Strategy, StrategyError
+from paceline.strategies.strategy import Strategy, StrategyError, settings_of
 
 _GROUP = "paceline.strategies"
 _NOT_STRATEGIES = {
@@ -60,7 +60,7 @@ def kind_of(name: str) -> type[Strategy]:
 def strategy(name: str, /, **settings: Any) -> Strategy:
     """The strategy of that name with those settings."""
     kind = kind_of(name)
-    allowed = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    allowed = {f.name: f for f in settings_of(kind)}
     wrong = sorted(set(settings) - set(allowed))
     if wrong:
         raise StrategyError(

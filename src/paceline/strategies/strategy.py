@@ -6,13 +6,14 @@ A strategy is a frozen dataclass whose fields are its settings, in a file that h
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from enum import Enum
 from itertools import combinations
 from sys import modules
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from paceline.cost import Carrier
+from paceline.cost.forecast import Constants
 from paceline.errors import PacelineError
 from paceline.graph import Collective, Graph
 from paceline.graph.condense import Grain
@@ -35,7 +36,8 @@ class Effect(Enum):
 
 
 class Strategy(ABC):
-    """A frozen dataclass whose fields are the settings."""
+    """A frozen dataclass whose fields are the settings. A field that takes no part in comparisons
+    is none: it holds what the change is told by whoever makes it."""
 
     grain: ClassVar[Grain] = Grain.EVENT  # of the recorded step that it changes
     effect: ClassVar[Effect] = Effect.EXACT
@@ -83,13 +85,22 @@ class Strategy(ABC):
         """What the change of this job rests on that the graph does not tell: estimates, limits."""
         return ()
 
+    def priced_by(self, constants: Constants | None) -> "Strategy":
+        """The same change; what it forecasts goes by these constants, as before if None."""
+        return self
+
     def apply(self, run: Run) -> AbstractContextManager[None]:
         """Make the change in the live job; leaving the context undoes it."""
         raise StrategyError(f"{self} cannot be switched on in a running job. {self.how}".strip())
 
     def __str__(self) -> str:
-        told = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))  # type: ignore[arg-type]
+        told = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in settings_of(type(self)))
         return f"{name_of(type(self))}({told})" if told else name_of(type(self))
+
+
+def settings_of(kind: type[Strategy]) -> tuple[Field[Any], ...]:
+    """What whoever writes a strategy sets."""
+    return tuple(f for f in fields(kind) if f.compare)  # type: ignore[arg-type]
 
 
 def transformed(graph: Graph, plan: Iterable[Strategy]) -> Graph:
@@ -140,7 +151,7 @@ def brief(change: Strategy) -> str:
     """A strategy with those settings that are not its defaults."""
     told = [
         f"{f.name}={value!r}"
-        for f in fields(change)  # type: ignore[arg-type]
+        for f in settings_of(type(change))
         if (value := getattr(change, f.name)) != f.default
     ]
     name = name_of(type(change))

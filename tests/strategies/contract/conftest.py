@@ -21,6 +21,8 @@ from paceline.graph import (
     Role,
     check,
 )
+from paceline.graph.facts import RecordedGpu
+from paceline.graph.work import Matrix, Recorded, matrix
 
 MODEL = {
     "4.bias": (4,), "4.weight": (4, 64), "2.bias": (64,), "2.weight": (64, 64), "0.bias": (64,),
@@ -50,6 +52,21 @@ def worker_graph() -> Graph:
         b.op("wait", main, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
         b.op("adam", main, 5, phase=Phase.UPDATE)
     return check(b.build())
+
+
+@pytest.fixture(scope="module")
+def products() -> Graph:
+    """A step of a linear layer in bfloat16 on an H100: forward and both products of backward."""
+    b = GraphBuilder(facts=Facts(world_size=1, gpus=(RecordedGpu("h100"),)))
+    stream, work = b.lane(0, "stream", kind=LaneKind.STREAM), _LAYER
+    for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.BACKWARD):
+        b.op("gemm", stream, 250_000, phase=phase, dtype=work.dtype, flops=work.flops,
+             size_bytes=work.size_bytes, work=Recorded("aten::mm", work))  # fmt: skip
+    b.op("adam", stream, 50_000, phase=Phase.UPDATE)
+    return check(b.build())
+
+
+_LAYER = matrix(Matrix(1, 4096, 4096, 4096), DType.BFLOAT16)
 
 
 @pytest.fixture(scope="module")

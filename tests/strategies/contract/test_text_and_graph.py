@@ -41,7 +41,7 @@ FORMATS = Loading(formats=(Stored("raw", 10_000, 20_000), Stored("npz", 10_000, 
 
 
 @pytest.fixture
-def graph_for(worker_model: Graph, images: Graph, row_cut: Graph) -> GraphFor:
+def graph_for(worker_model: Graph, images: Graph, row_cut: Graph, products: Graph) -> GraphFor:
     """A job that a strategy may change, by the strategy's name and where the job trained."""
 
     def chosen(name: str, machine: str) -> Graph:
@@ -49,6 +49,8 @@ def graph_for(worker_model: Graph, images: Graph, row_cut: Graph) -> GraphFor:
             return images
         if name == "overlapped_products":
             return row_cut
+        if name == "fp8":
+            return products
         if name in ("substitute", "tensor_parallel"):
             return worker_model
         if (name, machine) in ELSEWHERE:

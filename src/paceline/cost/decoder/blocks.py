@@ -23,7 +23,8 @@ from paceline.cost.decoder.timed import (
     paces_of,
     update_ns,
 )
-from paceline.cost.forecast import Constants, sheet_of
+from paceline.cost.domain import Domain
+from paceline.cost.forecast import Constants, sheet_of, shipped
 from paceline.graph.kinds import Axis, Collective
 from paceline.graph.work import element_bytes
 from paceline.imagine.decoder import (
@@ -103,7 +104,8 @@ class Prices:
         constants: Constants | None = None,
         timed: Timed | None = None,
     ) -> None:
-        self.site, self.sheet, self.timed = site, sheet_of(site.device), timed
+        self.site, self.timed = site, timed
+        self.domain = Domain(sheet_of(site.device), constants or shipped())
         self.kernels, self.constants = kernels_on(site.device, constants), constants
         self.paces = paces_of(timed, constants) if timed else even(factor)
         self._blocks: dict[object, Block] = {}
@@ -282,7 +284,7 @@ class Prices:
     def _exchange_ns(self, call: Collective, size_bytes: float, ring: Ring) -> float:
         key = (call, size_bytes, ring)
         if key not in self._exchanged:
-            self._exchanged[key] = exchange_ns(self.site, self.sheet, call, size_bytes, ring)
+            self._exchanged[key] = exchange_ns(self.site, self.domain, call, size_bytes, ring)
         return self._exchanged[key]
 
 

@@ -9,9 +9,8 @@ from typing import Final
 
 from paceline.cost.decoder.over_gloo import gloo_ns
 from paceline.cost.decoder.site import Ring, Site
-from paceline.cost.domain import domain_ns
+from paceline.cost.domain import Domain
 from paceline.cost.errors import CostError
-from paceline.cost.forecast import Sheet
 from paceline.graph.kinds import Collective
 
 _NIC_SHARE: Final = 0.85
@@ -23,7 +22,9 @@ _PCIE_BYTES_PER_S: Final = 12e9
 """Of a device whose sheet names no link: PCIe 3.0 with 16 lanes, as its copies reach it."""
 
 
-def exchange_ns(site: Site, sheet: Sheet, call: Collective, size_bytes: float, ring: Ring) -> float:
+def exchange_ns(
+    site: Site, domain: Domain, call: Collective, size_bytes: float, ring: Ring
+) -> float:
     """From the last member's arrival to the end; `size_bytes` are those of the larger buffer."""
     if ring.ranks < 2 or size_bytes <= 0:
         return 0.0
@@ -33,7 +34,7 @@ def exchange_ns(site: Site, sheet: Sheet, call: Collective, size_bytes: float, r
     if call is Collective.POINT_TO_POINT:
         return _message_ns(site, size_bytes, crosses=inside == 1)
     if inside == ring.ranks:
-        return _domain_ns(sheet, call, size_bytes, inside)
+        return _domain_ns(domain, call, size_bytes, inside)
     if site.nic_bytes_per_s <= 0:
         raise CostError("the cluster's hosts have no link to one another; give `link`")
     hosts = -(-ring.ranks // inside)
@@ -45,7 +46,7 @@ def exchange_ns(site: Site, sheet: Sheet, call: Collective, size_bytes: float, r
         sent = ways * size_bytes * (ring.ranks - 1) / ring.ranks / inside
         between = sent / (site.nic_bytes_per_s * _NIC_SHARE) * 1e9
         between += ways * (hosts - 1) * (_HOP_NS + site.latency_ns)
-    within = _domain_ns(sheet, call, size_bytes, inside) if inside > 1 else 0.0
+    within = _domain_ns(domain, call, size_bytes, inside) if inside > 1 else 0.0
     return _LAUNCH_NS + max(between, within)
 
 
@@ -57,9 +58,9 @@ def _message_ns(site: Site, size_bytes: float, *, crosses: bool) -> float:
     return _LAUNCH_NS + site.latency_ns + size_bytes / (rate * _NIC_SHARE) * 1e9
 
 
-def _domain_ns(sheet: Sheet, call: Collective, size_bytes: float, ranks: int) -> float:
+def _domain_ns(domain: Domain, call: Collective, size_bytes: float, ranks: int) -> float:
     """Among the GPUs of one host."""
-    if not sheet.link_bytes_per_s:
+    if not domain.sheet.link_bytes_per_s:
         ways = 2 if call is Collective.ALL_REDUCE else 1
         return _LAUNCH_NS + ways * size_bytes * (ranks - 1) / ranks / _PCIE_BYTES_PER_S * 1e9
-    return domain_ns(sheet, call, size_bytes, ranks)
+    return domain.ns(call, size_bytes, ranks)

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from paceline.cost.forecast import Constants, Kind, Question, Sheet, ask, keys, shipped
+from paceline.cost.forecast.asked import refined_by
 from paceline.cost.forecast.attention import ATTENTION, LIBRARIES
 from paceline.cost.forecast.product import PRODUCT
 from paceline.graph.kinds import DType
@@ -71,8 +72,7 @@ class Kernels:
         kind, dtype, depth = self._asked_as(sort)
         columns[PRODUCT.columns.index("k")] *= depth
         question = Question(dict(zip(PRODUCT.columns, columns)), dtype, self.sheet)
-        found = ask(kind, question, self.constants).dur_ns
-        known.update(zip(new, (float(ns) for ns in found)))
+        known.update(zip(new, self._asked(kind, question)))
 
     def _asked_as(self, sort: _Sort) -> tuple[Kind, DType, float]:
         """The table of a product, and the share of its depth that is asked for.
@@ -102,8 +102,14 @@ class Kernels:
         rows = np.array([(*core, 1, library) for core in new], np.float32).T
         question = Question(dict(zip(ATTENTION.columns, rows)), DType.BFLOAT16, self.sheet)
         kind = Kind(ATTENTION, keys("attention", DType.BFLOAT16, self.sheet.vendor))
-        found = ask(kind, question, self.constants).dur_ns
-        self._cores.update(zip(new, (float(ns) for ns in found)))
+        self._cores.update(zip(new, self._asked(kind, question)))
+
+    def _asked(self, kind: Kind, question: Question) -> list[float]:
+        """Nanoseconds, as the device itself showed them where it was measured."""
+        found = ask(kind, question, self.constants)
+        refinement = self.constants.refinement(self.sheet.name, kind.keys[:1])
+        dur_ns: list[float] = refined_by(found, refinement, self.sheet.name).dur_ns.tolist()
+        return dur_ns
 
     def _product_ns(self, one: Product) -> float:
         shape = _shape(one)

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from paceline.cost.forecast.learned import Constants, Learned
+from paceline.cost.forecast.learned import Constants, Learned, Refinement
 from paceline.cost.forecast.likeness import likeness
 from paceline.cost.forecast.method import Column, Method, Question
 
@@ -45,6 +45,16 @@ def ask(kind: Kind, question: Question, constants: Constants) -> Forecast:
     wide = np.float32(1 + (learned.known_spread if known else learned.spread))
     rests_on = f"measured on {question.sheet.name}" if known else "devices like it"
     return Forecast(dur_ns, dur_ns / wide, dur_ns * wide, rests_on)
+
+
+def refined_by(found: Forecast, refinement: Refinement | None, device: str) -> Forecast:
+    """Corrected by what was measured on the device itself, where something was. Of kernels alone:
+    nothing was measured there of a host."""
+    if refinement is None:
+        return found
+    dur_ns = found.dur_ns * refinement.factors_at(found.dur_ns)
+    wide = np.float32(1 + refinement.spread)
+    return Forecast(dur_ns, dur_ns / wide, dur_ns * wide, f"refined on this {device}")
 
 
 def seconds(

@@ -4,6 +4,10 @@ A rank holds experts / ep of them, each cut in tp parts. `tokens` x `top_k` / `e
 on it, but measured tables show more the further experts are spread: the rank's rows grow with a
 power of `ep` (`uneven`), and under a power law of routing the more, which the learned part knows.
 The weights of experts with at least one row are read; few rows make it a matter of memory alone.
+
+Tables are of kernels for inference: of an H100's peak in bfloat16 the fused Triton kernel reaches
+12 % in the median shape with 512 rows for each expert or more, and 62 % at best. A grouped product
+of torch's (`torch._grouped_mm`), of which no table tells, is asked for as a third of such experts.
 """
 
 from typing import Final

@@ -6,17 +6,19 @@ that also knows the devices which were measured, and how far both were off.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import numpy as np
 
 from paceline.cost.errors import CostError
 from paceline.cost.forecast.likeness import Traits
+from paceline.cost.forecast.method import Column
 from paceline.cost.forecast.net import Net
+from paceline.cost.forecast.unreadable import BROKEN, spelled
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,26 +47,61 @@ _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+@dataclass(frozen=True)
+class Refinement:
+    """Measured over forecast of one kind of operators on one device, at a few forecast times."""
+
+    told_ns: tuple[float, ...]  # ascending
+    factors: tuple[float, ...]
+    spread: float = 0.0  # mean error that is left, on rows that were left out
+    rows: int = 0
+
+    def factors_at(self, told_ns: Column) -> Column:
+        """Between those times by their logarithms; beyond them as at the last."""
+        at, known = np.log(np.maximum(told_ns, 1.0)), np.log(self.told_ns)
+        return np.asarray(np.exp(np.interp(at, known, np.log(self.factors))), np.float32)
+
+
 @dataclass(frozen=True, eq=False)
 class Constants:
-    """All that was fitted, by key, with where it comes from and when it was fitted."""
+    """All that was fitted, by key, with where it comes from and when it was fitted. `refined` is
+    what was measured on a device itself, by its name and by key; `call_ns` what the host beside it
+    spends on a call of an operator."""
 
     learned: Mapping[str, Learned]
     source: str = ""
     date: str = ""
+    refined: Mapping[str, Mapping[str, Refinement]] = field(default_factory=dict)
+    call_ns: Mapping[str, float] = field(default_factory=dict)
 
     def first_of(self, keys: tuple[str, ...]) -> str | None:
         """The first of these keys that was fitted."""
         return next((key for key in keys if key in self.learned), None)
 
+    def over(self, others: "Constants") -> "Constants":
+        """These, and of kinds that they do not hold the others'."""
+        of = f", of {', '.join(sorted(self.learned))}" if self.learned else ""
+        on = f", refined on {', '.join(sorted(self.refined))}" if self.refined else ""
+        source = f"{self.source or 'no source is told'}{of}{on}; else {others.source}"
+        learned = {**others.learned, **self.learned}
+        refined = {**others.refined, **self.refined}
+        return Constants(learned, source, self.date, refined, {**others.call_ns, **self.call_ns})
+
+    def refinement(self, device: str, keys: tuple[str, ...]) -> Refinement | None:
+        """What was measured on the device under the first of these keys that it has."""
+        known = self.refined.get(device, {})
+        return next((known[key] for key in keys if key in known), None)
+
     def alike_to(self, names: tuple[str, ...]) -> "Constants":
-        """The same, where a kind that does not know all of these devices by name knows none: what
-        was measured of one is not to be set beside what is expected of another."""
+        """The same, where a kind that does not know all of these devices by name knows none, nor is
+        one of them refined alone: what was measured of one is not to be set beside what is expected
+        of another."""
         made = {
             key: one if all(map(one.known_as, names)) else replace(one, known=None, devices=())
             for key, one in self.learned.items()
         }
-        return replace(self, learned=made)
+        both = all(name in self.refined for name in names)
+        return replace(self, learned=made, refined=self.refined if both else {})
 
     def of(self, keys: tuple[str, ...]) -> Learned:
         """What was learned under the first of these keys that was fitted."""
@@ -93,11 +130,31 @@ def save(constants: Constants, path: Path) -> None:
         for role, net in (("net", one.net), ("known", one.known)):
             arrays |= {} if net is None else _packed(f"{key}/{role}", net)
     about["kinds"] = kinds
+    about["call_ns"] = dict(constants.call_ns)
+    about["refined"] = {
+        device: {key: asdict(one) for key, one in known.items()}
+        for device, known in constants.refined.items()
+    }
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
-    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
+    with path.open("wb") as file:  # NumPy would add an ending to a path
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def load(file: str | Path | IO[bytes]) -> Constants:
+    """Constants that `save` wrote."""
+    try:
+        if not isinstance(file, (str, Path)):
+            return _loaded(file)
+        with Path(file).open("rb") as opened:  # NumPy leaves a broken file open
+            return _loaded(opened)
+    except BROKEN as error:
+        raise CostError(
+            f"{file} holds no constants of forecasts ({spelled(error)}); give what `paceline fit "
+            "TABLES -o FILE` wrote"
+        ) from error
+
+
+def _loaded(file: IO[bytes]) -> Constants:
     with np.load(file) as arrays:
         about = json.loads(arrays["about"].tobytes())
         learned = {
@@ -113,7 +170,16 @@ def load(file: str | Path | IO[bytes]) -> Constants:
             )
             for key, kind in about["kinds"].items()
         }
-    return Constants(learned, about["source"], about["date"])
+    refined = {
+        device: {key: _refinement(one) for key, one in known.items()}
+        for device, known in about.get("refined", {}).items()
+    }
+    calls = about.get("call_ns", {})
+    return Constants(learned, about["source"], about["date"], refined, calls)
+
+
+def _refinement(told: Mapping[str, Any]) -> Refinement:
+    return Refinement(tuple(told["told_ns"]), tuple(told["factors"]), told["spread"], told["rows"])
 
 
 @cache

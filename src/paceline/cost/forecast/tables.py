@@ -9,15 +9,11 @@ import csv
 import gzip
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import yaml
 
-from paceline.cluster.files import device
-from paceline.cluster.presets import table as presets
 from paceline.cost.errors import CostError
 from paceline.cost.forecast.attention import ATTENTION
 from paceline.cost.forecast.attention import LIBRARIES as FLASH
@@ -30,8 +26,11 @@ from paceline.cost.forecast.fitting import Sample
 from paceline.cost.forecast.method import Method, Question
 from paceline.cost.forecast.product import PRODUCT
 from paceline.cost.forecast.rows import ROWS
-from paceline.cost.forecast.sheet import Sheet, sheet_of
-from paceline.graph.kinds import DType, Vendor
+from paceline.cost.forecast.sheet import Sheet
+from paceline.cost.forecast.sheets import sheets_of
+from paceline.cost.forecast.unreadable import BROKEN, spelled
+from paceline.graph.kinds import DType
+from paceline.graph.work import element_bytes
 
 Row = Mapping[str, str]
 Cells = tuple[str, Method, DType, tuple[float, ...]]  # task, method, type, dimensions
@@ -39,6 +38,7 @@ Cells = tuple[str, Method, DType, tuple[float, ...]]  # task, method, type, dime
 TABLES: Final = ("matrix", "vector", "convolution", "kernels", "gemm", "attention", "moe", "nccl")
 _TWO: Final = frozenset({"add", "mul", "div", "pow"})
 _TYPES: Final = {
+    "float32": DType.FLOAT32,
     "bfloat16": DType.BFLOAT16,
     "fp8": DType.FLOAT8,
     "fp8_block": DType.FLOAT8,
@@ -47,21 +47,32 @@ _TYPES: Final = {
 _CALLS: Final = ("all_reduce", "all_gather", "reduce_scatter", "alltoall")
 
 
-def samples(folder: Path) -> dict[str, list[Sample]]:
-    """Measurements of every table in a folder, by key, one sample per device."""
+def samples(*folders: Path) -> dict[str, list[Sample]]:
+    """Measurements of every table in the folders, by key, one sample per device."""
+    found: dict[str, list[Sample]] = defaultdict(list)
+    for folder in folders:
+        for key, taken in _in_folder(folder).items():
+            known = {one.device for one in found[key]}
+            if again := [one.device for one in taken if one.device in known]:
+                raise CostError(
+                    f"{folder} has rows of {key} on {again[0]}, as a folder before it has; put "
+                    "the rows of one device in one folder, or leave a folder away"
+                )
+            found[key] += taken
+    return dict(found)
+
+
+def _in_folder(folder: Path) -> dict[str, list[Sample]]:
     sheets = sheets_of(folder)
     rows: dict[tuple[str, str], list[tuple[float, ...]]] = defaultdict(list)
     about: dict[str, tuple[Method, DType]] = {}
-    for row in _rows(folder):
-        if row["device"] not in sheets:
-            raise CostError(
-                f"a row names device {row['device']!r}, of which devices.json or devices.yaml in "
-                f"{folder} has no sheet; it has {', '.join(sheets)}"
-            )
-        task, method, dtype, cells = _read(row)
-        key = f"{task}.{sheets[row['device']].vendor.value}"
-        about[key] = method, dtype
-        rows[key, row["device"]].append((*cells, float(row["ms"])))
+    for path in _paths(folder):
+        for name, (task, method, dtype, cells) in _measured(path, sheets):
+            key = f"{task}.{sheets[name].vendor.value}"
+            about[key] = method, dtype
+            rows[key, name].append(cells)
+    if not rows:
+        raise CostError(f"the tables in {folder} have no rows")
     found: dict[str, list[Sample]] = defaultdict(list)
     for (key, name), cells_of in sorted(rows.items()):
         columns = np.array(cells_of, np.float32).T
@@ -71,65 +82,43 @@ def samples(folder: Path) -> dict[str, list[Sample]]:
     return dict(found)
 
 
-def sheets_of(folder: Path) -> dict[str, Sheet]:
-    """The data sheets beside the tables; what they leave out comes from presets of that name."""
-    for name, read in (("devices.json", _from_json), ("devices.yaml", _from_yaml)):
-        if (folder / name).exists():
-            return {one: read(one, given) for one, given in _document(folder / name).items()}
-    raise CostError(f"{folder} has neither devices.json nor devices.yaml; give the data sheets")
+def _paths(folder: Path) -> list[Path]:
+    files = (folder / f"{name}{end}" for name in TABLES for end in (".csv", ".csv.gz"))
+    if paths := [path for path in files if path.exists()]:
+        return paths
+    raise CostError(f"{folder} has no table; known are {', '.join(TABLES)} (.csv, .csv.gz)")
 
 
-def _document(path: Path) -> Mapping[str, Any]:
-    document: Mapping[str, Any] = yaml.safe_load(path.read_text())  # JSON is YAML too
-    return document
+def _measured(path: Path, sheets: Mapping[str, Sheet]) -> Iterator[tuple[str, Cells]]:
+    """Each row's device, and what was measured: dimensions, and last the milliseconds."""
+    line = 1
+    try:
+        for line, row in enumerate(_rows(path), 2):
+            if row["device"] not in sheets:
+                raise CostError(
+                    f"{path}, line {line} names device {row['device']!r}, of which devices.json or "
+                    f"devices.yaml has no sheet; it has {', '.join(sheets)}"
+                )
+            task, method, dtype, cells = _read(row)
+            yield row["device"], (task, method, dtype, (*cells, _time_ms(row)))
+    except BROKEN as error:
+        raise CostError(f"{path}, line {line} cannot be read: {spelled(error)}") from error
 
 
-def _from_yaml(name: str, given: Mapping[str, Any]) -> Sheet:
-    known = presets("devices").get(_preset(name), {})
-    extra = {field: known[field] for field in ("cache", "power", "process") if field in known}
-    return sheet_of(device({**extra, **given, "name": name}))
+def _rows(path: Path) -> Iterator[Row]:
+    table = path.name.split(".")[0]
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+        for row in csv.DictReader(file):
+            row["op"] = row.get("op") or table
+            row["table"] = table
+            yield row
 
 
-def _preset(name: str) -> str:
-    """The preset of a device whose name also says its form: `a100_sxm` is a100-80."""
-    plain = name.removesuffix("_sxm").replace("_", "-")
-    return {"a100": "a100-80"}.get(plain, plain)
-
-
-def _from_json(name: str, given: Mapping[str, Any]) -> Sheet:
-    rate = given.get("SingleFLOPs") or given["SingleFLOPsMM"]
-    amd = "SingleFLOPsMM" in given
-    known = presets("devices").get(_ALIASES.get(name, name), {})
-    sheet = sheet_of(device({
-        "name": name, "kind": "gpu", "memory_rate": f"{given['Mem_Bw']}GB/s",
-        "units": given["Num_Sm"], "clock": f"{given['Freq'] / 1000}GHz",
-        "flops": {"float32": f"{rate}GFLOPS"}, "cache": f"{given['L2Cache']}MiB",
-        "power": known.get("power", 0), "process": known.get("process", 0),
-        "link": known.get("link", 0), "memory": f"{given['Dev_Mem']}GiB",
-        "vendor": (Vendor.AMD if amd else Vendor.NVIDIA).value,
-    }))  # fmt: skip
-    return replace(sheet, vector_flops=float(given.get("SingleFLOPsVEC", rate)) * 1e9)
-
-
-_ALIASES: Final = {"a100-sxm-40": "a100-40", "h100-sxm": "h100", "mi250": "mi210"}
-
-
-def _rows(folder: Path) -> Iterator[Row]:
-    paths = [
-        path
-        for name in TABLES
-        for path in (folder / f"{name}.csv", folder / f"{name}.csv.gz")
-        if path.exists()
-    ]
-    if not paths:
-        raise CostError(f"{folder} has no table; known are {', '.join(TABLES)} (.csv, .csv.gz)")
-    for path in paths:
-        table = path.name.split(".")[0]
-        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
-            for row in csv.DictReader(file):
-                row["op"] = row.get("op") or table
-                row["table"] = table
-                yield row
+def _time_ms(row: Row) -> float:
+    time = float(row["ms"])
+    if not 0 < time < np.inf:
+        raise ValueError(f"ms is {row['ms']}; give a time above zero")
+    return time
 
 
 def _read(row: Row) -> Cells:
@@ -141,17 +130,28 @@ def _read(row: Row) -> Cells:
 
 
 def _numbers(row: Row, *names: str) -> list[float]:
-    return [float(row[name]) for name in names]
+    found = [float(row[name]) for name in names]
+    if not all(0 <= each < np.inf for each in found):
+        raise ValueError(f"{', '.join(names)} are {found}; give sizes of 0 or more")
+    return found
+
+
+def _typed(row: Row) -> tuple[str, DType]:
+    """These tables may do without a type: NeuSight's are of float32."""
+    name = row.get("dtype") or "float32"
+    return name, _TYPES[name]
 
 
 def _bmm(row: Row) -> Cells:
     b, m, inner, wide = _numbers(row, "b", "m", "n", "k")
-    return "bmm.float32", PRODUCT, DType.FLOAT32, (b, m, wide, inner)
+    name, dtype = _typed(row)
+    return f"bmm.{name}", PRODUCT, dtype, (b, m, wide, inner)
 
 
 def _linear(row: Row) -> Cells:
     b, m, inner, wide = _numbers(row, "b", "m", "n", "k")
-    return "linear.float32", PRODUCT, DType.FLOAT32, (1, b * m, wide, inner)
+    name, dtype = _typed(row)
+    return f"linear.{name}", PRODUCT, dtype, (1, b * m, wide, inner)
 
 
 def _convolution(row: Row) -> Cells:
@@ -160,20 +160,23 @@ def _convolution(row: Row) -> Cells:
     )
     out = (size + 2 * padding - kernel) // stride + 1
     cells = (b, cin, cout, size**2, out**2, kernel**2, stride**2)
-    return "convolution.float32", CONVOLUTION, DType.FLOAT32, cells
+    name, dtype = _typed(row)
+    return f"convolution.{name}", CONVOLUTION, dtype, cells
 
 
 def _vector(row: Row) -> Cells:
     b, k = _numbers(row, "b", "k")
     inputs = 2 if row["op"] in _TWO else 1
-    cells = (b * k, inputs, 4 * b * k * (inputs + 1), OPERATORS.index(row["op"]))
-    return "pointwise.float32", ELEMENTS, DType.FLOAT32, cells
+    name, dtype = _typed(row)
+    size = element_bytes(dtype) * b * k * (inputs + 1)
+    return f"pointwise.{name}", ELEMENTS, dtype, (b * k, inputs, size, OPERATORS.index(row["op"]))
 
 
 def _by_rows(task: str) -> Callable[[Row], Cells]:
     def read(row: Row) -> Cells:
         b, k = _numbers(row, "b", "k")
-        return f"{task}.float32", ROWS, DType.FLOAT32, (b, k, 8 * b * k)
+        name, dtype = _typed(row)
+        return f"{task}.{name}", ROWS, dtype, (b, k, 2 * element_bytes(dtype) * b * k)
 
     return read
 

@@ -9,11 +9,12 @@ from typing import Final
 import numpy as np
 
 from paceline.cost.errors import CostError
-from paceline.cost.forecast.asked import Forecast, Kind, ask
+from paceline.cost.forecast.asked import Forecast, Kind, ask, refined_by
 from paceline.cost.forecast.attention import ATTENTION
 from paceline.cost.forecast.convolution import CONVOLUTION
 from paceline.cost.forecast.elements import ELEMENTS
-from paceline.cost.forecast.learned import Constants, shipped
+from paceline.cost.forecast.experts import EXPERTS, LIBRARIES
+from paceline.cost.forecast.learned import Constants, Refinement, shipped
 from paceline.cost.forecast.method import Method, Question
 from paceline.cost.forecast.moved import moved
 from paceline.cost.forecast.product import PRODUCT
@@ -25,6 +26,7 @@ from paceline.graph.work import (
     Convolution,
     Elements,
     Family,
+    Grouped,
     Matrix,
     Rows,
     Way,
@@ -40,7 +42,9 @@ _STANDS_FOR: Final[Mapping[DType, DType]] = {
 """Types that take the constants of another where none of their own were fitted."""
 
 
-_ON_MATRIX_UNITS: Final = (Family.MATRIX, Family.CONVOLUTION, Family.ATTENTION)
+_ON_MATRIX_UNITS: Final = (
+    Family.MATRIX, Family.GROUPED_MATRIX, Family.CONVOLUTION, Family.ATTENTION,
+)  # fmt: skip
 
 _BY_BYTES: Final = frozenset({"softmax", "norm", "pointwise"})
 
@@ -48,6 +52,8 @@ _TIMED_FROM_HOST: Final = DType.FLOAT32
 """Tables of this type are of calls that a host timed; those of others are of kernels."""
 
 _SPELLED: Final[Mapping[DType, str]] = {DType.FLOAT8: "fp8", DType.FLOAT4: "nvfp4"}
+_TABLED_AS: Final = {"experts.fp8": "experts.fp8_block"}
+"""Where tables have another scaling of a type than products by themselves."""
 
 
 class Timed(Enum):
@@ -78,7 +84,10 @@ def forecast(
     for (task, dtype), mine in rows.items():
         alone = timed is Timed.KERNEL and _from_host(task, dtype, sheet, constants)
         asked = _alone if alone else _as_tabled
-        part = asked(_Same(task, dtype, [works[at] for at in mine]), sheet, constants)
+        same = _Same(task, dtype, [works[at] for at in mine])
+        part = asked(same, sheet, constants)
+        if alone or not _host_timed(task, dtype, sheet, constants):
+            part = refined_by(part, same.refinement(sheet, constants), sheet.name)
         for column, told in ((dur, part.dur_ns), (low, part.low_ns), (high, part.high_ns)):
             column[mine] = told
         rests.add(part.rests_on)
@@ -102,10 +111,17 @@ class _Same:
         method, _ = _TASKS[self.task]
         return Kind(method, keys(self.task, self.dtype, sheet.vendor), launch_s)
 
+    def refinement(self, sheet: Sheet, constants: Constants) -> Refinement | None:
+        """By bytes one type tells of all; in products and attention none tells of another."""
+        like = (self.dtype, _STANDS_FOR.get(self.dtype, self.dtype))
+        own = _keys(self.task, dict.fromkeys(like), sheet.vendor)
+        found = keys(self.task, self.dtype, sheet.vendor) if self.task in _BY_BYTES else own
+        return constants.refinement(sheet.name, found)
+
 
 def _as_tabled(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
     part = ask(same.kind(sheet), same.question(sheet), constants)
-    times = np.array([_passes(work) for work in same.works], np.float32)
+    times = np.array([_times(work) for work in same.works], np.float32)
     return Forecast(part.dur_ns * times, part.low_ns * times, part.high_ns * times, part.rests_on)
 
 
@@ -114,6 +130,12 @@ def _alone(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
     if same.task in _BY_BYTES:
         return moved(same.works, sheet)
     return ask(same.kind(sheet, sheet.least_s), same.question(sheet), constants)
+
+
+def _host_timed(task: str, dtype: DType, sheet: Sheet, constants: Constants) -> bool:
+    """Whether the constants that serve are of calls that a host timed."""
+    key = constants.first_of(keys(task, dtype, sheet.vendor))
+    return key in _keys(task, (_TIMED_FROM_HOST,), sheet.vendor)
 
 
 def _from_host(task: str, dtype: DType, sheet: Sheet, constants: Constants) -> bool:
@@ -143,7 +165,8 @@ def keys(task: str, dtype: DType, vendor: Vendor) -> tuple[str, ...]:
 def _keys(task: str, types: Iterable[DType], vendor: Vendor) -> tuple[str, ...]:
     vendors = dict.fromkeys((vendor, Vendor.NVIDIA))
     names = [_SPELLED.get(one, one.name.lower()) for one in types]
-    return tuple(f"{task}.{name}.{maker.value}" for name in names for maker in vendors)
+    kinds = [_TABLED_AS.get(f"{task}.{name}", f"{task}.{name}") for name in names]
+    return tuple(f"{kind}.{maker.value}" for kind in kinds for maker in vendors)
 
 
 def task_of(work: Work) -> str:
@@ -186,9 +209,24 @@ def _attention(work: Work) -> tuple[float, ...]:
     return dims.b, max(dims.s, dims.s_kv), dims.heads, dims.kv_heads, dims.d, dims.causal, -1
 
 
-def _passes(work: Work) -> float:
-    """How many forward passes an attention's backward pass is worth, by its arithmetic: tables tell
-    the forward pass alone. Other operators' passes are forecast as they are."""
+def _grouped(work: Work) -> tuple[float, ...]:
+    """As fused experts of one expert a token, by the kernel that was measured on every device."""
+    dims = work.dims
+    assert isinstance(dims, Grouped)
+    return dims.m, dims.k, dims.n, 1, dims.groups, 1, 1, 0, _EVERYWHERE
+
+
+_EVERYWHERE: Final = LIBRARIES.index("sglang_fused_moe_triton")
+_PRODUCTS_OF_EXPERTS: Final = 3
+"""In the tables' fused kernels: gate, up and down, each of as much arithmetic."""
+
+
+def _times(work: Work) -> float:
+    """By what the tables' operator is multiplied. They tell attention's forward pass alone, and the
+    backward pass is worth as many as its arithmetic is; a grouped product is one of fused experts'.
+    """
+    if work.family is Family.GROUPED_MATRIX:
+        return 1 / _PRODUCTS_OF_EXPERTS
     if work.family is not Family.ATTENTION or work.way is Way.FORWARD:
         return 1.0
     assert isinstance(work.dims, Attention)
@@ -213,12 +251,14 @@ _TASKS: Final[Mapping[str, tuple[Method, Callable[[Work], tuple[float, ...]]]]] 
     "norm": (ROWS, _rows),
     "pointwise": (ELEMENTS, _elements),
     "attention": (ATTENTION, _attention),
+    "experts": (EXPERTS, _grouped),
 }
 _OF_FAMILY: Final[Mapping[Family, str]] = {
     Family.CONVOLUTION: "convolution",
     Family.SOFTMAX: "softmax",
     Family.NORM: "norm",
     Family.ATTENTION: "attention",
+    Family.GROUPED_MATRIX: "experts",
     **dict.fromkeys(
         (Family.POINTWISE, Family.COPY, Family.REDUCTION, Family.EMBEDDING, Family.LOSS,
          Family.OPTIMIZER, Family.POOLING), "pointwise"),

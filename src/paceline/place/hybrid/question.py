@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from paceline.cost.decoder import Prices, Site, Timed
+from paceline.cost.forecast import Constants
 from paceline.graph.schedules import Schedule
 from paceline.imagine.decoder import (
     MEGATRON,
@@ -45,6 +46,7 @@ class Question:
     reserve: float = 0.0
     factor: float = 0.0  # by how much kernels take longer than forecast; 0 is as is usual
     timed: Timed | None = None
+    constants: Constants | None = None  # of forecasts, in place of the shipped ones
 
     def __post_init__(self) -> None:
         if self.global_batch < 1:
@@ -63,7 +65,8 @@ class Question:
         return self.site.device.memory_bytes * (1 - self.reserve)
 
     def prices(self) -> Prices:
-        return Prices(self.site, self.factor or self.habits.factor, timed=self.timed)
+        factor = self.factor or self.habits.factor
+        return Prices(self.site, factor, self.constants, self.timed)
 
     def recipe(self, **settings: Any) -> Recipe:
         asked = Recipe(

@@ -24,6 +24,7 @@ _SLOWEST: Final = 2.0
 
 def hybrid_parts(planned: Planned) -> Iterator[Any]:
     yield from _timed(planned)
+    yield from _constants(planned)
     yield _fit(planned)
     yield ""
     shown = [row for row in planned.rows if _is_shown(planned, row)]
@@ -52,6 +53,14 @@ def _timed(planned: Planned) -> Iterator[str]:
         "forecasts"
     )
     yield ""
+
+
+def _constants(planned: Planned) -> Iterator[str]:
+    """What forecasts go by, where somebody gave it."""
+    made = planned.search.question.constants
+    if made is not None:
+        yield f"forecasts by constants of {made.source}, {made.date}"
+        yield ""
 
 
 def _is_shown(planned: Planned, row: NamedPlan) -> bool:

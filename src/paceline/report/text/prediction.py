@@ -2,6 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from paceline.graph import Basis
 from paceline.predict import WORK_CLASSES, Prediction
 from paceline.report.text.quantities import duration
 
@@ -11,6 +14,7 @@ if TYPE_CHECKING:
 CLASSES = (*WORK_CLASSES, "exposed", "communication")
 """Parts of a step in the order in which they are shown; the last runs beside the others."""
 
+_CARRIED = (Basis.SCALED, Basis.FORECAST)
 _LABELS = {"exposed": "waiting, exposed communication", "communication": "all communication"}
 
 
@@ -31,6 +35,13 @@ def prediction_lines(found: Prediction) -> list[str]:
         if found.by_class.get(name)
     ]
     return [*lines, *(f"rests on {reason}" for reason in found.rests_on)]
+
+
+def carried_lines(found: Prediction) -> list[str]:
+    """The interval of a step whose kernels were carried over or forecast."""
+    told = found.prices is not None and np.isin(found.prices.basis, _CARRIED).any()
+    ends = f"{duration(found.low_ns)} to {duration(found.high_ns)}"
+    return [f"typical error of the step after: {ends}"] if told else []
 
 
 def prediction_table(before: Prediction, after: Prediction) -> "Table":
