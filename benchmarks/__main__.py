@@ -18,7 +18,7 @@ from benchmarks.floors import NOT_MEASURABLE
 
 HERE = Path(__file__).parent
 KINDS = ("speed", "accuracy", "overhead")
-ALONE = ("fuzz", "workloads")  # of no kind
+ALONE = ("fuzz", "workload_sweep", "workloads")  # of no kind
 VARIANTS = ("accuracy/retarget-parallel", "accuracy/retarget-suite", "accuracy/self_replay-suite")
 """Benchmarks that another one holds behind an option."""
 Command = tuple[str, ...]

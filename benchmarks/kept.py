@@ -22,15 +22,33 @@ SHORT.maxdict = SHORT.maxlevel = 50
 SHORT.maxlist = 8
 
 
-def rows(name: str, makers: Mapping[str, Callable[[], Row]], minutes: float) -> dict[str, Row]:
-    """Every row that is kept or can be made within the time, in the order of their makers."""
+class NotMade(Exception):
+    """Why a row could not be made. The others are, and the next run tries it again."""
+
+
+def rows(
+    name: str, makers: Mapping[str, Callable[[], Row]], minutes: float, *, fresh: bool = False
+) -> dict[str, Row]:
+    """Every row that is kept or can be made within the time, in the order of their makers; with
+    `fresh` those of the makers are made anew."""
     end, found = time.monotonic() + 60 * minutes, load(name)
+    if fresh:
+        found = {key: row for key, row in found.items() if key not in makers}
     for key, make in makers.items():
         if key not in found and time.monotonic() < end:
-            found[key] = make() | {"load": os.getloadavg()[0]}
+            told = _made(key, make, found)
             _keep(name, found)
-            print(f"{key}: {SHORT.repr(found[key])}", file=sys.stderr, flush=True)
+            print(f"{key}: {told}", file=sys.stderr, flush=True)
     return {key: found[key] for key in makers if key in found}
+
+
+def _made(key: str, make: Callable[[], Row], found: dict[str, Row]) -> str:
+    """The row, put to the others, in short; or why there is none."""
+    try:
+        found[key] = make() | {"load": os.getloadavg()[0]}
+    except NotMade as why:
+        return f"not made: {why}"
+    return SHORT.repr(found[key])
 
 
 def load(name: str) -> dict[str, Row]:

@@ -4,7 +4,7 @@ Each is trained by `paceline bench run --quality`, on one worker with one thread
 its file names, on data that is not trained on. `seconds` counts from the first step on, looks at
 the quality included; of all workloads together. Rows are kept in `results/workloads-rows` as they
 come, so that a run that was cut short, or whose `--budget` was spent, goes on; `--fresh` trains
-everything anew. Times of a busy machine are left out.
+everything anew. Times of a busy machine are left out. It takes about half an hour.
 
     python benchmarks/workloads.py --json
     python benchmarks/workloads.py --only gnn decoder
@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import measure
 from paceline.bench import catalogue, named
+from paceline.bench.asked import Sweep
 from paceline.bench.point import Reached
 from paceline.bench.quality import kept_of, trained, wanted
-from paceline.bench.sweep import Sweep
 
 KEPT = measure.RESULTS / "workloads-rows"
 LOADS = "loads.json"
@@ -41,6 +41,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--data", type=Path, default=FASHION, help="holds `fashion-mnist`")
     parser.add_argument("--budget", type=float, default=60.0, metavar="MINUTES")
     options = parser.parse_args(arguments)
+    if options.only and options.save:
+        parser.error("--save keeps the figures of all workloads; leave --only out")
     if options.fresh:
         shutil.rmtree(KEPT, ignore_errors=True)
     names = catalogue.chosen(options.only or (QUICK if options.quick else ()))
@@ -79,12 +81,13 @@ def _rows(
     for name in names:
         sweep = Sweep(KEPT, (name,), data=data)
         (key,) = wanted(sweep)
-        if kept_of(key, KEPT) is None and time.monotonic() > end:
+        is_new = kept_of(key, sweep) is None
+        if is_new and time.monotonic() > end:
             continue
-        is_new = kept_of(key, KEPT) is None
         found, why = trained(sweep, _tell)
         if is_new:
             _keep_load(name)
+            _tell("; ".join(map(_told, found)) or f"{name}: {'; '.join(why.values())}")
         rows += found
         failed |= why
     return rows, failed, _loads()
@@ -99,6 +102,14 @@ def _loads() -> dict[str, float]:
 def _keep_load(name: str) -> None:
     told = {**_loads(), name: round(os.getloadavg()[0], 2)}
     (KEPT / LOADS).write_text(json.dumps(told, indent=0, sort_keys=True) + "\n")
+
+
+def _told(row: Reached) -> str:
+    verdict = "reached" if row.reached else "not reached"
+    return (
+        f"{row.workload}: {row.metric} {row.quality:.4g} after {row.steps} steps and "
+        f"{row.seconds:.1f} s; target {row.target:g} {verdict}"
+    )
 
 
 def _tell(text: str) -> None:

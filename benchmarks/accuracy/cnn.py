@@ -2,10 +2,10 @@
 
 Networks are drawn from torchvision's architectures, of varied width, depth and resolution, and from
 a cell space. Each is measured once and kept (`--kept FILE`), so that a run that was interrupted, or
-ended by `--budget MINUTES`, goes on. What is learned from is drawn with another seed than what is
-judged. `search_*`: the network with the most arithmetic within a limit, found in the cell space by
-the model's guesses and by FLOPs, with equal numbers of measurements; regret is against the best of
-all its networks, which are all measured for that.
+ended by `--budget MINUTES`, goes on; all of them take about half an hour. What is learned from is
+drawn with another seed than what is judged. `search_*`: the network with the most arithmetic within
+a limit, found in the cell space by the model's guesses and by FLOPs, with equal numbers of
+measurements; regret is against the best of all its networks, which are all measured for that.
 """
 
 import argparse
@@ -163,6 +163,7 @@ def _measured(
             row = {"latency_ns": found.latency_ns, "call_ns": list(found.call_ns)}
             with path.open("a") as file:
                 file.write(json.dumps({"network": str(network), **row}) + "\n")
+            print(f"{network}: {found.latency_ns / 1e6:.2f} ms", file=sys.stderr, flush=True)
         calls = calls_of(imagined(network), network.shape)
         yield Known(
             network, MeasuredNetwork(str(network), calls, tuple(row["call_ns"]), row["latency_ns"])

@@ -16,7 +16,16 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.accuracy import suite
 from benchmarks.accuracy.cells import cluster
-from benchmarks.accuracy.settings import SUITE, Effort, Setting, machine, recordings, summary
+from benchmarks.accuracy.settings import (
+    SUITE,
+    Effort,
+    Setting,
+    kept_of,
+    machine,
+    record_missing,
+    recordings,
+    summary,
+)
 from paceline.cluster.machine import Machine
 from paceline.graph import Graph
 from paceline.graph.replicas import replicas_of
@@ -52,18 +61,22 @@ def parallel_rows(effort: Effort, kinds: Sequence[str] = tuple(PARALLEL)) -> dic
 
 
 def suite_rows(effort: Effort) -> dict[str, Any]:
-    """The data-parallel workloads of `paceline bench`, each recorded once, on two workers."""
+    """The data-parallel workloads of `paceline bench`, each recorded once, on two workers. Figures
+    stand once all of them are there."""
     names, here = suite.data_parallel(), machine(fresh=effort.fresh)
     places = (SUITE_START, *SUITE_GOALS)
     wanted = [Setting(name, SUITE, *place) for name in names for place in places]
-    found = {each[0]: each for each in recordings(wanted, effort)}
+    failed = record_missing(wanted, effort)
+    found = {each[0]: each for each in kept_of(wanted, effort)}
     pairs = [
         (Setting(name, SUITE, *SUITE_START), Setting(name, SUITE, *goal))
         for name in names
         for goal in SUITE_GOALS
     ]
     made = [row(found[a], found[b], here) for a, b in pairs if a in found and b in found]
-    return summary(made, "suite", ASKED)
+    missing = [each.key for each in wanted if each not in found]
+    told: dict[str, Any] = {"suite_missing": missing, "suite_failed": failed}
+    return told | ({"suite_rows": made} if missing else summary(made, "suite", ASKED))
 
 
 def _rows_of(wanted: Sequence[Setting], effort: Effort) -> list[dict[str, Any]]:

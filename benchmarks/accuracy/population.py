@@ -11,6 +11,10 @@ Measured are steps of both networks, which take turns in one process,
 in processor time of their one thread. `error` is of the speed-up. Both are trained to the same
 accuracy, and how long that took is beside it.
 
+The speed-up and each training are rows, kept in `results/population-rows.json` as they come, so
+that a run that was stopped, or whose `--budget` was spent, goes on; `--fresh` makes them anew. It
+takes about 5 minutes, most of them the loop's training.
+
     python benchmarks/accuracy/population.py --json
 """
 
@@ -28,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
 
-from benchmarks import measure
+from benchmarks import kept, measure
 from paceline.bench import named
 from paceline.bench.catalogue import module_of
 from paceline.bench.workload import Setup
@@ -42,6 +46,7 @@ from paceline.trace.runs import open_run
 LOOP, POPULATION = "spiking", "spiking_population"
 BATCH = 64
 STEPS, PLAIN = 10, 20  # recorded, and without instruments before and after them
+ROUNDS = 15
 BLOCK = 10  # steps of one network before the other's turn
 LAYERS = "1"  # where the network stands in its `nn.Sequential`
 BOTH = (Phase.FORWARD, Phase.BACKWARD)
@@ -49,24 +54,40 @@ PASSES = "phase=forward|backward"
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    options = measure.parser(__doc__ or "").parse_args(arguments)
-    rounds = 4 if options.quick else 15
+    parser = measure.parser(__doc__ or "")
+    parser.add_argument("--fresh", action="store_true", help="measure anew what is kept")
+    parser.add_argument("--budget", type=float, default=30.0, metavar="MINUTES",
+                        help="begin no row after so long (30)")  # fmt: skip
+    options = parser.parse_args(arguments)
+    rounds = 4 if options.quick else ROUNDS
+    makers = {f"speedup, {rounds} rounds": partial(speedup, rounds)}
+    if not options.quick:
+        makers |= {name: partial(trained, name) for name in (LOOP, POPULATION)}
+    rows = kept.rows("population", makers, options.budget, fresh=options.fresh)
+    figures = {
+        **rows.get(f"speedup, {rounds} rounds", {}),
+        "trained": {name: row for name, row in rows.items() if name in (LOOP, POPULATION)},
+        "missing": [name for name in makers if name not in rows],
+    }
+    return measure.report("accuracy/population", figures, options, "torch", "snntorch")
+
+
+def speedup(rounds: int) -> kept.Row:
+    """Predicted and measured in the same minutes."""
     import torch
 
     torch.set_num_threads(1)
     more = longer(rounds)
     told = predicted(more)
     steps = {name: 1e3 * step_s for name, step_s in measured(rounds).items()}
-    speedup = steps[LOOP] / steps[POPULATION]
-    figures = {
-        "error": abs(told / speedup - 1),
+    found = steps[LOOP] / steps[POPULATION]
+    return {
+        "error": abs(told / found - 1),
         "predicted_speedup": told,
-        "measured_speedup": speedup,
+        "measured_speedup": found,
         "step_ms": steps,
         "longer_ms": {part: 1e3 * more_s for part, more_s in more.items()},
-        "trained": {} if options.quick else {name: trained(name) for name in (LOOP, POPULATION)},
     }
-    return measure.report("accuracy/population", figures, options, "torch", "snntorch")
 
 
 def predicted(longer_s: dict[str, float]) -> float:
@@ -183,6 +204,7 @@ def trained(name: str) -> dict[str, Any]:
 
     from paceline.bench.torch_training import to_quality
 
+    torch.set_num_threads(1)
     torch.manual_seed(1)
     setup, workload = Setup(BATCH), named(name)
     return asdict(to_quality(workload, setup, workload.build(setup)))

@@ -7,7 +7,9 @@ steps are measured in three runs each, minutes apart (`runs_ms`). Jobs of the `a
 rows run twice; a row whose runs differ by too much to judge it does not count (`floor`).
 
 With `--suite` the rows are the data-parallel workloads of `paceline bench`, each recorded once with
-two workers at 1 Gbit/s, predicted at 200 Mbit/s and with four workers (`suite_mean_error`).
+two workers at 1 Gbit/s, predicted at 200 Mbit/s and with four workers (`suite_mean_error`, which
+stands once no row is missing). Runs are kept as they come; a run that was stopped, or whose
+`--budget` was spent, goes on, and a job that fails says why. It takes about an hour.
 
 `naive` is the line that needs no graph: the recorded step, with its bytes at another rate.
 """

@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from benchmarks.floors import floor_of, told_apart
 from benchmarks.measure import RESULTS, spread
 from paceline.bench.catalogue import module_of
 from paceline.cluster.machine import Machine
+from paceline.errors import PacelineError
 from paceline.graph import Graph, load_graph, save_graph
 from paceline.graph.condense import Grain, condense
 from paceline.record import sidecar
@@ -56,6 +57,12 @@ class Effort:
 
     fresh: bool = False
     end_s: float = math.inf  # as time.monotonic tells it
+    began: str = field(default_factory=lambda: datetime.now(timezone.utc).strftime(DATE))
+
+    @property
+    def since(self) -> str:
+        """What is older does not count."""
+        return self.began if self.fresh else ""
 
     @property
     def over(self) -> bool:
@@ -95,20 +102,38 @@ class Setting:
         return (*FIRST, sys.executable, *script, "--model", self.model, "--steps", steps)
 
 
-def recordings(
-    wanted: Sequence[Setting], effort: Effort
-) -> list[tuple[Setting, Graph, dict[str, Any]]]:
-    """Each setting's typical step, and its plain steps; recorded where none is kept, in a fixed
-    random order, until the effort is over. Second runs follow when all are recorded."""
-    order = random.Random(ORDER_SEED).sample(wanted, len(wanted))
-    began = datetime.now(timezone.utc).strftime(DATE) if effort.fresh else ""
+Recordings = list[tuple[Setting, Graph, dict[str, Any]]]
+
+
+def recordings(wanted: Sequence[Setting], effort: Effort) -> Recordings:
+    """Each setting's typical step, and its plain steps; those that are missing are recorded. An
+    error, once all others are there, where some could not be."""
+    if failed := record_missing(wanted, effort):
+        told = "\n".join(f"{key}: {why}" for key, why in failed.items())
+        raise SystemExit(f"not recorded, and tried again by the next run:\n{told}")
+    return kept_of(wanted, effort)
+
+
+def record_missing(wanted: Sequence[Setting], effort: Effort) -> dict[str, str]:
+    """Record what is not kept, in a fixed random order, until the effort is over. Second runs
+    follow when all are recorded. Why some could not be, by their key."""
+    order, failed = random.Random(ORDER_SEED).sample(wanted, len(wanted)), dict[str, str]()
     for make in (_recorded, _again):
         for setting in order:
             if effort.over:
                 break
-            make(setting, began)
+            try:
+                make(setting, effort.since)
+            except PacelineError as error:
+                failed[setting.key] = str(error)
+                print(f"{setting.key}: not recorded: {error}", file=sys.stderr, flush=True)
+    return failed
+
+
+def kept_of(wanted: Sequence[Setting], effort: Effort) -> Recordings:
+    """Those that were run twice."""
     kept = load()
-    found = [each for each in wanted if _twice(kept.get(each.key, {}), began)]
+    found = [each for each in wanted if _twice(kept.get(each.key, {}), effort.since)]
     return [(each, load_graph(GRAPHS / each.key), kept[each.key]) for each in found]
 
 

@@ -1,27 +1,16 @@
-"""The workloads of `paceline bench` as jobs of other benchmarks, and their rows kept as they come.
+"""The workloads of `paceline bench` as jobs of other benchmarks.
 
 Batches are the second smallest that each workload's sweep tries, so that a run of all of them ends
 within half an hour.
 """
 
-import json
-import math
-import sys
-import time
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-from benchmarks.measure import RESULTS
 from paceline.bench import Spread, catalogue, named
 from paceline.bench.point import Key
 from paceline.bench.sweep import command
 
 WORKERS = (1, 2)
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -56,26 +45,3 @@ def data_parallel() -> list[str]:
 
 def batch_of(name: str) -> int:
     return named(name).pace.batches[1]
-
-
-def rows(
-    wanted: Iterable[str],
-    file: str,
-    make: Callable[[str], Row],
-    *,
-    fresh: bool = False,
-    end: float = math.inf,
-) -> list[Row]:
-    """A row for each name: kept ones from the file, others made and kept at once, until that moment
-    of the monotonic clock."""
-    path = RESULTS / file
-    kept: dict[str, Row] = {} if fresh or not path.exists() else json.loads(path.read_text())
-    found = []
-    for name in wanted:
-        if name not in kept:
-            if time.monotonic() > end:
-                continue
-            kept[name] = make(name)
-            path.write_text(json.dumps(kept, indent=0, sort_keys=True) + "\n")
-        found.append(kept[name])
-    return found

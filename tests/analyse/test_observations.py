@@ -5,9 +5,10 @@ from dataclasses import replace
 from paceline.analyse import observations as rules
 from paceline.analyse.efficiency import Efficiency, Gaps, Reached
 from paceline.analyse.observations import Seen, observed
-from paceline.analyse.structure import Structure
+from paceline.analyse.structure import Structure, watched
 from paceline.analyse.usage import Usage
 from paceline.replay.beside import Beside
+from paceline.replay.memory_by_rank import RankPeak
 
 QUIET = Usage(
     step_ns=100e6, compute=0.95, communication=0.0, hidden=0.0, data=0.01, queued=0.0, rest=0.04,
@@ -85,6 +86,16 @@ def test_the_structure_that_makes_the_peak_is_named_with_its_op() -> None:
         "activations are 75 % of the memory peak of 1.2 GB, reached at aten::mm (backward, "
         "layers.3)"
     )
+
+
+def test_steps_that_differ_say_which_of_them_was_watched() -> None:
+    peak = RankPeak(0, 8, {"weights": 8}, {}, 0, "mm", "forward", "", step=12, other_ops=0.02)
+    held = Structure(0, 8, {"weights": 8}, "mm", "forward", "", watched(peak))
+    assert rules.differs(Seen(QUIET, structure=held)) == (
+        "memory's sizes are those of step 12: recorded steps run up to 2 % other operators, and "
+        "may hold more"
+    )
+    assert rules.differs(Seen(QUIET, structure=replace(held, watched=""))) is None
 
 
 def test_products_are_held_against_the_peak_of_their_type() -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from paceline.bench import lessons
-from paceline.bench.lessons import across, over_batches, saturation
+from paceline.bench.lessons import over_batches, saturation
 from paceline.bench.point import Key, Unfit
 
 
@@ -40,12 +40,3 @@ def test_a_batch_that_did_not_fit_is_among_the_observations(point: Any) -> None:
     unfit = Unfit(Key("vit", 512, 1), 2_000_000_000, 384)
     said = [each.text for each in over_batches([point(8)], [unfit])]
     assert said == ["batch 512 does not fit in 2 GB; 384 does"]
-
-
-def test_workloads_are_set_apart_by_the_ends_of_each_figure(point: Any) -> None:
-    said = [each.text for each in across([point(8, mb=66, name="gnn"), point(8, mb=330)])]
-    assert said == ["activations' share of the memory peak: from 50 % (gnn) to 90 % (vit)"]
-
-
-def test_one_workload_alone_is_set_apart_from_nothing(point: Any) -> None:
-    assert across([point(8), point(16)]) == ()

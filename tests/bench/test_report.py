@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -36,6 +37,12 @@ def test_the_terminal_shows_speed_memory_and_observations(point: Any) -> None:
     assert "batch 64 does not fit in 1 GB; 48 does" in text
     assert "activations" in text
     assert "not measured: gnn, batch 16: no | room" in text
+
+
+def test_a_workload_of_which_no_batch_fits_is_not_forgotten(point: Any) -> None:
+    given = replace(report(point), unfit=(Unfit(Key("moe", 64, 2), 10**9, 0),))
+    said = "moe, workers 2: batch 64 does not fit in 1 GB, and no smaller one that was tried does"
+    assert said in shown(lambda console: show_report(given, console))
 
 
 def test_every_row_has_a_cell_for_each_column(point: Any) -> None:

@@ -47,3 +47,22 @@ def test_a_row_that_fails_leaves_those_before_it() -> None:
     with pytest.raises(RuntimeError, match="the network is gone"):
         kept.rows("trial", {"a": lambda: {"error": 1.0}, "b": fails}, 1)
     assert list(kept.load("trial")) == ["a"]
+
+
+def test_a_row_that_cannot_be_made_is_told_and_leaves_the_others_be(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fails() -> kept.Row:
+        raise kept.NotMade("the job needs snntorch")
+
+    makers = {"a": fails, "b": lambda: {"error": 1.0}}
+    assert list(kept.rows("trial", makers, 1)) == ["b"]
+    assert "a: not made: the job needs snntorch" in capsys.readouterr().err
+    makers["a"] = lambda: {"error": 2.0}
+    assert list(kept.rows("trial", makers, 1)) == ["a", "b"]
+
+
+def test_fresh_rows_are_made_anew_and_others_stay() -> None:
+    kept.rows("trial", {"a": lambda: {"error": 1.0}, "b": lambda: {"error": 1.0}}, 1)
+    kept.rows("trial", {"a": lambda: {"error": 2.0}}, 1, fresh=True)
+    assert {key: row["error"] for key, row in kept.load("trial").items()} == {"a": 2.0, "b": 1.0}

@@ -12,6 +12,7 @@ from paceline.feed import (
     Description,
     FeedError,
     cached,
+    fitted,
     generate,
     load,
     open_data,
@@ -103,6 +104,23 @@ def test_a_disk_too_small_is_said_before_anything_is_written(
     with pytest.raises(FeedError, match=r"nothing was written\. Give a smaller --scale"):
         generate(SMALL, tmp_path / "data")
     assert not (tmp_path / "data").exists()
+
+
+def test_a_data_set_can_be_as_large_as_half_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = SimpleNamespace(free=100_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: free)
+    large = replace(SMALL, samples=1000, samples_per_file=1)
+    wanted = fitted(large, tmp_path / "data")
+    assert wanted.samples == round(50_000 / (4000 + 4096))
+    assert fitted(SMALL, tmp_path / "data").samples < SMALL.samples
+    part = generate(wanted, tmp_path / "data")
+    part.files[2].unlink()
+    free.free = 60_000
+    assert fitted(large, tmp_path / "data") == wanted, "it goes on with what was begun"
+    free.free = 10**9
+    assert fitted(large, tmp_path / "elsewhere") == large
 
 
 def test_a_damaged_sample_is_named_and_the_others_are_read(tmp_path: Path) -> None:

@@ -13,7 +13,10 @@ from paceline.replay import replay
 
 
 def job(
-    works_ns: Sequence[Sequence[int]], sizes: Sequence[int] = (), waits: Sequence[int] = ()
+    works_ns: Sequence[Sequence[int]],
+    sizes: Sequence[int] = (),
+    waits: Sequence[int] = (),
+    kind: Collective = Collective.ALL_REDUCE,
 ) -> Graph:
     """A thread whose steps are stretches of small ops, one collective, and a last op; `sizes` and
     `waits` say by step what is sent and whether the wait for it was seen (1) or not (0)."""
@@ -25,7 +28,7 @@ def job(
         ops = [b.op(f"work {i}", thread, took, step=step) for i, took in enumerate(works)]
         ready = b.op("ready", thread, 10, tensor="w", step=step)
         call = b.op("all-reduce", link, 50, kind=OpKind.COLLECTIVE, instance=b.instance(),
-                    collective=Collective.ALL_REDUCE, group=group, step=step,
+                    collective=kind, group=group, step=step,
                     size_bytes=sizes[step] if sizes else 8, after=[ready],
                     dep=DepKind.GRADIENT)  # fmt: skip
         if last is not None:
@@ -92,6 +95,21 @@ def test_a_step_that_communicated_otherwise_does_not_count() -> None:
 def test_steps_that_differ_too_much_are_refused() -> None:
     with pytest.raises(GraphError, match="only 2 of 4"):
         condense(job([(10,)] * 4, sizes=(8, 16, 8, 16)))
+
+
+def test_all_to_alls_that_route_other_rows_in_each_step_are_alike() -> None:
+    graph = job([(10,), (30,), (20,)], sizes=(8, 16, 12), kind=Collective.ALL_TO_ALL)
+    found = condense(graph, Grain.OP, 1)
+    assert found.ops.dur_ns[select(found, "name~work")].tolist() == [20]
+    sent = found.ops.size_bytes[select(found, "kind=collective")].tolist()
+    assert sent == [12], "as in the step of median work"
+
+
+def test_all_to_alls_of_the_same_size_in_most_steps_leave_out_the_others() -> None:
+    works = [(10,), (900,), (20,), (30,)]
+    graph = job(works, sizes=(8, 16, 8, 8), kind=Collective.ALL_TO_ALL)
+    found = condense(graph, Grain.OP, 1)
+    assert found.ops.dur_ns[select(found, "name~work")].tolist() == [20]
 
 
 def test_a_wait_that_most_steps_show_is_in_the_typical_step() -> None:

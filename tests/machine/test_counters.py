@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paceline.machine import Clocks, Moved, clocks_now, moved, quota_here, stolen_here, thread_clock
-from paceline.machine.cores import kinds, raw_speeds
+from paceline.machine.cores import kinds, model, processor, raw_speeds
 from paceline.machine.quota import Quota, quota_in, throttled_ns
 from paceline.machine.stolen import stolen_ns
 from paceline.machine.strain import Strain, StrainReader
@@ -167,3 +167,9 @@ def test_cores_of_two_speeds_are_told_from_cores_that_boost_a_little(tmp_path: P
     assert kinds(raw_speeds(tmp_path)) == (1.0, 3.8 / 5.2)
     assert kinds((1024, 1024)) == (1.0,)
     assert kinds(raw_speeds(tmp_path / "nowhere")) == ()
+
+
+def test_a_processor_is_called_what_its_maker_calls_it(tmp_path: Path) -> None:
+    drawn(tmp_path, cpuinfo="processor\t: 0\nmodel name\t: EPYC 7763\nmodel name\t: other\n")
+    assert model(tmp_path / "cpuinfo") == "EPYC 7763"
+    assert model(tmp_path / "nowhere") == processor()

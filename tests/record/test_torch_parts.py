@@ -1,15 +1,19 @@
 """Parts of the recorder that need torch but no job: wrapping, spelling, link speeds."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 
+import torch
 import torch.distributed as dist
 
 from paceline.record.torch_facts import clean_path, link_speeds
 from paceline.record.torch_flight import canonical
+from paceline.record.torch_memory import storages_of
 from paceline.record.torch_patch import Patches
 
 
@@ -65,3 +69,23 @@ def test_a_link_without_a_speed_counts_as_unknown(tmp_path: Path) -> None:
         if speed is not None:
             (tmp_path / name / "speed").write_text(speed)
     assert link_speeds(tmp_path) == {"eth0": 10_000_000_000, "lo": 0, "veth": 0}
+
+
+@dataclass
+class Node:
+    """An argument as a graph network or a tree has it."""
+
+    features: torch.Tensor
+    root: Any = None
+
+
+def test_tensors_are_found_in_whatever_holds_them() -> None:
+    shared = torch.zeros(10)
+    found = storages_of(({"a": Node(shared)}, [shared[:5], torch.zeros(3)], "b", Node))
+    assert sorted(found.values()) == [12, 40], "a storage counts once, in whole"
+
+
+def test_an_argument_that_leads_back_to_itself_is_looked_at_all_the_same() -> None:
+    node = Node(torch.zeros(10))
+    node.root = node
+    assert list(storages_of(node).values()) == [40]

@@ -88,6 +88,26 @@ def test_a_backward_op_gets_the_module_of_its_forward_op(graph: Graph) -> None:
     assert by_name(graph, "MmBackward0").layer == "net.0"
 
 
+def test_an_op_that_other_steps_do_not_run_is_of_the_module_around_it(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    """As in a mixture of experts, where one got no token."""
+    run = recording(document, tmp_path)
+    shared = (("aten::t", 6), ("aten::mm", 10), ("aten::relu", 40), ("MmBackward0", 60))
+    for name, begin, added in (
+        (sidecar.detail_name(0), 1000, ()),
+        (sidecar.trace_name(0), 2000, (("aten::zero_", 8), ("aten::copy_", 37))),
+    ):
+        drawn = document()
+        for op, at in sorted((*shared, *added), key=lambda row: row[1]):
+            drawn.op(op, begin + at, 1.5)
+        drawn.save(run / name)
+    graph = build_run(run)
+    assert by_name(graph, "aten::zero_").layer == "net.0"
+    assert by_name(graph, "aten::copy_").layer == "", "between two modules"
+    assert by_name(graph, "aten::relu").layer == "net"
+
+
 def test_phases_follow_what_was_told(graph: Graph) -> None:
     assert by_name(graph, "aten::mm").phase is Phase.FORWARD
     assert by_name(graph, "MmBackward0").phase is Phase.BACKWARD

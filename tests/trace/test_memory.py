@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from paceline.graph import Graph, LayerMemory, MemoryCategory, check
-from paceline.predict import predict
+from paceline.predict import PeakMemory, predict
 from paceline.record import sidecar
 from paceline.record.sidecar import (
     End,
@@ -27,6 +27,7 @@ from paceline.record.sidecar import (
 )
 from paceline.replay import replay
 from paceline.replay.memory_by_rank import rank_peaks
+from paceline.report.text.memory import peak_line
 from paceline.trace.runs import build_run
 
 US, BATCH = 1000, 0x99
@@ -56,11 +57,19 @@ def told() -> Iterable[sidecar.Record]:
     yield End(reason="complete", at_ns=2300 * US, steps=8, recorded=1)
 
 
-def recording(document: Callable[..., Any], folder: Path, records: Iterable[Any]) -> Path:
-    for name, begin in ((sidecar.detail_name(0), 1000), (sidecar.trace_name(0), 2000)):
+Ops = tuple[tuple[str, int], ...]
+
+
+def recording(
+    document: Callable[..., Any], folder: Path, records: Iterable[Any], recorded: Ops = OPS
+) -> Path:
+    for name, begin, ops in (
+        (sidecar.detail_name(0), 1000, OPS),
+        (sidecar.trace_name(0), 2000, recorded),
+    ):
         drawn = document()
-        for op, at in OPS:
-            drawn.op(op, begin + at, 20)
+        for op, at in ops:
+            drawn.op(op, begin + at, 8)
         for at, address, size in BLOCKS if begin == 1000 else ():
             args = {"Addr": address, "Bytes": size, "Device Type": 0, "Device Id": -1}
             drawn.events.append({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]",
@@ -113,6 +122,45 @@ def test_the_peak_is_what_stands_and_what_the_step_adds(graph: Graph) -> None:
     assert peak.highest["optimizer"] == 1400
     assert peak.by_category["other"] == 60, "the batch, which is not of the step"
     assert peak.op == "MmBackward0"
+
+
+def test_a_step_that_runs_another_op_too_still_tells_its_peak_and_whose_it_is(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    routed = (*OPS[:3], ("aten::zero_", 80), OPS[3])
+    graph = check(build_run(recording(document, tmp_path, told(), routed)))
+    (peak,) = rank_peaks(replay(graph))
+    assert peak.peak_bytes == 700 + 1400 + 60 + 300 + 500 + 700
+    assert peak.op == "MmBackward0"
+    assert (peak.step, peak.other_ops) == (6, round(1 - 2 * 4 / 9, 4))
+    assert "sizes are those of step 6" in peak_line(PeakMemory((peak,)))
+    assert [note for note in graph.meta["notes"] if "1 of 1 recorded steps run other ops" in note]
+
+
+def test_an_op_that_a_step_leaves_out_allocates_at_the_one_before_it(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    shorter = (OPS[0], *OPS[2:])
+    graph = build_run(recording(document, tmp_path, told(), shorter))
+    memory = graph.memory
+    given = [graph[int(op)].name for op, d in zip(memory.op, memory.delta_bytes) if d == 500]
+    assert given == ["aten::mm"]
+    assert int(memory.delta_bytes.sum()) == 0, "all is given back"
+
+
+def test_a_step_that_is_another_altogether_tells_no_memory_and_says_so(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    other = (("aten::conv2d", 10), ("aten::add", 40), ("aten::sub", 60))
+    graph = build_run(recording(document, tmp_path, told(), other))
+    assert predict(graph).memory is None
+    assert [note for note in graph.meta["notes"] if "layers and memory are unknown" in note]
+
+
+def test_steps_that_are_alike_say_nothing_of_it(graph: Graph) -> None:
+    (peak,) = rank_peaks(replay(graph))
+    assert not peak.other_ops
+    assert "sizes" not in peak_line(PeakMemory((peak,)))
 
 
 def test_a_recording_of_an_older_version_says_that_it_lacks_memory(

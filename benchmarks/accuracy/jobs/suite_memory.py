@@ -1,8 +1,9 @@
-"""A workload of the suite, its memory counted: suite_memory.py NAME BATCH OUT.
+"""A workload of the suite, its memory in a step counted: suite_memory.py NAME BATCH STEP OUT.
 
 Every block that torch's allocator gives out from before the model is built, by the profiler's
-memory events. At the ends of two updates, and where each backward pass begins, the moments are
-noted; model, gradients and optimizer state are counted tensor by tensor.
+memory events. At the ends of the step's update and of the one before, and where each backward pass
+begins, the moments are noted; model, gradients and optimizer state are counted tensor by tensor. So
+is the batch where it is no copy of a part of the data set but lies in it.
 """
 
 import gc
@@ -17,25 +18,34 @@ import torch
 from torch.optim import optimizer as torch_optimizer
 from torch.profiler import ProfilerActivity, profile
 
-from paceline.bench import Setup, named
-
-STEPS = 6
+from paceline.bench import Setup, Training, named
 
 
 def main() -> None:
-    name, batch, out = sys.argv[1:]
+    name, batch, last, out = sys.argv[1:]
     torch.manual_seed(1)
     torch.set_num_threads(1)
     seen = Seen()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=False) as told:
+    with profile(
+        activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=False
+    ) as watched:
         training = named(name).build(Setup(int(batch)))
         seen.built_ns = time.time_ns()
-        for _ in range(STEPS):
-            training.step(next(training.batches))
+        seen.data = {where(tensor) for tensor in alive()}
+        for _ in range(int(last) + 1):
+            seen.batch = step(training, seen.data)
     trace = Path(out).with_suffix(".trace")
-    told.export_chrome_trace(str(trace))
-    Path(out).write_text(json.dumps(seen.told(curve(json.loads(trace.read_text())))))
+    watched.export_chrome_trace(str(trace))
+    allocated = curve(json.loads(trace.read_text()))
+    Path(out).write_text(json.dumps(told(seen, allocated)))
     trace.unlink()
+
+
+def step(training: Training, data: set[int]) -> int:
+    """Train on a batch; how many bytes of it lie in the data set."""
+    batch = next(training.batches)
+    training.step(batch)
+    return held(each for each in tensors_of(batch) if where(each) in data)
 
 
 class Seen:
@@ -43,6 +53,8 @@ class Seen:
 
     def __init__(self) -> None:
         self.built_ns = 0
+        self.data: set[int] = set()  # where tensors lie that stay for the whole training
+        self.batch = 0  # bytes of the last batch that lie there
         self.borders: list[int] = []  # ends of the first optimizer's updates
         self.backwards: list[int] = []
         self.sizes: dict[str, int] = {}
@@ -75,22 +87,42 @@ class Seen:
             "optimizer": held(s for s in states if isinstance(s, torch.Tensor)),
         }
 
-    def told(self, allocated: list[tuple[int, int]]) -> dict[str, int]:
-        begin, end = self.borders[-2:]
-        data = at(allocated, self.built_ns) - self.sizes["weights"]
-        inside = [size for moment, size in allocated if begin <= moment <= end]
-        found = {"peak": max([*inside, at(allocated, begin)]) - data, **self.sizes}
-        passes = [moment for moment in self.backwards if begin < moment < end]
-        if len(passes) == 1:
-            standing = data + self.sizes["weights"] + self.sizes["optimizer"]
-            found["activations"] = at(allocated, passes[0]) - standing
-        return found
+
+def told(seen: Any, allocated: list[tuple[int, int]]) -> dict[str, int]:
+    """The step's peak, and what stands at its end."""
+    begin, end = seen.borders[-2:]
+    data = at(allocated, seen.built_ns) - seen.sizes["weights"] - seen.batch
+    inside = [size for moment, size in allocated if begin <= moment <= end]
+    found = {"peak": max([*inside, at(allocated, begin)]) - data, **seen.sizes}
+    passes = [moment for moment in seen.backwards if begin < moment < end]
+    if len(passes) == 1:
+        standing = data + seen.sizes["weights"] + seen.sizes["optimizer"]
+        found["activations"] = at(allocated, passes[0]) - standing
+    return found
 
 
 def held(tensors: Iterable[Any]) -> int:
     """Of their storages, each once."""
-    found = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
-    return sum(found.values())
+    return sum({where(t): t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+def where(tensor: Any) -> int:
+    return int(tensor.untyped_storage().data_ptr())
+
+
+def alive() -> list[Any]:
+    """Every tensor that Python knows and somebody holds."""
+    gc.collect()
+    return [each for each in gc.get_objects() if isinstance(each, torch.Tensor)]
+
+
+def tensors_of(batch: Any) -> Iterable[Any]:
+    """Of a tensor, of tensors in a row, or of a value with tensors as fields."""
+    if isinstance(batch, torch.Tensor):
+        return [batch]
+    held_by = getattr(batch, "__dict__", {}).values()
+    parts = batch if isinstance(batch, (tuple, list)) else held_by
+    return [tensor for part in parts for tensor in tensors_of(part)]
 
 
 def curve(trace: dict[str, Any]) -> list[tuple[int, int]]:

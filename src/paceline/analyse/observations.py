@@ -72,6 +72,12 @@ def held_by(seen: Seen) -> str | None:
     )
 
 
+def differs(seen: Seen) -> str | None:
+    """Steps of a job that routes its data are not alike, and one alone was watched."""
+    held = seen.structure
+    return f"memory's {held.watched}" if held is not None and held.watched else None
+
+
 def loads(seen: Seen) -> str | None:
     if seen.usage.data < MATTERS:
         return None
@@ -171,6 +177,7 @@ def computes_wide(seen: Seen) -> str | None:
 RULES: Final[tuple[Rule, ...]] = (
     bound_by,
     held_by,
+    differs,
     loads,
     waits,
     queues,

@@ -30,6 +30,7 @@ class Structure:
     op: str  # at which it is reached
     phase: str
     layer: str
+    watched: str = ""  # in words, which step that is where steps differ
 
     def share(self, name: str) -> float:
         return self.parts.get(name, 0) / self.peak_bytes if self.peak_bytes else 0.0
@@ -61,4 +62,15 @@ def structure_of(timeline: Timeline) -> Structure | None:
 def _named(peak: RankPeak) -> Structure:
     parts = {name: peak.by_category.get(key, 0) for key, name in NAMES.items()}
     held = {name: size for name, size in parts.items() if size}
-    return Structure(peak.rank, peak.peak_bytes, held, peak.op, peak.phase, peak.layer)
+    said = watched(peak)
+    return Structure(peak.rank, peak.peak_bytes, held, peak.op, peak.phase, peak.layer, said)
+
+
+def watched(peak: RankPeak) -> str:
+    """Which step's allocations are told, where the recorded steps differ from it; else empty."""
+    if not peak.other_ops:
+        return ""
+    return (
+        f"sizes are those of step {peak.step}: recorded steps run up to "
+        f"{100 * peak.other_ops:.2g} % other operators, and may hold more"
+    )

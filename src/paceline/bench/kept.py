@@ -1,4 +1,8 @@
-"""What a sweep has measured, in its folder: a line a row as it comes, so that it can go on."""
+"""What a sweep has measured, in its folder: a line a row as it comes, so that it can go on.
+
+Each row says with what it was measured. Rows of another machine, version or setting lie there too
+and do not count.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,16 +20,33 @@ PEAKS: Final = "peaks.json"
 _NAMES: Final = {Report: REPORT, Peaks: PEAKS}
 
 
-class Row(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line: exactly one of them is told."""
+class Setting(msgspec.Struct, frozen=True, omit_defaults=True):
+    """With what a row was measured."""
 
+    machine: str
+    versions: dict[str, str]
+    threads: int = 1  # of a worker
+    steps: int = 0  # recorded; 0 of a training to its quality
+    limit_bytes: int = 0  # that a worker was given; 0: its part of what is free
+    data: str = ""  # the folder that was given
+    own: str = ""  # the command of a job that is none of the suite
+
+
+class Row(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line: exactly one of point, unfit and reached is told."""
+
+    setting: Setting | None = None
     point: Point | None = None
     unfit: Unfit | None = None
     reached: Reached | None = None
 
 
-def rows(folder: Path) -> Iterator[Row]:
-    """Those of earlier runs; a line that was cut off is left out."""
+def rows(folder: Path, setting: Setting) -> Iterator[Row]:
+    """Those that were measured so; a line that was cut off is left out."""
+    return (row for row in all_rows(folder) if row.setting == setting)
+
+
+def all_rows(folder: Path) -> Iterator[Row]:
     path = folder / ROWS
     if not path.exists():
         return

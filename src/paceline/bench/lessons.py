@@ -1,4 +1,4 @@
-"""What follows from points of several batches, and of several workloads: one rule a function."""
+"""What follows from one workload's points at several batches: one rule a function."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -104,44 +104,11 @@ def over_batches(curve: Curve, unfit: Sequence[Unfit] = ()) -> tuple[Observation
 
 
 def fits(unfit: Unfit) -> str:
-    batch, limit = unfit.key.batch, _size(unfit.limit_bytes)
+    room = f" in {_size(unfit.limit_bytes)}" if unfit.limit_bytes else ""
+    said = f"batch {unfit.key.batch} does not fit{room}"
     if not unfit.fits:
-        return f"batch {batch} does not fit in {limit}, and no smaller one that was tried does"
-    return f"batch {batch} does not fit in {limit}; {unfit.fits} does"
-
-
-def across(points: Sequence[Point]) -> tuple[Observation, ...]:
-    """How far workloads lie apart, each at the batch where its throughput saturates."""
-    if len({point.key.workload for point in points}) < 2:
-        return ()
-    told = (_range(name, figure, points) for name, figure in FIGURES.items())
-    return tuple(Observation("across", text) for text in told if text)
-
-
-def _activations(point: Point) -> float | None:
-    return point.structure.share("activations") if point.structure else None
-
-
-FIGURES: Final[dict[str, Callable[[Point], float | None]]] = {
-    "share of the machine's peak": lambda point: point.of_peak or None,
-    "activations' share of the memory peak": _activations,
-    "time in which an operator computes": lambda point: point.usage.compute,
-    "time of loading data": lambda point: point.usage.data,
-    "the optimizer's part of the work": lambda point: point.usage.update,
-}
-
-
-def _range(
-    name: str, figure: Callable[[Point], float | None], points: Sequence[Point]
-) -> str | None:
-    """The least and the most of a figure, and whose they are."""
-    known = [(value, p.key.workload) for p in points if (value := figure(p)) is not None]
-    if len(known) < 2:
-        return None
-    (low, least), (high, most) = min(known), max(known)
-    if high - low < GROWS:
-        return None
-    return f"{name}: from {_percent(low)} ({least}) to {_percent(high)} ({most})"
+        return f"{said}, and no smaller one that was tried does"
+    return f"{said}; {unfit.fits} does"
 
 
 def _percent(share: float) -> str:

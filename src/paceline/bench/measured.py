@@ -6,6 +6,7 @@ from paceline.analyse.efficiency import Efficiency, summarise_efficiency
 from paceline.analyse.observations import Seen, observed
 from paceline.analyse.structure import structure_of
 from paceline.analyse.usage import usage_of
+from paceline.bench.errors import BenchError
 from paceline.bench.point import Key, Point
 from paceline.cluster import Device
 from paceline.cost.errors import CostError
@@ -37,5 +38,13 @@ def efficiency_of(timeline: Timeline, device: Device | None, top: int) -> Effici
 
 
 def measured(key: Key, run: Path, device: Device) -> Point:
-    seen = seen_of(run, device)
+    """`device` is what the processors here reach; a job on GPUs is held against its own."""
+    graph = open_run(run)
+    if graph.world_size != key.workers:
+        raise BenchError(
+            f"{key.workload} ran on {graph.world_size} workers, and was to run on {key.workers}; "
+            f"give --workers {graph.world_size}, or {{workers}} where its command takes them"
+        )
+    on_gpus = bool((graph.lanes.kind == LaneKind.STREAM).any())
+    seen = seen_of(run, None if on_gpus else device)
     return Point(key, seen.usage, seen.efficiency, seen.structure, observed(seen))

@@ -19,7 +19,11 @@ def limit_memory(size_bytes: int) -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError) or any(text in str(error) for text in _REFUSALS)
+    return isinstance(error, MemoryError) or says_out_of_memory(str(error))
+
+
+def says_out_of_memory(text: str) -> bool:
+    return any(refusal in text for refusal in _REFUSALS)
 
 
 def held_bytes(status: Path = Path("/proc/self/status")) -> int:

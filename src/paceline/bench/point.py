@@ -45,7 +45,7 @@ class Unfit:
     """A batch that did not get the memory it asked for, and the largest that does."""
 
     key: Key
-    limit_bytes: int  # that a worker's training was given
+    limit_bytes: int  # that a worker's training was given; 0: no limit but the machine's
     fits: int  # the largest batch found that fits, 0: none
 
 

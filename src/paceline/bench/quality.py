@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
+from paceline.bench.asked import Sweep, to_quality
 from paceline.bench.catalogue import chosen, missing, named
 from paceline.bench.errors import BenchError
 from paceline.bench.kept import Row, keep, rows
 from paceline.bench.point import Key, Reached
-from paceline.bench.sweep import Sweep, Told, command
+from paceline.bench.sweep import Told, command
 from paceline.errors import PacelineError
 from paceline.launch import Process, run
 
@@ -19,14 +19,17 @@ def trained(sweep: Sweep, told: Told) -> tuple[tuple[Reached, ...], dict[str, st
     sweep.folder.mkdir(parents=True, exist_ok=True)
     failed: dict[str, str] = {}
     for key in wanted(sweep):
-        if kept_of(key, sweep.folder) is not None:
+        if kept_of(key, sweep) is not None:
+            continue
+        if sweep.over:
+            failed[str(key)] = "the time was spent; run it again, which goes on from here"
             continue
         told(f"{key}, to its quality")
         try:
-            keep(sweep.folder, Row(reached=_trained(key, sweep)))
+            keep(sweep.folder, Row(to_quality(sweep).setting, reached=_trained(key, sweep)))
         except PacelineError as error:
             failed[str(key)] = str(error)
-    found = (kept_of(key, sweep.folder) for key in wanted(sweep))
+    found = (kept_of(key, sweep) for key in wanted(sweep))
     return tuple(row for row in found if row is not None), failed
 
 
@@ -39,9 +42,10 @@ def wanted(sweep: Sweep) -> Sequence[Key]:
     ]
 
 
-def kept_of(key: Key, folder: Path) -> Reached | None:
-    """The last training of that key."""
-    mine = [row.reached for row in rows(folder) if row.reached is not None]
+def kept_of(key: Key, sweep: Sweep) -> Reached | None:
+    """The last training of that key, with the sweep's setting."""
+    kept = rows(sweep.folder, to_quality(sweep).setting)
+    mine = [row.reached for row in kept if row.reached is not None]
     same = [each for each in mine if Key(each.workload, each.batch, each.workers) == key]
     return same[-1] if same else None
 

@@ -4,13 +4,18 @@ paceline bench list                                 what there is
 paceline bench run                                  all workloads, each at five batch sizes
 paceline bench run vit gnn --batch-sizes 16 64 --workers 1 2 -o bench
 paceline bench run --quality                        train each until it is good enough
+paceline bench run --batch-sizes 16 64 --job 'python train.py --batch {batch} --steps {steps}'
 paceline bench compare bench-before bench-after     two machines, or two versions
 
-A sweep that was interrupted goes on where it stopped; remove the folder to measure anew. It leaves
-report.json, report.md and plots. See docs/workloads.md.
+A sweep that was interrupted goes on where it stopped; remove the folder to measure anew. Rows of
+another machine, version of torch or number of threads do not count. It leaves report.json,
+report.md and plots. See docs/workloads.md.
 """
 
 import argparse
+import math
+import shlex
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +25,7 @@ from paceline.cli import Shown
 from paceline.cli._arguments import count
 
 if TYPE_CHECKING:
-    from paceline.bench.sweep import Sweep
+    from paceline.bench.asked import Sweep
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +47,9 @@ def _configure_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("names", nargs="*", metavar="NAME", help="workloads (all)")
     run.add_argument("-o", "--output", type=Path, default=Path("bench"), metavar="FOLDER",
                      help="keeps rows, report and plots (bench)")  # fmt: skip
+    run.add_argument("--job", metavar="COMMAND",
+                     help="a job of your own in place of workloads, with {batch}, and where it "
+                     "takes them {workers} and {steps}")  # fmt: skip
     run.add_argument("--batch-sizes", type=count, nargs="+", default=[], metavar="N",
                      help="samples of a worker's step (each workload's own five)")  # fmt: skip
     run.add_argument("--workers", type=count, nargs="+", default=[1], metavar="N")
@@ -52,6 +60,8 @@ def _configure_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("--memory-limit", metavar="SIZE",
                      help="of a worker's training (its part of what is free)")  # fmt: skip
     run.add_argument("--data", type=Path, metavar="FOLDER", help="that holds `fashion-mnist`")
+    run.add_argument("--budget", type=float, default=math.inf, metavar="MINUTES",
+                     help="begin nothing after so long; run again, it goes on (none)")  # fmt: skip
     run.add_argument("--keep-runs", action="store_true", help="recordings too")
 
 
@@ -138,9 +148,15 @@ def _compare(options: argparse.Namespace) -> Shown:
 
 
 def _asked(options: argparse.Namespace) -> "Sweep":
-    from paceline.bench.sweep import Sweep
+    from paceline.bench import BenchError
+    from paceline.bench.asked import Sweep
     from paceline.cluster.quantities import size
 
+    if options.job and (options.names or options.quality or options.memory_limit):
+        raise BenchError(
+            "--job is measured in place of workloads: leave their names, --quality and "
+            "--memory-limit out"
+        )
     limit = size(options.memory_limit, "--memory-limit") if options.memory_limit else 0
     return Sweep(
         folder=options.output,
@@ -152,6 +168,8 @@ def _asked(options: argparse.Namespace) -> "Sweep":
         limit_bytes=limit,
         data=options.data,
         keep_runs=options.keep_runs,
+        own=tuple(shlex.split(options.job or "")),
+        end_s=time.monotonic() + 60 * options.budget,
     )
 
 

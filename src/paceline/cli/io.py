@@ -1,6 +1,7 @@
 """Generate data sets, run real loaders on them, and predict how well an accelerator is fed.
 
 paceline io generate unet3d --scale 0.05 -o data    # or a description of your own (YAML)
+paceline io generate resnet50 --scale disk -o data  # as much of it as half of the disk holds
 paceline io run data --workers 0 -o runs/in         # utilisation as MLPerf Storage defines it
 paceline io predict runs/in --workers 1 2 3 4       # of other settings, from that one run
 paceline io predict runs/in --with 'format(name="raw")' --with cache
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
     from paceline.feed.reader import OwnReader
 
 RUN = "feed.json"
+DISK = "disk"  # a scale
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     made = actions.add_parser("generate", help="write a data set to a description")
     made.add_argument("description", help="unet3d, resnet50, cosmoflow, or a YAML file")
-    made.add_argument("--scale", type=float, default=1.0, help="so many times the samples")
+    made.add_argument("--scale", type=scale, default=1.0, metavar="N",
+                      help="so many times the samples, or disk: what half of it holds")  # fmt: skip
     made.add_argument("--format", help="another format than the description's")
     made.add_argument("-o", "--out", type=Path, required=True, metavar="FOLDER")
     made.set_defaults(action=_generate)
@@ -66,20 +69,28 @@ def _configure_run(run: argparse.ArgumentParser) -> None:
                      help="keep the run; without workers also as a graph")  # fmt: skip
 
 
+def scale(text: str) -> float | str:
+    return text if text == DISK else float(text)
+
+
 def run(options: argparse.Namespace) -> Shown:
     action: Callable[[argparse.Namespace], Shown] = options.action
     return action(options)
 
 
 def _generate(options: argparse.Namespace) -> Shown:
-    from paceline.feed import generate, load, scaled
+    from paceline.feed import fitted, generate, load, scaled
     from paceline.report import working
 
     wanted = load(options.description)
     if options.format:
         wanted = replace(wanted, format=options.format)
+    if options.scale == DISK:
+        wanted = fitted(wanted, options.out)
+    else:
+        wanted = scaled(wanted, options.scale)
     with working(f"writing {options.out}"):
-        made = generate(scaled(wanted, options.scale), options.out)
+        made = generate(wanted, options.out)
     given = made.description
     size = sum(path.stat().st_size for path in made.files)
     data = {"folder": str(options.out), "samples": given.samples, "files": given.files,

@@ -6,7 +6,7 @@ changes a graph changes its input too.
 
 from paceline.feed.description import Description, load, scaled, shipped
 from paceline.feed.errors import FeedError
-from paceline.feed.generate import DataSet, generate, open_data
+from paceline.feed.generate import DataSet, fitted, generate, open_data
 from paceline.feed.run import Batch, Computing, FeedRun, Loading
 from paceline.feed.utilisation import Utilisation, utilisation
 
@@ -19,6 +19,7 @@ __all__ = [
     "FeedRun",
     "Loading",
     "Utilisation",
+    "fitted",
     "generate",
     "load",
     "open_data",

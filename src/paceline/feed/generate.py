@@ -8,18 +8,20 @@ last.
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, sqrt
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from paceline.feed.description import Description, as_yaml, parse
+from paceline.feed.description import Description, as_yaml, parse, scaled
 from paceline.feed.errors import FeedError
 from paceline.feed.formats import Array, format_of
 
 MANIFEST: Final = "dataset.json"
+DESCRIPTION: Final = "description.json"
+_TAKEN: Final = 0.5  # of the free disk, where a data set is to be as large as it allows
 _LEAST_SHARE: Final = 0.1  # of the mean size, of the smallest sample
 _HEAD_BYTES: Final = 4096  # per file: heads, and what the file system rounds up
 _VALUES: Final = 64
@@ -52,7 +54,7 @@ def generate(given: Description, folder: Path, spare_bytes: int = 0) -> DataSet:
     lacking = [number for number, path in enumerate(made.files) if not path.exists()]
     _require_room(folder, _bytes_of(given, lacking), spare_bytes)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "description.json").write_text(json.dumps(as_yaml(given), indent=1))
+    (folder / DESCRIPTION).write_text(json.dumps(as_yaml(given), indent=1))
     kind, sizes = format_of(given.format), sizes_of(given)
     for number in lacking:
         path = made.file(number)
@@ -63,10 +65,22 @@ def generate(given: Description, folder: Path, spare_bytes: int = 0) -> DataSet:
     return made
 
 
+def fitted(given: Description, folder: Path) -> Description:
+    """As many of its samples as half of the free disk holds, all where it holds them. Where the
+    folder has a part of them already, as many as were to be written there."""
+    path = folder / DESCRIPTION
+    if path.exists():
+        begun = parse(path.read_text(), str(path))
+        if replace(given, samples=begun.samples, samples_per_file=begun.samples_per_file) == begun:
+            return begun
+    wanted = given.samples * (given.size_bytes + _HEAD_BYTES / given.samples_per_file)
+    return scaled(given, min(1.0, _TAKEN * shutil.disk_usage(_there(folder)).free / wanted))
+
+
 def open_data(folder: Path) -> DataSet:
     """A data set that `generate` finished."""
     try:
-        text = (folder / "description.json").read_text()
+        text = (folder / DESCRIPTION).read_text()
     except OSError as error:
         raise FeedError(
             f"{folder} holds no data set ({error.strerror}: description.json); make one with "
@@ -74,7 +88,7 @@ def open_data(folder: Path) -> DataSet:
         ) from error
     if not (folder / MANIFEST).exists():
         raise FeedError(f"{folder} was not finished; generate it again, which goes on from there")
-    return DataSet(folder, parse(text, str(folder / "description.json")))
+    return DataSet(folder, parse(text, str(folder / DESCRIPTION)))
 
 
 def sizes_of(given: Description) -> tuple[int, ...]:
@@ -119,7 +133,7 @@ def _bytes_of(given: Description, files: Sequence[int]) -> int:
 
 
 def _require_same(made: DataSet) -> None:
-    path = made.folder / "description.json"
+    path = made.folder / DESCRIPTION
     if path.exists() and parse(path.read_text(), str(path)) != made.description:
         raise FeedError(
             f"{made.folder} holds another data set; give a new folder, or remove that one"
@@ -127,12 +141,16 @@ def _require_same(made: DataSet) -> None:
 
 
 def _require_room(folder: Path, wanted: int, spare_bytes: int) -> None:
-    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(_there(folder)).free
     if wanted + spare_bytes > free:
         fits = max(0, free - spare_bytes) / max(1, wanted)
         raise FeedError(
             f"{folder} would take {wanted / 1e9:,.1f} GB, and the disk has {free / 1e9:,.1f} GB "
             f"free; nothing was written. Give a smaller --scale (at most {fits:.2g} times this "
-            "one), or another disk"
+            "one, or disk), or another disk"
         )
+
+
+def _there(folder: Path) -> Path:
+    """The folder, or the nearest above it that there is."""
+    return next(each for each in (folder, *folder.absolute().parents) if each.exists())

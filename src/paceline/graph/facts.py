@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from paceline.graph.kinds import Axis, Role
+from paceline.graph.kinds import NONE, Axis, Role
 from paceline.graph.variants import Ratio
 from paceline.machine.pulse import Pulse
 
@@ -54,6 +54,8 @@ class RankMemory:
     other: int = 0  # the batch
     weight_shards: int = 1  # parts into which the data axis cuts weights and gradients (FSDP)
     layers: tuple[LayerMemory, ...] = ()  # in the order in which they begin
+    step: int = NONE  # whose allocations are told; the recorded steps are taken to be like it
+    other_ops: float = 0.0  # the largest part of a recorded step's operators that it did not run
 
 
 @dataclass(frozen=True)

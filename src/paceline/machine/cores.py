@@ -37,6 +37,13 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """This machine's processor as its maker calls it, where the system tells."""
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.is_file() else []
+    told = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(told, processor())
+
+
 def in_words(device: str, cores: int) -> str:
     """A machine as people and the history name it."""
     return f"{device or 'unknown processor'}, {cores} cores"
@@ -45,6 +52,11 @@ def in_words(device: str, cores: int) -> str:
 def this_machine() -> str:
     """This one, in the same words as a job that is recorded on it."""
     return in_words(processor(), os.cpu_count() or 0)
+
+
+def by_model() -> str:
+    """This one, by its processor's model: machines of one architecture are told apart."""
+    return in_words(model(), os.cpu_count() or 0)
 
 
 def cores_here(cpus: Path = CPUS) -> Cores:

@@ -1,7 +1,5 @@
 """Measures `Peaks`: the best rate of large products in each type, and of memory beyond caches."""
 
-import os
-import platform
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -9,6 +7,7 @@ from typing import Final
 
 import torch
 
+from paceline.machine import by_model
 from paceline.measure.peaks import Peaks
 
 _FIRST: Final = 256  # side of the square products that tell whether a type is worth more
@@ -30,7 +29,7 @@ def measured_peaks(threads: int = 1) -> Peaks:
     finally:
         torch.set_num_threads(before)
     return Peaks(
-        machine=f"{platform.machine()}-{os.cpu_count()}c",
+        machine=by_model(),
         threads=threads,
         flops_per_s=rates,
         memory_bytes_per_s=memory,

@@ -7,7 +7,8 @@ worker left is readable up to its last whole line.
 
 What is too dear for every step is observed in one "detail" step before the recorded ones, with
 its own trace `rank-<r>.detail.json` (shapes, memory events). Steady steps run the same ops in the
-same order, so op i of a thread in the detail step describes op i of that thread in the others.
+same order, but for a few where data are routed, so an op of a thread in the detail step describes
+its partner of that thread in the others (`trace.alike`).
 
 Every `*_ns` stamp is Unix time in nanoseconds, the trace's `baseTimeNanoseconds + 1000 * ts`.
 Threads are the system's thread ids, the trace's `tid`. Every duration is in nanoseconds.

@@ -5,11 +5,12 @@ Temporary is the most that the allocator had given out besides activations and g
 from the profiler's memory events.
 """
 
+import dataclasses
 import sys
 import time
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -181,15 +182,29 @@ def _temporary(kept: Curve, total: Curve) -> int:
 
 
 def storages_of(value: Any) -> dict[int, int]:
-    """Bytes by address of the tensors in a module's arguments or results."""
-    if isinstance(value, torch.Tensor):
-        local = _local(value)
-        return {address_of(local): local.untyped_storage().nbytes()}
+    """Bytes by address of the tensors in a module's arguments or results, which may lead back to
+    themselves."""
+    found, left, seen = dict[int, int](), [value], set[int]()
+    while left:
+        each = left.pop()
+        if isinstance(each, torch.Tensor):
+            local = _local(each)
+            found[address_of(local)] = local.untyped_storage().nbytes()
+        elif id(each) not in seen:
+            seen.add(id(each))
+            left += _parts(each)
+    return found
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """What a container holds; nothing of what is none."""
     if isinstance(value, dict):
-        value = tuple(value.values())
-    if not isinstance(value, (tuple, list)):
-        return {}
-    return {address: size for item in value for address, size in storages_of(item).items()}
+        return tuple(value.values())
+    if isinstance(value, (tuple, list)):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+    return ()
 
 
 def address_of(tensor: Any) -> int:

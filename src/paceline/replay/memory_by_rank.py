@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.graph import DeviceKind, Graph, MemoryCategory, Phase, RankMemory
+from paceline.graph import NONE, DeviceKind, Graph, MemoryCategory, Phase, RankMemory
 from paceline.graph.graph import Int64
 from paceline.replay.memory import order_of_events
 from paceline.replay.timeline import Timeline
@@ -25,18 +25,24 @@ class RankPeak:
     op: str
     phase: str
     layer: str
+    step: int = NONE  # of the recording, whose allocations are told
+    other_ops: float = 0.0  # the largest part of another recorded step's that it did not run
 
 
 @dataclass(frozen=True, eq=False)
 class RankCurve:
     """What one rank holds on its fullest device after each allocation and free, over time."""
 
-    rank: int
+    told: RankMemory  # by the recording
     device: int
     time_ns: Int64
     op: Int64  # whose allocation or free it was
     held_bytes: Int64  # a row for each category
     begins_with: Int64  # by category, before the first
+
+    @property
+    def rank(self) -> int:
+        return self.told.rank
 
     @property
     def peak(self) -> int:
@@ -102,7 +108,7 @@ def _curve(graph: Graph, held: RankMemory, rows: Int64, time: Int64) -> RankCurv
         mine = np.where(kind == MemoryCategory.GRADIENTS, delta, 0)
         curves[MemoryCategory.GRADIENTS] = _at_most(mine, whole)
     device = int(memory.device[rows[0]])
-    return RankCurve(held.rank, device, time[rows], memory.op[rows].astype(np.int64), curves, base)
+    return RankCurve(held, device, time[rows], memory.op[rows].astype(np.int64), curves, base)
 
 
 def _peak(graph: Graph, curve: RankCurve) -> RankPeak:
@@ -117,6 +123,8 @@ def _peak(graph: Graph, curve: RankCurve) -> RankPeak:
         op=op.name,
         phase=Phase(op.phase).name.lower(),
         layer=op.layer,
+        step=curve.told.step,
+        other_ops=curve.told.other_ops,
     )
 
 

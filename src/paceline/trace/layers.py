@@ -1,8 +1,9 @@
 """Which module each op belongs to, and the shapes that it had, from a recording's detail step.
 
-The detail step runs the same ops in the same order as the recorded ones, and there the recorder
-shows when each module's forward ran. Op i of a recorded step belongs to the module of op i there;
-a backward op to that of the forward op with the same autograd number.
+The detail step runs the ops of the recorded ones in the same order, and there the recorder shows
+when each module's forward ran. An op of a recorded step belongs to the module of its partner there
+(`alike`), or to that of the ops around it; a backward op to that of the forward op with the same
+autograd number.
 """
 
 from collections.abc import Sequence
@@ -12,12 +13,13 @@ import numpy as np
 
 from paceline.graph import NONE
 from paceline.record.sidecar import Layer, Mode, Sidecar, Step
+from paceline.trace.alike import apart, matched
 from paceline.trace.trace import Category, Int32, Int64, Trace
 from paceline.trace.view import RankView
 
 
 def with_layers(trace: Trace, sidecar: Sidecar, detail: Trace) -> Trace:
-    """The trace with a module on every op that has one; unchanged where the steps differ."""
+    """The trace with a module on every op that has one; a note where steps differ."""
     seen = RankView(detail, sidecar)
     steps = {step.mode: step for step in sidecar.of(Step)}
     if Mode.DETAIL not in steps or seen.main_lane == NONE:
@@ -27,21 +29,64 @@ def with_layers(trace: Trace, sidecar: Sidecar, detail: Trace) -> Trace:
     view = RankView(trace, sidecar)
     column = np.full(len(trace.events), NONE, np.int32)
     form, told = trace.events.form.copy(), detail.events.form[described]
-    matched = 0
+    differ = []
     for step in view.recorded_steps:
         rows = _ops_of(view, step)
-        if _names(view, rows) == _names(seen, described):
-            column[rows] = layers
-            form[rows] = np.where(told == NONE, form[rows], told + len(trace.forms))
-            matched += 1
-    if not matched:
-        return trace.noting("no recorded step runs the ops of the detail step: layers are unknown")
+        place = matched(_names(seen, described), _names(view, rows))
+        differ.append(apart(place, len(rows)))
+        if place is not None:
+            partner = _turned(place, len(rows))
+            column[rows] = _between(_of_partner(layers, partner), partner)
+            asked = _of_partner(told, partner)
+            form[rows] = np.where(asked == NONE, form[rows], asked + len(trace.forms))
+    trace = trace.noting(*_notes(differ, steps[Mode.DETAIL]))
+    if all(part == 1.0 for part in differ):
+        return trace
     shaped = replace(
         trace,
         events=replace(trace.events, form=form),
         forms=(*trace.forms, *detail.forms),
     )
     return replace(shaped, layer_of=_backward_too(trace, column), layers=names)
+
+
+def _notes(differ: Sequence[float], detail: Step) -> list[str]:
+    """`differ` is, of each recorded step, the part of its ops that the detail step does not run."""
+    if all(part == 1.0 for part in differ):
+        return ["no recorded step runs the ops of the detail step: layers and memory are unknown"]
+    others = [part for part in differ if part]
+    if not others:
+        return []
+    return [
+        f"{len(others)} of {len(differ)} recorded steps run other ops than step {detail.index}, of "
+        f"which shapes and memory are told: up to {100 * max(others):.2g} % of them"
+    ]
+
+
+def _turned(place: Int64, count: int) -> Int64:
+    """Of each of `count` ops of the other step the one that has it for a partner, or NONE."""
+    found = np.full(count, NONE, np.int64)
+    known = np.flatnonzero(place != NONE)
+    found[place[known]] = known
+    return found
+
+
+def _of_partner(values: Int32, partner: Int64) -> Int32:
+    """NONE where there is no partner."""
+    return np.append(values, np.int32(NONE))[partner]
+
+
+def _between(layers: Int32, partner: Int64) -> Int32:
+    """Ops without a partner are of the module that those before and behind them are both of."""
+    known = np.flatnonzero(partner != NONE)
+    lone = np.flatnonzero(partner == NONE)
+    behind = np.searchsorted(known, lone)
+    inside = (behind > 0) & (behind < len(known))
+    lone, behind = lone[inside], behind[inside]
+    before, after = layers[known[behind - 1]], layers[known[behind]]
+    found = layers.copy()
+    found[lone] = np.where(before == after, before, NONE)
+    return found
 
 
 def _ops_of(view: RankView, step: Step) -> Int64:

@@ -1,5 +1,9 @@
 """What a rank holds, from the detail step of a recording: allocations by category on the recorded
-steps' ops, what stands from step to step, and what each module keeps."""
+steps' ops, what stands from step to step, and what each module keeps.
+
+Sizes are those of the detail step. A recorded step that runs some other ops, as a mixture of
+experts does, is told them too, and how far it differs; one that is another step altogether is not.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +12,7 @@ import numpy as np
 
 from paceline.graph import NONE, MemoryCategory, RankMemory
 from paceline.record.sidecar import Layer, Memory, Mode, Parameter, Saved, Sidecar, Step
+from paceline.trace.alike import apart, matched
 from paceline.trace.blocks import NEVER, Block, BlockAt, blocks_of, labelled, settled
 from paceline.trace.layer_memory import layers_of, top_ops
 from paceline.trace.trace import Allocations, Category, Int64, Trace, columns
@@ -15,34 +20,44 @@ from paceline.trace.view import RankView
 
 
 def with_memory(trace: Trace, sidecar: Sidecar, detail: Trace) -> Trace:
-    """The trace with the detail step's allocations on each recorded step that runs its ops, and
-    what the rank holds; unchanged where the recorder did not tell it."""
+    """The trace with the detail step's allocations on each recorded step that is like it, and what
+    the rank holds; unchanged where the recorder did not tell it."""
     seen = RankView(detail, sidecar)
     step = next((s for s in sidecar.of(Step) if s.mode is Mode.DETAIL), None)
     begins = [m for m in sidecar.of(Memory) if not m.peak]
     if step is None or not begins or seen.main_lane == NONE:
         return trace
     blocks = settled(labelled(blocks_of(detail.allocations, step), sidecar), sidecar, step)
+    events, other_ops = _on_steps(RankView(trace, sidecar), seen, step, blocks)
     return replace(
         trace,
-        allocations=_on_steps(RankView(trace, sidecar), seen, step, blocks),
+        allocations=events,
         memory=replace(
             _held(trace.rank, begins[-1], blocks, sidecar),
             layers=tuple(layers_of(blocks, sidecar, top_ops(seen))),
+            step=step.index,
+            other_ops=round(other_ops, 4),
         ),
     )
 
 
-def _on_steps(view: RankView, seen: RankView, detail: Step, blocks: Sequence[Block]) -> Allocations:
-    """The blocks' events on every recorded step that runs the detail step's ops."""
+def _on_steps(
+    view: RankView, seen: RankView, detail: Step, blocks: Sequence[Block]
+) -> tuple[Allocations, float]:
+    """The blocks' events on every recorded step that is like the detail step, and the largest part
+    of such a step's ops that has no partner there."""
     rows: list[tuple[int, ...]] = []
+    other_ops = 0.0
     events = sorted(_events(blocks), key=lambda event: event[0])
     for lane in sorted({event[1] for event in events}):
         there = view.thread_lane(seen.trace.lanes[lane].thread)
-        mine = [event for event in events if event[1] == lane]
-        for step in view.recorded_steps if there != NONE else ():
-            rows += _moved(mine, _Ops.of(seen, lane, detail), _Ops.of(view, there, step))
-    return columns(Allocations, sorted(rows, key=lambda row: row[1]))
+        mine, ops = [e for e in events if e[1] == lane], _Ops.of(seen, lane, detail)
+        for step in view.recorded_steps if there != NONE and ops.names else ():
+            others = _Ops.of(view, there, step)
+            place = matched(ops.names, others.names)
+            other_ops = max(other_ops, apart(place, len(others.names)))
+            rows += _moved(mine, ops, others, place)
+    return columns(Allocations, sorted(rows, key=lambda row: row[1])), other_ops
 
 
 def _events(blocks: Iterable[Block]) -> Iterable[tuple[int, ...]]:
@@ -71,13 +86,17 @@ class _Ops:
         return _Ops(lane, events.start_ns[rows], names)
 
 
-def _moved(events: Sequence[tuple[int, ...]], seen: _Ops, there: _Ops) -> Iterable[tuple[int, ...]]:
-    """The events at the starts of the same ops of another step; none where its ops differ."""
-    if not len(seen.start_ns) or seen.names != there.names:
+def _moved(
+    events: Sequence[tuple[int, ...]], seen: _Ops, there: _Ops, place: Int64 | None
+) -> Iterable[tuple[int, ...]]:
+    """The events at the starts of the same ops of another step; of an op without a partner, at the
+    last one before it that has one. None where they are other steps."""
+    if place is None or not len(there.start_ns):
         return
     at = np.array([event[0] for event in events], np.int64)
     op = np.maximum(np.searchsorted(seen.start_ns, at, "right") - 1, 0)
-    for event, start_ns in zip(events, there.start_ns[op].tolist()):
+    known = np.maximum(np.maximum.accumulate(place), 0)
+    for event, start_ns in zip(events, there.start_ns[known[op]].tolist()):
         yield there.lane, start_ns, *event[2:]
 
 

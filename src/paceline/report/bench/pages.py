@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from paceline.bench.lessons import across
 from paceline.bench.point import Point, Report, curves
+from paceline.bench.taught import Taught, taught
 from paceline.report.bench import plots, tables
-from paceline.report.bench.shown import saturated
 from paceline.report.bench.tables import Cells
 from paceline.report.markdown import escaped
 
@@ -24,12 +23,11 @@ def write_page(report: Report, folder: Path) -> Path:
     ]
     for name in report.workloads:
         lines += [f"## {name}", "", *_workload(report, name, folder), ""]
-    lessons = across(saturated(report))
-    if lessons:
-        lines += ["## Across workloads", "", *(f"- {escaped(each.text)}" for each in lessons), ""]
+    if found := taught(report):
+        lines += ["## Across workloads", "", *map(_taught, found), ""]
     if report.reached:
         lines += ["## Trained to their quality", "", *markdown(tables.reached(report.reached))]
-    lines += [f"- not measured: {escaped(f'{what}: {why}')}" for what, why in report.failed]
+    lines += [f"- {escaped(text)}" for text in tables.left_out(report)]
     page = folder / PAGE
     page.write_text("\n".join(lines) + "\n")
     return page
@@ -40,6 +38,10 @@ def markdown(cells: Cells) -> Iterator[str]:
     yield f"|{'---|' * len(cells.columns)}"
     for row in cells.rows:
         yield f"| {' | '.join(escaped(cell) for cell in row)} |"
+
+
+def _taught(each: Taught) -> str:
+    return f"- {escaped(each.text)}: `{each.command}`"
 
 
 def _workload(report: Report, name: str, folder: Path) -> Iterator[str]:

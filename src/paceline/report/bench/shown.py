@@ -3,8 +3,8 @@
 from typing import Any
 
 from paceline.bench.against import Against
-from paceline.bench.lessons import across, saturation
-from paceline.bench.point import Point, Report, curves
+from paceline.bench.point import Report
+from paceline.bench.taught import taught
 from paceline.report.bench import tables
 from paceline.report.bench.tables import Cells
 from paceline.report.text.table import plain_table
@@ -22,19 +22,13 @@ def show_report(report: Report, console: Any) -> None:
         show_cells("memory", tables.memory(points), console)
         _say(tables.words(report, name), console)
         console.print()
-    lessons = [each.text for each in across(saturated(report))]
-    if lessons:
+    if found := taught(report):
         console.print("across workloads, each where its throughput saturates")
-        _say(lessons, console)
+        _say([f"{each.text}: {each.command}" for each in found], console)
     if report.reached:
         show_cells("trained to their quality", tables.reached(report.reached), console)
-    for what, why in report.failed:
-        console.print(f"not measured: {what}: {why}", markup=False, soft_wrap=True)
-
-
-def saturated(report: Report) -> list[Point]:
-    """Each workload's point where its throughput saturates, on the fewest workers."""
-    return [saturation(curves(report.of(name))[0]) for name in report.workloads]
+    for text in tables.left_out(report):
+        console.print(text, markup=False, soft_wrap=True)
 
 
 def show_against(found: Against, console: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from paceline.analyse.structure import NAMES
 from paceline.bench.against import Against
-from paceline.bench.lessons import over_batches
+from paceline.bench.lessons import fits, over_batches
 from paceline.bench.point import Point, Reached, Report, Unfit, curves
 from paceline.bench.workload import Workload
 from paceline.report.text.quantities import duration, size
@@ -94,6 +94,14 @@ def words(report: Report, name: str) -> list[str]:
         said += [each.text for each in over_batches(curve, unfit)]
         said += [f"batch {curve[-1].key.batch}: {each.text}" for each in curve[-1].observations]
     return said
+
+
+def left_out(report: Report) -> list[str]:
+    """What has no table: workloads of which no batch fits, and what could not be measured."""
+    known = {(point.key.workload, point.key.workers) for point in report.points}
+    lost = (u for u in report.unfit if (u.key.workload, u.key.workers) not in known)
+    said = [f"{each.key.workload}, workers {each.key.workers}: {fits(each)}" for each in lost]
+    return said + [f"not measured: {what}: {why}" for what, why in report.failed]
 
 
 def _of_curve(unfit: Unfit, curve: Sequence[Point]) -> bool:

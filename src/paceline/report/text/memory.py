@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from paceline.analyse.structure import watched
 from paceline.predict import Fit, PeakMemory
 from paceline.report.summary import MemoryPeak, Summary
 from paceline.report.text.quantities import duration, share, size
@@ -51,10 +52,13 @@ def ranks_table(memory: PeakMemory, before: PeakMemory | None = None) -> "Table"
 
 
 def peak_line(memory: PeakMemory) -> str:
-    """At which op the fullest rank holds most, and how much less the emptiest holds."""
+    """At which op the fullest rank holds most, how much less the emptiest holds, and which step
+    that was seen in where steps differ."""
     peak, least = memory.fullest, min(peak.peak_bytes for peak in memory.ranks)
     where = f"{peak.op} ({peak.phase}{', ' + peak.layer if peak.layer else ''})"
-    return f"reached at {where}; the least of {len(memory.ranks)} ranks' peaks is {size(least)}"
+    told = f"reached at {where}; the least of {len(memory.ranks)} ranks' peaks is {size(least)}"
+    said = watched(peak)
+    return f"{told}; {said}" if said else told
 
 
 def fit_line(fit: Fit) -> str:
