@@ -36,6 +36,38 @@ def test_it_writes_the_best_plan_and_says_why_each_part_is_in_it(
     assert plan.predicted is not None
 
 
+def test_a_found_plan_is_predicted_and_priced_anew_where_the_cluster_changed(
+    asked: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, again, run = tmp_path / "plan.json", tmp_path / "again.json", str(tmp_path / "run")
+    cluster = ("--cluster", str(tmp_path / "c.yaml"))
+    assert main([*asked, "--allow", "lossy", "-o", str(plan)]) == 0
+    capsys.readouterr()
+    assert main(["predict", run, *cluster, "--plan", str(plan), "--json"]) == 0
+    told, found = json.loads(capsys.readouterr().out), load_plan(plan)
+    assert found.predicted is not None
+    assert (told["step_ns"], told["plan_made_for_another"]) == (found.predicted.step_ns, [])
+    faster = ("--set", "link.rate=4Gbps", "--save-plan", str(again))
+    assert main(["predict", run, *cluster, *faster, "--plan", str(plan)]) == 0
+    assert "the plan was made for another cluster: it is priced anew" in capsys.readouterr().out
+    new = load_plan(again)
+    assert new.predicted is not None
+    assert new.predicted.step_ns < found.predicted.step_ns
+    assert (new.strategies, new.reasons) == (found.strategies, found.reasons)
+
+
+def test_a_plan_of_another_model_is_neither_predicted_nor_verified(
+    asked: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, other = tmp_path / "plan.json", tmp_path / "other"
+    assert main([*asked, "-o", str(plan)]) == 0
+    save_graph(training(TrainingJob(Parallel.DDP, workers=2, steps=3, layers=5)), other)
+    cluster = ("--cluster", str(tmp_path / "c.yaml"))
+    for command in (("predict",), ("verify", "--job", "true")):
+        assert main([*command, str(other), *cluster, "--plan", str(plan)]) == 1
+        assert "the plan was made for the model" in capsys.readouterr().err
+
+
 def test_as_json_it_has_the_unchanged_job_and_what_was_refused(
     asked: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,9 +1,15 @@
 """Communication on a timeline, by hand: two ranks, one late."""
 
-from paceline.graph import Collective, Graph, GraphBuilder, OpKind
-from paceline.replay import replay
-from paceline.replay.communication import group_shares, meetings, stragglers
+from collections import Counter
+
+import pytest
+
+from paceline.graph import NONE, Collective, Graph, GraphBuilder, OpKind
+from paceline.graph.synthetic import Parallel, TrainingJob, training
+from paceline.replay import Timeline, replay
+from paceline.replay.communication import Meeting, group_shares, meetings
 from paceline.replay.steps import step_times
+from paceline.replay.stragglers import stragglers
 
 
 def late_pair(count: int = 1) -> Graph:
@@ -47,6 +53,43 @@ def test_a_straggler_is_named_with_the_op_that_made_it_late() -> None:
     (late,) = stragglers(timeline, meetings(timeline))
     assert (late.rank, late.times, late.caused_ns) == (1, 2, 60)
     assert (late.op, late.excess_ns) == ("matmul", 30)
+
+
+def did(timeline: Timeline, meeting: Meeting) -> dict[int, Counter[str]]:
+    """By member, nanoseconds by name of its work since its meeting before: op by op."""
+    graph, found = timeline.graph, {}
+    for member in timeline.members_of(meeting.instance).tolist():
+        until, rank = timeline.ready_ns[member], graph.ops.rank[member]
+        mine = [op for op in range(len(graph)) if graph.ops.rank[op] == rank]
+        mine = [op for op in mine if timeline.end_ns[op] <= until]
+        met = [op for op in mine if graph.ops.instance[op] != NONE]
+        since = max((timeline.end_ns[op] for op in met), default=0)
+        works = [op for op in mine if op not in met and graph.ops.kind[op] != OpKind.WAIT]
+        found[int(rank)] = Counter[str]()
+        for op in works:
+            if timeline.start_ns[op] >= since:
+                lasted = int(timeline.end_ns[op] - timeline.start_ns[op])
+                found[int(rank)][graph.text(int(graph.ops.name[op]))] += lasted
+    return found
+
+
+@pytest.mark.parametrize("parallel", [Parallel.DDP, Parallel.FSDP2])
+def test_every_straggler_is_set_beside_the_mean_of_its_partners(parallel: Parallel) -> None:
+    timeline = replay(training(TrainingJob(parallel, workers=8, layers=6, steps=4, jitter=0.3)))
+    found = meetings(timeline)
+    late = stragglers(timeline, found)
+    assert len(late) > 1
+    for each in late:
+        mine = [m for m in found if m.late_rank == each.rank and m.waiting_ns]
+        assert (each.times, each.caused_ns) == (len(mine), sum(m.waiting_ns for m in mine))
+        spent = did(timeline, max(mine, key=lambda m: m.waiting_ns))
+        own = spent.pop(each.rank)
+        excess = {
+            name: ns - sum(other[name] for other in spent.values()) // len(spent)
+            for name, ns in own.items()
+        }
+        most = max(excess.values(), default=0)
+        assert (each.excess_ns, excess.get(each.op, 0)) == (max(0, most), most)
 
 
 def test_steps_run_from_mark_to_mark() -> None:

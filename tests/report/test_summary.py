@@ -10,6 +10,7 @@ from paceline.graph import Collective, GraphBuilder, LaneKind, MemoryCategory, O
 from paceline.predict import predict
 from paceline.replay import replay
 from paceline.report import Summary, summarise
+from paceline.report.run import summarise_run
 from paceline.report.text.breakdown import bar, shown_ranks
 from paceline.report.text.headline import headline
 from paceline.report.text.prediction import prediction_table
@@ -42,6 +43,18 @@ def job() -> Summary:
             b.allocate(matmul, 3_000, MemoryCategory.ACTIVATIONS)
             b.allocate(reduce, -3_000, MemoryCategory.ACTIVATIONS, at_end=True)
     return summarise(replay(b.build()))
+
+
+def test_categories_are_told_at_their_peaks_over_all_devices() -> None:
+    b = GraphBuilder()
+    for rank, sizes in enumerate(((300, -300, 200), (100, 50, -150), ())):
+        lane = b.lane(rank, "stream")
+        for taken in sizes:
+            b.allocate(b.op("mm", lane, 5), taken, MemoryCategory.ACTIVATIONS)
+        b.allocate(b.op("mm", lane, 5), 40, MemoryCategory.WEIGHTS)
+        b.allocate(b.op("mm", lane, 5), -40, MemoryCategory.GRADIENTS)
+    told = summarise_run(replay(b.build())).memory_by_category
+    assert told == {"activations": 300 + 150, "weights": 3 * 40}
 
 
 def test_the_states_of_each_rank_sum_to_the_step() -> None:

@@ -1,6 +1,7 @@
 """Searches of a small job: never worse than leaving it alone, and just what `predict` says."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,17 +10,19 @@ from hypothesis import strategies as st
 
 from paceline.cluster import Cluster, Host, Link
 from paceline.cluster.files import device
-from paceline.graph import Graph
+from paceline.graph import Graph, load_graph
 from paceline.graph.scaled import scaled
 from paceline.graph.synthetic import Parallel, TrainingJob, training
 from paceline.predict import Candidates, PredictError, Question, predict
 from paceline.search import SEARCHERS, Aim, Ended, Goal, SearchError, search, searching
 from paceline.search.judge import Judge
+from paceline.search.score import Score
 from paceline.search.space import Space, space_of
 from paceline.search.trials import Trials
 from paceline.strategies import Effect, kind_of, name_of
 from paceline.strategies.uneven_batches import UnevenBatches
 
+RECORDED = Path(__file__).parents[2] / "benchmarks" / "results" / "strategies"
 FEW = ("buckets", "fp16", "partition", "priority")
 SMALL = Goal(allow=Effect.LOSSY, strategies=FEW)
 WITHOUT_PACKAGES = sorted(set(SEARCHERS) - {"optuna"})
@@ -87,10 +90,48 @@ def test_optuna_finds_a_plan_and_the_same_one_again(
     assert first.best.batch_ns < first.unchanged.batch_ns
 
 
+def test_fsdp2_in_place_of_ddp_is_told_beside_the_job_as_it_is(
+    recorded: Graph, lan: Cluster
+) -> None:
+    found = search(recorded, lan, Question(), Goal(strategies=("buckets",)))
+    assert found.sharded is not None
+    assert found.sharded.step_ns == predict(recorded, ("fully_sharded",), lan).step_ns
+    assert found.sharded.memory_bytes is not None
+    assert found.unchanged.memory_bytes is not None
+    assert found.sharded.memory_bytes < found.unchanged.memory_bytes
+    cut = training(TrainingJob(Parallel.FSDP2, workers=2, steps=3))
+    assert search(cut, lan, Question(), Goal(strategies=("keep_gathered",))).sharded is None
+
+
 def test_what_is_more_than_allowed_is_not_in_a_plan(job: Graph, lan: Cluster) -> None:
     found = search(job, lan, Question(), Goal(allow=Effect.EXACT, strategies=FEW))
     assert found.best.effect is Effect.EXACT
     assert all(each.effect is Effect.EXACT for each in found.pareto)
+
+
+def test_what_only_frees_memory_is_searched_where_memory_counts(
+    recorded: Graph, lan: Cluster
+) -> None:
+    job = Candidates(recorded, lan, Question(), coarse=True, memory=False)
+    free = space_of(job, Goal(), live_only=True)
+    reasons = {name_of(type(setting)): why for setting, why in free.refused}
+    assert "checkpoint" not in free.options
+    assert "--memory-limit" in reasons["checkpoint"]
+    tight = Goal(memory_limit_bytes=10**9)
+    remembering = Candidates(recorded, lan, Question(), coarse=True, memory=tight.needs_memory)
+    assert "checkpoint" in space_of(remembering, tight, live_only=True).options
+
+
+@pytest.mark.parametrize("aim", [Aim.TIME, Aim.MEMORY])
+def test_what_is_offered_is_taken_by_itself(aim: Aim, lan: Cluster) -> None:
+    """A space holds nothing that is refused as soon as it is scored."""
+    goal = Goal(allow=Effect.LOSSY, aim=aim)
+    graph = load_graph(RECORDED / "resnet20")
+    job = Candidates(graph, lan, Question(), coarse=True, memory=goal.needs_memory)
+    space = space_of(job, goal, live_only=True)
+    assert space.options
+    for setting in space.settings:
+        assert isinstance(Judge(job).score((setting,)), Score), str(setting)
 
 
 def test_a_named_strategy_can_be_left_out(job: Graph, lan: Cluster) -> None:
@@ -132,7 +173,8 @@ def test_a_limit_that_nothing_holds_names_the_category_and_the_smallest_peak(
     recorded: Graph, job: Graph, lan: Cluster
 ) -> None:
     goal = Goal(strategies=("zero1", "checkpoint"), memory_limit_bytes=10_000_000)
-    with pytest.raises(SearchError, match=r"smallest peak is [\d,]+ bytes .* of which \w+ are the"):
+    told = r"smallest peak is [\d,]+ bytes .* of which \w+ are the .* FSDP2 .* holds [\d,]+ bytes"
+    with pytest.raises(SearchError, match=told):
         search(recorded, lan, Question(), goal)
     with pytest.raises(PredictError, match="does not tell what a rank holds"):
         search(job, lan, Question(), goal)

@@ -1,6 +1,12 @@
 """Plans replayed by workers: the same scores, and a worker that dies is survived."""
 
+import json
+import os
+import signal
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -8,14 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.cluster import Cluster
-from paceline.graph import Graph
+from paceline.graph import Graph, save_graph
+from paceline.graph.synthetic import Parallel, TrainingJob, training
 from paceline.predict import Candidates, Question
 from paceline.search import Goal, Place, search
 from paceline.search.judge import Judge
 from paceline.search.score import Refused
 from paceline.search.scoring import scoring
 from paceline.spread import Parts, SpreadError
-from paceline.strategies import parse
+from paceline.strategies import load_plan, parse
 
 sys.path.insert(0, str(Path(__file__).parent))
 from killing import Killing
@@ -72,6 +79,51 @@ def test_parts_hold_all_items_and_leave_no_worker_without(
     assert sum(sizes) == items
     assert 1 <= min(sizes) <= max(sizes) <= 256
     assert len(sizes) >= min(items, workers)
+
+
+@given(items=st.integers(1, 5000), item_s=st.floats(1e-5, 20), least=st.integers(1, 64))
+def test_no_part_takes_much_longer_than_who_waits_for_it_would_like(
+    items: int, item_s: float, least: int
+) -> None:
+    parts = Parts(most=2048, least=least)
+    size = parts.next(items, 2, item_s)
+    assert size == 1 or size * item_s <= 1.001 * parts.longest_s
+    assert parts.next(items, 2) <= parts.first, "nothing is known of the first parts"
+
+
+@pytest.mark.live
+def test_an_interrupt_ends_workers_and_keeps_what_was_found(tmp_path: Path) -> None:
+    """Ctrl-C reaches every process of the terminal."""
+    save_graph(training(TrainingJob(Parallel.DDP, layers=12, steps=3)), tmp_path / "run")
+    (tmp_path / "c.yaml").write_text("hosts: 2\nlink: {rate: 400Mbps}\n")
+    tried, plan = tmp_path / "tried.jsonl", tmp_path / "plan.json"
+    asked = f"search {tmp_path}/run --cluster {tmp_path}/c.yaml --on processes:2 --tried {tried}"
+    wide = "--cores 2 --searcher exhaustive --allow lossy --budget 10min --json"
+    names = ("buckets", "bf16", "fp16", "int8", "topk", "priority", "partition", "overlap_update")
+    only = [word for name in names for word in ("--only", name)]
+    command = [sys.executable, "-m", "paceline", *asked.split(), *wide.split(), *only]
+    search = subprocess.Popen(
+        [*command, "-o", str(plan)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True, env={**os.environ, "OF_THE_SEARCH": str(tmp_path)},
+    )  # fmt: skip
+    while not tried.exists() or tried.read_text().count("\n") < 100:
+        with suppress(subprocess.TimeoutExpired):
+            pytest.fail(f"it ended with {search.wait(0.02)}: {search.communicate()}")
+    os.killpg(search.pid, signal.SIGINT)
+    told, errors = search.communicate(timeout=60)
+    found = json.loads(told)
+    assert search.returncode == 0, errors
+    assert found["ended"] == "interrupted"
+    assert found["best"]["batch_ns"] < found["unchanged"]["batch_ns"]
+    assert load_plan(plan).strategies
+    assert "Traceback" not in errors
+    assert not any(str(tmp_path).encode() in environment for environment in environments())
+
+
+def environments() -> Iterator[bytes]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended, or is another user's
+            yield (process / "environ").read_bytes()
 
 
 @pytest.mark.parametrize("on", ["threads", "processes:none", "mpi://host"])

@@ -91,6 +91,8 @@ def test_changes_made_to_many_jobs_at_once_score_what_each_scores_alone(
     ends = [
         end for some in range(1, 4) for end in combinations(AT_ONCE, some) if AT_ONCE[:2] != end[:2]
     ]
+    before = ((), AT_ONCE[:1], AT_ONCE[2:3], (AT_ONCE[0], AT_ONCE[2]))
+    ends += [(*some, "early_update") for some in before]
     some = [
         tuple(map(parse, (f"buckets(size_bytes={whole // share})", *end)))
         for share in (1, 3, 8)

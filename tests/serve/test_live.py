@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from paceline.cli import main
 from paceline.launch import Process, start
 from paceline.serve import (
     Fingerprint,
@@ -239,6 +240,61 @@ def test_a_model_that_cannot_be_loaded_is_named(target: str, said: str) -> None:
 
     with pytest.raises(ServeError, match=said):
         asyncio.run(opened())
+
+
+LINEAR = "import torch\ndef build():\n    return torch.nn.Linear(4, 2), torch.zeros(1, {})\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import nothing_of_that_name", "cannot be imported: ModuleNotFoundError"),
+        ("def build(:", "cannot be imported: SyntaxError"),
+        ("def build():\n    raise ValueError('no weights')", "raised ValueError: no weights"),
+        (
+            "import torch\ndef build():\n    return torch.nn.Identity(), [1]",
+            "no tensor with a batch",
+        ),
+        (LINEAR.format(3), "fails on its own example: RuntimeError"),
+    ],
+)
+def test_a_model_file_that_cannot_be_served_says_why(
+    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from paceline.serve.torch_model import built, signature
+
+    file = tmp_path / "model_to_serve.py"
+    file.write_text(text)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, file.stem, sys)  # gone behind the test
+    with pytest.raises(ServeError, match=said):
+        signature(built(f"{file}:build"), str(file))
+
+
+def test_a_model_that_answers_nothing_by_sample_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from paceline.serve.torch_model import built, signature
+
+    file = tmp_path / "summing_model.py"
+    file.write_text("import torch\ndef build():\n    return torch.sum, torch.zeros(1, 4)\n")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, file.stem, sys)
+    with pytest.raises(ServeError, match="no tensor whose first dimension is the batch"):
+        signature(built(str(file)), str(file))
+
+
+def test_the_command_says_why_a_model_cannot_be_served(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "model.py"
+    file.write_text("import nothing_of_that_name\n")
+    assert main(["serve", f"{file}:build", "--plan-only"]) == 1
+    assert "cannot be imported: ModuleNotFoundError" in capsys.readouterr().err
+    assert main(["serve", f"{file}:build", "--measure"]) == 1
+    assert "--measure goes with --plan-only" in capsys.readouterr().err
+    assert main(["serve", MODEL, "--cores", "4096", "--plan-only"]) == 1
+    assert "4096 cores asked; this process may use" in capsys.readouterr().err
 
 
 def test_a_plan_is_told_in_words() -> None:

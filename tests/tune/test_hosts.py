@@ -32,6 +32,9 @@ COMMAND = ("torchrun", "--nnodes", "2", "train.py")
         ("torchrun --nnodes 1:4 --rdzv-endpoint b:100 train.py", {}, Meeting(4, "b", 101)),
         ("accelerate launch --num_machines 2 --machine_rank 0 --main_process_ip c train.py", {},
          Meeting(2, "c", 29501, 0)),
+        ("deepspeed --num_nodes 2 --no_ssh --node_rank 1 --master_addr e train.py", {},
+         Meeting(2, "e", 29501, 1)),
+        ("deepspeed --num_nodes 1 --num_gpus 4 train.py", {}, None),
         ("python train.py", {"SLURM_NTASKS": "8", "SLURM_PROCID": "3", "MASTER_ADDR": "d"},
          Meeting(8, "d", 29501, 3)),
     ],
@@ -46,6 +49,7 @@ def test_a_launchers_command_tells_where_its_hosts_meet(
     ("command", "said"),
     [
         ("torchrun --nnodes 2 train.py", "does not say where they meet"),
+        ("deepspeed --num_nodes 2 train.py", "on each host"),
         ("torchrun --nnodes two train.py", "a number of hosts of 'two'"),
         ("torchrun --nnodes 2 --rdzv-endpoint a:b train.py", "needed is HOST:PORT"),
     ],

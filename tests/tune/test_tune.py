@@ -14,7 +14,7 @@ from paceline.launch import Process
 from paceline.predict import predict
 from paceline.record.launch import SETTINGS, Recording
 from paceline.report.text.tuned import tuned_lines
-from paceline.search import Aim, Batches, Goal, Learning
+from paceline.search import Aim, Batches, Goal, Learning, SearchError
 from paceline.strategies import Effect, load_plan
 from paceline.strategies.accuracy import LearningCost
 from paceline.trace.runs import open_run
@@ -190,6 +190,32 @@ def test_a_recording_says_how_fast_its_own_links_were(ddp_recording: Recording) 
     assert where.cluster.workers == 2
     assert predict(graph, (), where.cluster, where.question).step_ns > 0
     assert as_recorded(training(TrainingJob(workers=1))).cluster is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"budget_s": 0.0}, "a budget of 0 s"),
+        ({"hang_s": -1.0}, "a time without a step of -1 s"),
+        ({"trials": 0}, "a number of trials of 0"),
+    ],
+)
+def test_a_loop_without_time_or_trials_is_refused(
+    given: dict[str, float], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(TuneError, match=said):
+        TuneRequest(("train",), tmp_path, **given)
+
+
+def test_a_limit_that_no_plan_holds_says_what_is_largest_and_keeps_the_recording(
+    ddp_recording: Recording, tmp_path: Path
+) -> None:
+    goal = Goal(memory_limit_bytes=1000, budget_s=10.0, strategies=("zero1",))
+    place = Told(ddp_recording.folder, [])
+    with pytest.raises(SearchError, match=r"smallest peak is [\d,]+ bytes .* of which \w+ are the"):
+        tune(TuneRequest(("train",), tmp_path, goal, place=place), {})
+    assert json.loads((tmp_path / "outcome.json").read_text())["recorded"]["workers"] == 2
+    assert place.tried == []
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Options that ask for changes of a recorded job and for what it runs on. Not a command.
 
-Shared by `predict` and `verify`. Changes apply in turn: workers, buckets, batch, exchange and
-device as named by their own options, then every --with, then every --scale.
+Shared by `predict` and `verify`. Changes apply in turn: workers, a plan's, buckets, batch, exchange
+and device as named by their own options, then every --with, then every --scale.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from paceline.errors import PacelineError
 if TYPE_CHECKING:
     from paceline.cluster import Cluster
     from paceline.cluster.machine import Machine
+    from paceline.graph import Graph
     from paceline.history import Subject
     from paceline.measure import Calibration
     from paceline.predict import Prediction, Question
@@ -44,6 +45,9 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     changes.add_argument("--scale", action="append", default=[], metavar="SELECTION:FACTOR",
                          help="multiply durations, as in 'kind=transfer:0.5'; may be "
                          "repeated")  # fmt: skip
+    changes.add_argument("--plan", type=Path, metavar="FILE",
+                         help="what a plan changes; refused for another job than it was made "
+                         "for")  # fmt: skip
     changes.add_argument("--workers", type=count, metavar="N",
                          help="that many data-parallel workers")  # fmt: skip
     changes.add_argument("--bucket-mb", type=float, metavar="MB", help="DDP's bucket_cap_mb")
@@ -116,11 +120,13 @@ def predicted(subject: "Subject", options: argparse.Namespace) -> "Prediction":
 def changes_of(options: argparse.Namespace) -> "tuple[Strategy, ...]":
     """The changes, in the order in which they apply."""
     from paceline.graph import scaling
-    from paceline.strategies import parse, strategy
+    from paceline.strategies import load_plan, parse, strategy
 
     found: list[Strategy] = []
     if options.workers:
         found.append(strategy("workers", count=options.workers))
+    if options.plan:
+        found += load_plan(options.plan).strategies
     if options.bucket_mb is not None:
         found.append(strategy("buckets", size_bytes=round(options.bucket_mb * MIB)))
     if options.batch != 1.0:
@@ -133,6 +139,15 @@ def changes_of(options: argparse.Namespace) -> "tuple[Strategy, ...]":
     for selection, factor in map(scaling, options.scale):
         found.append(strategy("scale", select=selection, factor=factor))
     return tuple(found)
+
+
+def differs(options: argparse.Namespace, graph: "Graph", wanted: Asked) -> tuple[str, ...]:
+    """What has changed since the plan that is asked for was made, and for what it is therefore
+    priced anew; an error where it does not fit the job."""
+    from paceline.strategies import load_plan
+    from paceline.strategies.plan import differences
+
+    return differences(load_plan(options.plan), graph, wanted.cluster) if options.plan else ()
 
 
 def prediction_data(found: "Prediction") -> dict[str, Any]:

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
 from paceline.cli._arguments import add_graph
-from paceline.cli._question import Asked, add_question, asked, predicted, prediction_data
+from paceline.cli._question import (
+    Asked,
+    add_question,
+    asked,
+    differs,
+    predicted,
+    prediction_data,
+)
 
 if TYPE_CHECKING:
     from paceline.graph import Graph
@@ -41,6 +48,7 @@ def run(options: argparse.Namespace) -> Shown:
 
     with working(f"predicting {options.graph}"):
         graph, wanted = open_run(Path(options.graph)), asked(options)
+        different = differs(options, graph, wanted)
         on = this_machine() if wanted.question.machine is not None else ""
         plain = Subject(graph, Path(options.graph), (), wanted.cluster, wanted.question, on)
         subject = replace(plain, changes=wanted.changes)
@@ -49,12 +57,13 @@ def run(options: argparse.Namespace) -> Shown:
     keep(prediction_entry(subject, after))
     fit = _fit(after, options.memory_limit)
     if options.save_plan:
-        _save_plan(options.save_plan, graph, wanted, after)
+        _save_plan(options, graph, wanted, (before, after))
     data = {**prediction_data(after), **_compared(before, after)}
     data["changes"] = [str(change) for change in wanted.changes]
+    data["plan_made_for_another"] = list(different)
     data["draws"] = _draws(before, after)
     data["fit"] = {**asdict(fit), "fits": fit.fits} if fit else None
-    return Shown(data, lambda console: _render(wanted, before, after, fit, console))
+    return Shown(data, lambda console: _render((before, after), fit, different, console))
 
 
 def _fit(found: "Prediction", limit: str | None) -> "Fit | None":
@@ -71,12 +80,35 @@ def _fit(found: "Prediction", limit: str | None) -> "Fit | None":
     return found.memory.fit(size(limit, "--memory-limit"))
 
 
-def _save_plan(path: Path, graph: "Graph", wanted: Asked, after: "Prediction") -> None:
-    from paceline.strategies import Plan, made_for, save_plan
+def _save_plan(
+    options: argparse.Namespace,
+    graph: "Graph",
+    wanted: Asked,
+    found: "tuple[Prediction | None, Prediction]",
+) -> None:
+    """With its price here; a plan that was given, and nothing beside it, keeps its reasons."""
+    from paceline.strategies import Plan, Predicted, load_plan, made_for, save_plan
     from paceline.strategies.sends import sends_of
 
-    sends = sends_of(after.timeline.graph)
-    save_plan(Plan(wanted.changes, made_for(graph, wanted.changes), sends), path)
+    before, after = found
+    given = load_plan(options.plan) if options.plan else None
+    told = Predicted(
+        after.step_ns,
+        after.low_ns,
+        after.high_ns,
+        after.batch_ns,
+        before.batch_ns if before else None,
+        after.memory.peak_bytes if after.memory else None,
+    )
+    reasons = given.reasons if given and given.strategies == wanted.changes else ()
+    plan = Plan(
+        wanted.changes,
+        made_for(graph, wanted.changes, wanted.cluster),
+        sends_of(after.timeline.graph),
+        told,
+        reasons,
+    )
+    save_plan(plan, options.save_plan)
 
 
 def _compared(before: "Prediction | None", after: "Prediction") -> dict[str, Any]:
@@ -100,11 +132,13 @@ def _drawn(found: "Prediction") -> "Draws":
     return summarise_draws(found.timeline.graph, found.drawn)
 
 
+_WORDS = {"batch_bytes": "batch", "cluster": "cluster"}
+
+
 def _render(
-    wanted: Asked,
-    before: "Prediction | None",
-    after: "Prediction",
+    found: "tuple[Prediction | None, Prediction]",
     fit: "Fit | None",
+    different: tuple[str, ...],
     console: Any,
 ) -> None:
     from paceline.report.text.draws import draws_table
@@ -114,6 +148,10 @@ def _render(
         prediction_table,
     )
 
+    before, after = found
+    if different:
+        what = " and another ".join(_WORDS[name] for name in different)
+        console.print(f"the plan was made for another {what}: it is priced anew\n", markup=False)
     if before is not None:
         console.print(prediction_table(before, after))
     else:

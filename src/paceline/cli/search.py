@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("how")
     how.add_argument("--searcher", default="guided", metavar="NAME",
                      help="guided (default), evolutionary, optuna or exhaustive")  # fmt: skip
-    how.add_argument("--budget", default="30s", metavar="TIME", help="such as 90s (30s)")
+    how.add_argument("--budget", default="30s", metavar="TIME", help="such as 90s or 5min (30s)")
     how.add_argument("--on", default="", metavar="WORKERS",
                      help="processes[:N], dask://[HOST:PORT] or ray://[HOST:PORT]")  # fmt: skip
     how.add_argument("--tried", type=Path, metavar="FILE",
@@ -83,6 +83,7 @@ def found_data(found: "Found") -> dict[str, Any]:
     return {
         "best": _candidate(found.best),
         "unchanged": _candidate(found.unchanged),
+        "sharded": _candidate(found.sharded) if found.sharded else None,
         "pareto": [_candidate(each) for each in found.pareto],
         "tried": found.tried,
         "seconds": found.seconds,

@@ -13,7 +13,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,6 +119,7 @@ def _followed(request: "TuneRequest", meeting: "Meeting", told: Callable[[str], 
 
 
 def request_of(options: argparse.Namespace) -> "TuneRequest":
+    from paceline.cluster.quantities import duration
     from paceline.trial import here, in_lab
     from paceline.tune import TuneRequest
 
@@ -130,7 +130,7 @@ def request_of(options: argparse.Namespace) -> "TuneRequest":
         goal=_goal(options),
         where=where,
         place=in_lab(where.cluster) if where is not None and where.cluster is not None else here,
-        budget_s=seconds(options.budget),
+        budget_s=duration(options.budget, "--budget") / 1e9,
         steps=options.steps,
         hang_s=options.hang,
         trials=options.trials,
@@ -150,17 +150,6 @@ def command_of(options: argparse.Namespace) -> tuple[str, ...]:
             "`paceline tune -- torchrun --nproc-per-node 2 train.py`"
         )
     return command
-
-
-def seconds(text: str) -> float:
-    """Seconds from `90s`, `15min` or `2h`."""
-    from paceline.cluster.quantities import duration
-
-    for unit, factor in (("min", 60.0), ("h", 3600.0)):
-        if text.endswith(unit):
-            with suppress(ValueError):
-                return float(text.removesuffix(unit)) * factor
-    return duration(text, "--budget") / 1e9
 
 
 def _goal(options: argparse.Namespace) -> "Goal":

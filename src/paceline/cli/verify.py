@@ -1,6 +1,7 @@
 """Check a prediction: run the recorded job in the lab on another cluster, and compare.
 
 paceline verify runs/a --cluster cluster.yaml --set link.rate=200Mbps --workers 4
+paceline verify runs/a --cluster cluster.yaml --plan plan.json
 
 The job is the recording's own command, or --job; strategies are switched on in it. All workers
 share this machine's cores, and the prediction knows it. Where the machine was faster or slower than
@@ -17,7 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._question import OptionError, add_question, asked, ms, predicted, prediction_data
+from paceline.cli._question import (
+    OptionError,
+    add_question,
+    asked,
+    differs,
+    ms,
+    predicted,
+    prediction_data,
+)
 
 if TYPE_CHECKING:
     from paceline.strategies import Plan, Strategy
@@ -48,6 +57,7 @@ def run(options: argparse.Namespace) -> Shown:
     plan = None if options.job else plan_of(wanted.changes)
     command = tuple(options.job) or recorded_command(Path(options.graph))
     graph = open_run(Path(options.graph))
+    differs(options, graph, wanted)  # an error where the plan is another job's
     subject = Subject(
         graph, Path(options.graph), wanted.changes, wanted.cluster, wanted.question, this_machine()
     )

@@ -13,7 +13,7 @@ _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 
 RATES = {f"{p}bps": f / 8 for p, f in _SI.items()} | {f"{p}B/s": f for p, f in _SI.items()}
 SIZES = {f"{p}B": f for p, f in (_SI | _BINARY).items()}
-TIMES = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+TIMES = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10, "h": 3.6e12}
 CLOCKS = {f"{p}Hz": f for p, f in _SI.items()}
 ARITHMETIC = {f"{p}FLOPS": f for p, f in _SI.items()}
 

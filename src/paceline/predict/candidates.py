@@ -32,10 +32,11 @@ from paceline.predict.predicting import (
     finest,
     informed,
     placed,
+    predicted,
     typical,
     waits,
 )
-from paceline.predict.prediction import Question
+from paceline.predict.prediction import Prediction, Question
 from paceline.predict.slowed import relieved
 from paceline.replay import Timeline
 from paceline.strategies import Strategy, transformed
@@ -55,7 +56,7 @@ class Candidates:
     cluster: Cluster | None
     question: Question
     coarse: bool = False
-    memory: bool = True  # whether memory is asked for; without, changes carry none along
+    memory: bool = True  # whether more than step times is asked for; else changes carry no more
     every_rank: bool = False  # seen coarsely: whether ranks that are alike stand for themselves
     _sources: dict[Grain, "_Source"] = field(default_factory=dict, init=False, repr=False)
     _kept: "OrderedDict[_Change, _Made]" = field(
@@ -78,6 +79,11 @@ class Candidates:
 
     def placed(self, plan: Sequence[Strategy]) -> Placed:
         return placed(self.changed(plan), self.cluster, self.question, plan)
+
+    def prediction(self, plan: Sequence[Strategy]) -> Prediction:
+        """The same as `predict` says of it, less what its costs rest on, and of changes that were
+        made before."""
+        return predicted(self.remembering.placed(plan), plan, self.question)
 
     def changed(self, plan: Sequence[Strategy]) -> Graph:
         """The typical steps after the plan's changes, which are yet to be priced."""
@@ -146,7 +152,7 @@ class Candidates:
 
     def _made_source(self, grain: Grain) -> "_Source":
         if not self.memory:
-            return self.remembering._source(grain).without_memory()
+            return self.remembering._source(grain).bare()
         step = self._typical(grain)
         step = first_step(step) if self._alone else step
         return _Source.folded(step) if self._folds(step) else _Source(step)
@@ -184,10 +190,12 @@ class Candidates:
         return alike and len(np.unique(step.ops.rank)) == len(step.ranks) > 1
 
     def refusal(self, change: Strategy) -> str | None:
-        """Why the job does not take this change by itself, or None where it does; with its memory,
-        of which some changes need to know."""
+        """Why the job does not take this change by itself, or None where it does. Asked of the job
+        as it is replayed, so that the change is made once; of the job with its memory where it is
+        memory that the change frees."""
+        asked = self.remembering if change.frees_memory else self
         try:
-            self.remembering._require_taken(change)
+            asked._require_taken(change)
         except PacelineError as error:
             return str(error)
         return None
@@ -261,8 +269,10 @@ class _Source:
         found = fold(step)
         return _Source(found.graph, tuple(found.class_of_rank.tolist()))
 
-    def without_memory(self) -> "_Source":
-        return replace(self, graph=replace(self.graph, memory=MemoryEvents.none()))
+    def bare(self) -> "_Source":
+        """Without what tells of memory and of intervals, which no step time needs."""
+        graph = replace(self.graph, memory=MemoryEvents.none(), spread=None)
+        return replace(self, graph=graph)
 
 
 _Change = tuple[int, Strategy | Grain]

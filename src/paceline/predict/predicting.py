@@ -54,7 +54,7 @@ def predict(
     step = relieved(step, graph, question)
     changed = transformed(as_asked(step, question), plan)
     at = placed(changed, cluster, question, plan)
-    made = _prediction(at, plan, question)
+    made = predicted(at, plan, question)
     if cluster is None or at.library is None:
         return made
     wide = cluster.with_workers(at.graph.world_size)
@@ -245,7 +245,8 @@ def _recorded_prices(graph: Graph) -> Prices:
     return Prices(dur, low.astype(np.int64), high.astype(np.int64), graph.ops.basis)
 
 
-def _prediction(at: Placed, changes: Sequence[Strategy], question: Question) -> Prediction:
+def predicted(at: Placed, changes: Sequence[Strategy], question: Question) -> Prediction:
+    """The step of a changed job that has its place, with its interval."""
     graph, found, run = at.graph, at.prices, at.run
     timeline = run(found.dur_ns)
     by = moved(graph.facts.pulse, question.pulse)

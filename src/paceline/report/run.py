@@ -3,7 +3,6 @@
 `summarise_run` computes; `text/run.py` shows. Every field is JSON-able by `dataclasses.asdict`.
 """
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +10,9 @@ import numpy as np
 
 from paceline.graph import Graph, MemoryCategory
 from paceline.replay import Timeline
-from paceline.replay.communication import (
-    GroupShare,
-    Meeting,
-    Straggler,
-    group_shares,
-    meetings,
-    stragglers,
-)
+from paceline.replay.communication import GroupShare, Meeting, group_shares, meetings
 from paceline.replay.steps import StepTimes, step_times
+from paceline.replay.stragglers import Straggler, stragglers
 
 
 @dataclass(frozen=True)
@@ -77,11 +70,14 @@ def _memory(graph: Graph) -> dict[str, int]:
     peaks: dict[str, int] = dict(graph.meta.get("memory_peaks", {}))
     if peaks:
         return peaks
-    held: dict[str, int] = defaultdict(int)
-    memory = graph.memory
-    for category in MemoryCategory:
-        rows = memory.category == category
-        for device in np.unique(memory.device[rows]):
-            curve = np.cumsum(memory.delta_bytes[rows & (memory.device == device)])
-            held[category.name.lower()] += max(int(curve.max()), 0)
+    memory, held = graph.memory, dict[str, int]()
+    order = np.lexsort((memory.device, memory.category))  # of each, one device after the other
+    kind, device = memory.category[order], memory.device[order]
+    begins = np.flatnonzero((np.diff(kind, prepend=255) != 0) | (np.diff(device, prepend=-1) != 0))
+    holds = np.cumsum(memory.delta_bytes[order])
+    before = np.concatenate([[0], holds])[begins]
+    peaks_of = np.maximum.reduceat(holds, begins) - before if len(begins) else before
+    for category, peak in zip(kind[begins].tolist(), peaks_of.tolist()):
+        name = MemoryCategory(category).name.lower()
+        held[name] = held.get(name, 0) + max(peak, 0)
     return {name: size for name, size in held.items() if size}

@@ -42,3 +42,4 @@ class Found:
     seconds: float
     refused: tuple[tuple[Strategy, str], ...]  # strategies that this job does not take, and why
     ended: Ended = Ended.DONE
+    sharded: Candidate | None = None  # under FSDP2 in place of DDP, where the job is under that

@@ -73,6 +73,8 @@ class Goal:
 
     def refusal(self, change: Strategy) -> str | None:
         """Why the goal has no use for a change; None where it has."""
+        if change.frees_memory and not self.needs_memory:
+            return _MEMORY
         if self.aim is not Aim.ACCURACY or self.learning is None:
             return None
         return self.learning.refusal(change)
@@ -87,6 +89,10 @@ def least_exact(effects: Sequence[Effect]) -> Effect:
     return max(effects, key=ORDER.index, default=Effect.EXACT)
 
 
+_MEMORY = (
+    "it frees memory and takes time for that, and memory is not asked for; give a memory limit "
+    "(--memory-limit), or let memory be least (--goal memory)"
+)
 _AIMS: Mapping[Aim, Callable[[Score], tuple[float, float]]] = {
     Aim.TIME: lambda score: (score.batch_ns, score.batch_sends),
     Aim.MEMORY: lambda score: (float(score.memory_bytes or 0), score.batch_ns),

@@ -7,7 +7,7 @@ from paceline.graph import Graph
 from paceline.predict import Prediction, Question, predict
 from paceline.search.found import Found
 from paceline.strategies import Plan, Predicted, made_for
-from paceline.strategies.plan import changed, require_fit
+from paceline.strategies.plan import differences
 from paceline.strategies.sends import sends_of
 
 
@@ -22,11 +22,7 @@ def repriced(
 ) -> tuple[Plan, tuple[str, ...]]:
     """The plan as it is where nothing has changed, else with new predictions; and what changed.
     Refused for another model, number of workers or version. Reasons are those of the search."""
-    if plan.made_for is not None:  # the model first: the changes may not fit another
-        require_fit(plan, replace(made_for(graph), world_size=plan.made_for.world_size))
-    job = made_for(graph, plan.strategies, cluster)
-    require_fit(plan, job)
-    different = changed(plan, job)
+    different = differences(plan, graph, cluster)
     if not different and plan.predicted is not None:
         return plan, ()
     before = predict(graph, (), cluster, question).batch_ns

@@ -8,7 +8,7 @@ from paceline.search.score import Refused, Score
 from paceline.search.trials import Scores
 from paceline.spread import Died, Parts, opened
 
-PARTS = Parts(most=256, least=16)
+PARTS = Parts(most=2048, least=32)
 """Of plans: those that go out together are replayed together."""
 
 

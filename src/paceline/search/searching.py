@@ -23,7 +23,7 @@ from paceline.search.scoring import scoring
 from paceline.search.settle import candidate, settled
 from paceline.search.space import Plan, Space, space_of
 from paceline.search.trials import BudgetSpent, Stopped, Trials
-from paceline.strategies import Strategy, kind_of, known
+from paceline.strategies import Strategy, kind_of, known, strategy
 
 Searcher = Callable[[Space, Trials, Candidates], None]
 SEARCHERS: Mapping[str, Searcher] = {
@@ -91,7 +91,15 @@ def _found(trials: Trials, judge: Judge, space: Space, ended: Ended) -> Found:
         seconds=time.monotonic() - trials.begun_s,
         refused=(*space.refused, *_refused_alone(trials)),
         ended=ended,
+        sharded=_sharded(trials.goal, judge.remembering),
     )
+
+
+def _sharded(goal: Goal, judge: Judge) -> Candidate | None:
+    """As its user could wrap the job by hand: beside what was searched, whatever that was."""
+    plan = (strategy("fully_sharded"),)
+    score = judge.score(plan)
+    return candidate(goal, plan, score) if isinstance(score, Score) else None
 
 
 def _front(trials: Trials, best: Candidate, judge: Judge) -> tuple[Candidate, ...]:

@@ -15,6 +15,7 @@ from paceline.search.reasons import Seen, reason
 from paceline.search.score import Refused, Score
 from paceline.search.space import Plan
 from paceline.search.trials import Trials
+from paceline.strategies import strategy
 
 LITTLE = 0.001
 """A part that makes the goal better by less than this share is left out."""
@@ -60,8 +61,7 @@ def _with_learning(goal: Goal, plan: Plan, reasons: Iterator[str]) -> Iterator[s
 
 def _as_predicted(goal: Goal, found: Candidate, judge: Judge) -> Candidate:
     """With the interval that a prediction has."""
-    job = judge.candidates.whole
-    full = predict(job.graph, found.plan, job.cluster, job.question)
+    full = judge.exact.candidates.prediction(found.plan)
     told = replace(
         found,
         step_ns=full.step_ns,
@@ -164,5 +164,13 @@ def _require_limit(goal: Goal, plan: Plan, score: Score, exact: Judge) -> None:
         f"no plan that was tried stays within {limit:,} bytes: the smallest peak is "
         f"{fit.peak_bytes:,} bytes on rank {fit.rank} ({told}), of which {fit.largest} are the "
         f"most with {fit.largest_bytes:,}. Give a limit of {fit.peak_bytes:,} or more, allow less "
-        "exact plans (--allow), or search longer (--budget)"
+        f"exact plans (--allow), or search longer (--budget){_by_hand(exact)}"
     )
+
+
+def _by_hand(exact: Judge) -> str:
+    """What FSDP2 would hold, which no plan can switch on."""
+    score = exact.score((strategy("fully_sharded"),))
+    if isinstance(score, Refused) or score.memory_bytes is None:
+        return ""
+    return f". FSDP2 in place of DDP, by hand, holds {score.memory_bytes:,} bytes at its peak"

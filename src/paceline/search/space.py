@@ -70,7 +70,7 @@ def space_of(
     refused: list[tuple[Strategy, str]] = []
     for kind in sorted_kinds(kinds):
         taken = []
-        for setting in _choices(kind, job.remembering):
+        for setting in _choices(kind, job):
             reason = (
                 (refuses or {}).get(name_of(kind)) or goal.refusal(setting) or job.refusal(setting)
             )

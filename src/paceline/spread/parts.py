@@ -42,12 +42,16 @@ class Parts:
 
     most: int = 1
     least: int = 1  # where there are as many for each worker
+    first: int = 64  # at most, until it is known how long an item takes
+    longest_s: float = 1.0  # who interrupts a search, or spends its time, waits for as long
 
-    def next(self, left: int, workers: int) -> int:
-        """A part costs its way there and back, and workers are to be done at one time: so large
-        ones first, then ever smaller ones."""
+    def next(self, left: int, workers: int, item_s: float = 0.0) -> int:
+        """A part costs its way there and back and what its items share, and workers are to be done
+        at one time: so each gets a large one first, then ever smaller ones."""
         share = -(-left // workers)
-        return max(1, min(self.least, share), min(self.most, left // (3 * workers)))
+        size = max(min(self.least, share), min(self.most, 3 * left // (4 * workers)))
+        most = int(self.longest_s / item_s) if item_s else self.first
+        return max(1, min(size, most))
 
 
 @contextmanager
@@ -75,6 +79,7 @@ class Spread:
     open: Callable[[], AbstractContextManager[Pool]]
     stack: ExitStack
     parts: Parts
+    item_s: float = 0.0  # that an item takes a worker, as far as it was seen
 
     def __post_init__(self) -> None:
         self.pool = self.stack.enter_context(self.open())
@@ -94,7 +99,7 @@ class Spread:
                         continue
                     part = waiting.pop(answer)
                     if not isinstance(answer.exception(), self.pool.died):
-                        yield from zip(part, pickle.loads(answer.result()), strict=True)
+                        yield from zip(part, self._taken(answer), strict=True)
                         continue
                     lost = [part, *waiting.values()] if self.pool.die_together else [part]
                     waiting = {} if self.pool.die_together else waiting
@@ -104,12 +109,21 @@ class Spread:
                 answer.cancel()
 
     def _parts(self, items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-        """Neighbours together, for they often begin alike."""
+        """Neighbours together, for they often begin alike; as many to each worker."""
         at = 0
         while at < len(items):
-            size = self.parts.next(len(items) - at, self.pool.workers)
-            yield items[at : at + size]
-            at += size
+            size = self.parts.next(len(items) - at, self.pool.workers, self.item_s)
+            for _ in range(min(self.pool.workers, -(-(len(items) - at) // size))):
+                yield items[at : at + size]
+                at += size
+
+    def _taken(self, answer: "_Answer") -> list[Any]:
+        """What a worker answered, and how long it took; the last parts tell as much as all before
+        them."""
+        taken_s, found = pickle.loads(answer.result())
+        each_s = taken_s / len(found)
+        self.item_s = (self.item_s + each_s) / 2 if self.item_s else each_s
+        return list(found)
 
     def _given(self, part: Sequence[Any]) -> "_Answer":
         try:
@@ -130,7 +144,7 @@ class Spread:
         for _ in range(TRIES):
             answer = self._given([item])
             if not isinstance(answer.exception(), self.pool.died):
-                return pickle.loads(answer.result())[0]
+                return self._taken(answer)[0]
             self._renew()
         return Died(TRIES)
 
@@ -141,4 +155,4 @@ class Spread:
 
 
 _Answer = Future[bytes]
-"""Of a part: a list, packed."""
+"""Of a part: how many seconds it took and a list, packed."""

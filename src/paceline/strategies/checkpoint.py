@@ -27,6 +27,7 @@ class Checkpoint(Strategy):
     grain: ClassVar[Grain] = Grain.LAYER
     conflicts: ClassVar[frozenset[str]] = KEEPERS
     applies: ClassVar[bool] = True
+    frees_memory: ClassVar[bool] = True
 
     layers: str = ""
     every: int = 1

@@ -30,6 +30,7 @@ class CompressActivations(Strategy):
     grain: ClassVar[Grain] = Grain.LAYER
     conflicts: ClassVar[frozenset[str]] = KEEPERS
     applies: ClassVar[bool] = True
+    frees_memory: ClassVar[bool] = True
 
     bits: int = 16
 

@@ -44,6 +44,7 @@ class EarlyUpdate(Strategy):
         "workers",
     }
     applies: ClassVar[bool] = True
+    at_once: ClassVar[bool] = True
 
     def transform(self, graph: Graph) -> Graph:
         return updated_early(graph)

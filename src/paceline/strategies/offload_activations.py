@@ -24,6 +24,7 @@ class OffloadActivations(Strategy):
     grain: ClassVar[Grain] = Grain.OP
     conflicts: ClassVar[frozenset[str]] = KEEPERS
     applies: ClassVar[bool] = True
+    frees_memory: ClassVar[bool] = True
 
     link: str = "pcie-4"
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from paceline.cluster import Cluster, Network
 from paceline.cost import Rates
-from paceline.cost.collectives import Call, Library, choose, closed_ns
+from paceline.cost.collectives import Call, Library, RoundCost, choose, round_costs
 from paceline.graph import Graph
 from paceline.graph.gradients import carrying
 from paceline.graph.links import Links
@@ -102,21 +102,24 @@ def best_on(graph: Graph, cluster: Cluster, rates: Rates | None = None) -> Parti
 def stages_of(
     call: Call, network: Network, ranks: Sequence[int], library: Library
 ) -> tuple[Stage, Stage]:
-    """Of a call there: the links, and the members' adding up, which is what links do not take."""
-    silent = replace(library, reduce_bytes_per_s=0.0, reduce=None)
-    both, links = (_line(call, each, network, ranks) for each in (library, silent))
-    return links, Stage(0.0, max(0.0, both.byte_ns - links.byte_ns))
-
-
-def _line(call: Call, library: Library, network: Network, ranks: Sequence[int]) -> Stage:
-    """The line through what the whole and its half take."""
+    """Of a call there: the links, and the members' adding up, which is what links do not take. Each
+    is the line through what the whole and its half take."""
+    if call.members < 2:
+        return Stage(library.call_ns, 0.0), Stage(0.0, 0.0)
     half = max(1, call.size_bytes // 2)
     algorithm = choose(library, call)
     short, long = (
-        closed_ns(algorithm, replace(call, size_bytes=size), network, ranks, library)
+        list(round_costs(algorithm, replace(call, size_bytes=size), network, ranks, library))
         for size in (half, 2 * half)
     )
-    return Stage(max(0.0, 2 * short - long), (long - short) / half)
+    links = [library.call_ns + _without_adding_ns(costs, network) for costs in (short, long)]
+    adding = [sum(cost.repeat * cost.add_ns for cost in costs) for costs in (short, long)]
+    carried = Stage(max(0.0, 2 * links[0] - links[1]), (links[1] - links[0]) / half)
+    return carried, Stage(0.0, max(0.0, (adding[1] - adding[0]) / half))
+
+
+def _without_adding_ns(costs: Sequence[RoundCost], network: Network) -> float:
+    return sum(cost.repeat * (cost.ns(network) - cost.add_ns) for cost in costs)
 
 
 def _apart(size_bytes: float, stages: Sequence[Stage]) -> tuple[Stage, list[Stage]]:

@@ -2,13 +2,13 @@
 
 A plan is a small JSON file. It is refused where strategies exclude each other, and for another
 model, number of workers or version than it was made for. What else its prediction rests on, the
-batch and the cluster, it tells too: where they changed it is priced anew (`search.repriced`).
-Files of format 1, which had neither predictions nor these, are read.
+batch and the cluster, it tells too: where they changed it is priced anew (`search.repriced`,
+`paceline predict --plan`). Files of format 1, which had neither predictions nor these, are read.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
@@ -106,6 +106,16 @@ def require_fit(plan: Plan, job: MadeFor) -> None:
             f"this job has {getattr(job, wrong[0])}. Record this job and predict again, or force "
             "the plan (`paceline apply --force`, or a plan without made_for)."
         )
+
+
+def differences(plan: Plan, graph: Graph, cluster: Cluster | None = None) -> tuple[str, ...]:
+    """What of a recorded job, and of what it is to run on, is not as the plan was made for; an
+    error where that is the model, the number of workers or a version."""
+    if plan.made_for is not None:  # the model first: the changes may not fit another
+        require_fit(plan, replace(made_for(graph), world_size=plan.made_for.world_size))
+    job = made_for(graph, plan.strategies, cluster)
+    require_fit(plan, job)
+    return changed(plan, job)
 
 
 def changed(plan: Plan, job: MadeFor) -> tuple[str, ...]:

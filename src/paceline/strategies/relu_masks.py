@@ -39,6 +39,7 @@ class ReluMasks(Strategy):
         *("relu_masks", "restructured_norms", "batchnorm_relu", "compiled")
     }
     applies: ClassVar[bool] = True
+    frees_memory: ClassVar[bool] = True
 
     def transform(self, graph: Graph) -> Graph:
         relus = list(_alone(graph))

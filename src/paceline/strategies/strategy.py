@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import MISSING, Field, fields
 from enum import Enum
+from functools import cache
 from itertools import combinations
 from sys import modules
 from typing import Any, ClassVar
@@ -48,6 +49,7 @@ class Strategy(ABC):
     in_turns: ClassVar[bool] = True  # whether steps with and without it can take turns in one run
     remakes: ClassVar[bool] = False  # trains another model: searched only where it is named
     one_host: ClassVar[bool] = False  # whether all workers must share one host's memory
+    frees_memory: ClassVar[bool] = False  # for time, so that it is searched where memory counts
     resizes: ClassVar[bool] = False  # relaxed by the number of samples in a step alone
     how: ClassVar[str] = ""  # where it cannot: what the user does instead
     by_rank: ClassVar[bool] = False  # whether it may do unlike things to ranks that are alike
@@ -131,6 +133,7 @@ def exclude_each_other(one: type[Strategy], other: type[Strategy]) -> bool:
     return bool(one.conflicts & _names(other) or other.conflicts & _names(one))
 
 
+@cache
 def _names(kind: type[Strategy]) -> frozenset[str]:
     """A strategy's own name, and those of the files whose classes it is built on."""
     return frozenset(name_of(base) for base in kind.__mro__ if issubclass(base, Strategy))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from paceline.search import Goal
 from paceline.trial import Place, Timetable, here
+from paceline.tune.errors import TuneError
 from paceline.tune.where import Where
 
 TRIALS = 3
@@ -28,6 +29,17 @@ class TuneRequest:
     trials: int = TRIALS
     apart: bool = False  # also plans that cannot take turns within one run, and need eight runs
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        given = {
+            "a budget": f"{self.budget_s:g} s",
+            "a time without a step": f"{self.hang_s:g} s",
+            "a number of trials": str(self.trials),
+        }
+        lacking = zip(given.items(), (self.budget_s, self.hang_s, self.trials))
+        for (what, told), value in lacking:
+            if not value > 0:
+                raise TuneError(f"{what} of {told} was asked for; give more than 0")
 
     def table(self, needed: int, period: int) -> Timetable:
         """As many steps as were asked for, else as are needed, within bounds. Short trials take

@@ -4,7 +4,7 @@ from paceline.cost.collectives.algorithm import Algorithm, Call, Round
 from paceline.cost.collectives.all_to_all import AllToAll
 from paceline.cost.collectives.chain import Chain
 from paceline.cost.collectives.choice import ALGORITHMS, GLOO, NCCL, Library, choose
-from paceline.cost.collectives.closed import closed_ns, link_bytes
+from paceline.cost.collectives.closed import RoundCost, closed_ns, link_bytes, round_costs
 from paceline.cost.collectives.double_tree import DoubleTree
 from paceline.cost.collectives.gloo import Gloo
 from paceline.cost.collectives.halving_doubling import HalvingDoubling
@@ -33,8 +33,10 @@ __all__ = [
     "PointToPoint",
     "Ring",
     "Round",
+    "RoundCost",
     "choose",
     "closed_ns",
     "gloo_on",
     "link_bytes",
+    "round_costs",
 ]

@@ -72,7 +72,8 @@ def round_costs(
     for step in algorithm.rounds(call):
         if call.followed and step.beside_next:
             continue
-        yield replace(_cost_of(step, network, workers, library, crowd), free_ns=free_ns)
+        cost = _cost_of(step, network, workers, library, crowd)
+        yield replace(cost, free_ns=free_ns) if free_ns else cost
 
 
 def link_bytes(

@@ -49,15 +49,11 @@ def _samples(graph: Graph, cuts: Cuts, shapes: Shapes) -> tuple[Int64, _Samples]
     talks = cuts.turn != NONE
     grouped = shapes.alike & ((cuts.stretch != NONE) | talks) & (ops.dur_ns != UNPRICED)
     rows = np.flatnonzero(grouped)
-    keys = np.stack(
-        [
-            np.where(talks, ops.rank, ops.lane),
-            np.where(talks, cuts.turn, cuts.stretch),
-            np.where(talks, NONE, ops.phase),
-        ]
-    )[:, rows]
-    _, group = np.unique(keys, axis=1, return_inverse=True)
-    group = group.reshape(-1)
+    group = _numbered(
+        np.where(talks, ops.rank, ops.lane)[rows],
+        np.where(talks, cuts.turn, cuts.stretch)[rows],
+        np.where(talks, NONE, ops.phase)[rows],
+    )
     steps, column = np.unique(ops.step[rows], return_inverse=True)
     table = np.zeros((int(group.max(initial=-1)) + 1, len(steps)))
     np.add.at(table, (group, column), ops.dur_ns[rows])
@@ -66,6 +62,15 @@ def _samples(graph: Graph, cuts: Cuts, shapes: Shapes) -> tuple[Int64, _Samples]
     which = np.full(len(graph), NONE, np.int64)
     which[rows] = group
     return which, _Samples(np.where(known, table, middle))
+
+
+def _numbered(*columns: Int64) -> Int64:
+    """By row a number, the same where all columns are; in their order, the first one foremost."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        past = column.astype(np.int64) - int(column.min(initial=0))
+        key = key * (int(past.max(initial=0)) + 1) + past
+    return np.unique(key, return_inverse=True)[1].reshape(-1)
 
 
 def _known(

@@ -12,16 +12,14 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import numpy as np
 
 from paceline.errors import GraphError
-from paceline.graph.copy_back import copies_back
-from paceline.graph.gradients import Gradients, gradients_of, not_told, ready_orders, reducing
-from paceline.graph.graph import Graph, Int64
+from paceline.graph.gradients import not_told
+from paceline.graph.graph import Graph
 from paceline.graph.kinds import NONE, DepKind
 from paceline.graph.links import Links
-from paceline.graph.rank_steps import RankSteps
 from paceline.graph.rebucket.copies import copied_back, copies_of
 from paceline.graph.rebucket.exchange import calls, hosts
 from paceline.graph.rebucket.rows import Buckets, Rows, rows_of
-from paceline.graph.rebucket.source import Source
+from paceline.graph.rebucket.source import Source, source_of
 from paceline.graph.splice import in_turn, spliced
 
 _Cuts = tuple[tuple[int, tuple[tuple[int, ...], ...]], ...]
@@ -33,30 +31,21 @@ to it behind that is done once."""
 def rebucketed(graph: Graph, cut: Callable[[Sequence[int]], Buckets]) -> Graph:
     """The graph with other buckets on every rank, in every step. `cut` puts parameters, given in
     the order in which they are ready, into buckets, which are handed over in turn."""
-    links = Links.of(graph)
-    old = reducing(graph, links)
-    if not len(old):
-        raise GraphError(
-            "the recording does not say which collectives reduce gradients, so its buckets cannot "
-            "be changed. Record a job under DDP with `paceline record`, and change buckets before "
-            "the exchange."
-        )
-    found = gradients_of(graph)
-    buckets = _buckets(graph, old, found, cut)
+    source = source_of(graph)
+    buckets = _buckets(graph, source, cut)
     known = _known.setdefault(graph, WeakValueDictionary())
     cuts = tuple((group, tuple(map(tuple, each))) for group, each in buckets.items())
     made = known.get(cuts)
     if made is None:
-        source = Source(graph, links, found, old, RankSteps.of(graph))
-        made = known[cuts] = _changed(source, rows_of(source, buckets))
+        made = known[cuts] = _changed(graph, source, rows_of(source, buckets))
     return made
 
 
 def _buckets(
-    graph: Graph, old: Int64, found: Gradients, cut: Callable[[Sequence[int]], Buckets]
+    graph: Graph, source: Source, cut: Callable[[Sequence[int]], Buckets]
 ) -> dict[int, Buckets]:
     """By group of replicas: cut as on its first rank, for all must agree."""
-    orders = ready_orders(graph, found)
+    old = source.old
     made: dict[int, Buckets] = {}
     groups: dict[int, int] = {}  # by rank
     ranks, of = graph.ops.rank[old].astype(np.int64), graph.ops.group[old]
@@ -68,25 +57,22 @@ def _buckets(
                 f"rank {rank} reduces gradients in two groups, and the recording does not say "
                 "which parameter belongs to which, so its buckets cannot be changed"
             )
-        if rank not in orders:
+        if rank not in source.orders:
             raise not_told()
         if group not in made:
-            made[group] = cut(orders[rank])
+            made[group] = cut(source.orders[rank])
     return made
 
 
-def _changed(source: Source, rows: Rows) -> Graph:
-    graph, links = source.graph, source.links
-    back = copies_back(graph, links, source.whose, source.steps.step)
-    launches, of = source.handed.launches_of(source.whose)
-    copies = copies_of(source, back)
+def _changed(graph: Graph, source: Source, rows: Rows) -> Graph:
+    back, copies = source.back, copies_of(graph, source)
     gone = source.whose != NONE
-    gone[launches] = True
+    gone[source.launches] = True
     gone[copies.work] = True
-    handed = source.launcher(rows.last)
-    called, handing = hosts(source, rows, handed, (launches, of))
-    waiting, waits, copying = copied_back(source, rows, copies)
-    sorts = [handing, calls(source, rows), waits, copying]
+    handed = source.launcher[rows.last]
+    called, handing = hosts(graph, source, rows, handed)
+    waiting, waits, copying = copied_back(graph, rows, copies)
+    sorts = [handing, calls(graph, source, rows), waits, copying]
     added, (host, call, wait, _) = in_turn(len(graph), sorts)
     handed[called] = host
     first, update = copies.first[rows.step], back.update[rows.step]
@@ -100,7 +86,7 @@ def _changed(source: Source, rows: Rows) -> Graph:
             (DepKind.GRADIENT, update[updated], call[updated]),
         ]
     )
-    return spliced(graph, gone, added, links.joined(made))
+    return spliced(graph, gone, added, source.links.joined(made))
 
 
 __all__ = ["Buckets", "rebucketed"]

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from paceline.graph.copy_back import CopiesBack, removable
-from paceline.graph.graph import Bool, Int64
+from paceline.graph.copy_back import removable
+from paceline.graph.graph import Bool, Graph, Int64
 from paceline.graph.kinds import NONE, LaneKind, OpKind, Phase
 from paceline.graph.rank_steps import lasts, totals
 from paceline.graph.rebucket.exchange import NEW
@@ -26,8 +26,8 @@ class Copies:
     behind: Int64
 
 
-def copies_of(source: Source, back: CopiesBack) -> Copies:
-    graph, count = source.graph, len(source.steps)
+def copies_of(graph: Graph, source: Source) -> Copies:
+    back, count = source.back, len(source.steps)
     thread = graph.lanes.kind[graph.ops.lane[back.first]] == LaneKind.THREAD
     thread &= back.first != NONE
     goes = thread[back.whose] & removable(graph, source.links, source.whose, back)
@@ -37,24 +37,24 @@ def copies_of(source: Source, back: CopiesBack) -> Copies:
     return Copies(back.first, work, thread, whole, np.where(last == NONE, back.first - 1, last))
 
 
-def copied_back(source: Source, rows: Rows, copies: Copies) -> tuple[Bool, Sort, Sort]:
+def copied_back(graph: Graph, rows: Rows, copies: Copies) -> tuple[Bool, Sort, Sort]:
     """For which rows a thread waits; the waits, and the copies behind them."""
     waiting = copies.on_thread[rows.step]
     waits = np.flatnonzero(waiting)
     made = np.flatnonzero(waiting & (copies.whole_ns[rows.step] > 0))
-    free = {**_on_thread(source, rows, copies, waits), "kind": OpKind.WAIT, "dur_ns": 0}
+    free = {**_on_thread(graph, rows, copies, waits), "kind": OpKind.WAIT, "dur_ns": 0}
     work = {
-        **_on_thread(source, rows, copies, made),
+        **_on_thread(graph, rows, copies, made),
         "kind": OpKind.COMPUTE,
         "dur_ns": _shares(rows, copies, made),
     }
     return waiting, Sort(rows.turn(waits, 1, 0), free), Sort(rows.turn(made, 1, 1), work)
 
 
-def _on_thread(source: Source, rows: Rows, copies: Copies, chosen: Int64) -> dict[str, Any]:
+def _on_thread(graph: Graph, rows: Rows, copies: Copies, chosen: Int64) -> dict[str, Any]:
     step = rows.step[chosen]
     like = copies.first[step]
-    told = {"like": like, "behind": copies.behind[step], "lane": source.graph.ops.lane[like]}
+    told = {"like": like, "behind": copies.behind[step], "lane": graph.ops.lane[like]}
     return {**NEW, **told, "phase": int(Phase.BACKWARD)}
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from paceline.graph.graph import Int64
+from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import NONE, UNPRICED, OpKind, Phase
 from paceline.graph.rank_steps import firsts, totals
 from paceline.graph.rebucket.rows import Rows
@@ -20,12 +20,10 @@ NEW: Final = {
 """What new ops have in common but for what is said of them."""
 
 
-def hosts(
-    source: Source, rows: Rows, behind: Int64, launches: tuple[Int64, Int64]
-) -> tuple[Int64, Sort]:
+def hosts(graph: Graph, source: Source, rows: Rows, behind: Int64) -> tuple[Int64, Sort]:
     """The host's calls that hand buckets over, and of which rows, where it had such calls:
     as long as these were in the mean."""
-    ops, (old, of), count = source.graph.ops, launches, len(source.steps)
+    ops, old, of, count = graph.ops, source.launches, source.launched, len(source.steps)
     many = np.bincount(of, minlength=count)
     mean = np.rint(totals(of, ops.dur_ns[old], count) / np.maximum(1, many)).astype(np.int64)
     called = np.flatnonzero(many[rows.step])
@@ -40,22 +38,22 @@ def hosts(
     return called, Sort(rows.turn(called, 0, 0), {**columns, **NEW})
 
 
-def calls(source: Source, rows: Rows) -> Sort:
+def calls(graph: Graph, source: Source, rows: Rows) -> Sort:
     like = source.first[rows.step]
     columns = {
         "like": like,
         "behind": rows.last,
         "kind": OpKind.COLLECTIVE,
         "dur_ns": UNPRICED,
-        "lane": _lanes(source, rows),
+        "lane": _lanes(graph, source, rows),
     }
-    told = {"size_bytes": rows.size_bytes, "instance": _instances(source, rows)}
+    told = {"size_bytes": rows.size_bytes, "instance": _instances(graph, source, rows)}
     return Sort(rows.turn(np.arange(len(like)), 0, 1), {**columns, **NEW, **told})
 
 
-def _lanes(source: Source, rows: Rows) -> Int64:
+def _lanes(graph: Graph, source: Source, rows: Rows) -> Int64:
     """Buckets of a step take turns on the lanes that its all-reduces were on."""
-    ops, count = source.graph.ops, len(source.graph.lanes)
+    ops, count = graph.ops, len(graph.lanes)
     keys = source.steps.of_op[source.old] * count + ops.lane[source.old]
     each, at = np.unique(keys, return_index=True)
     each = each[np.lexsort((at, each // count))]
@@ -65,9 +63,9 @@ def _lanes(source: Source, rows: Rows) -> Int64:
     return found
 
 
-def _instances(source: Source, rows: Rows) -> Int64:
+def _instances(graph: Graph, source: Source, rows: Rows) -> Int64:
     """What joins the ranks' parts of a bucket; a lone rank's call that stands for all has none."""
-    ops, first, step = source.graph.ops, source.first, source.steps.step
+    ops, first, step = graph.ops, source.first, source.steps.step
     joins = np.flatnonzero(first != NONE)
     joins = joins[ops.instance[first[joins]] != NONE]
     past = step[joins] - step.min(initial=0)

@@ -31,9 +31,10 @@ class Rows:
 
 
 def rows_of(source: Source, buckets: Mapping[int, Buckets]) -> Rows:
-    first = source.first
-    group = np.where(first == NONE, NONE, source.graph.ops.group[first])
-    parts = [_of_group(source, np.flatnonzero(group == each), cut) for each, cut in buckets.items()]
+    parts = [
+        _of_group(source, np.flatnonzero(source.group == each), cut)
+        for each, cut in buckets.items()
+    ]
     begins = np.cumsum([0, *(len(part.step) for part in parts)])
     step = np.concatenate([part.step for part in parts])
     order = np.argsort(step, kind="stable")
@@ -58,13 +59,12 @@ def _of_group(source: Source, steps: Int64, cut: Buckets) -> Rows:
     ready = source.ready[steps][:, held]
     if (ready == NONE).any():
         raise not_told()
-    sizes = np.array([parameter.size_bytes for parameter in source.graph.facts.parameters])
     last = np.maximum.accumulate(np.maximum.reduceat(ready, begins, axis=1), axis=1)
     fed = np.arange(len(steps))[:, None] * len(cut) + np.repeat(np.arange(len(cut)), counts)
     return Rows(
         np.repeat(steps, len(cut)),
         np.tile(np.arange(len(cut)), len(steps)),
-        np.tile(np.add.reduceat(sizes[held], begins), len(steps)),
+        np.tile(np.add.reduceat(source.size_bytes[held], begins), len(steps)),
         last.reshape(-1),
         fed.reshape(-1),
         ready.reshape(-1),

@@ -27,6 +27,8 @@ def found_lines(found: Found) -> Iterator[str]:
         f"{_ENDED[found.ended]}"
     )
     yield f"as it is: {_step(before)}{_until(before)}"
+    if found.sharded is not None:
+        yield f"with FSDP2 in place of DDP, by hand: {_step(found.sharded)}"
     if not best.plan:
         yield "keep what you have: nothing that was tried makes it better"
         return

@@ -1,7 +1,7 @@
 """`meeting_of`: on how many hosts a command runs, which of them this is, and where they meet.
 
-Read from the launcher's own options (torchrun, accelerate), else from what srun sets. What hosts
-know of each other and strangers do not is in the environment.
+Read from the launcher's own options (torchrun, accelerate, deepspeed), else from what srun sets.
+What hosts know of each other and strangers do not is in the environment.
 """
 
 import errno
@@ -16,7 +16,7 @@ BESIDE = 1
 """Hosts meet on the port next to the job's rendezvous."""
 PORT = 29500
 
-_COUNT = ("--nnodes", "--num-machines")
+_COUNT = ("--nnodes", "--num-machines", "--num-nodes")
 _NUMBER = ("--node-rank", "--machine-rank")
 _ADDRESS = ("--master-addr", "--main-process-ip")
 _PORT = ("--master-port", "--main-process-port")
@@ -59,6 +59,7 @@ def meeting_of(command: Sequence[str], environment: Mapping[str, str]) -> Meetin
     hosts = _count(_first(given, _COUNT) or environment.get("SLURM_NTASKS", "1"))
     if hosts < 2:
         return None
+    _require_each_started(given)
     number = _first(given, _NUMBER) or environment.get("SLURM_PROCID")
     address, port = _rendezvous(given, environment)
     return Meeting(
@@ -69,6 +70,16 @@ def meeting_of(command: Sequence[str], environment: Mapping[str, str]) -> Meetin
         secret=environment.get(SECRET, ""),
         job=_first(given, _JOB) or environment.get("SLURM_JOB_ID", ""),
     )
+
+
+def _require_each_started(given: Mapping[str, str]) -> None:
+    """DeepSpeed's launcher starts the other hosts by itself, unless it is told not to."""
+    if "--num-nodes" in given and "--no-ssh" not in given:
+        raise TuneError(
+            "deepspeed starts the job on other hosts by itself, where neither the recorder nor a "
+            "plan would be; start `paceline tune -- deepspeed --no_ssh --node_rank N "
+            "--master_addr HOST ...` on each host"
+        )
 
 
 def _rendezvous(given: Mapping[str, str], environment: Mapping[str, str]) -> tuple[str, int]:

@@ -1,0 +1,102 @@
+"""DDP's replicas made those of FSDP2: the calls that it makes, and what is refused."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paceline.cluster import Cluster, Host, Link
+from paceline.cluster.files import device
+from paceline.errors import GraphError
+from paceline.graph import Collective, Graph, OpKind, check, load_graph
+from paceline.graph.condense import Grain
+from paceline.graph.fully_sharded import blocks_of
+from paceline.graph.synthetic import Parallel, TrainingJob, training
+from paceline.graph.synthetic.training_lanes import Machine
+from paceline.predict import predict
+from paceline.predict.predicting import typical
+from paceline.replay import replay
+from paceline.strategies import parse, transformed
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+SHARDED = parse("fully_sharded")
+
+
+def lan(workers: int, bytes_per_s: float = 1.25e9) -> Cluster:
+    core = device("epyc-2c")
+    return Cluster(tuple(Host(f"h{i}", core) for i in range(workers)), Link.both_ways(bytes_per_s))
+
+
+def calls(graph: Graph) -> Counter[tuple[str, int, int]]:
+    """Collectives by kind and bytes, of each rank."""
+    ops = graph.ops
+    rows = np.flatnonzero(ops.kind == OpKind.COLLECTIVE)
+    return Counter(
+        (Collective(int(ops.collective[row])).name, int(ops.size_bytes[row]), int(ops.rank[row]))
+        for row in rows
+    )
+
+
+@pytest.mark.parametrize("machine", Machine)
+def test_a_sharded_job_makes_the_calls_of_one_that_was_drawn_so(machine: Machine) -> None:
+    plain, cut = (
+        training(TrainingJob(parallel, machine, workers=4, steps=2))
+        for parallel in (Parallel.DDP, Parallel.FSDP2)
+    )
+    made = check(SHARDED.transform(plain))
+    assert calls(made) == calls(cut)
+    assert made.facts == cut.facts
+    assert replay(made, prices=np.maximum(made.ops.dur_ns, 1)).step_ns > 0
+
+
+def test_a_recorded_job_exchanges_what_its_twin_under_fsdp2_was_recorded_to() -> None:
+    """The same model, recorded under DDP and under FSDP2 on another day: what they send takes the
+    same time, and steps differ by what Python and the machine did."""
+    plain = load_graph(RESULTS / "strategies" / "mlp")
+    twin = load_graph(RESULTS / "settings" / "mlp-fsdp2-x2-1000")
+    step = typical(plain, Grain.LAYER, elsewhere=True)
+    one_of = {key: count // 3 for key, count in calls(SHARDED.transform(step)).items()}
+    steps = len(np.unique(twin.ops.step))
+    assert one_of == {key: count // steps for key, count in calls(twin).items()}
+    for rate in (125e6, 25e6):
+        made = predict(plain, (SHARDED,), lan(2, rate))
+        recorded = predict(twin, (), lan(2, rate))
+        told = made.by_class["communication"]
+        assert told == pytest.approx(recorded.by_class["communication"], rel=0.01)
+        assert made.step_ns == pytest.approx(recorded.step_ns, rel=0.12)
+
+
+def test_a_rank_holds_a_part_and_one_gathered_block_at_a_time() -> None:
+    plain = load_graph(RESULTS / "strategies" / "mlp")
+    before, after = (predict(plain, plan, lan(2)) for plan in ((), (SHARDED,)))
+    assert before.memory is not None
+    assert after.memory is not None
+    assert after.memory.peak_bytes < 0.8 * before.memory.peak_bytes
+
+
+def test_weights_outside_of_blocks_are_gathered_once() -> None:
+    layers = ["stem", "blocks.0.a", "blocks.0.b.1", "blocks.1.a", ""]
+    assert blocks_of(layers) == {"": [0, 4], "blocks.0": [1, 2], "blocks.1": [3]}
+    job = training(TrainingJob(workers=2))
+    facts = job.facts
+    ends = tuple(replace(p, layer="") if p.layer == "0" else p for p in facts.parameters)
+    made = check(SHARDED.transform(replace(job, facts=replace(facts, parameters=ends))))
+    gathers = sum(count for (kind, _, rank), count in calls(made).items()
+                  if (kind, rank) == ("ALL_GATHER", 0))  # fmt: skip
+    assert gathers == 2 * 3 + 1
+
+
+def test_more_workers_gather_among_more() -> None:
+    step = transformed(training(TrainingJob(workers=2)), (parse("workers(count=4)"), SHARDED))
+    assert step.facts.update_shards == 4
+    assert {len(group.ranks) for group in step.groups if len(group.ranks) > 1} >= {4}
+
+
+def test_what_is_cut_already_or_exchanges_nothing_is_refused() -> None:
+    with pytest.raises(GraphError, match="updates a part of the parameters already"):
+        SHARDED.transform(training(TrainingJob(Parallel.FSDP2)))
+    with pytest.raises(GraphError, match=r"replicas are groups of \[1\] ranks"):
+        SHARDED.transform(training(TrainingJob(workers=1)))
+    assert parse("fully_sharded").how.startswith("Wrap each block")
