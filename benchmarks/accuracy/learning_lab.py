@@ -147,7 +147,7 @@ def outcome(options: Any, setting: Setting, target: float, seed: int = MEASURED_
     row = _measured(options, setting, seed)
     others = SEEDS[: 1 if options.quick else 3]
     runs = [alone(options, setting.training, other) for other in others]
-    made = calibrated.here()
+    made = calibrated.handled()
     question = Question(machine=calibrated.machine(made), calibration=made)
     there = forecast(runs, target, made.applied(setting.place.cluster()), question)
     found = Outcome(
@@ -196,13 +196,13 @@ def _reached_s(row: Row, like: LearnRun, target: float) -> float | None:
 
 
 def _measured(options: Any, setting: Setting, seed: int) -> Row:
-    kept = {} if options.again or options.quick else _load()
+    kept = {} if options.again or options.quick else kept_rows()
     if setting.text(seed) not in kept:
         row = _in_the_lab(options, setting, seed)
         print(f"{setting.algorithm}, {setting.place}: {_told(row)}", file=sys.stderr, flush=True)
-        kept = {**_load(), setting.text(seed): row}
+        kept = {**kept_rows(), setting.text(seed): row}
         if not options.quick:
-            KEPT.write_text(json.dumps(kept, sort_keys=True).replace("}, ", "},\n") + "\n")
+            KEPT.write_text(json.dumps(kept, sort_keys=True, indent=0) + "\n")
     return kept[setting.text(seed)]
 
 
@@ -245,5 +245,6 @@ def _told(row: Row) -> str:
     return f"{1e3 * row['round_s']:.1f} ms a round, {best:.4f} at best, load {row['load']}"
 
 
-def _load() -> dict[str, Row]:
+def kept_rows() -> dict[str, Row]:
+    """By setting and seed."""
     return json.loads(KEPT.read_text()) if KEPT.exists() else {}

@@ -25,7 +25,7 @@ from benchmarks.accuracy.learning_lab import Outcome, Place, Setting
 
 PLACE = Place((0.8, 0.4, 0.2), (50.0, 20.0, 5.0))
 TARGET = 0.85
-ROUNDS = 900
+ROUNDS = 2400
 SEEDS = (7, 8, 9)
 EQUAL = "dgc(batch=32, lr=0.05, ratio=0.01, warmup=0)"
 DEALT = "dlion(batch=32, lr=0.05, speeds=(0.8, 0.4, 0.2), links_mbit=(50.0, 20.0, 5.0), send_ms={})"
