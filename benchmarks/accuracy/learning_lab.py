@@ -147,7 +147,7 @@ def outcome(options: Any, setting: Setting, target: float, seed: int = MEASURED_
     row = _measured(options, setting, seed)
     others = SEEDS[: 1 if options.quick else 3]
     runs = [alone(options, setting.training, other) for other in others]
-    made = calibrated.here()
+    made = calibrated.handled()
     question = Question(machine=calibrated.machine(made), calibration=made)
     there = forecast(runs, target, made.applied(setting.place.cluster()), question)
     found = Outcome(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from paceline.cli import main
+from paceline.measure import Calibration, Handling, Sweep, save
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,13 @@ def test_from_a_run_to_a_forecast(data: Path, tmp_path: Path, capsys) -> None:
     assert main([*asked, "0.5"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert 0 < found["low_s"] < found["seconds"] < found["high_s"]
+    handled = str(tmp_path / "here.json")
+    line = Sweep((1e6, 2e6, 4e6), (1e6, 2e6, 4e6))
+    whole = Calibration("here", 1, 2, line, line, line, None, None, handling=Handling(call_ns=1e9))
+    save(whole, Path(handled))
+    assert main([*asked, "0.5", "--calibration", handled]) == 0
+    (later,) = json.loads(capsys.readouterr().out)
+    assert later["round_s"] > found["round_s"] + 1.0  # telling sizes takes a second, twice a round
     assert main([*asked, "0.9999"]) == 0
     (never,) = json.loads(capsys.readouterr().out)
     assert never["seconds"] is None or not never["observed"]

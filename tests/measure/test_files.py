@@ -12,6 +12,7 @@ from paceline.measure import (
     Calibration,
     CodecTimes,
     Constant,
+    Handling,
     MeasureError,
     OpTimes,
     Overlap,
@@ -44,6 +45,7 @@ MADE = Calibration(
     SHARED,
     "2026-01-02T03:04:05+00:00",
     ratios=(Ratio("aten::mm", Variant.BF16, 0.5, 0.4, 0.6),),
+    handling=Handling(call_ns=2e5, message_ns=1e5, byte_ns=0.7),
     codecs=(
         CodecTimes(
             "fp16", DType.FLOAT16, False, (9, 18), (18, 36),

@@ -23,6 +23,7 @@ from paceline.cli._arguments import count
 
 if TYPE_CHECKING:
     from paceline.learn import Forecast, LearnRun, Partition, Samples
+    from paceline.predict import Question
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -83,6 +84,9 @@ def _predict_arguments(parser: argparse.ArgumentParser) -> "Callable[..., Shown]
                         help="change the cluster, such as link.rate=100Mbps")  # fmt: skip
     parser.add_argument("--cores", type=float, metavar="N",
                         help="all workers share so many cores, as in the lab")  # fmt: skip
+    parser.add_argument("--calibration", type=Path, metavar="FILE",
+                        help="rest on what `paceline measure --out FILE` found, such as what "
+                        "messages take of a worker's processor")  # fmt: skip
     return _predict
 
 
@@ -214,14 +218,11 @@ def _told(runs: "Sequence[LearnRun]") -> Shown:
 
 def _predict(options: argparse.Namespace) -> Shown:
     from paceline.cluster import load, with_settings
-    from paceline.cluster.machine import Machine
     from paceline.learn import ranked
-    from paceline.predict import Question
     from paceline.report.text.learn import forecast_notes, forecast_table
 
     cluster = with_settings(load(options.cluster), options.set)
-    question = Question(machine=Machine(options.cores)) if options.cores else None
-    found = ranked(_loaded(options.runs), options.target, cluster, question)
+    found = ranked(_loaded(options.runs), options.target, cluster, _question(options))
 
     def render(console: Any) -> None:
         console.print(forecast_table(found, options.target))
@@ -229,6 +230,19 @@ def _predict(options: argparse.Namespace) -> Shown:
             console.print(line, markup=False, soft_wrap=True)
 
     return Shown([_document(one) for one in found], render)
+
+
+def _question(options: argparse.Namespace) -> "Question":
+    """With the machine as it was measured, where it was."""
+    from paceline.cluster.machine import Machine
+    from paceline.measure import load
+    from paceline.predict import Question
+
+    made = load(options.calibration) if options.calibration else None
+    if not options.cores:
+        return Question(calibration=made)
+    shared = made.shared if made else None
+    return Question(shared.machine(options.cores) if shared else Machine(options.cores), made)
 
 
 def _document(one: "Forecast") -> dict[str, Any]:

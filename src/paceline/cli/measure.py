@@ -7,7 +7,8 @@ paceline measure --gpu here                # this machine's GPU: here/constants.
 
 Fits latency and bandwidth to each sweep, with 90 % intervals, and how much compute and
 communication slow each other; for each codec of gradients what it takes, and the rate of links
-below which it saves more time than that. `--lab` also measures, between namespaces, what a byte
+below which it saves more time than that; and what messages between the workers of `paceline learn`
+take of their processors. `--lab` also measures, between namespaces, what a byte
 over TCP costs the cores, how late a message comes beside work, and the time of a call and of a
 message; it needs what the lab needs (`paceline lab`).
 
@@ -44,13 +45,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.lab import said
+    from paceline.learn.handling import handling
     from paceline.measure import Also, ForJob, measure, save, summary
     from paceline.strategies.torch_codec_times import codec_times
 
     if options.gpu:
         return _gpu(options)
     job = ForJob(options.job, options.compiled) if options.job else None
-    also = Also(said if options.lab else None, codec_times, job)
+    carried = handling if options.workers > 1 else None
+    also = Also(said if options.lab else None, codec_times, job, carried)
     made = measure(options.workers, options.repeats, also)
     if options.out:
         save(made, options.out)

@@ -2,42 +2,52 @@
 
 Clients are carried by the ranks as a live run carries them: client n by rank n modulo the ranks,
 the server by rank 0. A round is a step of the graph. Messages of one rank's clients to another rank
-travel together, as they do in a live run. A mean is an all-reduce, the usual way of a deployment.
+travel together, as they do in a live run; half of what a call takes of a worker's processor comes
+before it and half behind. A mean is an all-reduce, the usual way of a deployment. Behind all work
+stands a wait for the core, empty until somebody knows of a quota.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paceline.graph import (
-    UNPRICED,
-    Basis,
-    Collective,
-    DepKind,
-    Facts,
-    Graph,
-    GraphBuilder,
-    LaneKind,
-    OpKind,
-    Phase,
-    check,
-)
-from paceline.graph.kinds import DType
+from paceline.graph import NONE, Basis, Collective, DepKind, Graph, OpKind, Phase
 from paceline.learn.algorithm import Meeting
 from paceline.learn.errors import LearnError
 from paceline.learn.message import SERVER
 from paceline.learn.record import LearnRun, Round, Trip, Work
+from paceline.learn.round_ops import Letter, RoundOps
+from paceline.measure.handling import UNHANDLED, Handling
 
 LEAST_ROUNDS = 3
 """A round is the time between two merges, of which the last has nothing behind it."""
 
-_SIZES = ("sizes", Collective.ALL_GATHER)
+_SIZES = ("sizes", Collective.ALL_GATHER)  # ranks first tell how large their messages are
 _MEAN = ("mean", Collective.ALL_REDUCE)
 _PACES = 40
 """Samples of an op's duration that are kept."""
+_FORWARD = 1 / 3
+"""Of a sample's time in training: the backward pass takes twice as long."""
 
 
-def rounds_as_graph(run: LearnRun, ranks: int, rounds: Sequence[Round] | None = None) -> Graph:
+@dataclass(frozen=True)
+class Around:
+    """What a live run does beside its rounds: what messages take of each worker's processor, and
+    behind how many of the rounds rank 0 judges the model, while others go on as far as they can."""
+
+    handling: Handling = UNHANDLED
+    judged: int = NONE  # not within these rounds
+
+
+NOTHING_ELSE = Around()
+
+
+def rounds_as_graph(
+    run: LearnRun,
+    ranks: int,
+    rounds: Sequence[Round] | None = None,
+    around: Around = NOTHING_ELSE,
+) -> Graph:
     """These rounds (all of the run where none are given), one behind the other."""
     chosen = tuple(run.rounds if rounds is None else rounds)
     if len(chosen) < LEAST_ROUNDS:
@@ -46,10 +56,12 @@ def rounds_as_graph(run: LearnRun, ranks: int, rounds: Sequence[Round] | None = 
         )
     if ranks < 1:
         raise LearnError(f"{ranks} ranks cannot carry clients; give a cluster with 1 or more")
-    drawing = _Drawing(run, ranks)
+    drawing = _Drawing(run, around.handling, RoundOps(f"rounds of {run.algorithm}", ranks))
     for step, each in enumerate(chosen):
+        if step == around.judged:
+            drawing.judging(step - 1)
         drawing.round(step, each)
-    return check(drawing.b.build())
+    return drawing.ops.graph()
 
 
 @dataclass(eq=False)
@@ -57,21 +69,15 @@ class _Drawing:
     """The graph under construction."""
 
     run: LearnRun
-    ranks: int
-    b: GraphBuilder = field(init=False)
+    handling: Handling
+    ops: RoundOps
     met: dict[int, int] = field(default_factory=dict)  # by rank: what its next work waits for
-    links: dict[tuple[int, int, LaneKind], int] = field(default_factory=dict)
-    groups: dict[tuple[int, ...], int] = field(default_factory=dict)
     under_way: list[dict[int, list[int]]] = field(default_factory=list)
     timed: set[int] = field(default_factory=set)  # steps whose update on rank 0 is drawn
+    taking: dict[int, float] = field(default_factory=dict)  # by awaited op: ns to take it in
 
     def __post_init__(self) -> None:
-        self.paces = _paces(self.run)
-        facts = Facts(world_size=self.ranks, steps_overlap=True)
-        self.b = GraphBuilder({"source": f"rounds of {self.run.algorithm}"}, facts)
-        everyone = range(self.ranks)
-        self.lanes = {r: self.b.lane(r, "clients") for r in everyone}
-        self.calls = {r: self.b.lane(r, "sums", kind=LaneKind.COMM_THREAD) for r in everyone}
+        self.paces, self.ranks = _paces(self.run), self.ops.ranks
 
     def round(self, step: int, each: Round) -> None:
         downs = [t for t in each.trips if t.source == SERVER]
@@ -92,28 +98,47 @@ class _Drawing:
             self._merge(step, self._messages(step, travel, dict(self.met), "travel"), {}, 0.0)
             self._merge(step, self._summed(step, sums, dict(self.met)), {}, 0.0)
 
+    def judging(self, step: int) -> None:
+        """Every sample of the test passes forward, on rank 0 alone; its clock stands meanwhile."""
+        took_ns = 1e9 * _FORWARD * self.run.test_samples * self.run.sample_s
+        self.met[0] = self.ops.stood("judge", 0, step, took_ns)
+
     def _work(
         self, step: int, works: Sequence[Work], began: Mapping[int, list[int]]
     ) -> dict[int, int]:
         """What each rank's clients compute, one behind the other; by rank the last of it."""
         last = dict(self.met)
+        for rank, came in began.items():
+            last[rank] = self.ops.worked("take in", rank, step, self._taken_ns(came), after=came)
         for work in works:
             rank = work.client % self.ranks
-            last[rank] = self.b.op(
+            last[rank] = self.ops.worked(
                 f"client {work.client}",
-                self.lanes[rank],
-                round(1e9 * work.cpu_s),
-                after=began.get(rank, ()),
+                rank,
+                step,
+                1e9 * work.cpu_s,
                 phase=Phase.BACKWARD,
-                step=step,
                 basis=Basis.RECORDED,
             )
-            self._samples(last[rank], work)
+            self._samples(last[rank] - 1, work)
         return last
+
+    def _taken_ns(self, came: Sequence[int]) -> float:
+        """What it takes of a processor to take in what was awaited."""
+        return sum(self.taking.get(op, 0.0) for op in came)
+
+    def _handed(
+        self, step: int, done: Mapping[int, int], took_ns: Mapping[int, float]
+    ) -> Mapping[int, int]:
+        """What it takes of a rank's processor to hand over what it sends."""
+        handed = {
+            rank: self.ops.worked("hand over", rank, step, ns) for rank, ns in took_ns.items() if ns
+        }
+        return {**done, **handed}
 
     def _samples(self, op: int, work: Work) -> None:
         """As long as its samples would have taken at every pace that the run's clients showed."""
-        self.b.samples(op, [round(1e9 * work.whole_samples * pace) for pace in self.paces])
+        self.ops.b.samples(op, [round(1e9 * work.whole_samples * pace) for pace in self.paces])
 
     def _messages(
         self, step: int, trips: Sequence[Trip], done: Mapping[int, int], name: str
@@ -128,46 +153,25 @@ class _Drawing:
                     sizes[source, target] += trip.size_bytes
         if not sizes:
             return {}
-        done = self._told_sizes(step, done)
-        instances = {ends: self.b.instance() for ends in sorted(sizes)}
+        call_ns = self.handling.told_ns(self.ranks) / 2
+        out_ns = dict.fromkeys(range(self.ranks), call_ns)
+        for (source, _), size in sizes.items():
+            out_ns[source] += self.handling.carried_ns(size)
+        done = self.ops.called(step, 8 * self.ranks, self._handed(step, done, out_ns), _SIZES)
+        instances = {ends: self.ops.b.instance() for ends in sorted(sizes)}
         awaited: dict[int, list[int]] = defaultdict(list)
         for kind in (OpKind.RECV, OpKind.SEND):
             for ends, instance in instances.items():
                 rank = ends[kind is OpKind.RECV]
-                op = self._end(step, kind, ends, (instance, sizes[ends], name))
+                op = self.ops.end(kind, Letter(name, step, ends, instance, sizes[ends]))
                 awaited[rank].append(op)
+                if kind is OpKind.RECV:
+                    self.taking[op] = self.handling.carried_ns(sizes[ends])
                 if kind is OpKind.SEND and rank in done:
-                    self.b.link(done[rank], op)
+                    self.ops.b.link(done[rank], op)
+        for ops in awaited.values():
+            self.taking[ops[0]] = self.taking.get(ops[0], 0.0) + call_ns
         return awaited
-
-    def _told_sizes(self, step: int, done: Mapping[int, int]) -> dict[int, int]:
-        """Ranks first tell each other how large their messages are."""
-        return {r: ops[0] for r, ops in self._called(step, 8 * self.ranks, done, _SIZES).items()}
-
-    def _end(
-        self, step: int, kind: OpKind, ends: tuple[int, int], told: tuple[int, int, str]
-    ) -> int:
-        """One end of a message."""
-        (source, target), (instance, size, name) = ends, told
-        sends = kind is OpKind.SEND
-        lane = (
-            self._link(source, target, LaneKind.LINK_OUT)
-            if sends
-            else self._link(target, source, LaneKind.LINK_IN)
-        )
-        return self.b.op(
-            name,
-            lane,
-            UNPRICED,
-            kind=kind,
-            phase=Phase.COMMUNICATION,
-            collective=Collective.POINT_TO_POINT,
-            dtype=DType.UINT8,
-            size_bytes=size,
-            group=self._group(ends),  # a message goes from the first to the second
-            instance=instance,
-            step=step,
-        )
 
     def _summed(
         self, step: int, trips: Sequence[Trip], done: Mapping[int, int]
@@ -176,33 +180,11 @@ class _Drawing:
         size = max((trip.size_bytes for trip in trips), default=0)
         if self.ranks == 1 or not size:
             return {}
-        return self._called(step, size, done, _MEAN)
-
-    def _called(
-        self, step: int, size: int, done: Mapping[int, int], call: tuple[str, Collective]
-    ) -> dict[int, list[int]]:
-        """A collective of all ranks; by rank its part."""
-        instance, group = self.b.instance(), self._group(tuple(range(self.ranks)))
-        name, collective = call
-        return {
-            rank: [
-                self.b.op(
-                    name,
-                    self.calls[rank],
-                    UNPRICED,
-                    after=[done[rank]] if rank in done else (),
-                    kind=OpKind.COLLECTIVE,
-                    phase=Phase.COMMUNICATION,
-                    collective=collective,
-                    dtype=DType.FLOAT32,
-                    size_bytes=size,
-                    group=group,
-                    instance=instance,
-                    step=step,
-                )
-            ]
-            for rank in range(self.ranks)
-        }
+        half_ns = self.handling.summed_ns(self.ranks, size) / 2
+        done = self._handed(step, done, dict.fromkeys(range(self.ranks), half_ns))
+        called = self.ops.called(step, size, done, _MEAN)
+        self.taking |= dict.fromkeys(called.values(), half_ns)
+        return {rank: [op] for rank, op in called.items()}
 
     def _merge(
         self, step: int, came: Mapping[int, list[int]], done: Mapping[int, int], cpu_s: float
@@ -212,15 +194,14 @@ class _Drawing:
         for rank in range(self.ranks):
             waits = [*came.get(rank, ()), *([done[rank]] if rank in done else ())]
             first = rank == 0 and step not in self.timed
-            self.met[rank] = self.b.op(
+            self.met[rank] = self.ops.worked(
                 "merge",
-                self.lanes[rank],
-                round(1e9 * cpu_s * self._share(rank)),
+                rank,
+                step,
+                1e9 * cpu_s * self._share(rank) + self._taken_ns(came.get(rank, ())),
                 after=waits,
                 dep=DepKind.WAIT,
-                kind=OpKind.COMPUTE,
                 phase=Phase.UPDATE if first else Phase.NONE,
-                step=step,
             )
         self.timed.add(step)
 
@@ -232,18 +213,6 @@ class _Drawing:
 
     def _rank(self, number: int) -> int:
         return 0 if number == SERVER else number % self.ranks
-
-    def _link(self, rank: int, other: int, way: LaneKind) -> int:
-        key = (rank, other, way)
-        if key not in self.links:
-            name = f"to rank {other}" if way is LaneKind.LINK_OUT else f"from rank {other}"
-            self.links[key] = self.b.lane(rank, name, kind=way)
-        return self.links[key]
-
-    def _group(self, ranks: tuple[int, ...]) -> int:
-        if ranks not in self.groups:
-            self.groups[ranks] = self.b.group(f"ranks {ranks}", ranks)
-        return self.groups[ranks]
 
 
 def _paces(run: LearnRun) -> list[float]:

@@ -6,6 +6,7 @@ from paceline.measure.codec_times import Adding, CodecTimes, OpTimes, pays_below
 from paceline.measure.constant import Constant
 from paceline.measure.errors import MeasureError
 from paceline.measure.files import load, save
+from paceline.measure.handling import Handling
 from paceline.measure.measuring import Also, ForJob, measure
 from paceline.measure.shared_cores import SharedCores
 from paceline.measure.sharing import InLab, shared_cores
@@ -19,6 +20,7 @@ __all__ = [
     "CodecTimes",
     "Constant",
     "ForJob",
+    "Handling",
     "InLab",
     "MeasureError",
     "OpTimes",

@@ -13,6 +13,7 @@ from paceline.graph.kinds import Basis, DeviceKind, DType
 from paceline.graph.variants import Ratio
 from paceline.measure.codec_times import Adding, CodecTimes, adding_of, kernels, pays_below
 from paceline.measure.errors import MeasureError
+from paceline.measure.handling import Handling
 from paceline.measure.shared_cores import SharedCores
 from paceline.measure.speeds import Speeds
 
@@ -63,6 +64,7 @@ class Calibration:
     codecs: tuple[CodecTimes, ...] = ()
     adding: tuple[Adding, ...] = ()  # all-reduces of numbers that the library adds more slowly
     ratios: tuple[Ratio, ...] = ()  # of a job's operators in other variants
+    handling: Handling | None = None  # what messages between workers in Python take of each
 
     def device(self) -> Device:
         """The machine as a device whose figures are what it reaches, not what a datasheet says."""

@@ -12,6 +12,7 @@ from paceline.measure import local
 from paceline.measure.calibration import Calibration, Sweep
 from paceline.measure.codec_times import CodecTimes
 from paceline.measure.errors import MeasureError
+from paceline.measure.handling import Handling
 from paceline.measure.recorded_calls import recorded_job
 from paceline.measure.reducing import Reduced, all_reduce
 from paceline.measure.sharing import InLab, shared_cores
@@ -34,11 +35,13 @@ class ForJob:
 class Also:
     """What is measured beside the sweeps: with a lab what communication takes of the cores that all
     workers share, with a timer of codecs what each takes to pack and unpack gradients, with a
-    recorded job how its own operators run in other variants."""
+    recorded job how its own operators run in other variants, with carriers of messages what these
+    take of a worker's processor."""
 
     in_lab: InLab | None = None
     codecs: CodecTimer | None = None
     job: ForJob | None = None
+    handling: Callable[[], Handling] | None = None
 
 
 def measure(workers: int = 2, repeats: int = 15, also: Also | None = None) -> Calibration:
@@ -68,6 +71,7 @@ def measure(workers: int = 2, repeats: int = 15, also: Also | None = None) -> Ca
         date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         codecs=also.codecs(repeats) if also.codecs else (),
         adding=others[-1].adding if others else (),
+        handling=also.handling() if also.handling else None,
     )
 
 

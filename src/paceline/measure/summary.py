@@ -37,6 +37,8 @@ def summary(made: Calibration) -> dict[str, Any]:
         found["codecs"] = _codecs(made)
     if made.shared is not None:
         found["shared_cores"] = _shared(made.shared)
+    if made.handling is not None:
+        found["handling"] = {name: round(ns, 3) for name, ns in asdict(made.handling).items()}
     if made.ratios:
         found["ratios"] = {
             f"{ratio.operator} {ratio.variant.value}": {

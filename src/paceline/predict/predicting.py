@@ -332,7 +332,9 @@ def _contention(graph: Graph, question: Question) -> Contention | None:
 
 
 def _slowed(graph: Graph, cluster: Cluster) -> Graph:
-    """Work of workers whose host has less than a core for each takes longer."""
+    """Work of workers whose host has less than a core for each takes longer: a step of a training
+    lasts many periods of a quota and hardly waits, so that its budget is always spent. Short steps
+    that wait are `replay.quota`'s (`learn.times`)."""
     cpus = {rank: cluster.hosts[cluster.place_of(rank)[0]].cpus for rank in graph.ranks}
     slow = {rank: share for rank, share in cpus.items() if 0 < share < 1}
     if not slow:
