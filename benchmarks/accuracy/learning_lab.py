@@ -202,7 +202,8 @@ def _measured(options: Any, setting: Setting, seed: int) -> Row:
         print(f"{setting.algorithm}, {setting.place}: {_told(row)}", file=sys.stderr, flush=True)
         kept = {**kept_rows(), setting.text(seed): row}
         if not options.quick:
-            KEPT.write_text(json.dumps(kept, sort_keys=True, indent=0) + "\n")
+            lines = [f"{json.dumps(key)}: {json.dumps(each)}" for key, each in sorted(kept.items())]
+            KEPT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     return kept[setting.text(seed)]
 
 
