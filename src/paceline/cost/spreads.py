@@ -22,7 +22,7 @@ from paceline.graph.work import Family
 CARRIED: Final[Mapping[Family, float]] = {
     Family.MATRIX: 0.17,
     Family.CONVOLUTION: 0.22,
-    Family.ATTENTION: 0.20,
+    Family.ATTENTION: 0.32,
     Family.POINTWISE: 0.16,
     Family.COPY: 0.16,
     Family.NORM: 0.14,
