@@ -50,6 +50,15 @@ def test_interpolation_adds_little_to_a_measured_table() -> None:
     assert newest("accuracy-collectives")["mean_error"] < SPREAD[Basis.MEASURED]
 
 
+BY_TABLES = {
+    Family.MATRIX: ("linear.bfloat16", "forecasts"),
+    Family.CONVOLUTION: ("convolution.float32", "rates"),
+    Family.ATTENTION: ("attention.bfloat16", "forecasts"),
+}
+"""Classes whose pairs of tables are off by more than their pairs of traces, and how predictions
+carry them."""
+
+
 def mean_errors(rows: list[Mapping[str, Mapping[str, Mapping[str, float]]]]) -> dict[str, float]:
     """By class, over pairs of traces, of the sums of its kernels."""
     found: dict[str, list[float]] = {}
@@ -61,9 +70,24 @@ def mean_errors(rows: list[Mapping[str, Mapping[str, Mapping[str, float]]]]) -> 
 
 def test_intervals_of_carried_kernels_are_what_pairs_of_traces_were_off_by() -> None:
     measured = mean_errors(newest("accuracy-kernels")["device_rows"])
-    for family in CARRIED.keys() - {Family.MATRIX, Family.CONVOLUTION}:  # by pairs of tables
+    for family in CARRIED.keys() - BY_TABLES.keys():
         assert CARRIED[family] == pytest.approx(measured[family.name.lower()], abs=0.02), family
-    assert measured["matrix"] <= CARRIED[Family.MATRIX]
+    for family in (Family.MATRIX, Family.ATTENTION):
+        assert measured[family.name.lower()] <= CARRIED[family]
+
+
+def test_intervals_of_carried_products_are_what_pairs_of_tables_were_off_by() -> None:
+    found = newest("accuracy-kernel_pairs")
+    for family, (task, way) in BY_TABLES.items():
+        assert CARRIED[family] == pytest.approx(found[f"carried_{task}"][way], abs=0.02), family
+
+
+def test_intervals_hold_more_than_half_of_what_they_were_not_taken_from() -> None:
+    found = newest("accuracy-kernel_pairs")
+    for task, _ in BY_TABLES.values():
+        held = found[f"interval_{task}"]["held_back"]
+        assert held["shapes_inside"] > 0.5
+        assert held["sums_inside"] > held["pairs"] / 2
 
 
 def test_intervals_of_forecasts_are_what_devices_left_out_were_off_by() -> None:

@@ -13,10 +13,10 @@ from paceline.graph.border import UNSCALED
 from paceline.imagine.imagined import Row
 
 CALL: Final = 0.5
-"""Of what a launch costs the host, one call of an operator, be it a view: 12.5 us, as `cost.compute`
-has 25 for a launch. BERT-small and Qwen1.5-0.5B make 2.8 and 1.9 calls for each operator that
-launches. Less what recording cost, each call took 14 us beside the H100 on which they were traced,
-in both models, and 12 us beside an MI300X (benchmarks/accuracy/imagined.py)."""
+"""Of what a launch costs the host, one call of an operator, be it a view: 12.5 us, where
+`cost.compute` has 25 for a launch. BERT-small and Qwen1.5-0.5B make 2.8 and 1.9 calls for each
+operator that launches. Less what recording cost, each call took 14 us beside the H100 on which they
+were traced, in both models, and 12 us beside an MI300X (benchmarks/accuracy/imagined.py)."""
 
 
 class Host:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from paceline.cluster import ClusterError, from_document
 from paceline.cost.decoder import Prices, Ring, Site, exchange_ns, site_of
-from paceline.cost.forecast import sheet_of
+from paceline.cost.domain import Domain
+from paceline.cost.forecast import sheet_of, shipped
 from paceline.errors import GraphError, PacelineError
 from paceline.graph import check
 from paceline.graph.kinds import Collective
@@ -207,11 +208,11 @@ def test_more_bytes_never_take_less_and_faster_links_never_longer(
     call: Collective, power: int, ring: Ring
 ) -> None:
     here = site(ranks=64)
-    sheet = sheet_of(here.device)
-    took = exchange_ns(here, sheet, call, 2.0**power, ring)
-    assert exchange_ns(here, sheet, call, 2.0 ** (power + 1), ring) >= took
+    domain = Domain(sheet_of(here.device), shipped())
+    took = exchange_ns(here, domain, call, 2.0**power, ring)
+    assert exchange_ns(here, domain, call, 2.0 ** (power + 1), ring) >= took
     quicker = replace(here, nic_bytes_per_s=2 * here.nic_bytes_per_s)
-    assert exchange_ns(quicker, sheet, call, 2.0**power, ring) <= took
+    assert exchange_ns(quicker, domain, call, 2.0**power, ring) <= took
 
 
 def test_recomputation_costs_time_and_spares_memory() -> None:
