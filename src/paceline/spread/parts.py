@@ -43,7 +43,7 @@ class Parts:
     most: int = 1
     least: int = 1  # where there are as many for each worker
     first: int = 64  # at most, until it is known how long an item takes
-    longest_s: float = 1.0  # who interrupts a search, or spends its time, waits for as long
+    longest_s: float = 1.0  # of a processor; who interrupts a search waits for as long
 
     def next(self, left: int, workers: int, item_s: float = 0.0) -> int:
         """A part costs its way there and back and what its items share, and workers are to be done
@@ -155,4 +155,4 @@ class Spread:
 
 
 _Answer = Future[bytes]
-"""Of a part: how many seconds it took and a list, packed."""
+"""Of a part: how many seconds of a processor it took, and a list; packed."""

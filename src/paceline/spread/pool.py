@@ -57,11 +57,11 @@ def hold(key: str, work: Work) -> None:
 
 
 def answer_part(held: Held, packed: bytes) -> bytes:
-    """Runs on a worker: seconds and answers. A work is no thing for two threads. Items and answers
-    travel packed, for Dask and Ray would look into each of them."""
+    """Runs on a worker: seconds of its processor, and answers. A work is no thing for two threads.
+    Items and answers travel packed, for Dask and Ray would look into each of them."""
     with _one_at_a_time:
         if held.key not in _held:
             hold(held.key, held.brought())
-        begun = time.perf_counter()
+        begun = time.process_time()
         found = list(_held[held.key](pickle.loads(packed)))
-        return pickle.dumps((time.perf_counter() - begun, found), pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps((time.process_time() - begun, found), pickle.HIGHEST_PROTOCOL)
