@@ -81,7 +81,7 @@ def test_a_fifth_of_a_core_by_hand() -> None:
 
 
 @given(QUOTAS, PHASES, st.integers(0, 9), st.integers(1, 20))
-def test_rests_cost_work_behind_them_at_most_as_much_again(
+def test_rests_cost_the_work_behind_them_at_most_as_much_again(
     quota: Quota, phases: list[tuple[int, int]], cold: int, rest: int
 ) -> None:
     warm = worked(quota, phases)[1]
@@ -98,8 +98,8 @@ def test_what_rests_cost_by_hand() -> None:
     assert budget.worked(0, 4) == 4
     assert budget.worked(7, 2) == 9  # three are no rest
     assert budget.worked(14, 1) == 16  # five are: one takes twice as long
-    assert budget.worked(16, 3) == 21  # two are left, and to stand for two is no rest
-    assert budget.worked(21, 19) == 64  # 9 until 30, of 10 and 2 more 10 until 50, of 2 and 2 all
+    assert budget.worked(16, 3) == 22  # so does one more; two are left, to stand two is no rest
+    assert budget.worked(22, 19) == 65  # 8 until 30, of 11 and 2 more 10 until 50, of 3 and 2 all
 
 
 def test_rounds_of_much_waiting_are_not_slowed_and_rounds_of_little_take_work_over_quota() -> None:

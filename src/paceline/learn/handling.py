@@ -1,9 +1,9 @@
 """`handling`: what messages take of a worker's processor, measured between processes here.
 
-Two workers and then four carry messages over loopback, as the workers of a run do, each time behind
-a pass over memory that empties their caches as training does. Then all of them take steps of a
-small network behind rests, which cost processor time against the same steps of one worker in a row.
-What a lab adds (shaped queues, its switch) is not in it.
+Two workers and then four carry messages over loopback, each time behind a rest and a step of a
+small network, as the workers of a run do. Then all of them take such steps behind rests, which cost
+processor time against the same steps of one worker in a row. What a lab adds (shaped queues, its
+switch) is not in it.
 """
 
 import json
@@ -23,7 +23,7 @@ GROUPS = (2, 4)
 LIMIT_S = 120
 
 
-def handling(turns: int = 40) -> Handling:
+def handling(turns: int = 24) -> Handling:
     """Fitted to the medians of so many turns."""
     found = {workers: _measured(workers, turns) for workers in GROUPS}
     handled = [each for workers, told in found.items() for each in _handled(workers, told)]

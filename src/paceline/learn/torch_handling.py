@@ -9,7 +9,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,21 +22,21 @@ from paceline.learn.torch_workers import network
 
 SIZES = (256, 16_384, 262_144)
 SUMS = (4_096, 65_536, 524_288)
-CACHES_BYTES = 8_000_000
 FIRST = 3  # turns that warm up
 MODEL, BATCH = "cnn-group-norm", 32
 REST_S = 0.012
+BLOCKS = 4  # of steps in a row and behind rests, in turn, so that a drift meets both
 
 
 def main(store: str, rank: int, workers: int, turns: int) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=workers)
-    carrier, memory = Gloo(sums=True), np.ones(CACHES_BYTES // 8)
-    turn = _Turns(turns, memory)
+    carrier, step = Gloo(sums=True), _step()
+    turn = _Turns(turns, step)
     sent = [_sent(carrier, turn, 0, 0)]
     sent += [_sent(carrier, turn, n, size) for n in _counts(workers) for size in SIZES]
     summed = [_summed(carrier, turn, size) for size in SUMS]
-    cold = _cold_ns(carrier, turns)
+    cold = _cold_ns(carrier, step, turns)
     if rank == 0:
         print(json.dumps({"sent": sent, "summed": summed, "cold": cold}), flush=True)
     carrier.met()
@@ -50,18 +49,18 @@ def _counts(workers: int) -> Sequence[int]:
 
 
 class _Turns:
-    """The same again and again, with what work leaves of the caches between."""
+    """The same again and again, each time behind a rest and a step of training."""
 
-    def __init__(self, count: int, memory: "np.ndarray[Any, np.dtype[np.float64]]") -> None:
-        self._count, self._memory = count, memory
+    def __init__(self, count: int, step: Callable[[], int]) -> None:
+        self._count, self._step = count, step
 
     def __call__(self, act: Callable[[], object]) -> float:
-        """Processor time of all threads, in ns; the median. Behind a barrier, so that nobody waits
-        long for another."""
+        """Processor time of all threads, in ns; the median."""
         took = []
         for _ in range(FIRST + self._count):
             dist.barrier()
-            self._memory += 1.0
+            time.sleep(REST_S)
+            self._step()
             began = time.process_time_ns()
             act()
             took.append(time.process_time_ns() - began)
@@ -83,16 +82,20 @@ def _summed(carrier: Gloo, turn: _Turns, size: int) -> dict[str, float]:
     return {"size": size, "ns": turn(lambda: carrier.summed([vector], len(vector)).mean())}
 
 
-def _cold_ns(carrier: Gloo, turns: int) -> float:
-    """Behind rests, all workers in turn and at once, against steps of worker 0 alone in a row."""
-    step = _step()
-    row = [step() for _ in range(FIRST + turns)][FIRST:] if carrier.rank == 0 else [0]
-    carrier.met()
-    behind = []
-    for _ in range(FIRST + turns):
-        time.sleep(REST_S)
-        behind.append(step())
-    return statistics.median(behind[FIRST:]) - statistics.median(row)
+def _cold_ns(carrier: Gloo, step: Callable[[], int], turns: int) -> float:
+    """Behind rests, of all workers at once, against steps of worker 0 alone in a row."""
+    row, behind = list[int](), list[int]()
+    for _ in range(BLOCKS):
+        count = FIRST + turns // BLOCKS
+        row += [step() for _ in range(count)][FIRST:] if carrier.rank == 0 else []
+        carrier.met()
+        behind += [_rested(step) for _ in range(count)][FIRST:]
+    return statistics.median(behind) - statistics.median(row or behind)
+
+
+def _rested(step: Callable[[], int]) -> int:
+    time.sleep(REST_S)
+    return step()
 
 
 def _step() -> Callable[[], int]:

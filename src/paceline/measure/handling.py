@@ -1,7 +1,7 @@
 """`Handling`: what messages between workers in Python take of a worker's processor."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +70,7 @@ def fitted(found: Sequence[Handled], cold_ns: float = 0.0) -> Handling:
     if not len(found) or not (took > 0).all():
         raise MeasureError("messages took no processor time, by this machine's clock of processes")
     constants = _least(columns / took[:, None])
-    return Handling(*(float(value) for value in constants), cold_ns=cold_ns)
+    return replace(Handling(*(float(value) for value in constants)), cold_ns=cold_ns)
 
 
 def _least(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from paceline.errors import ReplayError
 @dataclass(frozen=True)
 class Quota:
     """So much of one core, dealt out period by period; and what a rest costs the work behind it,
-    which takes at most twice as long for that."""
+    which takes twice as long until that is paid."""
 
     cpus: float
     period_ns: int
@@ -39,10 +39,10 @@ class Quota:
         """Of each period."""
         return round(self.cpus * self.period_ns)
 
-    def cost_ns(self, work_ns: int, rested_ns: int) -> int:
-        """A rest's, of the processor; no more than half a budget."""
-        rested = rested_ns >= self.rest_ns
-        return min(work_ns, self.cold_ns, self.budget_ns // 2) if rested else 0
+    @property
+    def rest_cost_ns(self) -> int:
+        """No more than half a budget, of which work would else never see anything."""
+        return min(self.cold_ns, self.budget_ns // 2)
 
 
 @dataclass(eq=False)
@@ -55,22 +55,31 @@ class Budget:
 
     def __post_init__(self) -> None:
         self._next = self.border_ns % self.quota.period_ns
-        self._left, self._ended = self.quota.budget_ns, 0
+        self._left, self._ended, self._unpaid = self.quota.budget_ns, 0, 0
 
     def worked(self, start_ns: int, work_ns: int) -> int:
         """When work ends that begins then, not before what was asked last has ended."""
-        now, rested_ns = start_ns, start_ns - self._ended
+        now, work_ns = start_ns, work_ns + self._cold_ns(work_ns, start_ns - self._ended)
         self._come_to(now)
         while True:
-            work_ns += self.quota.cost_ns(work_ns, rested_ns)
             step_ns = min(work_ns, self._left, self._next - now)
             now, work_ns, self._left = now + step_ns, work_ns - step_ns, self._left - step_ns
             if not work_ns:
                 break
-            rested_ns, now = self._next - now, self._next
+            if (stood_ns := self._next - now) >= self.quota.rest_ns:
+                work_ns += self._cold_ns(work_ns, stood_ns)
+            now = self._next
             self._come_to(now)
         self._ended = now
         return now
+
+    def _cold_ns(self, work_ns: int, rested_ns: int) -> int:
+        """What work pays for this rest, or still for the last one."""
+        if rested_ns >= self.quota.rest_ns:
+            self._unpaid = self.quota.rest_cost_ns
+        paid = min(work_ns, self._unpaid)
+        self._unpaid -= paid
+        return paid
 
     def _come_to(self, now_ns: int) -> None:
         """A border that was passed brings a whole budget."""
