@@ -1,5 +1,7 @@
 """A CPU quota: a budget for each period, which waiting brings back and a border makes whole."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +47,7 @@ def test_work_is_never_faster_than_its_core_nor_slower_than_a_budget_a_period(
     assert alone <= worked(quota, phases)[1] <= most + quota.period_ns
 
 
-@given(QUOTAS, st.integers(1, 10**6))
+@given(QUOTAS, st.integers(1, 10**4))
 def test_without_waiting_work_takes_work_over_the_quota(quota: Quota, work: int) -> None:
     end = worked(quota, [(0, work)])[1]
     assert abs(end - work * quota.period_ns / quota.budget_ns) <= quota.period_ns
@@ -76,6 +78,28 @@ def test_a_fifth_of_a_core_by_hand() -> None:
     assert budget.worked(21, 3) == 24
     assert budget.worked(30, 9) == 81  # nothing is left: 4 behind 40, 4 behind 60, 1 behind 80
     assert budget.worked(99, 2) == 101  # one on either side of a border
+
+
+@given(QUOTAS, PHASES, st.integers(0, 9), st.integers(1, 20))
+def test_rests_cost_the_work_behind_them_at_most_as_much_again(
+    quota: Quota, phases: list[tuple[int, int]], cold: int, rest: int
+) -> None:
+    warm = worked(quota, phases)[1]
+    found = worked(replace(quota, cold_ns=cold, rest_ns=rest), phases)[1]
+    doubled = worked(quota, [(waiting, 2 * work) for waiting, work in phases])[1]
+    assert found >= warm or not cold
+    assert found <= 2 * doubled + quota.period_ns
+    assert worked(replace(quota, cold_ns=cold, rest_ns=10**9), phases)[1] == warm
+
+
+def test_what_rests_cost_by_hand() -> None:
+    """A budget of 10 in periods of 20; a rest of 5 or more costs 2."""
+    budget = Budget(Quota(0.5, 20, cold_ns=2, rest_ns=5))
+    assert budget.worked(0, 4) == 4
+    assert budget.worked(7, 2) == 9  # three are no rest
+    assert budget.worked(14, 1) == 16  # five are: one takes twice as long
+    assert budget.worked(16, 3) == 22  # so does one more; two are left, to stand two is no rest
+    assert budget.worked(22, 19) == 65  # 8 until 30, of 11 and 2 more 10 until 50, of 3 and 2 all
 
 
 def test_rounds_of_much_waiting_are_not_slowed_and_rounds_of_little_take_work_over_quota() -> None:

@@ -1,12 +1,14 @@
 """`handling`: what messages take of a worker's processor, measured between processes here.
 
-Two workers and then four carry messages over loopback, as the workers of a run do, each time behind
-a pass over memory that empties their caches as training does. What a lab adds (shaped queues, its
+Two workers and then four carry messages over loopback, each time behind a rest and a step of a
+small network, as the workers of a run do. Then all of them take such steps behind rests, which cost
+processor time against the same steps of one worker in a row. What a lab adds (shaped queues, its
 switch) is not in it.
 """
 
 import json
 import os
+import statistics
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -21,18 +23,24 @@ GROUPS = (2, 4)
 LIMIT_S = 120
 
 
-def handling(turns: int = 40) -> Handling:
+def handling(turns: int = 24) -> Handling:
     """Fitted to the medians of so many turns."""
-    return fitted([each for workers in GROUPS for each in _measured(workers, turns)])
+    found = {workers: _measured(workers, turns) for workers in GROUPS}
+    handled = [each for workers, told in found.items() for each in _handled(workers, told)]
+    return fitted(handled, statistics.mean(max(0.0, told["cold"]) for told in found.values()))
 
 
-def _measured(workers: int, turns: int) -> list[Handled]:
+def _measured(workers: int, turns: int) -> Any:
+    """What the first of so many workers found."""
     with tempfile.TemporaryDirectory(prefix="paceline-handling-") as folder, ExitStack() as stack:
         started = [
             stack.enter_context(start(_worker(Path(folder), rank, workers, turns)))
             for rank in range(workers)
         ]
-        found = _answer(started[0])
+        return _answer(started[0])
+
+
+def _handled(workers: int, found: Any) -> list[Handled]:
     sent = [sending(workers, each["messages"], each["size"], each["ns"]) for each in found["sent"]]
     return sent + [summing(workers, each["size"], each["ns"]) for each in found["summed"]]
 

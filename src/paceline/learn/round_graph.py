@@ -206,9 +206,12 @@ class _Drawing:
         self.timed.add(step)
 
     def _share(self, rank: int) -> float:
-        """Of the merging: the server does it all, else each rank for its clients."""
+        """Of the merging: the server does it all; where everyone gets the same messages each rank
+        does it all, which a worker alone did once; else each rank for its clients."""
         if self.run.meeting is Meeting.SERVER:
             return float(rank == 0)
+        if self.run.meeting is Meeting.ALL:
+            return 1.0
         return len(range(rank, self.run.clients, self.ranks)) / self.run.clients
 
     def _rank(self, number: int) -> int:

@@ -6,7 +6,7 @@ behind is shorter. Hosts with `cpus` below 1 have quotas (`replay.quota`): by th
 the lab deals them out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import mode
@@ -32,7 +32,7 @@ from paceline.replay.quota import Quota
 _STRETCHES = 4  # places of the run that are looked at: rounds change as a model grows
 _LONG = 6  # rounds in each
 _LONG_HELD = 27  # the same with quotas, whose periods rounds meet each time in another way
-_BEFORE = 2  # rounds of a stretch before the first that is timed
+_BEFORE = 2  # rounds of it, at most, before the first that is timed
 _TURNS = 4  # in which periods begin
 
 
@@ -52,11 +52,13 @@ def round_time(run: LearnRun, cluster: Cluster, question: Question | None = None
     """On the cluster's workers, which carry the clients in turn. With a machine in the question all
     workers share its cores and the lab's links; without one each has its own. What messages take of
     the workers' processors its calibration tells."""
-    quotas, every = quotas_of(cluster), judged_every(run)
+    handling = _handling(question)
+    quotas, every = quotas_of(cluster, handling), judged_every(run)
     found, graphs = list[list[float]](), list[Graph]()
-    for part in stretches(run.rounds, _most(every) if quotas else _LONG):
-        judged = min(_BEFORE, len(part) - 2) if cluster.workers > 1 and every else NONE
-        around = Around(_handling(question), judged)
+    places = {each.round for each in run.judged}
+    for part in stretches(run.rounds, _most(every) if quotas else _LONG, places):
+        judged = _before(len(part)) if cluster.workers > 1 and every else NONE
+        around = Around(handling, judged)
         graphs.append(rounds_as_graph(run, cluster.workers, part, around))
         replays = _replays(graphs[-1], _unlimited(cluster), question)
         held_by = _Held(quotas, every, _turns(len(found)) if quotas else (0.0,))
@@ -66,12 +68,24 @@ def round_time(run: LearnRun, cluster: Cluster, question: Question | None = None
     return RoundTime(mean, low, high, tuple(each[0] / 1e9 for each in found), slow)
 
 
-def stretches(rounds: Sequence[Round], most: int = _LONG) -> list[Sequence[Round]]:
-    """Rounds in a row from several places of the run, evenly apart."""
+def stretches(
+    rounds: Sequence[Round], most: int = _LONG, judged: Collection[int] = ()
+) -> list[Sequence[Round]]:
+    """Rounds in a row from several places of the run, evenly apart; the first that is timed follows
+    on one that was judged, where there is such a place."""
     long = max(LEAST_ROUNDS, min(most, len(rounds)))
     count = max(1, min(_STRETCHES, len(rounds) // long))
-    starts = np.linspace(0, max(0, len(rounds) - long), count).astype(int).tolist()
+    last = len(rounds) - long
+    behind = [n for n in range(last + 1) if rounds[n + _before(long) - 1].number in judged]
+    starts = np.linspace(0, last, count).astype(int).tolist()
+    if behind:
+        starts = [behind[int(np.abs(np.array(behind) - at).argmin())] for at in starts]
     return [rounds[at : at + long] for at in starts]
+
+
+def _before(long: int) -> int:
+    """Rounds of a stretch before the first that is timed."""
+    return min(_BEFORE, long - 2)
 
 
 def _most(every: int) -> int:
@@ -79,10 +93,11 @@ def _most(every: int) -> int:
     return min(_LONG_HELD, _BEFORE + every + 1) if every > 1 else _LONG_HELD
 
 
-def quotas_of(cluster: Cluster) -> dict[int, Quota]:
+def quotas_of(cluster: Cluster, handling: Handling = UNHANDLED) -> dict[int, Quota]:
     """By rank, of those whose hosts have less than a core for each worker."""
     shares = {n: cluster.hosts[cluster.place_of(n)[0]].cpus for n in range(cluster.workers)}
-    return {n: Quota(cpus, 1000 * PERIOD_US) for n, cpus in shares.items() if 0 < cpus < 1}
+    cold_ns = round(handling.cold_ns)
+    return {n: Quota(cpus, 1000 * PERIOD_US, cold_ns) for n, cpus in shares.items() if 0 < cpus < 1}
 
 
 def judged_every(run: LearnRun) -> int:

@@ -1,7 +1,7 @@
 """`Handling`: what messages between workers in Python take of a worker's processor."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ class Handling:
     sum_ns: float = 0.0  # of an all-reduce, whoever else there is
     sum_peer_ns: float = 0.0  # the same, for each other worker
     sum_byte_ns: float = 0.0  # for each byte that a ring sends of it
+    cold_ns: float = 0.0  # what a rest costs the work behind it, where other workers had the caches
 
     def told_ns(self, workers: int) -> float:
         """All workers tell each other how large their messages are."""
@@ -62,21 +63,21 @@ def summing(workers: int, size_bytes: int, cpu_ns: float) -> Handled:
     return Handled((0.0, 0.0, 0.0, 0.0, 1.0, workers - 1.0, sent), cpu_ns)
 
 
-def fitted(found: Sequence[Handled]) -> Handling:
+def fitted(found: Sequence[Handled], cold_ns: float = 0.0) -> Handling:
     """The constants, none below zero, that leave the least relative errors."""
     columns = np.array([each.counts for each in found])
     took = np.array([each.cpu_ns for each in found])
     if not len(found) or not (took > 0).all():
         raise MeasureError("messages took no processor time, by this machine's clock of processes")
     constants = _least(columns / took[:, None])
-    return Handling(*(float(value) for value in constants)) if constants.any() else UNHANDLED
+    return replace(Handling(*(float(value) for value in constants)), cold_ns=cold_ns)
 
 
 def _least(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Least squares of rows @ x = 1 for x >= 0: what would be below zero is left out, the lowest
     first."""
     kept = np.flatnonzero(rows.any(axis=0)).tolist()
-    found = np.zeros(len(fields(Handling)))
+    found = np.zeros(rows.shape[1])
     while kept:
         values = np.linalg.lstsq(rows[:, kept], np.ones(len(rows)), rcond=None)[0]
         if (values >= 0).all():

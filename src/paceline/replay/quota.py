@@ -3,6 +3,8 @@
 Work runs at full speed until the period's budget is spent, and then stands until the next period
 begins with a whole budget. What a period leaves is lost, so waiting helps only until its end. Work
 without any waiting takes work / cpus, work that never spends a budget no more than its own time.
+Work behind a rest, of its own or for want of a budget, may take longer for that: others have had
+the caches.
 
 Wrong where a worker's threads run side by side (each spends at its own pace; here they follow one
 another), and by what the kernel hands out in slices: a core keeps what its slice has left, and a
@@ -17,10 +19,13 @@ from paceline.errors import ReplayError
 
 @dataclass(frozen=True)
 class Quota:
-    """So much of one core, dealt out period by period."""
+    """So much of one core, dealt out period by period; and what a rest costs the work behind it,
+    which takes twice as long until that is paid."""
 
     cpus: float
     period_ns: int
+    cold_ns: int = 0
+    rest_ns: int = 2_000_000  # a shorter wait is no rest
 
     def __post_init__(self) -> None:
         if not (0 < self.cpus <= 1 and self.period_ns > 0 and self.budget_ns > 0):
@@ -34,6 +39,11 @@ class Quota:
         """Of each period."""
         return round(self.cpus * self.period_ns)
 
+    @property
+    def rest_cost_ns(self) -> int:
+        """No more than half a budget, of which work would else never see anything."""
+        return min(self.cold_ns, self.budget_ns // 2)
+
 
 @dataclass(eq=False)
 class Budget:
@@ -45,20 +55,31 @@ class Budget:
 
     def __post_init__(self) -> None:
         self._next = self.border_ns % self.quota.period_ns
-        self._left = self.quota.budget_ns
+        self._left, self._ended, self._unpaid = self.quota.budget_ns, 0, 0
 
     def worked(self, start_ns: int, work_ns: int) -> int:
         """When work ends that begins then, not before what was asked last has ended."""
-        self._come_to(start_ns)
-        now = min(work_ns, self._left, self._next - start_ns)
-        rest, self._left = work_ns - now, self._left - now
-        if not rest:
-            return start_ns + now
-        whole, last = divmod(rest - 1, self.quota.budget_ns)  # whole budgets, and then last + 1
-        begins = self._next + whole * self.quota.period_ns
-        self._next = begins + self.quota.period_ns
-        self._left = self.quota.budget_ns - last - 1
-        return begins + last + 1
+        now, work_ns = start_ns, work_ns + self._cold_ns(work_ns, start_ns - self._ended)
+        self._come_to(now)
+        while True:
+            step_ns = min(work_ns, self._left, self._next - now)
+            now, work_ns, self._left = now + step_ns, work_ns - step_ns, self._left - step_ns
+            if not work_ns:
+                break
+            if (stood_ns := self._next - now) >= self.quota.rest_ns:
+                work_ns += self._cold_ns(work_ns, stood_ns)
+            now = self._next
+            self._come_to(now)
+        self._ended = now
+        return now
+
+    def _cold_ns(self, work_ns: int, rested_ns: int) -> int:
+        """What work pays for this rest, or still for the last one."""
+        if rested_ns >= self.quota.rest_ns:
+            self._unpaid = self.quota.rest_cost_ns
+        paid = min(work_ns, self._unpaid)
+        self._unpaid -= paid
+        return paid
 
     def _come_to(self, now_ns: int) -> None:
         """A border that was passed brings a whole budget."""
