@@ -35,8 +35,8 @@ from paceline.cost.forecast.sampled_works import WORKS, works_in  # noqa: E402
 from paceline.cost.forecast.tables import samples  # noqa: E402
 from paceline.cost.ported import Kernels, by_rates_ns  # noqa: E402
 from paceline.cost.ported.shares import BY_FORECAST, NEAR  # noqa: E402
-from paceline.cost.spreads import spread_of  # noqa: E402
-from paceline.graph import Basis  # noqa: E402
+from paceline.cost.spreads import CARRIED_FLOAT32, spread_of  # noqa: E402
+from paceline.graph import Basis, DType  # noqa: E402
 from paceline.graph.work import (  # noqa: E402
     Family,
     Recorded,
@@ -80,7 +80,7 @@ class Carried:
     """Shapes of one pair, carried the way that predictions take, over measured."""
 
     devices: frozenset[str]
-    family: Family
+    spread: float  # of its class
     ratio: np.ndarray
     sums: float
 
@@ -91,7 +91,7 @@ class Carried:
 
 def intervals(pairs: Sequence[Carried]) -> dict[str, Any]:
     """How often an interval holds what was measured, shape by shape and of whole pairs."""
-    told = [spread_of(Basis.SCALED, one.family) for one in pairs]
+    told = [one.spread for one in pairs]
     others = [[o.error for o in pairs if not o.devices & one.devices] for one in pairs]
     held = [float(np.mean(errors)) if errors else None for errors in others]
     return {"of_its_class": held_share(pairs, told), "held_back": held_share(pairs, held)}
@@ -181,9 +181,16 @@ class Pair:
         family = self.works[0].family
         ns = told["forecasts" if family in BY_FORECAST else "rates"]
         return Carried(
-            frozenset((self.origin.name, self.destination.name)), family,
+            frozenset((self.origin.name, self.destination.name)), _spread(self.works[0]),
             ns / self.there_ns, float(ns.sum() / self.there_ns.sum()),
         )  # fmt: skip
+
+
+def _spread(work: Work) -> float:
+    """What a prediction would say of it."""
+    if work.family is Family.MATRIX and work.dtype is DType.FLOAT32:
+        return CARRIED_FLOAT32
+    return spread_of(Basis.SCALED, work.family)
 
 
 def _shapes(sample: Sample) -> np.ndarray:

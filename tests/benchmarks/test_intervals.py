@@ -7,12 +7,10 @@ import pytest
 from benchmarks.accuracy.kernel_pairs import Carried, held_share, intervals
 from benchmarks.accuracy.kernel_traces import pair_figures
 
-from paceline.graph.work import Family
-
 
 def pair(one: str, other: str, *ratio: float) -> Carried:
     found = np.array(ratio)
-    return Carried(frozenset((one, other)), Family.MATRIX, found, float(found.mean()))
+    return Carried(frozenset((one, other)), 0.17, found, float(found.mean()))
 
 
 def test_an_interval_holds_what_lies_within_it_to_either_side() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from paceline.cost import SPREAD, Basis
-from paceline.cost.spreads import CARRIED, FORETOLD
+from paceline.cost.spreads import CARRIED, CARRIED_FLOAT32, FORETOLD
 from paceline.graph.work import Family
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -78,6 +78,8 @@ def test_intervals_of_carried_kernels_are_what_pairs_of_traces_were_off_by() -> 
 
 def test_intervals_of_carried_products_are_what_pairs_of_tables_were_off_by() -> None:
     found = newest("accuracy-kernel_pairs")
+    full = found["carried_linear.float32"]["forecasts"]
+    assert pytest.approx(full, abs=0.02) == CARRIED_FLOAT32
     for family, (task, way) in BY_TABLES.items():
         assert CARRIED[family] == pytest.approx(found[f"carried_{task}"][way], abs=0.02), family
 

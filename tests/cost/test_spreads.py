@@ -1,11 +1,13 @@
 """How far prices may be off: by basis, and kernels of a GPU by their class."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from paceline.cluster import parse
 from paceline.cost import SPREAD, Basis, prices
-from paceline.cost.spreads import CARRIED, FORETOLD, spread_of, spreads_of
+from paceline.cost.spreads import CARRIED, CARRIED_FLOAT32, FORETOLD, spread_of, spreads_of
 from paceline.graph import UNPRICED, DType, Facts, Graph, GraphBuilder, LaneKind
 from paceline.graph.facts import RecordedGpu
 from paceline.graph.work import Elements, Family, Matrix, Recorded, matrix, pointwise
@@ -58,6 +60,16 @@ def test_a_prediction_says_by_class_how_far_forecasts_may_be_off() -> None:
         "matrix", "pointwise"
     ]  # fmt: skip
     assert any("kernels: off by 18% on devices left out" in reason for reason in told)
+
+
+def test_carried_products_in_float32_are_further_off() -> None:
+    graph = kernels(100_000)
+    full = np.full(3, DType.FLOAT32, np.uint8)
+    graph = replace(graph, ops=replace(graph.ops, dtype=full))
+    found = spreads_of(graph, np.full(3, Basis.SCALED, np.uint8))
+    assert found.tolist() == [
+        CARRIED_FLOAT32, CARRIED[Family.POINTWISE], SPREAD[Basis.SCALED]
+    ]  # fmt: skip
 
 
 def test_a_carried_steps_interval_follows_its_classes_and_is_said() -> None:

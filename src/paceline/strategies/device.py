@@ -27,10 +27,10 @@ from paceline.cost.ported import (
     ported_ns,
     recorded_device,
 )
-from paceline.cost.spreads import spread_of
+from paceline.cost.spreads import spreads_of
 from paceline.graph import UNPRICED, Basis, DeviceKind, DType, Graph, LaneKind
 from paceline.graph.condense import Grain
-from paceline.graph.graph import Bool, Int64, UInt8
+from paceline.graph.graph import Bool, Int64
 from paceline.graph.scaled import scaled, works
 from paceline.graph.work import Family
 from paceline.strategies.strategy import Strategy, StrategyError
@@ -122,15 +122,15 @@ def _by_class(graph: Graph, rows: Int64, forecast: Bool) -> Iterator[str]:
         spelled = Family(each).name.lower().replace("_", " ")
         yield (
             f"{spelled}, {part:.0%} of kernels: by {by}, known of {sure:.0%} of their time; "
-            f"{_off(graph.ops.basis[rows[mine]], Family(each))}"
+            f"{_off(graph, rows[mine])}"
         )
 
 
-def _off(basis: UInt8, family: Family) -> str:
+def _off(graph: Graph, rows: Int64) -> str:
     """How far kernels of a class may be off."""
-    if (basis == Basis.FORECAST).all():
-        return f"off by {spread_of(Basis.FORECAST, family):.0%} on devices left out"
-    return f"off by {spread_of(Basis.SCALED, family):.0%} between pairs of devices"
+    basis, wide = graph.ops.basis, spreads_of(graph, graph.ops.basis)[rows].mean()
+    forecast = (basis[rows] == Basis.FORECAST).all()
+    return f"off by {wide:.0%} {'on devices left out' if forecast else 'between pairs of devices'}"
 
 
 @dataclass(frozen=True)
