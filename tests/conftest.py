@@ -139,6 +139,7 @@ NEEDS = {
     "gymnasium": Need(partial(module, "gymnasium"), "gymnasium", "reinforcement learning"),
     "snntorch": Need(partial(module, "snntorch"), "snntorch", "spiking networks"),
     "accelerate": Need(partial(module, "accelerate"), "accelerate", "its launcher"),
+    "torchtitan": Need(partial(module, "torchtitan"), "torchtitan", "its reading of plans"),
     "pymetis": Need(partial(module, "pymetis"), "pymetis", "graphs parted by METIS"),
     "optuna": Need(partial(module, "optuna"), "optuna", "the black-box searcher"),
     "dask": Need(

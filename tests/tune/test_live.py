@@ -107,6 +107,17 @@ def test_an_interrupted_trial_leaves_nothing_running_and_keeps_what_was_found(
     assert f"tune-{loop.pid}" not in standing()
 
 
+def test_an_interrupted_recording_leaves_nothing_running(tmp_path: Path) -> None:
+    folder = tmp_path / "loop"
+    loop = tuning(folder, ["--only", "buckets"], (*TORCHRUN, str(TRAIN), *ENDLESS))
+    begun(loop, folder / "recording" / "watch")
+    loop.send_signal(signal.SIGINT)
+    loop.communicate(timeout=60)
+    assert loop.returncode == 130
+    assert not (folder / "outcome.json").exists()
+    assert list(left(folder)) == []
+
+
 @pytest.mark.needs("accelerate")
 def test_a_job_that_accelerate_launches_is_tuned(tmp_path: Path) -> None:
     """`--multi_gpu` is its launcher of several processes, also where the script asks for CPUs."""

@@ -1,8 +1,10 @@
 """Exported plans: each framework's words, and PyTorch code that runs."""
 
 import json
+import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import yaml
 from paceline.cluster import from_document
 from paceline.cost.decoder import site_of
 from paceline.errors import PacelineError
-from paceline.imagine.decoder import DecoderJob, Recipe, decoder
+from paceline.imagine.decoder import DecoderJob, Precision, Recipe, decoder
 from paceline.imagine.decoder import from_document as model_of
 from paceline.imagine.transformer import Degrees
 from paceline.place.hybrid import Question, own_plan
@@ -73,6 +75,103 @@ def test_torchtitan_gets_overrides_and_a_function_that_sets_the_same() -> None:
     assert callable(space["configure"])
 
 
+READ_BY_TORCHTITAN = """
+import json, shlex, sys
+from importlib.util import find_spec
+from unittest.mock import MagicMock
+if find_spec("triton") is None:  # what needs it moves experts' tokens, and nothing here does
+    sys.modules["torchtitan.distributed.minimal_async_ep"] = MagicMock()
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from torchtitan.config import ConfigManager
+from torchtitan.distributed import pipeline_parallel as cut
+from torchtitan.models.llama3.config_registry import llama3_70b
+
+folder = Path(sys.argv[1])
+lines = (folder / "torchtitan.sh").read_text().splitlines()
+words = shlex.split(" ".join(line for line in lines if line[0] == " "))
+read = ConfigManager().parse_args(["--module", "llama3", "--config", "llama3_70b", *words])
+space = {}
+exec((folder / "torchtitan_plan.py").read_text(), space)
+made = space["configure"](llama3_70b())
+stages = None
+if read.parallelism.pipeline_parallel_degree > 1:
+    model = SimpleNamespace(layers=[None] * 80)
+    ranks = SimpleNamespace(pp=read.parallelism.pipeline_parallel_degree)
+    stages = cut._generate_llm_fqn_per_model_part(
+        *cut._get_pipeline_metadata(ranks, read.parallelism, model)
+    )
+told = [[asdict(config.training), asdict(config.parallelism), asdict(config.compile),
+         type(config.activation_checkpoint).__qualname__] for config in (read, made)]
+named = made.parallelism.module_fqns_per_model_part
+print("READ", json.dumps({"both": told, "stages": stages, "named": named}, default=str))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.needs("torchtitan")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tp=8,sharding=full,mbs=2,recompute=full",
+        "tp=4,pp=4,recompute=selective",
+        "tp=4,pp=8,vp=5,mbs=2",
+        "tp=8,cp=2,zero=1",
+    ],
+)
+def test_torchtitan_reads_its_overrides_and_cuts_its_stages_as_planned(
+    text: str, tmp_path: Path
+) -> None:
+    job = planned(text)
+    for name, content in torchtitan(job).items():
+        (tmp_path / name).write_text(content)
+    command = [sys.executable, "-W", "ignore", "-c", READ_BY_TORCHTITAN, str(tmp_path)]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert shown.returncode == 0, shown.stderr[-3000:]
+    line = next(line for line in shown.stdout.splitlines() if line.startswith("READ "))
+    found = json.loads(line.removeprefix("READ "))
+    (training, parallel, _, kept), made = found["both"]
+    assert training["global_batch_size"] == 128
+    assert training["seq_len"] == job.sequence
+    d = job.degrees
+    at_once = parallel["pipeline_parallel_microbatch_size"] if d.pipeline > 1 else None
+    assert at_once in (None, job.recipe.micro_batch)
+    passes = training["local_batch_size"] // job.recipe.micro_batch
+    assert passes == (job.microbatches if d.pipeline > 1 else 1)
+    names = ("data_parallel_replicate_degree", "data_parallel_shard_degree",
+             "tensor_parallel_degree", "context_parallel_degree",
+             "pipeline_parallel_degree")  # fmt: skip
+    assert math.prod(parallel[name] for name in names) == 64
+    named = found["named"]
+    assert found["stages"] == named, "overrides and configure() cut alike"
+    if named:
+        sizes = [sum(name.startswith("layers.") for name in stage) for stage in named]
+        assert sizes == [len(chunk) for chunk in job.chunks]
+    parallel["module_fqns_per_model_part"] = named
+    assert made == [training, parallel, found["both"][0][2], kept]
+
+
+def test_overrides_of_torchtitan_say_what_they_cannot() -> None:
+    uneven = torchtitan(planned("tp=4,pp=16"))["torchtitan.sh"]
+    sizes = [len(chunk) for chunk in planned("tp=4,pp=16").chunks]
+    assert len(set(sizes)) == 1
+    assert "configure()" not in uneven
+    cluster = from_document({"hosts": {"system": "dgx-h100"}}).with_workers(48)
+    asked = Question(decoder("llama3-70b"), site_of(cluster), 96)
+    job = own_plan(asked, "tp=4,pp=12")
+    assert len({len(chunk) for chunk in job.chunks}) > 1
+    files = torchtitan(job)
+    assert f"the plan of {[len(chunk) for chunk in job.chunks]}" in files["torchtitan.sh"]
+    assert "'lm_head'" in files["torchtitan_plan.py"]
+    narrow = own_plan(replace(asked, precision=Precision.FP8_BLOCK), "tp=4")
+    files = torchtitan(narrow)
+    assert "fp8-mx are set by configure()" in files["torchtitan.sh"]
+    assert "MXFP8LinearConverter" in files["torchtitan_plan.py"]
+    with pytest.raises(PacelineError, match="trains in bf16, fp8-cs, fp8-mx, nvfp4"):
+        torchtitan(own_plan(replace(asked, precision=Precision.FP8), "tp=4"))
+
+
 def test_deepspeed_gets_batches_that_multiply_to_the_whole() -> None:
     found = json.loads(deepspeed(planned("tp=8,zero=3,mbs=2"))["deepspeed.json"])
     product = found["train_micro_batch_size_per_gpu"] * found["gradient_accumulation_steps"]
@@ -118,8 +217,20 @@ def test_what_a_framework_cannot_do_is_refused(
         EXPORTS[framework](planned(text, model))
 
 
+@pytest.mark.parametrize(
+    ("framework", "said"),
+    [("torch", "trains in fp32 and bf16; the plan is for fp8"), ("deepspeed", "has no fp8")],
+)
+def test_a_type_that_a_framework_does_not_train_in_is_refused(framework: str, said: str) -> None:
+    cluster = from_document({"hosts": {"system": "dgx-h100"}}).with_workers(8)
+    asked = Question(decoder("llama3-8b"), site_of(cluster), 64, precision=Precision.FP8)
+    with pytest.raises(PacelineError, match=said):
+        EXPORTS[framework](own_plan(asked, "tp=8"))
+
+
 def run(tmp_path: Path, degrees: Degrees, **settings: object) -> list[float]:
-    job = DecoderJob(TINY, degrees, Recipe(8, **settings))  # type: ignore[arg-type]
+    recipe = Recipe(8, **{"precision": Precision.FP32, **settings})  # type: ignore[arg-type]
+    job = DecoderJob(TINY, degrees, recipe)
     path = tmp_path / f"plan-{degrees.world}.py"
     path.write_text(EXPORTS["torch"](job)["torch_plan.py"])
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node",
@@ -150,3 +261,16 @@ def test_exported_code_trains_the_same_model_under_every_layout(tmp_path: Path) 
         schedule=Schedule.ONE_F_ONE_B,
     )  # fmt: skip
     assert turned == pytest.approx(alone, rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.live
+@pytest.mark.needs("torch")
+def test_exported_code_trains_in_the_type_that_was_planned(tmp_path: Path) -> None:
+    from paceline.imagine.decoder import Sharding
+
+    whole = run(tmp_path, Degrees(), sharding=Sharding.NONE)
+    for degrees, sharding in ((Degrees(), Sharding.NONE), (Degrees(2), Sharding.FULL)):
+        narrow = run(tmp_path, degrees, sharding=sharding, precision=Precision.BF16)
+        assert narrow == pytest.approx(whole, rel=0.02)
+        assert narrow != pytest.approx(whole, rel=1e-5), "16 bits round"

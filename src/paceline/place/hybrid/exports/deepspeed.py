@@ -20,6 +20,11 @@ _STAGES = {
 def deepspeed(job: DecoderJob) -> Mapping[str, str]:
     refuse(job, "DeepSpeed", "context")
     refuse_part(job, "DeepSpeed")
+    if job.recipe.precision.narrow:
+        raise PlacementError(
+            f"DeepSpeed's configuration has no {job.recipe.precision.value}; give --precision "
+            "bf16, or export for another framework"
+        )
     if job.recipe.chunks > 1:
         raise PlacementError("DeepSpeed has no interleaved schedule; plan with vp=1")
     return {"deepspeed.json": json.dumps(document(job), indent=2) + "\n"}

@@ -5,13 +5,14 @@ from importlib.resources import files
 from pprint import pformat
 from typing import Final
 
-from paceline.imagine.decoder import DecoderJob, GroupedQuery
+from paceline.imagine.decoder import DecoderJob, GroupedQuery, Precision
 from paceline.imagine.transformer import Recompute
 from paceline.place.hybrid.exports.limits import refuse
 from paceline.place.operators.problem import PlacementError
 
 _BEGIN: Final = "# what was planned\n"
 _END: Final = "# end of what was planned\n"
+_TYPES: Final = {Precision.FP32: "float32", Precision.BF16: "bfloat16"}
 
 
 def torch_code(job: DecoderJob) -> Mapping[str, str]:
@@ -21,6 +22,12 @@ def torch_code(job: DecoderJob) -> Mapping[str, str]:
         raise PlacementError(
             "the exported PyTorch code recomputes whole layers; give --own a plan with "
             "recompute=full, or full:N for the first N of each chunk"
+        )
+    if job.recipe.precision not in _TYPES:
+        known = " and ".join(one.value for one in _TYPES)
+        raise PlacementError(
+            f"the exported PyTorch code trains in {known}; the plan is for "
+            f"{job.recipe.precision.value}. Give --precision bf16, or export for another framework"
         )
     m = job.model
     if not isinstance(m.attention, GroupedQuery) or m.experts is not None:
@@ -51,6 +58,7 @@ def _plan(job: DecoderJob) -> dict[str, object]:
         "micro_batch": r.micro_batch,
         "micro_batches": job.microbatches,
         "sequence": job.sequence,
+        "type": _TYPES[r.precision],
         "sharding": r.sharding.value,
         "regathers": job.regathers,
         "recompute": [layer for chunk in job.chunks for layer in job.again(chunk)],

@@ -22,7 +22,7 @@ from torch import nn
 from torch.distributed._composable.replicate import replicate
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleaved1F1B
 from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.parallel import (
@@ -106,10 +106,16 @@ class Chunk(nn.Module):
         self.output = nn.Linear(hidden, vocab, bias=False) if last in layers else None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x if self.embedding is None else self.embedding(x)
-        for block in self.blocks.values():
-            x = block(x)
-        return x if self.output is None or self.norm is None else self.output(self.norm(x))
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=_casts_by_op()):
+            x = x if self.embedding is None else self.embedding(x)
+            for block in self.blocks.values():
+                x = block(x)
+            return x if self.output is None or self.norm is None else self.output(self.norm(x))
+
+
+def _casts_by_op() -> bool:
+    """Weights that are whole stay in float32; those that are gathered come in bfloat16."""
+    return bool(PLAN["type"] == "bfloat16" and PLAN["sharding"] == "none")
 
 
 def parallelise(chunk: Chunk, mesh: DeviceMesh) -> nn.Module:
@@ -123,9 +129,12 @@ def parallelise(chunk: Chunk, mesh: DeviceMesh) -> nn.Module:
     if PLAN["sharding"] == "none":
         alone = data.size() == 1 or PLAN["pipeline"] > 1
         return chunk if alone else replicate(chunk, device_mesh=data)
+    policy = MixedPrecisionPolicy()
+    if PLAN["type"] == "bfloat16":
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in chunk.blocks.values():
-        fully_shard(block, mesh=data, reshard_after_forward=PLAN["regathers"])
-    return fully_shard(chunk, mesh=data, reshard_after_forward=False)
+        fully_shard(block, mesh=data, reshard_after_forward=PLAN["regathers"], mp_policy=policy)
+    return fully_shard(chunk, mesh=data, reshard_after_forward=False, mp_policy=policy)
 
 
 def _tensor_plan() -> dict[str, Any]:
