@@ -46,14 +46,18 @@ def test_accuracies_are_kept_on_a_busy_machine_and_times_are_left_out(
 
 def test_a_busy_machine_tells_the_accuracy_of_a_graph_network_and_not_its_speed() -> None:
     rows = [
-        {"layer": "sage", "bits": bits, "stale": stale, "accuracy": accuracy, "epoch_ms": ms,
-         "work_ms": 40.0, "packing_ms": 0.0, "wire_ms": 1.0, "epoch_bytes": size, "load": load}
-        for (bits, stale), accuracy, ms, size, load in (
-            (graph_network.FULL, 0.800, 600.0, 160, 1.0), (graph_network.BOTH, 0.799, 60.0, 10, 9.0)
+        {"layer": "sage", "bits": way[0], "means": way[1], "stale": way[2], "accuracy": accuracy,
+         "epoch_ms": ms, "work_ms": 40.0, "packing_ms": 0.0, "wire_ms": 1.0, "epoch_bytes": size,
+         "load": load}
+        for way, accuracy, ms, size, load in (
+            (graph_network.FULL, 0.800, 600.0, 160, 1.0),
+            (graph_network.STALE, 0.790, 50.0, 10, 1.0),
+            (graph_network.MEANS, 0.799, 60.0, 10, 9.0),
         )
     ]  # fmt: skip
     busy = graph_network.summary(rows, {}, seeds=1)
     assert busy["points"] == pytest.approx(0.1)
+    assert busy["points_at_random"] == pytest.approx(1.0)
     assert busy["bytes_ratio"] == 16
     assert busy["speedup"] is None
     quiet = graph_network.summary([{**each, "load": 1.0} for each in rows], {}, seeds=1)

@@ -21,10 +21,16 @@ OPTIMIZERS: tuple[Optimizer, ...] = (
 """Those whose update of a parameter depends on nothing but its own gradient and state."""
 
 
+_ended: list[Any] = []
+"""The last group: a thread of gloo's that still ends a call must not be the last to hold it, for it
+would wait for itself, and abort the process."""
+
+
 @contextmanager
 def alone() -> Iterator[None]:
     """The process group of the job's only worker."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    _ended[:] = [dist.distributed_c10d._get_default_group()]
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import torch.distributed as dist  # noqa: E402
+from lone_job import alone  # noqa: E402
 from torch import nn  # noqa: E402
 
 import paceline  # noqa: E402
@@ -15,9 +15,8 @@ import paceline  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def _alone() -> Iterator[None]:
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
+    with alone():
+        yield
 
 
 def job() -> tuple[Any, Any]:
