@@ -1,6 +1,6 @@
 """Parts of the recorder that need torch but no job: wrapping, spelling, link speeds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ pytest.importorskip("torch")
 import torch
 import torch.distributed as dist
 
-from paceline.record.torch_facts import clean_path, link_speeds
+from paceline.record.torch_facts import clean_path, link_speeds, model_facts
 from paceline.record.torch_flight import canonical
-from paceline.record.torch_memory import storages_of
+from paceline.record.torch_memory import standing, storages_of
 from paceline.record.torch_patch import Patches
 
 
@@ -89,3 +89,18 @@ def test_an_argument_that_leads_back_to_itself_is_looked_at_all_the_same() -> No
     node = Node(torch.zeros(10))
     node.root = node
     assert list(storages_of(node).values()) == [40]
+
+
+def test_what_stands_is_of_all_optimizers_and_gradients_of_the_one_that_leads() -> None:
+    """As of adversarial networks, where a generator and a critic have one each."""
+    models = []
+    for _ in range(2):
+        net = torch.nn.Linear(10, 10, bias=False)
+        optimizer = torch.optim.Adam(net.parameters())
+        net(torch.ones(1, 10)).sum().backward()
+        optimizer.step()
+        models.append(model_facts(optimizer))
+    held = standing(replace(models[0], beside=(models[1],)))
+    assert held.weights == 2 * 400
+    assert held.optimizer == 2 * (400 + 400 + 4)
+    assert held.gradients == 400

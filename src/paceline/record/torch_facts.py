@@ -71,6 +71,7 @@ class Model:
     replicas: list[Any] = field(default_factory=list)  # DistributedDataParallel modules
     parameters: list[Parameter] = field(default_factory=list)
     buckets: list[Bucket] = field(default_factory=list)
+    beside: "tuple[Model, ...]" = ()  # what other optimizers train, as of adversarial networks
 
 
 def model_facts(optimizer: Any) -> Model:

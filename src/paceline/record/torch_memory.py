@@ -47,7 +47,8 @@ class Kept:
             for index, tensor in enumerate(model.tensors)
             if tensor.grad is not None
         }
-        self._standing = {address_of(tensor) for tensor in model.buffers}
+        models = (model, *model.beside)
+        self._standing = {address_of(tensor) for each in models for tensor in each.buffers}
         self.begin = standing(model)
         if not _compiles():
             self._hooks = saved_tensors_hooks(lambda tensor: _Saved(tensor, self), _given_back)
@@ -135,14 +136,18 @@ def _given_back(saved: _Saved) -> Any:
 
 
 def standing(model: Model) -> Memory:
-    """What a step of the model begins with, but for its data."""
-    tensors = [_local(tensor) for tensor in model.tensors]
-    states = (state for one in model.optimizer.state.values() for state in one.values())
+    """What a step of the model begins with, but for its data. Gradients are those of the optimizer
+    whose steps are the job's: others' come and go within a step."""
+    models = (model, *model.beside)
+    tensors = [_local(tensor) for each in models for tensor in each.tensors]
+    buffers = [buffer for each in models for buffer in each.buffers]
+    held = (one for each in models for one in each.optimizer.state.values())
+    states = (state for one in held for state in one.values())
     return Memory(
         step=0,
         peak=False,
         device="cuda" if any(tensor.is_cuda for tensor in tensors) else "cpu",
-        weights=_storage_bytes([*tensors, *map(_local, model.buffers)]),
+        weights=_storage_bytes([*tensors, *map(_local, buffers)]),
         gradients=_storage_bytes([_local(t.grad) for t in model.tensors if t.grad is not None]),
         optimizer=_storage_bytes([_local(s) for s in states if isinstance(s, torch.Tensor)]),
         communication=sum(bucket.size_bytes for bucket in model.buckets if not bucket.views),

@@ -13,10 +13,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import torch.distributed as dist
 from torch.optim import optimizer as torch_optimizer
@@ -67,6 +68,7 @@ class Recorder:
         self.schedule = RecordSchedule(settings.steps, settings.plain)
         self._number = next(_numbers)
         self._lead: int | None = None  # id of the optimizer whose steps are the job's steps
+        self._beside: WeakSet[Any] = WeakSet()  # the job's other optimizers
         self._depth = 0
         self._hooks: list[Any] = []
         self._patches = Patches()
@@ -141,6 +143,8 @@ class Recorder:
         if id(optimizer) == self._lead and not self._finished:
             now = time.time_ns()
             self._safely(lambda: self._border(now, optimizer))
+        elif id(optimizer) != self._lead:
+            self._beside.add(optimizer)
 
     def _before_shutdown(self, original: Any) -> Any:
         """What torch knows of the job's communication goes with the default group."""
@@ -248,7 +252,8 @@ class Recorder:
             self._pause_session()
 
     def _describe(self, optimizer: Any) -> None:
-        self._model = model_facts(optimizer)
+        beside = tuple(model_facts(each) for each in self._beside)
+        self._model = replace(model_facts(optimizer), beside=beside)
         told = (optimizer_facts(optimizer), *self._model.parameters, *self._model.buckets)
         for record in (*group_facts(), *told):
             self._write(record)
