@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from paceline.launch import Late, LaunchError, Process, handled, run, start, unwinding, watch
+from paceline.launch import (
+    Late,
+    LaunchError,
+    Process,
+    first_of,
+    handled,
+    run,
+    start,
+    unwinding,
+    watch,
+)
 
 LINGERS = """
 import os, subprocess, sys, time
@@ -131,3 +141,20 @@ def test_being_told_to_end_unwinds_the_block_and_nothing_after_it() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
     assert told.value.code == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_the_answer_is_the_first_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "asked.py").write_text(
+        "import json, sys\nprint('a line')\nprint(json.dumps({'told': sys.argv[2:]}))\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert first_of(2, "asked", 7) == {"told": ["0", "2", "7"]}
+
+
+def test_a_worker_without_an_answer_is_told_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fails.py").write_text("raise ValueError('no such size')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(LaunchError, match="a worker failed: ValueError: no such size"):
+        first_of(1, "fails")

@@ -1,5 +1,6 @@
 """Processes that we start: each under a supervisor, so that nothing of them outlives us."""
 
+from paceline.launch.loopback import first_of
 from paceline.launch.process import LaunchError, Process
 from paceline.launch.running import Running, run, start
 from paceline.launch.signals import handled, unwinding
@@ -10,6 +11,7 @@ __all__ = [
     "LaunchError",
     "Process",
     "Running",
+    "first_of",
     "handled",
     "run",
     "start",
