@@ -33,7 +33,7 @@ def test_rounds_are_no_shorter_than_the_link_and_drop_values_only_for_loss(loss:
 @pytest.mark.net
 @pytest.mark.live
 @pytest.mark.needs("root", "namespaces", "iproute2", "nft", "torch")
-def test_gloo_crosses_the_same_queues_with_the_congestion_control_that_is_asked_for() -> None:
+def test_gloo_crosses_the_same_queues() -> None:
     timed = incast(SMALL, GLOO[:2], rounds=4, timeout_s=120)
     for one in timed:
         row = summary(SMALL, one)

@@ -8,10 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from paceline.cluster import Cluster, Host, Link
+from paceline.cluster.files import device
 from paceline.graph.synthetic import TrainingJob, training
 from paceline.history import Kind, tuned_entries
 from paceline.launch import Process
-from paceline.predict import predict
+from paceline.predict import Question, predict
 from paceline.record.launch import SETTINGS, Recording
 from paceline.report.text.tuned import tuned_lines
 from paceline.search import Aim, Batches, Goal, Learning, SearchError
@@ -21,7 +23,7 @@ from paceline.trace.runs import open_run
 from paceline.trial import Decision, Ending, Ran, Side, Watching
 from paceline.trial.lines import Began, End, Loss, Reason, Step, encode, file_of
 from paceline.trial.settings import VARIABLE, TrialSettings
-from paceline.tune import Tuned, TuneError, TuneRequest, as_recorded, tune
+from paceline.tune import Tuned, TuneError, TuneRequest, Where, as_recorded, tune
 
 pytestmark = pytest.mark.needs("torch")
 CRASHED = "ValueError"
@@ -69,10 +71,18 @@ def steps(asked: TrialSettings, times: float) -> list[Step | Loss]:
     return found
 
 
+NAMES = ("fp16", "bf16", "int8", "onebit")
+
+
 def looped(place: Told, folder: Path) -> Tuned:
+    return tuned_for(Goal(Effect.LOSSY, budget_s=10.0, strategies=NAMES), place, folder)
+
+
+def tuned_for(goal: Goal, place: Told, folder: Path) -> Tuned:
     """Links so slow that plans which send less are sure to be worth a trial."""
-    goal = Goal(Effect.LOSSY, budget_s=10.0, strategies=("fp16", "bf16", "int8", "onebit"))
-    return tune(TuneRequest(("train",), folder, goal, place=place), {})
+    hosts = tuple(Host(f"host-{rank}", device("epyc-2c")) for rank in range(2))
+    slow = Where(Cluster(hosts, Link.both_ways(2.5e6)), Question())
+    return tune(TuneRequest(("train",), folder, goal, where=slow, place=place), {})
 
 
 def titles(tuned: Tuned) -> list[str]:
@@ -127,10 +137,9 @@ def test_a_plan_that_learns_worse_must_gain_more_than_it_loses(
 ) -> None:
     """It needs a tenth more batches, so that a step that is a little faster is no gain."""
     learning = Learning(Steep(a_point=0.05), cost=lambda _: LearningCost(2.0, 0.0, 3))
-    names = ("fp16", "bf16", "int8", "onebit")
-    goal = Goal(Effect.LOSSY, budget_s=10.0, strategies=names, aim=Aim.ACCURACY, learning=learning)
+    goal = Goal(Effect.LOSSY, budget_s=10.0, strategies=NAMES, aim=Aim.ACCURACY, learning=learning)
     place = Told(ddp_recording.folder, [times] * 3)
-    tuned = tune(TuneRequest(("train",), tmp_path, goal, place=place), {})
+    tuned = tuned_for(goal, place, tmp_path)
     assert tuned.decision is decision
     trial = tuned.trials[-1]
     assert trial.expected.longer == pytest.approx(1.1)

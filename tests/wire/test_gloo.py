@@ -2,6 +2,8 @@
 
 import os
 import socket
+from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -45,3 +47,41 @@ def test_an_unknown_control_is_refused() -> None:
         pytest.raises(OSError, match="No such file"),
     ):
         controlled(link.fileno(), "nonesuch")
+
+
+def test_the_connections_of_a_group_use_the_control_that_is_asked_for() -> None:
+    from paceline.wire.torch_gloo import Seat, group
+
+    settings = Path("/proc/sys/net/ipv4")
+    usual = (settings / "tcp_congestion_control").read_text().strip()
+    known = (settings / "tcp_available_congestion_control").read_text().split()
+    others = [each for each in known if each != usual]
+    if not others:
+        pytest.skip(f"this kernel has no other congestion control than {usual}")
+    before = {int(name) for name in os.listdir("/proc/self/fd")}
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    made: dict[int, object] = {}
+
+    def join(rank: int) -> None:
+        made[rank] = group(Seat(rank, 2, "127.0.0.1", port), others[0])
+
+    other = Thread(target=join, args=(1,))
+    other.start()
+    join(0)
+    other.join()
+    assert set(made) == {0, 1}
+    assert links_told(before, others[0]) >= 2
+
+
+def links_told(before: set[int], congestion: str) -> int:
+    """Connections opened since then that use it."""
+    found = 0
+    for name in set(map(int, os.listdir("/proc/self/fd"))) - before:
+        try:
+            with socket.socket(fileno=os.dup(name)) as opened:
+                opened.getpeername()
+                found += control(opened) == congestion
+        except OSError:
+            continue
+    return found
