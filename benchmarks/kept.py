@@ -1,7 +1,7 @@
 """Rows of a long benchmark, kept one by one, so that a run goes on where the last one stopped.
 
-They lie in benchmarks/results/NAME-rows.json beside the machine that they were measured on; on
-another machine none of them counts. Each row says which load it met.
+They lie in benchmarks/results/NAME-rows.json by the machine that they were measured on; on another
+machine none of them counts, and all of them stay. Each row says which load it met.
 """
 
 import json
@@ -10,6 +10,7 @@ import reprlib
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from benchmarks import measure
@@ -37,7 +38,7 @@ def rows(
     for key, make in makers.items():
         if key not in found and time.monotonic() < end:
             told = _made(key, make, found)
-            _keep(name, found)
+            keep(name, found)
             print(f"{key}: {told}", file=sys.stderr, flush=True)
     return {key: found[key] for key in makers if key in found}
 
@@ -53,12 +54,29 @@ def _made(key: str, make: Callable[[], Row], found: dict[str, Row]) -> str:
 
 def load(name: str) -> dict[str, Row]:
     """What is kept of this machine."""
-    file = measure.RESULTS / f"{name}-rows.json"
-    held = json.loads(file.read_text()) if file.exists() else {}
-    found: dict[str, Row] = held["rows"] if held.get("machine") == measure.machine() else {}
-    return found
+    here = measure.machine()
+    return next((each["rows"] for each in _all(name) if each["machine"] == here), {})
 
 
-def _keep(name: str, found: Mapping[str, Row]) -> None:
-    text = json.dumps({"machine": measure.machine(), "rows": found}, indent=0, sort_keys=True)
-    (measure.RESULTS / f"{name}-rows.json").write_text(text + "\n")
+def keep(name: str, rows: Mapping[str, Row]) -> None:
+    """These and no others of this machine; those of other machines stay."""
+    here = {"machine": measure.machine(), "rows": rows}
+    others = [each for each in _all(name) if each["machine"] != here["machine"]]
+    whole = ",\n".join(_text(**each) for each in (*others, here))
+    _file(name).write_text(f'{{"machines": [\n{whole}\n]}}\n')
+
+
+def _text(machine: Row, rows: Mapping[str, Row]) -> str:
+    """A line for each row."""
+    told = (f"{json.dumps(key)}: {json.dumps(row, sort_keys=True)}" for key, row in rows.items())
+    lines = ",\n".join(sorted(told))
+    return f'{{"machine": {json.dumps(machine)}, "rows": {{\n{lines}\n}}}}'
+
+
+def _all(name: str) -> list[dict[str, Any]]:
+    file = _file(name)
+    return json.loads(file.read_text())["machines"] if file.exists() else []
+
+
+def _file(name: str) -> Path:
+    return measure.RESULTS / f"{name}-rows.json"

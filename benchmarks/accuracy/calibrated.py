@@ -1,25 +1,27 @@
-"""This machine as `paceline measure --lab` sees it, kept for all predictions of a benchmark."""
+"""This machine as `paceline measure --lab` sees it, kept for all predictions of a benchmark.
 
+Each kind of machine has a file of its own in `results/calibrations`."""
+
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measure import RESULTS
+from benchmarks import measure
 from paceline.cluster.machine import Machine
 from paceline.lab import said
 from paceline.learn.handling import handling
-from paceline.measure import Also, Calibration, load, measure, save
+from paceline.measure import Also, Calibration, load, save
+from paceline.measure import measure as measured
 from paceline.strategies.torch_codec_times import codec_times
-
-KEPT = RESULTS / "calibration.json"
 
 
 def here(*, fresh: bool = False) -> Calibration:
-    if fresh or not KEPT.exists():
-        save(measure(also=Also(said, codec_times, handling=handling)), KEPT)
-    return load(KEPT)
+    if fresh or not _file().exists():
+        _keep(measured(also=Also(said, codec_times, handling=handling)))
+    return load(_file())
 
 
 def handled() -> Calibration:
@@ -27,8 +29,19 @@ def handled() -> Calibration:
     made = here()
     if made.handling is None:
         made = replace(made, handling=handling())
-        save(made, KEPT)
+        _keep(made)
     return made
+
+
+def _keep(made: Calibration) -> None:
+    _file().parent.mkdir(exist_ok=True)
+    save(made, _file())
+
+
+def _file() -> Path:
+    told = measure.machine()
+    name = re.sub(r"[^a-z0-9]+", "-", f"{told['cpu']} {told['cores']} cores".lower())
+    return measure.RESULTS / "calibrations" / f"{name}.json"
 
 
 def machine(made: Calibration) -> Machine:

@@ -13,10 +13,10 @@ as it was: it measured 1.
 `false_accepts` and `power` need no lab: `accuracy/resampled` draws them. `live_false_accepts`
 counts live trials of a job against itself (`--itself N` makes N more).
 
-Loops and rounds are kept in `benchmarks/results/closed-loop.json` (or `--kept FILE`) as they come,
-so that an ended run goes on where it was, also within a row. `--budget MINUTES` ends the measuring;
-`--only NAME`, `--mbit RATE` and `--fresh` choose and repeat. `--quick` makes one row, with less
-patience, and keeps it apart.
+Loops and rounds are kept in `benchmarks/results/closed-loop-rows.json` as they come, so that an
+ended run goes on where it was, also within a row. `--budget MINUTES` ends the measuring; `--only
+NAME`, `--mbit RATE` and `--fresh` choose and repeat. `--quick` makes one row, with less patience,
+and keeps none.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks import measure
+from benchmarks import kept, measure
 from benchmarks.accuracy import calibrated, resampled
 from benchmarks.accuracy.cells import DATE, cluster
 from paceline.errors import PacelineError
@@ -54,7 +54,7 @@ from paceline.trial import (
 )
 from paceline.tune import Tuned, TuneRequest, Where, tune
 
-KEPT = measure.RESULTS / "closed-loop.json"
+ROWS = "closed-loop"
 JOB = Path(__file__).parents[2] / "examples" / "train.py"
 JOBS = ("resnet20", "transformer", "mlp")
 RATES_MBIT = (100, 500, 1000)
@@ -87,23 +87,21 @@ class Effort:
 QUICK = Effort(240.0, 2.0, 2)
 
 
-@dataclass(frozen=True)
 class Ledger:
-    """The rows that were measured, in a file."""
+    """What was measured: with those of earlier runs where it keeps them."""
 
-    path: Path
-
-    def rows(self) -> dict[str, Any]:
-        return json.loads(self.path.read_text()) if self.path.exists() else {}
+    def __init__(self, *, keeps: bool) -> None:
+        self.rows: dict[str, Any] = kept.load(ROWS) if keeps else {}
+        self._keeps = keeps
 
     def of(self, cell: "Cell") -> Row:
-        found: Row = self.rows().get(cell.key, {})
+        found: Row = self.rows.get(cell.key, {})
         return found
 
     def keep(self, key: str, row: Any) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        found = {**self.rows(), key: row}
-        self.path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        self.rows[key] = row
+        if self._keeps:
+            kept.keep(ROWS, self.rows)
 
 
 @dataclass(frozen=True)
@@ -125,21 +123,18 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="of a job")
     parser.add_argument("--mbit", type=int, choices=RATES_MBIT, help="of the links")
     parser.add_argument("--itself", type=int, default=0, metavar="N", help="live trials more")
-    parser.add_argument("--kept", type=Path, metavar="FILE", help=f"of rows ({KEPT.name})")
-    parser.add_argument("--fresh", action="store_true", help="measure everything anew")
+    parser.add_argument("--fresh", action="store_true", help="measure what is asked for anew")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="paceline-quick-") as scratch:
-        apart = Path(scratch) / KEPT.name if options.quick else KEPT
-        found = measured(options, Ledger(options.kept or apart))
+    found = measured(options, Ledger(keeps=not options.quick))
     measure.report("accuracy/closed_loop", found, options, "torch")
 
 
 def measured(options: argparse.Namespace, ledger: Ledger) -> dict[str, Any]:
     """What is missing, as far as the budget goes; and the figures of all that is kept."""
-    if options.fresh:
-        ledger.path.unlink(missing_ok=True)
     end = time.monotonic() + 60 * options.budget
     effort = QUICK if options.quick else Effort()
+    for cell in cells(options) if options.fresh else ():
+        ledger.rows.pop(cell.key, None)
     for cell in cells(options):
         while (goes_on := next_stage(ledger.of(cell), effort)) is not None:
             if time.monotonic() > end:
@@ -147,7 +142,7 @@ def measured(options: argparse.Namespace, ledger: Ledger) -> dict[str, Any]:
             ledger.keep(cell.key, goes_on(cell, ledger.of(cell), effort))
     for _ in range(options.itself):
         if time.monotonic() < end:
-            ledger.keep("itself", [*ledger.rows().get("itself", []), against_itself()])
+            ledger.keep("itself", [*ledger.rows.get("itself", []), against_itself()])
     pairs = resampled.PAIRS // 10 if options.quick else resampled.PAIRS
     return figures(ledger, cells(options), pairs)
 
@@ -305,7 +300,7 @@ def against_itself() -> Row:
 
 def figures(ledger: Ledger, asked: Sequence[Cell], pairs: int) -> dict[str, Any]:
     """Over the rows that are kept."""
-    known = ledger.rows()
+    known = ledger.rows
     rows = [known[cell.key] for cell in asked if cell.key in known]
     good = [row for row in rows if "failed" not in row]
     exact = [row for row in good if row["effect"] == "exact" and row["bound"] > 1.05]

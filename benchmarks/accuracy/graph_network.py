@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import numpy as np
 import torch
 
-from benchmarks import measure
+from benchmarks import kept, measure
 from benchmarks.accuracy import calibrated, cells, learning, pipeline_lab
 from benchmarks.accuracy.learning_lab import Place
 from paceline.lab import Lab
@@ -43,7 +43,6 @@ from paceline.learn.graphs.torch_rounding import Dice, Rounding
 from paceline.learn.graphs.torch_training import GraphTask, train
 from paceline.predict import Question
 
-KEPT = measure.RESULTS / "graph-rows.json"
 JOB = Path(__file__).parent / "jobs" / "graph_worker.py"
 PLACE = Place((0.45,) * 4, (100.0,) * 4)
 NODES, EPOCHS, PARTS, HIDDEN = 20000, 120, 4, 64
@@ -123,19 +122,10 @@ def _arm(rows: list[Row], layer: str, way: Way) -> Row | None:
 
 
 def _rows(options: Any, wanted: list[tuple[GraphNetwork, int, int]]) -> list[Row]:
-    kept = {} if options.again or options.quick else _load()
-    end, found = time.monotonic() + 60 * options.budget, []
-    for how, nodes, epochs in wanted:
-        key = _key(how, nodes, epochs)
-        if key not in kept and time.monotonic() < end:
-            kept[key] = _row(options.data, how, nodes, epochs)
-            print(json.dumps(kept[key]), file=sys.stderr, flush=True)
-            if not options.quick:
-                whole = json.dumps({**_load(), key: kept[key]}, sort_keys=True)
-                KEPT.write_text(whole.replace("}, ", "},\n") + "\n")
-        if key in kept:
-            found.append(kept[key])
-    return found
+    makers = {_key(*each): partial(_row, options.data, *each) for each in wanted}
+    if options.quick:
+        return [make() for make in makers.values()]
+    return list(kept.rows("graph", makers, options.budget, fresh=options.again).values())
 
 
 def _key(how: GraphNetwork, nodes: int, epochs: int) -> str:
@@ -218,10 +208,6 @@ def _in_the_lab(options: Any, way: Way, nodes: int) -> LearnRun:
         lab.run([*cells.FIRST, sys.executable, str(JOB), *told], timeout_s=600, logs=Path(folder))
         (made,) = load(out)
         return made
-
-
-def _load() -> dict[str, Row]:
-    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks import measure
+from benchmarks import kept
 from benchmarks.accuracy import calibrated, cells, learning
 from paceline.cluster import Cluster, Host, Link
 from paceline.cluster.tcp import over_tcp
@@ -42,7 +42,7 @@ from paceline.learn.record import Judged
 from paceline.learn.torch_workers import network
 from paceline.predict import Question
 
-KEPT = measure.RESULTS / "learning-lab-rows.json"
+ROWS = "learning-lab"
 RUNS = Path(__file__).parents[2] / "runs" / "learning"
 MEASURED_SEED = 7
 SEEDS = (1, 2, 3)
@@ -196,15 +196,14 @@ def _reached_s(row: Row, like: LearnRun, target: float) -> float | None:
 
 
 def _measured(options: Any, setting: Setting, seed: int) -> Row:
-    kept = {} if options.again or options.quick else kept_rows()
-    if setting.text(seed) not in kept:
+    key = setting.text(seed)
+    row = None if options.again or options.quick else kept_rows().get(key)
+    if row is None:
         row = _in_the_lab(options, setting, seed)
         print(f"{setting.algorithm}, {setting.place}: {_told(row)}", file=sys.stderr, flush=True)
-        kept = {**kept_rows(), setting.text(seed): row}
         if not options.quick:
-            lines = [f"{json.dumps(key)}: {json.dumps(each)}" for key, each in sorted(kept.items())]
-            KEPT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    return kept[setting.text(seed)]
+            kept.keep(ROWS, {**kept_rows(), key: row})
+    return row
 
 
 def _in_the_lab(options: Any, setting: Setting, seed: int) -> Row:
@@ -247,5 +246,5 @@ def _told(row: Row) -> str:
 
 
 def kept_rows() -> dict[str, Row]:
-    """By setting and seed."""
-    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    """Of this machine, by setting and seed."""
+    return kept.load(ROWS)

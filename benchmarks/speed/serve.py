@@ -21,21 +21,19 @@ goes on where it was. `rows_share` is how many of them there are.
 """
 
 import argparse
-import json
 import statistics
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.speed.jobs.serving_load import Phase, under_load
-from benchmarks.speed.serve_rows import MODELS, NAMES, Planned, planned, said
+from benchmarks.speed.serve_rows import MODELS, NAMES, Planned, planned
 
-from benchmarks import measure
+from benchmarks import kept, measure
 
-KEPT = measure.RESULTS / "serve-rows.json"
 LOAD = "load"
 """The name under which the reconfigurations are kept, beside the rows."""
 QUICK = (Planned(NAMES[0], 1), Planned(NAMES[0], 8))
@@ -49,44 +47,21 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     if options.quick:
         rows, under = [one.made() for one in QUICK], loaded(1_000)
     else:
-        kept = measured(options)
-        rows = [kept[one.name] for one in planned() if one.name in kept]
-        under = kept.get(LOAD, {})
+        found = measured(options)
+        rows = [found[one.name] for one in planned() if one.name in found]
+        under = {name: value for name, value in found.get(LOAD, {}).items() if name != "load"}
     figures = {**summary(rows), **under, "rows_share": len(rows) / len(planned()), "rows": rows}
     return measure.report("speed/serve", figures, options, "torch", "openvino")
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:
     """What is kept of this machine, and what the budget adds to it."""
-    end, kept = time.monotonic() + 60 * options.budget, load()
-    for name, make in _wanted(options.only):
-        if name in kept["rows"]:
-            continue
-        if time.monotonic() > end:
-            break
-        kept["rows"][name] = make()
-        KEPT.write_text(json.dumps(kept, indent=0, sort_keys=True) + "\n")
-        said(f"{name}: {_shown(kept['rows'][name])}")
-    rows: dict[str, Any] = kept["rows"]
-    return rows
-
-
-def _wanted(only: str | None) -> Iterator[tuple[str, Any]]:
-    if only != "rows":
-        yield LOAD, lambda: loaded(10_000)
-    if only != LOAD:
-        yield from ((one.name, one.made) for one in planned())
-
-
-def load() -> dict[str, Any]:
-    """What is kept; nothing of it where it is of another machine."""
-    here = measure.machine()
-    kept: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    return kept if kept.get("machine") == here else {"machine": here, "rows": {}}
-
-
-def _shown(row: Mapping[str, Any]) -> str:
-    return json.dumps({k: v for k, v in row.items() if not isinstance(v, (dict, list))})
+    makers: dict[str, Callable[[], kept.Row]] = {}
+    if options.only != "rows":
+        makers[LOAD] = partial(loaded, 10_000)
+    if options.only != LOAD:
+        makers |= {one.name: one.made for one in planned()}
+    return kept.rows("serve", makers, options.budget)
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

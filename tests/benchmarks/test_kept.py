@@ -34,10 +34,14 @@ def test_without_time_only_what_is_kept_comes_back() -> None:
     assert {name: row["error"] for name, row in found.items()} == {"b": 1.0}
 
 
-def test_rows_of_another_machine_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_another_machine_do_not_count_and_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     kept.rows("trial", {"a": lambda: {"error": 1.0}}, 1)
+    here = measure.machine()
     monkeypatch.setattr(measure, "machine", lambda: {"cpu": "another"})
     assert kept.rows("trial", {"a": lambda: {"error": 2.0}}, 1)["a"]["error"] == 2.0
+    assert kept.load("trial")["a"]["error"] == 2.0
+    monkeypatch.setattr(measure, "machine", lambda: here)
+    assert kept.load("trial")["a"]["error"] == 1.0
 
 
 def test_a_row_that_fails_leaves_those_before_it() -> None:
