@@ -52,7 +52,7 @@ WIRE = Table(
                  "lost, of the ideal", "speed/incast", "bounded_p99_of_ideal", 1.12, TIMES),
         at_most("the same, of the best tuned TCP's", "speed/incast", "bounded_p99_of_tuned_tcp",
                  0.7, TIMES),
-        at_most("the same, of the best gloo's over tuned TCP", "speed/incast",
+        at_most("the same, of the best gloo's over tuned TCP", "speed/incast-gloo",
                  "bounded_p99_of_tuned_gloo", 0.7, TIMES),
         at_most("values dropped where the network loses none", "speed/incast",
                  "bounded_dropped", 0, percent),
