@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.learn import ByClass, Client, LearnError, Setting, algorithm, run
+from paceline.learn import ByClass, Chances, Client, LearnError, Setting, algorithm, run
 from paceline.learn.algorithm import mean
 from paceline.learn.algorithms.feddst import FedDst
 from paceline.learn.algorithms.progfed import ProgFed, _inherit
@@ -151,6 +151,17 @@ def test_dlion_with_like_speeds_and_wide_links_is_synchronous_sgd(toy) -> None:
     assert np.allclose(dlion.mine[2].weights, plain.mine[2].weights, atol=1e-5)
 
 
+def test_a_dlion_client_that_dropped_out_takes_what_the_others_do(toy) -> None:
+    """Links carry all, so clients stay alike, whoever was away; and one alone learns."""
+    task = replace(toy.task("dlion(merge_every=0)", 12), chances=Chances(drops=0.5))
+    driver = peers(task, 12)
+    assert any(each.absent for each in driver.untold)
+    for client in driver.mine.values():
+        assert np.array_equal(client.weights, driver.mine[0].weights)
+    alone, plain = (peers(toy.task(text, clients=1)) for text in ("dlion", "synchronous"))
+    assert np.allclose(alone.mine[0].weights, plain.mine[0].weights, atol=1e-6)
+
+
 def test_dlion_deals_the_batch_out_by_speed() -> None:
     made = algorithm("dlion(speeds=(1.0, 2.0, 5.0), batch=16)")
     assert [made.batch_of(n) for n in range(3)] == [6, 12, 30]
@@ -272,14 +283,37 @@ def test_messages_survive_their_way() -> None:
         unpacked(packed(sent)[:-3])
 
 
+def test_a_model_of_one_block_cannot_grow_and_one_that_did_not_grow_whole_is_named(toy) -> None:
+    with pytest.raises(LearnError, match="one block cannot grow"):
+        run(toy.task("progfed", 3))
+    at = replace(toy.setting(15), learner=_Blocks(toy.clouds(), toy.clouds()))
+    assert algorithm("progfed(cycle=5)").notes(at) == ()
+    (said,) = algorithm("progfed(cycle=8)").notes(at)
+    assert "grew to 2 of its 3 blocks" in said
+
+
+class _Blocks(Softmax):
+    stages = 3
+
+
+def test_scaffold_ends_well_at_a_rate_of_0(toy) -> None:
+    found = run(toy.task("scaffold(last_lr=0.0)", 5))
+    assert not found.broken
+
+
+def test_settings_of_several_numbers_are_numbers() -> None:
+    with pytest.raises(LearnError, match="speeds must be numbers"):
+        algorithm("dlion(speeds=(1.0, 'a'))")
+    with pytest.raises(LearnError, match="travel and samples are 1 or more"):
+        algorithm("skewscout(samples=0)")
+
+
 def test_progfed_needs_no_server_momentum() -> None:
     with pytest.raises(LearnError, match="begins anew"):
         ProgFed(server_momentum=0.5)
 
 
 def _two_of_four():
-    from paceline.learn import Chances
-
     return Chances(per_round=2)
 
 

@@ -93,6 +93,14 @@ class Algorithm(ABC):
         """Samples of a client's step."""
         return self.batch
 
+    def steps_of(self, client: Client) -> int:
+        """In its next round; the same of all clients."""
+        return self.steps
+
+    def notes(self, at: Setting) -> tuple[str, ...]:
+        """What is to be known of a run of so many rounds."""
+        return ()
+
     def arithmetic(self, at: Setting, round_: int) -> float:
         """Arithmetic of a sample in this round, as a share of the whole model's."""
         return 1.0

@@ -69,6 +69,11 @@ class Carrier(ABC):
         raise NotImplementedError(f"{type(self).__name__} does not add up")
 
     @property
+    def gone(self) -> Mapping[int, str]:
+        """Workers that have died, and why."""
+        return {}
+
+    @property
     def may_lose(self) -> bool:
         """Whether workers can go and the others go on, from rounds whose state is kept."""
         return False

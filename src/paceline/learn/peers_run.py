@@ -36,6 +36,7 @@ class PeersRun(Driver):
         everyone = tuple(n for n in clients if n not in self.gone)
         asked = set(self.task.chances.here(clients, self.task.seed, number))
         here = asked - self.left_out - self.gone
+        self.steps += self.how.steps_of(next(iter(self.mine.values())))
         works, out = [], []
         for client in self.mine.values():
             if client.number in here:
@@ -106,9 +107,11 @@ class PeersRun(Driver):
     def _talk(
         self, sent: Mapping[int, Mapping[int, Message]], trips: list[Trip]
     ) -> Mapping[int, Mapping[int, Message]]:
+        """To those that are left out nobody listens."""
         parcels = [
             Parcel(source, (target,), message)
             for source, each in sent.items()
+            if source not in self.left_out
             for target, message in each.items()
         ]
         trips += [Trip(p.source, p.targets, p.message.size_bytes, True) for p in parcels]
