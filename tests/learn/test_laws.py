@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.learn import ByClass, Chances, Client, LearnError, Setting, algorithm, run
+from paceline.learn import ByClass, Chances, Client, LearnError, Setting, algorithm, run, speeds
 from paceline.learn.algorithm import mean
 from paceline.learn.algorithms.feddst import FedDst
 from paceline.learn.algorithms.progfed import ProgFed, _inherit
@@ -165,6 +165,25 @@ def test_a_dlion_client_that_dropped_out_takes_what_the_others_do(toy) -> None:
 def test_dlion_deals_the_batch_out_by_speed() -> None:
     made = algorithm("dlion(speeds=(1.0, 2.0, 5.0), batch=16)")
     assert [made.batch_of(n) for n in range(3)] == [6, 12, 30]
+
+
+def test_dlion_measures_speeds_and_names_them(toy, monkeypatch) -> None:
+    monkeypatch.setattr(speeds, "LEAST_S", 0.0)
+    found = run(toy.task("dlion(lr=0.1, measures=True)", 3))
+    assert found.algorithm == "dlion(lr=0.1, speeds=(1.0, 1.0, 1.0, 1.0))"
+    assert run(toy.task(found.algorithm, 3)).judged == found.judged
+    with pytest.raises(LearnError, match="given or measured"):
+        algorithm("dlion(measures=True, speeds=(1.0, 1.0))")
+
+
+def test_clients_of_one_worker_share_its_speed() -> None:
+    """Of three clients the first and the last are worker 0's."""
+    assert speeds.shared({0: 30.0, 1: 10.0}, Alone(workers=2), 3) == (1.0, 0.67, 1.0)
+
+
+def test_a_workers_speed_is_told_by_the_clock(toy) -> None:
+    ticks = iter(range(100))
+    assert speeds._rate(toy.setting(), 20, lambda: float(next(ticks))) == 20.0
 
 
 def test_dlion_sends_no_more_than_a_link_carries(toy) -> None:

@@ -22,7 +22,7 @@ from paceline.cli import Shown
 from paceline.cli._arguments import count
 
 if TYPE_CHECKING:
-    from paceline.learn import Forecast, LearnRun, Partition, Samples, Task
+    from paceline.learn import Algorithm, Forecast, LearnRun, Partition, Samples, Task
     from paceline.predict import Question
 
 
@@ -162,11 +162,12 @@ def _others(options: argparse.Namespace, carrier: Any) -> int:
 
 def _runs(options: argparse.Namespace, carrier: Any) -> "list[LearnRun]":
     """One a seed; those that have ended are kept while others run."""
-    from paceline.learn import LearnRun, run, save
+    from paceline.learn import LearnRun, algorithm, run, save
     from paceline.learn.record import Judged, require_place
     from paceline.report import working
 
     keeps, made = carrier is None or not carrier.rank, list[LearnRun]()
+    how = options.algorithm
     with working("training") as say:
         for seed in range(options.seed, options.seed + options.seeds):
 
@@ -176,17 +177,18 @@ def _runs(options: argparse.Namespace, carrier: Any) -> "list[LearnRun]":
                     f"{judged.accuracy:.3f}"
                 )
 
-            task = _task(options, seed)
+            task = _task(options, algorithm(how), seed)
             if keeps:
                 require_place(options.out)
             made.append(run(task, carrier, told))
+            how = made[-1].algorithm  # with what was measured for the first
             if keeps:
                 save(made, options.out)
     return made
 
 
-def _task(options: argparse.Namespace, seed: int) -> "Task":
-    from paceline.learn import Chances, Task, algorithm
+def _task(options: argparse.Namespace, how: "Algorithm", seed: int) -> "Task":
+    from paceline.learn import Chances, Task
     from paceline.learn.torch_workers import network
 
     train, test = _samples(options, seed)
@@ -194,7 +196,7 @@ def _task(options: argparse.Namespace, seed: int) -> "Task":
     return Task(
         learner=network(options.model, train, test),
         partition=_split(options, train, seed),
-        algorithm=algorithm(options.algorithm),
+        algorithm=how,
         rounds=options.rounds,
         seed=seed,
         chances=Chances(options.per_round, options.drops),

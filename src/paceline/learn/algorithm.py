@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.learn.carrier import Carrier
 from paceline.learn.client import Client
 from paceline.learn.errors import LearnError
 from paceline.learn.learner import Learner
@@ -88,6 +89,10 @@ class Algorithm(ABC):
         """The learning rate of a round, from 0."""
         gone = round_ / max(1, at.rounds - 1)
         return self.lr * (self.last_lr + (1 - self.last_lr) * (1 + cos(pi * gone)) / 2)
+
+    def prepared(self, at: Setting, carrier: Carrier) -> "Algorithm":
+        """With what it measures before training."""
+        return self
 
     def batch_of(self, client: int) -> int:
         """Samples of a client's step."""

@@ -1,8 +1,9 @@
 """Batches by each client's speed, messages by each link's rate, and now and then the best weights.
 
 Hong and Chandra, "DLion: Decentralized Distributed Deep Learning in Micro-Clouds" (2021).
-1. A client's batch is its share of the speed: `batch` times all clients is dealt out by `speeds`.
-   Gradients count by their batch, so that the step is that of the whole batch.
+1. A client's batch is its share of the speed: `batch` times all clients is dealt out by `speeds`,
+   which `measures` has measured before training. Gradients count by their batch, so that the step is
+   that of the whole batch.
 2. Max-N for each link: of a tensor travel the gradients of (100 - N) % of its largest and above,
    with the N that the link carries in `send_ms`. What a link leaves out waits for it.
 3. Every `merge_every` rounds clients go the `merge` share of the way to the weights of the client
@@ -14,15 +15,17 @@ leaves out would be lost.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from paceline.learn.algorithm import Meeting, Outgoing, Peers, Setting, Talk
+from paceline.learn.carrier import Carrier
 from paceline.learn.client import Client
 from paceline.learn.errors import LearnError
 from paceline.learn.message import Message
 from paceline.learn.samples import Vector
+from paceline.learn.speeds import measured_speeds
 
 _ENTRY_BYTES = 8  # a place and a value
 _BYTES_PER_MS_OF_MBIT = 125
@@ -33,6 +36,7 @@ _RECENT = np.float32(0.9)  # what the earlier loss counts beside a new one's ten
 class DLion(Peers):
     steps: int = 1
     speeds: tuple[float, ...] = ()  # of each client, against one another
+    measures: bool = False  # speeds; they then stand among the run's settings
     links_mbit: tuple[float, ...] = ()  # of each client; empty: all gradients travel
     send_ms: float = 20.0  # that a step's messages may take on a link
     merge_every: int = 100  # rounds; 0: never
@@ -42,11 +46,17 @@ class DLion(Peers):
         super().__post_init__()
         self.require(self.steps == 1, "a round is one step")
         self.require(all(s > 0 for s in (*self.speeds, *self.links_mbit)), "rates are above 0")
+        self.require(not (self.measures and self.speeds), "speeds are given or measured")
         self.require(0 < self.merge <= 1 and self.merge_every >= 0, "merge is above 0, up to 1")
 
     @property
     def meeting(self) -> Meeting:
         return Meeting.LINKS
+
+    def prepared(self, at: Setting, carrier: Carrier) -> "DLion":
+        if not self.measures:
+            return self
+        return replace(self, measures=False, speeds=measured_speeds(at, self.batch, carrier))
 
     def batch_of(self, client: int) -> int:
         if not self.speeds:
