@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -128,6 +129,22 @@ def test_a_client_that_sends_nan_is_left_out_counted_and_named(toy, text: str) -
     assert found.accuracy > 0.8
     spoke = {t.source for each in found.rounds[2:] for t in each.trips}
     assert served or 0 not in spoke
+
+
+@pytest.mark.needs("torch")
+def test_a_round_from_which_all_dropped_out_has_no_mean(toy) -> None:
+    """As without sums, where nobody takes anything then."""
+    import torch
+
+    from paceline.learn.torch_carrier import _Sum
+
+    work = SimpleNamespace(wait=lambda: None)
+    assert _Sum(work, torch.zeros(4)).mean() is None
+    assert _Sum(work, torch.tensor([2.0, 4.0, 2.0])).mean().tolist() == [1.0, 2.0]
+    driver = PeersRun(toy.task("synchronous"), Alone())
+    before = driver.mine[0].weights.copy()
+    driver._take_mean(None, 0)
+    assert np.array_equal(driver.mine[0].weights, before)
 
 
 def test_where_all_break_it_is_said(toy) -> None:

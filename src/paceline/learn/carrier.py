@@ -33,8 +33,8 @@ class Pending(Protocol):
 class PendingMean(Protocol):
     """A sum under way."""
 
-    def mean(self) -> Vector:
-        """Of all that was handed over, with zeros behind it."""
+    def mean(self) -> Vector | None:
+        """Of all that was handed over, with zeros behind it; None where that is nothing."""
 
 
 @dataclass(frozen=True)

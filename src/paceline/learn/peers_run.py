@@ -84,9 +84,9 @@ class PeersRun(Driver):
         sound = [p.message.vectors["mean"] for p in out if p.message is not BROKEN]
         return self.carrier.summed(sound, self.at.learner.size)
 
-    def _take_mean(self, merged: Vector, number: int) -> None:
+    def _take_mean(self, merged: Vector | None, number: int) -> None:
         for client in self.mine.values():
-            if client.number not in self.left_out | self.gone:
+            if merged is not None and client.number not in self.left_out | self.gone:
                 self.how.take(self.at, client, merged, number)
 
     def _take(self, came: Sequence[Parcel], number: int) -> None:

@@ -146,7 +146,9 @@ class _Training:
         everyone = tuple(part.number for part in self.task.parts.each)
         slopes = [slopes_of(net) for net in self.nets]
         if self.carrier.sums:
-            total = len(everyone) * self.carrier.summed(slopes, self.size).mean()
+            mean = self.carrier.summed(slopes, self.size).mean()
+            assert mean is not None, "every part has slopes"
+            total = len(everyone) * mean
             self._stepped([total] * len(self.nets))
             return [Trip(p.number, everyone, total.nbytes, True, True) for p in self.mine]
         out = [
