@@ -58,7 +58,6 @@ def _arms(skews: Sequence[float], steps: int) -> list[list[Arm]]:
     def of(texts: Sequence[str], some: Sequence[float]) -> list[Arm]:
         return [arm(text, f"by_class(skew={skew})", steps) for skew in some for text in texts]
 
-    ends = (skews[0], skews[-1])
     ends, between = (skews[0], skews[-1]), skews[1:-1]
     others, full = (HOME, LOCAL, GAIA), "by_class(skew=1.0)"
     return [

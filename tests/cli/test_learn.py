@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from paceline.cli import main
+from paceline.learn import load
 from paceline.measure import Calibration, Handling, Sweep, save
 
 
@@ -78,3 +79,40 @@ def test_wrong_words_are_answered_with_the_right_ones(data: Path, tmp_path: Path
     assert "did you mean fedavg?" in capsys.readouterr().err
     assert main([*words, "fedavg(mu=1)"]) == 1
     assert "fedavg has no setting 'mu'" in capsys.readouterr().err
+
+
+@pytest.mark.needs("torch")
+def test_each_seed_is_kept_and_can_be_run_alone(data: Path, tmp_path: Path, capsys) -> None:
+    words = ["--data", str(data), "--algorithm", "fedavg(steps=2)", "--rounds", "2", "--model",
+             "cnn", "--samples", "300", "--json"]  # fmt: skip
+    both, alone, third = (str(tmp_path / name) for name in ("both", "alone", "third"))
+    assert main(["learn", "run", "-o", both, "--seeds", "2", *words]) == 0
+    assert main(["learn", "run", "-o", alone, "--seed", "2", *words]) == 0
+    assert [run.judged for run in load(Path(alone))] == [load(Path(both))[1].judged]
+    (tmp_path / "file").write_text("")
+    capsys.readouterr()
+    assert main(["learn", "run", "-o", str(tmp_path / "file" / "run"), *words]) == 1
+    assert "choose another folder (-o)" in capsys.readouterr().err
+    assert main(["learn", "run", "-o", third, "--seed", "3", "--per-round", "2", *words]) == 0
+    assert main(["learn", "show", both, third]) == 0
+    shown = capsys.readouterr().out
+    assert "2 seeds" in shown
+    assert "5 clients, 2 a round" in shown
+
+
+@pytest.mark.needs("torch")
+def test_messages_between_workers_that_share_cores_go_over_tcp(
+    data: Path, tmp_path: Path, capsys
+) -> None:
+    out, place = str(tmp_path / "run"), tmp_path / "c.yaml"
+    words = ["--data", str(data), "--algorithm", "fedavg(steps=1)", "--rounds", "4"]
+    assert main(["learn", "run", "-o", out, "--model", "cnn", *words]) == 0
+    place.write_text("hosts: 5\nlink: {rate: 1Mbps, latency: 50us}\n")
+    asked = ["learn", "predict", out, "--cluster", str(place), "--json", "--target", "0.1"]
+    capsys.readouterr()
+
+    def round_s(*more: str) -> float:
+        assert main([*asked, "--cores", "64", *more]) == 0
+        return json.loads(capsys.readouterr().out)[0]["round_s"]
+
+    assert round_s() > 1.02 * round_s("--set", "transport.efficiency=0.9999")

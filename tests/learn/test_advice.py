@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
-from paceline.learn import LearnRun, Meeting
-from paceline.learn.advice import advice, arms
+import pytest
+
+from paceline.learn import LearnError, LearnRun, Meeting
+from paceline.learn.advice import advice
+from paceline.learn.arms import arms, arms_of_any_length, names_of
 from paceline.learn.record import Judged, Round
 
 
@@ -44,10 +47,38 @@ def test_as_accurate_with_fewer_bytes_is_told() -> None:
 def test_clients_that_were_left_out_are_named() -> None:
     broken = made(0.8, rounds=(Round(0, (), (), broken=(3,)), Round(1, (), (), broken=(3,))))
     (said,) = advice([broken])
-    assert "client 3 sent infinite numbers or none in 2 rounds" in said
+    assert "client 3 sent infinite numbers or none in 2 of 2 rounds" in said
+    assert "left out of these" in said
+    (said,) = advice([replace(broken, meeting=Meeting.ALL, rounds=broken.rounds[:1])])
+    assert "none in round 1 of fedavg() and was left out from then on" in said
 
 
 def test_seeds_make_one_arm() -> None:
     found = arms([made(0.8, 1), made(0.9, 2)])
     assert len(found) == 1
     assert round(found[0].accuracy, 6) == 0.85
+
+
+def test_runs_of_other_lengths_or_in_two_ways_different_are_no_advice() -> None:
+    longer = {"rounds": (Round(0, (), ()), Round(1, (), ()))}
+    assert advice([made(0.6), made(0.9, **longer)]) == ()
+    assert advice([made(0.6), made(0.9, model="cnn", **longer)]) == ()
+    assert advice([made(0.6), made(0.9, model="cnn", samples=60000)]) == ()
+
+
+def test_runs_that_were_asked_for_otherwise_are_no_seeds_of_one_another() -> None:
+    plain = made(0.8)
+    others = [made(0.9, 2, **what) for what in ({"per_round": 3}, {"samples": 9}, {"drops": 0.1})]
+    assert len(arms([plain, *others])) == 4
+    longer = made(0.9, 2, rounds=(Round(0, (), ()), Round(1, (), ())))
+    assert len(arms([plain, longer])) == 2
+    assert len(arms_of_any_length([plain, longer])) == 1
+    assert names_of([run.asked for run in (plain, others[0])]) == [
+        "fedavg(), 0 a round",
+        "fedavg(), 3 a round",
+    ]
+
+
+def test_a_seed_that_comes_twice_is_refused() -> None:
+    with pytest.raises(LearnError, match=r"seed 1 of fedavg\(\) was given twice"):
+        arms([made(0.8), made(0.8)])

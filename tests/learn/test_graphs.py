@@ -49,6 +49,21 @@ def test_a_graph_in_pieces_is_said_to_be() -> None:
     assert any("2 pieces" in note for note in parted(graph, 2, "greedy").notes)
     with pytest.raises(LearnError, match="cannot lie in 5 parts"):
         parted(graph, 5)
+    with pytest.raises(LearnError, match="joins nodes 0 to 4, and there are 4 nodes"):
+        Attributed.of_edges(samples, np.array([[0, 4]]), 0.5, 1)
+
+
+@pytest.mark.needs("torch")
+def test_what_is_to_be_known_of_a_graph_is_kept_with_the_run_and_shown(toy) -> None:
+    from paceline.learn.arms import arms
+    from paceline.learn.graphs.network import GraphNetwork
+    from paceline.learn.graphs.torch_training import GraphTask, train
+    from paceline.report.text.learn import arm_lines
+
+    edges = np.stack([np.arange(60), (np.arange(60) + 2) % 60], axis=1)  # two rings
+    graph = Attributed.of_edges(toy.clouds(60), edges, 0.5, 1)
+    found = train(GraphTask(parts_of(graph, parted(graph, 2, "greedy")), GraphNetwork(), 3))
+    assert any("2 pieces" in line for line in arm_lines(arms([found])))
 
 
 @pytest.mark.needs("torch")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.learn import ByClass, Client, LearnError, Setting, algorithm, run
+from paceline.learn import ByClass, Chances, Client, LearnError, Setting, algorithm, run, speeds
 from paceline.learn.algorithm import mean
 from paceline.learn.algorithms.feddst import FedDst
 from paceline.learn.algorithms.progfed import ProgFed, _inherit
@@ -151,9 +151,39 @@ def test_dlion_with_like_speeds_and_wide_links_is_synchronous_sgd(toy) -> None:
     assert np.allclose(dlion.mine[2].weights, plain.mine[2].weights, atol=1e-5)
 
 
+def test_a_dlion_client_that_dropped_out_takes_what_the_others_do(toy) -> None:
+    """Links carry all, so clients stay alike, whoever was away; and one alone learns."""
+    task = replace(toy.task("dlion(merge_every=0)", 12), chances=Chances(drops=0.5))
+    driver = peers(task, 12)
+    assert any(each.absent for each in driver.untold)
+    for client in driver.mine.values():
+        assert np.array_equal(client.weights, driver.mine[0].weights)
+    alone, plain = (peers(toy.task(text, clients=1)) for text in ("dlion", "synchronous"))
+    assert np.allclose(alone.mine[0].weights, plain.mine[0].weights, atol=1e-6)
+
+
 def test_dlion_deals_the_batch_out_by_speed() -> None:
     made = algorithm("dlion(speeds=(1.0, 2.0, 5.0), batch=16)")
     assert [made.batch_of(n) for n in range(3)] == [6, 12, 30]
+
+
+def test_dlion_measures_speeds_and_names_them(toy, monkeypatch) -> None:
+    monkeypatch.setattr(speeds, "LEAST_S", 0.0)
+    found = run(toy.task("dlion(lr=0.1, measures=True)", 3))
+    assert found.algorithm == "dlion(lr=0.1, speeds=(1.0, 1.0, 1.0, 1.0))"
+    assert run(toy.task(found.algorithm, 3)).judged == found.judged
+    with pytest.raises(LearnError, match="given or measured"):
+        algorithm("dlion(measures=True, speeds=(1.0, 1.0))")
+
+
+def test_clients_of_one_worker_share_its_speed() -> None:
+    """Of three clients the first and the last are worker 0's."""
+    assert speeds.shared({0: 30.0, 1: 10.0}, Alone(workers=2), 3) == (1.0, 0.67, 1.0)
+
+
+def test_a_workers_speed_is_told_by_the_clock(toy) -> None:
+    ticks = iter(range(100))
+    assert speeds._rate(toy.setting(), 20, lambda: float(next(ticks))) == 20.0
 
 
 def test_dlion_sends_no_more_than_a_link_carries(toy) -> None:
@@ -272,14 +302,37 @@ def test_messages_survive_their_way() -> None:
         unpacked(packed(sent)[:-3])
 
 
+def test_a_model_of_one_block_cannot_grow_and_one_that_did_not_grow_whole_is_named(toy) -> None:
+    with pytest.raises(LearnError, match="one block cannot grow"):
+        run(toy.task("progfed", 3))
+    at = replace(toy.setting(15), learner=_Blocks(toy.clouds(), toy.clouds()))
+    assert algorithm("progfed(cycle=5)").notes(at) == ()
+    (said,) = algorithm("progfed(cycle=8)").notes(at)
+    assert "grew to 2 of its 3 blocks" in said
+
+
+class _Blocks(Softmax):
+    stages = 3
+
+
+def test_scaffold_ends_well_at_a_rate_of_0(toy) -> None:
+    found = run(toy.task("scaffold(last_lr=0.0)", 5))
+    assert not found.broken
+
+
+def test_settings_of_several_numbers_are_numbers() -> None:
+    with pytest.raises(LearnError, match="speeds must be numbers"):
+        algorithm("dlion(speeds=(1.0, 'a'))")
+    with pytest.raises(LearnError, match="travel and samples are 1 or more"):
+        algorithm("skewscout(samples=0)")
+
+
 def test_progfed_needs_no_server_momentum() -> None:
     with pytest.raises(LearnError, match="begins anew"):
         ProgFed(server_momentum=0.5)
 
 
 def _two_of_four():
-    from paceline.learn import Chances
-
     return Chances(per_round=2)
 
 

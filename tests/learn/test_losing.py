@@ -29,9 +29,14 @@ class Losing(Carrier):
     workers: int = 2
     calls: int = 0
     carried: Alone = field(default_factory=Alone)
+    died: dict[int, str] = field(default_factory=dict)
 
     def carries(self, number: int) -> bool:
         return True
+
+    @property
+    def gone(self) -> dict[int, str]:
+        return self.died
 
     @property
     def may_lose(self) -> bool:
@@ -44,7 +49,8 @@ class Losing(Carrier):
         return self.carried.send(parcels, alike)
 
     def reformed(self, round_: int, lost: Disconnected) -> Reformed:
-        return Reformed({1: "signal SIGKILL"}, round_)
+        self.died[1] = "signal SIGKILL"
+        return Reformed(self.died, round_)
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -71,6 +77,14 @@ def test_a_round_that_was_cut_short_is_run_again_from_its_beginning(toy) -> None
     assert [j.accuracy for j in cut.judged[:begun]] == [j.accuracy for j in plain.judged[:begun]]
     assert [r.number for r in cut.rounds] == list(range(6))
     assert cut.judged[-1].sent_bytes < plain.judged[-1].sent_bytes
+
+
+def test_the_next_runs_clients_of_a_worker_that_has_died_are_named_too(toy) -> None:
+    carrier = Losing(at_call=9)
+    run(toy.task("fedavg", 6), carrier)
+    after = run(toy.task("fedavg", 6), carrier)
+    assert [(lost.worker, lost.round, lost.clients) for lost in after.lost] == [(1, 0, (1, 3))]
+    assert {work.client for work in after.rounds[0].works} == {0, 2}
 
 
 def test_where_nobody_may_be_lost_it_is_an_error(toy) -> None:

@@ -17,6 +17,9 @@ from paceline.learn import (
     rounds_as_graph,
 )
 from paceline.learn.record import Judged, Round, Trip, Work
+from paceline.measure import Calibration, Sweep
+from paceline.predict import Question
+from paceline.report.text.learn import forecast_notes
 
 MB = 1_000_000
 
@@ -62,6 +65,15 @@ def test_a_mean_is_an_all_reduce() -> None:
     calls = [op for op in graph if op.kind is OpKind.COLLECTIVE]
     assert {op.collective for op in calls} == {Collective.ALL_REDUCE}
     assert {op.size_bytes for op in calls} == {MB}
+
+
+def test_calls_take_what_the_calibration_found() -> None:
+    slow = Sweep((1e6, 2e6, 4e6), (1.001e9, 1.002e9, 1.004e9))
+    line = Sweep((1e6, 2e6, 4e6), (1e6, 2e6, 4e6))
+    made = Calibration("core", 1, 2, line, line, line, slow, None)
+    plain = round_time(drawn(Meeting.MEAN), cluster(2)).mean_s
+    there = round_time(drawn(Meeting.MEAN), cluster(2), Question(calibration=made)).mean_s
+    assert there > plain + 0.5
 
 
 def test_a_message_that_travels_behind_a_round_hides_in_its_work() -> None:
@@ -135,6 +147,55 @@ def test_algorithms_are_ranked_by_when_they_get_there() -> None:
     never = replace(drawn(), algorithm="gaia()", judged=(Judged(0, 0.3, 0),))
     order = [one.algorithm for one in ranked([never, drawn(), quick], 0.7, cluster(2))]
     assert order == ["local_sgd()", "fedavg()", "gaia()"]
+
+
+def test_runs_of_two_models_are_two_forecasts() -> None:
+    batch, group = (replace(drawn(), model=model) for model in ("batch", "group"))
+    worse = replace(batch, judged=tuple(replace(j, accuracy=j.accuracy / 2) for j in batch.judged))
+    found = ranked([worse, group], 0.7, cluster(2))
+    assert [one.asked["model"] for one in found] == ["group", "batch"]
+    assert found[0].seconds == forecast([group], 0.7, cluster(2)).seconds
+    assert [one.runs for one in found] == [1, 1]
+    assert [n.partition(" ")[0] for n in forecast_notes(found)][:2] == ["fedavg(),", "fedavg(),"]
+    with pytest.raises(LearnError, match="more than their seeds"):
+        forecast([worse, replace(group, seed=2)], 0.7, cluster(2))
+
+
+def test_rounds_behind_the_target_do_not_count() -> None:
+    """A model that grows: its later rounds take ten times as long and send ten times as much."""
+    run, few = drawn(work_s=0.1), 30
+    times = [1.0] * few + [10.0] * few
+    rounds = tuple(
+        Round(n, tuple(replace(w, cpu_s=w.cpu_s * t) for w in run.rounds[0].works), ())
+        for n, t in enumerate(times)
+    )
+    judged = tuple(Judged(n, 0.3 + 0.01 * n, int(MB * sum(times[: n + 1]))) for n in range(60))
+    found = forecast([replace(run, rounds=rounds, judged=judged)], 0.5, cluster(2))
+    assert found.reach.rounds == pytest.approx(21, abs=1)
+    assert found.seconds == pytest.approx(21 * 0.1, rel=0.1)
+    assert found.sent_bytes == pytest.approx(21 * MB, rel=0.1)
+
+
+def test_few_judgements_are_not_said_to_lead_nowhere() -> None:
+    short = replace(drawn(), judged=drawn().judged[:2])
+    (said, *_) = forecast_notes([forecast([short], 0.9, cluster(2))])
+    assert "a curve of 2 judgements cannot be carried on" in said
+    flat = replace(drawn(), judged=tuple(Judged(n, 0.6, 0) for n in range(20)))
+    (said, *_) = forecast_notes([forecast([flat], 0.9, cluster(2))])
+    assert "got to 0.600, and their curve does not lead there" in said
+
+
+def test_every_seed_weighs_alike() -> None:
+    """One has reached the target, of the other nothing can be said."""
+    short = replace(drawn(), seed=2, judged=drawn().judged[:2])
+    found = reach([drawn(), short], 0.7)
+    assert not found.observed
+    assert found.high is None
+
+
+def test_more_workers_than_clients_are_refused() -> None:
+    with pytest.raises(LearnError, match="3 workers cannot carry 2 clients"):
+        round_time(drawn(), cluster(3))
 
 
 def test_a_target_is_an_accuracy() -> None:

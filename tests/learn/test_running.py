@@ -5,11 +5,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from paceline.learn import ALGORITHMS, Chances, LearnError, load, run, save
+from paceline.learn import ALGORITHMS, Chances, LearnError, Meeting, Task, load, run, save
 from paceline.learn.carrier import Alone
 from paceline.learn.peers_run import PeersRun
 from paceline.learn.softmax import Softmax
@@ -46,12 +47,26 @@ def test_means_by_all_reduce_differ_in_the_last_bits_alone(tmp_path: Path) -> No
         assert sent == sent_alone
 
 
+class Blocks(Softmax):
+    """Called a model of two blocks, of which the second has no weights, so that it can grow."""
+
+    stages = 2
+
+
+def task_of(toy, name: str, rounds: int) -> Task:
+    """Any algorithm on the toy."""
+    more = {"feddst": ", sparsity=0.4", "progfed": ", cycle=20"}  # of twelve weights few can go
+    task = toy.task(f"{name}(lr=0.1{more.get(name, '')})", rounds)
+    if name != "progfed":
+        return task
+    return replace(task, learner=Blocks(toy.clouds(), toy.clouds(seed=1)))
+
+
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_every_algorithm_learns_and_counts_its_bytes(toy, name: str) -> None:
     if name in NEED_TORCH:
         pytest.importorskip("torch")
-    dense = ", sparsity=0.4" if name == "feddst" else ""  # of twelve weights few can go
-    found = run(toy.task(f"{name}(lr=0.1{dense})", 30))
+    found = run(task_of(toy, name, 30))
     assert found.accuracy > 0.8
     assert found.sent_bytes > 0
     assert len(found.rounds) == 30
@@ -91,16 +106,45 @@ class Poisoned(Softmax):
         return found
 
 
-@pytest.mark.parametrize("text", ["fedavg", "synchronous", "dlion", "gaia"])
+class PoisonedBlocks(Poisoned):
+    stages = 2
+
+
+SEVERAL = ("dgc(lr=0.1, tight=True)", "skewscout(lr=0.1, behind='dgc', travel=20, samples=9)",
+           "dlion(lr=0.1, links_mbit=(1.0, 1.0, 1.0, 1.0), merge_every=5)")  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [*sorted(ALGORITHMS), *SEVERAL])
 def test_a_client_that_sends_nan_is_left_out_counted_and_named(toy, text: str) -> None:
-    task = toy.task(f"{text}(lr=0.1)", 30)
+    if text.partition("(")[0] in NEED_TORCH or "dgc" in text:
+        pytest.importorskip("torch")
+    task = toy.task(text, 30) if text in SEVERAL else task_of(toy, text, 30)
     rows = tuple(np.arange(240)[n::4] for n in range(4))
-    poisoned = Poisoned(toy.clouds(), toy.clouds(seed=1))
-    task = replace(task, learner=poisoned, partition=replace(task.partition, rows=rows))
-    found = run(task)
+    kind = PoisonedBlocks if text == "progfed" else Poisoned
+    poisoned = kind(toy.clouds(), toy.clouds(seed=1))
+    found = run(replace(task, learner=poisoned, partition=replace(task.partition, rows=rows)))
     assert set(found.broken) == {0}
-    assert found.broken[0] == (30 if text == "fedavg" else 1)
+    served = found.meeting is Meeting.SERVER
+    assert found.broken[0] == (30 if served else 1 + found.lag)
     assert found.accuracy > 0.8
+    spoke = {t.source for each in found.rounds[2:] for t in each.trips}
+    assert served or 0 not in spoke
+
+
+@pytest.mark.needs("torch")
+def test_a_round_from_which_all_dropped_out_has_no_mean(toy) -> None:
+    """As without sums, where nobody takes anything then."""
+    import torch
+
+    from paceline.learn.torch_carrier import _Sum
+
+    work = SimpleNamespace(wait=lambda: None)
+    assert _Sum(work, torch.zeros(4)).mean() is None
+    assert _Sum(work, torch.tensor([2.0, 4.0, 2.0])).mean().tolist() == [1.0, 2.0]
+    driver = PeersRun(toy.task("synchronous"), Alone())
+    before = driver.mine[0].weights.copy()
+    driver._take_mean(None, 0)
+    assert np.array_equal(driver.mine[0].weights, before)
 
 
 def test_where_all_break_it_is_said(toy) -> None:
@@ -127,3 +171,18 @@ def test_peers_take_part_in_every_round(toy) -> None:
         replace(toy.task("synchronous"), chances=Chances(per_round=2))
     with pytest.raises(LearnError, match="there are 4"):
         run(replace(toy.task("fedavg"), chances=Chances(per_round=5)))
+
+
+@pytest.mark.parametrize("text", ["dlion(lr=0.1)", "skewscout(lr=0.1, travel=20, samples=9)"])
+def test_a_run_ends_by_the_steps_of_a_client_that_was_always_there(toy, text: str) -> None:
+    """Whoever dropped out of which round, or has fewer samples than a batch."""
+    task = replace(toy.task(text, 300, clients=30), enough_samples=400, every=300)
+    whole, some = (run(replace(task, chances=Chances(drops=d))) for d in (0.0, 0.3))
+    assert len(whole.rounds) == len(some.rounds) < 30
+    if text.startswith("dlion"):
+        assert len(whole.rounds) == 400 // 20
+
+
+def test_a_run_says_what_was_asked_for(toy) -> None:
+    found = run(replace(toy.task("fedavg", 2), chances=Chances(per_round=2, drops=0.1)))
+    assert (found.samples, found.per_round, found.drops) == (240, 2, 0.1)

@@ -27,6 +27,7 @@ TEXTS = (
     "fedavg(server_momentum=0.5)", "scaffold", "feddst(sparsity=0.5, every=2)", "synchronous",
     "local_sgd", "gaia(threshold=0.1)", "dgc(ratio=0.3, warmup=2)", "overlap_local_sgd",
     "diloco(steps=5)", "skewscout(travel=10, samples=9)",
+    "skewscout(travel=2, samples=9, behind='dgc')",
     "dlion(links_mbit=(1.0, 1.0, 1.0, 1.0, 1.0), send_ms=1.0, merge_every=2)",
 )  # fmt: skip
 

@@ -22,7 +22,7 @@ from paceline.cli import Shown
 from paceline.cli._arguments import count
 
 if TYPE_CHECKING:
-    from paceline.learn import Forecast, LearnRun, Partition, Samples
+    from paceline.learn import Algorithm, Forecast, LearnRun, Partition, Samples, Task
     from paceline.predict import Question
 
 
@@ -128,18 +128,19 @@ def _add_clients(parser: argparse.ArgumentParser) -> None:
 
 
 def _partition(options: argparse.Namespace) -> Shown:
+    from paceline.graph.atomic import atomic_file
     from paceline.report.partition_svg import partition_svg
     from paceline.report.text.learn import partition_lines
 
-    made = _split(options, _samples(options)[0], options.seed)
+    made = _split(options, _samples(options, options.seed)[0], options.seed)
     if options.svg:
-        options.svg.write_text(partition_svg(made))
+        with atomic_file(options.svg) as draft:
+            draft.write_text(partition_svg(made))
     data = {"skew": made.skew, "sizes": made.sizes, "counts": made.counts.tolist()}
     return Shown(data, _lines(list(partition_lines(made))))
 
 
 def _run(options: argparse.Namespace) -> "Shown | int":
-    from paceline.learn import save
     from paceline.learn.seat import crash_visibly, is_seated, seated
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -149,41 +150,60 @@ def _run(options: argparse.Namespace) -> "Shown | int":
         from paceline.learn.torch_workers import joined_workers
 
         with joined_workers(options.sums) as carrier:
-            made = _runs(options, carrier)
-            if carrier.rank:
-                return 0
-            save(made, options.out)
-            return _told(made)
-    made = _runs(options, None)
-    save(made, options.out)
-    return _told(made)
+            return _told(_runs(options, carrier)) if not carrier.rank else _others(options, carrier)
+    return _told(_runs(options, None))
+
+
+def _others(options: argparse.Namespace, carrier: Any) -> int:
+    """Their part; worker 0 tells and keeps."""
+    _runs(options, carrier)
+    return 0
 
 
 def _runs(options: argparse.Namespace, carrier: Any) -> "list[LearnRun]":
-    from paceline.learn import Chances, Task, algorithm, run
+    """One a seed; those that have ended are kept while others run."""
+    from paceline.learn import LearnRun, algorithm, run, save
+    from paceline.learn.record import Judged, require_place
+    from paceline.report import working
+
+    keeps, made = carrier is None or not carrier.rank, list[LearnRun]()
+    how = options.algorithm
+    with working("training") as say:
+        for seed in range(options.seed, options.seed + options.seeds):
+
+            def told(judged: Judged, seed: int = seed) -> None:
+                say(
+                    f"seed {seed}, round {judged.round + 1} of {options.rounds}: "
+                    f"{judged.accuracy:.3f}"
+                )
+
+            task = _task(options, algorithm(how), seed)
+            if keeps:
+                require_place(options.out)
+            made.append(run(task, carrier, told))
+            how = made[-1].algorithm  # with what was measured for the first
+            if keeps:
+                save(made, options.out)
+    return made
+
+
+def _task(options: argparse.Namespace, how: "Algorithm", seed: int) -> "Task":
+    from paceline.learn import Chances, Task
     from paceline.learn.torch_workers import network
 
-    train, test = _samples(options)
+    train, test = _samples(options, seed)
     test = test.some(options.test_samples, 0)
-    chances = Chances(options.per_round, options.drops)
-    learner, how = network(options.model, train, test), algorithm(options.algorithm)
-    return [
-        run(
-            Task(
-                learner=learner,
-                partition=_split(options, train, seed),
-                algorithm=how,
-                rounds=options.rounds,
-                seed=seed,
-                chances=chances,
-                every=options.every,
-                model=options.model,
-                test_samples=len(test),
-            ),
-            carrier,
-        )
-        for seed in range(options.seed, options.seed + options.seeds)
-    ]
+    return Task(
+        learner=network(options.model, train, test),
+        partition=_split(options, train, seed),
+        algorithm=how,
+        rounds=options.rounds,
+        seed=seed,
+        chances=Chances(options.per_round, options.drops),
+        every=options.every,
+        model=options.model,
+        test_samples=len(test),
+    )
 
 
 def _show(options: argparse.Namespace) -> Shown:
@@ -191,16 +211,16 @@ def _show(options: argparse.Namespace) -> Shown:
 
 
 def _told(runs: "Sequence[LearnRun]") -> Shown:
-    from paceline.learn.advice import advice, arms
+    from paceline.learn.advice import advice
+    from paceline.learn.arms import arms
     from paceline.report.text.learn import arm_lines
 
     found, said = arms(runs), advice(runs)
     rows = [
         {
-            "algorithm": arm.first.algorithm,
-            "model": arm.first.model,
-            "partition": arm.first.partition,
+            **arm.first.asked,
             "skew": arm.first.skew,
+            "rounds": arm.rounds,
             "seeds": len(arm.runs),
             "accuracy": arm.accuracy,
             "error": arm.error,
@@ -218,10 +238,13 @@ def _told(runs: "Sequence[LearnRun]") -> Shown:
 
 def _predict(options: argparse.Namespace) -> Shown:
     from paceline.cluster import load, with_settings
+    from paceline.cluster.tcp import over_tcp
     from paceline.learn import ranked
     from paceline.report.text.learn import forecast_notes, forecast_table
 
     cluster = with_settings(load(options.cluster), options.set)
+    if options.cores:
+        cluster = over_tcp(cluster)
     found = ranked(_loaded(options.runs), options.target, cluster, _question(options))
 
     def render(console: Any) -> None:
@@ -247,7 +270,7 @@ def _question(options: argparse.Namespace) -> "Question":
 
 def _document(one: "Forecast") -> dict[str, Any]:
     return {
-        "algorithm": one.algorithm,
+        **one.asked,
         "seconds": one.seconds,
         "low_s": one.low_s,
         "high_s": one.high_s,
@@ -293,11 +316,12 @@ def _loaded(folders: Sequence[Path]) -> "list[LearnRun]":
     return [run for folder in folders for run in load(folder)]
 
 
-def _samples(options: argparse.Namespace) -> "tuple[Samples, Samples]":
+def _samples(options: argparse.Namespace, seed: int) -> "tuple[Samples, Samples]":
+    """Of one seed; the others' may be others, so that each run can be made again alone."""
     from paceline.learn import fashion_mnist
 
     train, test = fashion_mnist(options.data)
-    return train.some(options.samples, options.seed), test
+    return train.some(options.samples, seed), test
 
 
 def _split(options: argparse.Namespace, samples: "Samples", seed: int) -> "Partition":

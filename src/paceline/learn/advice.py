@@ -1,11 +1,11 @@
 """What to do about it, in words, from runs that were measured and differ in one thing alone."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import permutations
 from math import sqrt
-from statistics import mean, stdev
 
+from paceline.learn.algorithm import Meeting
+from paceline.learn.arms import Arm, arms
 from paceline.learn.record import LearnRun
 
 _SURE = 2.0
@@ -13,41 +13,6 @@ _SURE = 2.0
 
 _NORMS = {"cnn-batch-norm": "batch normalisation", "cnn-group-norm": "group normalisation",
           "cnn": "no normalisation"}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Arm:
-    """Runs that differ by their seeds alone."""
-
-    runs: tuple[LearnRun, ...]
-
-    @property
-    def accuracy(self) -> float:
-        return mean(run.accuracy for run in self.runs)
-
-    @property
-    def error(self) -> float:
-        """Of the mean: the test samples are a draw, and so are the seeds."""
-        share, samples = self.accuracy, max(1, self.runs[0].test_samples)
-        drawn = share * (1 - share) / samples
-        seeds = stdev([run.accuracy for run in self.runs]) ** 2 if len(self.runs) > 1 else 0.0
-        return sqrt(drawn + seeds / len(self.runs))
-
-    @property
-    def sent_bytes(self) -> float:
-        return mean(run.sent_bytes for run in self.runs)
-
-    @property
-    def first(self) -> LearnRun:
-        return self.runs[0]
-
-
-def arms(runs: Sequence[LearnRun]) -> tuple[Arm, ...]:
-    by: dict[tuple[object, ...], list[LearnRun]] = {}
-    for run in runs:
-        key = (run.algorithm, run.partition, run.clients, run.model, len(run.rounds))
-        by.setdefault(key, []).append(run)
-    return tuple(Arm(tuple(mine)) for mine in by.values())
 
 
 def advice(runs: Sequence[LearnRun]) -> tuple[str, ...]:
@@ -64,7 +29,7 @@ def advice(runs: Sequence[LearnRun]) -> tuple[str, ...]:
 
 def _model(one: Arm, other: Arm) -> str | None:
     """Another network, all else alike."""
-    if not _alike(one, other, ("algorithm", "partition", "clients")) or not _gains(one, other):
+    if not _differ(one, other, "model") or not _gains(one, other):
         return None
     names = [_NORMS.get(arm.first.model, arm.first.model) for arm in (one, other)]
     return f"replace {names[0]} by {names[1]}: {_from_to(one, other)} on {one.first.partition}"
@@ -73,9 +38,7 @@ def _model(one: Arm, other: Arm) -> str | None:
 def _skew(one: Arm, other: Arm) -> str | None:
     """More skewed data, all else alike: nothing to do about, but to know."""
     milder = other.first.skew < one.first.skew
-    if not milder or not _alike(one, other, ("algorithm", "model", "clients")):
-        return None
-    if not _gains(one, other):
+    if not milder or not _differ(one, other, "partition") or not _gains(one, other):
         return None
     points = 100 * (other.accuracy - one.accuracy)
     return (
@@ -86,7 +49,7 @@ def _skew(one: Arm, other: Arm) -> str | None:
 
 def _algorithm(one: Arm, other: Arm) -> str | None:
     """Another algorithm that is better for no more bytes, or as good for fewer."""
-    if not _alike(one, other, ("partition", "model", "clients")):
+    if not _differ(one, other, "algorithm"):
         return None
     fewer = other.sent_bytes / one.sent_bytes if one.sent_bytes else 1.0
     names = f"{other.first.algorithm} instead of {one.first.algorithm}"
@@ -98,11 +61,16 @@ def _algorithm(one: Arm, other: Arm) -> str | None:
 
 
 def _broken(runs: Sequence[LearnRun]) -> Iterator[str]:
+    """A server asks such a client again in the next round; peers do without it."""
     for run in runs:
-        for client, rounds in run.broken.items():
+        for client, count in run.broken.items():
+            first = next(each.number for each in run.rounds if client in each.broken)
+            served = run.meeting is Meeting.SERVER
+            when = f"{count} of {len(run.rounds)} rounds" if served else f"round {first + 1}"
             yield (
-                f"client {client} sent infinite numbers or none in {rounds} rounds of "
-                f"{run.algorithm} and was left out of them; give a smaller lr, or look at its data"
+                f"client {client} sent infinite numbers or none in {when} of {run.algorithm} and "
+                f"was left out {'of these' if served else 'from then on'}; give a smaller lr, or "
+                "look at its data"
             )
 
 
@@ -120,8 +88,11 @@ def _lost(runs: Sequence[LearnRun]) -> Iterator[str]:
 _RULES: tuple[Callable[[Arm, Arm], str | None], ...] = (_model, _skew, _algorithm)
 
 
-def _alike(one: Arm, other: Arm, names: Sequence[str]) -> bool:
-    return all(getattr(one.first, name) == getattr(other.first, name) for name in names)
+def _differ(one: Arm, other: Arm, name: str) -> bool:
+    """By this alone; rounds of two algorithms are not alike anyway."""
+    mine, theirs = one.first.asked, other.first.asked
+    apart = [each for each in mine if mine[each] != theirs[each]]
+    return apart == [name] and (name == "algorithm" or one.rounds == other.rounds)
 
 
 def _gains(one: Arm, other: Arm) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.learn.carrier import Carrier
 from paceline.learn.client import Client
 from paceline.learn.errors import LearnError
 from paceline.learn.learner import Learner
@@ -89,9 +90,21 @@ class Algorithm(ABC):
         gone = round_ / max(1, at.rounds - 1)
         return self.lr * (self.last_lr + (1 - self.last_lr) * (1 + cos(pi * gone)) / 2)
 
+    def prepared(self, at: Setting, carrier: Carrier) -> "Algorithm":
+        """With what it measures before training."""
+        return self
+
     def batch_of(self, client: int) -> int:
         """Samples of a client's step."""
         return self.batch
+
+    def steps_of(self, client: Client) -> int:
+        """In its next round; the same of all clients."""
+        return self.steps
+
+    def notes(self, at: Setting) -> tuple[str, ...]:
+        """What is to be known of a run of so many rounds."""
+        return ()
 
     def arithmetic(self, at: Setting, round_: int) -> float:
         """Arithmetic of a sample in this round, as a share of the whole model's."""

@@ -33,8 +33,8 @@ class Pending(Protocol):
 class PendingMean(Protocol):
     """A sum under way."""
 
-    def mean(self) -> Vector:
-        """Of all that was handed over, with zeros behind it."""
+    def mean(self) -> Vector | None:
+        """Of all that was handed over, with zeros behind it; None where that is nothing."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,11 @@ class Carrier(ABC):
     def summed(self, vectors: Sequence[Vector], size: int) -> "PendingMean":
         """Hand over vectors of at most that size, whose mean over all workers is wanted."""
         raise NotImplementedError(f"{type(self).__name__} does not add up")
+
+    @property
+    def gone(self) -> Mapping[int, str]:
+        """Workers that have died, and why."""
+        return {}
 
     @property
     def may_lose(self) -> bool:

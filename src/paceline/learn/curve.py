@@ -14,7 +14,7 @@ from math import sqrt
 
 import numpy as np
 
-from paceline.learn.law import LEAST, Floats, Laws, laws_of
+from paceline.learn.law import DRAWS, LEAST, Floats, Laws, laws_of
 from paceline.learn.record import LearnRun
 
 _FARTHEST = 20  # times the run's length: farther is no forecast
@@ -32,6 +32,11 @@ class Reach:
     high: float | None
     best: float  # highest level that was seen, mean of the runs
     observed: bool  # in every run; else the curve was carried on
+    judged: int = LEAST  # times, the run that was judged least often
+
+    @property
+    def can_be_carried_on(self) -> bool:
+        return self.judged >= LEAST
 
 
 def reach(runs: Sequence[LearnRun], target: float) -> Reach:
@@ -41,17 +46,19 @@ def reach(runs: Sequence[LearnRun], target: float) -> Reach:
 
 def reach_of(curves: Sequence["Curve"], target: float) -> Reach:
     best = float(np.mean([curve.level[-1] for curve in curves]))
+    judged = min(len(curve.rounds) for curve in curves)
     seen = [curve.crossing(target) for curve in curves]
     if all(at is not None for at in seen):
         found = np.array(seen, np.float64)
         noise = np.array([curve.noise_rounds(target) for curve in curves])
         low, high = _interval(found, noise)
-        return Reach(target, float(found.mean()), low, high, best, True)
-    carried = np.concatenate([curve.carried(target) for curve in curves])
+        return Reach(target, float(found.mean()), low, high, best, True, judged)
+    carried = np.concatenate([np.resize(curve.carried(target), DRAWS) for curve in curves])
     if np.isfinite(carried).sum() < len(carried) / 2:
-        return Reach(target, None, None, None, best, False)
+        return Reach(target, None, None, None, best, False, judged)
     low, middle, high = np.percentile(carried, [5, 50, 95], method="nearest").tolist()
-    return Reach(target, middle, low, high if np.isfinite(high) else None, best, False)
+    last = high if np.isfinite(high) else None
+    return Reach(target, middle, low, last, best, False, judged)
 
 
 def _interval(found: Floats, noise: Floats) -> tuple[float, float]:
@@ -110,7 +117,7 @@ class Curve:
         """The crossing by laws that are likely; infinite where one never gets there."""
         seen = self.crossing(target)
         if seen is not None:
-            return np.full(len(self.laws.limit) if len(self.rounds) >= LEAST else 1, seen)
+            return np.array([seen])
         if len(self.rounds) < LEAST:
             return np.array([np.inf])
         found = self.laws.crossing(target)

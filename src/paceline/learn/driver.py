@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from paceline.learn.algorithm import Memory, Model, Outgoing, Peers
@@ -41,11 +41,13 @@ class Driver(ABC):
         self.members: dict[int, int] = {}  # by round, who took part
         self.judged: list[Judged] = []
         self.sent = 0
+        self.steps = 0  # of a client that took part in every round
         self.clock = _Clock()
         self.server: Memory | None = None  # on worker 0, where there is one
         self.left_out: set[int] = set()  # clients that sent infinite numbers or none, for good
         self.gone: set[int] = set()  # clients of workers that died
         self.lost: tuple[Lost, ...] = ()
+        self._leave_out(carrier.gone, 0)
         self.snapshots = Snapshots(self.lag + 2)
 
     @property
@@ -61,12 +63,15 @@ class Driver(ABC):
     def go_on(self, found: Reformed) -> int:
         """Without the clients of workers that are gone; the round from which."""
         self.snapshots.restore(found.round, self)
-        for worker, cause in sorted(found.gone.items()):
+        self._leave_out(found.gone, found.round)
+        return found.round
+
+    def _leave_out(self, workers: Mapping[int, str], round_: int) -> None:
+        for worker, cause in sorted(workers.items()):
             everyone = range(len(self.task.partition))
             clients = tuple(n for n in everyone if self.carrier.of(n) == worker)
-            self.lost = (*self.lost, Lost(worker, found.round, cause, clients))
+            self.lost = (*self.lost, Lost(worker, round_, cause, clients))
             self.gone |= set(clients)
-        return found.round
 
     @abstractmethod
     def round(self, number: int) -> None:
@@ -77,9 +82,9 @@ class Driver(ABC):
         """What is judged, on worker 0."""
 
     def has_seen_enough(self) -> bool:
-        """Clients of methods that steer their steps all take equally many, so workers agree."""
+        """Told by steps, of which all workers know, whoever was left out of which."""
         enough = self.task.enough_samples
-        return bool(enough) and all(client.seen >= enough for client in self.mine.values())
+        return bool(enough) and self.steps * self.task.algorithm.batch >= enough
 
     def judge(self, number: int, told: Told | None) -> None:
         began = time.perf_counter()
@@ -107,7 +112,11 @@ class Driver(ABC):
             model=task.model,
             rounds=tuple(self.rounds),
             judged=tuple(self.judged),
+            notes=algorithm.notes(self.at),
             lost=self.lost,
+            samples=sum(task.partition.sizes),
+            per_round=task.chances.per_round,
+            drops=task.chances.drops,
         )
 
     def worked(
@@ -118,7 +127,7 @@ class Driver(ABC):
         seen, began = client.seen, time.thread_time()
         made = act()
         if self.carrier.workers == 1:
-            made = _as_bytes(made)
+            made = _as_bytes(made, client.number)
         cpu_s, samples = time.thread_time() - began, client.seen - seen
         share = self.task.algorithm.arithmetic(self.at, number)
         return made, Work(client.number, samples, samples * share, cpu_s)
@@ -140,8 +149,9 @@ class Driver(ABC):
         self.untold = []
 
 
-def _as_bytes(made: Outgoing) -> Outgoing:
+def _as_bytes(made: Outgoing, own: int) -> Outgoing:
+    """But for what a client tells itself alone."""
     if isinstance(made, Message):
         return unpacked(packed(made))
-    once = {id(message): unpacked(packed(message)) for message in made.values()}
-    return {peer: once[id(message)] for peer, message in made.items()}
+    once = {id(made[peer]): unpacked(packed(made[peer])) for peer in made if peer != own}
+    return {peer: once.get(id(message), message) for peer, message in made.items()}

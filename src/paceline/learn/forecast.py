@@ -1,27 +1,37 @@
 """Time to accuracy: rounds to a target, times how long a round takes; and a ranking by it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
 
 import numpy as np
 
 from paceline.cluster import Cluster
+from paceline.learn.arms import arms_of_any_length
 from paceline.learn.curve import Reach, reach
 from paceline.learn.errors import LearnError
 from paceline.learn.record import LearnRun
 from paceline.learn.times import RoundTime, round_time
 from paceline.predict import Question
 
+_LEAST_TIMED = 24
+"""Rounds: fewer scatter too much to tell the mean."""
+
 
 @dataclass(frozen=True)
 class Forecast:
     """When one algorithm reaches a target on one cluster. None: it does not."""
 
-    algorithm: str
+    asked: Mapping[str, Any]  # of the runs that it rests on
     runs: int
     reach: Reach
-    round: RoundTime
+    round: RoundTime  # of those until then
     sent_bytes: float | None  # by all, until then
+
+    @property
+    def algorithm(self) -> str:
+        return str(self.asked["algorithm"])
 
     @property
     def seconds(self) -> float | None:
@@ -51,23 +61,25 @@ def forecast(
     """Of runs that differ by their seeds alone."""
     if not 0 < target < 1:
         raise LearnError(f"a target of {target:g} was asked for; give an accuracy between 0 and 1")
-    if len({run.algorithm for run in runs}) != 1:
-        raise LearnError("runs of one algorithm are forecast together; rank compares several")
-    times = [round_time(run, cluster, question) for run in runs]
-    middle = sorted(times, key=lambda each: each.mean_s)[len(times) // 2]
+    if len(arms_of_any_length(runs)) != 1:
+        raise LearnError(
+            "runs that differ by more than their seeds were to be forecast as one; `ranked` "
+            "compares them"
+        )
     found = reach(runs, target)
-    return Forecast(runs[0].algorithm, len(runs), found, middle, _sent(runs, found))
+    times = [round_time(_until(run, found), cluster, question) for run in runs]
+    middle = sorted(times, key=lambda each: each.mean_s)[len(times) // 2]
+    return Forecast(runs[0].asked, len(runs), found, middle, _sent(runs, found))
 
 
 def ranked(
     runs: Sequence[LearnRun], target: float, cluster: Cluster, question: Question | None = None
 ) -> tuple[Forecast, ...]:
-    """By algorithm, the soonest first; those that do not get there last, the nearest first."""
-    by: dict[str, list[LearnRun]] = {}
-    for run in runs:
-        by.setdefault(run.algorithm, []).append(run)
-    found = [forecast(mine, target, cluster, question) for mine in by.values()]
-    return tuple(sorted(found, key=_order))
+    """Each arm, the soonest first; those that do not get there last, the nearest first."""
+    arms = arms_of_any_length(runs)
+    return tuple(
+        sorted((forecast(arm.runs, target, cluster, question) for arm in arms), key=_order)
+    )
 
 
 def _order(one: Forecast) -> tuple[bool, float]:
@@ -75,8 +87,22 @@ def _order(one: Forecast) -> tuple[bool, float]:
     return (seconds is None, -one.reach.best if seconds is None else seconds)
 
 
+def _until(run: LearnRun, found: Reach) -> LearnRun:
+    """Later rounds do not count: a model may have grown, and clients may meet more seldom."""
+    if found.rounds is None:
+        return run
+    return replace(run, rounds=run.rounds[: max(_LEAST_TIMED, ceil(found.rounds))])
+
+
 def _sent(runs: Sequence[LearnRun], found: Reach) -> float | None:
+    """As it was counted; beyond a run's end as in its mean round."""
     if found.rounds is None:
         return None
-    each = [run.sent_bytes / max(1, len(run.rounds)) for run in runs]
-    return float(np.mean(each)) * found.rounds
+    return float(np.mean([_sent_until(run, found.rounds) for run in runs]))
+
+
+def _sent_until(run: LearnRun, rounds: float) -> float:
+    behind = [0, *(each.round + 1 for each in run.judged)]
+    if rounds > behind[-1]:
+        return run.sent_bytes * rounds / max(1, behind[-1])
+    return float(np.interp(rounds, behind, [0, *(each.sent_bytes for each in run.judged)]))

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.graph.atomic import atomic_file
 from paceline.learn.errors import LearnError
 
 FORMAT = 1
@@ -79,7 +80,8 @@ def noise_scale(steps: Sequence[Norms], workers: int) -> NoiseScale:
 
 def save_noise(scale: NoiseScale, path: Path) -> None:
     told = {"format": FORMAT, **asdict(scale), "high": _or_none(scale.high)}
-    path.write_text(json.dumps(told, allow_nan=False) + "\n")
+    with atomic_file(path) as draft:
+        draft.write_text(json.dumps(told, allow_nan=False) + "\n")
 
 
 def load_noise(path: Path) -> NoiseScale:

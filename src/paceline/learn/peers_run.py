@@ -36,6 +36,7 @@ class PeersRun(Driver):
         everyone = tuple(n for n in clients if n not in self.gone)
         asked = set(self.task.chances.here(clients, self.task.seed, number))
         here = asked - self.left_out - self.gone
+        self.steps += self.how.steps_of(next(iter(self.mine.values())))
         works, out = [], []
         for client in self.mine.values():
             if client.number in here:
@@ -83,9 +84,9 @@ class PeersRun(Driver):
         sound = [p.message.vectors["mean"] for p in out if p.message is not BROKEN]
         return self.carrier.summed(sound, self.at.learner.size)
 
-    def _take_mean(self, merged: Vector, number: int) -> None:
+    def _take_mean(self, merged: Vector | None, number: int) -> None:
         for client in self.mine.values():
-            if client.number not in self.left_out | self.gone:
+            if merged is not None and client.number not in self.left_out | self.gone:
                 self.how.take(self.at, client, merged, number)
 
     def _take(self, came: Sequence[Parcel], number: int) -> None:
@@ -106,9 +107,11 @@ class PeersRun(Driver):
     def _talk(
         self, sent: Mapping[int, Mapping[int, Message]], trips: list[Trip]
     ) -> Mapping[int, Mapping[int, Message]]:
+        """To those that are left out nobody listens."""
         parcels = [
             Parcel(source, (target,), message)
             for source, each in sent.items()
+            if source not in self.left_out
             for target, message in each.items()
         ]
         trips += [Trip(p.source, p.targets, p.message.size_bytes, True) for p in parcels]

@@ -9,11 +9,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from paceline.graph.atomic import atomic_file
 from paceline.learn.algorithm import Meeting
 from paceline.learn.errors import LearnError
 
 FILE = "learn.json"
 FORMAT = 1
+_ASKED = ("algorithm", "model", "partition", "clients", "samples", "per_round", "drops")
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,14 @@ class LearnRun:
     judged: tuple[Judged, ...] = ()
     notes: tuple[str, ...] = field(default=())
     lost: tuple[Lost, ...] = ()
+    samples: int = 0  # of all clients
+    per_round: int = 0  # clients that a server asks; 0: all
+    drops: float = 0.0  # chance that a client drops out of a round
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What was asked for, but for the seed and the length."""
+        return {name: getattr(self, name) for name in _ASKED}
 
     @property
     def accuracy(self) -> float:
@@ -127,13 +137,20 @@ def sent_bytes(meeting: Meeting, trips: Sequence[Trip], members: int) -> int:
     return round(total)
 
 
+def require_place(folder: Path) -> None:
+    """That runs can be kept there, before they take their time."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LearnError(
+            f"cannot keep runs in {folder}: {error.strerror}; choose another folder (-o)"
+        ) from error
+
+
 def save(runs: Sequence[LearnRun], folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     document = {"format": FORMAT, "runs": [_document(run) for run in runs]}
-    place = folder / FILE
-    draft = place.with_suffix(".part")
-    draft.write_text(json.dumps(document, separators=(",", ":")) + "\n")
-    draft.replace(place)
+    with atomic_file(folder / FILE) as draft:
+        draft.write_text(json.dumps(document, separators=(",", ":")) + "\n")
 
 
 def load(folder: Path) -> tuple[LearnRun, ...]:

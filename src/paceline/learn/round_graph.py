@@ -54,8 +54,11 @@ def rounds_as_graph(
         raise LearnError(
             f"{len(chosen)} rounds are too few to time one; run {LEAST_ROUNDS} or more"
         )
-    if ranks < 1:
-        raise LearnError(f"{ranks} ranks cannot carry clients; give a cluster with 1 or more")
+    if not 1 <= ranks <= run.clients:
+        raise LearnError(
+            f"{ranks} workers cannot carry {run.clients} clients: each carries one at least. Give "
+            f"a cluster with 1 to {run.clients} workers"
+        )
     drawing = _Drawing(run, around.handling, RoundOps(f"rounds of {run.algorithm}", ranks))
     for step, each in enumerate(chosen):
         if step == around.judged:

@@ -5,6 +5,8 @@ client and the round. So the run is the same, client by client, on any number of
 worker dies the others go on without its clients.
 """
 
+from dataclasses import replace
+
 from paceline.learn.algorithm import Served
 from paceline.learn.carrier import Alone, Carrier
 from paceline.learn.driver import Driver, Told
@@ -23,6 +25,7 @@ def run(task: Task, carrier: Carrier | None = None, told: Told | None = None) ->
             f"{carrier.workers} workers cannot carry {len(task.partition)} clients: each carries "
             "one at least. Start fewer workers."
         )
+    task = replace(task, algorithm=task.algorithm.prepared(task.setting, carrier))
     served = isinstance(task.algorithm, Served)
     return finished(ServedRun(task, carrier) if served else PeersRun(task, carrier), told)
 

@@ -34,6 +34,7 @@ class ServedRun(Driver):
         asked = task.chances.asked(len(task.partition), task.seed, number)
         able = task.chances.here(asked, task.seed, number)
         here = tuple(n for n in able if n not in self.gone)
+        self.steps += self.how.steps
         downs = self._hand_outs(here, number)
         works, ups, came = self.answers(downs, number)
         trips = [Trip(p.source, p.targets, p.message.size_bytes) for p in (*downs, *ups)]

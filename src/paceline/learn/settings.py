@@ -58,3 +58,5 @@ def _check(name: str, setting: str, value: Any, default: Any) -> None:
     fits = isinstance(value, wanted) and isinstance(value, bool) == isinstance(default, bool)
     if not fits:
         raise LearnError(f"{name}: {setting} must be {type(default).__name__}, not {value!r}")
+    if isinstance(value, tuple) and not all(type(each) in (int, float) for each in value):
+        raise LearnError(f"{name}: {setting} must be numbers, not {value!r}")

@@ -31,7 +31,7 @@ class Snapshots:
     def keep(self, round_: int, driver: Any) -> None:
         clients = {n: client.copied() for n, client in driver.mine.items()}
         kept = {name: getattr(driver, name).copy() for name in _NOTED}
-        kept["sent"] = driver.sent
+        kept |= {"sent": driver.sent, "steps": driver.steps}
         self._by_round[round_] = Snapshot(clients, deepcopy(driver.server), kept)
         for old in sorted(self._by_round)[: -self._count]:
             del self._by_round[old]

@@ -23,7 +23,7 @@ class Task:
     every: int = 1  # rounds from one judgement to the next; the last round is always judged
     model: str = ""
     test_samples: int = 0
-    enough_samples: int = 0  # it ends once every client was trained with so many; 0: never
+    enough_samples: int = 0  # it ends once a client has learned from so many; 0: never
 
     def __post_init__(self) -> None:
         if self.rounds < 1 or self.every < 1:

@@ -14,7 +14,7 @@ from statistics import mode
 import numpy as np
 
 from paceline.cluster import Cluster
-from paceline.cost import Rates, prices
+from paceline.cost import prices
 from paceline.graph import NONE, Graph, OpKind, Phase
 from paceline.graph.condense import first_step
 from paceline.graph.graph import Int64
@@ -26,6 +26,7 @@ from paceline.learn.round_graph import LEAST_ROUNDS, Around, rounds_as_graph
 from paceline.measure.handling import UNHANDLED, Handling
 from paceline.predict import Prediction, Question, predict
 from paceline.predict.interval import interval_of
+from paceline.predict.predicting import rates_of
 from paceline.replay import Timeline, flows, replay, replay_many
 from paceline.replay.quota import Quota
 
@@ -136,7 +137,7 @@ def _replays(graph: Graph, cluster: Cluster, question: Question | None) -> _Repl
     at, each = alone.run.graph, _durations(alone)
     if cluster.workers == 1:
         return _Replays(at, alone.run, each)
-    shared = flows(at, cluster, Rates())
+    shared = flows(at, cluster, rates_of(question or Question(), cluster))
     return _Replays(at, lambda dur_ns: replay(at, prices=dur_ns, transfers=shared), each)
 
 

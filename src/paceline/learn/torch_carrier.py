@@ -11,7 +11,7 @@ notices, agree through the store which launcher or worker 0 keeps, and form a gr
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,13 @@ class Gloo(Carrier):
         self.rank, self.workers = dist.get_rank(), dist.get_world_size()
         self.sums, self._regroup = sums, regroup
         self.alive = tuple(range(self.workers))
+        self._gone: dict[int, str] = {}
         self._group: Any = dist.group.WORLD
         self._known: dict[str, dict[int, list[int]]] = {}  # sizes, by what is alike
+
+    @property
+    def gone(self) -> Mapping[int, str]:
+        return self._gone
 
     @property
     def may_lose(self) -> bool:
@@ -51,6 +56,7 @@ class Gloo(Carrier):
         closed(self._group, self.alive.index(self.rank))
         agreed = self._regroup.agreed(self.rank, self.alive, round_, lost)
         self.alive = tuple(n for n in self.alive if n not in agreed.gone)
+        self._gone |= agreed.gone
         self._group = self._regroup.made(self.alive.index(self.rank), len(self.alive))
         self._known = {}
         return agreed
@@ -138,10 +144,10 @@ class _Sum:
     work: Any
     buffer: Any
 
-    def mean(self) -> Vector:
+    def mean(self) -> Vector | None:
         _guarded("all workers", self.work.wait)
         if not self.buffer[-1]:
-            raise LearnError("nobody sent anything to take the mean of; give a smaller lr or drops")
+            return None
         found: Vector = (self.buffer[:-1] / self.buffer[-1]).numpy()
         return found
 

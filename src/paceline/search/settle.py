@@ -141,8 +141,8 @@ def _require_target(goal: Goal, plan: Plan, score: Score) -> None:
         return
     raise SearchError(
         f"no plan that was tried reaches {learning.progress.target:g}, nor does the job as it is: "
-        f"its run got to {learning.progress.best:.3f}, and its curve leads no higher in twenty "
-        "times its length. Give a lower target, or a curve of a longer run"
+        f"its run got to {learning.progress.best:.3f}, and its curve does not lead there within "
+        "twenty times its length. Give a lower target, or a curve of a longer run"
     )
 
 

@@ -43,6 +43,7 @@ class Dgc(Peers):
         from paceline.runtime.codecs.torch_memory import memory_of
 
         super().begin(at, client)
+        client.keeps["waiting"] = np.zeros(at.learner.trained, np.float32)
         momentum = Momentum(self.momentum, masked=self.masks)
         how = SampledTopK(self.ratio, 0.01, self.warmup)
         client.tools["codec"] = how
@@ -52,14 +53,16 @@ class Dgc(Peers):
         import torch
 
         found = at.learner.gradient(client.weights, client.batch(self.batch))
+        if not np.isfinite(found.values).all():
+            return Message({"values": found.values})  # to be seen: no bound stands out of it
         gradient: Any = torch.from_numpy(found.values / np.float32(at.clients))
         how, memory, turn = client.tools["codec"], client.tools["memory"], Turn(0, round_)
         how.ratio = self.ratio  # another one where a tuner has chosen so
         corrected = memory.corrected((0,), gradient)
         payload = how.compress(corrected, turn)
-        message = Message({"payload": payload.numpy()})
+        message = _message(payload.numpy())
         if self.tight:
-            some = rounded(_some(payload.numpy()))
+            some = rounded(_some(message))
             payload, message = torch.from_numpy(_payload(some)), packed_tight(some)
         memory.sent(corrected, payload, how, turn)
         client.keeps["waiting"] = corrected.numpy()  # what was sent is out of it by now
@@ -73,12 +76,10 @@ class Dgc(Peers):
         return alone
 
     def merged(self, at: Setting, inbox: Mapping[int, Message]) -> Vector:
-        """The sum of what all sent. Where a place comes twice in a message, its second value is 0
-        and was left out."""
+        """The sum of what all sent."""
         total = np.zeros(at.learner.trained, np.float32)
         for message in inbox.values():
-            whole = message.vectors.get("payload")
-            some = unpacked_tight(message) if whole is None else _some(whole)
+            some = _some(message) if "places" in message.vectors else unpacked_tight(message)
             total[some.places] += some.values
         return total
 
@@ -86,11 +87,17 @@ class Dgc(Peers):
         client.weights[: at.learner.trained] -= np.float32(self.rate(at, round_)) * merged
 
 
-def _some(payload: NDArray[np.int32]) -> Some:
+def _message(payload: NDArray[np.int32]) -> Message:
+    """Of what the codec made: places, then values."""
     places, values = np.split(payload, 2)
-    return Some.of(places.astype(np.int64), values.view(np.float32))
+    return Message({"places": places, "values": values.view(np.float32)})
+
+
+def _some(message: Message) -> Some:
+    """Where a place comes twice in a message, its second value is 0 and is left out."""
+    return Some.of(message.vectors["places"].astype(np.int64), message.vectors["values"])
 
 
 def _payload(some: Some) -> NDArray[np.int32]:
-    """As the codec has it: places, then values."""
+    """As the codec has it."""
     return np.concatenate([some.places.astype(np.int32), some.values.view(np.int32)])

@@ -1,8 +1,9 @@
 """Batches by each client's speed, messages by each link's rate, and now and then the best weights.
 
 Hong and Chandra, "DLion: Decentralized Distributed Deep Learning in Micro-Clouds" (2021).
-1. A client's batch is its share of the speed: `batch` times all clients is dealt out by `speeds`.
-   Gradients count by their batch, so that the step is that of the whole batch.
+1. A client's batch is its share of the speed: `batch` times all clients is dealt out by `speeds`,
+   which `measures` has measured before training. Gradients count by their batch, so that the step is
+   that of the whole batch.
 2. Max-N for each link: of a tensor travel the gradients of (100 - N) % of its largest and above,
    with the N that the link carries in `send_ms`. What a link leaves out waits for it.
 3. Every `merge_every` rounds clients go the `merge` share of the way to the weights of the client
@@ -14,15 +15,17 @@ leaves out would be lost.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from paceline.learn.algorithm import Meeting, Outgoing, Peers, Setting, Talk
+from paceline.learn.carrier import Carrier
 from paceline.learn.client import Client
 from paceline.learn.errors import LearnError
 from paceline.learn.message import Message
 from paceline.learn.samples import Vector
+from paceline.learn.speeds import measured_speeds
 
 _ENTRY_BYTES = 8  # a place and a value
 _BYTES_PER_MS_OF_MBIT = 125
@@ -33,6 +36,7 @@ _RECENT = np.float32(0.9)  # what the earlier loss counts beside a new one's ten
 class DLion(Peers):
     steps: int = 1
     speeds: tuple[float, ...] = ()  # of each client, against one another
+    measures: bool = False  # speeds; they then stand among the run's settings
     links_mbit: tuple[float, ...] = ()  # of each client; empty: all gradients travel
     send_ms: float = 20.0  # that a step's messages may take on a link
     merge_every: int = 100  # rounds; 0: never
@@ -42,11 +46,17 @@ class DLion(Peers):
         super().__post_init__()
         self.require(self.steps == 1, "a round is one step")
         self.require(all(s > 0 for s in (*self.speeds, *self.links_mbit)), "rates are above 0")
+        self.require(not (self.measures and self.speeds), "speeds are given or measured")
         self.require(0 < self.merge <= 1 and self.merge_every >= 0, "merge is above 0, up to 1")
 
     @property
     def meeting(self) -> Meeting:
         return Meeting.LINKS
+
+    def prepared(self, at: Setting, carrier: Carrier) -> "DLion":
+        if not self.measures:
+            return self
+        return replace(self, measures=False, speeds=measured_speeds(at, self.batch, carrier))
 
     def batch_of(self, client: int) -> int:
         if not self.speeds:
@@ -60,30 +70,25 @@ class DLion(Peers):
             self.require(given in (0, at.clients), f"{given} {name} for {at.clients} clients")
         super().begin(at, client)
         client.keeps["velocity"] = np.zeros(at.learner.trained, np.float32)
-        client.keeps["loss"] = np.zeros(1, np.float32)
 
     def train(self, at: Setting, client: Client, round_: int) -> Outgoing:
         found = at.learner.gradient(client.weights, client.batch(self.batch_of(client.number)))
-        loss = client.keeps["loss"]
-        loss[0] = found.loss if not round_ else _RECENT * loss[0] + (1 - _RECENT) * found.loss
-        client.keeps["gradient"] = found.values
+        loss = client.keeps.setdefault("loss", np.array([found.loss], np.float32))
+        loss[0] = _RECENT * loss[0] + (1 - _RECENT) * np.float32(found.loss)
         told = {"loss": float(loss[0])}
-        if not self.links_mbit:
-            whole = Message({"values": found.values}, told)
-            return {peer: whole for peer in range(at.clients) if peer != client.number}
-        return {
-            peer: self._for_link(at, client, peer, told)
-            for peer in range(at.clients)
-            if peer != client.number
-        }
+        whole = Message({"values": found.values}, told)
+        return {peer: self._for_link(at, client, peer, whole) for peer in range(at.clients)}
 
-    def _for_link(self, at: Setting, client: Client, peer: int, told: dict[str, float]) -> Message:
+    def _for_link(self, at: Setting, client: Client, peer: int, whole: Message) -> Message:
+        """What a client tells itself has no link to cross."""
+        if not self.links_mbit or peer == client.number:
+            return whole
         waiting = client.keeps.setdefault(f"for {peer}", np.zeros(at.learner.trained, np.float32))
-        waiting += client.keeps["gradient"]
+        waiting += whole.vectors["values"]
         places = largest(at, waiting, self._room(at, client.number, peer))
         values = waiting[places]
         waiting[places] = 0
-        return Message({"places": places.astype(np.int32), "values": values}, told)
+        return Message({"places": places.astype(np.int32), "values": values}, whole.numbers)
 
     def _room(self, at: Setting, sender: int, peer: int) -> int:
         """How many gradients fit: a link carries messages to and from all peers at once."""
@@ -98,22 +103,18 @@ class DLion(Peers):
         return min(room, at.learner.trained)
 
     def take(self, at: Setting, client: Client, merged: Mapping[int, Message], round_: int) -> None:
-        heard = [n for n in merged if n != client.number]
-        batches = {n: self.batch_of(n) for n in (client.number, *heard)}
+        """Also what it told itself; a client that dropped out has nothing of its own to add."""
+        batches = {n: self.batch_of(n) for n in merged}
         whole = sum(batches.values())
-        total = np.float32(batches[client.number] / whole) * client.keeps["gradient"]
-        for sender in heard:
-            message, share = merged[sender], np.float32(batches[sender] / whole)
-            if "places" in message.vectors:
-                total[message.vectors["places"]] += share * message.vectors["values"]
-            else:
-                total += share * message.vectors["values"]
+        total = np.zeros(at.learner.trained, np.float32)
+        for sender, message in merged.items():
+            share, places = np.float32(batches[sender] / whole), message.vectors.get("places")
+            total[slice(None) if places is None else places] += share * message.vectors["values"]
         velocity = client.keeps["velocity"]
         velocity *= np.float32(self.momentum)
         velocity += total
         client.weights[: at.learner.trained] -= np.float32(self.rate(at, round_)) * velocity
-        losses = {n: merged[n].numbers["loss"] for n in heard}
-        losses[client.number] = float(client.keeps["loss"][0])
+        losses = {n: message.numbers["loss"] for n, message in merged.items()}
         best = min(sorted(losses), key=losses.__getitem__)
         client.keeps["best"] = np.array([best], np.float32)
 
@@ -122,7 +123,7 @@ class DLion(Peers):
             return
         sent: dict[int, Mapping[int, Message]] = {}
         for number, client in mine.items():
-            if int(client.keeps["best"][0]) == number:
+            if "best" in client.keeps and int(client.keeps["best"][0]) == number:
                 whole = Message({"weights": client.weights.copy()})
                 sent[number] = {peer: whole for peer in range(at.clients) if peer != number}
         for number, came in talk(sent).items():

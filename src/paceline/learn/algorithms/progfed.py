@@ -44,6 +44,19 @@ class ProgFed(FedAvg):
         self.require(fine, "a cycle is 1 or more, and a warm-up shorter")
         self.require(not self.server_momentum, "a model that grows begins anew: no server momentum")
 
+    def open(self, at: Setting) -> Memory:
+        fine = at.learner.stages > 1
+        self.require(fine, "a model of one block cannot grow; `growing` (--model) has four")
+        return super().open(at)
+
+    def notes(self, at: Setting) -> tuple[str, ...]:
+        had, blocks = self.stage(at, at.rounds - 1) + 1, at.learner.stages
+        if had == blocks:
+            return ()
+        return (
+            f"the model grew to {had} of its {blocks} blocks; give more rounds or a shorter cycle",
+        )
+
     def stage(self, at: Setting, round_: int) -> int:
         return min(at.learner.stages - 1, round_ // self.cycle)
 

@@ -42,7 +42,8 @@ class Scaffold(Served):
         weights = begun.copy()
         Descent(self, round_, lambda values, _: values - own + control).run(at, client, weights)
         length = np.float32(self.steps * self.rate(at, round_))
-        kept = own - control + (begun - weights)[:trained] / length
+        still = not length  # at a rate of 0 steps lead nowhere, and tell nothing
+        kept = own if still else own - control + (begun - weights)[:trained] / length
         client.keeps["control"] = kept
         return Message({"weights": weights, "change": kept - own})
 

@@ -80,6 +80,7 @@ class SkewScout(Peers):
         self.require(self.behind in LADDERS, f"behind is one of {', '.join(LADDERS)}")
         self.require(self.judge in ("met", "home"), "judge is 'met' or 'home'")
         self.require(0 <= self.first < len(LADDERS[self.behind]), "no such rung")
+        self.require(min(self.travel, self.samples) >= 1, "travel and samples are 1 or more")
 
     @property
     def meeting(self) -> Meeting:
@@ -103,6 +104,9 @@ class SkewScout(Peers):
         tuner: Tuner = client.tools["tuner"]
         return self.ladder[tuner.rung]
 
+    def steps_of(self, client: Client) -> int:
+        return self.now(client).steps
+
     def train(self, at: Setting, client: Client, round_: int) -> Outgoing:
         tuner, now = client.tools["tuner"], self.now(client)
         sent = now.train(at, client, round_)
@@ -121,7 +125,7 @@ class SkewScout(Peers):
         travels = False
         for client in mine.values():
             tuner = client.tools["tuner"]
-            tuner.steps += self.now(client).steps  # also of clients that dropped out of the round
+            tuner.steps += self.steps_of(client)  # also of clients that dropped out of the round
             travels = tuner.steps >= self.travel
         if not travels:
             return

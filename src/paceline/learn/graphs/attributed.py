@@ -39,6 +39,11 @@ class Attributed:
         count = len(samples)
         if not 0 < train_share < 1:
             raise LearnError(f"{train_share:g} of the nodes were to be learned from; give 0 to 1")
+        if len(edges) and (edges.min() < 0 or edges.max() >= count):
+            raise LearnError(
+                f"an edge joins nodes {edges.min()} to {edges.max()}, and there are {count} nodes: "
+                f"number them from 0 to {count - 1}"
+            )
         both = np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0)
         both = both[both[:, 0] != both[:, 1]]
         ptr = np.zeros(count + 1, np.int64)

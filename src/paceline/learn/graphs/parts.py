@@ -32,6 +32,7 @@ class Parts:
 
     graph: Attributed
     each: tuple[Part, ...]
+    notes: tuple[str, ...] = ()  # of the parting
 
     @property
     def halo_rows(self) -> int:
@@ -54,7 +55,7 @@ def parts_of(graph: Attributed, parting: Parting) -> Parts:
             if other != number and (parting.part[theirs] == number).any()
         }
         each.append(Part(number, mine, halo, _edges(graph, mine, halo), sends, takes))
-    return Parts(graph, tuple(each))
+    return Parts(graph, tuple(each), parting.notes)
 
 
 def _halo(graph: Attributed, parting: Parting, number: int, mine: Rows) -> Rows:

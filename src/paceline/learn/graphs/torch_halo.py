@@ -3,9 +3,6 @@
 Forward, each part sends rows of its own nodes to the parts that border on them. Backward, what the
 loss of those parts says of these rows comes back and is added up. Both ways rows may be rounded to
 few bits, and may be those of the epoch before.
-
-Gradients of halos that nobody waits for are held back until the weights' gradients are added up,
-which everybody waits for: on a slow link these would queue behind them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +30,6 @@ class Halos:
         self._rounding, self._carrier = Rounding(how.bits, how.means), carrier
         drawn = {p.number: np.random.default_rng([how.seed, 6, p.number]) for p in mine}
         self._dice = {number: Dice(each) for number, each in drawn.items()}
-        self._held: dict[tuple[int, str], list[Parcel]] = {}
         self._under_way: dict[tuple[int, str], Pending] = {}
         self._last: dict[tuple[int, str], Inbox] = {}
 
@@ -71,26 +67,15 @@ class Halos:
         if before is not None:
             self._last[key] = inboxes(before.wait())
         parcels = self._parcels(rows, key[1], self._rounding)
+        pending = self._carrier.send(parcels, alike=f"layer {key[0]} {key[1]}")
         if self.waits or key not in self._last:
-            self._last[key] = inboxes(self._sent(key, parcels).wait())
-        elif key[1] == "home":
-            self._held[key] = parcels
+            self._last[key] = inboxes(pending.wait())
         else:
-            self._under_way[key] = self._sent(key, parcels)
+            self._under_way[key] = pending
         return self._last[key]
-
-    def _sent(self, key: tuple[int, str], parcels: Sequence[Parcel]) -> Pending:
-        return self._carrier.send(parcels, alike=f"layer {key[0]} {key[1]}")
-
-    def let_go(self) -> None:
-        """What was held back goes."""
-        for key, parcels in self._held.items():
-            self._under_way[key] = self._sent(key, parcels)
-        self._held = {}
 
     def finish(self) -> None:
         """Nothing is left on its way."""
-        self.let_go()
         for pending in self._under_way.values():
             pending.wait()
         self._under_way = {}

@@ -51,7 +51,13 @@ class GraphTask:
 
 def train(task: GraphTask, carrier: Carrier | None = None, told: Told | None = None) -> LearnRun:
     """The whole record on worker 0."""
-    driver = _Training(task, carrier or Alone())
+    carrier = carrier or Alone()
+    if carrier.workers > len(task.parts.each):
+        raise LearnError(
+            f"{carrier.workers} workers cannot carry {len(task.parts.each)} parts: each carries "
+            "one at least. Start fewer workers, or ask for more parts"
+        )
+    driver = _Training(task, carrier)
     for epoch in range(task.epochs):
         right = driver.epoch(epoch)
         last = epoch == task.epochs - 1
@@ -70,7 +76,7 @@ class _Training:
         self.halos = Halos(how, self.mine, carrier)
         self.nets = [Replica(how, graph.features.shape[1], int(graph.labels.max()) + 1)
                      for _ in self.mine]  # fmt: skip
-        self.size = sum(p.numel() for p in self.nets[0].parameters()) if self.nets else 0
+        self.size = sum(p.numel() for p in self.nets[0].parameters())
         self.steps = [torch.optim.Adam(net.parameters(), lr=how.lr) for net in self.nets]
         self.tables = [mixing(task.parts, part, how.layer) for part in self.mine]
         self.data = [node_data(task.parts, part) for part in self.mine]
@@ -95,10 +101,8 @@ class _Training:
         ]
         for step in self.steps:
             step.zero_grad()
-        if self.mine:
-            sum([*losses, *(0.0 * out.sum() for out in outputs)]).backward()
+        sum([*losses, *(0.0 * out.sum() for out in outputs)]).backward()
         found = self._summed()
-        self.halos.let_go()
         trips = [*self.halos.trips, *found]
         self.halos.trips = []
         works = self._works(time.thread_time() - began)
@@ -114,7 +118,7 @@ class _Training:
         rows = self.first
         for number in range(self.task.network.layers):
             owned = [len(part.nodes) for part in self.mine]
-            narrows = self.nets[0].narrows(number) if self.nets else False
+            narrows = self.nets[0].narrows(number)
             if narrows:
                 rows = [net.projected(number, row) for net, row in zip(self.nets, rows)]
             if number:
@@ -129,7 +133,7 @@ class _Training:
 
     def _mixed(self, number: int, rows: list[Tensor]) -> list[Tensor]:
         """Of features, which never change, once for the whole training."""
-        constant = number == 0 and not rows[0].requires_grad if rows else False
+        constant = number == 0 and not rows[0].requires_grad
         if constant and self.mixed_features is not None:
             return self.mixed_features
         found = [Mixed.apply(table, row) for table, row in zip(self.tables, rows)]
@@ -142,7 +146,9 @@ class _Training:
         everyone = tuple(part.number for part in self.task.parts.each)
         slopes = [slopes_of(net) for net in self.nets]
         if self.carrier.sums:
-            total = len(everyone) * self.carrier.summed(slopes, self.size).mean()
+            mean = self.carrier.summed(slopes, self.size).mean()
+            assert mean is not None, "every part has slopes"
+            total = len(everyone) * mean
             self._stepped([total] * len(self.nets))
             return [Trip(p.number, everyone, total.nbytes, True, True) for p in self.mine]
         out = [
@@ -199,7 +205,10 @@ class _Training:
         how = self.task.network
         self.halos.finish()
         return LearnRun(
-            algorithm=f"{how.layer.value}(bits={how.bits}, means={how.means}, stale={how.stale})",
+            algorithm=(
+                f"{how.layer.value}(lr={how.lr:g}, bits={how.bits}, means={how.means}, "
+                f"stale={how.stale})"
+            ),
             partition=f"{len(self.task.parts.each)} parts",
             skew=0.0,
             clients=len(self.task.parts.each),
@@ -211,6 +220,8 @@ class _Training:
             model=f"{how.layer.value}, {how.layers} layers of {how.hidden}",
             rounds=tuple(self.rounds),
             judged=tuple(self.judged),
+            notes=self.task.parts.notes,
+            samples=len(self.task.parts.graph.train),
         )
 
 

@@ -5,7 +5,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from paceline.learn import Forecast, LearnRun, Partition
-from paceline.learn.advice import Arm
+from paceline.learn.arms import Arm, names_of
 from paceline.learn.noise import NoiseScale
 from paceline.report.text.quantities import duration, size
 from paceline.report.text.table import curve, plain_table
@@ -48,13 +48,22 @@ def arm_lines(arms: Sequence[Arm]) -> Iterator[str]:
         first = arm.first
         seeds = f"{len(arm.runs)} seeds" if len(arm.runs) > 1 else "one seed"
         yield (
-            f"{first.algorithm}, {first.model}, {first.clients} clients, {first.partition} "
+            f"{first.algorithm}, {first.model}, {_clients(first)}, {first.partition} "
             f"(skew {first.skew:.2f}), {seeds}"
         )
         yield (
-            f"  {arm.accuracy:.3f} ± {2 * arm.error:.3f} after {len(first.rounds)} rounds, "
+            f"  {arm.accuracy:.3f} ± {2 * arm.error:.3f} after {arm.rounds} rounds, "
             f"{size(arm.sent_bytes)} sent  {_curve(first)}"
         )
+        for note in dict.fromkeys(note for run in arm.runs for note in run.notes):
+            yield f"  {note}"
+
+
+def _clients(run: LearnRun) -> str:
+    """How many there are, and who of them takes part in a round."""
+    asked = f", {run.per_round} a round" if run.per_round else ""
+    drops = f", {run.drops:.0%} drop out" if run.drops else ""
+    return f"{run.clients} clients{asked}{drops}"
 
 
 def _curve(run: LearnRun) -> str:
@@ -68,7 +77,7 @@ def forecast_table(forecasts: Sequence[Forecast], target: float) -> "Table":
     names = ("algorithm", "time", "from", "to", "rounds", "a round", "sent")
     rows = (
         (
-            one.algorithm,
+            name,
             _seconds(one.seconds),
             _seconds(one.low_s),
             _seconds(one.high_s),
@@ -76,28 +85,41 @@ def forecast_table(forecasts: Sequence[Forecast], target: float) -> "Table":
             duration(1e9 * one.round.mean_s),
             "-" if one.sent_bytes is None else size(one.sent_bytes),
         )
-        for one in forecasts
+        for name, one in zip(_names(forecasts), forecasts)
     )
     return plain_table(f"time to an accuracy of {target:g}", names, rows)
 
 
 def forecast_notes(forecasts: Sequence[Forecast]) -> Iterator[str]:
-    for one in forecasts:
-        found = one.reach
-        if found.rounds is None:
-            yield (
-                f"{one.algorithm} does not reach {found.target:g}: its runs got to "
-                f"{found.best:.3f}, and their curve leads no higher in twenty times their length"
-            )
-        elif not found.observed:
-            yield (
-                f"{one.algorithm}: {found.best:.3f} was reached; beyond, its curve is carried on"
-            )
-        if one.runs == 1:
-            yield f"{one.algorithm}: one seed alone, so the interval knows nothing of other seeds"
-        slow = one.round.slow_s / one.round.mean_s
-        if slow > 1.2:
-            yield f"{one.algorithm}: one round in twenty takes {slow:.2f} times the mean or more"
+    for name, one in zip(_names(forecasts), forecasts):
+        yield from (f"{name}{note}" for note in _notes(one))
+
+
+def _notes(one: Forecast) -> Iterator[str]:
+    found = one.reach
+    if found.rounds is None and found.can_be_carried_on:
+        yield (
+            f" does not reach {found.target:g}: its runs got to {found.best:.3f}, and their curve "
+            "does not lead there within twenty times their length"
+        )
+    elif found.rounds is None:
+        yield (
+            f" did not reach {found.target:g}: its runs got to {found.best:.3f}, and a curve of "
+            f"{found.judged} judgements cannot be carried on; give more (--rounds, --every)"
+        )
+    elif not found.observed:
+        yield f": {found.best:.3f} was reached; beyond, its curve is carried on"
+        if found.high is None:
+            yield f": it may never reach {found.target:g}, so its time has no upper end"
+    if one.runs == 1:
+        yield ": one seed alone, so the interval knows nothing of other seeds"
+    slow = one.round.slow_s / one.round.mean_s
+    if slow > 1.2:
+        yield f": one round in twenty takes {slow:.2f} times the mean or more"
+
+
+def _names(forecasts: Sequence[Forecast]) -> list[str]:
+    return names_of([one.asked for one in forecasts])
 
 
 def noise_line(found: NoiseScale) -> str:
