@@ -88,7 +88,7 @@ def slow_links(axes: Any) -> None:
     for colour, (text, rounds) in zip(COLOURS, (SYNCHRONOUS, LOCAL)):
         for place, style in ((SLOW, "-"), (FAST, "--")):
             setting = learning_lab.Setting(place, text, WHOLE, rounds)
-            row = kept.get(setting.text(learning_lab.MEASURED_SEED))
+            row = kept.get(setting.text(learning_lab.MEASURED_SEEDS[0]))
             if row is None:
                 raise Missing(
                     f"{text} over {place.mbit[0]:g} Mbit/s: run accuracy/time_to_target.py"

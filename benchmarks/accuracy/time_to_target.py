@@ -1,7 +1,8 @@
 """Predicted against measured time to accuracy: ten settings of cluster, algorithm and skew.
 
 Each group is one cluster and one partition, and in it algorithms that race to a target. Measured in
-the lab with a seed that no prediction saw; predicted from three other seeds without the lab.
+the lab with three seeds that no prediction saw, of which the mean; predicted from three other seeds
+without the lab.
 `mean_error` and `worst_error` are of the times; `order_right` is the share of groups whose fastest
 algorithm was named. A target that is not reached where it was predicted to be, or the other way
 round, counts as an error of 1.

@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
 def _one(options: Any, text: str, target: float, seed: int) -> Outcome:
     rounds = 60 if options.quick else ROUNDS
     setting = Setting(PLACE, text, "equal", rounds, every=10)
-    return learning_lab.outcome(options, setting, target, seed)
+    return learning_lab.outcome(options, setting, target, (seed,))
 
 
 def summary(found: dict[str, list[Outcome]], seeds: int) -> dict[str, Any]:

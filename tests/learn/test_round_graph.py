@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link
+from paceline.cluster.machine import Machine
 from paceline.graph import Collective, OpKind
 from paceline.learn import (
     LearnError,
@@ -17,7 +18,7 @@ from paceline.learn import (
     rounds_as_graph,
 )
 from paceline.learn.record import Judged, Round, Trip, Work
-from paceline.measure import Calibration, Sweep
+from paceline.measure import Calibration, Handling, Sweep
 from paceline.predict import Question
 from paceline.report.text.learn import forecast_notes
 
@@ -74,6 +75,19 @@ def test_calls_take_what_the_calibration_found() -> None:
     plain = round_time(drawn(Meeting.MEAN), cluster(2)).mean_s
     there = round_time(drawn(Meeting.MEAN), cluster(2), Question(calibration=made)).mean_s
     assert there > plain + 0.5
+
+
+def test_stalled_messages_lengthen_a_mean_by_all_messages_of_its_ring() -> None:
+    """Two workers on two cores: a ring of four messages behind one another."""
+    line = Sweep((1e6, 2e6, 4e6), (1e6, 2e6, 4e6))
+    made = Calibration("core", 2, 2, line, line, line, None, None, handling=Handling())
+    stalls = replace(made, handling=Handling(stall_ns=5e6))
+    shared = Machine(2.0)
+    plain, there = (
+        round_time(drawn(Meeting.MEAN), cluster(2), Question(machine=shared, calibration=each))
+        for each in (made, stalls)
+    )
+    assert there.mean_s - plain.mean_s == pytest.approx(4 * 5e-3, rel=0.01)
 
 
 def test_a_message_that_travels_behind_a_round_hides_in_its_work() -> None:

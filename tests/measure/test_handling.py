@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.measure import MeasureError
-from paceline.measure.handling import UNHANDLED, Handling, fitted, sending, summing
+from paceline.measure.handling import UNHANDLED, Handling, Waited, fitted, sending, summing
 
 COSTS = st.floats(1e3, 1e6)
 BYTE_COSTS = st.floats(0.1, 10.0)
@@ -51,3 +51,18 @@ def test_a_worker_alone_hands_nothing_over() -> None:
     assert whole.told_ns(3) == 3
     assert whole.carried_ns(1000) == 1001
     assert whole.summed_ns(2, 1000) == 1 + 1 + 1000
+
+
+def test_a_stall_is_what_processor_time_does_not_explain_for_each_message() -> None:
+    alone = Waited(workers=2, messages=2, wall_ns=3e6, cpu_ns=1e6)
+    assert alone.stall_ns(cores=2) == 1e6
+    crowded = Waited(workers=4, messages=6, wall_ns=16e6, cpu_ns=2e6)
+    assert crowded.stall_ns(cores=2) == pytest.approx(1e6)  # 12 ms, 6 messages, 2 workers a core
+    assert Waited(4, 6, 1e6, 2e6).stall_ns(cores=2) == 0
+
+
+def test_stalls_grow_with_the_workers_of_a_core() -> None:
+    found = Handling(stall_ns=1e5)
+    assert found.stalled_ns(4, 2.0) == 2e5
+    assert found.stalled_ns(2, 16.0) == 1e5
+    assert UNHANDLED.stalled_ns(4, 2.0) == 0

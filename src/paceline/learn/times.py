@@ -14,6 +14,7 @@ from statistics import mode
 import numpy as np
 
 from paceline.cluster import Cluster
+from paceline.cluster.machine import Machine
 from paceline.cost import prices
 from paceline.graph import NONE, Graph, OpKind, Phase
 from paceline.graph.condense import first_step
@@ -128,7 +129,8 @@ class _Replays:
 
 def _replays(graph: Graph, cluster: Cluster, question: Question | None) -> _Replays:
     if question is not None and question.machine is not None:
-        question = replace(question, shaped_links=cluster.workers > 1)
+        machine = _stalling(question, cluster.workers)
+        question = replace(question, shaped_links=cluster.workers > 1, machine=machine)
         there = predict(graph, (), cluster, question)
         assert there.run is not None, "predictions carry their replay"
         return _Replays(there.run.graph, there.run, _durations(there))
@@ -139,6 +141,14 @@ def _replays(graph: Graph, cluster: Cluster, question: Question | None) -> _Repl
         return _Replays(at, alone.run, each)
     shared = flows(at, cluster, rates_of(question or Question(), cluster))
     return _Replays(at, lambda dur_ns: replay(at, prices=dur_ns, transfers=shared), each)
+
+
+def _stalling(question: Question, workers: int) -> Machine | None:
+    """The machine in the question, whose messages also wait for what stalls them."""
+    if (machine := question.machine) is None:
+        return None
+    stalled_ns = _handling(question).stalled_ns(workers, machine.cores)
+    return replace(machine, message_ns=machine.message_ns + stalled_ns)
 
 
 def _durations(there: Prediction) -> tuple[Int64, Int64, Int64]:

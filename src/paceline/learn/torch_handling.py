@@ -1,7 +1,8 @@
 """One worker of `handling.py`: messages and sums, and the processor time of all its threads.
 
-Worker 0 prints JSON: for each number of messages to others and each size the median over turns;
-and what a step of a small network takes longer behind rests, in a crowd of other workers' steps.
+Worker 0 prints JSON: for each number of messages to others and each size the mean over turns; what
+a step of a small network takes longer behind rests, in a crowd of other workers' steps; and how
+long small messages take by the clock.
 """
 
 import json
@@ -9,11 +10,13 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
+from paceline.graph import Collective
 from paceline.learn.carrier import Parcel
 from paceline.learn.message import Message, packed, unpacked
 from paceline.learn.samples import Samples
@@ -25,6 +28,7 @@ SUMS = (4_096, 65_536, 524_288)
 FIRST = 3  # turns that warm up
 MODEL, BATCH = "cnn-group-norm", 32
 REST_S = 0.012
+WAITED = 256  # numbers of a sum
 BLOCKS = 4  # of steps in a row and behind rests, in turn, so that a drift meets both
 
 
@@ -37,8 +41,14 @@ def main(store: str, rank: int, workers: int, turns: int) -> None:
     sent += [_sent(carrier, turn, n, size) for n in _counts(workers) for size in SIZES]
     summed = [_summed(carrier, turn, size) for size in SUMS]
     cold = _cold_ns(carrier, step, turns)
+    waits = [{"messages": workers - 1, **turn.waited(lambda: carrier.send([]).wait())}]
+    vector = np.zeros(WAITED, np.float32)
+    summing = turn.waited(lambda: carrier.summed([vector], len(vector)).mean())
+    waits.append({"messages": 2 * (workers - 1), **summing})
     if rank == 0:
-        print(json.dumps({"sent": sent, "summed": summed, "cold": cold}), flush=True)
+        print(
+            json.dumps({"sent": sent, "summed": summed, "cold": cold, "waits": waits}), flush=True
+        )
     carrier.met()
     dist.destroy_process_group()
 
@@ -55,7 +65,7 @@ class _Turns:
         self._count, self._step = count, step
 
     def __call__(self, act: Callable[[], object]) -> float:
-        """Processor time of all threads, in ns; the median."""
+        """Processor time of all threads, in ns; the mean, for what is dear is seldom."""
         took = []
         for _ in range(FIRST + self._count):
             dist.barrier()
@@ -64,7 +74,20 @@ class _Turns:
             began = time.process_time_ns()
             act()
             took.append(time.process_time_ns() - began)
-        return statistics.median(took[FIRST:])
+        return statistics.mean(took[FIRST:])
+
+    def waited(self, act: Callable[[], object]) -> dict[str, float]:
+        """From when all workers are ready: time by the clock, and of all threads' processors; in
+        ns, the means."""
+        walls, took = [], []
+        for _ in range(FIRST + self._count):
+            self._step()
+            dist.barrier()
+            began, at = time.perf_counter_ns(), time.process_time_ns()
+            act()
+            took.append(time.process_time_ns() - at)
+            walls.append(time.perf_counter_ns() - began)
+        return {"wall_ns": statistics.mean(walls[FIRST:]), "cpu_ns": statistics.mean(took[FIRST:])}
 
 
 def _sent(carrier: Gloo, turn: _Turns, messages: int, size: int) -> dict[str, float]:
@@ -80,6 +103,17 @@ def _sent(carrier: Gloo, turn: _Turns, messages: int, size: int) -> dict[str, fl
 def _summed(carrier: Gloo, turn: _Turns, size: int) -> dict[str, float]:
     vector = np.zeros(size // 4, np.float32)
     return {"size": size, "ns": turn(lambda: carrier.summed([vector], len(vector)).mean())}
+
+
+def _waits(carrier: Gloo, turn: _Turns) -> list[dict[str, Any]]:
+    """Of a ring that tells sizes, and of one that adds up little."""
+    vector = np.zeros(WAITED, np.float32)
+    told = turn.waited(lambda: carrier.send([]).wait())
+    summed = turn.waited(lambda: carrier.summed([vector], len(vector)).mean())
+    return [
+        {"collective": Collective.ALL_GATHER.name, "size_bytes": 8 * carrier.workers, **told},
+        {"collective": Collective.ALL_REDUCE.name, "size_bytes": 4 * len(vector), **summed},
+    ]
 
 
 def _cold_ns(carrier: Gloo, step: Callable[[], int], turns: int) -> float:

@@ -22,6 +22,7 @@ class Handling:
     sum_peer_ns: float = 0.0  # the same, for each other worker
     sum_byte_ns: float = 0.0  # for each byte that a ring sends of it
     cold_ns: float = 0.0  # what a rest costs the work behind it, where other workers had the caches
+    stall_ns: float = 0.0  # how much later each message comes than processors and links explain
 
     def told_ns(self, workers: int) -> float:
         """All workers tell each other how large their messages are."""
@@ -36,6 +37,15 @@ class Handling:
             return 0.0
         sent = 2 * (workers - 1) / workers * size_bytes
         return self.sum_ns + self.sum_peer_ns * (workers - 1) + self.sum_byte_ns * sent
+
+    def stalled_ns(self, workers: int, cores: float) -> float:
+        """Of each message among workers that share so many cores."""
+        return self.stall_ns * crowding(workers, cores)
+
+
+def crowding(workers: int, cores: float) -> float:
+    """Workers for each core; never fewer than one, for a worker has several threads."""
+    return max(1.0, workers / cores)
 
 
 UNHANDLED = Handling()
@@ -63,14 +73,37 @@ def summing(workers: int, size_bytes: int, cpu_ns: float) -> Handled:
     return Handled((0.0, 0.0, 0.0, 0.0, 1.0, workers - 1.0, sent), cpu_ns)
 
 
-def fitted(found: Sequence[Handled], cold_ns: float = 0.0) -> Handling:
+@dataclass(frozen=True)
+class Waited:
+    """Messages behind one another among workers that were all ready: time by the clock, and of a
+    worker's processor."""
+
+    workers: int
+    messages: int
+    wall_ns: float
+    cpu_ns: float
+
+    def stall_ns(self, cores: float) -> float:
+        """For each message and each worker of a core.
+
+        gloo's thread that reads sockets tries again and again while another thread of its worker
+        holds the connection. Where it has taken that thread's core, both stand until the system's
+        next tick, 4 ms apart with 250 ticks a second: few messages meet that, and it costs as much
+        as all others together.
+        """
+        crowd = crowding(self.workers, cores)
+        return max(0.0, self.wall_ns - self.cpu_ns * crowd) / (self.messages * crowd)
+
+
+def fitted(found: Sequence[Handled], cold_ns: float = 0.0, stall_ns: float = 0.0) -> Handling:
     """The constants, none below zero, that leave the least relative errors."""
     columns = np.array([each.counts for each in found])
     took = np.array([each.cpu_ns for each in found])
     if not len(found) or not (took > 0).all():
         raise MeasureError("messages took no processor time, by this machine's clock of processes")
     constants = _least(columns / took[:, None])
-    return replace(Handling(*(float(value) for value in constants)), cold_ns=cold_ns)
+    made = Handling(*(float(value) for value in constants))
+    return replace(made, cold_ns=cold_ns, stall_ns=stall_ns)
 
 
 def _least(rows: NDArray[np.float64]) -> NDArray[np.float64]:
