@@ -2,8 +2,8 @@
 
 Hong and Chandra, "DLion: Decentralized Distributed Deep Learning in Micro-Clouds" (2021).
 1. A client's batch is its share of the speed: `batch` times all clients is dealt out by `speeds`,
-   which `measures` has measured before training. Gradients count by their batch, so that the step is
-   that of the whole batch.
+   which `measures` has measured before training. Gradients count by their batch, so that the step
+   is that of the whole batch.
 2. Max-N for each link: of a tensor travel the gradients of (100 - N) % of its largest and above,
    with the N that the link carries in `send_ms`. What a link leaves out waits for it.
 3. Every `merge_every` rounds clients go the `merge` share of the way to the weights of the client
