@@ -195,7 +195,7 @@ def test_few_judgements_are_not_said_to_lead_nowhere() -> None:
     (said, *_) = forecast_notes([forecast([short], 0.9, cluster(2))])
     assert "a curve of 2 judgements cannot be carried on" in said
     flat = replace(drawn(), judged=tuple(Judged(n, 0.6, 0) for n in range(20)))
-    (said, *_) = forecast_notes([forecast([flat], 0.9, cluster(2))])
+    (said,) = forecast_notes([forecast([flat], 0.9, cluster(2))])
     assert "got to 0.600, and their curve does not lead there" in said
 
 

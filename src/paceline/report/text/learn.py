@@ -111,7 +111,7 @@ def _notes(one: Forecast) -> Iterator[str]:
         yield f": {found.best:.3f} was reached; beyond, its curve is carried on"
         if found.high is None:
             yield f": it may never reach {found.target:g}, so its time has no upper end"
-    if one.runs == 1:
+    if one.runs == 1 and found.rounds is not None:
         yield ": one seed alone, so the interval knows nothing of other seeds"
     slow = one.round.slow_s / one.round.mean_s
     if slow > 1.2:
