@@ -41,14 +41,10 @@ def main(store: str, rank: int, workers: int, turns: int) -> None:
     sent += [_sent(carrier, turn, n, size) for n in _counts(workers) for size in SIZES]
     summed = [_summed(carrier, turn, size) for size in SUMS]
     cold = _cold_ns(carrier, step, turns)
-    waits = [{"messages": workers - 1, **turn.waited(lambda: carrier.send([]).wait())}]
-    vector = np.zeros(WAITED, np.float32)
-    summing = turn.waited(lambda: carrier.summed([vector], len(vector)).mean())
-    waits.append({"messages": 2 * (workers - 1), **summing})
+    waits = _waits(carrier, turn)
     if rank == 0:
-        print(
-            json.dumps({"sent": sent, "summed": summed, "cold": cold, "waits": waits}), flush=True
-        )
+        told = {"sent": sent, "summed": summed, "cold": cold, "waits": waits}
+        print(json.dumps(told), flush=True)
     carrier.met()
     dist.destroy_process_group()
 
