@@ -194,6 +194,10 @@ def _shards(tensor: Any) -> int:
 
 def _buckets(module: Any, path: str, index_of: dict[int, int]) -> list[Bucket]:
     hook = module._comm_hooks[0][0] if module._comm_hooks else None
+    try:
+        found = module.reducer._get_zeros_like_grad_buckets()
+    except RuntimeError:  # sparse gradients have no bucket before a first backward pass
+        found = []
     return [
         Bucket(
             index=bucket.index(),
@@ -203,7 +207,7 @@ def _buckets(module: Any, path: str, index_of: dict[int, int]) -> list[Bucket]:
             hook=getattr(hook, "__qualname__", "") if hook else "",
             views=bool(module.gradient_as_bucket_view),
         )
-        for bucket in module.reducer._get_zeros_like_grad_buckets()
+        for bucket in found
     ]
 
 
