@@ -13,9 +13,11 @@ from paceline.graph import (
     UNPRICED,
     Axis,
     Collective,
+    DeviceKind,
     Facts,
     Graph,
     GraphBuilder,
+    LaneKind,
     OpKind,
     Phase,
 )
@@ -98,6 +100,33 @@ def test_a_worker_with_half_a_core_holds_up_all(job: Job) -> None:
     slow = cluster()
     slow = replace(slow, hosts=(slow.hosts[0], replace(slow.hosts[1], cpus=0.5)))
     assert predict(job(), cluster=slow).step_ns == pytest.approx(70 * MS + 100 * MS, rel=0.01)
+
+
+def test_workers_with_half_a_core_each_leave_room_on_the_cores_that_they_share(job: Job) -> None:
+    """Four that get half a core each do not crowd two cores; without quotas they do."""
+    wholes = cluster(4)
+    halves = replace(wholes, hosts=tuple(replace(host, cpus=0.5) for host in wholes.hosts))
+    free = Question(Machine(2.0, cpu_ns_per_byte=0.0, turn_ns=0.0))
+    plan = [parse("workers(count=4)")]
+    alone = predict(job(), plan, halves)
+    shared = predict(job(), plan, halves, free)
+    crowded = predict(job(), plan, wholes, free)
+    forward = [each.by_class["forward"] for each in (alone, shared, crowded)]
+    assert forward == pytest.approx([20 * MS] * 3, rel=1e-4)
+    assert any("1 / cpus times as long" in reason for reason in shared.rests_on)
+    assert not any("1 / cpus times as long" in reason for reason in crowded.rests_on)
+
+
+def test_a_quota_of_its_host_does_not_slow_a_devices_kernels() -> None:
+    b = GraphBuilder()
+    card = b.device("gpu", kind=DeviceKind.GPU)
+    b.op("kernel", b.lane(0, "stream", kind=LaneKind.STREAM, device=card), 10 * MS)
+    b.op("work", b.lane(0, "main"), 3 * MS)
+    place = cluster(1)
+    slow = replace(place, hosts=(replace(place.hosts[0], cpus=0.5),))
+    found = predict(b.build(), cluster=slow)
+    assert found.step_ns == 10 * MS
+    assert sorted(found.timeline.dur_ns.tolist()) == [6 * MS, 10 * MS]
 
 
 def test_the_typical_of_several_steps_is_what_is_predicted(job: Job) -> None:
