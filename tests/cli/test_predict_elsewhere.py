@@ -160,14 +160,14 @@ def test_strategies_are_switched_on_in_the_job_that_verifies_them() -> None:
 def test_a_calibration_file_slows_what_overlaps(
     places: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """100 ms of kernels beside 80 ms of messages: at a half until the messages end, 160 + 20."""
+    """100 ms of work beside 80 ms of messages: at a half until the messages end, 160 + 20."""
     made = GraphBuilder()
     group, instance = made.group("0", [0, 1]), made.instance()
     for rank in (0, 1):
-        card = made.device(f"gpu {rank}", kind=DeviceKind.GPU)
-        stream = made.lane(rank, "stream", kind=LaneKind.STREAM, device=card)
-        comm = made.lane(rank, "comm", kind=LaneKind.STREAM, device=card)
-        made.op("gemm", stream, 100_000_000)
+        host = made.device(f"host {rank}")
+        main = made.lane(rank, "main", device=host)
+        comm = made.lane(rank, "comm", kind=LaneKind.COMM_THREAD, device=host)
+        made.op("gemm", main, 100_000_000)
         made.op(
             "all_reduce", comm, 1, kind=OpKind.COLLECTIVE, collective=Collective.ALL_REDUCE,
             size_bytes=1_000_000, dtype=DType.FLOAT32, group=group, instance=instance,

@@ -197,14 +197,37 @@ def test_a_shared_machine_is_told_with_what_of_it_was_not_measured(job: Job) -> 
 
 def test_calibrated_overlap_slows_what_runs_together(job: Job) -> None:
     """40 ms of work beside 100 of communication, each at half its rate while both run: the work
-    takes 80 ms, and communication 40 more."""
-    graph = job(beside_ns=40 * MS)
+    takes 80 ms, and communication 40 more. It was recorded beside next to none."""
+    graph = job(beside_ns=40 * MS, talk_ns=1)
     alone, slowed = (
         predict(graph, cluster=cluster(), question=Question(calibration=calibration(overlap)))
         for overlap in (None, Overlap(compute=2.0, communication=2.0))
     )
     assert slowed.step_ns == pytest.approx(alone.step_ns + 40 * MS, rel=0.01)
     assert slowed.by_class["backward"] == pytest.approx(20 * MS + 80 * MS, rel=0.01)
+
+
+def test_a_calibration_leaves_an_unchanged_job_as_it_was_recorded(job: Job) -> None:
+    """Recorded beside 60 ms of communication, 40 ms of work are 20 alone, and 40 there again; with
+    no communication beside them they take 20."""
+    question = Question(calibration=calibration(Overlap(compute=2.0, communication=1.25)))
+    graph = job(beside_ns=40 * MS)
+    plain, found = predict(graph), predict(graph, question=question)
+    assert found.step_ns == pytest.approx(plain.step_ns, rel=1e-4)
+    assert dict(found.by_class) == pytest.approx(dict(plain.by_class), rel=1e-3, abs=MS / 100)
+    none = predict(graph, ["scale(select='kind=collective', factor=0)"], question=question)
+    assert none.step_ns == pytest.approx(35 * MS + 20 * MS, rel=1e-3)
+
+
+def test_a_calibration_of_processors_tells_nothing_of_gpus() -> None:
+    b = GraphBuilder()
+    for rank in (0, 1):
+        card = b.device(f"gpu {rank}", kind=DeviceKind.GPU)
+        b.op("gemm", b.lane(rank, "7", kind=LaneKind.STREAM, device=card), 100 * MS)
+        b.op("copy", b.lane(rank, "8", kind=LaneKind.STREAM, device=card), 80 * MS,
+             kind=OpKind.TRANSFER)  # fmt: skip
+    question = Question(calibration=calibration(Overlap(compute=2.0, communication=2.0)))
+    assert predict(b.build(), question=question).step_ns == 100 * MS
 
 
 def test_draws_are_of_recorded_steps_and_the_same_for_a_seed(job: Job) -> None:

@@ -28,7 +28,7 @@ from paceline.predict.run import Run
 from paceline.predict.shaped import on_shaped_links
 from paceline.predict.sharing import library_of, shared_of
 from paceline.predict.slowed import contention_of, relieved
-from paceline.replay import Contention, Distribution, replay_many
+from paceline.replay import Distribution, replay_many
 from paceline.replay.hosts import SharedHosts
 from paceline.strategies import Strategy, parse, transformed
 from paceline.strategies.coded import Coded
@@ -221,7 +221,7 @@ def as_recorded(graph: Graph, question: Question) -> Placed:
             f"{graph[int(missing[0])]}: give a cluster (--cluster FILE), which prices them"
         )
     found = corrected(graph, _recorded_prices(graph), question.correction)
-    run = Run(graph, contention=_contention(graph, question))
+    run = Run(graph, contention=contention_of(graph, question))
     if question.machine is not None:
         hosts = SharedHosts.one_machine(graph.world_size, question.machine.cores)
         run = Run(graph, hosts=hosts, rests=question.machine.rests)
@@ -322,14 +322,7 @@ def _measured_rates(question: Question, cluster: Cluster) -> Rates:
 def _runner(graph: Graph, calls: Calls, library: Library, question: Question) -> Run:
     machine = question.machine
     if machine is None:
-        return Run(graph, contention=_contention(graph, question))
+        return Run(graph, contention=contention_of(graph, question))
     shared = shared_of(graph, calls, library, machine)
     hosts = SharedHosts.one_machine(graph.world_size, machine.cores, shared.cpu_ns, shared.turn_ns)
     return Run(graph, hosts=hosts, rests=machine.rests)
-
-
-def _contention(graph: Graph, question: Question) -> Contention | None:
-    made = question.calibration
-    if made is None or made.overlap is None:
-        return contention_of(graph)
-    return Contention.calibrated(graph, made.overlap)
