@@ -206,6 +206,52 @@ def test_with_cores_the_calibrated_machine_holds_and_options_of_its_own_go_befor
     assert "calibration: here, 2026-01-02" in found["rests_on"]
 
 
+def test_options_that_say_how_another_is_meant_are_refused_without_it(
+    places: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    assert main(["predict", run, "--seed", "3"]) == 1
+    assert "give --draws N too" in capsys.readouterr().err
+    assert main(["predict", run, "--cluster", cluster, "--recorded-device", "a100-80"]) == 1
+    assert "give --device NAME too" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--cores", "0"), ("--cores", "-2"), ("--turn-ns", "-1"), ("--cpu-ns-per-byte", "nan"),
+     ("--bucket-mb", "nan"), ("--batch", "inf")],
+)  # fmt: skip
+def test_a_number_that_cannot_be_is_refused(
+    places: tuple[str, str], option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    with pytest.raises(SystemExit):
+        main(["predict", run, "--cluster", cluster, f"{option}={value}"])
+    assert f"{option}: {value!r} is not a number" in " ".join(capsys.readouterr().err.split())
+
+
+def test_show_takes_what_operators_are_held_against_with_its_table_alone(
+    places: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", places[0], "--recorded-device", "h100"]) == 1
+    assert "give --efficiency too" in capsys.readouterr().err
+    for two in (["--more", "idle", "--efficiency"], ["--more", "idle", "--collectives"]):
+        with pytest.raises(SystemExit):
+            main(["show", places[0], *two])
+        assert "not allowed with argument" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "option"), [("search", "--draws"), ("verify", "--draws"),
+                                                 ("search", "--no-correction")])  # fmt: skip
+def test_options_that_a_command_has_no_use_for_are_not_taken(
+    places: tuple[str, str], command: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    with pytest.raises(SystemExit):
+        main([command, run, "--cluster", cluster, option, *["5"] * (option == "--draws")])
+    assert f"unrecognized arguments: {option}" in capsys.readouterr().err
+
+
 def test_a_calibration_without_shared_cores_leaves_the_machine_as_published_and_says_so(
     places: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """Arguments that several commands share. Not a command: its name begins with an underscore."""
 
 import argparse
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,30 @@ def count(text: str) -> int:
 def add_constants(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
     parser.add_argument("--constants", type=Path, metavar="FILE",
                         help="forecast kernels by what `paceline fit` wrote; what it lacks goes by "
+def positive(text: str) -> float:
+    """A number above 0."""
+    value = _number(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
+def not_negative(text: str) -> float:
+    """A number of at least 0."""
+    value = _number(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 0")
+    return value
+
+
+def _number(text: str) -> float:
+    """Not a number where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
                         "the constants that come with Paceline")  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Options that ask for changes of a recorded job and for what it runs on. Not a command.
 
-Shared by `predict` and `verify`. Changes apply in turn: workers, a plan's, buckets, batch, exchange
-and device as named by their own options, then every --with, then every --scale.
+Shared by `predict`, `verify` and `search`. Changes apply in turn: workers, a plan's, buckets,
+batch, exchange and device as named by their own options, then every --with, then every --scale.
 """
 
 import argparse
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.cli._arguments import add_constants, constants_of, count
+from paceline.cli._arguments import add_constants, constants_of, count, not_negative, positive
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def add_question(parser: argparse.ArgumentParser) -> None:
                          "for")  # fmt: skip
     changes.add_argument("--workers", type=count, metavar="N",
                          help="that many data-parallel workers")  # fmt: skip
-    changes.add_argument("--bucket-mb", type=float, metavar="MB", help="DDP's bucket_cap_mb")
-    changes.add_argument("--batch", type=float, default=1.0, metavar="FACTOR",
+    changes.add_argument("--bucket-mb", type=positive, metavar="MB", help="DDP's bucket_cap_mb")
+    changes.add_argument("--batch", type=positive, default=1.0, metavar="FACTOR",
                          help="each worker's batch, as a multiple of the recorded")  # fmt: skip
     changes.add_argument("--device", metavar="NAME", help="workers' device, such as h200")
     changes.add_argument("--recorded-device", default="", metavar="NAME",
@@ -62,21 +62,22 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     add_place(parser)
     parser.add_argument("--no-correction", action="store_true",
                         help="leave out what earlier runs of the job taught")  # fmt: skip
-    parser.add_argument("--draws", type=count, default=0, metavar="N",
-                        help="also N steps drawn from recorded durations")  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
 
 
+
+
+def add_correction(parser: argparse.ArgumentParser) -> None:
+    """An option of `predicted`."""
 def add_place(parser: argparse.ArgumentParser) -> None:
     place = parser.add_argument_group("what it runs on")
     place.add_argument("--cluster", metavar="FILE", help="predict for this cluster (YAML)")
     place.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                        help="change the cluster, such as link.rate=100Gbps")  # fmt: skip
-    place.add_argument("--cores", type=float, default=0.0, metavar="N",
+    place.add_argument("--cores", type=positive, default=0.0, metavar="N",
                        help="all workers share N cores of one machine, as in the lab")  # fmt: skip
-    place.add_argument("--cpu-ns-per-byte", type=float, metavar="NS",
+    place.add_argument("--cpu-ns-per-byte", type=not_negative, metavar="NS",
                        help="processor time of a byte sent (default: as calibrated)")  # fmt: skip
-    place.add_argument("--turn-ns", type=float, metavar="NS",
+    place.add_argument("--turn-ns", type=not_negative, metavar="NS",
                        help="how late a message comes beside work (the same)")  # fmt: skip
     place.add_argument("--calibration", type=Path, metavar="FILE",
                        help="rest on what `paceline measure --out FILE` found: of each "
@@ -86,9 +87,12 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 
 def asked(options: argparse.Namespace) -> Asked:
     """What the options ask for; an error where some do not go together."""
+    if options.recorded_device and not options.device:
+        raise OptionError(
+            "--recorded-device is of work that is carried to another device: give --device NAME too"
+        )
     place = placed(options, options.device or "")
-    question = replace(place.question, draws=options.draws, seed=options.seed)
-    return replace(place, changes=changes_of(options), question=question)
+    return replace(place, changes=changes_of(options))
 
 
 def placed(options: argparse.Namespace, device: str = "") -> Asked:

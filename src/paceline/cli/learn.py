@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._arguments import count
+from paceline.cli._arguments import count, positive
 
 if TYPE_CHECKING:
     from paceline.learn import Forecast, LearnRun, Partition, Samples
@@ -82,7 +82,7 @@ def _predict_arguments(parser: argparse.ArgumentParser) -> "Callable[..., Shown]
     parser.add_argument("--cluster", required=True, metavar="FILE", help="cluster (YAML)")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                         help="change the cluster, such as link.rate=100Mbps")  # fmt: skip
-    parser.add_argument("--cores", type=float, metavar="N",
+    parser.add_argument("--cores", type=positive, metavar="N",
                         help="all workers share so many cores, as in the lab")  # fmt: skip
     parser.add_argument("--calibration", type=Path, metavar="FILE",
                         help="rest on what `paceline measure --out FILE` found, such as what "

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._arguments import add_constants, constants_of, count
+from paceline.cli._arguments import add_constants, constants_of, count, positive
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", required=True, metavar="CLUSTER", help="see above")
     parser.add_argument("--devices", type=count, metavar="N",
                         help="use so many of the cluster's devices (all)")  # fmt: skip
-    parser.add_argument("--cores", type=float, default=0.0, metavar="N",
+    parser.add_argument("--cores", type=positive, default=0.0, metavar="N",
                         help="all workers share N cores of one machine, as in the lab")  # fmt: skip
     parser.add_argument("--calibration", type=Path, metavar="FILE",
                         help="with --cores: what gloo, rests and DTensors cost that machine, from "

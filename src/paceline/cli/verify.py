@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
+from paceline.cli._arguments import count, positive
 from paceline.cli._question import (
     OptionError,
+    add_correction,
     add_question,
     asked,
     differs,
@@ -36,8 +38,9 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("graph", metavar="RUN", help="folder of a recording")
     add_question(parser)
-    parser.add_argument("--steps", type=int, default=10, help="steps to record in the lab (10)")
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds the job may take")
+    add_correction(parser)
+    parser.add_argument("--steps", type=count, default=10, help="steps to record in the lab (10)")
+    parser.add_argument("--timeout", type=positive, default=300.0, help="seconds the job may take")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the lab's recording")
     parser.add_argument("--job", type=shlex.split, default=[], metavar="COMMAND",
                         help="run this in place of the recording's own command")  # fmt: skip
