@@ -10,6 +10,7 @@ from benchmarks.measure import RESULTS
 from paceline.cluster.machine import Machine
 from paceline.lab import said
 from paceline.learn.handling import handling
+from paceline.machine import this_machine
 from paceline.measure import Also, Calibration, load, measure, save
 from paceline.strategies.torch_codec_times import codec_times
 
@@ -19,7 +20,10 @@ KEPT = RESULTS / "calibration.json"
 def here(*, fresh: bool = False) -> Calibration:
     if fresh or not KEPT.exists():
         save(measure(also=Also(said, codec_times, handling=handling)), KEPT)
-    return load(KEPT)
+    made = load(KEPT)
+    if doubt := made.doubt(this_machine()):
+        print(f"{KEPT.name}: {doubt}", file=sys.stderr)
+    return made
 
 
 def handled() -> Calibration:

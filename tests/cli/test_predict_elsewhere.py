@@ -1,6 +1,7 @@
 """`paceline predict` on another cluster, and what it refuses."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ from paceline.graph import (
     Phase,
 )
 from paceline.graph.files import save_graph
+from paceline.machine import this_machine
 from paceline.measure import Calibration, Constant, Overlap, SharedCores, Sweep, save
+from paceline.record.sidecar import Host, encode, facts_name
 from paceline.strategies import Plan, strategy
 
 CLUSTER = """
@@ -204,6 +207,33 @@ def test_with_cores_the_calibrated_machine_holds_and_options_of_its_own_go_befor
     assert _unmeasured(found) == ["call_ns 150000"]
     assert len(_unmeasured(usual)) == 4
     assert "calibration: here, 2026-01-02" in found["rests_on"]
+
+
+def test_a_calibration_of_another_machine_is_told(
+    places: tuple[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run, cluster = places
+    recorded, kept = tmp_path / "recorded", str(tmp_path / "kept.json")
+    shutil.copytree(run, recorded / "graph")
+    host = Host(rank=0, world_size=2, processor="EPYC 7763", cores=2)
+    (recorded / facts_name(0)).write_bytes(encode(host))
+    asked = [str(recorded), "--cluster", cluster, "--calibration", kept]
+
+    def doubts(machine: str, *more: str) -> list[str]:
+        save(Calibration(machine, 2, 2, LINE, LINE, LINE, LINE, None), Path(kept))
+        caplog.clear()
+        found = shown(capsys, *asked, *more)
+        doubted = [each for each in found["rests_on"] if "may not hold" in each]
+        assert [each.endswith(doubted[0]) for each in caplog.messages] == [True] * len(doubted)
+        return doubted
+
+    assert doubts("EPYC 7763, 2 cores") == []
+    assert doubts("Xeon 8259CL, 2 cores")[0].startswith("the calibration is of 'Xeon 8259CL")
+    assert doubts(this_machine(), "--cores", "2") == []
+    assert this_machine() in doubts("x86_64-2c", "--cores", "2")[0]
 
 
 def test_options_that_say_how_another_is_meant_are_refused_without_it(

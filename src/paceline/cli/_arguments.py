@@ -1,12 +1,14 @@
 """Arguments that several commands share. Not a command: its name begins with an underscore."""
 
 import argparse
+import logging
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from paceline.cost.forecast import Constants
+    from paceline.measure import Calibration
 
 
 def add_graph(parser: argparse.ArgumentParser, name: str = "graph") -> None:
@@ -24,9 +26,6 @@ def count(text: str) -> int:
     return value
 
 
-def add_constants(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
-    parser.add_argument("--constants", type=Path, metavar="FILE",
-                        help="forecast kernels by what `paceline fit` wrote; what it lacks goes by "
 def positive(text: str) -> float:
     """A number above 0."""
     value = _number(text)
@@ -51,7 +50,20 @@ def _number(text: str) -> float:
         return math.nan
 
 
+def add_constants(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
+    parser.add_argument("--constants", type=Path, metavar="FILE",
+                        help="forecast kernels by what `paceline fit` wrote; what it lacks goes by "
                         "the constants that come with Paceline")  # fmt: skip
+
+
+def calibration_of(options: argparse.Namespace, here: str) -> "Calibration | None":
+    """That of --calibration, with a warning where it is of another machine than `here`."""
+    from paceline.measure import load
+
+    made = load(options.calibration) if options.calibration else None
+    if made is not None and (doubt := made.doubt(here)):
+        logging.getLogger(__name__).warning("%s: %s", options.calibration, doubt)
+    return made
 
 
 def constants_of(options: argparse.Namespace) -> "Constants | None":

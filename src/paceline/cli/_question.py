@@ -9,7 +9,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.cli._arguments import add_constants, constants_of, count, not_negative, positive
+from paceline.cli._arguments import (
+    add_constants,
+    calibration_of,
+    constants_of,
+    count,
+    not_negative,
+    positive,
+)
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
@@ -60,14 +67,14 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     changes.add_argument("--exchange", choices=["all-reduce", "parameter-server"],
                          default="all-reduce", help="how gradients are shared")  # fmt: skip
     add_place(parser)
-    parser.add_argument("--no-correction", action="store_true",
-                        help="leave out what earlier runs of the job taught")  # fmt: skip
-
-
 
 
 def add_correction(parser: argparse.ArgumentParser) -> None:
     """An option of `predicted`."""
+    parser.add_argument("--no-correction", action="store_true",
+                        help="leave out what earlier runs of the job taught")  # fmt: skip
+
+
 def add_place(parser: argparse.ArgumentParser) -> None:
     place = parser.add_argument_group("what it runs on")
     place.add_argument("--cluster", metavar="FILE", help="predict for this cluster (YAML)")
@@ -85,29 +92,40 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     add_constants(place)
 
 
-def asked(options: argparse.Namespace) -> Asked:
-    """What the options ask for; an error where some do not go together."""
+def asked(options: argparse.Namespace, run: str) -> Asked:
+    """What the options ask for of a run; an error where some do not go together."""
     if options.recorded_device and not options.device:
         raise OptionError(
             "--recorded-device is of work that is carried to another device: give --device NAME too"
         )
-    place = placed(options, options.device or "")
+    place = placed(options, run, options.device or "")
     return replace(place, changes=changes_of(options))
 
 
-def placed(options: argparse.Namespace, device: str = "") -> Asked:
+def placed(options: argparse.Namespace, run: str, device: str = "") -> Asked:
     """What the options of `add_place` ask for, on hosts of that device where one is named."""
-    from paceline.measure import load
     from paceline.predict import Question
 
     _require_cluster(options)
     _require_use(options, device)
-    calibration = load(options.calibration) if options.calibration else None
+    here = _here(options, run)
+    calibration = calibration_of(options, here)
     cluster = _cluster(options, calibration, device)
     question = Question(
-        _machine(options, calibration), calibration, constants=constants_of(options)
+        _machine(options, calibration), calibration, constants=constants_of(options), here=here
     )
     return Asked((), cluster, question)
+
+
+def _here(options: argparse.Namespace, run: str) -> str:
+    """The machine that runs the job: this one where workers share its cores, else the recording's;
+    "" where that is not told."""
+    from paceline.history import host_machine_of
+    from paceline.machine import this_machine
+
+    if options.cores:
+        return this_machine()
+    return host_machine_of(Path(run)) if options.calibration else ""
 
 
 def predicted(subject: "Subject", options: argparse.Namespace) -> "Prediction":

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._arguments import count, positive
+from paceline.cli._arguments import calibration_of, count, positive
 
 if TYPE_CHECKING:
     from paceline.learn import Forecast, LearnRun, Partition, Samples
@@ -235,14 +235,16 @@ def _predict(options: argparse.Namespace) -> Shown:
 def _question(options: argparse.Namespace) -> "Question":
     """With the machine as it was measured, where it was."""
     from paceline.cluster.machine import Machine
-    from paceline.measure import load
+    from paceline.machine import this_machine
     from paceline.predict import Question
 
-    made = load(options.calibration) if options.calibration else None
+    here = this_machine() if options.cores else ""
+    made = calibration_of(options, here)
     if not options.cores:
         return Question(calibration=made)
     shared = made.shared if made else None
-    return Question(shared.machine(options.cores) if shared else Machine(options.cores), made)
+    machine = shared.machine(options.cores) if shared else Machine(options.cores)
+    return Question(machine, made, here=here)
 
 
 def _document(one: "Forecast") -> dict[str, Any]:

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> Shown:
     from paceline.strategies import save_plan
     from paceline.trace.runs import open_run
 
-    wanted = asked(options)
+    wanted = asked(options, options.run)
     if wanted.changes:
         raise OptionError(
             f"{wanted.changes[0]} was given, and a search finds the changes itself; name what to "

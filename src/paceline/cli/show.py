@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._arguments import add_graph, count
+from paceline.cli._arguments import add_graph, calibration_of, count
 from paceline.cli._more import TOPICS, analysed, as_rows, shown
 from paceline.cli._question import OptionError
 
@@ -85,10 +85,12 @@ def _efficiency(options: argparse.Namespace) -> Shown:
 def _device(options: argparse.Namespace) -> "Device | None":
     """What the operators are held against, where it is told."""
     from paceline.cluster.files import device
-    from paceline.measure import load
+    from paceline.history import host_machine_of
 
     if options.calibration:
-        return load(options.calibration).device()
+        made = calibration_of(options, host_machine_of(Path(options.graph)))
+        assert made is not None, "it was given"
+        return made.device()
     return device(options.recorded_device) if options.recorded_device else None
 
 

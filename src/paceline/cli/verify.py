@@ -48,22 +48,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.history import Subject, keep, verdict_entry
-    from paceline.machine import this_machine, usable_cores
+    from paceline.machine import usable_cores
     from paceline.predict import predict
     from paceline.trace.runs import open_run
     from paceline.verify import Proof, Verdict, prove, recorded_command
 
     _require_provable(options)
     options.cores = options.cores or float(usable_cores())
-    wanted = asked(options)
+    wanted = asked(options, options.graph)
     assert wanted.cluster is not None, "_require_provable asks for one"
     plan = None if options.job else plan_of(wanted.changes)
     command = tuple(options.job) or recorded_command(Path(options.graph))
     graph = open_run(Path(options.graph))
     differs(options, graph, wanted)  # an error where the plan is another job's
-    subject = Subject(
-        graph, Path(options.graph), wanted.changes, wanted.cluster, wanted.question, this_machine()
-    )
+    subject = Subject(graph, Path(options.graph), wanted.changes, wanted.cluster, wanted.question)
     guess = predicted(subject, options)
     if guess.timeline.graph.facts.period > 1:
         raise OptionError(
