@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import floors
+from paceline.machine import processor, take_pulse, typical_pulse
 
 RESULTS = Path(__file__).parent / "results"
 QUIET = 1.25 * (os.cpu_count() or 1)
@@ -111,11 +112,23 @@ def peak_mb() -> float:
 
 def machine() -> dict[str, Any]:
     return {
-        "cpu": _cpu_model(),
+        "cpu": processor(),
         "cores": os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
     }
+
+
+def pulse_us() -> dict[str, float]:
+    """How fast the machine is just now: the median of some pulses."""
+    found = typical_pulse([take_pulse() for _ in range(9)])
+    assert found is not None, "some were taken"
+    parts = {
+        "arithmetic": found.arithmetic_ns,
+        "memory": found.memory_ns,
+        "wakeup": found.wakeup_ns,
+    }
+    return {name: round(ns / 1e3, 1) for name, ns in parts.items()}
 
 
 def versions(*libraries: str) -> dict[str, str]:
@@ -142,6 +155,7 @@ def report(
         "benchmark": name,
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": machine(),
+        "pulse_us": pulse_us(),
         "versions": versions(*libraries),
         "load": [round(x, 2) for x in os.getloadavg()],
         "quick": bool(options.quick),
@@ -163,11 +177,3 @@ def report(
         print(refused, file=sys.stderr)
         raise SystemExit(floors.NOT_MEASURABLE)
     return result
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((x.split(":", 1)[1].strip() for x in lines if x.startswith("model name")), "?")

@@ -140,11 +140,13 @@ def _part(found: Any, key: str) -> Any:
 
 def _source(name: str, result: Mapping[str, Any]) -> str:
     machine, (file, _, option) = result["machine"], name.partition("-")
+    parts = ", ".join(f"{part} {us:g} us" for part, us in result.get("pulse_us", {}).items())
+    pulse = f", pulse: {parts}" if parts else ""
     command = f"{file}.py --{option}" if option else f"{file}.py"
     return (
         f"`benchmarks/{command}`, {result['date'][:10]}: {machine['cpu']}, "
         f"{machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}, "
-        f"Python {result['versions']['python']}, load {result['load'][0]}."
+        f"Python {result['versions']['python']}, load {result['load'][0]}{pulse}."
     )
 
 

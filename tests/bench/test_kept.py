@@ -14,7 +14,7 @@ from paceline.bench.found import is_settled, report_of
 from paceline.bench.kept import Row, Setting, all_rows, keep, load_report, rows, save
 from paceline.bench.point import Key, Report, Unfit
 from paceline.bench.sweep import swept
-from paceline.machine import by_model
+from paceline.machine import this_machine
 from paceline.measure.peaks import Peaks
 
 HERE = Setting("x86_64, 2 cores", {"torch": "2.13.0"})
@@ -87,7 +87,7 @@ def test_a_report_holds_what_was_asked_for_and_comes_back_from_its_file(
 
 
 def test_a_sweep_without_time_measures_nothing_and_says_what_is_left(tmp_path: Path) -> None:
-    save(dataclass_replace(PEAKS, machine=by_model()), tmp_path)
+    save(dataclass_replace(PEAKS, machine=this_machine()), tmp_path)
     said: list[str] = []
     report = swept(Sweep(tmp_path, ("gnn",), (8,), end_s=0.0), said.append)
     assert not said

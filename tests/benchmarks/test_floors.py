@@ -34,6 +34,13 @@ def test_more_than_a_fifth_of_such_rows_end_the_benchmark_and_keep_nothing(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_result_names_the_machines_pulse() -> None:
+    options = argparse.Namespace(save=False, json=True, quick=True)
+    told = measure.report("accuracy/x", {}, options)
+    assert set(told["pulse_us"]) == {"arithmetic", "memory", "wakeup"}
+    assert min(told["pulse_us"].values()) > 0
+
+
 def test_a_fifth_of_such_rows_is_borne() -> None:
     assert floors.refusal({"rows_judged": 4, "rows_not_measurable": 1}) is None
     assert floors.refusal({}) is None

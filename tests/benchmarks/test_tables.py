@@ -61,7 +61,9 @@ def test_a_figure_that_misses_its_target_says_so() -> None:
         "12.3 s",
         "at most 30 s",
     ]
-    assert "Zen, 2 cores, 4.0 GB, Linux 6.1, Python 3.11.2, load 0.5" in shown
+    assert "Zen, 2 cores, 4.0 GB, Linux 6.1, Python 3.11.2, load 0.5." in shown
+    beating = table({"speed/replay": {**result, "pulse_us": {"arithmetic": 70.0, "memory": 417.2}}})
+    assert "load 0.5, pulse: arithmetic 70 us, memory 417.2 us." in beating
     assert "stale" not in shown
 
 

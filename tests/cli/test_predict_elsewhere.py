@@ -1,6 +1,7 @@
 """`paceline predict` on another cluster, and what it refuses."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ from paceline.graph import (
     Phase,
 )
 from paceline.graph.files import save_graph
+from paceline.machine import this_machine
 from paceline.measure import Calibration, Constant, Overlap, SharedCores, Sweep, save
+from paceline.record.sidecar import Host, encode, facts_name
 from paceline.strategies import Plan, strategy
 
 CLUSTER = """
@@ -160,14 +163,14 @@ def test_strategies_are_switched_on_in_the_job_that_verifies_them() -> None:
 def test_a_calibration_file_slows_what_overlaps(
     places: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """100 ms of kernels beside 80 ms of messages: at a half until the messages end, 160 + 20."""
+    """100 ms of work beside 80 ms of messages: at a half until the messages end, 160 + 20."""
     made = GraphBuilder()
     group, instance = made.group("0", [0, 1]), made.instance()
     for rank in (0, 1):
-        card = made.device(f"gpu {rank}", kind=DeviceKind.GPU)
-        stream = made.lane(rank, "stream", kind=LaneKind.STREAM, device=card)
-        comm = made.lane(rank, "comm", kind=LaneKind.STREAM, device=card)
-        made.op("gemm", stream, 100_000_000)
+        host = made.device(f"host {rank}")
+        main = made.lane(rank, "main", device=host)
+        comm = made.lane(rank, "comm", kind=LaneKind.COMM_THREAD, device=host)
+        made.op("gemm", main, 100_000_000)
         made.op(
             "all_reduce", comm, 1, kind=OpKind.COLLECTIVE, collective=Collective.ALL_REDUCE,
             size_bytes=1_000_000, dtype=DType.FLOAT32, group=group, instance=instance,
@@ -204,6 +207,79 @@ def test_with_cores_the_calibrated_machine_holds_and_options_of_its_own_go_befor
     assert _unmeasured(found) == ["call_ns 150000"]
     assert len(_unmeasured(usual)) == 4
     assert "calibration: here, 2026-01-02" in found["rests_on"]
+
+
+def test_a_calibration_of_another_machine_is_told(
+    places: tuple[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run, cluster = places
+    recorded, kept = tmp_path / "recorded", str(tmp_path / "kept.json")
+    shutil.copytree(run, recorded / "graph")
+    host = Host(rank=0, world_size=2, processor="EPYC 7763", cores=2)
+    (recorded / facts_name(0)).write_bytes(encode(host))
+    asked = [str(recorded), "--cluster", cluster, "--calibration", kept]
+
+    def doubts(machine: str, *more: str) -> list[str]:
+        save(Calibration(machine, 2, 2, LINE, LINE, LINE, LINE, None), Path(kept))
+        caplog.clear()
+        found = shown(capsys, *asked, *more)
+        doubted = [each for each in found["rests_on"] if "may not hold" in each]
+        assert [each.endswith(doubted[0]) for each in caplog.messages] == [True] * len(doubted)
+        return doubted
+
+    assert doubts("EPYC 7763, 2 cores") == []
+    assert doubts("Xeon 8259CL, 2 cores")[0].startswith("the calibration is of 'Xeon 8259CL")
+    assert doubts(this_machine(), "--cores", "2") == []
+    assert this_machine() in doubts("x86_64-2c", "--cores", "2")[0]
+
+
+def test_options_that_say_how_another_is_meant_are_refused_without_it(
+    places: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    assert main(["predict", run, "--seed", "3"]) == 1
+    assert "give --draws N too" in capsys.readouterr().err
+    assert main(["predict", run, "--cluster", cluster, "--recorded-device", "a100-80"]) == 1
+    assert "give --device NAME too" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--cores", "0"), ("--cores", "-2"), ("--turn-ns", "-1"), ("--cpu-ns-per-byte", "nan"),
+     ("--bucket-mb", "nan"), ("--batch", "inf")],
+)  # fmt: skip
+def test_a_number_that_cannot_be_is_refused(
+    places: tuple[str, str], option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    with pytest.raises(SystemExit):
+        main(["predict", run, "--cluster", cluster, f"{option}={value}"])
+    assert f"{option}: {value!r} is not a number" in " ".join(capsys.readouterr().err.split())
+
+
+def test_show_takes_what_operators_are_held_against_with_its_table_alone(
+    places: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", places[0], "--recorded-device", "h100"]) == 1
+    assert "give --efficiency too" in capsys.readouterr().err
+    for two in (["--more", "idle", "--efficiency"], ["--more", "idle", "--collectives"]):
+        with pytest.raises(SystemExit):
+            main(["show", places[0], *two])
+        assert "not allowed with argument" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "option"), [("search", "--draws"), ("verify", "--draws"),
+                                                 ("search", "--no-correction")])  # fmt: skip
+def test_options_that_a_command_has_no_use_for_are_not_taken(
+    places: tuple[str, str], command: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, cluster = places
+    with pytest.raises(SystemExit):
+        main([command, run, "--cluster", cluster, option, *["5"] * (option == "--draws")])
+    assert f"unrecognized arguments: {option}" in capsys.readouterr().err
 
 
 def test_a_calibration_without_shared_cores_leaves_the_machine_as_published_and_says_so(

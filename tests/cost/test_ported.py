@@ -137,11 +137,34 @@ def test_a_device_is_recognised_by_its_drivers_name_and_number_of_processors() -
         "AMD Instinct MI300X VF": (304, "mi300x"),
         "NVIDIA A100-SXM4-80GB": (108, "a100-80"),
         "Tesla V100-SXM2-32GB": (80, "v100"),
+        "Tesla V100-PCIE-32GB": (80, "v100-pcie-32"),
+        "Tesla P100-PCIE-16GB": (56, "p100-pcie"),
+        "NVIDIA A100-SXM4-40GB": (108, "a100-40"),
+        "NVIDIA A100-PCIE-40GB": (108, "a100-pcie-40"),
+        "NVIDIA A100 80GB PCIe": (108, "a100-pcie-80"),
+        "NVIDIA H200": (132, "h200"),
+        "NVIDIA B200": (148, "b200"),
+        "NVIDIA GB200": (152, "gb200"),
+        "NVIDIA B300 SXM6 AC": (148, "b300"),
+        "NVIDIA GB300": (152, "gb300"),
+        "NVIDIA L4": (58, "l4"),
+        "NVIDIA L40S": (142, "l40s"),
+        "Tesla T4": (40, "t4"),
+        "AMD Instinct MI210": (104, "mi210"),
+        "AMD Instinct MI100": (120, "mi100"),
     }
     for name, (units, meant) in known.items():
         found = recognised(RecordedGpu(name, units=units))
         assert found == device(meant)
-    assert recognised(RecordedGpu("NVIDIA H100 PCIe", units=114)) is None
+    for other in (
+        "NVIDIA H100 PCIe",
+        "NVIDIA H200 NVL",
+        "NVIDIA GB300-WS",
+        "NVIDIA L40",
+        "NVIDIA T4G",
+    ):
+        assert recognised(RecordedGpu(other)) is None
+    assert recognised(RecordedGpu("NVIDIA A100-SXM4-40GB MIG 3g.20gb", units=42)) is None
     assert recognised(RecordedGpu("NVIDIA H100 80GB HBM3", units=64)) is None
     assert recognised(RecordedGpu("Frobnicator 9")) is None
 

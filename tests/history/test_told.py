@@ -5,10 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from paceline.cluster.machine import Machine
 from paceline.graph import Facts, Graph, Parameter
 from paceline.graph.synthetic import Ring, ring
-from paceline.history import Ground, Kind, Subject, prediction_entry, trial_entry, verdict_entry
+from paceline.history import (
+    Ground,
+    Kind,
+    Subject,
+    host_machine_of,
+    prediction_entry,
+    trial_entry,
+    verdict_entry,
+)
 from paceline.predict import Correction, Question, predict
+from paceline.record.sidecar import Host, encode, facts_name
 from paceline.strategies import parse
 from paceline.verify import Measured, Verdict
 
@@ -49,12 +59,25 @@ def test_a_verdict_and_a_trial_are_of_the_job_that_was_predicted(
 def test_a_verdict_is_filed_under_the_machine_that_was_measured(
     graph: Graph, tmp_path: Path
 ) -> None:
-    subject = Subject(graph, tmp_path / "run", (), None, Question(), "the lab's, 2 cores")
+    on_cores = Question(Machine(2.0), here="the lab's, 2 cores")
+    subject = Subject(graph, tmp_path / "run", (), None, on_cores)
     found = predict(graph, (), None, Question())
     there = verdict_entry(subject, Verdict(found, Measured((100,), {}, machine="arm, 8 cores")))
     untold = verdict_entry(subject, Verdict(found, Measured((100,), {})))
     assert (there.job.machine, untold.job.machine) == ("arm, 8 cores", "the lab's, 2 cores")
     assert replace(there.job, machine="") == replace(untold.job, machine="")
+
+
+def test_a_job_with_its_own_machines_is_of_the_one_that_was_recorded(
+    graph: Graph, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    host = Host(rank=0, world_size=2, processor="EPYC 7763", cores=2)
+    (run / facts_name(0)).write_bytes(encode(host))
+    subject = Subject(graph, run, (), None, Question(here="of no matter"))
+    assert subject.job(2).machine == host_machine_of(run) == "EPYC 7763, 2 cores"
+    assert host_machine_of(tmp_path / "nowhere") == ""
 
 
 def test_a_correction_multiplies_work_and_communication_apart(graph: Graph) -> None:

@@ -1,14 +1,24 @@
 """What the kernel counts, from files drawn by hand and from this very process."""
 
 import os
+import platform
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from paceline.machine import Clocks, Moved, clocks_now, moved, quota_here, stolen_here, thread_clock
-from paceline.machine.cores import kinds, model, processor, raw_speeds
+from paceline.machine import (
+    Clocks,
+    Moved,
+    clocks_now,
+    moved,
+    quota_here,
+    stolen_here,
+    this_machine,
+    thread_clock,
+)
+from paceline.machine.cores import kinds, processor, raw_speeds
 from paceline.machine.quota import Quota, quota_in, throttled_ns
 from paceline.machine.stolen import stolen_ns
 from paceline.machine.strain import Strain, StrainReader
@@ -171,5 +181,16 @@ def test_cores_of_two_speeds_are_told_from_cores_that_boost_a_little(tmp_path: P
 
 def test_a_processor_is_called_what_its_maker_calls_it(tmp_path: Path) -> None:
     drawn(tmp_path, cpuinfo="processor\t: 0\nmodel name\t: EPYC 7763\nmodel name\t: other\n")
-    assert model(tmp_path / "cpuinfo") == "EPYC 7763"
-    assert model(tmp_path / "nowhere") == processor()
+    assert processor(tmp_path / "cpuinfo") == "EPYC 7763"
+    assert processor(tmp_path / "nowhere") == platform.machine()
+
+
+def test_processors_of_one_architecture_whose_makers_name_them_by_numbers_are_told_apart(
+    tmp_path: Path,
+) -> None:
+    drawn(tmp_path, cpuinfo="CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n")
+    assert processor(tmp_path / "cpuinfo") == f"{platform.machine()} 0x41 0xd0c"
+
+
+def test_this_machine_is_named_by_its_processors_model() -> None:
+    assert this_machine() == f"{processor()}, {os.cpu_count()} cores"

@@ -8,6 +8,7 @@ import pytest
 
 from paceline.graph import DType
 from paceline.graph.variants import Ratio, Variant
+from paceline.machine import Pulse
 from paceline.measure import (
     Calibration,
     CodecTimes,
@@ -20,6 +21,7 @@ from paceline.measure import (
     Sweep,
     load,
     save,
+    summary,
 )
 
 LINE = Sweep((1e6, 2e6, 4e6), (1e6, 2e6, 4e6))
@@ -46,6 +48,7 @@ MADE = Calibration(
     "2026-01-02T03:04:05+00:00",
     ratios=(Ratio("aten::mm", Variant.BF16, 0.5, 0.4, 0.6),),
     handling=Handling(call_ns=2e5, message_ns=1e5, byte_ns=0.7),
+    pulse=Pulse(5, 70_000, 417_000, 251_000),
     codecs=(
         CodecTimes(
             "fp16", DType.FLOAT16, False, (9, 18), (18, 36),
@@ -60,15 +63,29 @@ def test_what_is_saved_is_read(tmp_path: Path) -> None:
     assert load(tmp_path / "here.json") == MADE
 
 
+def test_the_pulse_of_a_calibration_is_shown() -> None:
+    assert summary(MADE)["pulse_us"] == {"arithmetic": 70.0, "memory": 417.0, "wakeup": 251.0}
+    assert "pulse_us" not in summary(replace(MADE, pulse=None))
+
+
+def test_a_calibration_of_another_machine_is_doubted_and_says_which_it_is() -> None:
+    other = MADE.doubt("EPYC 7763, 2 cores")
+    assert "'here'" in other
+    assert "'EPYC 7763, 2 cores'" in other
+    assert MADE.doubt("here") == ""
+    assert MADE.doubt("") == "", "nobody knows on which machine the job runs"
+
+
 def test_a_file_of_the_first_version_is_read_without_what_it_did_not_measure(
     tmp_path: Path,
 ) -> None:
     document = {"version": 1, **asdict(replace(MADE, ratios=(), codecs=()))}
-    for later in ("shared", "date", "ratios", "codecs", "adding"):
+    for later in ("shared", "date", "ratios", "codecs", "adding", "pulse"):
         del document[later]
     (tmp_path / "old.json").write_text(json.dumps(document))
     found = load(tmp_path / "old.json")
     assert found.shared is None
+    assert found.pulse is None
     assert found.rates() == replace(MADE, codecs=()).rates()
 
 

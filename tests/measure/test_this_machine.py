@@ -10,6 +10,7 @@ from paceline.cluster import Cluster, Host
 from paceline.cost import Basis, prices
 from paceline.graph import DType, GraphBuilder
 from paceline.graph.kinds import UNPRICED
+from paceline.machine import this_machine
 from paceline.measure import MeasureError, load, measure
 
 pytest.importorskip("torch", reason="calibration measures with torch; install paceline[torch]")
@@ -30,6 +31,8 @@ def test_a_machine_is_measured_kept_and_priced_by(
     assert min(shown["overlap"].values()) >= 1.0
     made = load(path)
     assert made.date.startswith("20")
+    assert made.machine == this_machine()
+    assert made.pulse is not None
     assert made.shared is None
     b = GraphBuilder()
     b.op("gemm", b.lane(), UNPRICED, flops=2 * 512**3, size_bytes=1, dtype=DType.FLOAT32)

@@ -13,9 +13,11 @@ from paceline.graph import (
     UNPRICED,
     Axis,
     Collective,
+    DeviceKind,
     Facts,
     Graph,
     GraphBuilder,
+    LaneKind,
     OpKind,
     Phase,
 )
@@ -100,6 +102,33 @@ def test_a_worker_with_half_a_core_holds_up_all(job: Job) -> None:
     assert predict(job(), cluster=slow).step_ns == pytest.approx(70 * MS + 100 * MS, rel=0.01)
 
 
+def test_workers_with_half_a_core_each_leave_room_on_the_cores_that_they_share(job: Job) -> None:
+    """Four that get half a core each do not crowd two cores; without quotas they do."""
+    wholes = cluster(4)
+    halves = replace(wholes, hosts=tuple(replace(host, cpus=0.5) for host in wholes.hosts))
+    free = Question(Machine(2.0, cpu_ns_per_byte=0.0, turn_ns=0.0))
+    plan = [parse("workers(count=4)")]
+    alone = predict(job(), plan, halves)
+    shared = predict(job(), plan, halves, free)
+    crowded = predict(job(), plan, wholes, free)
+    forward = [each.by_class["forward"] for each in (alone, shared, crowded)]
+    assert forward == pytest.approx([20 * MS] * 3, rel=1e-4)
+    assert any("1 / cpus times as long" in reason for reason in shared.rests_on)
+    assert not any("1 / cpus times as long" in reason for reason in crowded.rests_on)
+
+
+def test_a_quota_of_its_host_does_not_slow_a_devices_kernels() -> None:
+    b = GraphBuilder()
+    card = b.device("gpu", kind=DeviceKind.GPU)
+    b.op("kernel", b.lane(0, "stream", kind=LaneKind.STREAM, device=card), 10 * MS)
+    b.op("work", b.lane(0, "main"), 3 * MS)
+    place = cluster(1)
+    slow = replace(place, hosts=(replace(place.hosts[0], cpus=0.5),))
+    found = predict(b.build(), cluster=slow)
+    assert found.step_ns == 10 * MS
+    assert sorted(found.timeline.dur_ns.tolist()) == [6 * MS, 10 * MS]
+
+
 def test_the_typical_of_several_steps_is_what_is_predicted(job: Job) -> None:
     one, five = predict(job(), cluster=cluster()), predict(job(factors=FACTORS), cluster=cluster())
     assert five.step_ns == one.step_ns
@@ -168,14 +197,37 @@ def test_a_shared_machine_is_told_with_what_of_it_was_not_measured(job: Job) -> 
 
 def test_calibrated_overlap_slows_what_runs_together(job: Job) -> None:
     """40 ms of work beside 100 of communication, each at half its rate while both run: the work
-    takes 80 ms, and communication 40 more."""
-    graph = job(beside_ns=40 * MS)
+    takes 80 ms, and communication 40 more. It was recorded beside next to none."""
+    graph = job(beside_ns=40 * MS, talk_ns=1)
     alone, slowed = (
         predict(graph, cluster=cluster(), question=Question(calibration=calibration(overlap)))
         for overlap in (None, Overlap(compute=2.0, communication=2.0))
     )
     assert slowed.step_ns == pytest.approx(alone.step_ns + 40 * MS, rel=0.01)
     assert slowed.by_class["backward"] == pytest.approx(20 * MS + 80 * MS, rel=0.01)
+
+
+def test_a_calibration_leaves_an_unchanged_job_as_it_was_recorded(job: Job) -> None:
+    """Recorded beside 60 ms of communication, 40 ms of work are 20 alone, and 40 there again; with
+    no communication beside them they take 20."""
+    question = Question(calibration=calibration(Overlap(compute=2.0, communication=1.25)))
+    graph = job(beside_ns=40 * MS)
+    plain, found = predict(graph), predict(graph, question=question)
+    assert found.step_ns == pytest.approx(plain.step_ns, rel=1e-4)
+    assert dict(found.by_class) == pytest.approx(dict(plain.by_class), rel=1e-3, abs=MS / 100)
+    none = predict(graph, ["scale(select='kind=collective', factor=0)"], question=question)
+    assert none.step_ns == pytest.approx(35 * MS + 20 * MS, rel=1e-3)
+
+
+def test_a_calibration_of_processors_tells_nothing_of_gpus() -> None:
+    b = GraphBuilder()
+    for rank in (0, 1):
+        card = b.device(f"gpu {rank}", kind=DeviceKind.GPU)
+        b.op("gemm", b.lane(rank, "7", kind=LaneKind.STREAM, device=card), 100 * MS)
+        b.op("copy", b.lane(rank, "8", kind=LaneKind.STREAM, device=card), 80 * MS,
+             kind=OpKind.TRANSFER)  # fmt: skip
+    question = Question(calibration=calibration(Overlap(compute=2.0, communication=2.0)))
+    assert predict(b.build(), question=question).step_ns == 100 * MS
 
 
 def test_draws_are_of_recorded_steps_and_the_same_for_a_seed(job: Job) -> None:

@@ -36,6 +36,21 @@ def test_a_whole_file_is_not_called_truncated(tmp_path: Path) -> None:
     assert not sidecar.read(written(tmp_path, sidecar.encode(HOST))).truncated
 
 
+def test_a_host_is_named_by_its_processors_model_or_by_its_gpu(tmp_path: Path) -> None:
+    plain = Host(rank=0, world_size=1, processor="EPYC 7763", cores=2)
+    card = Host(rank=0, world_size=1, processor="EPYC 7763", cores=2, device="NVIDIA H100 NVL")
+    assert (plain.machine, plain.host_machine) == ("EPYC 7763, 2 cores",) * 2
+    assert (card.machine, card.host_machine) == ("NVIDIA H100 NVL, 2 cores", "EPYC 7763, 2 cores")
+
+
+def test_a_host_of_an_earlier_version_which_told_its_architecture_alone_has_no_name(
+    tmp_path: Path,
+) -> None:
+    line = b'{"is":"host","rank":0,"world_size":1,"cpu":"x86_64","cores":2}\n'
+    (found,) = sidecar.read(written(tmp_path, line)).of(Host)
+    assert (found.machine, found.host_machine, found.cores) == ("", "", 2)
+
+
 def test_records_are_found_by_their_type(tmp_path: Path) -> None:
     path = written(tmp_path, *map(sidecar.encode, (HOST, STEP, SENT, STEP)))
     assert sidecar.read(path).of(Step) == [STEP, STEP]

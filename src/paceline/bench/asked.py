@@ -10,7 +10,7 @@ from paceline.bench.catalogue import chosen, named
 from paceline.bench.kept import Setting
 from paceline.bench.own import checked, named_after
 from paceline.bench.point import Key
-from paceline.machine import by_model
+from paceline.machine import this_machine
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Sweep:
     def setting(self) -> Setting:
         """By which rows of earlier runs are known to be the same measurement."""
         return Setting(
-            by_model(),
+            this_machine(),
             versions(),
             self.threads,
             self.steps,

@@ -21,7 +21,7 @@ from paceline.bench.own import filled
 from paceline.bench.point import Key, Point, Report, Unfit
 from paceline.errors import PacelineError
 from paceline.launch import Process, run
-from paceline.machine import by_model
+from paceline.machine import this_machine
 from paceline.measure.peaks import Peaks
 from paceline.record.launch import RecordRequest, launch
 
@@ -65,7 +65,7 @@ def _said(row: Row) -> str:
 def peaks_in(folder: Path, threads: int) -> Peaks:
     """The machine's peaks, measured once for a folder and a number of threads."""
     kept = load_peaks(folder)
-    if kept is not None and (kept.machine, kept.threads) == (by_model(), threads):
+    if kept is not None and (kept.machine, kept.threads) == (this_machine(), threads):
         return kept
     from paceline.measure.torch_peaks import measured_peaks
 

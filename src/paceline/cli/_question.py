@@ -1,7 +1,7 @@
 """Options that ask for changes of a recorded job and for what it runs on. Not a command.
 
-Shared by `predict` and `verify`. Changes apply in turn: workers, a plan's, buckets, batch, exchange
-and device as named by their own options, then every --with, then every --scale.
+Shared by `predict`, `verify` and `search`. Changes apply in turn: workers, a plan's, buckets,
+batch, exchange and device as named by their own options, then every --with, then every --scale.
 """
 
 import argparse
@@ -9,7 +9,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline.cli._arguments import add_constants, constants_of, count
+from paceline.cli._arguments import (
+    add_constants,
+    calibration_of,
+    constants_of,
+    count,
+    not_negative,
+    positive,
+)
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
@@ -50,8 +57,8 @@ def add_question(parser: argparse.ArgumentParser) -> None:
                          "for")  # fmt: skip
     changes.add_argument("--workers", type=count, metavar="N",
                          help="that many data-parallel workers")  # fmt: skip
-    changes.add_argument("--bucket-mb", type=float, metavar="MB", help="DDP's bucket_cap_mb")
-    changes.add_argument("--batch", type=float, default=1.0, metavar="FACTOR",
+    changes.add_argument("--bucket-mb", type=positive, metavar="MB", help="DDP's bucket_cap_mb")
+    changes.add_argument("--batch", type=positive, default=1.0, metavar="FACTOR",
                          help="each worker's batch, as a multiple of the recorded")  # fmt: skip
     changes.add_argument("--device", metavar="NAME", help="workers' device, such as h200")
     changes.add_argument("--recorded-device", default="", metavar="NAME",
@@ -60,11 +67,12 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     changes.add_argument("--exchange", choices=["all-reduce", "parameter-server"],
                          default="all-reduce", help="how gradients are shared")  # fmt: skip
     add_place(parser)
+
+
+def add_correction(parser: argparse.ArgumentParser) -> None:
+    """An option of `predicted`."""
     parser.add_argument("--no-correction", action="store_true",
                         help="leave out what earlier runs of the job taught")  # fmt: skip
-    parser.add_argument("--draws", type=count, default=0, metavar="N",
-                        help="also N steps drawn from recorded durations")  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:
@@ -72,11 +80,11 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--cluster", metavar="FILE", help="predict for this cluster (YAML)")
     place.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                        help="change the cluster, such as link.rate=100Gbps")  # fmt: skip
-    place.add_argument("--cores", type=float, default=0.0, metavar="N",
+    place.add_argument("--cores", type=positive, default=0.0, metavar="N",
                        help="all workers share N cores of one machine, as in the lab")  # fmt: skip
-    place.add_argument("--cpu-ns-per-byte", type=float, metavar="NS",
+    place.add_argument("--cpu-ns-per-byte", type=not_negative, metavar="NS",
                        help="processor time of a byte sent (default: as calibrated)")  # fmt: skip
-    place.add_argument("--turn-ns", type=float, metavar="NS",
+    place.add_argument("--turn-ns", type=not_negative, metavar="NS",
                        help="how late a message comes beside work (the same)")  # fmt: skip
     place.add_argument("--calibration", type=Path, metavar="FILE",
                        help="rest on what `paceline measure --out FILE` found: of each "
@@ -84,26 +92,40 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     add_constants(place)
 
 
-def asked(options: argparse.Namespace) -> Asked:
-    """What the options ask for; an error where some do not go together."""
-    place = placed(options, options.device or "")
-    question = replace(place.question, draws=options.draws, seed=options.seed)
-    return replace(place, changes=changes_of(options), question=question)
+def asked(options: argparse.Namespace, run: str) -> Asked:
+    """What the options ask for of a run; an error where some do not go together."""
+    if options.recorded_device and not options.device:
+        raise OptionError(
+            "--recorded-device is of work that is carried to another device: give --device NAME too"
+        )
+    place = placed(options, run, options.device or "")
+    return replace(place, changes=changes_of(options))
 
 
-def placed(options: argparse.Namespace, device: str = "") -> Asked:
+def placed(options: argparse.Namespace, run: str, device: str = "") -> Asked:
     """What the options of `add_place` ask for, on hosts of that device where one is named."""
-    from paceline.measure import load
     from paceline.predict import Question
 
     _require_cluster(options)
     _require_use(options, device)
-    calibration = load(options.calibration) if options.calibration else None
+    here = _here(options, run)
+    calibration = calibration_of(options, here)
     cluster = _cluster(options, calibration, device)
     question = Question(
-        _machine(options, calibration), calibration, constants=constants_of(options)
+        _machine(options, calibration), calibration, constants=constants_of(options), here=here
     )
     return Asked((), cluster, question)
+
+
+def _here(options: argparse.Namespace, run: str) -> str:
+    """The machine that runs the job: this one where workers share its cores, else the recording's;
+    "" where that is not told."""
+    from paceline.history import host_machine_of
+    from paceline.machine import this_machine
+
+    if options.cores:
+        return this_machine()
+    return host_machine_of(Path(run)) if options.calibration else ""
 
 
 def predicted(subject: "Subject", options: argparse.Namespace) -> "Prediction":

@@ -17,6 +17,7 @@ from typing import Any
 from paceline import __version__
 from paceline.cli import Shown
 from paceline.engine import engine_name
+from paceline.machine import processor
 
 _NEEDED = ("numpy", "pyarrow", "msgspec", "rich", "PyYAML")
 _EXTRAS = {
@@ -54,6 +55,7 @@ def diagnosis() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.platform(),
         "machine": platform.machine(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "memory_gb": _memory_gb(),
         "load": [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._arguments import count
+from paceline.cli._arguments import count, positive
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     fleet = parser.add_argument_group("accelerators")
     fleet.add_argument("--devices", type=count, default=1024, metavar="N",
                        help="how many there are (1024)")  # fmt: skip
-    fleet.add_argument("--link", type=_positive, default=4.0, metavar="GIB",
+    fleet.add_argument("--link", type=positive, default=4.0, metavar="GIB",
                        help="link rate in GiB/s (4)")  # fmt: skip
     fleet.add_argument("--hbm", type=count, default=32, metavar="GIB",
                        help="memory of each one (32)")  # fmt: skip
@@ -39,9 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
                        help="samples per step of all devices (4096)")  # fmt: skip
     fleet.add_argument("--no-recompute", action="store_true", help="keep all activations")
     limits = parser.add_argument_group("limits")
-    limits.add_argument("--area", type=_positive, metavar="MM2",
+    limits.add_argument("--area", type=positive, metavar="MM2",
                         help="largest area of a design (TPUv4's)")  # fmt: skip
-    limits.add_argument("--time-limit", type=_positive, default=120.0, metavar="S",
+    limits.add_argument("--time-limit", type=positive, default=120.0, metavar="S",
                         help="seconds to walk over designs (120)")  # fmt: skip
     limits.add_argument("--patience", type=count, default=5, metavar="N",
                         help="stop after N areas without improvement (5)")  # fmt: skip
@@ -140,16 +140,6 @@ def _data(
         "stopped": found.stopped,
         "seconds": found.seconds,
     }
-
-
-def _positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return value
 
 
 def _render(data: dict[str, Any], console: Any) -> None:

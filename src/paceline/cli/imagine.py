@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._arguments import add_constants, constants_of, count
+from paceline.cli._arguments import add_constants, constants_of, count, positive
 
 if TYPE_CHECKING:
     from paceline.cluster import Cluster
@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                         help="change the cluster, such as link.rate=100Gbps")  # fmt: skip
     add_constants(parser)
-    parser.add_argument("--timeout", type=float, default=600.0, metavar="S", help="a rank (600)")
+    parser.add_argument("--timeout", type=positive, default=600.0, metavar="S", help="a rank (600)")
     parser.add_argument("training", nargs=argparse.REMAINDER, metavar="-- SCRIPT ...")
 
 

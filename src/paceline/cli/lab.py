@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.cli import Shown, _lab_wire
+from paceline.cli._arguments import positive
 from paceline.cluster import Cluster, load, with_settings
 from paceline.lab import Finished, Lab, LabError, standing, tear_down
 
@@ -31,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     up.set_defaults(action=_up)
     run = actions.add_parser("run", help="run a command on every worker of a lab")
     run.add_argument("--cluster", help="build a lab from this file for this one command")
-    run.add_argument("--timeout", type=float, default=600.0, help="seconds it may take")
+    run.add_argument("--timeout", type=positive, default=600.0, help="seconds it may take")
     run.add_argument("--logs", type=Path, help="folder for the workers' logs")
     run.add_argument("--keep", action="store_true", help="keep the lab when the job fails")
     run.add_argument("line", nargs=argparse.REMAINDER, metavar="-- COMMAND")

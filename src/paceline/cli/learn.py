@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._arguments import count
+from paceline.cli._arguments import calibration_of, count, positive
 
 if TYPE_CHECKING:
     from paceline.learn import Algorithm, Forecast, LearnRun, Partition, Samples, Task
@@ -82,7 +82,7 @@ def _predict_arguments(parser: argparse.ArgumentParser) -> "Callable[..., Shown]
     parser.add_argument("--cluster", required=True, metavar="FILE", help="cluster (YAML)")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                         help="change the cluster, such as link.rate=100Mbps")  # fmt: skip
-    parser.add_argument("--cores", type=float, metavar="N",
+    parser.add_argument("--cores", type=positive, metavar="N",
                         help="all workers share so many cores, as in the lab")  # fmt: skip
     parser.add_argument("--calibration", type=Path, metavar="FILE",
                         help="rest on what `paceline measure --out FILE` found, such as what "
@@ -258,14 +258,16 @@ def _predict(options: argparse.Namespace) -> Shown:
 def _question(options: argparse.Namespace) -> "Question":
     """With the machine as it was measured, where it was."""
     from paceline.cluster.machine import Machine
-    from paceline.measure import load
+    from paceline.machine import this_machine
     from paceline.predict import Question
 
-    made = load(options.calibration) if options.calibration else None
+    here = this_machine() if options.cores else ""
+    made = calibration_of(options, here)
     if not options.cores:
         return Question(calibration=made)
     shared = made.shared if made else None
-    return Question(shared.machine(options.cores) if shared else Machine(options.cores), made)
+    machine = shared.machine(options.cores) if shared else Machine(options.cores)
+    return Question(machine, made, here=here)
 
 
 def _document(one: "Forecast") -> dict[str, Any]:

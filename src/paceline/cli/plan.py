@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._arguments import add_constants, constants_of, count
+from paceline.cli._arguments import add_constants, calibration_of, constants_of, count, positive
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", required=True, metavar="CLUSTER", help="see above")
     parser.add_argument("--devices", type=count, metavar="N",
                         help="use so many of the cluster's devices (all)")  # fmt: skip
-    parser.add_argument("--cores", type=float, default=0.0, metavar="N",
+    parser.add_argument("--cores", type=positive, default=0.0, metavar="N",
                         help="all workers share N cores of one machine, as in the lab")  # fmt: skip
     parser.add_argument("--calibration", type=Path, metavar="FILE",
                         help="with --cores: what gloo, rests and DTensors cost that machine, from "
@@ -173,19 +173,19 @@ def _site(options: argparse.Namespace) -> "Site":
 def _machine(options: argparse.Namespace) -> "Machine | None":
     """Whose cores all workers share, with what was measured of it."""
     from paceline.cluster.machine import Machine
-    from paceline.measure import load
+    from paceline.machine import this_machine
 
     if not options.calibration:
         return Machine(options.cores) if options.cores else None
     if not options.cores:
         raise PacelineError("--calibration is of cores that workers share; give --cores N too")
-    shared = load(options.calibration).shared
-    if shared is None:
+    made = calibration_of(options, this_machine())
+    if made is None or made.shared is None:
         raise PacelineError(
             f"{options.calibration} tells nothing of shared cores; make one with `paceline "
             "measure --lab --out FILE`"
         )
-    return shared.machine(options.cores)
+    return made.shared.machine(options.cores)
 
 
 def _over_network(cluster: "Cluster") -> "Cluster":

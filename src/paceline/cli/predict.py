@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._arguments import add_graph
+from paceline.cli._arguments import add_graph, count
 from paceline.cli._question import (
     Asked,
+    OptionError,
+    add_correction,
     add_question,
     asked,
     differs,
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     add_question(parser)
+    add_correction(parser)
+    parser.add_argument("--draws", type=count, default=0, metavar="N",
+                        help="also N steps drawn from recorded durations")  # fmt: skip
+    parser.add_argument("--seed", type=int, metavar="N", help="of the draws (default 0)")
     parser.add_argument("--memory-limit", metavar="SIZE",
                         help="also say whether a rank's peak stays within it, such as "
                         "16GB")  # fmt: skip
@@ -42,15 +48,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.history import Subject, keep, prediction_entry
-    from paceline.machine import this_machine
     from paceline.report import working
     from paceline.trace.runs import open_run
 
     with working(f"predicting {options.graph}"):
-        graph, wanted = open_run(Path(options.graph)), asked(options)
+        graph, wanted = open_run(Path(options.graph)), _drawn_too(options)
         different = differs(options, graph, wanted)
-        on = this_machine() if wanted.question.machine is not None else ""
-        plain = Subject(graph, Path(options.graph), (), wanted.cluster, wanted.question, on)
+        plain = Subject(graph, Path(options.graph), (), wanted.cluster, wanted.question)
         subject = replace(plain, changes=wanted.changes)
         before = None if wanted.cluster else predicted(plain, options)
         after = predicted(subject, options)
@@ -64,6 +68,15 @@ def run(options: argparse.Namespace) -> Shown:
     data["draws"] = _draws(before, after)
     data["fit"] = {**asdict(fit), "fits": fit.fits} if fit else None
     return Shown(data, lambda console: _render((before, after), fit, different, console))
+
+
+def _drawn_too(options: argparse.Namespace) -> Asked:
+    """What is asked, with the draws."""
+    if options.seed is not None and not options.draws:
+        raise OptionError("--seed is of the draws: give --draws N too")
+    wanted = asked(options, options.graph)
+    question = replace(wanted.question, draws=options.draws, seed=options.seed or 0)
+    return replace(wanted, question=question)
 
 
 def _fit(found: "Prediction", limit: str | None) -> "Fit | None":

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> Shown:
     template()  # says what is missing before anything is computed
     with working(f"writing {options.output}"):
         graph = open_run(options.run)
-        place = placed(options)
+        place = placed(options, options.run)
         difference = diff(side_of(options.run), side_of(options.other)) if options.other else None
         default = carried_by_default(graph, place.cluster)
         asked = Asked(

@@ -45,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--searcher", default="guided", metavar="NAME",
                      help="guided (default), evolutionary, optuna or exhaustive")  # fmt: skip
     how.add_argument("--budget", default="30s", metavar="TIME", help="such as 90s or 5min (30s)")
+    how.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
     how.add_argument("--on", default="", metavar="WORKERS",
                      help="processes[:N], dask://[HOST:PORT] or ray://[HOST:PORT]")  # fmt: skip
     how.add_argument("--tried", type=Path, metavar="FILE",
@@ -59,14 +60,14 @@ def run(options: argparse.Namespace) -> Shown:
     from paceline.strategies import save_plan
     from paceline.trace.runs import open_run
 
-    wanted = asked(options)
+    wanted = asked(options, options.run)
     if wanted.changes:
         raise OptionError(
             f"{wanted.changes[0]} was given, and a search finds the changes itself; name what to "
             "choose from with --only, or predict it with `paceline predict`"
         )
     with working(f"searching {options.run}"):
-        graph, question = open_run(Path(options.run)), replace(wanted.question, draws=0)
+        graph, question = open_run(Path(options.run)), wanted.question
         goal = _goal(options, graph.world_size)
         found = search(
             graph, wanted.cluster, question, goal, options.searcher,

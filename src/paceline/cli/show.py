@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._arguments import add_graph, count
+from paceline.cli._arguments import add_graph, calibration_of, count
 from paceline.cli._more import TOPICS, analysed, as_rows, shown
+from paceline.cli._question import OptionError
 
 if TYPE_CHECKING:
     from paceline.cluster import Device
@@ -21,28 +22,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top", type=count, default=8, metavar="N", help="rows per table (default 8)"
     )
-    parser.add_argument(
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument(
         "--collectives", action="store_true", help="each collective: skew, transfer, bandwidth"
     )
-    parser.add_argument(
-        "--more", choices=TOPICS, metavar="TOPIC", help=f"one of {', '.join(TOPICS)}"
-    )
-    parser.add_argument(
+    one.add_argument("--more", choices=TOPICS, metavar="TOPIC", help=f"one of {', '.join(TOPICS)}")
+    one.add_argument(
         "--efficiency",
         action="store_true",
         help="what the step is spent on, memory by structure, kernels against their device",
     )
-    parser.add_argument(
+    against = parser.add_mutually_exclusive_group()
+    against.add_argument(
         "--recorded-device", default="", metavar="NAME",
         help="with --efficiency, the device recorded on (default: as the recording says)",
     )  # fmt: skip
-    parser.add_argument("--calibration", type=Path, metavar="FILE",
+    against.add_argument("--calibration", type=Path, metavar="FILE",
                         help="with --efficiency, this machine as `paceline measure` found it "
                         "(default for a job on processors: the best that its operators "
                         "reached)")  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> Shown:
+    if (options.recorded_device or options.calibration) and not options.efficiency:
+        raise OptionError(
+            "--recorded-device and --calibration are what operators are held against: give "
+            "--efficiency too"
+        )
     if options.more:
         return _more(options)
     return _efficiency(options) if options.efficiency else _summary(options)
@@ -79,10 +85,12 @@ def _efficiency(options: argparse.Namespace) -> Shown:
 def _device(options: argparse.Namespace) -> "Device | None":
     """What the operators are held against, where it is told."""
     from paceline.cluster.files import device
-    from paceline.measure import load
+    from paceline.history import host_machine_of
 
     if options.calibration:
-        return load(options.calibration).device()
+        made = calibration_of(options, host_machine_of(Path(options.graph)))
+        assert made is not None, "it was given"
+        return made.device()
     return device(options.recorded_device) if options.recorded_device else None
 
 

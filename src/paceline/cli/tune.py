@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from paceline.cli import Shown
 from paceline.cli._accuracy import ACCURACY, add_accuracy, learning_of
-from paceline.cli._arguments import count
+from paceline.cli._arguments import calibration_of, count
 from paceline.cli.search import EFFECTS
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _where(options: argparse.Namespace) -> "Where | None":
     from paceline.cluster import load, with_settings
     from paceline.cluster.machine import Machine
     from paceline.cluster.tcp import over_tcp
-    from paceline.measure import load as load_calibration
+    from paceline.machine import this_machine
     from paceline.predict import Question
     from paceline.tune import Where
 
@@ -184,12 +184,12 @@ def _where(options: argparse.Namespace) -> "Where | None":
         if options.set or options.calibration:
             raise OptionError("--set and --calibration need --cluster FILE")
         return None
-    made = load_calibration(options.calibration) if options.calibration else None
+    made = calibration_of(options, this_machine())
     cluster = over_tcp(with_settings(load(options.cluster), options.set))
     cores = float(len(os.sched_getaffinity(0)))
     machine = made.shared.machine(cores) if made is not None and made.shared else Machine(cores)
     placed = made.applied(cluster) if made is not None else cluster
-    return Where(placed, Question(machine, made))
+    return Where(placed, Question(machine, made, here=this_machine()))
 
 
 def _render(tuned: "Tuned") -> None:

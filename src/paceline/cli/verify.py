@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
+from paceline.cli._arguments import count, positive
 from paceline.cli._question import (
     OptionError,
+    add_correction,
     add_question,
     asked,
     differs,
@@ -36,8 +38,9 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("graph", metavar="RUN", help="folder of a recording")
     add_question(parser)
-    parser.add_argument("--steps", type=int, default=10, help="steps to record in the lab (10)")
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds the job may take")
+    add_correction(parser)
+    parser.add_argument("--steps", type=count, default=10, help="steps to record in the lab (10)")
+    parser.add_argument("--timeout", type=positive, default=300.0, help="seconds the job may take")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the lab's recording")
     parser.add_argument("--job", type=shlex.split, default=[], metavar="COMMAND",
                         help="run this in place of the recording's own command")  # fmt: skip
@@ -45,22 +48,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.history import Subject, keep, verdict_entry
-    from paceline.machine import this_machine, usable_cores
+    from paceline.machine import usable_cores
     from paceline.predict import predict
     from paceline.trace.runs import open_run
     from paceline.verify import Proof, Verdict, prove, recorded_command
 
     _require_provable(options)
     options.cores = options.cores or float(usable_cores())
-    wanted = asked(options)
+    wanted = asked(options, options.graph)
     assert wanted.cluster is not None, "_require_provable asks for one"
     plan = None if options.job else plan_of(wanted.changes)
     command = tuple(options.job) or recorded_command(Path(options.graph))
     graph = open_run(Path(options.graph))
     differs(options, graph, wanted)  # an error where the plan is another job's
-    subject = Subject(
-        graph, Path(options.graph), wanted.changes, wanted.cluster, wanted.question, this_machine()
-    )
+    subject = Subject(graph, Path(options.graph), wanted.changes, wanted.cluster, wanted.question)
     guess = predicted(subject, options)
     if guess.timeline.graph.facts.period > 1:
         raise OptionError(

@@ -47,7 +47,7 @@ def _viewed(options: argparse.Namespace) -> tuple[Any, ...]:
     from paceline.report import working
     from paceline.viewer import Viewed
 
-    place, found = placed(options), []
+    place, found = placed(options, options.run), []
     for path in map(Path, (options.run, *options.others)):
         with working(f"opening {path}"):
             found.append(Viewed.of(path, partial(_asked, path, place)))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.cli import Shown
-from paceline.cli._arguments import count
+from paceline.cli._arguments import calibration_of, count
 
 if TYPE_CHECKING:
     from paceline.weave.program import Program
@@ -92,13 +92,14 @@ def _on_cluster(options: argparse.Namespace) -> "tuple[Row, ...]":
 
 
 def _on_this_machine(options: argparse.Namespace) -> "tuple[Row, ...]":
-    from paceline.measure import load
+    from paceline.machine import this_machine
     from paceline.report.progress import working
     from paceline.weave.layout import Group
     from paceline.weave.programs.shipped import shipped
     from paceline.weave.workers import WorkerRequest, on_workers
 
     shipped(options.program).make(_size(options), Group.world(options.workers))  # or says why not
+    made = calibration_of(options, this_machine())
     request = WorkerRequest(
         options.program,
         _size(options),
@@ -106,7 +107,7 @@ def _on_this_machine(options: argparse.Namespace) -> "tuple[Row, ...]":
         options.time,
         options.keep,
         options.rounds,
-        load(options.calibration).speeds() if options.calibration else None,
+        made.speeds() if made is not None else None,
     )
     with working("timing schedules" if options.time else "measuring this machine"):
         return on_workers(request)

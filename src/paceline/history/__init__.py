@@ -14,6 +14,7 @@ from paceline.history.place import place
 from paceline.history.store import History
 from paceline.history.told import (
     Subject,
+    host_machine_of,
     prediction_entry,
     recording_entry,
     trial_entry,
@@ -39,6 +40,7 @@ __all__ = [
     "by_strategy",
     "correction",
     "correction_for",
+    "host_machine_of",
     "keep",
     "lessons",
     "opened",

@@ -33,7 +33,6 @@ class Subject:
     changes: tuple[Strategy, ...]
     cluster: Cluster | None
     question: Question
-    measured_on: str = ""  # the machine that runs it, in words; "": that of the recording
 
     @property
     def strategies(self) -> tuple[str, ...]:
@@ -48,7 +47,8 @@ class Subject:
 
     def job(self, workers: int) -> Job:
         sizes = [(p.name, p.size_bytes) for p in self.graph.facts.parameters]
-        machine = self.measured_on or machine_of(self.run)
+        shared = self.question.here if self.question.machine is not None else ""
+        machine = shared or machine_of(self.run)
         return Job(digest(sizes) if sizes else "", workers, machine)
 
 
@@ -90,9 +90,20 @@ def _seen(seen: Steps) -> Measured:
 
 def machine_of(run: Path) -> str:
     """The machine of a recording, in words; "" where the folder does not tell."""
+    host = _host_of(run)
+    return host.machine if host else ""
+
+
+def host_machine_of(run: Path) -> str:
+    """The same by its processor, with which calibrations are compared."""
+    host = _host_of(run)
+    return host.host_machine if host else ""
+
+
+def _host_of(run: Path) -> sidecar.Host | None:
     first = next(iter(sorted(run.glob(FACTS))), None) if run.is_dir() else None
     hosts = sidecar.read(first).of(sidecar.Host) if first else []
-    return hosts[0].machine if hosts else ""
+    return hosts[0] if hosts else None
 
 
 def named(run: Path) -> str:

@@ -7,7 +7,6 @@ this room: it needs nothing but Python.
 from paceline.machine.clocks import Clocks, Moved, clocks_now, moved
 from paceline.machine.cores import (
     Cores,
-    by_model,
     cores_here,
     in_words,
     processor,
@@ -46,7 +45,6 @@ __all__ = [
     "ThreadTime",
     "Trust",
     "at_pulse",
-    "by_model",
     "clocks_now",
     "cores_here",
     "in_words",

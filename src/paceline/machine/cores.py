@@ -32,31 +32,25 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def processor() -> str:
-    """What the system calls this machine's processor."""
-    return platform.processor() or platform.machine()
-
-
-def model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """This machine's processor as its maker calls it, where the system tells."""
+def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The model of this machine's processor, as its maker calls it. Of Arm the system tells numbers
+    (`aarch64 0x41 0xd0c`: implementer and part); of others at least the architecture."""
     lines = cpuinfo.read_text().splitlines() if cpuinfo.is_file() else []
-    told = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(told, processor())
+    parts = [line.partition(":") for line in reversed(lines)]  # the first core's stay
+    told = {name.strip(): value.strip() for name, _, value in parts}
+    numbers = [told[name] for name in ("CPU implementer", "CPU part") if name in told]
+    architecture = platform.machine() or platform.processor()
+    return told.get("model name") or " ".join([architecture, *numbers])
 
 
 def in_words(device: str, cores: int) -> str:
-    """A machine as people and the history name it."""
+    """A machine as people, the history and calibrations name it."""
     return f"{device or 'unknown processor'}, {cores} cores"
 
 
 def this_machine() -> str:
     """This one, in the same words as a job that is recorded on it."""
     return in_words(processor(), os.cpu_count() or 0)
-
-
-def by_model() -> str:
-    """This one, by its processor's model: machines of one architecture are told apart."""
-    return in_words(model(), os.cpu_count() or 0)
 
 
 def cores_here(cpus: Path = CPUS) -> Cores:

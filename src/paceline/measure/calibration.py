@@ -11,6 +11,7 @@ from paceline.cost.fit import Line, fit_line
 from paceline.cost.rates import Rates
 from paceline.graph.kinds import Basis, DeviceKind, DType
 from paceline.graph.variants import Ratio
+from paceline.machine import Pulse
 from paceline.measure.codec_times import Adding, CodecTimes, adding_of, kernels, pays_below
 from paceline.measure.errors import MeasureError
 from paceline.measure.handling import Handling
@@ -51,7 +52,7 @@ class Overlap:
 class Calibration:
     """Measurements of one machine, with as many workers as took part in the all-reduces."""
 
-    machine: str
+    machine: str  # as `paceline.machine.this_machine` says it; files of before named no processor
     threads: int
     workers: int
     gemm: Sweep
@@ -65,6 +66,17 @@ class Calibration:
     adding: tuple[Adding, ...] = ()  # all-reduces of numbers that the library adds more slowly
     ratios: tuple[Ratio, ...] = ()  # of a job's operators in other variants
     handling: Handling | None = None  # what messages between workers in Python take of each
+    pulse: Pulse | None = None  # of the machine while it was measured
+
+    def doubt(self, here: str) -> str:
+        """What to say where it may be of another machine than `here`; "" where there is nothing."""
+        if here in ("", self.machine):
+            return ""
+        return (
+            f"the calibration is of {self.machine!r} and the job's machine is {here!r}: its "
+            "figures may not hold there; run `paceline measure` on it (earlier versions did not "
+            "name the processor)"
+        )
 
     def device(self) -> Device:
         """The machine as a device whose figures are what it reaches, not what a datasheet says."""

@@ -1,13 +1,12 @@
 """`measure`: sweeps of this machine's processors, its all-reduce, and what sharing cores costs."""
 
-import os
-import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 from paceline.graph.variants import Ratio
+from paceline.machine import take_pulse, this_machine, typical_pulse
 from paceline.measure import local
 from paceline.measure.calibration import Calibration, Sweep
 from paceline.measure.codec_times import CodecTimes
@@ -18,6 +17,7 @@ from paceline.measure.reducing import Reduced, all_reduce
 from paceline.measure.sharing import InLab, shared_cores
 
 TRIES = 5
+_PULSES = 5  # before and after
 
 CodecTimer = Callable[[int], tuple[CodecTimes, ...]]
 """Times codecs, by how often each is run."""
@@ -52,13 +52,14 @@ def measure(workers: int = 2, repeats: int = 15, also: Also | None = None) -> Ca
     import torch
 
     others: list[Reduced] = []
+    before = [take_pulse() for _ in range(_PULSES)]
 
     def reducing() -> Sweep:
         others.append(all_reduce(workers, repeats))
         return others[-1].sweep
 
-    return Calibration(
-        machine=f"{platform.machine()}-{os.cpu_count()}c",
+    found = Calibration(
+        machine=this_machine(),
         threads=torch.get_num_threads(),
         workers=workers,
         gemm=_fitting(lambda: local.gemm(repeats)),
@@ -73,6 +74,8 @@ def measure(workers: int = 2, repeats: int = 15, also: Also | None = None) -> Ca
         adding=others[-1].adding if others else (),
         handling=also.handling() if also.handling else None,
     )
+    after = [take_pulse() for _ in range(_PULSES)]
+    return replace(found, pulse=typical_pulse([*before, *after]))
 
 
 def _ratios(job: ForJob) -> tuple[Ratio, ...]:

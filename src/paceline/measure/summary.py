@@ -15,6 +15,11 @@ def summary(made: Calibration) -> dict[str, Any]:
         "date": made.date,
         "threads": made.threads,
     }
+    if made.pulse is not None:
+        found["pulse_us"] = {
+            name: round(getattr(made.pulse, f"{name}_ns") / 1e3, 1)
+            for name in ("arithmetic", "memory", "wakeup")
+        }
     named: Sequence[tuple[str, Sweep | None, str]] = (
         ("gemm", made.gemm, "flops_per_s"),
         ("copy", made.copy, "bytes_per_s"),

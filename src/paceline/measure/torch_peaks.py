@@ -7,7 +7,7 @@ from typing import Final
 
 import torch
 
-from paceline.machine import by_model
+from paceline.machine import this_machine
 from paceline.measure.peaks import Peaks
 
 _FIRST: Final = 256  # side of the square products that tell whether a type is worth more
@@ -29,7 +29,7 @@ def measured_peaks(threads: int = 1) -> Peaks:
     finally:
         torch.set_num_threads(before)
     return Peaks(
-        machine=by_model(),
+        machine=this_machine(),
         threads=threads,
         flops_per_s=rates,
         memory_bytes_per_s=memory,

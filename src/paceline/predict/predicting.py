@@ -21,13 +21,14 @@ from paceline.predict.held_back import held_back
 from paceline.predict.interval import Interval, interval_of
 from paceline.predict.prediction import Prediction, Question
 from paceline.predict.pulse import brought, moved, widened
+from paceline.predict.quotas import rests_on, room, slowed
 from paceline.predict.reasons import domains_of, estimates_of, reasons_of
 from paceline.predict.rests import in_a_row
 from paceline.predict.run import Run
 from paceline.predict.shaped import on_shaped_links
 from paceline.predict.sharing import library_of, shared_of
 from paceline.predict.slowed import contention_of, relieved
-from paceline.replay import Contention, Distribution, replay_many
+from paceline.replay import Distribution, replay_many
 from paceline.replay.hosts import SharedHosts
 from paceline.strategies import Strategy, parse, transformed
 from paceline.strategies.coded import Coded
@@ -62,7 +63,8 @@ def predict(
     estimates = estimates_of(at.graph, at.prices, at.library)
     costs = _of_codecs(graph, plan, cluster, question, made.step_ns)
     sheets = _unmeasured(wide)
-    return replace(made, rests_on=(*made.rests_on, *domains, *estimates, *sheets, *costs))
+    quotas = rests_on(wide)
+    return replace(made, rests_on=(*made.rests_on, *domains, *estimates, *sheets, *quotas, *costs))
 
 
 def _unmeasured(cluster: Cluster) -> Iterator[str]:
@@ -120,7 +122,9 @@ def on_cluster(
     _require_partners(graph)
     if cluster.workers != graph.world_size:
         cluster = cluster.with_workers(graph.world_size)
-    graph = _slowed(graph, cluster)
+    graph = slowed(graph, cluster)
+    if question.machine is not None:
+        question = replace(question, machine=room(question.machine, cluster))
     rates = rates_of(question, cluster)
     rates = replace(rates, carriers={k: v for change in plan for k, v in change.carriers().items()})
     library = rates.library_of(cluster)
@@ -217,7 +221,7 @@ def as_recorded(graph: Graph, question: Question) -> Placed:
             f"{graph[int(missing[0])]}: give a cluster (--cluster FILE), which prices them"
         )
     found = corrected(graph, _recorded_prices(graph), question.correction)
-    run = Run(graph, contention=_contention(graph, question))
+    run = Run(graph, contention=contention_of(graph, question))
     if question.machine is not None:
         hosts = SharedHosts.one_machine(graph.world_size, question.machine.cores)
         run = Run(graph, hosts=hosts, rests=question.machine.rests)
@@ -318,29 +322,7 @@ def _measured_rates(question: Question, cluster: Cluster) -> Rates:
 def _runner(graph: Graph, calls: Calls, library: Library, question: Question) -> Run:
     machine = question.machine
     if machine is None:
-        return Run(graph, contention=_contention(graph, question))
+        return Run(graph, contention=contention_of(graph, question))
     shared = shared_of(graph, calls, library, machine)
     hosts = SharedHosts.one_machine(graph.world_size, machine.cores, shared.cpu_ns, shared.turn_ns)
     return Run(graph, hosts=hosts, rests=machine.rests)
-
-
-def _contention(graph: Graph, question: Question) -> Contention | None:
-    made = question.calibration
-    if made is None or made.overlap is None:
-        return contention_of(graph)
-    return Contention.calibrated(graph, made.overlap)
-
-
-def _slowed(graph: Graph, cluster: Cluster) -> Graph:
-    """Work of workers whose host has less than a core for each takes longer: a step of a training
-    lasts many periods of a quota and hardly waits, so that its budget is always spent. Short steps
-    that wait are `replay.quota`'s (`learn.times`)."""
-    cpus = {rank: cluster.hosts[cluster.place_of(rank)[0]].cpus for rank in graph.ranks}
-    slow = {rank: share for rank, share in cpus.items() if 0 < share < 1}
-    if not slow:
-        return graph
-    dur = graph.ops.dur_ns.copy()
-    for rank, share in slow.items():
-        mine = (graph.ops.rank == rank) & works(graph) & (dur > 0)
-        dur[mine] = np.rint(dur[mine] / share)
-    return replace(graph, ops=replace(graph.ops, dur_ns=dur))

@@ -28,6 +28,7 @@ class Question:
     cross the cluster's links one by one, as they do in the lab, where otherwise each takes its
     closed form's time. Priced ops take longer or shorter by the `correction`, which earlier runs of
     the job taught. Forecasts go by the `constants`, by the shipped ones where there are none.
+    `here` names the machine that runs the job, so that a calibration of another one is told.
     """
 
     machine: Machine | None = None
@@ -39,6 +40,7 @@ class Question:
     correction: Correction | None = None
     lean: bool = False  # find what the step hangs on, too
     constants: Constants | None = None
+    here: str = ""  # as `paceline.machine.this_machine` says it; "": not known
 
 
 @dataclass(frozen=True, eq=False)

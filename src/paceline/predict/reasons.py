@@ -141,6 +141,8 @@ def _of_calibration(question: Question) -> Iterator[str]:
     if made is None:
         return
     yield f"calibration: {made.machine}" + (f", {made.date}" if made.date else "")
+    if other := made.doubt(question.here):
+        yield other
     if question.machine is not None and made.shared is None:
         yield "the calibration has no shared cores (paceline measure --lab)"
 

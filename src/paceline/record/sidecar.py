@@ -57,7 +57,7 @@ class Host(Record, tag="host", frozen=True):
     at_ns: int = 0
     backend: str = ""  # gloo, nccl, or "" without a process group
     device: str = "cpu"  # or the name of the GPU
-    cpu: str = ""
+    processor: str = ""  # its model; "" of earlier versions, which told the architecture alone
     cores: int = 0
     threads: int = 0  # torch.get_num_threads()
     memory_bytes: int = 0
@@ -68,9 +68,14 @@ class Host(Record, tag="host", frozen=True):
     @property
     def machine(self) -> str:
         """In words; "" where it was not told."""
-        if not self.cpu and self.device == "cpu":
-            return ""
-        return in_words(self.cpu if self.device == "cpu" else self.device, self.cores)
+        if self.device == "cpu":
+            return self.host_machine
+        return in_words(self.device, self.cores)
+
+    @property
+    def host_machine(self) -> str:
+        """The same by its processor, whatever else it computes on."""
+        return in_words(self.processor, self.cores) if self.processor else ""
 
 
 class Group(Record, tag="group", frozen=True):

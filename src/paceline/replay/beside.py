@@ -40,11 +40,11 @@ def beside(timeline: Timeline, rows: Int64) -> Beside:
     return Beside(float(longer), int(weight.sum()))
 
 
-def covered_ns(timeline: Timeline, rows: Int64) -> Float:
-    """Nanoseconds of each op during which any communication runs on its device."""
+def covered_ns(timeline: Timeline, rows: Int64, by: int = COMMUNICATES) -> Float:
+    """Nanoseconds of each op during which any op of that sort runs on its device."""
     graph, start, end = timeline.graph, timeline.start_ns, timeline.end_ns
     device = graph.lanes.device[graph.ops.lane]
-    talks = np.flatnonzero(sorts(graph) == COMMUNICATES)
+    talks = np.flatnonzero(sorts(graph) == by)
     covered = np.zeros(len(rows))
     for each in np.unique(device[talks]):
         mine = np.flatnonzero(device[rows] == each)

@@ -18,7 +18,6 @@ import numpy as np
 from paceline.errors import ReplayError
 from paceline.graph import NONE, Graph, OpKind
 from paceline.graph.graph import Int64, UInt8
-from paceline.measure import Overlap
 
 FULL = 4096
 """Units of work a ns at full rate; factors are kept to 1/4096, finer than they are measured."""
@@ -59,13 +58,6 @@ class Contention:
     @staticmethod
     def everywhere(graph: Graph, *, compute: float, communication: float) -> "Contention":
         return Contention((Slowdown(compute, communication),) * len(graph.devices))
-
-    @staticmethod
-    def calibrated(graph: Graph, overlap: Overlap) -> "Contention":
-        """What `paceline measure` measured, on every device."""
-        return Contention.everywhere(
-            graph, compute=overlap.compute, communication=overlap.communication
-        )
 
     def speeds(self) -> Int64:
         """Units a ns, a row a device: of compute and of communication while both run."""

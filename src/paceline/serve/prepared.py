@@ -1,12 +1,11 @@
 """From a model's file to a plan: the profile that was kept, or a new one; then every plan."""
 
-import os
-import platform
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from paceline.machine import this_machine
 from paceline.serve import files
 from paceline.serve.dispatcher import Planned
 from paceline.serve.errors import ServeError
@@ -83,7 +82,7 @@ async def prepared(job: ServeJob, said: Said) -> AsyncIterator[Prepared]:
 
 
 async def _profile(job: ServeJob, model: Template, topology: Topology, said: Said) -> Profile:
-    fingerprint = fingerprint_of(model.built, topology, machine())
+    fingerprint = fingerprint_of(model.built, topology, this_machine())
     found = None if job.fresh else files.known(fingerprint, job.cores, job.batch, job.kept)
     if found is not None:
         said(f"profile of {found.date}: {len(found.points)} points")
@@ -96,10 +95,3 @@ async def _profile(job: ServeJob, model: Template, topology: Topology, said: Sai
 
 def fingerprint_of(built: Built, topology: Topology, told: str) -> Fingerprint:
     return Fingerprint(built.model, built.torch, f"{told}, processors {topology.processors}")
-
-
-def machine(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Its processor by name, and how many there are."""
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.is_file() else []
-    names = {line.partition(":")[2].strip() for line in lines if line.startswith("model name")}
-    return f"{platform.machine()} {', '.join(sorted(names)) or 'unknown'} x {os.cpu_count()}"

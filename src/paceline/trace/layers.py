@@ -58,8 +58,8 @@ def _notes(differ: Sequence[float], detail: Step) -> list[str]:
     if not others:
         return []
     return [
-        f"{len(others)} of {len(differ)} recorded steps run other ops than step {detail.index}, of "
-        f"which shapes and memory are told: up to {100 * max(others):.2g} % of them"
+        f"shapes and memory are those of step {detail.index}: {len(others)} of {len(differ)} "
+        f"recorded steps differ from it, by up to {100 * max(others):.2g} % of their ops"
     ]
 
 

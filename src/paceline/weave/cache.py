@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from paceline.machine import processor
 from paceline.weave.program import Program
 
 log = logging.getLogger("paceline.weave")
@@ -31,7 +32,7 @@ def content(program: Program) -> str:
 
 def machine() -> tuple[str, ...]:
     """What measured times depend on."""
-    found = [platform.node(), platform.machine(), str(os.cpu_count()), _cpu_model()]
+    found = [platform.node(), platform.machine(), str(os.cpu_count()), processor()]
     for library in ("paceline", "torch"):
         try:
             found.append(f"{library} {metadata.version(library)}")
@@ -62,11 +63,3 @@ def keep(place: Path, name: str, document: Any) -> None:
         draft.replace(path)
     except OSError as error:
         log.warning("cannot keep %s (%s); the next run tunes again", path, error)
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((x.split(":", 1)[1].strip() for x in lines if x.startswith("model name")), "")
