@@ -67,9 +67,11 @@ def ready_order(view: RankView) -> list[int]:
 
 
 def _accumulations(block: Block) -> tuple[Int32, Int64]:
-    """Lane and end of every accumulation, in order of time."""
+    """Lane and end of every accumulation, in order of time. Those of a step before the first that
+    was recorded are left out: where another rank began earlier, the graph waits there."""
     events = block.view.trace.events
-    chosen = np.flatnonzero(block.view.names_with(ACCUMULATION))
+    begun_ns = min((step.begin_ns for step in block.view.recorded_steps), default=0)
+    chosen = np.flatnonzero(block.view.names_with(ACCUMULATION) & (events.end_ns >= begun_ns))
     chosen = chosen[np.argsort(events.end_ns[chosen], kind="stable")]
     return events.lane[chosen], events.end_ns[chosen]
 
