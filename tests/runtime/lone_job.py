@@ -54,6 +54,62 @@ def backward(model: Any, turn: int) -> None:
     model(torch.full((4, 6), turn / 10)).square().sum().backward()
 
 
+def closing(model: Any, trained: Any, turn: int) -> None:
+    """A step that is given a closure."""
+
+    def passed() -> Any:
+        trained.zero_grad()
+        loss = model(torch.full((4, 6), turn / 10)).square().sum()
+        loss.backward()
+        return loss
+
+    assert float(trained.step(passed)) > 0
+
+
+def closed(plan: list[str]) -> list[float]:
+    """Weights behind steps that are given closures."""
+    model, trained = job(sgd)
+    with paceline.applied(plan, model, trained):
+        for turn in range(1, 5):
+            closing(model, trained, turn)
+    return weights(model)
+
+
+class Branches(nn.Module):
+    """A middle layer that not every pass uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.middle, self.last = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+        self.whole = True
+
+    def forward(self, inputs: Any) -> Any:
+        made = self.first(inputs).tanh()
+        return self.last(self.middle(made).tanh() if self.whole else made)
+
+
+def branching(**settings: Any) -> tuple[Any, Any]:
+    """A replica of such a model, with these settings of DDP, and its optimizer."""
+    torch.manual_seed(3)
+    replica = nn.parallel.DistributedDataParallel(Branches(), **settings)
+    return replica, sgd(replica.parameters())
+
+
+def of_images(plan: list[str]) -> list[float]:
+    """Weights behind steps of a model whose channels lie last."""
+    torch.manual_seed(3)
+    layers = [nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 5, 2), nn.Flatten(), nn.Linear(20, 2)]
+    model = nn.Sequential(*layers).to(memory_format=torch.channels_last)
+    replica = nn.parallel.DistributedDataParallel(model)
+    trained = sgd(replica.parameters())
+    with paceline.applied(plan, replica, trained):
+        for images in torch.randn(4, 2, 3, 5, 5, generator=torch.Generator().manual_seed(1)):
+            trained.zero_grad()
+            replica(images).square().mean().backward()
+            trained.step()
+    return weights(replica)
+
+
 def weights(model: Any) -> list[float]:
     """As `state_dict` gives them, which waits for updates that are under way."""
     return torch.cat([tensor.flatten() for tensor in model.state_dict().values()]).tolist()

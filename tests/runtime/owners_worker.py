@@ -26,8 +26,11 @@ def main() -> None:
         saved = checkpoint(model, optimizer) if dist.get_rank() == 0 else None
         left = len(optimizer.state)
         train(model, optimizer, 3, first=3)
+    other, closing = job()
+    with paceline.applied(["zero1"], other, closing):
+        close(other, closing, 6)
     told = {"kept": kept, "left": left, "after": len(optimizer.state), "weights": weights(model)}
-    told["plain"] = weights(trained(6))
+    told["plain"], told["closed"] = weights(trained(6)), weights(other)
     if saved is not None:
         told |= {"saved": len(saved[1]["state"]), "resumed": resumed(*saved)}
     (Path(sys.argv[1]) / f"rank-{dist.get_rank()}.json").write_text(json.dumps(told))
@@ -48,6 +51,19 @@ def train(model: Any, optimizer: Any, steps: int, first: int = 0) -> None:
         optimizer.zero_grad()
         model(torch.full((4, 6), (1 + turn) / 10)).square().mean().backward()
         optimizer.step()
+
+
+def close(model: Any, optimizer: Any, steps: int) -> None:
+    """The same by closures."""
+
+    def passed(turn: int) -> Any:
+        optimizer.zero_grad()
+        loss = model(torch.full((4, 6), (1 + turn) / 10)).square().mean()
+        loss.backward()
+        return loss
+
+    for turn in range(steps):
+        optimizer.step(lambda turn=turn: passed(turn))
 
 
 def checkpoint(model: Any, optimizer: Any) -> Any:

@@ -11,6 +11,7 @@ from lone_job import alone  # noqa: E402
 from torch import nn  # noqa: E402
 
 import paceline  # noqa: E402
+from paceline.runtime.exchange import ExchangeError  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -63,3 +64,45 @@ def test_leaving_gives_back_the_script_its_own_steps() -> None:
     assert "zero_grad" not in {**vars(model), **vars(optimizer)}
     train(model, optimizer, [torch.ones(4, 6)])
     assert weights(model) != before
+
+
+def closed(model: Any, optimizer: Any, batches: list[Any]) -> None:
+    def passed(batch: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(batch).square().mean()
+        loss.backward()
+        return loss
+
+    for batch in batches:
+        assert float(optimizer.step(lambda batch=batch: passed(batch))) > 0
+
+
+def test_a_closure_is_a_pass_of_the_step_that_it_is_given_to() -> None:
+    batches, learnt = list(torch.randn(6, 4, 6)), []
+    for each in (train, closed):
+        model, optimizer = job()
+        with paceline.applied(["accumulate(steps=2)"], model, optimizer):
+            each(model, optimizer, batches)
+        learnt.append(weights(model))
+    assert learnt[0] == learnt[1]
+
+
+def test_an_optimizer_that_takes_several_gradients_in_a_step_is_refused() -> None:
+    model, _ = job()
+    with (
+        pytest.raises(ExchangeError, match="LBFGS takes new gradients several times"),
+        paceline.applied(["accumulate(steps=2)"], model, torch.optim.LBFGS(model.parameters())),
+    ):
+        pass
+
+
+def test_a_schedule_may_be_made_while_steps_are_put_together() -> None:
+    model, optimizer = job()
+    step = optimizer.step.__func__
+    with paceline.applied(["accumulate(steps=2)"], model, optimizer):
+        halved = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        for batch in torch.randn(2, 4, 6):
+            train(model, optimizer, [batch])
+            halved.step()
+    assert optimizer.param_groups[0]["lr"] == 0.025
+    assert optimizer.step.__func__ is step

@@ -12,7 +12,10 @@ from lone_job import (  # noqa: E402
     Optimizer,
     alone,
     backward,
+    branching,
+    closed,
     job,
+    of_images,
     scheduled,
     sgd,
     weights,
@@ -56,6 +59,14 @@ def test_weights_are_new_once_backward_has_ended_and_step_leaves_them() -> None:
     assert weights(model) == behind
 
 
+def test_parameters_whose_channels_lie_last_take_their_own_gradients() -> None:
+    assert of_images(PLAN) == of_images([])
+
+
+def test_a_closure_runs_before_the_step_that_it_is_given_to() -> None:
+    assert closed(PLAN) == closed([])
+
+
 def clipped(model: Any, trained: Any) -> None:
     torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
     trained.step()
@@ -70,17 +81,12 @@ def added_up(model: Any, _: Any) -> None:
     backward(model, 2)
 
 
-def closed(_: Any, trained: Any) -> None:
-    trained.step(lambda: 0.0)
-
-
 @pytest.mark.parametrize(
     ("train", "said"),
     [
         (clipped, "was changed between backward and"),
         (warmed, "the optimizer's lr was changed between backward and its step"),
         (added_up, "two backward passes before"),
-        (closed, "is given a closure"),
     ],
 )
 def test_what_comes_between_is_refused_before_any_weight_differs(
@@ -102,6 +108,17 @@ def test_parameters_that_may_have_no_gradient_are_refused() -> None:
         paceline.applied(PLAN, model, trained),
     ):
         pass
+
+
+def test_a_parameter_that_no_pass_uses_is_found_before_any_weight_differs() -> None:
+    model, trained = branching(static_graph=True)
+    model.module.whole = False
+    before = weights(model)
+    with paceline.applied(PLAN, model, trained):
+        backward(model, 1)
+        with pytest.raises(ExchangeError, match=r"middle\.\w+ may have no gradient"):
+            trained.step()
+    assert weights(model) == before
 
 
 def test_a_job_that_is_left_before_its_step_does_not_update_twice() -> None:

@@ -12,7 +12,10 @@ from lone_job import (  # noqa: E402
     Optimizer,
     alone,
     backward,
+    branching,
+    closed,
     job,
+    of_images,
     scheduled,
     sgd,
     weights,
@@ -46,6 +49,28 @@ def test_a_module_that_runs_waits_for_its_own_weights_alone() -> None:
         model.module[0](torch.ones(1, 6))
         same = [torch.equal(old, new) for old, new in zip(before, model.parameters())]
     assert same == [False, False, True, True, True, True]
+
+
+def test_parameters_whose_channels_lie_last_take_their_own_gradients() -> None:
+    assert of_images(PLAN) == of_images([])
+
+
+def test_a_closure_runs_before_the_step_that_it_is_given_to() -> None:
+    assert closed(PLAN) == closed([])
+
+
+@pytest.mark.parametrize("setting", ["find_unused_parameters", "static_graph"])
+def test_parameters_that_no_rank_uses_are_left_alone(setting: str) -> None:
+    learnt = []
+    for plan in (PLAN, []):
+        model, trained = branching(**{setting: True})
+        for turn, whole in enumerate((setting != "static_graph", False, False), 1):
+            model.module.whole = whole
+            with paceline.applied(plan, model, trained):
+                backward(model, turn)
+                trained.step()
+        learnt.append(weights(model))
+    assert learnt[0] == learnt[1]
 
 
 def clipped(model: Any, trained: Any) -> None:

@@ -217,3 +217,17 @@ def test_a_weight_that_two_layers_share_is_left_alone(run: Run) -> None:
     with made_anew(run):
         assert type(run.model[0]) is torch.nn.Linear
         assert type(run.model[2]) is not torch.nn.Linear
+
+
+def test_circulant_layers_multiply_in_their_own_type_under_autocast() -> None:
+    for layer, given in (
+        (nearest(torch.randn(8, 16), 4), torch.randn(3, 16)),
+        (nearest(torch.randn(8, 16, 3, 3), 4), torch.randn(2, 16, 5, 5)),
+    ):
+        settings = () if given.dim() == 2 else (1, 0, 1)
+        plain = layer(given.bfloat16().float(), *settings)
+        with torch.autocast("cpu", torch.bfloat16):
+            made = layer(given.bfloat16(), *settings)
+        made.sum().backward()
+        assert torch.equal(made, plain)
+        assert all(p.grad is not None for p in layer.parameters())

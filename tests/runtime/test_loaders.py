@@ -8,6 +8,8 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
 import paceline  # noqa: E402
+from paceline.strategies import parse  # noqa: E402
+from paceline.strategies.data_workers import DataWorkers  # noqa: E402
 
 
 def loader(**settings: object) -> DataLoader:
@@ -32,6 +34,13 @@ def test_workers_bring_the_very_same_batches() -> None:
         assert [part.tolist() for (part,) in workers] == before
     assert iter(given)._num_workers == 0
     assert given.num_workers == 0
+
+
+def test_workers_leave_pinned_memory_pinned() -> None:
+    change = parse("data_workers(count=1)")
+    assert isinstance(change, DataWorkers)
+    assert change.settings(loader(pin_memory=True))["pin_memory"]
+    assert not change.settings(loader())["pin_memory"]
 
 
 def test_a_shuffled_loader_draws_the_same_order_with_workers() -> None:

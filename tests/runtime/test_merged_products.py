@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
+import paceline  # noqa: E402
 from paceline.runtime.run import Run  # noqa: E402
 from paceline.runtime.torch_merged_products import mergeable, products_merged  # noqa: E402
 from paceline.runtime.torch_substitution import MERGE, SubstitutionError, substituted  # noqa: E402
@@ -106,8 +107,24 @@ def test_an_error_within_leaves_weights_in_their_own_memory() -> None:
     before = [p.data_ptr() for p in made.parameters()]
     merging = products_merged(made)
     merging.__enter__()
-    made(torch.randn(4, 2, 12))
+    for _ in range(2):  # the first pass is watched
+        made(torch.randn(4, 2, 12))
     assert [p.data_ptr() for p in made.parameters()] != before
     assert not merging.__exit__(KeyError, KeyError(), None)
     assert [p.data_ptr() for p in made.parameters()] == before
     assert all("forward" not in vars(module) for module in made.modules())
+
+
+def test_layers_that_run_again_in_the_backward_pass_train_the_same() -> None:
+    learnt = []
+    for plan in (["substitute(rules='merge_products')", "checkpoint(layers='one|two')"], []):
+        torch.manual_seed(1)
+        made = Net(True)
+        optimizer = torch.optim.SGD(made.parameters(), lr=0.1)
+        with paceline.applied(plan, made, optimizer):
+            for given in torch.randn(3, 5, 3, 12, generator=torch.Generator().manual_seed(2)):
+                optimizer.zero_grad()
+                made(given).square().mean().backward()
+                optimizer.step()
+        learnt.append(torch.cat([p.detach().flatten() for p in made.parameters()]))
+    assert torch.allclose(*learnt, rtol=1e-4, atol=1e-6)

@@ -23,5 +23,6 @@ def test_one_rank_alone_saves_a_checkpoint_of_all_states(tmp_path: Path) -> None
         assert told["left"] == told["kept"]
         assert told["after"] == 6
         assert told["weights"] == told["plain"]
+        assert told["closed"] == told["plain"]
     assert ranks[0]["saved"] == 6
     assert ranks[0]["resumed"] == 3

@@ -53,6 +53,7 @@ def test_uneven_batches_train_the_plain_jobs_weights(runs: list[dict[str, Any]])
         assert uneven["length"] == plain["length"] == 7
         assert uneven["loss"] == pytest.approx(plain["loss"], rel=1e-5)
         assert uneven["weights"] == pytest.approx(plain["weights"], rel=1e-4, abs=1e-6)
+        assert uneven["evaluated"] == plain["evaluated"]
     assert runs[0][UNEVEN]["sizes"] == [6, 6, 6, 6, 6, 6, 1] * 3
     assert runs[1][UNEVEN]["sizes"] == [2, 2, 2, 2, 2, 2, 1] * 3
 

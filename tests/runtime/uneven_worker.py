@@ -44,7 +44,9 @@ def trained(plan: list[str]) -> dict[str, Any]:
     )
     sampler = DistributedSampler(data, seed=5)
     loader = DataLoader(data, BATCH, sampler=sampler)
+    every = DataLoader(data, BATCH)
     sizes: list[int] = []
+    evaluated: list[int] = []
     with paceline.applied(plan, model, optimizer):
         for epoch in range(EPOCHS):
             sampler.set_epoch(epoch)
@@ -53,9 +55,13 @@ def trained(plan: list[str]) -> dict[str, Any]:
                 optimizer.zero_grad()
                 nn.functional.cross_entropy(model(given), target).backward()
                 optimizer.step()
+            with torch.no_grad():
+                evaluated += [len(given) for given, _ in loader]
+            evaluated += [len(given) for given, _ in every]
     whole = nn.functional.cross_entropy(model.module(data.tensors[0]), data.tensors[1]).item()
     weights = [value for p in model.parameters() for value in p.flatten().tolist()]
-    return {"sizes": sizes, "loss": whole, "weights": weights, "length": len(loader)}
+    told = {"sizes": sizes, "loss": whole, "weights": weights, "length": len(loader)}
+    return {**told, "evaluated": evaluated}
 
 
 def unweighted() -> dict[str, Any]:

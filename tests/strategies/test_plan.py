@@ -128,3 +128,34 @@ def test_a_recording_without_an_exchange_says_nothing_of_it(
     recording: Callable[..., Graph],
 ) -> None:
     assert sends_of(recording(2, told=False)) is None
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("compiled", "checkpoint"),
+        ("compiled", "overlap_update"),
+        ("bounded_loss", "zero1"),
+    ],
+)
+def test_what_a_live_job_or_a_prediction_cannot_do_together_excludes_each_other(
+    names: tuple[str, str],
+) -> None:
+    with pytest.raises(StrategyError, match="cannot stand in one plan"):
+        Plan(tuple(parse(name) for name in names))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("factored(rank=2)", "checkpoint(layers='*')"),
+        ("block_circulant", "fused_optimizer"),
+        ("substitute", "low_rank"),
+    ],
+)
+def test_layers_are_made_anew_before_what_holds_them_and_behind_what_looks_for_them(
+    first: str, second: str
+) -> None:
+    Plan((parse(first), parse(second)))
+    with pytest.raises(StrategyError, match="stands before it; give"):
+        Plan((parse(second), parse(first)))

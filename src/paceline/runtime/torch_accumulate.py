@@ -7,14 +7,20 @@ from typing import Any
 
 import torch
 
-from paceline.runtime.exchange import Passes
+from paceline.runtime.exchange import ExchangeError, Passes
 from paceline.runtime.run import Run
 from paceline.runtime.torch_attributes import instead
+from paceline.runtime.torch_optimizers import evaluated
 
 
 @contextmanager
 def accumulating(run: Run, passes: Passes) -> Iterator[None]:
     """Left between two exchanges, gradients that were not exchanged stay the rank's own."""
+    if isinstance(run.optimizer, torch.optim.LBFGS):
+        raise ExchangeError(
+            "LBFGS takes new gradients several times in a step, so steps of the script cannot be "
+            "put together; leave accumulate out of the plan"
+        )
     count = _Count(run, passes)
     with ExitStack() as stack:
         for replica in run.replicas:
@@ -43,15 +49,14 @@ class _Count:
 
     def stepping(self, step: Callable[..., Any]) -> Callable[..., Any]:
         def count(closure: Callable[[], Any] | None = None) -> Any:
+            loss = evaluated(closure)  # a pass of this step, as one before it would be
             self._done = (self._done + 1) % self._passes
             self.tell()
             if not self._done:
                 with _rate_times(self._rate, self._optimizer):
-                    return step(closure)
-            if closure is None:
-                return None
-            with torch.enable_grad():
-                return closure()
+                    step()
+            self._optimizer._opt_called = True  # what a learning-rate scheduler looks for
+            return loss
 
         return count
 

@@ -20,6 +20,24 @@ def settings_of(optimizer: Any) -> Settings:
     ]
 
 
+def gradients_in(bucket: Any) -> list[Any]:
+    """Where the gradients of DDP's bucket lie, each in the order in memory of its parameter: DDP's
+    own `gradients` are wrong where channels lie last."""
+    buffer, parameters = bucket.buffer(), bucket.parameters()
+    if buffer.layout is not torch.strided:  # of one embedding with sparse gradients
+        return [buffer]
+    parts = buffer.split([parameter.numel() for parameter in parameters])
+    return [_like(parameter, part) for parameter, part in zip(parameters, parts)]
+
+
+def _like(parameter: Any, part: Any) -> Any:
+    """A part of a bucket as the parameter lies; those with gaps lie as rows of rows."""
+    lies = torch.empty_like(parameter, device="meta").stride()
+    if parameter.stride() != lies:
+        return part.view(parameter.shape)
+    return part.as_strided(parameter.shape, lies)
+
+
 def update(
     optimizer: Any,
     parameters: Sequence[Any],

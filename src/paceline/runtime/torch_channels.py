@@ -57,7 +57,8 @@ def _reorder(run: Run, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
 def _with_strides(tensor: torch.Tensor, strides: tuple[int, ...] | None) -> torch.Tensor:
     if strides is None:  # made under the strategy: the optimizer's state of a first step
         return tensor.contiguous()
-    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
+    made = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    return made.copy_(tensor)
 
 
 def _on_images(forward: Callable[..., Any]) -> Callable[..., Any]:

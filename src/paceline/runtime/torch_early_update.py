@@ -23,10 +23,11 @@ from paceline.runtime.torch_bucket_updates import (
     Settings,
     Untouched,
     behind_backward,
+    gradients_in,
     settings_of,
     update,
 )
-from paceline.runtime.torch_optimizers import only, require_per_parameter
+from paceline.runtime.torch_optimizers import evaluated, only, require_per_parameter
 
 Hook = Callable[[None, Any], Any]
 
@@ -47,7 +48,7 @@ class EarlyUpdates:
         """A hook whose bucket is there once its parameters are updated."""
 
         def begin(state: None, bucket: Any) -> Any:
-            parameters, gradients = bucket.parameters(), bucket.gradients()
+            parameters, gradients = bucket.parameters(), gradients_in(bucket)
             self._hand_over(parameters)
             if bucket.is_last():
                 behind_backward(lambda: self._gradients.note(self._handed.values()))
@@ -75,19 +76,17 @@ class EarlyUpdates:
                 self._leave()
 
     def _stepping(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        def stepped(*given: Any, **named: Any) -> Any:
-            if any(given) or named.get("closure") is not None:
-                raise ExchangeError(
-                    "the optimizer's step is given a closure, which may run backward several "
-                    "times; leave early_update out of the plan"
-                )
+        def stepped(closure: Callable[[], Any] | None = None) -> Any:
+            loss = evaluated(closure)
             self._gradients.require()
             self._require_settings()
+            self._require_used()
             updated = self._handed if self._seen else {}
             self._seen, self._handed = self._seen or bool(self._handed), {}
             every = {id(p) for group in self._optimizer.param_groups for p in group["params"]}
             with only(self._optimizer, every - updated.keys()):
-                return step(*given, **named)
+                step()
+            return loss
 
         return stepped
 
@@ -115,6 +114,12 @@ class EarlyUpdates:
                     "leave early_update out of the plan"
                 )
 
+    def _require_used(self) -> None:
+        """In the step that is made as ever; which parameters a static graph uses stays."""
+        for parameter in () if self._seen else self._handed.values():
+            if parameter.grad is None:
+                raise _unused(self._names.get(id(parameter), "a parameter"))
+
     def _leave(self) -> None:
         """Left between backward and a step, the gradients that were used must not be again."""
         for parameter in self._handed.values() if self._seen else ():
@@ -138,7 +143,11 @@ def _same(one: Any, other: Any) -> bool:
 def _require(run: Run) -> None:
     require_per_parameter(run.optimizer)
     if any(replica.find_unused_parameters for replica in run.replicas):
-        raise ExchangeError(
-            "with find_unused_parameters a bucket may hold parameters without a gradient, which an "
-            "optimizer leaves alone; take it out of the script, or early_update out of the plan"
-        )
+        raise _unused("with find_unused_parameters a parameter")
+
+
+def _unused(what: str) -> ExchangeError:
+    return ExchangeError(
+        f"{what} may have no gradient, and an optimizer leaves such parameters alone where a "
+        "bucket holds zeros for them; use all of them, or leave early_update out of the plan"
+    )

@@ -24,6 +24,7 @@ from paceline.runtime.torch_accumulate import accumulating
 from paceline.runtime.torch_early_update import EarlyUpdates
 from paceline.runtime.torch_iterative import iterative_hook
 from paceline.runtime.torch_late_update import LateUpdates
+from paceline.runtime.torch_optimizers import sole
 from paceline.runtime.torch_owners import owning
 from paceline.runtime.torch_reducer import Answer, with_reducer
 from paceline.runtime.torch_routes import Route, route_of
@@ -38,7 +39,8 @@ def installed(run: Run) -> Iterator[Sent]:
     if asked.elsewhere:
         if asked != Exchange(elsewhere=True):
             raise ExchangeError("the plan changes an exchange that it has replaced; leave one out")
-        yield sent
+        with sole(run.optimizer, run.replicas):
+            yield sent
         return
     shards = [] if run.replicas or asked.codec is None else sharded_modules(run.model)
     if not run.replicas and not shards and asked.asks:
@@ -46,12 +48,18 @@ def installed(run: Run) -> Iterator[Sent]:
             "this job has no DistributedDataParallel module, whose exchange the plan would change; "
             "wrap the model in DDP (or FSDP2, for codecs), or leave out what changes the exchange"
         )
+    if shards:
+        _require_codec_alone(asked)
     for replica in run.replicas:
         _require_free(replica)
+        if asked.codec is not None or asked.parts > 1 or asked.on_host or asked.served:
+            _require_dense(replica)
         if asked.codec is not None or asked.rounds is not None:
             _require_float32(replica)
     apart = _updates_apart(run)
     with ExitStack() as stack:
+        if _at_other_times(asked):
+            stack.enter_context(sole(run.optimizer, run.replicas))
         if shards and asked.codec is not None:
             stack.enter_context(with_codec(shards, asked.codec, sent))
         for replica in run.replicas:
@@ -71,6 +79,13 @@ def installed(run: Run) -> Iterator[Sent]:
             counted = None if run.replicas else run.optimizer
             stack.enter_context(bordered(Border(asked.border_ratio), counted, sent))
         yield sent
+
+
+def _at_other_times(asked: Exchange) -> bool:
+    """Whether weights are updated, or momentum is added, elsewhere than in the optimizer's step
+    behind an exchange, which holds for one optimizer alone."""
+    taken_over = asked.codec is not None and asked.codec.momentum is not None
+    return asked.passes.count > 1 or asked.rounds is not None or asked.late or taken_over
 
 
 def _updates_apart(run: Run) -> LateUpdates | EarlyUpdates | None:
@@ -99,6 +114,15 @@ def _require_one_way(asked: Exchange) -> None:
         raise ExchangeError(
             "this codec exchanges a bucket in several rounds, one behind the other, and the plan "
             "asks for another way; leave out partition, priority, hierarchical, parameter_server"
+        )
+
+
+def _require_codec_alone(asked: Exchange) -> None:
+    """FSDP2 reduces by a codec of ours, and does all else by itself."""
+    if asked != Exchange(codec=asked.codec, border_ratio=asked.border_ratio):
+        raise ExchangeError(
+            "under FSDP2 a plan changes the form in which gradients travel, and nothing else of "
+            "their exchange or of the update; leave all but the codec out of the plan"
         )
 
 
@@ -189,6 +213,16 @@ def _require_free(replica: Any) -> None:
         raise ExchangeError(
             f"the job has {found[0]}, and a plan cannot change the exchange beside it; "
             "take it out of the training script first"
+        )
+
+
+def _require_dense(replica: Any) -> None:
+    _, sparse = replica._build_params_for_reducer()
+    if any(sparse):
+        raise ExchangeError(
+            "gradients of an embedding with sparse=True travel as the library sends them, and "
+            "cannot be packed or cut; leave what changes how gradients travel out of the plan, or "
+            "take sparse=False"
         )
 
 

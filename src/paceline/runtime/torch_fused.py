@@ -30,6 +30,7 @@ def fused(optimizer: Any) -> Iterator[None]:
     try:
         for parameter, state in _counting(optimizer):
             state["step"] = state["step"].to(parameter.device)
+        _begin_velocities(optimizer)
         for group in optimizer.param_groups:
             group.update(fused=True, foreach=False)
         yield
@@ -47,6 +48,28 @@ def _counting(optimizer: Any) -> list[tuple[Any, dict[str, Any]]]:
     return [(p, state) for p, state in kept if isinstance(state.get("step"), torch.Tensor)]
 
 
+def _begin_velocities(optimizer: Any) -> None:
+    """The fused SGD takes velocities of all parameters of a group or of none. One that has none is
+    zero, which is what a first step makes of it; dampening would take a part of that step."""
+    for group in optimizer.param_groups:
+        states = [optimizer.state.get(p, {}) for p in _of(group)]
+        known = [state.get("momentum_buffer") is not None for state in states]
+        if not group.get("momentum") or all(known) or not any(known):
+            continue
+        if group["dampening"]:
+            raise FusedError(
+                "some parameters have no velocity yet, and the fused SGD begins one without "
+                "dampening for all or none; leave fused_optimizer out of the plan"
+            )
+        for parameter, there in zip(_of(group), known):
+            if not there:
+                optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+
+
+def _of(group: dict[str, Any]) -> list[Any]:
+    return [parameter for parameter in group["params"] if parameter.requires_grad]
+
+
 def _require(optimizer: Any) -> None:
     kind = type(optimizer).__name__
     if not all(set(SETTINGS) <= set(group) for group in optimizer.param_groups):
@@ -56,3 +79,8 @@ def _require(optimizer: Any) -> None:
             raise FusedError(f"a fused {kind} cannot be differentiable; leave fused_optimizer out")
         if not all(p.is_floating_point() for p in group["params"]):
             raise FusedError(f"a fused {kind} takes real numbers only; leave fused_optimizer out")
+        if any(p.grad is not None and p.grad.is_sparse for p in group["params"]):
+            raise FusedError(
+                f"a fused {kind} takes no sparse gradients, and an embedding with sparse=True has "
+                "some; leave fused_optimizer out"
+            )

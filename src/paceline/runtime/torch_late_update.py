@@ -21,10 +21,11 @@ from paceline.runtime.torch_bucket_updates import (
     Settings,
     Untouched,
     behind_backward,
+    gradients_in,
     settings_of,
     update,
 )
-from paceline.runtime.torch_optimizers import only, require_per_parameter
+from paceline.runtime.torch_optimizers import evaluated, only, require_per_parameter
 
 Hook = Callable[[None, Any], Any]
 
@@ -34,7 +35,7 @@ class Bucket:
     """Gradients on their way."""
 
     parameters: list[Any]
-    gradients: list[Any]  # where they will lie
+    gradients: list[Any]  # where they will lie; None of parameters that no rank used
     arrived: Any  # a future of torch
     settings: Settings | None = None  # once the optimizer stepped
 
@@ -54,7 +55,7 @@ class LateUpdates:
         def begin(state: None, bucket: Any) -> Any:
             parameters = bucket.parameters()
             self._require_settled(parameters)
-            kept = Bucket(parameters, bucket.gradients(), hook(state, bucket))
+            kept = Bucket(parameters, gradients_in(bucket), hook(state, bucket))
             self._pending.update(dict.fromkeys(map(id, parameters), kept))
             if bucket.is_last():
                 behind_backward(self._note)
@@ -90,13 +91,15 @@ class LateUpdates:
         optimizer = self._optimizer
 
         def allowing(step: Callable[..., Any]) -> Callable[..., Any]:
-            def allow(*given: Any, **named: Any) -> Any:
+            def allow(closure: Callable[[], Any] | None = None) -> Any:
+                loss = evaluated(closure)
                 self._gradients.require()
                 settings = settings_of(optimizer)
                 for bucket in self._pending.values():
                     bucket.settings = settings
                 with only(optimizer, set(), settings):  # for those who listen to steps
-                    return step(*given, **named)
+                    step()
+                return loss
 
             return allow
 
@@ -118,8 +121,12 @@ class LateUpdates:
         update(self._optimizer, bucket.parameters, bucket.gradients, bucket.settings)
 
     def _note(self) -> None:
-        """What backward left behind."""
-        self._gradients.note(p for bucket in self._pending.values() for p in bucket.parameters)
+        """What backward left behind. A parameter that no rank used has none, and an optimizer
+        leaves it alone."""
+        for bucket in dict.fromkeys(self._pending.values()):
+            pairs = zip(bucket.parameters, bucket.gradients)
+            bucket.gradients = [None if p.grad is None else gradient for p, gradient in pairs]
+            self._gradients.note(bucket.parameters)
 
     def _require_settled(self, parameters: list[Any]) -> None:
         for parameter in parameters:

@@ -41,26 +41,38 @@ def _plain(module: nn.Module) -> bool:
 def products_merged(model: nn.Module) -> Iterator[None]:
     """Until the context is left, by an error too."""
     with ExitStack() as stack:
+        found: list[list[nn.Linear]] | None = None
         groups: list[Group] | None = None
 
         def wrapped(forward: Callable[..., Any]) -> Callable[..., Any]:
             def run(*given: Any, **named: Any) -> Any:
-                nonlocal groups
-                if groups is None:
+                nonlocal found, groups
+                if found is None:
                     with _watching(mergeable(model)) as seen:
                         results = forward(*given, **named)
-                    groups = [stack.enter_context(_in_force(layers)) for layers in seen()]
+                    found = list(seen())
                     return results
-                with _Reshaping():
-                    results = forward(*given, **named)
-                for group in groups:
-                    group.forget()
-                return results
+                if groups is None:  # not before, for layers may run again in the first backward
+                    groups = [stack.enter_context(_in_force(layers)) for layers in found]
+                with _Reshaping(), _passing(groups):
+                    return forward(*given, **named)
 
             return run
 
         stack.enter_context(forward_as(model, wrapped))
         yield
+
+
+@contextmanager
+def _passing(groups: list["Group"]) -> Iterator[None]:
+    """A forward pass of the model. Layers that run again in the backward pass are outside of it."""
+    for group in groups:
+        group.passing = True
+    try:
+        yield
+    finally:
+        for group in groups:
+            group.forget()
 
 
 @contextmanager
@@ -124,6 +136,7 @@ class Group:
     def __init__(self, layers: list[nn.Linear]) -> None:
         self.weights: list[Tensor] = [layer.weight for layer in layers]
         self.biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
+        self.passing = False  # else views of results need a copy of them
         self._given: Tensor | None = None
         self._made: dict[int, Tensor] = {}  # by turn: results that are still to be asked for
 
@@ -136,7 +149,8 @@ class Group:
                     self._given, made = inputs, _Products.apply(inputs, self, *self.tensors)
                     self._made = dict(enumerate(made))
                 if inputs is self._given and turn in self._made:
-                    return self._made.pop(turn)
+                    made = self._made.pop(turn)
+                    return made if self.passing else made.contiguous()
                 result: Tensor = forward(inputs)
                 return result
 
@@ -145,8 +159,8 @@ class Group:
         return wrapped
 
     def forget(self) -> None:
-        """What nobody asked for."""
-        self._given, self._made = None, {}
+        """What nobody asked for, behind a pass."""
+        self.passing, self._given, self._made = False, None, {}
 
     @property
     def tensors(self) -> list[Tensor]:

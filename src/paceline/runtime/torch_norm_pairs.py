@@ -25,6 +25,17 @@ class PairError(PacelineError):
     """A model without batch norms that a ReLU could be joined with."""
 
 
+def other_way(strategy: str) -> PairError:
+    return PairError(
+        "a batch norm's result went to a ReLU alone in the model's first forward pass, and goes "
+        f"elsewhere in a later one; leave {strategy} out of the plan"
+    )
+
+
+def holds_tensors(result: Any) -> bool:
+    return any(isinstance(value, torch.Tensor) for value in tree_leaves(result))
+
+
 @contextmanager
 def pairs_in(model: Any, mode: Callable[[frozenset[int]], Any], strategy: str) -> Iterator[None]:
     """The model's forward passes in the mode, but for the first of those that train, and the first

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from paceline.engine import native
-from paceline.runtime.torch_norm_pairs import RELUS, PairError, pairs_in
+from paceline.runtime.torch_norm_pairs import RELUS, PairError, holds_tensors, other_way, pairs_in
 from paceline.runtime.torch_stash import Form, stashing
 
 _FEW = 2**18  # values below which another thread takes longer to start than to work
@@ -38,7 +38,7 @@ def norms_restructured(model: Any, *, recomputed: bool) -> Iterator[None]:
     def mode(turns: frozenset[int]) -> Any:
         return _Together(turns, made)
 
-    with pairs_in(model, mode, "restructured_norms"):
+    with pairs_in(model, mode, _NAME):
         if not recomputed:
             yield
             return
@@ -165,28 +165,20 @@ class _Together(TorchFunctionMode):  # type: ignore[misc]
                 self._cut.append(self._made.of(asked))
                 return self._cut[-1]
         result = func(*args, **(kwargs or {}))
-        if self._cut and self._waits((args, kwargs)) and _holds_tensors(result):
-            raise _other_way()
+        if self._cut and self._waits((args, kwargs)) and holds_tensors(result):
+            raise other_way(_NAME)
         return result
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         super().__exit__(kind, error, trace)
         if kind is None and self._cut:
-            raise _other_way()
+            raise other_way(_NAME)
 
     def _waits(self, given: Any) -> bool:
         return any(value is made for value in tree_leaves(given) for made in self._cut)
 
 
-def _holds_tensors(result: Any) -> bool:
-    return any(isinstance(value, torch.Tensor) for value in tree_leaves(result))
-
-
-def _other_way() -> PairError:
-    return PairError(
-        "a batch norm's result went to a ReLU alone in the model's first forward pass, and goes "
-        "elsewhere in a later one; leave restructured_norms out of the plan"
-    )
+_NAME = "restructured_norms"
 
 
 class _Results:

@@ -1,6 +1,6 @@
 """What may be asked of optimizers that read and write one parameter at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +25,43 @@ def require_per_parameter(optimizer: Any) -> None:
             "are all updated; take them out of the script, or the change of its update out of the "
             "plan"
         )
+
+
+def evaluated(closure: Callable[[], Any] | None) -> Any:
+    """What the script's closure returns, which an optimizer that updates one parameter at a time
+    calls once, before anything else."""
+    if closure is None:
+        return None
+    with torch.enable_grad():
+        return closure()
+
+
+@contextmanager
+def sole(optimizer: Any, modules: Iterable[Any]) -> Iterator[None]:
+    """No other optimizer trains what this one leaves of these modules: an error before it steps."""
+    from torch.optim.optimizer import register_optimizer_step_pre_hook as before_steps
+
+    trained = {id(p) for module in modules for p in module.parameters() if p.requires_grad}
+
+    def refuse(other: Any, *_: Any) -> None:
+        if other is optimizer or not (_parameters(other) & trained) - _parameters(optimizer):
+            return
+        raise ExchangeError(
+            f"two optimizers train this model, and the plan changes when weights are updated under "
+            f"one of them alone ({type(optimizer).__name__}); the step of the other "
+            f"({type(other).__name__}) would take gradients that are not those of all workers. "
+            "Train with one optimizer, or leave that change out of the plan"
+        )
+
+    hook = before_steps(refuse)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _parameters(optimizer: Any) -> set[int]:
+    return {id(p) for group in optimizer.param_groups for p in group["params"]}
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from paceline.runtime.exchange import ExchangeError, Sent
 from paceline.runtime.run import Run
 from paceline.runtime.torch_attributes import instead
 from paceline.runtime.torch_groups import gloo_groups, require_gloo
-from paceline.runtime.torch_optimizers import only, require_per_parameter
+from paceline.runtime.torch_optimizers import evaluated, only, require_per_parameter
 
 _ASK, _ANSWER = 1, 2  # tags
 _STATES, _STOP = 1, 0  # what is asked
@@ -71,11 +71,12 @@ class Owned:
         yield optimizer.register_load_state_dict_post_hook(lambda _: self.drop()).remove
 
     def stepping(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        def update(*given: Any, **named: Any) -> Any:
+        def update(closure: Callable[[], Any] | None = None) -> Any:
+            loss = evaluated(closure)
             with only(self._optimizer, set(map(id, self._of(self._me)))):
-                found = step(*given, **named)
+                step()
             self._gather()
-            return found
+            return loss
 
         return update
 

@@ -59,7 +59,7 @@ def _arrange(replica: Any, order: str, names: Mapping[int, str]) -> None:
     """Buckets in that order, now: DDP else puts them in the order that its first backward shows,
     as it does here with an order that is told. All ranks must come here together."""
     parameters, _ = replica._build_params_for_reducer()
-    told = [names[id(parameter)] for parameter in parameters]
+    told = [names.get(id(p), "a parameter without a recorded name") for p in parameters]
     _rebuild(replica, _sizes(replica), arranged(range(len(parameters)), told, order))
     replica.reducer._push_all_rebuilt_params()
     if not replica.reducer._rebuild_buckets():
@@ -81,5 +81,6 @@ def _rebuild(replica: Any, config: Any, order: Sequence[int] | None = None) -> N
     names = replica._build_debug_param_to_name_mapping(parameters)
     replica._ddp_init_helper(parameters, sparse, names, replica.static_graph)
     if replica.static_graph:
+        replica._static_graph_delay_allreduce_enqueued = False  # its first backward reduces late
         replica.reducer._set_static_graph()
         replica.logger._set_static_graph()

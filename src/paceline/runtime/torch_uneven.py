@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler
 
@@ -22,18 +23,21 @@ from paceline.runtime.uneven import parts
 
 @contextmanager
 def dealt_unevenly(run: Run, shares: Sequence[float]) -> Iterator[None]:
-    """From the next iterator over a DataLoader on; the others keep their batches."""
+    """From the next iterator over a DataLoader on. What is drawn without gradients, as for an
+    evaluation, stays as it is, and so do loaders that deal no parts once one was dealt anew."""
     if len(shares) != run.world_size:
         raise ExchangeError(
             f"{len(shares)} shares for {run.world_size} workers; give each worker one"
         )
-    weighing, patches = Weighing(), Patches()
+    weighing, patches, begun = Weighing(), Patches(), False
 
     def following(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def iterate(loader: Any) -> Any:
-            if isinstance(loader.batch_sampler, Dealt):
+            nonlocal begun
+            stays = isinstance(loader.batch_sampler, Dealt) or not torch.is_grad_enabled()
+            if stays or (begun and not _deals_parts(loader)):
                 return original(loader)
-            dealt = _dealt(loader, shares)
+            dealt, begun = _dealt(loader, shares), True
             return _weighed(original(made_with(loader, {"batch_sampler": dealt})), dealt, weighing)
 
         return iterate
@@ -76,10 +80,16 @@ class Dealt:
             yield counts[self._sampler.rank] * len(counts) / sum(counts)
 
 
+def _deals_parts(loader: Any) -> bool:
+    """Whether its workers' batches are together one stretch of all samples."""
+    plain = loader.batch_sampler
+    return type(plain) is BatchSampler and isinstance(plain.sampler, DistributedSampler)
+
+
 def _dealt(loader: Any, shares: Sequence[float]) -> Dealt:
     plain = loader.batch_sampler
-    sampler = getattr(plain, "sampler", None)
-    if type(plain) is not BatchSampler or not isinstance(sampler, DistributedSampler):
+    sampler: Any = getattr(plain, "sampler", None)
+    if not _deals_parts(loader):
         raise ExchangeError(
             "batches are dealt unevenly from a DataLoader with a DistributedSampler and a batch "
             f"size; this one has {type(sampler or plain).__name__}. Give it one, or leave "

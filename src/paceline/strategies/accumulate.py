@@ -5,8 +5,9 @@ A step then holds `steps` forward and backward passes and one exchange of their 
 has as many times the samples: compare it by the time for a recorded batch. It is taken at the
 learning rate times `steps` to the power of `rate_power`: 1 suits SGD (Goyal et al., "Accurate,
 Large Minibatch SGD", 2017), 0.5 suits Adam (Malladi et al., NeurIPS 2022), 0 keeps the rate.
-Schedules of the rate go on with every step of the script. Stands before other changes of the
-exchange.
+Schedules of the rate go on with every step of the script, and a script that clips gradients clips
+what has added up on its rank in each of them. A model that two optimizers train is refused in the
+run. Stands before other changes of the exchange.
 
 Wrong where a pass that adds to gradients takes longer than one that makes them.
 """

@@ -29,7 +29,7 @@ from paceline.strategies.strategy import Effect, Strategy, StrategyError
 
 _OTHER_WAYS = frozenset({
     "parameter_server", "hierarchical", "priority", "partition", "fused_step", "local_sgd",
-    "overlap_local_sgd", "diloco",
+    "overlap_local_sgd", "diloco", "zero1",
 })  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from paceline.strategies.strategy import KEEPERS, Strategy, StrategyError
 class Checkpoint(Strategy):
     grain: ClassVar[Grain] = Grain.LAYER
     conflicts: ClassVar[frozenset[str]] = KEEPERS
+    follows: ClassVar[frozenset[str]] = frozenset({"remodelling"})
     applies: ClassVar[bool] = True
     frees_memory: ClassVar[bool] = True
 

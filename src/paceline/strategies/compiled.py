@@ -30,7 +30,9 @@ from paceline.strategies.strategy import Strategy, StrategyError
 @dataclass(frozen=True)
 class Compiled(Strategy):
     grain: ClassVar[Grain] = Grain.OP
-    conflicts: ClassVar[frozenset[str]] = frozenset({"compiled", "batchnorm_relu"})
+    conflicts: ClassVar[frozenset[str]] = frozenset(
+        {"compiled", "batchnorm_relu", "checkpoint", "overlap_update"}
+    )
     applies: ClassVar[bool] = True
     in_turns: ClassVar[bool] = False
 
@@ -49,8 +51,10 @@ class Compiled(Strategy):
 def _rows(graph: Graph) -> Bool:
     passes = np.isin(graph.ops.phase, (Phase.FORWARD, Phase.BACKWARD))
     found: Bool = passes & of_class(graph, *FUSIBLE, OperatorClass.CONVOLUTION)
-    if not (passes & works(graph)).any():
+    if not (found & works(graph)).any():
         raise StrategyError(
-            "no forward or backward pass is seen in this job, so there is nothing to compile"
+            "no operator is seen in this job that torch.compile would make anew: it joins "
+            "element-wise operators and normalisations. Record it with `paceline record`, which "
+            "names operators"
         )
     return found

@@ -32,7 +32,7 @@ class DataWorkers(Strategy):
     in_turns: ClassVar[bool] = False
 
     count: int = 2
-    pinned: bool = False  # in memory from which a GPU copies by itself
+    pinned: bool = False  # in memory from which a GPU copies by itself; else as the loader says
 
     def __post_init__(self) -> None:
         if self.count < 1:
@@ -48,12 +48,12 @@ class DataWorkers(Strategy):
     def apply(self, run: Run) -> AbstractContextManager[None]:
         from paceline.runtime.torch_loaders import loaders_with
 
-        return loaders_with(self._settings)
+        return loaders_with(self.settings)
 
-    def _settings(self, loader: Any) -> dict[str, Any]:
+    def settings(self, loader: Any) -> dict[str, Any]:
         """What a loader is made with beside its own settings."""
         return {
             "num_workers": self.count,
             "prefetch_factor": loader.prefetch_factor or AHEAD,
-            "pin_memory": self.pinned,
+            "pin_memory": self.pinned or loader.pin_memory,
         }

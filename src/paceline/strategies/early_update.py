@@ -5,8 +5,8 @@ Fusion: Efficient Training with Better Locality and Parallelism" (Jiang et al., 
 The update hides behind backward and behind the exchange of later buckets; only the last bucket's
 stays behind them. Optimizers that update one parameter at a time learn the same. The first step is
 made as ever: a script that changes gradients or settings between backward and the optimizer's step,
-as clipping by the norm of all gradients does, is refused then, before anything differs. Add
-`buckets`, so that there are several.
+as clipping by the norm of all gradients does, or leaves parameters without any, is refused then,
+before anything differs. Add `buckets`, so that there are several.
 
 Wrong where a step on each bucket's parameters takes longer than its share of the whole step by the
 optimizer's own calls, where Python of the update waits for that of the backward pass, and on a

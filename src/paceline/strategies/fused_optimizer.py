@@ -26,6 +26,7 @@ KINDS = ("SGD", "Adam", "AdamW", "Adagrad")
 @dataclass(frozen=True)
 class FusedOptimizer(Strategy):
     conflicts: ClassVar[frozenset[str]] = frozenset({"fused_optimizer", "fused_step"})
+    follows: ClassVar[frozenset[str]] = frozenset({"remodelling"})
     applies: ClassVar[bool] = True
 
     def transform(self, graph: Graph) -> Graph:

@@ -4,9 +4,10 @@ updated, before the forward pass of the first layer that needs them. Hashemi et 
 
 The exchange hides behind the next forward pass too, where DDP waits for all of it at the end of
 backward. Optimizers that update one parameter at a time learn the same; clipping by the norm of all
-gradients is refused in the run, for it reads them before they are there. Weights read outside
-modules and `state_dict` may be one update behind, and gradients read by the script are the rank's
-own. Add `buckets` of a layer's size, `partition` and `priority`.
+gradients is refused in the run, for it reads them before they are there, and so is a second
+optimizer of the same model. Weights read outside modules and `state_dict` may be one update behind,
+and gradients read by the script are the rank's own. Add `buckets` of a layer's size, `partition`
+and `priority`.
 
 Wrong where a step on each bucket's parameters takes longer than its share of the whole step by the
 optimizer's own calls, and where a layer's name in the recording is not that of its parameters.

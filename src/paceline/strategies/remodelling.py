@@ -30,6 +30,7 @@ class Remodelling(Strategy):
     conflicts: ClassVar[frozenset[str]] = frozenset(
         {"block_circulant", "low_rank", "factored", "tensor_parallel"}
     )
+    follows: ClassVar[frozenset[str]] = frozenset({"substitute"})
     applies: ClassVar[bool] = True
     remakes: ClassVar[bool] = True
     in_turns: ClassVar[bool] = False
@@ -58,6 +59,8 @@ class Remodelling(Strategy):
         layers = self._new_layers(graph)
         if not layers:
             raise StrategyError(self._no_layers(graph))
+        if graph.world_size < 2:
+            return remodelled(graph, layers)  # there are no buckets
         limits = bucket_limits(graph)
         return recut(remodelled(graph, layers), limits)
 

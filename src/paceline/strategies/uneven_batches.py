@@ -7,7 +7,7 @@ n_i * W / N times in it.
 `shares` has a number for each worker: their parts are in proportion. `choices` finds, from what
 each worker's passes took in the recording, waiting for a core among it, those under which all end
 together. The job needs a DataLoader with a DistributedSampler, whose batches are dealt anew from
-the next iterator on.
+the next iterator on; what is drawn without gradients, as for an evaluation, is not.
 
 Wrong where the loss of a batch is a sum rather than a mean, where layers look at the batch as a
 whole (batch normalisation sees other batches), and where a worker's time does not grow with its

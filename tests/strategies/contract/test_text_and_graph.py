@@ -51,7 +51,7 @@ def graph_for(worker_model: Graph, images: Graph, row_cut: Graph, products: Grap
             return row_cut
         if name == "fp8":
             return products
-        if name in ("substitute", "tensor_parallel"):
+        if name in ("compiled", "substitute", "tensor_parallel"):
             return worker_model
         if (name, machine) in ELSEWHERE:
             pytest.skip(ELSEWHERE[name, machine])

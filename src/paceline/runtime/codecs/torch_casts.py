@@ -27,7 +27,7 @@ class Cast(Compressor):
         total.add_(payload, alpha=times)
 
     def restore(self, total: torch.Tensor, payload: torch.Tensor, turn: Turn) -> None:
-        if payload.data_ptr() != total.data_ptr():
+        if payload is not total:
             total.copy_(payload)
 
 

@@ -23,11 +23,17 @@ class Circulant(Structure):
         self.vectors = nn.Parameter(vectors)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        made: Tensor = _Product.apply(inputs, self.vectors)
+        with own_type(inputs):
+            made: Tensor = _Product.apply(inputs.to(self.vectors.dtype), self.vectors)
         return made
 
     def dense(self) -> Tensor:
         return dense_of(self.vectors)
+
+
+def own_type(inputs: Tensor) -> torch.autocast:
+    """Autocast is off: no transform is there in 16 bits."""
+    return torch.autocast(inputs.device.type, enabled=False)
 
 
 def dense_of(vectors: Tensor) -> Tensor:

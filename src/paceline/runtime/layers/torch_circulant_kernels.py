@@ -16,6 +16,7 @@ from paceline.runtime.layers.torch_circulant import (
     forward_matrix,
     inverse_matrix,
     nearest_circulant,
+    own_type,
 )
 from paceline.runtime.layers.torch_structured import Structure
 
@@ -28,10 +29,11 @@ class CirculantKernel(Structure):
         self.vectors = nn.Parameter(vectors)
 
     def forward(self, images: Tensor, stride: Any, padding: Any, dilation: Any) -> Tensor:
-        k = self.vectors.shape[2]
-        given, weight = _transformed(images, k), _grouped(self.vectors)
-        made = functional.conv2d(given, weight, None, stride, padding, dilation, groups=k // 2 + 1)
-        return _restored(made, k)
+        k, how = self.vectors.shape[2], (stride, padding, dilation)
+        with own_type(images):
+            given = _transformed(images.to(self.vectors.dtype), k)
+            made = functional.conv2d(given, _grouped(self.vectors), None, *how, groups=k // 2 + 1)
+            return _restored(made, k)
 
     def dense(self) -> Tensor:
         window = self.vectors.shape[3:]

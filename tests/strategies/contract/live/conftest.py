@@ -88,6 +88,7 @@ TOGETHER = (
     "buckets(size_bytes=1024) + bf16 + early_update()",
     "bf16 + partition(parts=2) + priority()",
     "topk(ratio=0.1) + partition(parts=3)",
+    "factored(rank=16, layers='*') + checkpoint(layers='*', every=2)",
 )
 """Plans of several strategies."""
 

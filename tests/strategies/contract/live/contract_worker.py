@@ -5,6 +5,7 @@ torchrun --nproc-per-node 2 contract_worker.py OUT STEPS STRATEGY[ + STRATEGY...
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ IMAGES = (
     "restructured_norms()",
 )  # strategies for convolutional nets
 FSDP2 = ("fp16", "keep_gathered()", "topk(ratio=0.1)", "random_block(ratio=0.3)",
-         "dgc(ratio=0.1, warmup=0)", "powersgd", "topk(layerwise=True)")  # fmt: skip
+         "dgc(ratio=0.1, warmup=0)", "powersgd", "topk(layerwise=True)",
+         "topk(ratio=0.1) + partition(parts=2)", "accumulate(steps=2) + fp16")  # fmt: skip
 
 
 def main() -> None:
@@ -37,6 +39,7 @@ def main() -> None:
         text: states_left(text) for text in ("local_sgd(period=2)", "diloco(period=3)")
     }
     told["raised"] = raised()
+    told["static"] = static()
     told["fsdp2"] = {text or "plain": cut_up(text) for text in ("", *FSDP2)}
     told["broken"] = {"said": broken(), "after": trained(None)["losses"] == plain["losses"]}
     (Path(sys.argv[1]) / f"rank-{dist.get_rank()}.json").write_text(json.dumps(told))
@@ -107,7 +110,7 @@ def cut_up(text: str) -> dict[str, Any]:
     losses = [step(model, optimizer, data)]  # FSDP2 is set up in the first
     before = reducers(model)
     try:
-        with paceline.applied([text] if text else [], model, optimizer) as sent:
+        with paceline.applied(text.split(" + ") if text else [], model, optimizer) as sent:
             losses += [step(model, optimizer, data) for _ in range(STEPS)]
     except paceline.PacelineError as error:
         return {"refused": str(error), "restored": reducers(model) == before}
@@ -158,6 +161,23 @@ def raised() -> list[float]:
     except KeyError:
         step(model, optimizer, data)
     return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]).tolist()
+
+
+def static() -> bool:
+    """Whether a static graph trains the same when a plan comes and goes."""
+    learnt = []
+    for entered in (False, True):
+        torch.manual_seed(1)
+        replica = nn.parallel.DistributedDataParallel(perceptron(), static_graph=True)
+        optimizer = torch.optim.SGD(replica.parameters(), lr=0.05)
+        data = torch.Generator().manual_seed(7 + dist.get_rank())
+        for under in (False, True, False):
+            plan = paceline.applied([], replica, optimizer)
+            with plan if entered and under else nullcontext():
+                for _ in range(AFTER):
+                    step(replica, optimizer, data)
+        learnt.append(weights(replica))
+    return learnt[0] == learnt[1]
 
 
 def broken() -> str:

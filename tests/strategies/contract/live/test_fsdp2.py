@@ -47,3 +47,12 @@ def test_what_fsdp2_cannot_do_is_refused_with_the_reason_in_both_halves(
         assert said in run["fsdp2"][text]["refused"]
         assert run["fsdp2"][text]["restored"]
     assert "treats each parameter by itself" in str(parse(text).refusal(cut_graph))
+
+
+@pytest.mark.parametrize(
+    "text", ["topk(ratio=0.1) + partition(parts=2)", "accumulate(steps=2) + fp16"]
+)
+def test_beside_a_codec_nothing_is_left_undone_in_silence(text: str, runs: Runs) -> None:
+    for run in runs:
+        assert "leave all but the codec out" in run["fsdp2"][text]["refused"]
+        assert run["fsdp2"][text]["restored"]

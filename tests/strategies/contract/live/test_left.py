@@ -27,6 +27,10 @@ def test_after_an_error_workers_that_trained_alone_share_gradients_again(runs: R
     assert any(runs[0]["raised"])
 
 
+def test_a_static_graph_shares_its_gradients_in_every_step(runs: Runs) -> None:
+    assert all(run["static"] for run in runs)
+
+
 def test_a_plan_that_breaks_on_its_way_leaves_the_job_as_it_was(runs: Runs) -> None:
     for run in runs:
         assert "workers(count=99) cannot be switched on" in run["broken"]["said"]
