@@ -40,8 +40,14 @@ def test_an_operator_that_was_not_measured_stays_as_it_is_on_a_processor_and_say
     assert made.dur_ns.tolist() == [100, 100]
     assert set(made.basis.tolist()) == {Basis.DATASHEET}
     told = " ".join(parse("autocast").rests_on(graph))
-    assert "not measured here" in told
+    assert "bf16: not measured here, so left as recorded: aten::addmm and 1 more; run" in told
     assert "paceline measure --for RUN" in told
+
+
+def test_typical_ratios_are_said_of_those_alone_that_have_one() -> None:
+    kernels = job("ampere_sgemm_128x64", "vectorized_elementwise_kernel", kind=LaneKind.STREAM)
+    (told,) = parse("autocast").rests_on(kernels)
+    assert "bf16: typical ratios, not measured here, for ampere_sgemm_128x64 and 1 more" in told
 
 
 def test_nothing_is_said_of_typical_ratios_where_all_were_measured() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.cost import GLOO, Rates, prices
 from paceline.errors import GraphError
-from paceline.graph import Graph, GraphBuilder, check
+from paceline.graph import Facts, Graph, GraphBuilder, check
 from paceline.graph.condense import STEPS, condense
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.synthetic import Exchange, Machine, Parallel, TrainingJob, training
@@ -258,4 +258,4 @@ def test_what_has_no_buckets_cannot_change_them(text: str) -> None:
     with pytest.raises(GraphError, match="does not say which collectives reduce gradients"):
         changed(job, text)
     with pytest.raises(GraphError, match="does not say which collectives reduce gradients"):
-        parse(text).transform(GraphBuilder().build())
+        parse(text).transform(GraphBuilder(facts=Facts(world_size=2)).build())

@@ -43,6 +43,21 @@ def test_all_work_of_threads_is_carried_over_by_the_same_factor(recording: Recor
     assert (made.ops.dur_ns[talks] == graph.ops.dur_ns[talks]).all()
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("device(name='h200')", "carried from epyc-2c, taken for the recorded one; else give"),
+        ("device(name='h200', recorded='epyc-2c')", "carried from epyc-2c by memory and"),
+        ("device(name='epyc-2c')", "the job runs on epyc-2c already, taken for the recorded one"),
+    ],
+)
+def test_it_says_which_processor_work_of_threads_is_taken_to_come_from(
+    text: str, said: str, recording: Recording
+) -> None:
+    change = parse(text)
+    assert said in " ".join(change.rests_on(change.transform(recording())))
+
+
 def test_of_a_device_only_kernels_are_carried_over() -> None:
     graph = training(TrainingJob(machine=Machine.GPU))
     made = parse("device(name='h200', recorded='a100-80')").transform(graph)

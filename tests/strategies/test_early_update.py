@@ -72,6 +72,14 @@ def test_a_packed_bucket_in_parts_is_updated_once_all_are_unpacked() -> None:
     assert names == [["add up int8"]] * 6
 
 
+@pytest.mark.parametrize("codec", ["topk(layerwise=True)", "count_sketch"])
+def test_a_bucket_in_pieces_or_rounds_is_updated_behind_the_last(codec: str) -> None:
+    plan = [parse(codec), parse("early_update")]
+    made = check(transformed(training(replace(JOB, bucket_bytes=1 << 30)), plan))
+    unpacks = [op for op, one in enumerate(made) if one.rank == 0 and one.name[:6] == "unpack"]
+    assert [made.deps.of(op).tolist() for op in updates(made)] == [unpacks[-1:]]
+
+
 def test_updates_are_made_in_one_way() -> None:
     with pytest.raises(StrategyError, match="overlap_update"):
         Plan((parse("early_update"), parse("overlap_update")))

@@ -48,6 +48,19 @@ def test_what_is_exchanged_hides_behind_the_next_forward_pass() -> None:
     assert late.by_class["exposed"] < plain.by_class["exposed"]
 
 
+@pytest.mark.parametrize("codec", ["topk(layerwise=True)", "count_sketch"])
+def test_a_bucket_in_pieces_or_rounds_is_waited_for_to_the_last(codec: str) -> None:
+    plan = [parse(codec), parse("overlap_update")]
+    made = check(transformed(training(replace(JOB, bucket_bytes=1 << 30)), plan))
+    ops, name = made.ops, np.array(made.names)[made.ops.name]
+    unpacks = np.flatnonzero(np.char.startswith(name, "unpack")).tolist()
+    last = {(ops.rank[op], ops.step[op]): op for op in unpacks}
+    waits = [op for op in np.flatnonzero(ops.kind == OpKind.WAIT).tolist() if len(made.deps.of(op))]
+    assert len(waits) == 4  # of both ranks, in all steps but the first
+    for op in waits:
+        assert made.deps.of(op).tolist() == [last[ops.rank[op], ops.step[op] - 1]]
+
+
 def test_a_job_of_one_step_is_repeated_for_it_has_no_next() -> None:
     one, three = (training(replace(JOB, steps=steps)) for steps in (1, 3))
     steps = [parse("overlap_update").transform(graph).ops.step.max() for graph in (one, three)]

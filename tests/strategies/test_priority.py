@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from paceline.errors import GraphError
-from paceline.graph import Graph, GraphBuilder, OpKind, check
+from paceline.graph import Facts, Graph, GraphBuilder, OpKind, check
 from paceline.graph.synthetic import TrainingJob, training
 from paceline.replay import Timeline, replay
 from paceline.strategies import StrategyError, parse, transformed
@@ -63,7 +63,7 @@ def test_another_number_of_workers_is_chosen_before() -> None:
 
 
 def test_a_job_without_gradients_has_nothing_to_put_in_order() -> None:
-    b = GraphBuilder()
+    b = GraphBuilder(facts=Facts(world_size=2))
     b.op("mm", b.lane(), 5)
     with pytest.raises(GraphError, match="none can go first"):
         parse("priority").transform(b.build())

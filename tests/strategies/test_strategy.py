@@ -61,6 +61,9 @@ def test_changes_are_made_in_turn() -> None:
         ("workers(count=", "is not a strategy"),
         ("", "is not a strategy"),
         ("3 + 4", "is not a strategy"),
+        ("workers(count=4, count=8)", "gives count twice"),
+        ("batch(factor=1e999)", "factor must be finite, not inf"),
+        ("uneven_batches(shares=(1.0, 1e999))", "shares must be finite"),
     ],
 )
 def test_text_that_is_no_change_is_refused_with_what_is_allowed(text: str, said: str) -> None:

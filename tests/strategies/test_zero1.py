@@ -12,7 +12,7 @@ from paceline.graph import UNPRICED, Collective, Graph, OpKind, Phase, check, se
 from paceline.graph.sharded_update import owners
 from paceline.graph.synthetic import Machine, TrainingJob, training
 from paceline.replay import replay
-from paceline.strategies import parse
+from paceline.strategies import parse, transformed
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=30), st.integers(1, 6))
@@ -29,6 +29,15 @@ def test_the_update_takes_the_time_of_what_a_rank_owns(machine: Machine) -> None
     took = [made.ops.dur_ns[select(made, f"rank={r},name=adam")].sum() for r in range(4)]
     assert took == [TrainingJob().update_ns // 4] * 4
     assert made.facts.update_shards == 4
+
+
+@pytest.mark.parametrize("codec", ["bf16", "topk(ratio=0.1, layerwise=True)", "count_sketch"])
+def test_gradients_may_travel_in_another_form(codec: str) -> None:
+    graph = training(TrainingJob(workers=4))
+    made = check(transformed(graph, [parse(codec), parse("zero1")]))
+    took = [made.ops.dur_ns[select(made, f"rank={r},name=adam")].sum() for r in range(4)]
+    assert took == [TrainingJob().update_ns // 4] * 4
+    assert len(select(made, "name=gather weights")) == 4
 
 
 def test_weights_are_gathered_behind_the_update_and_waited_for(

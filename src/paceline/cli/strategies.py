@@ -127,18 +127,16 @@ def _beside(name: str) -> "set[str]":
 
 
 def _refusal(name: str, graph: "Graph") -> str | None:
-    """Of the first setting worth trying; a strategy that needs to be told more says which."""
+    """Of the first setting worth trying, else of the defaults; a strategy that needs to be told
+    more says which."""
+    from paceline.errors import PacelineError
     from paceline.strategies import kind_of, strategy
-    from paceline.strategies.strategy import StrategyError
 
-    chosen = next(iter(kind_of(name).choices(graph)), None)
-    if chosen is not None:
-        return chosen.refusal(graph)
     try:
-        strategy(name)
-    except StrategyError as error:
+        chosen = next(iter(kind_of(name).choices(graph)), None) or strategy(name)
+    except PacelineError as error:
         return str(error)
-    return "no setting of it is worth trying on this job"
+    return chosen.refusal(graph)
 
 
 def _signature(name: str) -> str:

@@ -62,23 +62,32 @@ def unmeasured(graph: Graph, rows: Bool, variant: Variant) -> tuple[str, ...]:
 
 
 def typical_words(graph: Graph, rows: Bool, variant: Variant) -> Iterator[str]:
-    """What to say where typical ratios stand in for measured ones."""
+    """What to say where typical ratios stand in for measured ones, or nothing does."""
     missing = unmeasured(graph, rows, variant)
     if missing:
-        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        named = np.array([*(name in missing for name in graph.names), False], np.bool_)
+        mine = rows & works(graph) & named[graph.ops.name]
+        typical = any(part.any() and f != 1 for part, f in _typical(graph, mine, variant))
+        those = missing[0] + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
+        how = "typical ratios, not measured here, for"
         yield (
-            f"{variant.value}: typical ratios, not measured here, for {missing[0]}{others}; run "
-            "`paceline measure --for RUN --out FILE`, and predict with --calibration FILE"
+            f"{variant.value}: {how if typical else 'not measured here, so left as recorded:'} "
+            f"{those}; run `paceline measure --for RUN --out FILE`, and predict with --calibration "
+            "FILE"
         )
 
 
 def _typically(graph: Graph, rows: Bool, variant: Variant) -> Graph:
-    kinds, lanes = classes_of(graph), graph.lanes.kind[graph.ops.lane]
     made = graph
+    for mine, factor in _typical(graph, rows, variant):
+        made = scaled(made, mine, factor, Basis.DATASHEET)
+    return made
+
+
+def _typical(graph: Graph, rows: Bool, variant: Variant) -> Iterator[tuple[Bool, float]]:
+    """These ops, by the ratio that is typical of them."""
+    kinds, lanes = classes_of(graph), graph.lanes.kind[graph.ops.lane]
     for kind in np.unique(kinds[rows]).tolist():
         for lane in np.unique(lanes[rows]).tolist():
             table = TYPICAL.get((variant, LaneKind(lane)), {})
-            mine = rows & (kinds == kind) & (lanes == lane)
-            factor = table.get(OperatorClass(kind), 1.0)
-            made = scaled(made, mine, factor, Basis.DATASHEET)
-    return made
+            yield rows & (kinds == kind) & (lanes == lane), table.get(OperatorClass(kind), 1.0)

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from paceline.errors import GraphError
 from paceline.graph.copy_back import copy_back
 from paceline.graph.copying import Copied, copied
-from paceline.graph.gradients import reducing
+from paceline.graph.gradients import no_exchange, reducing
 from paceline.graph.graph import Bool, Graph, Int64
 from paceline.graph.kinds import NONE, DepKind, LaneKind, OpKind, Phase
 from paceline.graph.links import Links
@@ -23,10 +22,11 @@ def accumulated(graph: Graph, passes: int) -> Graph:
     links = Links.of(graph)
     calls = reducing(graph, links)
     if not len(calls):
-        raise GraphError(
+        raise no_exchange(
+            graph,
             "the recording does not say which collectives reduce gradients as they are, so they "
             "cannot be reduced less often. Record a job under DDP with `paceline record`, and "
-            "accumulate before other changes of the exchange."
+            "accumulate before other changes of the exchange.",
         )
     once = _once(graph, links, calls)
     steps = np.unique(graph.ops.step)

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from paceline.errors import GraphError
+from paceline.graph.gradients import no_exchange
 from paceline.graph.graph import Graph, Int64, Lanes
 from paceline.graph.kinds import NONE, DepKind, Discipline, LaneKind, OpKind, Phase
 from paceline.graph.late_update.buckets import Buckets, arriving
@@ -31,9 +32,10 @@ def updated_early(graph: Graph) -> Graph:
     links, steps = Links.of(graph), RankSteps.of(graph)
     buckets = arriving(graph, links, steps)
     if not len(buckets):
-        raise GraphError(
+        raise no_exchange(
+            graph,
             "the recording does not say which collectives carry gradients, so nothing can be "
-            "updated as they arrive. Record a job under DDP with `paceline record`."
+            "updated as they arrive. Record a job under DDP with `paceline record`.",
         )
     return _changed(Source(graph, links, steps, buckets))
 

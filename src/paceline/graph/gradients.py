@@ -135,6 +135,16 @@ def ready_orders(graph: Graph, found: Gradients) -> Mapping[int, tuple[int, ...]
     return orders
 
 
+def no_exchange(graph: Graph, why: str) -> GraphError:
+    """Where no exchange of gradients is seen: `why` in a job of several workers."""
+    if graph.world_size > 1 or (graph.ops.kind == OpKind.COLLECTIVE).any():
+        return GraphError(why)
+    return GraphError(
+        "this job has one worker, which exchanges no gradients. Record a job under DDP with "
+        "`paceline record`, on two workers or more"
+    )
+
+
 def not_told() -> GraphError:
     return GraphError(
         "the recording does not say when each gradient is ready, so its exchange cannot be "

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.errors import GraphError
-from paceline.graph.gradients import reducing
+from paceline.graph.gradients import no_exchange, reducing
 from paceline.graph.graph import Graph, Group, Int64
 from paceline.graph.kinds import NONE, UNPRICED, Collective, DepKind, LaneKind
 from paceline.graph.links import Links
@@ -43,9 +43,10 @@ def in_levels(graph: Graph, on_host: int) -> Graph:
     links = Links.of(graph)
     calls = reducing(graph, links)
     if not len(calls):
-        raise GraphError(
+        raise no_exchange(
+            graph,
             "the recording does not say which collectives reduce gradients, so they cannot be "
-            "done host by host. Record a job under DDP with `paceline record`."
+            "done host by host. Record a job under DDP with `paceline record`.",
         )
     work = _Work(graph, on_host)
     for call in calls.tolist():

@@ -17,7 +17,7 @@ import numpy as np
 from paceline.errors import GraphError
 from paceline.graph.border import UNSCALED
 from paceline.graph.buckets import Bucket, Needs, buckets_of
-from paceline.graph.gradients import reducing, scattering
+from paceline.graph.gradients import no_exchange, reducing, scattering
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import NONE, UNPRICED, Collective, DepKind, DType, OpKind, Phase
 from paceline.graph.links import Links
@@ -242,9 +242,10 @@ class _Work:
 
 def _require_plain(graph: Graph, calls: Int64) -> None:
     if not len(calls):
-        raise GraphError(
+        raise no_exchange(
+            graph,
             "the recording does not say which collectives reduce gradients, or they already travel "
-            "in another form. Record a job under DDP with `paceline record`."
+            "in another form. Record a job under DDP with `paceline record`.",
         )
     kinds = {DType(d) for d in np.unique(graph.ops.dtype[calls])}
     if kinds != {DType.FLOAT32}:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.errors import GraphError
 from paceline.graph.copying import ragged
-from paceline.graph.gradients import carrying
+from paceline.graph.gradients import carrying, no_exchange
 from paceline.graph.graph import Bool, Graph, Int64
 from paceline.graph.kinds import NONE, UNPRICED, Collective, DepKind, DType, OpKind, Phase
 from paceline.graph.links import Links
@@ -27,9 +26,10 @@ def partitioned(graph: Graph, parts_of: Callable[[int], int]) -> Graph:
     links = Links.of(graph)
     calls = carrying(graph, links)
     if not len(calls):
-        raise GraphError(
+        raise no_exchange(
+            graph,
             "the recording does not say which collectives carry gradients, so they cannot be cut "
-            "in parts. Record a job under DDP with `paceline record`."
+            "in parts. Record a job under DDP with `paceline record`.",
         )
     parts = _parts(graph, calls, parts_of)
     more = parts.count - 1

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from paceline.errors import GraphError
-from paceline.graph.gradients import carried_by, carrying, not_told
+from paceline.graph.gradients import carried_by, carrying, no_exchange, not_told
 from paceline.graph.graph import Graph, Int64, Lanes
 from paceline.graph.kinds import (
     NONE,
@@ -34,9 +33,10 @@ def prioritised(graph: Graph) -> Graph:
     links = Links.of(graph)
     calls = carrying(graph, links)
     if not len(calls):
-        raise GraphError(
+        raise no_exchange(
+            graph,
             "the recording does not say which collectives carry gradients, so none can go first. "
-            "Record a job under DDP with `paceline record`."
+            "Record a job under DDP with `paceline record`.",
         )
     leads = np.array([group.ranks[0] for group in graph.groups])[graph.ops.group[calls]]
     first = graph.ops.rank[calls] == leads

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from paceline.errors import GraphError
-from paceline.graph.gradients import reducing
+from paceline.graph.gradients import no_exchange, reducing
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import UNPRICED, Collective, DepKind
 from paceline.graph.links import Links
@@ -18,9 +17,10 @@ def with_servers(graph: Graph) -> Graph:
     links = Links.of(graph)
     old = reducing(graph, links)
     if not len(old):
-        raise GraphError(
+        raise no_exchange(
+            graph,
             "the recording does not say which collectives reduce gradients, so they cannot be sent "
-            "to parameter servers. Record a job under DDP with `paceline record`."
+            "to parameter servers. Record a job under DDP with `paceline record`.",
         )
     pull = np.arange(len(graph), dtype=np.int64)
     pull[old] = len(graph) + np.arange(len(old))

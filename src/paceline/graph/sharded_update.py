@@ -13,7 +13,7 @@ import numpy as np
 from paceline.errors import GraphError
 from paceline.graph.border import UNSCALED
 from paceline.graph.copy_back import copy_back
-from paceline.graph.gradients import reducing
+from paceline.graph.gradients import carrying, no_exchange
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import (
     NONE,
@@ -25,6 +25,7 @@ from paceline.graph.kinds import (
     OpKind,
     Phase,
 )
+from paceline.graph.late_update.buckets import there
 from paceline.graph.links import Links
 from paceline.graph.scaled import scaled, works
 from paceline.graph.splice import Added, spliced
@@ -44,13 +45,14 @@ def owners(sizes: Sequence[int], ranks: int) -> list[int]:
 def with_owners(graph: Graph) -> Graph:
     """The graph with the update of replicas cut among them (ZeRO, stage 1)."""
     links = Links.of(graph)
-    calls = reducing(graph, links)
+    calls = carrying(graph, links)
     if not len(calls) or graph.facts.update_shards > 1:
-        raise GraphError(
+        raise no_exchange(
+            graph,
             "the recording shows no replicas that each update all parameters, so the update cannot "
-            "be cut among them. Record a job under DDP with a plain optimizer."
+            "be cut among them. Record a job under DDP with a plain optimizer.",
         )
-    work = _Work(graph, links)
+    work = _Work(graph, links, there(graph, links))
     ops = graph.ops
     for rank, step in sorted(set(zip(ops.rank[calls].tolist(), ops.step[calls].tolist()))):
         work.change(calls[(ops.rank[calls] == rank) & (ops.step[calls] == step)])
@@ -61,8 +63,8 @@ def with_owners(graph: Graph) -> Graph:
 class _Work:
     """Goes over the ranks and steps."""
 
-    def __init__(self, graph: Graph, links: Links) -> None:
-        self.source, self.links, self.graph = graph, links, graph
+    def __init__(self, graph: Graph, links: Links, there: Int64) -> None:
+        self.source, self.links, self.graph, self.there = graph, links, graph, there
         self.sizes = [parameter.size_bytes for parameter in graph.facts.parameters]
         self.members = 1
         self.instances: dict[tuple[int, int], int] = {}
@@ -71,7 +73,7 @@ class _Work:
 
     def change(self, calls: Int64) -> None:
         ops, call = self.source.ops, int(calls[0])
-        first = copy_back(self.source, self.links, calls).update
+        first = copy_back(self.source, self.links, self.there[calls]).update
         if first == NONE:
             raise GraphError("the recording shows no update behind the exchange of gradients")
         mine = (ops.rank == ops.rank[call]) & (ops.step == ops.step[call])

@@ -54,6 +54,8 @@ class AdaptiveTopK(Sparse):
         links = Links.of(graph)
         calls = reducing(graph, links)
         found = buckets_of(graph, links, calls, Needs.COUNT)
+        if not found:
+            return
         times = ((bucket.index, float(bucket.count)) for bucket in found)
         yield cls(ratios=shares(_longest(times), cls.ratio))
 

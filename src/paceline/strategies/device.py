@@ -80,6 +80,7 @@ class Device(Strategy):
         """By class of kernels: how much of their time, and by what it was carried over."""
         rows = kernel_rows(graph)
         if not len(rows):
+            yield from self._of_threads(graph)
             return
         origin, there = self._origin(graph), preset(self.name)
         yield f"rates achieved on {self.name}: {achieved(there).source}"
@@ -90,6 +91,16 @@ class Device(Strategy):
             yield UNSHAPED
         both = forecasts_of(graph.works, origin, there, self.constants)
         yield from _by_class(graph, rows, ~np.isnan(both.here_ns))
+
+    def _of_threads(self, graph: Graph) -> Iterator[str]:
+        if not (works(graph) & (graph.ops.dur_ns > 0)).any():
+            return
+        origin = self._origin(graph).name
+        by = "" if self.recorded else ", taken for the recorded one; else give --recorded-device"
+        if origin == self.name:
+            yield f"the job runs on {origin} already{by}: its work takes as long as recorded"
+        else:
+            yield f"work of threads, carried from {origin}{by} by memory and arithmetic rates alone"
 
     def _kernels(self, graph: Graph, origin: Processor, destination: Processor) -> Graph:
         _require_gpu(origin, destination)

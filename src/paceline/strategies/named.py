@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from math import isfinite
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
@@ -84,6 +85,12 @@ def _check_types(name: str, kind: type[Strategy], settings: Mapping[str, Any]) -
         fits = isinstance(value, (int, float) if wanted is float else get_origin(wanted) or wanted)
         if not fits or (isinstance(value, bool) and wanted is not bool):
             raise StrategyError(f"{name}: {setting} must be {wanted.__name__}, not {value!r}")
+        if any(isinstance(v, float) and not isfinite(v) for v in _values(value)):
+            raise StrategyError(f"{name}: {setting} must be finite, not {value!r}")
+
+
+def _values(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def parse(text: str) -> Strategy:
@@ -100,6 +107,8 @@ def parse(text: str) -> Strategy:
     for keyword in tree.keywords:
         if keyword.arg is None:
             raise _unreadable(text)
+        if keyword.arg in settings:
+            raise StrategyError(f"{text!r} gives {keyword.arg} twice; give it once")
         settings[keyword.arg] = _value(keyword.value, text)
     return strategy(tree.func.id, **settings)
 

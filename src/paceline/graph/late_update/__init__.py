@@ -14,6 +14,7 @@ import numpy as np
 from paceline.errors import GraphError
 from paceline.graph.condense import STEPS, repeated_alone
 from paceline.graph.copying import ragged
+from paceline.graph.gradients import no_exchange
 from paceline.graph.graph import Bool, Graph, Int64
 from paceline.graph.kinds import NONE, DepKind, Phase
 from paceline.graph.late_update.buckets import Buckets, arriving
@@ -36,9 +37,10 @@ def updated_late(graph: Graph) -> Graph:
     steps = RankSteps.of(graph)
     buckets = arriving(graph, links, steps)
     if not len(buckets):
-        raise GraphError(
+        raise no_exchange(
+            graph,
             "the recording does not say which collectives carry gradients, so nothing can be "
-            "updated as they arrive. Record a job under DDP with `paceline record`."
+            "updated as they arrive. Record a job under DDP with `paceline record`.",
         )
     _require_layers(graph, buckets)
     return _changed(Source(graph, links, steps, buckets))

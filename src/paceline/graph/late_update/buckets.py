@@ -41,7 +41,7 @@ def arriving(graph: Graph, links: Links, steps: RankSteps) -> Buckets:
     return Buckets(
         steps.of_op[calls[first[order]]],
         held[first[order]],
-        _there(graph, links)[calls],
+        there(graph, links)[calls],
         place[row],
         np.array([sum(told[p].size_bytes for p in parameters) for parameters in each], np.int64),
         tuple(frozenset(_layer(told[p].name) for p in parameters) for parameters in each),
@@ -76,10 +76,14 @@ def _mixed(values: Int64) -> NDArray[np.uint64]:
     return mixed
 
 
-def _there(graph: Graph, links: Links) -> Int64:
-    """By collective: itself, or the op that unpacks what it brought."""
-    ops, found = graph.ops, np.arange(len(graph))
-    unpacks = (ops.kind == OpKind.COMPUTE) & (ops.phase == Phase.COMMUNICATION)
-    rows = TALKS[ops.kind[links.src]] & unpacks[links.op] & (links.kind == DepKind.DATA)
-    found[links.src[rows]] = links.op[rows]
+def there(graph: Graph, links: Links) -> Int64:
+    """By collective: itself, or the last op that unpacks what it brought, behind further rounds."""
+    ops, following = graph.ops, np.arange(len(graph))
+    works = (ops.kind == OpKind.COMPUTE) & (ops.phase == Phase.COMMUNICATION)
+    talks, rows = TALKS[ops.kind], links.kind == DepKind.DATA
+    rows &= (talks[links.src] & works[links.op]) | (works[links.src] & (works | talks)[links.op])
+    following[links.src[rows]] = links.op[rows]
+    found = following
+    while not np.array_equal(found, following[found]):
+        found = following[found]
     return found

@@ -6,9 +6,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from paceline.errors import GraphError
 from paceline.graph.copy_back import CopiesBack, copies_back
-from paceline.graph.gradients import Gradients, gradients_of, ready_orders, reducing
+from paceline.graph.gradients import Gradients, gradients_of, no_exchange, ready_orders, reducing
 from paceline.graph.graph import Bool, Graph, Int64
 from paceline.graph.hand_over import HandOver
 from paceline.graph.kinds import NONE, DepKind, LaneKind
@@ -54,10 +53,11 @@ def _looked_up(graph: Graph) -> Source:
     links = Links.of(graph)
     old = reducing(graph, links)
     if not len(old):
-        raise GraphError(
+        raise no_exchange(
+            graph,
             "the recording does not say which collectives reduce gradients, so its buckets cannot "
             "be changed. Record a job under DDP with `paceline record`, and change buckets before "
-            "the exchange."
+            "the exchange.",
         )
     found, steps, handed = gradients_of(graph), RankSteps.of(graph), HandOver(graph, links)
     whose = np.where(handed.with_delays(old), steps.of_op, NONE)

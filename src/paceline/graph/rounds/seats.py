@@ -4,10 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.errors import GraphError
 from paceline.graph.condense.waits import Step
 from paceline.graph.copy_back import copy_back
-from paceline.graph.gradients import gradients_of, reducing
+from paceline.graph.gradients import gradients_of, no_exchange, reducing
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.hand_over import HandOver
 from paceline.graph.kinds import NONE, Phase
@@ -34,10 +33,11 @@ def apart(step: Step, fragments: int) -> tuple[Step, tuple[Seat, ...]]:
     graph, links = step.graph, Links.of(step.graph)
     calls = reducing(graph, links)
     if not len(calls):
-        raise GraphError(
+        raise no_exchange(
+            graph,
             "the recording does not say which collectives reduce gradients, or they already travel "
             "in another form, so they cannot be left out. Record a job under DDP with `paceline "
-            "record`."
+            "record`.",
         )
     handed = HandOver(graph, links)
     goes = handed.with_delays(calls)
