@@ -15,6 +15,7 @@ from paceline.graph import DType, OpKind
 from paceline.record.launch import hooked
 from paceline.strategies import Plan, load_plan, parse, save_plan
 from paceline.strategies.applying import PLAN
+from paceline.strategies.plan import MadeFor, digest
 from paceline.trace.runs import open_run
 
 if TYPE_CHECKING:
@@ -23,6 +24,25 @@ if TYPE_CHECKING:
 TRAIN = Path(__file__).parents[2] / "examples" / "train.py"
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
 JOB = (*TORCHRUN, str(TRAIN), *"--model small --parallel ddp --steps 44 --bucket-mb 0.3".split())
+ALONE = """
+import torch
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(5):
+    model(torch.ones(1, 4)).sum().backward()
+    optimizer.step()
+"""
+SHARED = """
+import torch, torch.distributed as dist
+from torch.distributed.optim import ZeroRedundancyOptimizer
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
+optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
+for _ in range(4):
+    model(torch.ones(1, 4)).sum().backward()
+    optimizer.step()
+dist.destroy_process_group()
+"""
 PAGE = Path(__file__).parents[2] / "docs" / "strategies.md"
 
 
@@ -102,3 +122,34 @@ def test_a_plan_made_for_another_job_stops_the_job_unless_forced(tmp_path: Path)
     assert "the plan was made for the model another" in said
     _, said = told(["apply", str(plan), "--force", "--", *short])
     assert "rank 1: 2 steps under the plan" in said
+
+
+@pytest.mark.live
+@pytest.mark.needs("torch")
+def test_steps_are_counted_where_no_gradients_travel(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    save_plan(Plan((parse("fused_optimizer"),)), plan)
+    _, said = told(["apply", str(plan), "--", sys.executable, "-c", ALONE])
+    assert "rank 0: 4 steps under the plan; no exchange of gradients went through it" in said
+
+
+@pytest.mark.live
+@pytest.mark.needs("torch")
+def test_a_plan_fits_the_outer_of_two_optimizers_as_its_recording_does(tmp_path: Path) -> None:
+    plan, script = tmp_path / "plan.json", tmp_path / "train.py"
+    script.write_text(SHARED)
+    fits = MadeFor(digest([("weight", 32), ("bias", 8)]), 2)
+    save_plan(Plan((parse("fp16"),), fits), plan)
+    shown, said = told(["apply", str(plan), "--json", "--", *TORCHRUN, str(script)])
+    assert [rank["steps"] for rank in shown["ranks"]] == [3, 3], said
+
+
+def test_what_is_predicted_alone_is_refused_before_the_job_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, ran = tmp_path / "plan.json", tmp_path / "ran"
+    save_plan(Plan((parse("pipeline(stages=2)"),)), plan)
+    touch = [sys.executable, "-c", f"open({str(ran)!r}, 'w')"]
+    assert main(["apply", str(plan), "--", *touch]) == 1
+    assert "cannot be switched on in a running job. Cut the model" in capsys.readouterr().err
+    assert not ran.exists()

@@ -19,10 +19,10 @@ PLAN, REPORT = "PACELINE_PLAN", "PACELINE_PLAN_REPORT"
 
 @dataclass(frozen=True)
 class RankSent:
-    """What a rank handed over in a mean step under the plan."""
+    """What a rank handed over in a mean exchange of gradients under the plan."""
 
     rank: int
-    steps: int
+    steps: int  # of the job's optimizer
     calls: float
     payload_bytes: float
     wire_bytes: float
@@ -54,6 +54,8 @@ def run_applied(
             "nothing to run: give the training command after --, as in "
             "`paceline apply plan.json -- torchrun --nproc-per-node 2 train.py`"
         )
+    for change in plan.strategies:
+        change.require_live()
     with TemporaryDirectory(prefix="paceline-plan-") as folder:
         wanted = replace(plan, made_for=None) if forced else plan
         given = {**under(wanted, Path(folder), environment), REPORT: folder}

@@ -93,7 +93,15 @@ class Strategy(ABC):
 
     def apply(self, run: Run) -> AbstractContextManager[None]:
         """Make the change in the live job; leaving the context undoes it."""
-        raise StrategyError(f"{self} cannot be switched on in a running job. {self.how}".strip())
+        raise self._predicted_only()
+
+    def require_live(self) -> None:
+        """An error where it can be predicted alone; asked before a job is started for it."""
+        if type(self).apply is Strategy.apply:
+            raise self._predicted_only()
+
+    def _predicted_only(self) -> StrategyError:
+        return StrategyError(f"{self} cannot be switched on in a running job. {self.how}".strip())
 
     def __str__(self) -> str:
         told = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in settings_of(type(self)))

@@ -30,6 +30,7 @@ from paceline.strategies.applying import PLAN, REPORT
 from paceline.strategies.named import parse
 from paceline.strategies.plan import MadeFor, Plan, digest, load_plan, require_fit
 from paceline.strategies.staleness import Drift
+from paceline.strategies.strategy import StrategyError
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,28 @@ def applied(plan: Given, model: Any, optimizer: Any, *, forced: bool = False) ->
         yield stack.enter_context(installed(run))
 
 
+def outermost(optimizer: Any) -> Any:
+    """The module that holds the most of what the optimizer trains."""
+    tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
+    sizes = {id(tensor): tensor.numel() for tensor in tensors}
+
+    def held(module: Any) -> int:
+        return sum(sizes.get(id(p), 0) for p in module.parameters())
+
+    roots = root_modules(tensors)
+    if not roots:
+        raise StrategyError("the optimizer trains tensors of no module, and a plan changes modules")
+    largest = max(roots, key=held)
+    if held(largest) < sum(sizes.values()):
+        log.warning(
+            "the optimizer trains %d modules that no other holds together: what the plan changes "
+            "of layers and operators, it changes in %s alone",
+            len(roots),
+            type(largest).__name__,
+        )
+    return largest
+
+
 def start_from_environment() -> "Entering":
     """What the launcher's injected hook calls once torch is there."""
     report = os.environ.get(REPORT)
@@ -61,7 +84,8 @@ def start_from_environment() -> "Entering":
 
 class Entering:
     """Waits for the first optimizer step, for then the model is whole; enters the plan behind it.
-    Leaves before the process group goes, or at the end of the process."""
+    Leaves before the process group goes, or at the end of the process. Of optimizers that step
+    inside another's step (ZeroRedundancyOptimizer's own) the outer one counts."""
 
     def __init__(self, plan: Plan, report: Path | None) -> None:
         self._plan, self._report = plan, report
@@ -71,22 +95,28 @@ class Entering:
         self._lead: int | None = None  # id of the optimizer whose steps are the job's
         self._drift = Drift(plan.predicted) if plan.predicted is not None else None
         self._ended_ns = 0  # the step before
+        self._steps = 0  # under the plan
+        self._depth = 0  # of optimizers that step inside another's step
         self._warned = False
 
     def listen(self) -> None:
-        self._hook = torch_optimizer.register_optimizer_step_post_hook(self._enter)
+        self._hooks = (
+            torch_optimizer.register_optimizer_step_pre_hook(self._begin),
+            torch_optimizer.register_optimizer_step_post_hook(self._end),
+        )
         if dist.is_available():
             self._patches.wrap(dist.ProcessGroup, "shutdown", self._before_shutdown)
         atexit.register(self._ended)
 
     def leave(self) -> None:
         """Undo the plan and write what was sent. Only the first call counts."""
-        self._hook.remove()
+        for hook in self._hooks:
+            hook.remove()
         self._stack.close()
         self._patches.undo()
         sent, self._sent = self._sent, None
         if sent is not None and self._report is not None:
-            told = {"rank": self._rank, "steps": sent.steps, **sent.a_step(), **self._drifted()}
+            told = {"rank": self._rank, "steps": self._steps, **sent.a_step(), **self._drifted()}
             (self._report / f"rank-{self._rank}.json").write_text(json.dumps(told))
 
     def _ended(self) -> None:
@@ -94,19 +124,30 @@ class Entering:
         self._stack.__exit__(SystemExit, SystemExit(), None)
         self.leave()
 
-    def _enter(self, optimizer: Any, *_: Any) -> None:
-        if self._lead is not None:  # torch goes over its hooks now, so this one stays
-            self._watch(optimizer)
+    def _begin(self, *_: Any) -> None:
+        self._depth += 1
+
+    def _end(self, optimizer: Any, *_: Any) -> None:
+        self._depth = max(0, self._depth - 1)
+        if self._depth:
             return
+        if self._lead is None:
+            self._enter(optimizer)
+        else:  # torch goes over its hooks now, so this one stays
+            self._watch(optimizer)
+
+    def _enter(self, optimizer: Any) -> None:
         self._lead, self._ended_ns = id(optimizer), time.perf_counter_ns()
         self._rank = dist.get_rank() if dist.is_initialized() else 0
-        tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
-        roots = root_modules(tensors)
-        self._sent = self._stack.enter_context(applied(self._plan, roots[0], optimizer))
+        under = applied(self._plan, outermost(optimizer), optimizer)
+        self._sent = self._stack.enter_context(under)
 
     def _watch(self, optimizer: Any) -> None:
         """Steps under the plan, beside what was predicted of them."""
-        if self._drift is None or id(optimizer) != self._lead:
+        if id(optimizer) != self._lead:
+            return
+        self._steps += 1
+        if self._drift is None:
             return
         now = time.perf_counter_ns()
         self._drift.step(now - self._ended_ns)

@@ -22,10 +22,9 @@ import torch.distributed as dist
 from torch.optim import optimizer as torch_optimizer
 
 from paceline.errors import PacelineError
-from paceline.record.torch_facts import root_modules
 from paceline.record.torch_patch import Patches
 from paceline.strategies import Plan, parse
-from paceline.strategies.torch_applied import applied
+from paceline.strategies.torch_applied import applied, outermost
 from paceline.trial.blocks import SETTLING, Block, Side
 from paceline.trial.lines import Began, End, Line, Loss, Reason, Step, encode, file_of
 from paceline.trial.settings import VARIABLE, TrialSettings
@@ -177,10 +176,9 @@ class LiveTrial:
         if side is not Side.PLAN:
             self._leave(None)
         elif self._under is None and self._plan.strategies:
-            tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
             with ExitStack() as stack:
                 stack.enter_context(
-                    applied(self._plan, root_modules(tensors)[0], optimizer, forced=True)
+                    applied(self._plan, outermost(optimizer), optimizer, forced=True)
                 )
                 self._under = stack.pop_all()
 

@@ -11,10 +11,13 @@ def sent_lines(ranks: Sequence[RankSent], predicted: Sends | None = None) -> Ite
     if not ranks:
         yield "the plan was never entered: no optimizer stepped in the command's Python processes"
     for rank in ranks:
+        under = f"rank {rank.rank}: {rank.steps} steps under the plan"
         yield (
-            f"rank {rank.rank}: {rank.steps} steps under the plan; in each {rank.calls:.3g} calls "
-            f"with {size(rank.payload_bytes)} ({size(rank.wire_bytes)} on the wire), and "
-            f"{duration(rank.codec_ns)} of packing and unpacking"
+            f"{under}; in each {rank.calls:.3g} calls with {size(rank.payload_bytes)} "
+            f"({size(rank.wire_bytes)} on the wire), and {duration(rank.codec_ns)} of packing and "
+            "unpacking"
+            if rank.calls
+            else f"{under}; no exchange of gradients went through it"
         )
     if ranks and (why := ranks[0].stale):
         yield why
