@@ -33,7 +33,7 @@ for _ in range(5):
     optimizer.step()
 """
 SHARED = """
-import torch, torch.distributed as dist
+import os, torch, torch.distributed as dist
 from torch.distributed.optim import ZeroRedundancyOptimizer
 dist.init_process_group("gloo")
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
@@ -41,7 +41,8 @@ optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
 for _ in range(4):
     model(torch.ones(1, 4)).sum().backward()
     optimizer.step()
-dist.destroy_process_group()
+dist.destroy_process_group()  # the plan ends here, and with it the report
+os._exit(0)  # an orderly end now and then meets an abort in gloo's own threads
 """
 PAGE = Path(__file__).parents[2] / "docs" / "strategies.md"
 

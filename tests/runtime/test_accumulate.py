@@ -1,23 +1,17 @@
 """Gradients that add up over steps of the script: one larger batch, exchanged and learnt once."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from lone_job import alone  # noqa: E402
 from torch import nn  # noqa: E402
 
 import paceline  # noqa: E402
 from paceline.runtime.exchange import ExchangeError  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _alone() -> Iterator[None]:
-    with alone():
-        yield
+pytestmark = pytest.mark.usefixtures("group_of_one")
 
 
 def job() -> tuple[Any, Any]:

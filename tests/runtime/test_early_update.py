@@ -1,6 +1,6 @@
 """Updates while gradients arrive: the same weights, and what would come between is refused."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +10,6 @@ torch = pytest.importorskip("torch")
 from lone_job import (  # noqa: E402
     OPTIMIZERS,
     Optimizer,
-    alone,
     backward,
     branching,
     closed,
@@ -26,11 +25,7 @@ from paceline.runtime.exchange import ExchangeError  # noqa: E402
 
 PLAN = ["buckets(size_bytes=1)", "early_update"]
 
-
-@pytest.fixture(autouse=True)
-def _alone() -> Iterator[None]:
-    with alone():
-        yield
+pytestmark = pytest.mark.usefixtures("group_of_one")
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -1,22 +1,17 @@
 """A model that two optimizers train: what changes when one of them updates is refused."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from lone_job import alone, backward, job, sgd, weights  # noqa: E402
+from lone_job import backward, job, sgd, weights  # noqa: E402
 
 import paceline  # noqa: E402
 from paceline.runtime.exchange import ExchangeError  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _alone() -> Iterator[None]:
-    with alone():
-        yield
+pytestmark = pytest.mark.usefixtures("group_of_one")
 
 
 def halves() -> tuple[Any, Any, Any]:

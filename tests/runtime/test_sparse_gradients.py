@@ -1,23 +1,18 @@
 """An embedding with sparse gradients: what leaves them as they travel trains as ever."""
 
-from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
-from lone_job import alone, weights  # noqa: E402
+from lone_job import weights  # noqa: E402
 from torch import nn  # noqa: E402
 
 import paceline  # noqa: E402
 from paceline.runtime.exchange import ExchangeError  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _alone() -> Iterator[None]:
-    with alone():
-        yield
+pytestmark = pytest.mark.usefixtures("group_of_one")
 
 
 def job() -> tuple[Any, Any]:

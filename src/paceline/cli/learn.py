@@ -150,14 +150,9 @@ def _run(options: argparse.Namespace) -> "Shown | int":
         from paceline.learn.torch_workers import joined_workers
 
         with joined_workers(options.sums) as carrier:
-            return _told(_runs(options, carrier)) if not carrier.rank else _others(options, carrier)
+            made = _runs(options, carrier)
+            return 0 if carrier.rank else _told(made)
     return _told(_runs(options, None))
-
-
-def _others(options: argparse.Namespace, carrier: Any) -> int:
-    """Their part; worker 0 tells and keeps."""
-    _runs(options, carrier)
-    return 0
 
 
 def _runs(options: argparse.Namespace, carrier: Any) -> "list[LearnRun]":

@@ -7,7 +7,6 @@ which come later than processor time explains. What a lab adds (shaped queues, i
 it.
 """
 
-import os
 import statistics
 from typing import Any
 
@@ -16,6 +15,7 @@ from paceline.cost.collectives.gloo import Gloo
 from paceline.graph import Collective
 from paceline.launch import LaunchError, first_of
 from paceline.learn.errors import LearnError
+from paceline.machine import usable_cores
 from paceline.measure.handling import Handled, Handling, Waited, fitted, sending, summing
 
 GROUPS = (2, 4)
@@ -26,7 +26,7 @@ def handling(turns: int = 24) -> Handling:
     found = {workers: _measured(workers, turns) for workers in GROUPS}
     handled = [each for workers, told in found.items() for each in _handled(workers, told)]
     waited = [_waited(workers, **each) for workers, told in found.items() for each in told["waits"]]
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     return fitted(
         handled,
         cold_ns=statistics.mean(max(0.0, told["cold"]) for told in found.values()),
