@@ -3,14 +3,17 @@
 The incast of `benchmarks/speed/incast.py` (4 senders of 500 KB at 100 Mbit/s, queues of 64 KB) in
 three settings: no loss, 1 % of packets lost at random, and bursts of 4 ms. In each setting all
 contenders take turns in blocks of ten rounds. A setting is measured in parts of 100 rounds, which
-are kept as they come; the next run goes on behind them.
+are kept as they come; the next run goes on behind them. `part_p99_ms` is the median of the parts'
+own p99s: what stops a lab for a second lengthens the rounds of a block or two, and so the p99 of
+all rounds of whoever had the turn.
 
     python benchmarks/speed/ablations.py --json --rounds 1000
 """
 
+import statistics
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -57,24 +60,34 @@ def timed(setting: Setting, rounds: int) -> kept.Row:
 
 def case(setting: Setting, rows: Sequence[kept.Row]) -> dict[str, Any]:
     """One setting's contenders over all its parts, and the loads that they met."""
-    shown = [summary(setting, whole) for whole in joined(row["timed"] for row in rows)]
+    parts = [timed_from_json(row["timed"]) for row in rows]
     return {
         "setting": asdict(setting),
         "ideal_ms": setting.ideal_ns / 1e6,
         "loads": sorted(row["load"] for row in rows),
-        "rows": [{**asdict(row), "p99_of_ideal": row.p99_of_ideal} for row in shown],
+        "rows": [contender(setting, same) for same in zip(*parts)],
     }
 
 
-def joined(parts: Iterable[Any]) -> Iterator[Timed]:
-    """Each contender's rounds of all parts, one behind the other."""
-    for same in zip(*map(timed_from_json, parts)):
-        yield Timed(
-            same[0].contender,
-            tuple(ns for part in same for ns in part.round_ns),
-            tuple(size for part in same for size in part.missing_bytes),
-            {name: sum(part.counters[name] for part in same) for name in same[0].counters},
-        )
+def contender(setting: Setting, parts: Sequence[Timed]) -> dict[str, Any]:
+    whole = summary(setting, joined(parts))
+    p99s = [summary(setting, part).p99_ms for part in parts]
+    return {
+        **asdict(whole),
+        "p99_of_ideal": whole.p99_of_ideal,
+        "part_p99_ms": statistics.median(p99s),
+    }
+
+
+def joined(parts: Sequence[Timed]) -> Timed:
+    """One contender's rounds of all parts, one behind the other."""
+    first = parts[0]
+    return Timed(
+        first.contender,
+        tuple(ns for part in parts for ns in part.round_ns),
+        tuple(size for part in parts for size in part.missing_bytes),
+        {name: sum(part.counters[name] for part in parts) for name in first.counters},
+    )
 
 
 if __name__ == "__main__":
