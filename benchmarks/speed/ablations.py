@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks.speed.incast import shown
+
 from benchmarks import kept, measure
 from paceline.lab.incast import Setting, incast, summary
 from paceline.wire.contenders import ABLATIONS, MAIN, Timed, timed_from_json, timed_to_json
@@ -65,18 +67,14 @@ def case(setting: Setting, rows: Sequence[kept.Row]) -> dict[str, Any]:
         "setting": asdict(setting),
         "ideal_ms": setting.ideal_ns / 1e6,
         "loads": sorted(row["load"] for row in rows),
-        "rows": [contender(setting, same) for same in zip(*parts)],
+        "rows": [over_parts(setting, same) for same in zip(*parts)],
     }
 
 
-def contender(setting: Setting, parts: Sequence[Timed]) -> dict[str, Any]:
-    whole = summary(setting, joined(parts))
-    p99s = [summary(setting, part).p99_ms for part in parts]
-    return {
-        **asdict(whole),
-        "p99_of_ideal": whole.p99_of_ideal,
-        "part_p99_ms": statistics.median(p99s),
-    }
+def over_parts(setting: Setting, parts: Sequence[Timed]) -> dict[str, Any]:
+    """One contender's row."""
+    (whole,) = shown([summary(setting, joined(parts))])
+    return whole | {"part_p99_ms": statistics.median(summary(setting, x).p99_ms for x in parts)}
 
 
 def joined(parts: Sequence[Timed]) -> Timed:
