@@ -1,15 +1,16 @@
 """What `plans.py` measures: sizes, a worker's recording of each, and the plans that ran in the lab.
 
-All of it is kept as it comes in `benchmarks/results/plans-rows.json`, with the machine that it is
-of: what a recording told, what this machine's cores cost, and the steps of each plan.
+All of it is kept as it comes in `benchmarks/results/plans-rows.json`, by the machine that it is of:
+what a recording told, what this machine's cores cost, and the steps of each plan.
 """
 
 import json
 import os
 import random
+import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks import measure
+from benchmarks import kept
 from benchmarks.accuracy import cells
 from paceline.cluster import Cluster
 from paceline.cluster.files import device
@@ -41,12 +42,14 @@ from paceline.place.hybrid.recorded import Described, RecordedAs, RecordedJob, S
 from paceline.trace.runs import open_run
 from paceline.verify import Proof, prove
 
-KEPT = measure.RESULTS / "plans-rows.json"
+NAME = "plans"
+PRICES = "prices"
 WORKERS, SEED = 4, 18
 DEVICE = "epyc-2c"
 """A processor that has rates: only ratios of them are used."""
 SETTINGS = {"OMP_NUM_THREADS": "1"}
 RECORDED_STEPS = 24
+TIMES = 3
 Row = dict[str, Any]
 
 
@@ -150,9 +153,10 @@ def cluster(workers: int, mbit: int) -> Cluster:
     return replace(plain, hosts=tuple(replace(h, device=device(DEVICE)) for h in plain.hosts))
 
 
-def machine() -> dict[str, Any]:
-    """What this machine's cores cost, measured once for all rows."""
-    return asdict(shared_cores(said, prefix=cells.FIRST).machine())
+def machine() -> Row:
+    """What this machine's cores cost: of some measurements, the median of each constant."""
+    found = [asdict(shared_cores(said, prefix=cells.FIRST).machine()) for _ in range(TIMES)]
+    return {name: statistics.median(one[name] for one in found) for name in found[0]}
 
 
 def record(size: Size) -> dict[str, Any]:
@@ -185,35 +189,23 @@ def recorded(size: Size, told: dict[str, Any]) -> RecordedJob:
 class Keep:
     """What is kept of this machine, written whenever something is added."""
 
-    def __init__(self, file: Path = KEPT) -> None:
-        here = measure.machine()
-        found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-        self.file = file
-        self.found = found if found.get("machine") == here else {"machine": here, "rows": {}}
-
-    @property
-    def rows(self) -> dict[str, Row]:
-        rows: dict[str, Row] = self.found["rows"]
-        return rows
+    def __init__(self, name: str | None = NAME) -> None:
+        """Without a name nothing is written."""
+        self.name = name
+        self.rows: dict[str, Row] = kept.load(name) if name else {}
 
     def machine(self) -> Machine:
-        if "prices" not in self.found:
-            self._put("prices", machine())
-        return Machine(**self.found["prices"])
+        return Machine(**self._once(PRICES, machine))
 
     def recorded(self, size: Size) -> RecordedJob:
-        name = f"recorded {size.name}"
-        if name not in self.found:
-            self._put(name, record(size))
-        return recorded(size, self.found[name])
+        return recorded(size, self._once(f"recorded {size.name}", lambda: record(size)))
 
-    def row(self, one: Planned, steps: int) -> None:
-        self.rows[one.name] = one.made(steps)
-        self._write()
+    def row(self, one: Planned, steps: int) -> Row:
+        return self._once(one.name, lambda: one.made(steps))
 
-    def _put(self, name: str, told: dict[str, Any]) -> None:
-        self.found[name] = told
-        self._write()
-
-    def _write(self) -> None:
-        self.file.write_text(json.dumps(self.found, indent=0, sort_keys=True) + "\n")
+    def _once(self, name: str, make: Callable[[], Row]) -> Row:
+        if name not in self.rows:
+            self.rows[name] = make()
+            if self.name:
+                kept.keep(self.name, self.rows)
+        return self.rows[name]

@@ -200,6 +200,23 @@ def test_after_an_all_reduce_everyone_has_heard_from_everyone(name: str, n: int)
     assert symbolic_all_reduce(name, n).all()
 
 
+@pytest.mark.parametrize(
+    ("name", "how", "size", "expected_ms"),
+    [
+        ("gloo", Collective.ALL_REDUCE, SIZE, 28.0),  # 28 rounds of half a millisecond without it
+        ("gloo", Collective.ALL_REDUCE, 8 * SIZE, 28 * 4.0),  # longer rounds than a stall
+        ("gloo", Collective.BARRIER, 0, 0.0),  # holds no bytes
+        ("ring", Collective.ALL_REDUCE, SIZE, 14.0),  # another library's
+    ],
+)
+def test_where_gloo_stalls_a_round_takes_that_long_at_least(
+    name: str, how: Collective, size: int, expected_ms: float
+) -> None:
+    call, stalled = Call(how, size, tuple(range(8))), Library("stalled", stall_ns=1e6)
+    found = closed_ns(ALGORITHMS[name], call, star(8), range(8), stalled) / 1e6
+    assert found == pytest.approx(expected_ms)
+
+
 def test_between_two_members_gloos_all_gather_takes_half_a_chunk_longer() -> None:
     """One connection carries both directions: a half waits behind the other side's first half."""
     two, three = (

@@ -1,5 +1,7 @@
 """Flows on shared links: fair shares by hand, the closed form, and native equals plain Python."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -107,6 +109,18 @@ def test_a_collective_of_messages_takes_the_time_of_the_closed_form(
         whole = simulate(independent([coflow(ALGORITHMS[name], call, net, range(8), LIBRARY)],
                                      net.bytes_per_s.tolist(), [0]))  # fmt: skip
         assert whole.end_ns[0] == pytest.approx(closed, rel=1e-6, abs=2)
+
+
+@pytest.mark.parametrize("size", [3_000, 300_000_000])
+def test_messages_that_stall_take_the_time_of_the_closed_form(size: int) -> None:
+    net = Network(parse("{hosts: 4, link: {rate: 1Gbps, latency: 5us}}"))
+    call = Call(Collective.ALL_REDUCE, size, tuple(range(4)))
+    stalled = replace(LIBRARY, stall_ns=400_000.0)
+    closed = closed_ns(ALGORITHMS["gloo"], call, net, range(4), stalled)
+    assert flows_ns(ALGORITHMS["gloo"], call, net, range(4), stalled) == pytest.approx(closed)
+    whole = coflow(ALGORITHMS["gloo"], call, net, range(4), stalled)
+    found = simulate(independent([whole], net.bytes_per_s.tolist(), [0]))
+    assert found.end_ns[0] == pytest.approx(closed, rel=1e-6, abs=2)
 
 
 def test_native_and_plain_agree_on_a_collective_to_the_nanosecond() -> None:

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cluster import Cluster, Link, parse
+from paceline.cluster.machine import Machine
 from paceline.cost import Rates, calls_of, prices
+from paceline.cost.collectives import gloo_on
 from paceline.cost.sliding import Piece, envelope, slidable
 from paceline.graph import Collective, Graph, GraphBuilder, OpKind
 
@@ -60,6 +62,18 @@ def test_slid_prices_are_those_of_other_links(
     found = slidable(graph, cluster, rates, calls)
     for row, which in zip(calls.rows.tolist(), calls.which.tolist()):
         assert found[which].ns(latency, rate) == pytest.approx(exact[row], abs=0.51, rel=1e-12)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 1.0, 2.0, 40.0])
+def test_prices_slide_with_the_rate_down_to_what_a_round_takes_at_least(rate: float) -> None:
+    cluster = parse("{hosts: 4, link: {rate: 1Gbps, latency: 5us}}")
+    library = replace(gloo_on(Machine(2.0)), stall_ns=400_000.0)
+    graph, rates = job(4, [100, 1_000_000], Collective.ALL_REDUCE), Rates(library=library)
+    calls = calls_of(graph, cluster, library)
+    exact = prices(graph, with_links(cluster, 1.0, rate), rates).dur_ns
+    found = slidable(graph, cluster, rates, calls)
+    for row, which in zip(calls.rows.tolist(), calls.which.tolist()):
+        assert found[which].ns(1.0, rate) == pytest.approx(exact[row], abs=0.51, rel=1e-12)
 
 
 def test_the_slowest_of_lines_changes_where_they_cross() -> None:

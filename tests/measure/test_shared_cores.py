@@ -10,8 +10,10 @@ LINKS_ALONE_S = 1.5 * SIZE_BYTES / 125e6
 
 
 def times(**changed: Any) -> dict[str, Any]:
-    """Seconds as four workers on two cores could measure them: 100 us a call, 50 us a message."""
+    """Seconds as four workers on two cores could measure them: 100 us a call, 50 us a message, 200
+    and more where it holds bytes."""
     members = {str(n): [100e-6 + 50e-6 * 4 * (n - 1)] * 2 for n in (2, 3, 4)}
+    stalls = {str(n): [100e-6 + 1e-4 * n * 4 * (n - 1)] * 3 for n in (2, 3, 4)}
     usual = {"large": [0.4, 0.5, 0.45], "idle": [1e-3] * 9, "busy": [25e-3] * 9}
     rests = {"row": [(4e-3, 6e-3)] * 2, "after": {"2": [(4e-3, 6e-3)] * 2}, "behind": []}
     together = {"0": [1e-3], "2": [6e-3], "4": [12e-3], "8": [19e-3]}
@@ -19,8 +21,9 @@ def times(**changed: Any) -> dict[str, Any]:
     crowd = {"product": {**alone, "together": [1.1e-3] * 3},
              "pass": {**alone, "together": [1.6e-3] * 3}}  # fmt: skip
     steps = {"plain": [(1e-5, 2e-5, 3e-5)] * 3, "cut": [(3e-4, 6e-4, 1e-3)] * 3}
+    few = {"members": members, "stalls": stalls}
     beside = {"crowding": crowd, "together": together}
-    return {**usual, **beside, "members": members, "rests": rests, "dtensors": steps, **changed}
+    return {**usual, **few, **beside, "rests": rests, "dtensors": steps, **changed}
 
 
 def test_a_byte_costs_all_cores_time_over_all_bytes_sent() -> None:
@@ -62,7 +65,13 @@ def test_a_call_and_its_messages_are_told_apart_by_the_number_of_workers() -> No
 def test_where_no_line_goes_through_the_times_a_call_is_not_known(members: dict[str, Any]) -> None:
     found = costs(times(members=members), cores=2, payload_share=1.0)
     assert found.call_ns is None
-    assert not found.constants().keys() & {"call_ns", "message_ns"}
+    assert not found.constants().keys() & {"call_ns", "message_ns", "stall_ns"}
+
+
+def test_stalls_are_what_all_reduces_of_a_page_take_of_each_message() -> None:
+    found = costs(times(), cores=2, payload_share=1.0).stall_ns
+    assert found is not None
+    assert (found.low, found.value, found.high) == pytest.approx((2e5, 3e5, 4e5))
 
 
 def test_the_machine_has_what_was_measured_and_defaults_for_the_rest() -> None:

@@ -28,6 +28,7 @@ from paceline.serve import (
     Share,
     topology_here,
 )
+from paceline.serve.load import Load
 
 pytestmark = [pytest.mark.live, pytest.mark.needs("linux", "torch", "serve")]
 MODEL = f"{Path(__file__).parent / 'served_model.py'}:build"
@@ -208,6 +209,20 @@ async def _loads_that_change() -> None:
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two instances need two cores")
 def test_instances_change_with_the_load_and_every_request_is_answered() -> None:
     asyncio.run(_loads_that_change())
+
+
+async def _a_load_that_falls() -> None:
+    async with dispatching() as dispatcher:
+        waiting = [asyncio.ensure_future(answered(dispatcher, n)) for n in range(12)]
+        await asyncio.sleep(0)
+        dispatcher.load = Load(2.0, (2,) * 10)
+        found = await asyncio.wait_for(asyncio.gather(*waiting), 60)
+        assert found == [[[2.0 * n] * 4] for n in range(12)]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two instances need two cores")
+def test_no_request_is_lost_where_a_falling_load_leaves_smaller_shares() -> None:
+    asyncio.run(_a_load_that_falls())
 
 
 async def _deaths_among_others() -> None:

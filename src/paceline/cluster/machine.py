@@ -40,6 +40,9 @@ class Machine:
     message_ns: float = 60_000.0
     """Time of each message, of a collective or between stages, beside its bytes (the same
     measurement)."""
+    stall_ns: float = 0.0
+    """The least time of each of gloo's messages in turn that hold bytes, where workers share cores:
+    both threads of a connection may stand until the scheduler's next tick. 0: not measured."""
     send_ns_per_byte: float = 0.0
     """How much of `cpu_ns_per_byte` the sender's own thread spends, where it sends itself: the
     stages of a pipeline do, the workers of a collective leave it to the library's thread."""

@@ -4,7 +4,8 @@ Links between hosts have a latency and a rate; both are multiplied, those inside
 round takes a fixed time, its longest latency and its fullest link, so that a call is a fixed time
 plus two functions, one of the factor on latency and one of that on the time of a byte (1 / rate).
 Both are sums of maxima of straight lines: straight between a few points, at which another path or
-link becomes the slowest. Which algorithm a library takes depends on sizes alone, so it stays.
+link becomes the slowest. What a round takes at least counts with its bytes, at the latency that the
+links have. Which algorithm a library takes depends on sizes alone, so it stays.
 """
 
 from collections.abc import Iterable, Sequence
@@ -83,8 +84,10 @@ def _latencies(cost: RoundCost, network: Network, inside: int) -> set[Line]:
 
 
 def _loads(cost: RoundCost, network: Network, inside: int) -> set[Line]:
-    """Of each link: how long it takes for its bytes."""
-    found: set[Line] = {(0.0, 0.0)}
+    """Of each link: how long it takes for its bytes; and what the round takes at least beside."""
+    latency = max(sum(int(network.latency_ns[link]) for link in path) for path in cost.paths)
+    others = cost.message_ns + cost.add_ns + latency
+    found: set[Line] = {(max(0.0, cost.least_ns - others), 0.0)}
     for link, size in cost.load.items():
         ns = size / float(network.bytes_per_s[link]) * 1e9
         found.add((-cost.free_ns, ns) if link >= inside else (ns - cost.free_ns, 0.0))

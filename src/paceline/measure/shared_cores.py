@@ -22,6 +22,7 @@ class SharedCores:
     turn_ns: Constant
     call_ns: Constant | None = None
     message_ns: Constant | None = None
+    stall_ns: Constant | None = None
     rested: Constant | None = None  # the last two only where rests cost something
     rest_ns: Constant | None = None
     warm_ns: Constant | None = None

@@ -7,7 +7,8 @@ They then reduce a few bytes, once with nothing else to do and once while all of
 that takes longer, over the messages in turn and the threads at work on each core, is how late a
 message comes for each of them. It is near a slice of the system's scheduler. Last, the first two,
 three, ... of them reduce a few bytes: the line through these times over their messages is the time
-of a call and of each message. While the others wait the first times passes after rests (`resting`)
+of a call and of each message. What all-reduces of a page take longer is what stalls each message.
+While the others wait the first times passes after rests (`resting`)
 and products whose weights are DTensors (`hosting`), and how much longer its work takes beside
 everyone's than alone, and how much later than by fair shares it ends where all begin at once.
 
@@ -33,6 +34,7 @@ from paceline.measure.errors import MeasureError
 from paceline.measure.hosting import dtensor_costs
 from paceline.measure.resting import rests_cost
 from paceline.measure.shared_cores import SLACK, SharedCores
+from paceline.measure.usual import usual_mean
 
 BYTES_PER_S = 125e6
 SIZE_BYTES = 24 * 1024 * 1024
@@ -58,7 +60,8 @@ def shared_cores(in_lab: InLab, *, prefix: Sequence[str] = ()) -> SharedCores:
 
 def costs(found: Mapping[str, Any], cores: int, payload_share: float) -> SharedCores:
     """The machine's constants from what the workers measured, in seconds: `large` all-reduces,
-    small ones `idle` and `busy`, and small ones by how many workers took part (`members`).
+    small ones `idle` and `busy`, small ones by how many workers took part (`members`), and those of
+    a page by the same (`stalls`).
     `payload_share` of a link's rate reaches the payload."""
     workers = 2 * cores
     sent = 2 * (workers - 1) / workers * SIZE_BYTES
@@ -74,6 +77,7 @@ def costs(found: Mapping[str, Any], cores: int, payload_share: float) -> SharedC
         turn_ns=_turn(found["idle"], found["busy"], workers, cores),
         call_ns=call,
         message_ns=message,
+        stall_ns=_stalled(found["stalls"], call),
         **vars(rests_cost(found["rests"])),
         **vars(dtensor_costs(found["dtensors"])),
         crowded_product=_longer(found["crowding"]["product"]),
@@ -98,10 +102,10 @@ def _turn(idle_s: Sequence[float], busy_s: Sequence[float], workers: int, cores:
 
 
 def _later(found: Mapping[str, Sequence[float]], crowd: float) -> Constant:
-    """Behind fair shares: the median of the medians by work, and the least and most of them."""
-    middle_s = {float(ms): statistics.median(times) for ms, times in found.items()}
-    alone_s = middle_s.pop(0.0)
-    later = sorted(1e9 * max(0.0, s - alone_s - crowd * ms / 1e3) for ms, s in middle_s.items())
+    """Behind fair shares: the median of the means by work, and the least and most of them."""
+    mean_s = {float(ms): usual_mean(times) for ms, times in found.items()}
+    alone_s = mean_s.pop(0.0)
+    later = sorted(1e9 * max(0.0, s - alone_s - crowd * ms / 1e3) for ms, s in mean_s.items())
     return Constant(statistics.median(later), later[0], later[-1])
 
 
@@ -129,6 +133,17 @@ def _of_messages(members: Mapping[str, Sequence[float]]) -> tuple[Constant | Non
         Constant.around(line.latency_ns, line.latency_half_ns),
         Constant.around(each_ns, each_ns * line.bytes_per_s_half / line.bytes_per_s),
     )
+
+
+def _stalled(stalls: Mapping[str, Sequence[float]], call: Constant | None) -> Constant | None:
+    """Time of each message in turn that holds bytes: the median by how many workers took part."""
+    if call is None:
+        return None
+    each_ns = sorted(
+        max(0.0, 1e9 * statistics.median(times) - call.value) / (4 * (int(count) - 1))
+        for count, times in stalls.items()
+    )
+    return Constant(statistics.median(each_ns), each_ns[0], each_ns[-1])
 
 
 def _answer(said: str) -> dict[str, Any]:

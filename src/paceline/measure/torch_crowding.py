@@ -15,7 +15,7 @@ TURNS, WARM = 7, 3
 RUN_S = 0.05
 PRODUCT, PASS_BYTES = 256, 16 * 2**20
 WORK_MS = (2, 4, 8)
-TOGETHER_TURNS = 15
+TOGETHER_TURNS = 40
 
 
 def crowding() -> dict[str, dict[str, list[float]]]:
@@ -26,19 +26,23 @@ def crowding() -> dict[str, dict[str, list[float]]]:
 
 
 def begun_together() -> dict[str, list[float]]:
-    """Seconds from a barrier until all have worked for so many milliseconds and reduced a few
-    bytes, by these; `0` is the reduction alone."""
+    """Seconds from one reduction of a few bytes to the next, all having worked for so many
+    milliseconds between them, by these, in turn; `0` is the reduction alone."""
     few, matrix = torch.ones(2), torch.ones(96, 96)
 
     def run(work_s: float) -> float:
-        dist.barrier()
         begun, ran = time.perf_counter(), time.thread_time()
         while time.thread_time() - ran < work_s:
             matrix @ matrix
         dist.all_reduce(few)
         return time.perf_counter() - begun
 
-    return {str(ms): [run(ms / 1e3) for _ in range(TOGETHER_TURNS)] for ms in (0, *WORK_MS)}
+    found: dict[str, list[float]] = {str(ms): [] for ms in (0, *WORK_MS)}
+    dist.barrier()
+    for _ in range(TOGETHER_TURNS):
+        for ms in (0, *WORK_MS):
+            found[str(ms)].append(run(ms / 1e3))
+    return found
 
 
 def _in_turn(work: Callable[[], object]) -> dict[str, list[float]]:

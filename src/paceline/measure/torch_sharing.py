@@ -1,9 +1,9 @@
 """One worker in the lab of `sharing.py`: all-reduces of much and of little. Worker 0 prints JSON:
 
 seconds of `large` all-reduces, of small ones `idle` and `busy` (all workers compute beside them),
-of small ones among the first two, three, ... workers (`members`, some times), of work beside that
-of all others (`crowding`) and begun with them (`together`), and, while the others wait, of passes
-after `rests` and of products with `dtensors`.
+of small ones among the first two, three, ... workers (`members`, some times), of those that hold a
+page among the same (`stalls`), of work beside that of all others (`crowding`) and begun with them
+(`together`), and, while the others wait, of passes after `rests` and of products with `dtensors`.
 """
 
 import json
@@ -17,24 +17,24 @@ import torch.distributed as dist
 from paceline.measure.torch_crowding import begun_together, crowding
 from paceline.measure.torch_dtensors import dtensors
 from paceline.measure.torch_rests import rests
+from paceline.measure.usual import usual_mean
 
 TIMES = 3
+PAGE_BYTES = 4096
 
 
 def main(size_bytes: int, rounds: int, small_rounds: int) -> None:
     dist.init_process_group("gloo")
     large = _large(size_bytes, rounds)
     idle, busy = _small(small_rounds)
-    members = {
-        str(count): [_small_among(count, small_rounds // TIMES) for _ in range(TIMES)]
-        for count in range(2, dist.get_world_size() + 1)
-    }
+    members, stalls = _among_the_first(small_rounds)
     beside = {"crowding": crowding(), "together": begun_together()}
     alone = dist.new_group([0])
     if dist.get_rank() == 0:
         by_itself = {"rests": rests(), "dtensors": dtensors(alone)}
-        reduced = {"large": large, "idle": idle, "busy": busy, "members": members}
-        print(json.dumps({**reduced, **beside, **by_itself}), flush=True)
+        reduced = {"large": large, "idle": idle, "busy": busy}
+        few = {"members": members, "stalls": stalls}
+        print(json.dumps({**reduced, **few, **beside, **by_itself}), flush=True)
     dist.barrier()
     dist.destroy_process_group()
 
@@ -76,19 +76,34 @@ def _after_the_last(issued: list[float], ended: list[float]) -> list[float]:
     return took
 
 
-def _small_among(count: int, rounds: int) -> float:
-    """The lower quartile of small all-reduces among the first workers, while the others wait:
-    what the machine does when little else disturbs it."""
-    group = dist.new_group(list(range(count)))
+def _among_the_first(rounds: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Among the first two, three, ... workers, while the others wait: of a few bytes the lower
+    quartile, which is what the machine does when little else disturbs it, and of a page the mean,
+    for what stalls gloo's messages comes now and then."""
+    few, page = torch.ones(2), torch.ones(PAGE_BYTES // 4)
+    members, stalls = {}, {}
+    for count in range(2, dist.get_world_size() + 1):
+        group = dist.new_group(list(range(count)))
+        short = [_among(group, few, rounds // TIMES) for _ in range(TIMES)]
+        members[str(count)] = list(map(_lower_quartile, short))
+        stalls[str(count)] = [usual_mean(_among(group, page, rounds)) for _ in range(TIMES)]
+    return members, stalls
+
+
+def _among(group: object, tensor: torch.Tensor, rounds: int) -> list[float]:
+    """Seconds of each all-reduce; none of a worker that is not in the group."""
     took = []
-    if dist.get_rank() < count:
-        few = torch.ones(2)
+    if group != dist.GroupMember.NON_GROUP_MEMBER:
         for _ in range(rounds):
             dist.barrier(group)
             began = time.perf_counter()
-            dist.all_reduce(few, group=group)
+            dist.all_reduce(tensor, group=group)
             took.append(time.perf_counter() - began)
     dist.barrier()
+    return took
+
+
+def _lower_quartile(took: list[float]) -> float:
     return sorted(took)[len(took) // 4] if took else 0.0
 
 

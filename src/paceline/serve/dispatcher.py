@@ -109,8 +109,8 @@ class Dispatcher:
             if not self._queue.due(whole, time.monotonic_ns(), self._rules.window_ns):
                 self._wake_later()
                 return
-            self._look()
-            pieces, self._queue = self._queue.taken(room)
+            self._look()  # which may leave the free ones with smaller shares
+            pieces, self._queue = self._queue.taken(sum(member.share.batch for member in free))
             self._deal(pieces, free)
 
     def _deal(self, pieces: tuple[Piece, ...], free: Sequence[Member]) -> None:

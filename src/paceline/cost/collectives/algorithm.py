@@ -50,6 +50,8 @@ class Algorithm(ABC):
 
     name: ClassVar[str]
     serves: ClassVar[frozenset[Collective]]
+    stalls: ClassVar[bool] = False
+    """Whether its messages take a library's `stall_ns` at least."""
 
     @abstractmethod
     def rounds(self, call: Call) -> list[Round]:

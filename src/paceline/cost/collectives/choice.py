@@ -44,14 +44,16 @@ ALGORITHMS: dict[str, Algorithm] = {
 class Library:
     """What a communication library adds to the network: its algorithms, and its own time.
 
-    `message_ns` passes before each message; `reduce_bytes_per_s` is how fast a member adds what it
-    receives (0: hidden), or `reduce` a table of its times; `call_ns` is spent once a call.
+    `message_ns` passes before each message, and where an algorithm stalls, a round of messages
+    takes `stall_ns` at least; `reduce_bytes_per_s` is how fast a member adds what it receives (0:
+    hidden), or `reduce` a table of its times; `call_ns` is spent once a call.
     """
 
     name: str
     algorithms: Mapping[Collective, str] = field(default_factory=dict)
     call_ns: float = 0.0
     message_ns: float = 0.0
+    stall_ns: float = 0.0
     reduce_bytes_per_s: float = 0.0
     reduce: Curve | None = None
     tree_below_bytes: int = 0  # all-reduce across hosts below this goes by tree
@@ -62,7 +64,8 @@ class Library:
     source: str = ""  # of its own times
 
     def __hash__(self) -> int:
-        return hash((self.name, self.call_ns, self.message_ns, self.reduce_bytes_per_s))
+        times = (self.call_ns, self.message_ns, self.stall_ns, self.reduce_bytes_per_s)
+        return hash((self.name, times))
 
     def reduce_ns(self, size_bytes: float) -> float:
         """How long a member adds so many bytes to its own."""

@@ -1,8 +1,8 @@
 """Closed form of any algorithm: each round lasts as long as its slowest path and fullest link.
 
 A round takes message_ns + (longest latency of a path) + max over links of bytes / rate, and where
-the receiver adds, bytes / reduce rate. On equal links without sharing this is exactly the formula
-in each algorithm's docstring.
+the receiver adds, bytes / reduce rate; where the algorithm stalls, stall_ns at least. On equal
+links without sharing this is exactly the formula in each algorithm's docstring.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +26,7 @@ class RoundCost:
     paths: Sequence[tuple[int, ...]]  # the links of each message
     load: Mapping[int, float]  # bytes by link
     free_ns: float = 0.0  # worth of bytes that a link passes at once after a rest
+    least_ns: float = 0.0
 
     def ns(self, network: Network) -> float:
         """Once."""
@@ -33,7 +34,7 @@ class RoundCost:
         slowest = max((size / network.bytes_per_s[link] for link, size in loads), default=0.0)
         latency = max(sum(int(network.latency_ns[link]) for link in path) for path in self.paths)
         carried = max(0.0, float(slowest) * 1e9 - self.free_ns)
-        return self.message_ns + latency + carried + self.add_ns
+        return max(self.least_ns, self.message_ns + latency + carried + self.add_ns)
 
 
 def closed_ns(
@@ -72,8 +73,9 @@ def round_costs(
     for step in algorithm.rounds(call):
         if call.followed and step.beside_next:
             continue
+        least_ns = library.stall_ns if algorithm.stalls and step.size_bytes.any() else 0.0
         cost = _cost_of(step, network, workers, library, crowd)
-        yield replace(cost, free_ns=free_ns) if free_ns else cost
+        yield replace(cost, free_ns=free_ns, least_ns=least_ns) if free_ns or least_ns else cost
 
 
 def link_bytes(

@@ -27,6 +27,7 @@ from paceline.graph.kinds import Collective
 @dataclass(frozen=True)
 class Gloo(Algorithm):
     name: ClassVar[str] = "gloo"
+    stalls: ClassVar[bool] = True
     serves: ClassVar[frozenset[Collective]] = frozenset(
         {
             Collective.ALL_REDUCE,

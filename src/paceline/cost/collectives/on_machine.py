@@ -9,11 +9,12 @@ from paceline.graph.kinds import Basis
 
 
 def gloo_on(machine: Machine) -> Library:
-    """Gloo with the times of a call and of a message that were measured there."""
+    """Gloo with the times of a call, of a message and of its stalls that were measured there."""
     return replace(
         GLOO,
         call_ns=machine.call_ns,
         message_ns=machine.message_ns,
+        stall_ns=machine.stall_ns,
         burst_s=BURST_S,
         basis=Basis.FITTED,
     )

@@ -5,7 +5,7 @@ by it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 import numpy as np
@@ -44,7 +44,8 @@ def flows_ns(
     """Nanoseconds a collective takes as messages that share links."""
     if call.members < 2:
         return library.call_ns
-    made = messages_of(algorithm.rounds(call), network, workers, library)
+    told = library if algorithm.stalls else replace(library, stall_ns=0.0)
+    made = messages_of(algorithm.rounds(call), network, workers, told)
     return library.call_ns + float(simulate(made).end_ns.max())
 
 
@@ -90,10 +91,14 @@ def messages_of(
 def _message(
     network: Network, src: int, dst: int, size: float, step: Round, library: Library
 ) -> Flow:
+    path = network.path(src, dst)
     tail = library.message_ns + network.path_latency_ns(src, dst)
     if step.reduced:
         tail += library.reduce_ns(size)
-    return Flow(size, dict.fromkeys(network.path(src, dst), 1.0), round(tail))
+    if size and library.stall_ns:
+        alone_ns = max((size / network.bytes_per_s[link] for link in path), default=0.0) * 1e9
+        tail = max(tail, library.stall_ns - alone_ns)
+    return Flow(size, dict.fromkeys(path, 1.0), round(tail))
 
 
 def _simulate(made: Messages) -> Course:

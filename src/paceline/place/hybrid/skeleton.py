@@ -5,7 +5,8 @@ drawn and what data ranks exchange, not on the model. Weights that are shared ou
 gathered beside the first forward pass and their gradients reduced beside the last backward pass of
 each chunk, layer by layer; weights that are shared out always are gathered for each pass, one layer
 ahead of its use. Where exchanges block the thread that asks for them nothing stands beside a pass:
-each piece comes behind its weights, and the next one behind its gradients.
+each piece comes behind its weights, and the next one behind its gradients; a pipeline then reduces
+a chunk's gradients behind its last pass, as PyTorch's stages do.
 """
 
 from dataclasses import dataclass
@@ -124,8 +125,11 @@ class _Drawing:
         for task in tasks:
             chunk = task.chunk * self.shape.stages + stage
             gathers, reduces = self._exchanges(task, task in first, task in last)
-            ops, reduced = self._pass(stage, chunk, task, gathers, reduces)
+            behind = reduces and self.shape.blocking and self.shape.stages > 1
+            ops, reduced = self._pass(stage, chunk, task, gathers, reduces and not behind)
             self.made[task.work, task.microbatch, chunk] = (ops[0], ops[-1])
+            if behind and task in last:
+                ops, reduced = self._behind(stage, chunk, ops)
             waits += reduced
             if self.shape.blocking:
                 self._hold(stage, ops)
@@ -200,6 +204,12 @@ class _Drawing:
                     self._link(last, ops[-1])
                 last = ops[-1]
         return ops, [last]
+
+    def _behind(self, stage: int, chunk: int, ops: list[int]) -> tuple[list[int], list[int]]:
+        """A chunk's gradients, reduced behind its last pass."""
+        made = self._op(stage * len(_Lane) + _Lane.DATA, Role.REDUCE, chunk, 1)
+        self._link(ops[-1], made)
+        return [*ops, made], [made]
 
     def _hold(self, stage: int, ops: list[int]) -> None:
         """Whatever a stage does next waits for the exchange that ended its last pass."""
