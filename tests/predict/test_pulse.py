@@ -6,6 +6,7 @@ import pytest
 
 from paceline.graph import Facts, Graph, GraphBuilder, LaneKind, OpKind
 from paceline.machine import Pulse
+from paceline.measure import Calibration, Sweep
 from paceline.predict import Question, predict
 
 RECORDED = Pulse(1, 100, 1000, 10)
@@ -42,6 +43,24 @@ def test_a_prediction_names_the_pulse_for_which_it_holds() -> None:
     wanted = replace(RECORDED, arithmetic_ns=90)
     assert predict(job()).pulse == RECORDED
     assert predict(job(), question=Question(pulse=wanted)).pulse == wanted
+
+
+@pytest.mark.parametrize(
+    ("measured_at", "told"),
+    [
+        (RECORDED, ""),
+        (replace(RECORDED, arithmetic_ns=92), ""),
+        (replace(RECORDED, arithmetic_ns=80), "arithmetic takes +25%, a copy through memory +0%"),
+        (replace(RECORDED, memory_ns=100), "arithmetic takes +0%, a copy through memory +900%"),
+        (None, ""),
+    ],
+)
+def test_a_calibration_of_another_speed_is_told(measured_at: Pulse | None, told: str) -> None:
+    line = Sweep((1e6, 2e6, 4e6), (1e6, 2e6, 4e6))
+    made = Calibration("here", 2, 2, line, line, line, line, None, pulse=measured_at)
+    found = predict(job(), question=Question(calibration=made, here="here"))
+    doubts = [line for line in found.rests_on if "may not hold" in line]
+    assert [told in line for line in doubts] == [True] * bool(told)
 
 
 @pytest.mark.parametrize("graph", [job(None), job(Pulse(1, 0, 0, 0))])

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from paceline.graph import GraphBuilder
-from paceline.machine import Pulse
+from paceline.machine import Pulse, PulseMoved
 from paceline.predict import Prediction
 from paceline.replay import replay
-from paceline.verify import Measured, PulseMoved, Verdict
+from paceline.verify import Measured, Verdict
 from paceline.verify.proof import without_placement
 
 STEP = GraphBuilder()

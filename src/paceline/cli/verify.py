@@ -162,8 +162,7 @@ def _render(verdict: "Verdict", console: Any) -> None:
     console.print(table)
     if (moved := verdict.pulse_moved) and verdict.at_pulse is not None:
         console.print(
-            f"Since the recording the machine moved: arithmetic takes {moved.arithmetic:+.0%}, a "
-            f"copy through memory {moved.memory:+.0%}. At that pulse the prediction is "
+            f"Since the recording the machine moved: {moved}. At that pulse the prediction is "
             f"{ms(verdict.at_pulse.step_ns)} ({verdict.error_at_pulse:+.1%})."
         )
     worst = verdict.differences[0].name if verdict.differences else "nothing"

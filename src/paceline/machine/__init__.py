@@ -13,7 +13,16 @@ from paceline.machine.cores import (
     this_machine,
     usable_cores,
 )
-from paceline.machine.pulse import Brought, Pulse, PulseTaker, at_pulse, take_pulse, typical_pulse
+from paceline.machine.pulse import (
+    Brought,
+    Pulse,
+    PulseMoved,
+    PulseTaker,
+    at_pulse,
+    moved_between,
+    take_pulse,
+    typical_pulse,
+)
 from paceline.machine.quota import Quota, quota_here
 from paceline.machine.rhythm import Rhythm
 from paceline.machine.steadiness import Steadiness, Trust, observe, steadiness
@@ -34,6 +43,7 @@ __all__ = [
     "Cores",
     "Moved",
     "Pulse",
+    "PulseMoved",
     "PulseTaker",
     "Quota",
     "Raw",
@@ -49,6 +59,7 @@ __all__ = [
     "cores_here",
     "in_words",
     "moved",
+    "moved_between",
     "observe",
     "processor",
     "quota_here",

@@ -43,6 +43,17 @@ class Brought:
     most_ns: float
 
 
+@dataclass(frozen=True)
+class PulseMoved:
+    """By how much longer, as shares, the pulse's arithmetic and its copy take than before."""
+
+    arithmetic: float
+    memory: float
+
+    def __str__(self) -> str:
+        return f"arithmetic takes {self.arithmetic:+.0%}, a copy through memory {self.memory:+.0%}"
+
+
 class PulseTaker:
     """Takes pulses, as often as their share of the time allows."""
 
@@ -92,6 +103,16 @@ def at_pulse(
     shares = (0.0, memory_share, min(1.0, 4 * memory_share))
     none, middle, most = (duration_ns * (arithmetic + s * (memory - arithmetic)) for s in shares)
     return Brought(middle, min(none, most), max(none, most))
+
+
+def moved_between(before: Pulse | None, after: Pulse | None) -> PulseMoved | None:
+    """How far the machine moved; None where it is not known."""
+    if before is None or after is None:
+        return None
+    return PulseMoved(
+        _ratio(after.arithmetic_ns, before.arithmetic_ns) - 1,
+        _ratio(after.memory_ns, before.memory_ns) - 1,
+    )
 
 
 def _ratio(wanted: int, given: int) -> float:

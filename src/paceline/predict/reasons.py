@@ -1,6 +1,7 @@
 """What a prediction rests on, in words."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -13,8 +14,13 @@ from paceline.cost.spreads import spread_of
 from paceline.graph import COMMUNICATION, NONE, Basis, Collective, Graph
 from paceline.graph.scaled import works
 from paceline.graph.work import Family
+from paceline.machine import Pulse, moved_between
 from paceline.predict.prediction import Question
+from paceline.predict.pulse import moved
 from paceline.strategies import Strategy
+
+STEADY: Final = 0.1
+"""How far the machine's speed may move behind a calibration unsaid: its figures scatter so, too."""
 
 _WORDS = {
     Basis.RECORDED: "recorded, the median of the recorded steps",
@@ -51,7 +57,7 @@ def reasons_of(
         *_of_ranks(graph),
         *(line for change in changes for line in change.rests_on(graph)),
         *_of_constants(question),
-        *_of_calibration(question),
+        *_of_calibration(question, question.pulse or graph.facts.pulse),
         *_of_machine(question),
         *_of_correction(question),
     )
@@ -136,15 +142,28 @@ def _of_constants(question: Question) -> Iterator[str]:
         yield f"forecasts by constants of {made.source}" + (f", {made.date}" if made.date else "")
 
 
-def _of_calibration(question: Question) -> Iterator[str]:
+def _of_calibration(question: Question, pulse: Pulse | None) -> Iterator[str]:
     made = question.calibration
     if made is None:
         return
     yield f"calibration: {made.machine}" + (f", {made.date}" if made.date else "")
     if other := made.doubt(question.here):
         yield other
+    elif far := _of_another_pulse(made.pulse, pulse):
+        yield far
     if question.machine is not None and made.shared is None:
         yield "the calibration has no shared cores (paceline measure --lab)"
+
+
+def _of_another_pulse(measured_at: Pulse | None, asked: Pulse | None) -> str:
+    """Where the machine was faster or slower when it was measured than the job has it."""
+    if abs(moved(measured_at, asked).ns - 1) <= STEADY:
+        return ""
+    return (
+        "the calibration is of another speed of the machine, against which "
+        f"{moved_between(measured_at, asked)}: its figures may not hold; run `paceline measure` "
+        "again"
+    )
 
 
 def _of_machine(question: Question) -> Iterator[str]:

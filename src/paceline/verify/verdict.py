@@ -9,7 +9,7 @@ import numpy as np
 
 from paceline.graph import Graph
 from paceline.graph.condense import condense
-from paceline.machine import Pulse
+from paceline.machine import Pulse, PulseMoved, moved_between
 from paceline.notebook import InNotebook
 from paceline.predict import WORK_CLASSES, Prediction, by_class
 from paceline.record import sidecar
@@ -38,14 +38,6 @@ class Measured:
     @property
     def high_ns(self) -> int:
         return round(float(np.percentile(self.steps_ns, 90)))
-
-
-@dataclass(frozen=True)
-class PulseMoved:
-    """By how much longer, as shares, the pulse's arithmetic and its copy take than before."""
-
-    arithmetic: float
-    memory: float
 
 
 @dataclass(frozen=True)
@@ -85,12 +77,7 @@ class Verdict(InNotebook):
     @property
     def pulse_moved(self) -> PulseMoved | None:
         """How far the machine moved between the recording and the measured steps."""
-        before, after = self.predicted.pulse, self.measured.pulse
-        if before is None or after is None:
-            return None
-        return PulseMoved(
-            after.arithmetic_ns / before.arithmetic_ns - 1, after.memory_ns / before.memory_ns - 1
-        )
+        return moved_between(self.predicted.pulse, self.measured.pulse)
 
     @property
     def within(self) -> bool:
