@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from paceline.record.torch_profile import Session, events_in
+from paceline.record.torch_profile import Counted, Session, counted_in, events_in
 from paceline.trace.readers import chrome
 from paceline.trace.readers.source import Source
 
@@ -18,8 +18,6 @@ KINETO = "USDT:"  # its own lines of start and stop, which `KINETO_LOG_LEVEL` si
 def test_after_a_pause_nothing_is_recorded_or_said_and_ranges_are_on_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    if torch.cuda.is_available():
-        pytest.skip("a device's ranges go off with a warning of torch's")
     tensor = torch.ones(4)
     session = Session(tmp_path / "trace.json", detail=False)
     session.start()
@@ -38,3 +36,12 @@ def test_after_a_pause_nothing_is_recorded_or_said_and_ranges_are_on_again(
         tensor.exp_()
     assert "aten::exp_" in {event.name for event in again.events()}
     assert events_in(session.path) > 0
+
+
+def test_calls_of_a_driver_are_counted_and_work_of_a_device_is_not(tmp_path: Path) -> None:
+    kinds = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy")
+    lines = [f'    "ph": "X", "cat": "{kind}", "name": "some"' for kind in kinds]
+    trace = tmp_path / "trace.json"
+    trace.write_text("\n".join([*lines, '    "ph": "s", "cat": "ac2g"']))
+    assert events_in(trace) == len(kinds)
+    assert counted_in(trace) == Counted(ops=4, calls=2)

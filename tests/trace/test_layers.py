@@ -84,6 +84,25 @@ def test_ops_have_the_work_that_shapes_of_the_detail_step_tell(graph: Graph) -> 
     assert graph.ops.flops[product.id] == 2 * 4 * 5 * 6
 
 
+def test_ops_of_a_devices_backward_thread_have_their_shapes_too(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    run = recording(document, tmp_path)
+    shapes = {"Input Dims": [[7, 5], [5, 6]], "Input type": ["float", "float"]}
+    for name, begin, told in (
+        (sidecar.detail_name(0), 1000, shapes),
+        (sidecar.trace_name(0), 2000, {}),
+    ):
+        drawn = document().op("aten::relu", begin + 40, 5)
+        number = {"Sequence number": 3, "Fwd thread id": 1}
+        drawn.event("cpu_op", "MmBackward0", begin + 60, 30, tid=2, **number)
+        drawn.event("cpu_op", "aten::mm", begin + 65, 20, tid=2, **told)
+        drawn.save(run / name)
+    product = by_name(build_run(run), "aten::mm")
+    assert product.work is not None
+    assert product.work.work.dims == Matrix(1, 7, 6, 5)
+
+
 def test_a_backward_op_gets_the_module_of_its_forward_op(graph: Graph) -> None:
     assert by_name(graph, "MmBackward0").layer == "net.0"
 
@@ -128,6 +147,22 @@ def test_the_cost_of_recording_is_taken_out_of_every_op(
     other.mkdir()
     cheaper = build_run(recording(document, other, Cost(op_ns=600)))
     assert int(graph.ops.dur_ns.sum() - cheaper.ops.dur_ns.sum()) == pytest.approx(1800, abs=700)
+
+
+def test_what_recording_cost_the_calls_of_a_driver_is_taken_out_of_them(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    took = []
+    for name, cost in (("as it was", Cost(op_ns=0)), ("without", Cost(op_ns=0, call_ns=3000))):
+        (tmp_path / name).mkdir()
+        run = recording(document, tmp_path / name, cost)
+        drawn = document().op("aten::relu", 2040, 30)
+        drawn.call("cudaLaunchKernel", 2045, 10, 1).kernel("relu", 2060, 5, 1)
+        drawn.call("cudaLaunchKernel", 2058, 10, 2).kernel("relu", 2075, 5, 2)
+        drawn.save(run / sidecar.trace_name(0))
+        made = build_run(run)
+        took.append(int(made.ops.dur_ns[made.ops.phase != Phase.UPDATE].sum()))
+    assert took[0] - took[1] == 2 * 3000
 
 
 def test_a_recording_becomes_a_graph_when_it_is_first_opened(

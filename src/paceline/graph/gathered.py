@@ -53,7 +53,7 @@ def _next_phase(graph: Graph) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
     at = order[following[there]]
     same = ops.lane[at] == ops.lane[order[there]]
     found = np.full(len(order), NONE, np.int64)
-    found[order[there]] = np.where(same, ops.phase[at], NONE)
+    found[order[there]] = np.where(same, ops.phase[at], np.int32(NONE))
     return found
 
 

@@ -72,7 +72,7 @@ def _on_device_ms(run: Run) -> float:
     took: float = sum(
         event.time_range.elapsed_us()
         for event in profile.events() or ()
-        if event.device_type is torch.autograd.DeviceType.CUDA
+        if event.device_type == torch.autograd.DeviceType.CUDA
     )
     if took <= 0:
         raise MeasureError(

@@ -286,7 +286,8 @@ class Memory(Record, tag="memory", frozen=True):
 class Cost(Record, tag="cost", frozen=True):
     """What recording costs, measured inside the job; `build` takes it out of the recorded steps.
 
-    An op event costs `op_ns` on its thread, half before its recorded start and after its end.
+    An op event costs `op_ns` on its thread, half before its recorded start and after its end; a
+    call of a device's driver costs `call_ns` besides, while it runs.
 
     It also saves something. A job that gives memory back to the system and asks for it anew at
     every step pays for fresh pages each time; the profiler's events lie on top of the heap, so that
@@ -295,6 +296,7 @@ class Cost(Record, tag="cost", frozen=True):
     """
 
     op_ns: float  # one op event of the profiler
+    call_ns: float = 0.0  # one call of a device's driver
     refault_ns: int = 0  # page faults of a plain step less those of a recorded one
     plain_step_ns: int = 0  # median un-instrumented steady step of this job
     recorded_step_ns: int = 0  # median recorded step

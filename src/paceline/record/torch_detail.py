@@ -3,6 +3,7 @@
 These hooks cost microseconds each, so they are in place for a single step.
 """
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -31,15 +32,25 @@ class DetailWatch:
 
     def install(self, model: Model) -> None:
         self._paths = model.paths
-        self._hooks = [
-            torch_module.register_module_forward_pre_hook(self._enter),
-            torch_module.register_module_forward_hook(self._leave, always_call=True),
-        ]
+        self._hooks = self._on_modules(model)
         for index, tensor in enumerate(model.tensors):
             if tensor.requires_grad and tensor.is_leaf:
                 hook = self._ready(index)
                 self._hooks.append(tensor.register_post_accumulate_grad_hook(hook))
         self.kept.start(model)
+
+    def _on_modules(self, model: Model) -> list[Any]:
+        """Around every module's forward. Where something was compiled, torch would compile it anew
+        for hooks of all modules, and the hooks with it; hooks of one module it leaves alone."""
+        if "torch._dynamo" not in sys.modules:
+            return [
+                torch_module.register_module_forward_pre_hook(self._enter),
+                torch_module.register_module_forward_hook(self._leave, always_call=True),
+            ]
+        enter, leave = map(torch.compiler.disable, (self._enter, self._leave))
+        before = [module.register_forward_pre_hook(enter) for module in model.modules]
+        behind = [m.register_forward_hook(leave, always_call=True) for m in model.modules]
+        return [*before, *behind]
 
     def remove(self) -> None:
         self.kept.stop()

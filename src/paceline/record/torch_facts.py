@@ -67,6 +67,7 @@ class Model:
     optimizer: Any = None
     tensors: list[Any] = field(default_factory=list)
     buffers: list[Any] = field(default_factory=list)  # of its modules
+    modules: list[Any] = field(default_factory=list)
     paths: dict[int, str] = field(default_factory=dict)  # id of a module -> its path
     replicas: list[Any] = field(default_factory=list)  # DistributedDataParallel modules
     parameters: list[Parameter] = field(default_factory=list)
@@ -87,6 +88,7 @@ def model_facts(optimizer: Any) -> Model:
         optimizer=optimizer,
         tensors=tensors,
         buffers=[buffer for root in roots for buffer in root.buffers()],
+        modules=[module for _, module in named],
         paths={id(module): clean_path(path) for path, module in named},
         replicas=[module for _, module in replicas],
         parameters=[

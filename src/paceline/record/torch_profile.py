@@ -3,6 +3,8 @@
 import mmap
 import statistics
 import time
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +36,7 @@ class Session:
         self.path = path
         self.detail = detail
         self.paused_ns = 0
+        self.steps = 0  # that ended while it ran, paused or not
         self._runs = False
         self._reserve = HeapReserve(events)
         self._profile = profile(
@@ -41,7 +44,9 @@ class Session:
         )
 
     def start(self) -> None:
-        self._profile.start()
+        with warnings.catch_warnings():  # torch 2.11 warns that events go with the session
+            warnings.simplefilter("ignore", UserWarning)
+            self._profile.start()
         self._runs = True
 
     def pause(self) -> None:
@@ -51,15 +56,12 @@ class Session:
         self._collect(False)
 
     def _collect(self, runs: bool) -> None:
-        """A thread's ranges go on and off in a microsecond; a device's only with a warning in the
-        job's output."""
+        """A thread's ranges go on and off in a microsecond. A device's kernels stay on: a session
+        that ends while torch does not collect them loses all that it had (torch 2.11)."""
         if self._runs is runs:
             return
         self._runs = runs
-        if torch.cuda.is_available():
-            self._profile.toggle_collection_dynamic(runs, _activities())
-        else:
-            torch.autograd._enable_record_function(runs)
+        torch.autograd._enable_record_function(runs)
 
     def stop(self) -> None:
         self._profile.stop()
@@ -73,44 +75,65 @@ class Session:
         part.replace(self.path)
 
 
-def cost_of(plain: list[Times], recorded: list[Times], events_per_step: float) -> Cost:
+@dataclass(frozen=True)
+class Counted:
+    """Events of a step, or in a whole trace."""
+
+    ops: float  # on host threads
+    calls: float  # of these, calls of a device's driver
+
+
+def cost_of(plain: list[Times], recorded: list[Times], step: Counted) -> Cost:
     """The cost model of a finished recording.
 
-    An event's price is the CPU time by which recorded steps exceed plain ones, shared among their
-    events: that holds cache misses that no loop shows, and neighbours on the machine do not move
-    it. A loop of small ops in this very process bounds it, for where steps vary by more than that.
-    Page faults that recorded steps are spared, or have more of, count for themselves.
+    Loops of small ops in this very process tell what an event and a call of the driver cost. CPU
+    time by which recorded steps exceed plain ones then scales both: that holds cache misses that no
+    loop shows, and neighbours on the machine do not move it. The loops bound it, for where steps
+    vary by more than that, or where a thread spins until its device is done. Page faults that
+    recorded steps are spared, or have more of, count for themselves.
     """
-    price, spared = loop_cost_ns(), 0.0
-    if plain and recorded and events_per_step:
+    (op_ns, call_ns), spared, scale = loop_costs_ns(), 0.0, 1.0
+    known = op_ns * step.ops + call_ns * step.calls
+    if plain and recorded and known:
         fewer = statistics.median(x.faults for x in plain)
         fewer -= statistics.median(x.faults for x in recorded)
         spared = fewer * fault_cost_ns() if fewer else 0.0
         extra = statistics.median(x.cpu_ns for x in recorded) + spared
         extra -= statistics.median(x.cpu_ns for x in plain)
-        price = min(max(extra / events_per_step, price * LEAST), price * MOST)
+        scale = min(max(extra / known, LEAST), MOST)
     return Cost(
-        op_ns=price,
+        op_ns=op_ns * scale,
+        call_ns=call_ns * scale,
         refault_ns=round(spared),
         plain_step_ns=int(statistics.median(x.wall_ns for x in plain)) if plain else 0,
         recorded_step_ns=int(statistics.median(x.wall_ns for x in recorded)) if recorded else 0,
     )
 
 
-def loop_cost_ns(repeats: int = 5, ops: int = 400) -> float:
-    """What one event of the profiler costs: the same loop of small ops, each of which makes one
-    event, with and without it; least of each."""
-    tensor = torch.ones(8)
+def loop_costs_ns() -> tuple[float, float]:
+    """What an event of the profiler costs, and what a call of a device's driver costs besides."""
+    op_ns = loop_cost_ns(torch.ones(8))
+    if not torch.cuda.is_available():
+        return op_ns, 0.0
+    return op_ns, max(0.0, loop_cost_ns(torch.ones(8, device="cuda")) - 2 * op_ns)
+
+
+def loop_cost_ns(tensor: torch.Tensor, repeats: int = 5, ops: int = 400) -> float:
+    """What recording costs a small op, which makes one event and on a device a call with another:
+    the same loop of them with and without it; least of each."""
 
     def loop() -> int:
         begin = time.thread_time_ns()
         for _ in range(ops):
             tensor.neg_()
-        return time.thread_time_ns() - begin
+        took = time.thread_time_ns() - begin
+        if tensor.is_cuda:
+            torch.cuda.synchronize()
+        return took
 
     bare = min(loop() for _ in range(repeats))
-    reserve = HeapReserve(repeats * ops)
-    with profile(activities=[ProfilerActivity.CPU]):
+    reserve = HeapReserve(2 * repeats * ops)
+    with profile(activities=_activities()):
         watched = min(loop() for _ in range(repeats))
     reserve.release()
     return max(0.0, (watched - bare) / ops)
@@ -138,8 +161,21 @@ def _fresh_pages_ns() -> int:
 
 def events_in(trace: Path) -> int:
     """How many timed events a written trace holds."""
+    return sum(1 for _ in _events(trace))
+
+
+def counted_in(trace: Path) -> Counted:
+    """How many of them are of the host."""
+    ops = calls = 0
+    for line in _events(trace):
+        calls += b'"cat": "cuda_' in line  # runtime and driver
+        ops += b'"cat": "kernel"' not in line and b'"cat": "gpu_' not in line
+    return Counted(ops, calls)
+
+
+def _events(trace: Path) -> Iterator[bytes]:
     with trace.open("rb") as file:
-        return sum(line.count(b'"ph": "X"') for line in file)
+        yield from (line for line in file if b'"ph": "X"' in line)
 
 
 def _activities() -> list[ProfilerActivity]:

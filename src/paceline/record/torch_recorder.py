@@ -40,7 +40,7 @@ from paceline.record.torch_flight import flights
 from paceline.record.torch_issued import issued
 from paceline.record.torch_memory import memory_of
 from paceline.record.torch_patch import Patches
-from paceline.record.torch_profile import Session, Times, cost_of, events_in
+from paceline.record.torch_profile import Counted, Session, Times, cost_of, counted_in, events_in
 from paceline.record.torch_schedule import RecordSchedule, agreed_start
 
 log = logging.getLogger(__name__)
@@ -205,6 +205,8 @@ class Recorder:
         cpu_ns = time.process_time_ns() - self._cpu
         ended = counters.end()
         faults = counters.border.usage.faults - self._faults
+        if self._session is not None:
+            self._session.steps += 1
         self._times[self._mode].append(Times(now - self._begin, cpu_ns, faults))
         if self._mode is Mode.RECORDED:
             thread = threading.get_native_id()
@@ -288,7 +290,7 @@ class Recorder:
         flown = flights(self._comms.since_ns, session.paused_ns)
         for record in issued(self._comms.seen, flown, self._model.buckets):
             self._write(record)
-        self._write(self._cost(session.path))
+        self._write(self._cost(session))
         self._comms.clear()
 
     def _write_memory(self, trace: Path) -> None:
@@ -296,10 +298,13 @@ class Recorder:
         if watch is not None:
             self._write(*memory_of(watch.step, self._model, watch.kept, trace))
 
-    def _cost(self, trace: Path) -> sidecar.Cost:
+    def _cost(self, session: Session) -> sidecar.Cost:
+        """Of a step. A device's calls are seen to the session's end, all else until its pause."""
         plain, recorded = self._times[Mode.PLAIN], self._times[Mode.RECORDED]
-        watched = len(recorded) + len(self._times[Mode.SETTLE])
-        return cost_of(plain, recorded, events_in(trace) / max(1, watched))
+        watched = max(1, len(recorded) + len(self._times[Mode.SETTLE]))
+        found = counted_in(session.path)
+        calls = found.calls / max(1, session.steps)
+        return cost_of(plain, recorded, Counted((found.ops - found.calls) / watched + calls, calls))
 
     def _write(self, *records: sidecar.Record) -> None:
         with self._writing:

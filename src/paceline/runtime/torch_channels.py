@@ -28,11 +28,11 @@ def channels_innermost(run: Run) -> Iterator[None]:
         )
     before = {id(t): t.stride() for t in _images(run)}
     try:
-        _reorder(run, lambda t: t.to(memory_format=torch.channels_last))
+        _reorder(run, lambda _, t: t.to(memory_format=torch.channels_last))
         with forward_as(run.model, _on_images):
             yield
     finally:
-        _reorder(run, lambda t: _with_strides(t, before.get(id(t))))
+        _reorder(run, lambda key, t: _with_strides(t, before.get(key)))
         for replica in run.replicas:
             rebuilt(replica)
 
@@ -45,18 +45,19 @@ def _images(run: Run) -> list[torch.Tensor]:
     return [tensor for tensor in tensors if tensor.dim() == 4]
 
 
-def _reorder(run: Run, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """In place, so that the model, the optimizer and whoever holds a tensor see the change."""
+def _reorder(run: Run, change: Callable[[int, torch.Tensor], torch.Tensor]) -> None:
+    """In place, so that the model, the optimizer and whoever holds a tensor see the change, which
+    is told the tensor's id: its values are another object."""
     with torch.no_grad():
         for tensor in _images(run):
             if tensor.grad is not None:
-                tensor.grad = None if run.replicas else change(tensor.grad)
-            tensor.data = change(tensor.data)
+                tensor.grad = None if run.replicas else change(id(tensor), tensor.grad)
+            tensor.data = change(id(tensor), tensor.data)
 
 
 def _with_strides(tensor: torch.Tensor, strides: tuple[int, ...] | None) -> torch.Tensor:
     if strides is None:  # made under the strategy: the optimizer's state of a first step
-        return tensor.contiguous()
+        return tensor.clone(memory_format=torch.contiguous_format)
     made = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
     return made.copy_(tensor)
 

@@ -121,7 +121,7 @@ class Owned:
 
     def _gather(self) -> None:
         """New weights of all owners, in parts as long as the longest."""
-        mine = torch.zeros(self._longest)
+        mine = torch.zeros(self._longest, device=self._all[0].device)
         own = [parameter.detach().flatten() for parameter in self._of(self._me)]
         if own:
             torch.cat(own, out=mine[: sum(map(len, own))])

@@ -43,7 +43,16 @@ class Servers:
         self._me = self._ranks.index(dist.get_rank())
 
     def exchange(self, payload: torch.Tensor) -> None:
-        """The payload becomes the sum of all ranks' payloads."""
+        """The payload becomes the sum of all ranks' payloads. Gloo's messages are of host memory,
+        so that of a device passes through it."""
+        if payload.device.type == "cpu":
+            return self._sum(payload)
+        held = payload.cpu()
+        self._sum(held)
+        payload.copy_(held)
+        return None
+
+    def _sum(self, payload: torch.Tensor) -> None:
         shares = payload.tensor_split(len(self._ranks))
         mine = shares[self._me]
         pushed = {place: torch.empty_like(mine) for place in self._others()}

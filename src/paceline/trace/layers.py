@@ -1,9 +1,9 @@
 """Which module each op belongs to, and the shapes that it had, from a recording's detail step.
 
-The detail step runs the ops of the recorded ones in the same order, and there the recorder shows
-when each module's forward ran. An op of a recorded step belongs to the module of its partner there
-(`alike`), or to that of the ops around it; a backward op to that of the forward op with the same
-autograd number.
+The detail step runs the ops of the recorded ones in the same order on each thread (a device's
+backward pass has one of its own), and there the recorder shows when each module's forward ran. An
+op of a recorded step belongs to the module of its partner there (`alike`), or to that of the ops
+around it; a backward op to that of the forward op with the same autograd number.
 """
 
 from collections.abc import Sequence
@@ -24,21 +24,25 @@ def with_layers(trace: Trace, sidecar: Sidecar, detail: Trace) -> Trace:
     steps = {step.mode: step for step in sidecar.of(Step)}
     if Mode.DETAIL not in steps or seen.main_lane == NONE:
         return trace
-    described = _ops_of(seen, steps[Mode.DETAIL])
-    layers, names = _layers_of(seen, described, sidecar.of(Layer))
+    layers, names = _layers_of(seen, sidecar.of(Layer))
     view = RankView(trace, sidecar)
     column = np.full(len(trace.events), NONE, np.int32)
-    form, told = trace.events.form.copy(), detail.events.form[described]
+    form = trace.events.form.copy()
     differ = []
+    threads = [(seen.main_lane, view.main_lane), (seen.backward_lane, view.backward_lane)]
+    described = [(_ops_of(seen, steps[Mode.DETAIL], there), here) for there, here in threads]
     for step in view.recorded_steps:
-        rows = _ops_of(view, step)
-        place = matched(_names(seen, described), _names(view, rows))
-        differ.append(apart(place, len(rows)))
-        if place is not None:
-            partner = _turned(place, len(rows))
-            column[rows] = _between(_of_partner(layers, partner), partner)
-            asked = _of_partner(told, partner)
-            form[rows] = np.where(asked == NONE, form[rows], asked + len(trace.forms))
+        parts = []
+        for known, lane in described:
+            rows = _ops_of(view, step, lane)
+            place = matched(_names(seen, known), _names(view, rows))
+            parts.append(apart(place, len(rows)))
+            if place is not None:
+                partner = _turned(place, len(rows))
+                column[rows] = _between(_of_partner(layers[known], partner), partner)
+                asked = _of_partner(detail.events.form[known], partner)
+                form[rows] = np.where(asked == NONE, form[rows], asked + len(trace.forms))
+        differ.append(parts[0])
     trace = trace.noting(*_notes(differ, steps[Mode.DETAIL]))
     if all(part == 1.0 for part in differ):
         return trace
@@ -89,31 +93,30 @@ def _between(layers: Int32, partner: Int64) -> Int32:
     return found
 
 
-def _ops_of(view: RankView, step: Step) -> Int64:
-    """Operators of the training loop's thread within a step, in order."""
+def _ops_of(view: RankView, step: Step, lane: int) -> Int64:
+    """Operators of a thread within a step, in order."""
     events = view.trace.events
     inside = (events.start_ns >= step.begin_ns) & (events.start_ns < step.end_ns)
-    on_main = (events.lane == view.main_lane) & (events.category == Category.CPU_OP)
-    return np.flatnonzero(inside & on_main)
+    return np.flatnonzero(inside & (events.lane == lane) & (events.category == Category.CPU_OP))
 
 
 def _names(view: RankView, rows: Int64) -> list[str]:
     return [view.trace.names[i] for i in view.trace.events.name[rows].tolist()]
 
 
-def _layers_of(
-    view: RankView, rows: Int64, recorded: Sequence[Layer]
-) -> tuple[Int32, tuple[str, ...]]:
-    """For each op the innermost module whose forward was running, and the modules' names."""
-    starts = view.trace.events.start_ns[rows].tolist()
+def _layers_of(view: RankView, recorded: Sequence[Layer]) -> tuple[Int32, tuple[str, ...]]:
+    """For each event of the training loop's thread the innermost module whose forward was running,
+    and the modules' names."""
+    mine = np.flatnonzero(view.trace.events.lane == view.main_lane)
+    starts = view.trace.events.start_ns[mine].tolist()
     index: dict[str, int] = {}
-    found = np.full(len(rows), NONE, np.int32)
+    found = np.full(len(view.trace.events), NONE, np.int32)
     inner_last = sorted(
         (la for la in recorded if la.module), key=lambda la: la.begin_ns - la.end_ns
     )
     for layer in inner_last:
         first, last = np.searchsorted(starts, [layer.begin_ns, layer.end_ns])
-        found[first:last] = index.setdefault(layer.module, len(index))
+        found[mine[first:last]] = index.setdefault(layer.module, len(index))
     return found, tuple(index)
 
 

@@ -38,6 +38,7 @@ def pieces_of(view: RankView, found: Findings, borders_ns: Int64, cost: Cost) ->
     parts = flatten(lane, start, end, *_cuts(view, found, borders_ns))
     own = parts.end_ns - parts.start_ns
     price = np.rint(parts.borders * (cost.op_ns / 2)).astype(np.int64)
+    price += _of_calls(view, rows, parts, cost.call_ns)
     waited = _inside(view, parts, found.idles, found.idles.wait)
     idle = waited | _inside(view, parts, found.idles, ~found.idles.wait)
     own[idle] = price[idle] = 0
@@ -54,6 +55,16 @@ def pieces_of(view: RankView, found: Findings, borders_ns: Int64, cost: Cost) ->
         np.add.reduceat(own, first) if len(first) else own,
         waited[first],
     )
+
+
+def _of_calls(view: RankView, rows: Int64, parts: Segments, call_ns: float) -> Int64:
+    """What recording cost calls of the driver while they ran, shared among the pieces of each."""
+    owner = np.where(parts.owner == GAP, GAP, rows[parts.owner])
+    calls = (owner != GAP) & (view.trace.events.category[owner] == Category.RUNTIME)
+    mine, owner = np.flatnonzero(calls), owner[calls]
+    price = np.zeros(len(parts), np.int64)
+    price[mine] = np.rint(call_ns / np.bincount(owner)[owner])
+    return price
 
 
 def without_price(lane: Int32, own_ns: Int64, price_ns: Int64) -> Int64:

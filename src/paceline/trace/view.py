@@ -90,6 +90,15 @@ class RankView:
         return int(np.bincount(lanes).argmax())
 
     @cached_property
+    def backward_lane(self) -> int:
+        """The thread beside the training loop's that runs most of the backward pass; NONE where
+        the loop's own does, as on processors."""
+        events = self.trace.events
+        there = (events.category == Category.CPU_OP) & events.backward
+        lanes = events.lane[there & (events.lane != self.main_lane)]
+        return int(np.bincount(lanes).argmax()) if len(lanes) else NONE
+
+    @cached_property
     def _recorded_main(self) -> int:
         hosts = self.sidecar.of(Host) if self.sidecar else []
         return self.thread_lane(hosts[0].main_thread) if hosts else NONE

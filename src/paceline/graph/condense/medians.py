@@ -52,7 +52,7 @@ def _samples(graph: Graph, cuts: Cuts, shapes: Shapes) -> tuple[Int64, _Samples]
     group = _numbered(
         np.where(talks, ops.rank, ops.lane)[rows],
         np.where(talks, cuts.turn, cuts.stretch)[rows],
-        np.where(talks, NONE, ops.phase)[rows],
+        np.where(talks, np.int32(NONE), ops.phase)[rows],
     )
     steps, column = np.unique(ops.step[rows], return_inverse=True)
     table = np.zeros((int(group.max(initial=-1)) + 1, len(steps)))
