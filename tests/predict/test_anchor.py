@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link
-from paceline.graph import Graph
-from paceline.graph.synthetic import Parallel, TrainingJob, training
+from paceline.graph import Graph, LaneKind
+from paceline.graph.synthetic import Machine, Parallel, TrainingJob, training
 from paceline.predict import predict
+from paceline.predict.predicting import typical
 
 
 def recorded(run_ns: int) -> Graph:
@@ -41,3 +42,18 @@ def test_without_run_times_the_interval_is_wider_and_says_why() -> None:
     by_wall = predict(recorded(0), cluster=cluster())
     assert by_wall.spread > counted.spread
     assert any("wall clock alone" in reason for reason in by_wall.rests_on)
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.9, 1.1])
+def test_of_a_device_job_the_hosts_work_meets_the_plain_step_and_kernels_stay(
+    factor: float,
+) -> None:
+    job = training(TrainingJob(Parallel.DDP, Machine.GPU, workers=2, steps=4))
+    plain = round(predict(job).step_ns * factor)
+    made = typical(replace(job, facts=replace(job.facts, plain_step_ns=plain)))
+    before = typical(job)
+    on_stream = (before.lanes.kind == LaneKind.STREAM)[before.ops.lane]
+    kernels, hosts = (before.ops.dur_ns[rows] for rows in (on_stream, ~on_stream))
+    assert made.ops.dur_ns[on_stream].tolist() == kernels.tolist()
+    shorter = made.ops.dur_ns[~on_stream].sum() < hosts.sum()
+    assert shorter == (factor < 1)

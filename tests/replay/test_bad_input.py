@@ -67,6 +67,17 @@ def test_a_cycle_is_told_by_the_names_of_its_ops(engine: Engine) -> None:
 
 
 @ENGINES
+def test_a_long_cycle_is_told_by_its_first_ops(engine: Engine) -> None:
+    b = GraphBuilder()
+    lane = b.lane()
+    ops = [b.op(f"op {at}", lane) for at in range(100)]
+    b.link(ops[-1], ops[0])
+    with pytest.raises(GraphError, match=r"cycle of 100 ops: .* -> 94 more -> op") as told:
+        replay(b.build(), engine=engine)
+    assert len(str(told.value)) < 500
+
+
+@ENGINES
 def test_members_met_in_different_orders_are_reported_as_stuck(engine: Engine) -> None:
     b = GraphBuilder()
     lanes = [b.lane(rank, discipline=Discipline.PRIORITY) for rank in range(2)]

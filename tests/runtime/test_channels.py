@@ -12,7 +12,7 @@ import paceline  # noqa: E402
 def test_weights_and_states_have_their_strides_again_those_of_one_place_too(
     steps_before: int,
 ) -> None:
-    """Either order of a weight of one place is contiguous, and kernels are chosen by its strides."""
+    """Both orders of a weight of one place are contiguous; kernels are chosen by its strides."""
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 1), nn.Conv2d(8, 4, 3))
     optimizer = torch.optim.AdamW(model.parameters())
     images = torch.randn(2, 3, 8, 8)

@@ -130,10 +130,8 @@ Made = tuple[nn.Module, torch.Tensor, torch.Tensor]
 
 
 def resnet50(tiny: bool) -> Made:
-    from torchvision.models import resnet50 as built
-
     batch, side = (2, 32) if tiny else (128, 224)
-    return built(), torch.randn(batch, 3, side, side), torch.randint(1000, (batch,))
+    return ResNet50(), torch.randn(batch, 3, side, side), torch.randint(1000, (batch,))
 
 
 def decoder(tiny: bool, batch: int = 8) -> Made:
@@ -172,6 +170,40 @@ class Decoder(nn.Module):
     def forward(self, words: torch.Tensor) -> torch.Tensor:
         x = self.words(words) + self.places.weight[: words.shape[1]]
         return self.head(self.norm(self.layers(x))).flatten(0, 1)
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, channels: int, inner: int, stride: int) -> None:
+        super().__init__()
+        out = 4 * inner
+        self.conv1, self.bn1 = convolution(channels, inner, 1), nn.BatchNorm2d(inner)
+        self.conv2, self.bn2 = convolution(inner, inner, 3, stride), nn.BatchNorm2d(inner)
+        self.conv3, self.bn3 = convolution(inner, out, 1), nn.BatchNorm2d(out)
+        self.relu, self.beside = nn.ReLU(inplace=True), None
+        if stride > 1 or channels != out:
+            self.beside = nn.Sequential(convolution(channels, out, 1, stride), nn.BatchNorm2d(out))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = self.relu(self.bn1(self.conv1(x)))
+        made = self.bn3(self.conv3(self.relu(self.bn2(self.conv2(made)))))
+        made += x if self.beside is None else self.beside(x)
+        return self.relu(made)
+
+
+def convolution(channels: int, out: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(channels, out, kernel, stride, kernel // 2, bias=False)
+
+
+class ResNet50(nn.Sequential):
+    def __init__(self) -> None:
+        layers: list[nn.Module] = [convolution(3, 64, 7, 2), nn.BatchNorm2d(64)]
+        layers += [nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+        channels = 64
+        for inner, count, first in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+            for at in range(count):
+                layers.append(Bottleneck(channels, inner, 1 if at else first))
+                channels = 4 * inner
+        super().__init__(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
 
 
 MODELS: dict[str, Callable[[bool], Made]] = {

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,8 +65,14 @@ def check_columns(graph: Graph) -> None:
     _check_spread(graph)
 
 
+_NAMED: Final = 6
+"""Ops of a long cycle that an error names, from its beginning."""
+
+
 def cycle_error(graph: Graph, cycle: Sequence[int]) -> GraphError:
-    chain = " -> ".join(str(graph[int(op)]) for op in [*cycle, cycle[0]])
+    named = [str(graph[int(op)]) for op in cycle[:_NAMED]]
+    others = [f"{len(cycle) - _NAMED} more"] if len(cycle) > _NAMED else []
+    chain = " -> ".join([*named, *others, str(graph[int(cycle[0])])])
     return GraphError(
         f"the graph has a cycle of {len(cycle)} ops: {chain}. On RECORDED lanes an op also waits "
         "for the one before it, and members of an instance for each other. Remove one link."
