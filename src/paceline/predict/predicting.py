@@ -12,6 +12,7 @@ from paceline.cost.spreads import spreads_of
 from paceline.graph import COMMUNICATION, NONE, UNPRICED, DeviceKind, Graph
 from paceline.graph.condense import STEPS, Grain, condense, condensed_ops, first_step, step_ops
 from paceline.graph.one_lane import on_one_lane
+from paceline.graph.rank_steps import numbered
 from paceline.graph.scaled import works
 from paceline.predict.anchor import anchored
 from paceline.predict.classes import by_class, step_ns
@@ -200,7 +201,7 @@ def ops_beyond(graph: Graph, most: int) -> int:
 
 def _stands_for_itself(graph: Graph) -> bool:
     steps = graph.ops.step
-    return graph.facts.steps_overlap or len(np.unique(steps[steps != NONE])) < 2
+    return graph.facts.steps_overlap or len(numbered(steps[steps != NONE])[0]) < 2
 
 
 def _typical(graph: Graph, grain: Grain, elsewhere: bool, waits: bool) -> Graph | None:
