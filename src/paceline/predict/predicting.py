@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from paceline.cluster import Cluster
 from paceline.cost import Calls, Library, Prices, Rates, calls_of, prices
-from paceline.cost.spreads import spreads_of
+from paceline.cost.price import borders_of
 from paceline.graph import COMMUNICATION, NONE, UNPRICED, DeviceKind, Graph
 from paceline.graph.condense import STEPS, Grain, condense, condensed_ops, first_step, step_ops
 from paceline.graph.one_lane import on_one_lane
@@ -242,12 +243,8 @@ def _require_cluster(graph: Graph, question: Question) -> None:
 
 
 def _recorded_prices(graph: Graph) -> Prices:
-    spread = spreads_of(graph, graph.ops.basis)
-    dur = graph.ops.dur_ns
-    low, high = (
-        np.rint(each).astype(np.int64) for each in (dur / (1 + spread), dur * (1 + spread))
-    )
-    return Prices(dur, low.astype(np.int64), high.astype(np.int64), graph.ops.basis)
+    dur, basis = graph.ops.dur_ns, graph.ops.basis
+    return Prices(dur, basis, partial(borders_of, graph, basis, dur))
 
 
 def predicted(at: Placed, changes: Sequence[Strategy], question: Question) -> Prediction:
