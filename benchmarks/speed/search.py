@@ -5,7 +5,11 @@ the guided search over all exact strategies; and over a space that is small enou
 of it, the guided, evolutionary and black-box searchers beside the exhaustive one. Jobs of 64 and
 1,024 ranks are drawn, 12 layers at 10 Gbit/s. Two Dask or Ray workers are timed against one on the
 same plans, workers begun and warm; so are two plain processes, which share nothing but the machine.
-`..._over_here` sets two workers beside this process alone. Rows say how much processor time the
+`..._speedup` is of a short search (the MLP, some thousand plans, about a second on one worker), of
+which what each worker makes for itself and the parts' ways there and back are a large share;
+`..._long_speedup` of one that is worth spreading (the transformer on 4 workers, some 5,000 plans of
+thirteen strategies, about ten seconds on one worker). `..._over_here` sets two workers beside this
+process alone. Rows say how much processor time the
 search took: where wall time is far beyond it, the machine was crowded. Over the small space,
 `together_per_cpu_s` is how many candidates are scored in a second of it, `alone_per_cpu_s` how many
 where each is replayed by itself, and `bound_per_cpu_s` how many the native engine alone replays,
@@ -47,7 +51,9 @@ RECORDED = measure.RESULTS / "strategies"
 FEW = ("bf16", "buckets", "overlap_update", "partition", "priority")
 SMALL = Goal(allow=Effect.LOSSY, strategies=FEW, budget_s=120)
 WIDE = replace(SMALL, strategies=(*FEW, "fp16", "int8", "topk", "zero1"))
-PLANS, WARM, REPLAYED = 3000, 300, 100
+MORE = ("compiled", "early_update", "fused_optimizer", "hierarchical")
+LONG = replace(WIDE, strategies=(*(WIDE.strategies or ()), *MORE))
+PLANS, WARM, REPLAYED = 6000, 300, 100
 BEGUN_S = 3.0
 
 
@@ -72,7 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         figures[f"gain_{ranks}"] = found.unchanged.batch_ns / found.best.batch_ns
     for name, workers in CLUSTERS.items():
         asked = there(name) and not options.quick
-        figures |= spread(jobs[0], name, workers) if asked else {f"{name}_speedup": None}
+        for kind, job, goal in ((name, jobs[0], WIDE), (f"{name}_long", jobs[-1], LONG)):
+            told = spread(job, workers, goal) if asked else (None, None)
+            figures |= zip((f"{kind}_speedup", f"{kind}_over_here"), told)
     return measure.report("speed/search", figures, options, "optuna", "distributed", "ray")
 
 
@@ -171,10 +179,10 @@ def candidates(job: Job) -> Candidates:
     return Candidates(job.graph, job.cluster, Question(), coarse=True, memory=False)
 
 
-def spread(job: Job, name: str, cluster: Workers) -> dict[str, float]:
+def spread(job: Job, cluster: Workers, goal: Goal) -> tuple[float, float]:
     """Two workers against one, and against this process, over the same plans."""
     asked = candidates(job)
-    space = space_of(asked, WIDE, live_only=True)
+    space = space_of(asked, goal, live_only=True)
     plans = list(islice(space.plans(), PLANS))
     alone, found = timed("", asked, plans)
     took = []
@@ -183,7 +191,7 @@ def spread(job: Job, name: str, cluster: Workers) -> dict[str, float]:
             seconds, other = timed(place, asked, plans)
         assert other == found, "other workers found other scores"
         took.append(seconds)
-    return {f"{name}_speedup": took[0] / took[1], f"{name}_over_here": alone / took[1]}
+    return took[0] / took[1], alone / took[1]
 
 
 def timed(place: str, asked: Candidates, plans: Sequence[Plan]) -> tuple[float, dict[Plan, Any]]:

@@ -81,6 +81,16 @@ def test_parts_hold_all_items_and_leave_no_worker_without(
     assert len(sizes) >= min(items, workers)
 
 
+@given(items=st.integers(1, 500), many=st.integers(1, 8), alike=st.integers(1, 64))
+def test_parts_that_are_dealt_hold_all_items_and_are_of_one_size(
+    items: int, many: int, alike: int
+) -> None:
+    parts = [*Parts(alike=alike).dealt(range(items), many)]
+    assert len(parts) == many
+    assert sorted(item for part in parts for item in part) == list(range(items))
+    assert max(map(len, parts)) - min(map(len, parts)) <= -(-items // (many * alike)) + 1
+
+
 @given(items=st.integers(1, 5000), item_s=st.floats(1e-5, 20), least=st.integers(1, 64))
 def test_no_part_takes_much_longer_than_who_waits_for_it_would_like(
     items: int, item_s: float, least: int

@@ -141,7 +141,7 @@ def test_where_one_of_many_cannot_be_replayed_the_others_are(
 
 def test_jobs_that_share_cores_are_replayed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     job = replace(asked("synthetic", True), question=Question(machine=Machine(2.0)))
-    monkeypatch.setattr("paceline.search.judge.together", None)
+    monkeypatch.setattr("paceline.search.side_by_side.together", None)
     some = [(), (parse("buckets(size_bytes=1000000)"),)]
     assert list(Judge(job).scores(some)) == [Judge(replace(job)).score(plan) for plan in some]
 
@@ -171,7 +171,7 @@ def test_graphs_side_by_side_are_lawful_and_run_as_they_do_alone(
     side = side_by_side(graphs)
     check_columns(side.graph)
     together = replay(side.graph)
-    made, of = side.told_apart(side.graph)
+    made, of = side.told_apart()
     for at, graph in enumerate(graphs):
         mine = of == at
         np.testing.assert_array_equal(together.start_ns[mine], replay(graph).start_ns)

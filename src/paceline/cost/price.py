@@ -5,8 +5,9 @@ runs on worker r.
 `prices` gives the same as columns, each with an interval and what it rests on.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +44,23 @@ _closed_ns = lru_cache(maxsize=256)(closed_ns)
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """One row an op."""
+    """One row an op. How far they may be off is found when it is asked for."""
 
     dur_ns: Int64
-    low_ns: Int64
-    high_ns: Int64
     basis: UInt8  # Basis
+    borders: Callable[[], tuple[Int64, Int64]]  # the intervals' lower and upper ones
+
+    @property
+    def low_ns(self) -> Int64:
+        return self._borders[0]
+
+    @property
+    def high_ns(self) -> Int64:
+        return self._borders[1]
+
+    @cached_property
+    def _borders(self) -> tuple[Int64, Int64]:
+        return self.borders()
 
     def __getitem__(self, op: int) -> Price:
         """One op's price, for reading."""
@@ -91,8 +103,15 @@ def prices(
     dur[calls.rows] = np.array(times, np.float64)[calls.which]
     basis[calls.rows] = np.array(reasons, np.uint8)[calls.which]
     dur = np.where(later, dur * ppb(graph), dur)
+    return Prices(_ns(dur), basis, partial(borders_of, graph, basis, dur))
+
+
+def borders_of(
+    graph: Graph, basis: UInt8, dur_ns: NDArray[np.float64] | Int64
+) -> tuple[Int64, Int64]:
+    """Of the intervals around durations that rest on that."""
     spread = spreads_of(graph, basis)
-    return Prices(_ns(dur), _ns(dur / (1 + spread)), _ns(dur * (1 + spread)), basis)
+    return _ns(dur_ns / (1 + spread)), _ns(dur_ns * (1 + spread))
 
 
 def messages_of(graph: Graph, calls: Calls, library: Library) -> Int64:

@@ -11,6 +11,8 @@ links have. Which algorithm a library takes depends on sizes alone, so it stays.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from paceline.cluster import Cluster, Network
 from paceline.cost.calls import Calls
 from paceline.cost.collectives import Library, choose
@@ -74,22 +76,20 @@ def _slidable(costs: Sequence[RoundCost], network: Network, library: Library) ->
 
 def _latencies(cost: RoundCost, network: Network, inside: int) -> set[Line]:
     """Of each path: what is inside hosts, and what is between them."""
-    found: set[Line] = set()
-    for path in cost.paths:
-        ns = [0.0, 0.0]
-        for link in path:
-            ns[link >= inside] += float(network.latency_ns[link])
-        found.add((ns[0], ns[1]))
-    return found
+    ways, between = cost.ways, cost.ways.links >= inside
+    ns = network.latency_ns[ways.links]
+    parts = (
+        np.bincount(ways.message[rows], ns[rows], ways.messages) for rows in (~between, between)
+    )
+    return set(zip(*(part.astype(np.float64).tolist() for part in parts)))
 
 
 def _loads(cost: RoundCost, network: Network, inside: int) -> set[Line]:
     """Of each link: how long it takes for its bytes; and what the round takes at least beside."""
-    latency = max(sum(int(network.latency_ns[link]) for link in path) for path in cost.paths)
-    others = cost.message_ns + cost.add_ns + latency
+    others = cost.message_ns + cost.add_ns + cost.ways.latency_ns
     found: set[Line] = {(max(0.0, cost.least_ns - others), 0.0)}
-    for link, size in cost.load.items():
-        ns = size / float(network.bytes_per_s[link]) * 1e9
+    for link in np.flatnonzero(cost.ways.used).tolist():
+        ns = float(cost.load[link]) / float(network.bytes_per_s[link]) * 1e9
         found.add((-cost.free_ns, ns) if link >= inside else (ns - cost.free_ns, 0.0))
     return found
 

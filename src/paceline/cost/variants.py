@@ -27,16 +27,15 @@ TYPICAL: Mapping[tuple[Variant, LaneKind], Mapping[OperatorClass, float]] = {
 
 def in_variant(graph: Graph, rows: Bool, variant: Variant) -> Graph:
     """These ops in the variant, each by its operator's ratio."""
-    chosen = rows & works(graph)
-    measured = ratios_of(graph, variant)
+    chosen, measured = rows & works(graph), ratios_of(graph, variant)
+    by_name = np.ones(len(graph.names) + 1)
     for name in np.unique(graph.ops.name[chosen]).tolist():
-        mine = chosen & (graph.ops.name == name)
         ratio = measured.get(graph.names[name])
-        if ratio is not None:
-            graph = scaled(graph, mine, ratio.value, Basis.MEASURED)
-        else:
-            graph = _typically(graph, mine, variant)
-    return graph
+        by_name[name] = ratio.value if ratio is not None else np.nan
+    factor = by_name[graph.ops.name]
+    typically = chosen & np.isnan(factor)
+    made = scaled(graph, chosen & ~typically, factor, Basis.MEASURED)
+    return _typically(made, typically, variant)
 
 
 def ratios_of(graph: Graph, variant: Variant) -> dict[str, Ratio]:
@@ -78,10 +77,10 @@ def typical_words(graph: Graph, rows: Bool, variant: Variant) -> Iterator[str]:
 
 
 def _typically(graph: Graph, rows: Bool, variant: Variant) -> Graph:
-    made = graph
-    for mine, factor in _typical(graph, rows, variant):
-        made = scaled(made, mine, factor, Basis.DATASHEET)
-    return made
+    factor = np.ones(len(graph))
+    for mine, each in _typical(graph, rows, variant):
+        factor[mine] = each
+    return scaled(graph, rows, factor, Basis.DATASHEET)
 
 
 def _typical(graph: Graph, rows: Bool, variant: Variant) -> Iterator[tuple[Bool, float]]:

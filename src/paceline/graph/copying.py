@@ -78,7 +78,7 @@ def tiled(graph: Graph, times: int) -> Graph:
 
 
 def _tiled(table: Any, times: int) -> Any:
-    return type(table)(*[np.tile(column, times) for column in vars(table).values()])
+    return type(table)(*[np.concatenate([column] * times) for column in vars(table).values()])
 
 
 def _with_ops(table: Any, count: int, times: int) -> Any:

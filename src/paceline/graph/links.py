@@ -41,7 +41,8 @@ class Links:
         return Links(op, src, kind.astype(np.int64), np.zeros(len(op), np.bool_))
 
     def where(self, chosen: Bool | Int64) -> "Links":
-        return Links(self.op[chosen], self.src[chosen], self.kind[chosen], self.inferred[chosen])
+        rows = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
+        return Links(self.op[rows], self.src[rows], self.kind[rows], self.inferred[rows])
 
     def joined(self, other: "Links") -> "Links":
         return Links.together([self, other])

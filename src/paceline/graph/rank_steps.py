@@ -41,7 +41,7 @@ class RankSteps:
 _CLOSE = 4096
 
 
-def numbered(values: Int32) -> tuple[Int64, Int64]:
+def numbered(values: Int32 | Int64) -> tuple[Int64, Int64]:
     """The values that there are, ascending, and of each row which it has: `np.unique` of a few
     numbers that lie close together."""
     least = int(values.min(initial=0))

@@ -6,13 +6,13 @@ unpriced, by the bytes that they touch.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from paceline.errors import GraphError
 from paceline.graph.border import UNSCALED
-from paceline.graph.copy_back import copy_back
+from paceline.graph.copy_back import copies_back
 from paceline.graph.gradients import carrying, no_exchange
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import (
@@ -27,6 +27,7 @@ from paceline.graph.kinds import (
 )
 from paceline.graph.late_update.buckets import there
 from paceline.graph.links import Links
+from paceline.graph.rank_steps import RankSteps, firsts, lasts, numbered
 from paceline.graph.scaled import scaled, works
 from paceline.graph.splice import Added, spliced
 
@@ -52,40 +53,62 @@ def with_owners(graph: Graph) -> Graph:
             "the recording shows no replicas that each update all parameters, so the update cannot "
             "be cut among them. Record a job under DDP with a plain optimizer.",
         )
-    work = _Work(graph, links, there(graph, links))
-    ops = graph.ops
-    for rank, step in sorted(set(zip(ops.rank[calls].tolist(), ops.step[calls].tolist()))):
-        work.change(calls[(ops.rank[calls] == rank) & (ops.step[calls] == step)])
+    work = _Work(graph, links, _parts(graph, calls, links))
+    for row, call in enumerate(work.parts.call.tolist()):
+        work.change(row, call)
     facts = replace(graph.facts, update_shards=work.members)
     return replace(work.graph_made(), facts=facts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Updates of ranks' steps, one row each."""
+
+    call: Int64  # its first exchange
+    first: Int64  # the op that begins it
+    update: Int64  # ops of all of them, ascending
+    of: Int64  # the row of each
+
+
+def _parts(graph: Graph, calls: Int64, links: Links) -> _Parts:
+    ops, steps = graph.ops, RankSteps.of(graph)
+    rows, number = numbered(steps.of_op[calls])
+    whose = np.full(len(graph), NONE, np.int64)
+    whose[there(graph, links)[calls]] = number
+    first = copies_back(graph, links, whose, steps.step[rows]).update
+    if (first == NONE).any():
+        raise GraphError("the recording shows no update behind the exchange of gradients")
+    row = lasts(rows, np.arange(len(rows)), len(steps))[steps.of_op]
+    update = np.flatnonzero((ops.phase == Phase.UPDATE) & works(graph) & (row != NONE))
+    update = update[update >= first[row[update]]]
+    return _Parts(firsts(number, calls, len(rows)), first, update, row[update])
 
 
 class _Work:
     """Goes over the ranks and steps."""
 
-    def __init__(self, graph: Graph, links: Links, there: Int64) -> None:
-        self.source, self.links, self.graph, self.there = graph, links, graph, there
+    def __init__(self, graph: Graph, links: Links, parts: _Parts) -> None:
+        self.source, self.links, self.parts = graph, links, parts
         self.sizes = [parameter.size_bytes for parameter in graph.facts.parameters]
         self.members = 1
+        self.held: dict[int, Int64] = {}  # bytes of each owner, by how many there are
+        self.factor = np.ones(len(parts.call))  # by which the updates take as long as they did
         self.instances: dict[tuple[int, int], int] = {}
         self.rows: list[dict[str, int]] = []
         self.linked: list[tuple[int, int, DepKind]] = []
 
-    def change(self, calls: Int64) -> None:
-        ops, call = self.source.ops, int(calls[0])
-        first = copy_back(self.source, self.links, self.there[calls]).update
-        if first == NONE:
-            raise GraphError("the recording shows no update behind the exchange of gradients")
-        mine = (ops.rank == ops.rank[call]) & (ops.step == ops.step[call])
-        mine &= (ops.phase == Phase.UPDATE) & works(self.source)
-        update = np.flatnonzero(mine & (np.arange(len(ops)) >= first))
+    def change(self, row: int, call: int) -> None:
+        ops, parts = self.source.ops, self.parts
         ranks = self.source.groups[int(ops.group[call])].ranks
         self.members = len(ranks)
-        owner = owners(self.sizes, len(ranks))
-        held = np.bincount(owner, self.sizes, len(ranks))
+        if self.members not in self.held:
+            owner = owners(self.sizes, self.members)
+            self.held[self.members] = np.bincount(owner, self.sizes, self.members)
+        held = self.held[self.members]
         share = held[ranks.index(int(ops.rank[call]))]
-        self.graph = scaled(self.graph, update, share / max(1, sum(self.sizes)))
-        last = int(update[ops.lane[update] == ops.lane[first]][-1])
+        self.factor[row] = share / max(1, sum(self.sizes))
+        update = parts.update[parts.of == row]
+        last = int(update[ops.lane[update] == ops.lane[parts.first[row]]][-1])
         self.gather(call, last, int(share), int(held.max()) * len(ranks))
 
     def gather(self, call: int, last: int, own_bytes: int, whole_bytes: int) -> None:
@@ -136,7 +159,10 @@ class _Work:
             "scale_ppb": np.full(count, UNSCALED),
             "work": np.full(count, NONE),
         }
-        named = replace(self.graph, names=(*self.source.names, *(f"{n} weights" for n in _NAMES)))
+        factor = np.ones(len(self.source))
+        factor[self.parts.update] = self.factor[self.parts.of]
+        shorter = scaled(self.source, self.parts.update, factor)
+        named = replace(shorter, names=(*self.source.names, *(f"{n} weights" for n in _NAMES)))
         links = self.links
         for kind in sorted({kind for _, _, kind in self.linked}):
             part = np.array([(op, src) for op, src, k in self.linked if k is kind], np.int64)

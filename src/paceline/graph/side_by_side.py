@@ -3,6 +3,7 @@
 Each has ranks, lanes, devices and instances of its own, and so runs as if it were alone, to the
 nanosecond: what a pass over all ops costs beside the ops is paid once for all, and so is a change
 that looks at no job as a whole. What ops allocate and samples of their durations are left out.
+Graphs that stand so already can be joined to others, changed or not.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,26 +32,46 @@ class SideBySide:
 
     graph: Graph
     width: int
-    groups: tuple[Group, ...]  # as each graph numbers its ranks: those that several have once
-    row: Int64  # in these of each group of `graph`, and NONE behind the last
+    tables: tuple[tuple[Group, ...], ...]  # by graph its groups, as it numbers its ranks itself
 
-    def told_apart(self, graph: Graph) -> tuple[Graph, Int64]:
-        """This graph, or what was made of it, with each rank under its own number; and by op the
-        graph that it is of."""
+    def changed(self, graph: Graph) -> "SideBySide":
+        """With what was made of the graph that holds all."""
         assert graph.groups is self.graph.groups, "what was made of it has the same groups"
-        ops, lanes = graph.ops, graph.lanes
+        return replace(self, graph=graph)
+
+    def told_apart(self) -> tuple[Graph, Int64]:
+        """The graph with each rank under its own number, and groups that several have once; and by
+        op the graph that it is of."""
+        ops, lanes = self.graph.ops, self.graph.lanes
         of = ops.rank.astype(np.int64) // self.width
+        groups, begin = _pool(self.tables)
+        rows = [first + np.arange(len(table)) for first, table in zip(begin, self.tables)]
+        row = np.concatenate([*rows, [NONE]])
         own = (ops.rank % self.width).astype(np.int32)
-        told = replace(ops, rank=own, group=self.row[ops.group].astype(np.int32))
+        told = replace(ops, rank=own, group=row[ops.group].astype(np.int32))
         made = replace(lanes, rank=(lanes.rank % self.width).astype(np.int32))
-        return replace(graph, ops=told, lanes=made, groups=self.groups), of
+        return replace(self.graph, ops=told, lanes=made, groups=groups), of
 
 
-def side_by_side(graphs: Sequence[Graph]) -> SideBySide:
-    """What is known of the job is taken from the first."""
-    width = 1 + max(max(graph.ranks) for graph in graphs)
-    begins = _Begins.of(graphs)
-    pooled, begin = _pool([graph.groups for graph in graphs])
+def side_by_side(graphs: Sequence[Graph], width: int = 0) -> SideBySide:
+    """What is known of the job is taken from the first. `width`: where more are to be joined to
+    them, what is above every rank of all."""
+    width = width or width_of(graphs)
+    bare = (replace(graph, memory=MemoryEvents.none(), spread=None) for graph in graphs)
+    return joined([SideBySide(graph, width, (graph.groups,)) for graph in bare])
+
+
+def width_of(graphs: Sequence[Graph]) -> int:
+    """What is above every rank of all graphs."""
+    return 1 + max(max(graph.ranks) for graph in graphs)
+
+
+def joined(parts: Sequence[SideBySide]) -> SideBySide:
+    """Graphs that stand side by side already, of one width, beside one another."""
+    if len(parts) == 1:
+        return parts[0]
+    graphs, width = [part.graph for part in parts], parts[0].width
+    begins = _Begins.of(parts)
     works, work = _pool([graph.works for graph in graphs])
     names, places = _names([graph.names for graph in graphs])
     columns = {
@@ -58,7 +79,7 @@ def side_by_side(graphs: Sequence[Graph]) -> SideBySide:
         for name in vars(graphs[0].ops)
     }
     owner = begins.owner
-    columns["rank"] = columns["rank"] + (owner * width).astype(np.int32)
+    columns["rank"] = columns["rank"] + begins.rank[owner].astype(np.int32)
     columns["lane"] = columns["lane"] + begins.lane[owner].astype(np.int32)
     columns["instance"] = _moved(columns["instance"], begins.op[owner])
     columns["group"] = _moved(columns["group"], begins.group[owner])
@@ -70,42 +91,46 @@ def side_by_side(graphs: Sequence[Graph]) -> SideBySide:
     made = Graph(
         ops=OpColumns(**columns),
         deps=_dependencies(graphs, begins),
-        lanes=_lanes(graphs, begins, width),
+        lanes=_lanes(graphs, begins),
         devices=tuple(chain.from_iterable(graph.devices for graph in graphs)),
-        groups=tuple(_own_groups(graphs, width)),
+        groups=tuple(_own_groups(graphs, begins)),
         names=names,
         drains=_drains(graphs, begins),
         memory=MemoryEvents.none(),
         works=works,
         facts=graphs[0].facts,
     )
-    row = [first + np.arange(len(graph.groups)) for first, graph in zip(begin, graphs)]
-    return SideBySide(made, width, pooled, np.concatenate([*row, [NONE]]))
+    return SideBySide(made, width, tuple(chain.from_iterable(part.tables for part in parts)))
 
 
 @dataclass(frozen=True, eq=False)
 class _Begins:
-    """By graph: its first op, lane, device, group; and by op the graph."""
+    """By part: its first op, lane, device, group and rank; and by op the part."""
 
     op: Int64
     lane: Int64
     device: Int64
     group: Int64
+    rank: Int64
     owner: Int64
 
     @staticmethod
-    def of(graphs: Sequence[Graph]) -> "_Begins":
-        counts = [(len(g), len(g.lanes), len(g.devices), len(g.groups)) for g in graphs]
+    def of(parts: Sequence[SideBySide]) -> "_Begins":
+        counts = [
+            (len(g), len(g.lanes), len(g.devices), len(g.groups), len(part.tables) * part.width)
+            for part in parts
+            for g in (part.graph,)
+        ]
         each = np.array(counts, np.int64).T
-        op, lane, device, group = np.cumsum(each, axis=1) - each
-        return _Begins(op, lane, device, group, np.repeat(np.arange(len(graphs)), each[0]))
+        op, lane, device, group, rank = np.cumsum(each, axis=1) - each
+        return _Begins(op, lane, device, group, rank, np.repeat(np.arange(len(parts)), each[0]))
 
 
-def _own_groups(graphs: Sequence[Graph], width: int) -> Iterator[Group]:
+def _own_groups(graphs: Sequence[Graph], begins: _Begins) -> Iterator[Group]:
     """Every graph's groups, of ranks as they are numbered side by side."""
-    for at, graph in enumerate(graphs):
+    for first, graph in zip(begins.rank.tolist(), graphs):
         for group in graph.groups:
-            yield replace(group, ranks=tuple(at * width + rank for rank in group.ranks))
+            yield replace(group, ranks=tuple(first + rank for rank in group.ranks))
 
 
 def _moved(column: Any, by: Int64) -> Any:
@@ -120,7 +145,8 @@ def _pool(tables: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], Int64]:
         if id(table) not in begins:
             begins[id(table)] = len(found)
             found += table
-    return tuple(found), np.array([begins[id(table)] for table in tables], np.int64)
+    pooled = tables[0] if len(begins) == 1 else tuple(found)
+    return pooled, np.array([begins[id(table)] for table in tables], np.int64)
 
 
 def _names(tables: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], dict[int, Int64]]:
@@ -156,10 +182,10 @@ def _dependencies(graphs: Sequence[Graph], begins: _Begins) -> Dependencies:
     )
 
 
-def _lanes(graphs: Sequence[Graph], begins: _Begins, width: int) -> Lanes:
+def _lanes(graphs: Sequence[Graph], begins: _Begins) -> Lanes:
     tables = [graph.lanes for graph in graphs]
     of = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
-    rank = np.concatenate([table.rank for table in tables]) + of * width
+    rank = np.concatenate([table.rank for table in tables]) + begins.rank[of]
     device = np.concatenate([table.device for table in tables]) + begins.device[of]
     return Lanes(
         rank.astype(np.int32),

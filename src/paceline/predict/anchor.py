@@ -14,6 +14,7 @@ import numpy as np
 
 from paceline.graph import Basis, Graph, LaneKind
 from paceline.graph.graph import Bool, Int64
+from paceline.graph.rank_steps import numbered
 from paceline.graph.scaled import scaled, works
 from paceline.predict.classes import step_ns
 from paceline.replay import replay
@@ -78,4 +79,4 @@ def _work_of_a_step(graph: Graph) -> int:
     work: Int64 = np.where(_lengthened(graph), np.maximum(ops.dur_ns, 0), 0)
     by_lane = np.bincount(ops.lane, work, len(graph.lanes))
     busiest = [by_lane[graph.lanes.rank == rank].max(initial=0) for rank in graph.ranks]
-    return int(np.mean(busiest)) // max(1, len(np.unique(ops.step)))
+    return int(np.mean(busiest)) // max(1, len(numbered(ops.step)[0]))

@@ -62,11 +62,12 @@ class Candidates:
     _kept: "OrderedDict[_Change, _Made]" = field(
         default_factory=OrderedDict, init=False, repr=False
     )
+    _placed: "dict[_Plan, Placed]" = field(default_factory=dict, init=False, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
         """To other processes; graphs have other identities there, so what was changed stays."""
         mine = {name: value for name, value in vars(self).items() if name not in _OTHERS}
-        return {**mine, "_kept": OrderedDict()}
+        return {**mine, "_kept": OrderedDict(), "_placed": {}}
 
     def step_ns(self, plan: Sequence[Strategy]) -> int:
         """How long a step takes after the plan's changes."""
@@ -78,7 +79,12 @@ class Candidates:
         return at.run(at.prices.dur_ns)
 
     def placed(self, plan: Sequence[Strategy]) -> Placed:
-        return placed(self.changed(plan), self.cluster, self.question, plan)
+        """The last one is kept: who has seen how a plan runs often asks for more of it."""
+        asked = tuple(plan)
+        if asked not in self._placed:
+            self._placed.clear()
+            self._placed[asked] = placed(self.changed(plan), self.cluster, self.question, plan)
+        return self._placed[asked]
 
     def prediction(self, plan: Sequence[Strategy]) -> Prediction:
         """The same as `predict` says of it, less what its costs rest on, and of changes that were
@@ -102,7 +108,15 @@ class Candidates:
         made = self._made(tuple(plan[: -len(rest)]), finest(rest))
         if made.facts.steps_overlap or self._repeated(made):
             return Begun(*self.once(plan))
-        return Begun(made, STEPS, rest)
+        return Begun(*self._known_after(made, rest))
+
+    def _known_after(self, made: Graph, rest: _Plan) -> tuple[Graph, int, _Plan]:
+        """The first of these changes as it was made before, if it was and left a single step."""
+        key = (id(made), rest[0])
+        known = self._kept[key].after if key in self._kept else None
+        if len(rest) > 1 or not isinstance(known, Graph) or self._repeated(known):
+            return made, STEPS, rest
+        return known, STEPS, ()
 
     def once(self, plan: Sequence[Strategy]) -> tuple[Graph, int]:
         """The same before it is repeated, and how many times in a row it is replayed."""

@@ -6,7 +6,7 @@ classes of work all follow from it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,8 +45,11 @@ def corrected(graph: Graph, found: Prices, by: Correction | None) -> Prices:
     if by is None:
         return found
     longer = _factors(graph, by.work, by.communication)
-    dur, low, high = (_ns(each * longer) for each in (found.dur_ns, found.low_ns, found.high_ns))
-    return replace(found, dur_ns=dur, low_ns=low, high_ns=high)
+
+    def borders() -> tuple[Int64, Int64]:
+        return _ns(found.low_ns * longer), _ns(found.high_ns * longer)
+
+    return Prices(_ns(found.dur_ns * longer), found.basis, borders)
 
 
 def leaning_of(graph: Graph, dur_ns: Int64, step_ns: Callable[[Int64], int]) -> Leaning:

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from paceline.cluster import Cluster
 from paceline.cost import Calls, Library, Prices, Rates, calls_of, prices
-from paceline.cost.spreads import spreads_of
+from paceline.cost.price import borders_of
 from paceline.graph import COMMUNICATION, NONE, UNPRICED, DeviceKind, Graph
 from paceline.graph.condense import STEPS, Grain, condense, condensed_ops, first_step, step_ops
 from paceline.graph.one_lane import on_one_lane
+from paceline.graph.rank_steps import numbered
 from paceline.graph.scaled import works
 from paceline.predict.anchor import anchored
 from paceline.predict.classes import by_class, step_ns
@@ -200,7 +202,7 @@ def ops_beyond(graph: Graph, most: int) -> int:
 
 def _stands_for_itself(graph: Graph) -> bool:
     steps = graph.ops.step
-    return graph.facts.steps_overlap or len(np.unique(steps[steps != NONE])) < 2
+    return graph.facts.steps_overlap or len(numbered(steps[steps != NONE])[0]) < 2
 
 
 def _typical(graph: Graph, grain: Grain, elsewhere: bool, waits: bool) -> Graph | None:
@@ -241,12 +243,8 @@ def _require_cluster(graph: Graph, question: Question) -> None:
 
 
 def _recorded_prices(graph: Graph) -> Prices:
-    spread = spreads_of(graph, graph.ops.basis)
-    dur = graph.ops.dur_ns
-    low, high = (
-        np.rint(each).astype(np.int64) for each in (dur / (1 + spread), dur * (1 + spread))
-    )
-    return Prices(dur, low.astype(np.int64), high.astype(np.int64), graph.ops.basis)
+    dur, basis = graph.ops.dur_ns, graph.ops.basis
+    return Prices(dur, basis, partial(borders_of, graph, basis, dur))
 
 
 def predicted(at: Placed, changes: Sequence[Strategy], question: Question) -> Prediction:

@@ -152,7 +152,7 @@ def _webassembly(job: ReplayJob) -> Columns:
 def _compiled(job: ReplayJob, core: Any, shared: Any) -> Columns:
     compiled = program(job.graph, events=shared is not None, core=core)
     if compiled.by_pull:
-        ready, start, end = compiled.pull(job.dur_ns)
+        ready, start, end = map(_as_int64, compiled.pull(job.dur_ns))
         return Columns(ready, start, end, None, None, np.zeros((0, 2), np.int32))
     priority = np.ascontiguousarray(job.graph.ops.priority)
     ready, start, end, previous, order, drained, ended = compiled.events(
@@ -160,7 +160,14 @@ def _compiled(job: ReplayJob, core: Any, shared: Any) -> Columns:
     )
     if ended < len(job.graph):
         raise stuck(job.graph, end != NONE, ready)
+    ready, start, end = map(_as_int64, (ready, start, end))
     return Columns(ready, start, end, previous, order, drained.reshape(-1, 2))
+
+
+def _as_int64(column: Any) -> Int64:
+    """C++ calls its type `long long`, which NumPy converts again and again where it meets its own
+    of the same bits."""
+    return column.view(np.int64)  # type: ignore[no-any-return]
 
 
 def _shared_in_module(job: ReplayJob) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from paceline.engine import replaying
 from paceline.graph import NONE, Graph, OpKind
-from paceline.graph.graph import Int64
+from paceline.graph.graph import Bool, Int64
 from paceline.replay.slack import replayed
 
 if TYPE_CHECKING:
@@ -71,22 +71,30 @@ class CriticalPath:
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def critical_path(timeline: "Timeline") -> CriticalPath:
-    """Walk back from the op that ends last (the lowest id where several do).
+def critical_path(timeline: "Timeline", among: Bool | None = None) -> CriticalPath:
+    """Walk back from the op that ends last (the lowest id where several do); `among` some that wait
+    for none of the others.
 
     Among several causes: the lowest dependency that ended last, before the lane.
     """
     core = replaying()
     if core is None:
-        return critical_path_reference(timeline)
+        return critical_path_reference(timeline, among)
+    *asked, _ = replayed(timeline)
     ready_ns = np.ascontiguousarray(timeline.ready_ns)
-    ops, numbers = core.critical_path(*replayed(timeline), ready_ns)
+    ops, numbers = core.critical_path(*asked, _ends(timeline, among), ready_ns)
     return _path(timeline, ops[::-1].astype(np.int64), numbers[::-1].tolist())
 
 
-def critical_path_reference(timeline: "Timeline") -> CriticalPath:
+def _ends(timeline: "Timeline", among: Bool | None) -> Int64:
+    """When ops end; of others than are asked for, before all of them."""
+    ends = np.ascontiguousarray(timeline.end_ns)
+    return ends if among is None else np.where(among, ends, -1)
+
+
+def critical_path_reference(timeline: "Timeline", among: Bool | None = None) -> CriticalPath:
     """The same in plain Python."""
-    op = int(np.argmax(timeline.end_ns))
+    op = int(np.argmax(_ends(timeline, among)))
     chain: list[int] = []
     reasons: list[int] = []
     arrival = False  # whether `op` matters by its arrival alone

@@ -1,7 +1,7 @@
 """Which modules' forward passes are run again together: by path, and several of a Sequential in
 one. Both halves of `checkpoint` ask here, so that they mean the same."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from paceline.errors import PacelineError
@@ -54,12 +54,19 @@ def _is_chosen(name: str, modules: Mapping[str, str], layers: str) -> bool:
         return False
     if layers:
         return any(fnmatchcase(name, pattern) for pattern in layers.split("|"))
-    holds = any(other.startswith(f"{name}.") for other in modules)
-    return holds and name.rpartition(".")[2].isdigit()
+    numbered = name.rpartition(".")[2].isdigit()
+    return numbered and any(other.startswith(f"{name}.") for other in modules)
 
 
 def _outermost(names: Sequence[str]) -> list[str]:
-    return [name for name in names if not any(name.startswith(f"{n}.") for n in names)]
+    known = frozenset(names)
+    return [name for name in names if known.isdisjoint(_holding(name))]
+
+
+def _holding(name: str) -> Iterator[str]:
+    """The paths of all modules that one lies in, but for the model."""
+    while name := parent_of(name):
+        yield name
 
 
 def _children(modules: Mapping[str, str], parent: str) -> list[str]:

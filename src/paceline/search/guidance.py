@@ -5,13 +5,12 @@ whose path is all communication nothing that changes work alone; operators are n
 rule of op fusion says that no two neighbours gain by it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from paceline.cost import Rates
 from paceline.errors import PacelineError
-from paceline.graph import COMMUNICATION, OpKind
 from paceline.graph.condense import Grain
 from paceline.predict import Candidates
 from paceline.search.fusion import (
@@ -23,13 +22,13 @@ from paceline.search.fusion import (
     sync_of,
 )
 from paceline.search.space import Plan, Space
+from paceline.search.talking import shares_talking
 from paceline.search.trials import Trials
 from paceline.strategies import Effect, Strategy, StrategyError, name_of
 from paceline.strategies.partition import best_on
 
 LITTLE = 0.01
 """A share of the critical path below which a kind of op is taken not to be on it."""
-_TALKS = frozenset(OpKind(kind).name.lower() for kind in COMMUNICATION)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +55,15 @@ class Guidance:
             if taken and self._acts(setting, talks) and setting not in self._not_fused:
                 yield setting
 
+    def look(self, plans: Sequence[Plan]) -> None:
+        """See at once what the critical paths of these are made of."""
+        new = [plan for plan in plans if plan not in self._talking]
+        if not self.trials.goal.needs_memory:
+            self._talking.update(zip(new, shares_talking(self.job, new), strict=True))
+
     def talking(self, plan: Plan) -> float:
         """The share of the critical path that is communication."""
-        if plan not in self._talking:
-            path = self.job.timeline(plan).critical_path.by_kind
-            talks = sum(path.get(kind, 0) for kind in _TALKS)
-            self._talking[plan] = talks / max(1, sum(path.values()))
+        self.look([plan])
         return self._talking[plan]
 
     def _acts(self, setting: Strategy, talks: float) -> bool:

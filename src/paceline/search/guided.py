@@ -48,6 +48,7 @@ def _grow(guidance: Guidance) -> None:
     trials, beam = guidance.trials, list[Plan]()
     while (best := trials.ranked()[:WIDTH]) != beam:
         beam = best
+        guidance.look(beam)
         trials.ask(
             guidance.space.joined(plan, setting)
             for plan in beam

@@ -8,8 +8,8 @@ from paceline.search.score import Refused, Score
 from paceline.search.trials import Scores
 from paceline.spread import Died, Parts, opened
 
-PARTS = Parts(most=2048, least=32)
-"""Of plans: those that go out together are replayed together."""
+PARTS = Parts(most=2048, least=128, alike=64)
+"""Of plans: those that go out together are replayed together, and neighbours begin alike."""
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The end of a search: the best plan without what brings little, seen in full, and why it is so."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -75,29 +75,38 @@ def _as_predicted(goal: Goal, found: Candidate, judge: Judge) -> Candidate:
 def _best(trials: Trials, judge: Judge, exact: Judge) -> Plan:
     """Of the best few as they look, the best as it is."""
     goal, seen = trials.goal, dict[Plan, tuple[float, ...]]()
+    unchanged = _known(exact, ())
     for look in islice(trials.ranked(), LOOKS):
         if seen and min(seen.values()) <= trials.cost(look):
             break
-        plan = _pruned(look, goal, judge)
+        plan = _pruned(look, trials, judge)
         score = exact.score(plan)
         if isinstance(score, Score):
             seen[plan] = (*goal.cost(plan, score), float(len(plan)))
-    unchanged = _known(exact, ())
     seen[()] = (*goal.cost((), unchanged), 0.0)
     return min(seen, key=lambda plan: seen[plan])
 
 
-def _pruned(plan: Plan, goal: Goal, judge: Judge) -> Plan:
+def _pruned(plan: Plan, trials: Trials, judge: Judge) -> Plan:
     """Without the parts that bring little, the least useful first."""
+    goal = trials.goal
     while plan:
-        now = goal.cost(plan, _known(judge, plan))
-        shorter = {without: judge.score(without) for without in _without_one(plan)}
+        now = goal.cost(plan, trials.found[plan] if plan in trials.found else _known(judge, plan))
+        shorter = _scores(list(_without_one(plan)), trials, judge)
         costs = {p: goal.cost(p, s) for p, s in shorter.items() if isinstance(s, Score)}
         least = min(costs, key=lambda p: costs[p], default=None)
         if least is None or not _hardly_worse(costs[least], now):
             return plan
         plan = least
     return plan
+
+
+def _scores(plans: Sequence[Plan], trials: Trials, judge: Judge) -> dict[Plan, Score | Refused]:
+    """As they were tried; of others anew."""
+    known = {plan: trials.known(plan) for plan in plans}
+    new = [plan for plan, score in known.items() if score is None]
+    anew = dict(zip(new, judge.scores(new), strict=True))
+    return {plan: score or anew[plan] for plan, score in known.items()}
 
 
 def _hardly_worse(cost: tuple[float, ...], than: tuple[float, ...]) -> bool:

@@ -67,6 +67,12 @@ class Trials:
     def one(self, plan: Plan) -> Score | None:
         return self.ask([plan])[0]
 
+    def known(self, plan: Plan) -> Score | Refused | None:
+        """What was found of a plan; None where it was not tried."""
+        if plan in self.refused:
+            return Refused(self.refused[plan])
+        return self.found.get(plan)
+
     def note(self, scored: Scored) -> None:
         plan, score = scored
         if isinstance(score, Refused):

@@ -44,6 +44,7 @@ class Parts:
     least: int = 1  # where there are as many for each worker
     first: int = 64  # at most, until it is known how long an item takes
     longest_s: float = 1.0  # of a processor; who interrupts a search waits for as long
+    alike: int = 1  # neighbours that share what is made for them, and so stay together
 
     def next(self, left: int, workers: int, item_s: float = 0.0) -> int:
         """A part costs its way there and back and what its items share, and workers are to be done
@@ -52,6 +53,18 @@ class Parts:
         size = max(min(self.least, share), min(self.most, 3 * left // (4 * workers)))
         most = int(self.longest_s / item_s) if item_s else self.first
         return max(1, min(size, most))
+
+    def dealt(self, items: Sequence[Any], many: int) -> Iterator[Sequence[Any]]:
+        """So many parts of equal work: neighbours by turns to each, for what costs much often
+        stands together."""
+        runs = many * max(1, len(items) // (many * self.alike))
+        borders = [at * len(items) // runs for at in range(runs + 1)]
+        for part in range(many):
+            yield [
+                item
+                for run in range(part, runs, many)
+                for item in items[borders[run] : borders[run + 1]]
+            ]
 
 
 @contextmanager
@@ -109,13 +122,13 @@ class Spread:
                 answer.cancel()
 
     def _parts(self, items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-        """Neighbours together, for they often begin alike; as many to each worker."""
+        """As many to each worker at a time."""
         at = 0
         while at < len(items):
             size = self.parts.next(len(items) - at, self.pool.workers, self.item_s)
-            for _ in range(min(self.pool.workers, -(-(len(items) - at) // size))):
-                yield items[at : at + size]
-                at += size
+            many = min(self.pool.workers, -(-(len(items) - at) // size))
+            yield from self.parts.dealt(items[at : at + size * many], many)
+            at += size * many
 
     def _taken(self, answer: "_Answer") -> list[Any]:
         """What a worker answered, and how long it took; the last parts tell as much as all before

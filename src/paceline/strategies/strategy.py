@@ -131,6 +131,7 @@ def require_order(plan: Sequence[Strategy]) -> None:
             )
 
 
+@cache
 def stands_before(one: type[Strategy], other: type[Strategy]) -> bool:
     """Whether the first stands before the second in a plan that has both."""
     return bool(_names(one) & other.follows)

@@ -5,7 +5,7 @@ the receiver adds, bytes / reduce rate; where the algorithm stalls, stall_ns at 
 links without sharing this is exactly the formula in each algorithm's docstring.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from paceline.cluster.network import Network
 from paceline.cost.collectives.algorithm import Algorithm, Call, Round
 from paceline.cost.collectives.choice import Library
+from paceline.cost.collectives.ways import Loads, Ways, ways_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,18 +24,17 @@ class RoundCost:
     repeat: int
     message_ns: float
     add_ns: float  # until the receiver has added what it got
-    paths: Sequence[tuple[int, ...]]  # the links of each message
-    load: Mapping[int, float]  # bytes by link
+    ways: Ways
+    load: Loads
     free_ns: float = 0.0  # worth of bytes that a link passes at once after a rest
     least_ns: float = 0.0
 
     def ns(self, network: Network) -> float:
         """Once."""
-        loads = self.load.items()
-        slowest = max((size / network.bytes_per_s[link] for link, size in loads), default=0.0)
-        latency = max(sum(int(network.latency_ns[link]) for link in path) for path in self.paths)
+        used = self.ways.used
+        slowest = (self.load[used] / network.bytes_per_s[used]).max(initial=0.0)
         carried = max(0.0, float(slowest) * 1e9 - self.free_ns)
-        return max(self.least_ns, self.message_ns + latency + carried + self.add_ns)
+        return max(self.least_ns, self.message_ns + self.ways.latency_ns + carried + self.add_ns)
 
 
 def closed_ns(
@@ -84,8 +84,7 @@ def link_bytes(
     """Bytes that the collective puts on each link of the network."""
     found = np.zeros(len(network.links))
     for step in algorithm.rounds(call) if call.members > 1 else ():
-        for link, load in _load(step, network, workers).items():
-            found[link] += step.repeat * load
+        found += step.repeat * ways_of(step, network, workers).load(step)
     return found
 
 
@@ -112,25 +111,10 @@ def _cost_of(
     library: Library,
     crowd: Sequence[Sequence[int]],
 ) -> RoundCost:
-    load = _load(step, network, workers)
+    ways = ways_of(step, network, workers)
+    load = ways.load(step)
     for others in crowd:
-        for link, size in _load(step, network, others).items():
-            if link in load:
-                load[link] += size
-    paths = [network.path(workers[s], workers[d]) for s, d in _pairs(step)]
+        load += np.where(ways.used, ways_of(step, network, others).load(step), 0.0)
     got = float(np.bincount(step.dst, step.size_bytes).max())
     add = library.reduce_ns(got) if step.reduced else 0.0
-    return RoundCost(step.repeat, library.message_ns, add, paths, load)
-
-
-def _load(step: Round, network: Network, workers: Sequence[int]) -> dict[int, float]:
-    """Bytes on each link that one round uses."""
-    found: dict[int, float] = {}
-    for (s, d), size in zip(_pairs(step), step.size_bytes.tolist()):
-        for link in network.path(workers[s], workers[d]):
-            found[link] = found.get(link, 0.0) + size
-    return found
-
-
-def _pairs(step: Round) -> list[tuple[int, int]]:
-    return list(zip(step.src.tolist(), step.dst.tolist()))
+    return RoundCost(step.repeat, library.message_ns, add, ways, load)

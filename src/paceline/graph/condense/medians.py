@@ -10,6 +10,7 @@ from paceline.graph.condense.shapes import Shapes
 from paceline.graph.copying import copied
 from paceline.graph.graph import Graph, Int64, Spread
 from paceline.graph.kinds import NONE, UNPRICED
+from paceline.graph.rank_steps import numbered
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ def with_medians(graph: Graph, cuts: Cuts, shapes: Shapes) -> Typical:
     if shapes.reference == NONE:
         rows = np.arange(len(graph))
     step = copied(graph, [rows]).graph
-    if len(np.unique(graph.ops.step)) < 2:
+    if len(numbered(graph.ops.step)[0]) < 2:
         return Typical(step, rows)
     which, samples = _samples(graph, cuts, shapes)
     dur = _shared(step.ops.dur_ns, which[rows], np.rint(np.median(samples.filled, axis=1)))
@@ -54,9 +55,10 @@ def _samples(graph: Graph, cuts: Cuts, shapes: Shapes) -> tuple[Int64, _Samples]
         np.where(talks, cuts.turn, cuts.stretch)[rows],
         np.where(talks, np.int32(NONE), ops.phase)[rows],
     )
-    steps, column = np.unique(ops.step[rows], return_inverse=True)
-    table = np.zeros((int(group.max(initial=-1)) + 1, len(steps)))
-    np.add.at(table, (group, column), ops.dur_ns[rows])
+    steps, column = numbered(ops.step[rows])
+    shape = int(group.max(initial=-1)) + 1, len(steps)
+    cells = np.bincount(group * shape[1] + column, ops.dur_ns[rows], shape[0] * shape[1])
+    table = cells.reshape(shape)
     known = _known(graph, shapes, rows, group, table.shape, steps)
     middle = np.nanmedian(np.where(known, table, np.nan), axis=1, keepdims=True)
     which = np.full(len(graph), NONE, np.int64)
@@ -70,7 +72,7 @@ def _numbered(*columns: Int64) -> Int64:
     for column in columns:
         past = column.astype(np.int64) - int(column.min(initial=0))
         key = key * (int(past.max(initial=0)) + 1) + past
-    return np.unique(key, return_inverse=True)[1].reshape(-1)
+    return numbered(key)[1]
 
 
 def _known(
@@ -79,14 +81,14 @@ def _known(
     rows: Int64,
     group: Int64,
     shape: tuple[int, ...],
-    steps: NDArray[np.int32],
+    steps: Int64,
 ) -> NDArray[np.bool_]:
     """Which steps of a group count: those in which its rank did what most of its steps do."""
     ops = graph.ops
     counted = np.zeros((int(ops.rank.max(initial=0)) + 1, len(steps) + 1), np.bool_)
     alike = np.flatnonzero(shapes.alike)
     column = np.searchsorted(steps, ops.step[alike])
-    there = np.append(steps, np.int32(0))[column] == ops.step[alike]
+    there = np.append(steps, 0)[column] == ops.step[alike]
     counted[ops.rank[alike], np.where(there, column, len(steps))] = True
     rank_of = np.zeros(shape[0], np.int64)
     rank_of[group] = ops.rank[rows]

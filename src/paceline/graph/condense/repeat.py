@@ -9,6 +9,7 @@ from paceline.graph.copying import tiled
 from paceline.graph.graph import Graph, Int32
 from paceline.graph.kinds import NONE
 from paceline.graph.links import Links
+from paceline.graph.rank_steps import numbered
 from paceline.graph.splice import Added, spliced
 
 
@@ -47,7 +48,7 @@ def alike_steps(graph: Graph) -> bool:
 
 def first_step(graph: Graph) -> Graph:
     """The first of the graph's steps alone; links to others go."""
-    steps, none = np.unique(graph.ops.step), np.zeros(0, np.int64)
+    steps, none = numbered(graph.ops.step)[0], np.zeros(0, np.int64)
     if len(steps) < 2:
         return graph
     return spliced(graph, graph.ops.step != steps[0], Added(none, none, {}), Links.of(graph))
@@ -56,7 +57,7 @@ def first_step(graph: Graph) -> Graph:
 def _apart(instance: Int32, times: int) -> Int32:
     """Instances of different copies are different."""
     members = instance != NONE
-    each, number = np.unique(instance[members], return_inverse=True)
+    each, number = numbered(instance[members])
     found = np.full((times, len(instance)), NONE, np.int32)
     found[:, members] = number + np.arange(times)[:, None] * len(each)
     return found.reshape(-1)

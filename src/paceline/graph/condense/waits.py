@@ -30,7 +30,7 @@ class Step:
 
     def merged(self, grain: Grain) -> "Step":
         ends = np.concatenate([self.before.op, self.before.src])
-        graph, place = coarser(self.graph, grain, keep=np.unique(ends))
+        graph, place = coarser(self.graph, grain, keep=ends)
         return Step(graph, self.before.moved(place))
 
 

@@ -22,7 +22,7 @@ from paceline.graph.late_update.moved import Moved, launches, moved_of, waits, w
 from paceline.graph.late_update.shares import shares
 from paceline.graph.late_update.source import Source
 from paceline.graph.links import Links
-from paceline.graph.rank_steps import RankSteps, firsts
+from paceline.graph.rank_steps import RankSteps, firsts, numbered
 from paceline.graph.splice import in_turn, spliced
 
 Rows = tuple[DepKind, Int64, Int64]
@@ -31,11 +31,8 @@ Rows = tuple[DepKind, Int64, Int64]
 
 def updated_late(graph: Graph) -> Graph:
     """The graph with every update in the step behind its own."""
-    if len(np.unique(graph.ops.step)) < 2:
-        graph = repeated_alone(graph, STEPS)
-    links = Links.of(graph)
-    steps = RankSteps.of(graph)
-    buckets = arriving(graph, links, steps)
+    once = len(numbered(graph.ops.step)[0]) < 2
+    buckets = arriving(graph, Links.of(graph), RankSteps.of(graph))
     if not len(buckets):
         raise no_exchange(
             graph,
@@ -43,7 +40,9 @@ def updated_late(graph: Graph) -> Graph:
             "updated as they arrive. Record a job under DDP with `paceline record`.",
         )
     _require_layers(graph, buckets)
-    return _changed(Source(graph, links, steps, buckets))
+    if once:
+        graph, buckets = repeated_alone(graph, STEPS), buckets.repeated(STEPS, len(graph))
+    return _changed(Source(graph, Links.of(graph), RankSteps.of(graph), buckets))
 
 
 def _require_layers(graph: Graph, buckets: Buckets) -> None:

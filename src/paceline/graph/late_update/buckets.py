@@ -1,13 +1,13 @@
 """`Buckets`: gradients that arrive together, of all ranks and steps."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paceline.graph.gradients import carried_by, carrying, not_told
 from paceline.graph.graph import Graph, Int64
-from paceline.graph.kinds import DepKind, OpKind, Phase
+from paceline.graph.kinds import NONE, DepKind, OpKind, Phase
 from paceline.graph.links import Links
 from paceline.graph.membership import TALKS
 from paceline.graph.rank_steps import RankSteps
@@ -27,6 +27,21 @@ class Buckets:
 
     def __len__(self) -> int:
         return len(self.step)
+
+    def repeated(self, times: int, ops: int) -> "Buckets":
+        """Of a single step of so many ops that stands so many times in a row."""
+        copy = np.arange(times)[:, None]
+        step = (self.step * times + copy).reshape(-1)
+        order = np.argsort(step, kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        return replace(
+            self,
+            step=step[order],
+            held=np.tile(self.held, times)[order],
+            brings=(self.brings + ops * copy).reshape(-1),
+            of=place[(self.of + len(self) * copy).reshape(-1)],
+        )
 
 
 def arriving(graph: Graph, links: Links, steps: RankSteps) -> Buckets:
@@ -61,7 +76,8 @@ def _held(graph: Graph, links: Links, calls: Int64) -> tuple[Int64, list[list[in
     if (first == last).any():
         raise not_told()
     marks = np.zeros(len(graph), np.uint64)
-    np.add.at(marks, call, _mixed(parameter))
+    begins = np.flatnonzero(np.diff(call, prepend=NONE))
+    marks[call[begins]] = np.add.reduceat(_mixed(parameter), begins)
     _, at, held = np.unique(marks[calls], return_index=True, return_inverse=True)
     ends = zip(first[at].tolist(), last[at].tolist())
     return held, [parameter[begin:end].tolist() for begin, end in ends]
