@@ -89,3 +89,11 @@ def test_weights_are_not_asked_for_before_the_step_that_others_have_made(
     ranks: list[dict[str, Any]],
 ) -> None:
     assert "had changed its weights 2 times" in ranks[0]["refused"]["early"]
+
+
+def test_whoever_saves_is_told_that_a_worker_has_ended(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
+    worker = WORKER.with_name("ended_worker.py")
+    subprocess.run([*command, str(worker), str(tmp_path)], capture_output=True, check=False)
+    assert "let the script end with torch.distributed.destroy" in (tmp_path / "said").read_text()

@@ -6,8 +6,9 @@ backward pass; other weights are gathered once. Memory falls by the number of wo
 again is sent as by an all-reduce; over gloo twice as much, and as it blocks, nothing of it hides.
 
 A live job's DDP stays as a shell. Checkpoints hold whole weights and state, which one rank may
-save alone; what one rank evaluates alone must run under torch.no_grad() or in eval(). Steps under
-no_sync() reduce in each pass. An error inside gives back the weights from before the plan.
+save alone while no other has ended (scripts end with destroy_process_group); what one rank
+evaluates alone must run under torch.no_grad() or in eval(). Passes under no_sync() reduce, too. An
+error inside gives back the weights from before the plan.
 
 Wrong by what FSDP2's Python takes for each block (an MLP of six blocks, recorded under FSDP2 on two
 to four workers, took 6 to 20 % longer than this makes of its twin under DDP), by its order of calls

@@ -140,7 +140,13 @@ class Lone:
         )
 
     def _ask(self, place: int, what: What, number: int = 0) -> Any:
-        changes, answer = self._answers.ask(place, (self._changes, what, number))
+        try:
+            changes, answer = self._answers.ask(place, (self._changes, what, number))
+        except RuntimeError as error:  # gloo's, of a connection that is gone
+            raise ExchangeError(
+                "a worker has ended, and its part of the weights with it; let the script end with "
+                "torch.distributed.destroy_process_group(), where workers wait for those that save"
+            ) from error
         if changes != self._changes:
             raise ExchangeError(
                 f"a worker had changed its weights {changes} times under fully_sharded when this "
