@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from paceline.cli import main
-from paceline.graph import DType, OpKind
+from paceline.graph import Collective, DType, Graph, OpKind
 from paceline.record.launch import hooked
 from paceline.strategies import Plan, load_plan, parse, save_plan
 from paceline.strategies.applying import PLAN
@@ -110,6 +110,32 @@ def test_a_plan_is_predicted_saved_applied_and_seen_in_the_recording_of_the_chan
     assert recorded.size_bytes[mine].sum() == sum(p.size_bytes for p in parameters) / 2
     # The buckets are those that DDP would cut, and the first step under the plan has DDP's guess.
     assert np.isclose(shown["ranks"][0]["calls"], mine.sum(), rtol=0.1)
+
+
+@pytest.mark.live
+@pytest.mark.needs("torch")
+def test_a_job_wrapped_in_fsdp2_is_recorded_with_the_calls_predicted_of_the_plain_one(
+    tmp_path: Path, ddp_recording: "Recording"
+) -> None:
+    plan, run = tmp_path / "plan.json", tmp_path / "run"
+    save_plan(Plan((parse("fully_sharded"),)), plan)
+    told(["apply", str(plan), "-o", str(run), "--json", "--", *JOB])
+    found, plain = open_run(run), open_run(ddp_recording.folder)
+    assert calls_in_a_step(found) == calls_in_a_step(parse("fully_sharded").transform(plain))
+    assert found.facts.update_shards == 2
+
+
+def calls_in_a_step(graph: Graph) -> set[tuple[str, int, float]]:
+    """Collectives of the first rank: their kind, their bytes, how often they are made."""
+    ops = graph.ops
+    mine = (ops.kind == OpKind.COLLECTIVE) & (ops.rank == 0)
+    pairs = np.stack([ops.collective[mine].astype(np.int64), ops.size_bytes[mine]])
+    kinds, counts = np.unique(pairs, axis=1, return_counts=True)
+    steps = len(np.unique(ops.step[mine]))
+    return {
+        (Collective(kind).name, size, count / steps)
+        for (kind, size), count in zip(kinds.T.tolist(), counts.tolist())
+    }
 
 
 @pytest.mark.live

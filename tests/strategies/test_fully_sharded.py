@@ -99,4 +99,18 @@ def test_what_is_cut_already_or_exchanges_nothing_is_refused() -> None:
         SHARDED.transform(training(TrainingJob(Parallel.FSDP2)))
     with pytest.raises(GraphError, match=r"replicas are groups of \[1\] ranks"):
         SHARDED.transform(training(TrainingJob(workers=1)))
-    assert parse("fully_sharded").how.startswith("Wrap each block")
+    flat = training(TrainingJob(workers=2))
+    layers = tuple(replace(p, layer="") for p in flat.facts.parameters)
+    with pytest.raises(GraphError, match="numbers no blocks"):
+        SHARDED.transform(replace(flat, facts=replace(flat.facts, parameters=layers)))
+
+
+def test_rows_that_workers_cannot_share_evenly_are_padded() -> None:
+    """FSDP2 gathers as much of each rank as of the one with most."""
+    job = training(TrainingJob(workers=4))
+    facts = job.facts
+    shapes = tuple(replace(p, size_bytes=4 * 5, shape=(5,)) for p in facts.parameters)
+    made = SHARDED.transform(replace(job, facts=replace(facts, parameters=shapes)))
+    sizes = {size for _, size, _ in calls(made)}
+    per_block = len(facts.parameters) // len(blocks_of([p.layer for p in facts.parameters]))
+    assert sizes == {per_block * 4 * 8}

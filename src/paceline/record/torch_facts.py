@@ -81,7 +81,11 @@ def model_facts(optimizer: Any) -> Model:
     roots = root_modules(tensors)
     named = [(path, module) for root in roots for path, module in root.named_modules()]
     names = _names_of(named)
-    replicas = [(path, m) for path, m in named if isinstance(m, DistributedDataParallel)]
+    replicas = [
+        (path, m)
+        for path, m in named
+        if isinstance(m, DistributedDataParallel) and m.reducer is not None
+    ]  # one without a reducer is a shell, whose model FSDP2 trains under a plan
     index_of = {id(tensor): index for index, tensor in enumerate(tensors)}
     split = _split(optimizer, [module for _, module in named])
     return Model(

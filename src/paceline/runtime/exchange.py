@@ -84,6 +84,7 @@ class Exchange:
     served: bool = False  # by parameter servers on the workers' own hosts
     carrier: Carrier | None = None  # another transport than the library's
     owned: bool = False  # each rank updates its own parameters and gathers the others
+    sharded: bool = False  # FSDP2 gathers weights and reduces gradients in place of DDP
     late: bool = False  # parameters are updated as they are needed
     early: bool = False  # parameters are updated as their gradients arrive
     weighing: Weighing | None = None  # workers count differently in the mean
@@ -189,6 +190,14 @@ class Exchange:
             yield
         finally:
             self.owned = False
+
+    @contextmanager
+    def with_shards(self) -> Iterator[None]:
+        self.sharded = True
+        try:
+            yield
+        finally:
+            self.sharded = False
 
     @contextmanager
     def with_late_updates(self) -> Iterator[None]:

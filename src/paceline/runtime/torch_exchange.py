@@ -42,6 +42,10 @@ def installed(run: Run) -> Iterator[Sent]:
         with sole(run.optimizer, run.replicas):
             yield sent
         return
+    if asked.sharded:
+        with _under_fsdp2(run, sent):
+            yield sent
+        return
     shards = [] if run.replicas or asked.codec is None else sharded_modules(run.model)
     if not run.replicas and not shards and asked.asks:
         raise ExchangeError(
@@ -79,6 +83,22 @@ def installed(run: Run) -> Iterator[Sent]:
             counted = None if run.replicas else run.optimizer
             stack.enter_context(bordered(Border(asked.border_ratio), counted, sent))
         yield sent
+
+
+@contextmanager
+def _under_fsdp2(run: Run, sent: Sent) -> Iterator[None]:
+    from paceline.runtime.shards.torch_sharding import sharded
+
+    if run.exchange != Exchange(sharded=True):
+        raise ExchangeError(
+            "under FSDP2 weights and gradients travel in its way; leave all that "
+            "changes the exchange or the update beside fully_sharded out"
+        )
+    for replica in run.replicas:
+        _require_free(replica)
+        _require_dense(replica)
+    with sole(run.optimizer, run.replicas), sharded(run, sent):
+        yield
 
 
 def _at_other_times(asked: Exchange) -> bool:

@@ -1,5 +1,6 @@
 """What may be asked of optimizers that read and write one parameter at a time."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,18 +14,30 @@ PER_PARAMETER = "SGD Adam AdamW Adamax NAdam RAdam RMSprop Adagrad Adadelta".spl
 
 
 def require_per_parameter(optimizer: Any) -> None:
-    kind = type(optimizer)
-    if kind not in [getattr(torch.optim, name) for name in PER_PARAMETER]:
-        raise ExchangeError(
-            f"{kind.__name__} may read all gradients at once, so parameters cannot be updated one "
-            f"by one; known not to are {', '.join(PER_PARAMETER)}"
-        )
+    require_known(optimizer)
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise ExchangeError(
             "the optimizer has hooks of its own on its steps, which would see weights before they "
             "are all updated; take them out of the script, or the change of its update out of the "
             "plan"
         )
+
+
+def require_known(optimizer: Any) -> None:
+    """One that updates each number of a parameter by itself, and calls a closure once."""
+    kind = type(optimizer)
+    if kind not in [getattr(torch.optim, name) for name in PER_PARAMETER]:
+        raise ExchangeError(
+            f"{kind.__name__} may read all gradients at once, so parameters cannot be updated one "
+            f"by one; known not to are {', '.join(PER_PARAMETER)}"
+        )
+
+
+def updates_a_part(optimizer: Any) -> bool:
+    """ZeRO, whose ranks share out the tensors. Found by the class of the job's own object; what it
+    has not imported it does not use."""
+    zero = getattr(sys.modules.get("torch.distributed.optim"), "ZeroRedundancyOptimizer", None)
+    return zero is not None and isinstance(optimizer, zero)
 
 
 def evaluated(closure: Callable[[], Any] | None) -> Any:

@@ -1,13 +1,10 @@
 """Each rank updates the parameters that it owns, and gathers the weights of the others.
 
 The state of others' parameters is not kept. Whoever wants all of it, for a checkpoint or at the
-end, asks the owners one by one: on every rank a thread answers, so that one rank may ask alone, as
-scripts do that save on rank 0. No owner can be in an update then, for its next gradients need the
-rank that asks.
+end, asks the owners one by one (`torch_answers`). No owner can be in an update then, for its next
+gradients need the rank that asks.
 """
 
-import io
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -20,12 +17,10 @@ from paceline.graph import Collective
 from paceline.graph.sharded_update import owners
 from paceline.runtime.exchange import ExchangeError, Sent
 from paceline.runtime.run import Run
+from paceline.runtime.torch_answers import Answers
 from paceline.runtime.torch_attributes import instead
 from paceline.runtime.torch_groups import gloo_groups, require_gloo
 from paceline.runtime.torch_optimizers import evaluated, only, require_per_parameter
-
-_ASK, _ANSWER = 1, 2  # tags
-_STATES, _STOP = 1, 0  # what is asked
 
 
 @contextmanager
@@ -60,8 +55,7 @@ class Owned:
         self._longest = max(
             sum(p.numel() for p in self._of(rank)) for rank in range(len(self._ranks))
         )
-        self._thread = threading.Thread(target=self._answer, name="optimizer state", daemon=True)
-        self._thread.start()
+        self._answers = Answers(group, lambda _: self._states())
 
     def listening(self) -> Iterator[Callable[[], None]]:
         """A checkpoint holds all states; of a loaded one each rank keeps its own."""
@@ -88,33 +82,16 @@ class Owned:
 
     def fill(self) -> None:
         """Fetch the states of all others."""
-        for place, rank in enumerate(self._ranks):
+        for place in range(len(self._ranks)):
             if place != self._me:
-                dist.send(torch.tensor([_STATES, dist.get_rank()]), rank, self._group, _ASK)
-                states = _received(rank, self._group)
-                found = zip(self._of(place), states)
+                found = zip(self._of(place), self._answers.ask(place))
                 self._optimizer.state.update({p: state for p, state in found if state})
 
     def stop(self) -> None:
-        """Once nobody asks any more, each ends the thread of the next."""
-        dist.barrier(self._group)
-        if len(self._ranks) > 1:
-            following = self._ranks[(self._me + 1) % len(self._ranks)]
-            dist.send(torch.tensor([_STOP, dist.get_rank()]), following, self._group, _ASK)
-            self._thread.join()
+        self._answers.stop()
 
-    def _answer(self) -> None:
-        asked = torch.zeros(2, dtype=torch.int64)
-        while len(self._ranks) > 1:
-            try:
-                dist.recv(asked, group=self._group, tag=_ASK)
-            except RuntimeError:  # the job ended, and its group with it
-                return
-            what, rank = asked.tolist()
-            if what == _STOP:
-                return
-            states = [dict(self._optimizer.state.get(p, {})) for p in self._of(self._me)]
-            _send(states, rank, self._group)
+    def _states(self) -> list[dict[str, Any]]:
+        return [dict(self._optimizer.state.get(p, {})) for p in self._of(self._me)]
 
     def _of(self, place: int) -> list[Any]:
         return [p for p, owner in zip(self._all, self._owner) if owner == place]
@@ -140,23 +117,6 @@ def _cut(parameters: list[Any], whole: int) -> list[int]:
     """Lengths of the parameters, and of what is left behind them."""
     sizes = [parameter.numel() for parameter in parameters]
     return [*sizes, whole - sum(sizes)]
-
-
-def _send(states: list[dict[str, Any]], rank: int, group: Any) -> None:
-    file = io.BytesIO()
-    torch.save(states, file)
-    data = torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
-    dist.send(torch.tensor([len(data)]), rank, group, _ANSWER)
-    dist.send(data, rank, group, _ANSWER)
-
-
-def _received(rank: int, group: Any) -> list[Any]:
-    length = torch.zeros(1, dtype=torch.int64)
-    dist.recv(length, rank, group, _ANSWER)
-    data = torch.empty(int(length), dtype=torch.uint8)
-    dist.recv(data, rank, group, _ANSWER)
-    states: list[Any] = torch.load(io.BytesIO(data.numpy().tobytes()), weights_only=True)
-    return states
 
 
 def _group(run: Run) -> Any:

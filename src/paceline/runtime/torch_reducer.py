@@ -31,6 +31,18 @@ def with_reducer(replica: Any, run: Run, hook: Answer) -> Iterator[None]:
         _rebuild(replica, before)
 
 
+@contextmanager
+def without_reducer(replica: Any) -> Iterator[None]:
+    """A replica that reduces nothing, and holds no tensor for it."""
+    before = _sizes(replica)
+    replica.reducer._remove_autograd_hooks()
+    replica.reducer = replica.logger = None
+    try:
+        yield
+    finally:
+        _make(replica, before)
+
+
 def rebuilt(replica: Any) -> None:
     """DDP's reducer made anew, for the parameters that its module has now."""
     _rebuild(replica, _sizes(replica))
@@ -70,8 +82,12 @@ def _arrange(replica: Any, order: str, names: Mapping[int, str]) -> None:
 
 
 def _rebuild(replica: Any, config: Any, order: Sequence[int] | None = None) -> None:
-    """As DDP builds its reducer when it is unpickled. Ranks need not talk for it."""
     replica.reducer._remove_autograd_hooks()
+    _make(replica, config, order)
+
+
+def _make(replica: Any, config: Any, order: Sequence[int] | None = None) -> None:
+    """As DDP builds its reducer when it is unpickled. Ranks need not talk for it."""
     if config is not None:
         replica._bucket_config = config
         replica.bucket_bytes_cap = config.bucket_bytes_cap

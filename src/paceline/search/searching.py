@@ -96,7 +96,7 @@ def _found(trials: Trials, judge: Judge, space: Space, ended: Ended) -> Found:
 
 
 def _sharded(goal: Goal, judge: Judge) -> Candidate | None:
-    """As its user could wrap the job by hand: beside what was searched, whatever that was."""
+    """The job under FSDP2: beside what was searched, whatever that was."""
     plan = (strategy("fully_sharded"),)
     score = judge.score(plan)
     return candidate(goal, plan, score) if isinstance(score, Score) else None

@@ -173,13 +173,14 @@ def _require_limit(goal: Goal, plan: Plan, score: Score, exact: Judge) -> None:
         f"no plan that was tried stays within {limit:,} bytes: the smallest peak is "
         f"{fit.peak_bytes:,} bytes on rank {fit.rank} ({told}), of which {fit.largest} are the "
         f"most with {fit.largest_bytes:,}. Give a limit of {fit.peak_bytes:,} or more, allow less "
-        f"exact plans (--allow), or search longer (--budget){_by_hand(exact)}"
+        f"exact plans (--allow), or search longer (--budget){_under_fsdp2(exact, plan)}"
     )
 
 
-def _by_hand(exact: Judge) -> str:
-    """What FSDP2 would hold, which no plan can switch on."""
-    score = exact.score((strategy("fully_sharded"),))
-    if isinstance(score, Refused) or score.memory_bytes is None:
+def _under_fsdp2(exact: Judge, plan: Plan) -> str:
+    """What FSDP2 would hold, where the goal leaves it out of plans."""
+    sharded = strategy("fully_sharded")
+    score = exact.score((sharded,))
+    if sharded in plan or isinstance(score, Refused) or score.memory_bytes is None:
         return ""
-    return f". FSDP2 in place of DDP, by hand, holds {score.memory_bytes:,} bytes at its peak"
+    return f". FSDP2 in place of DDP (fully_sharded) holds {score.memory_bytes:,} bytes at its peak"

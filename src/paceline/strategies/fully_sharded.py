@@ -5,17 +5,24 @@ Blocks are what a model numbers (`layers.3`), each wrapped by itself and gathere
 backward pass; other weights are gathered once. Memory falls by the number of workers. Half as much
 again is sent as by an all-reduce; over gloo twice as much, and as it blocks, nothing of it hides.
 
+A live job's DDP stays as a shell. Checkpoints hold whole weights and state, which one rank may
+save alone while no other has ended (scripts end with destroy_process_group); what one rank
+evaluates alone must run under torch.no_grad() or in eval(). Passes under no_sync() reduce, too. An
+error inside gives back the weights from before the plan.
+
 Wrong by what FSDP2's Python takes for each block (an MLP of six blocks, recorded under FSDP2 on two
 to four workers, took 6 to 20 % longer than this makes of its twin under DDP), by its order of calls
 where it gathers a block ahead, and on a device by its copies, which are not counted there.
 """
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
 
 from paceline.graph import Graph
 from paceline.graph.condense import Grain
 from paceline.graph.fully_sharded import fully_sharded
+from paceline.runtime.run import Run
 from paceline.strategies.coded import CODECS
 from paceline.strategies.strategy import Strategy
 
@@ -27,13 +34,15 @@ class FullySharded(Strategy):
         *("fully_sharded", "zero1", "keep_gathered", "buckets", "partition", "priority"),
         *("hierarchical", "parameter_server", "early_update", "overlap_update", "accumulate"),
         *("local_sgd", "overlap_local_sgd", "diloco", "pipeline", "tensor_parallel"),
-        *("uneven_batches", "bounded_loss", "fused_step"),
+        *("uneven_batches", "bounded_loss", "fused_step", "fused_optimizer", "channels_last"),
+        "substitute",
     }
-    follows: ClassVar[frozenset[str]] = frozenset({"batch", "workers"})
-    how: ClassVar[str] = (
-        "Wrap each block and then the model in torch.distributed.fsdp.fully_shard, in place of "
-        "DistributedDataParallel, before the optimizer is made."
-    )
+    follows: ClassVar[frozenset[str]] = frozenset({"batch", "workers", "remodelling"})
+    applies: ClassVar[bool] = True
+    frees_memory: ClassVar[bool] = True
 
     def transform(self, graph: Graph) -> Graph:
         return fully_sharded(graph)
+
+    def apply(self, run: Run) -> AbstractContextManager[None]:
+        return run.exchange.with_shards()

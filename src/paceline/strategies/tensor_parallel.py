@@ -5,6 +5,11 @@ Workers side by side then train on one batch between them: work, weights and gra
 go by the degree, activations are added up once a pair forward and once backward, and gradients are
 reduced among fewer. Wrong where an all-reduce could be hidden behind other work, and where smaller
 products reach a smaller share of the processor's rate; without `rows` activations count as free.
+
+Predicted alone, for an unchanged script cannot be run so: each worker draws its own batch, and the
+targets, which the others of its group would need too, never pass through the model; norms that a
+script takes of its parameters (to clip them) would be those of one worker's parts; and what one
+worker evaluates alone would wait for its group.
 """
 
 from collections.abc import Iterator
@@ -29,8 +34,10 @@ class TensorParallel(Strategy):
         {"tensor_parallel", "pipeline", "block_circulant", "low_rank", "factored"}
     )
     how: ClassVar[str] = (
-        "Cut the model before DDP wraps it: torch.distributed.tensor.parallel.parallelize_module "
-        "with ColwiseParallel and RowwiseParallel, on a mesh of data x tensor."
+        "Workers that share pairs train on one batch, and only the script can give all of a group "
+        "the same inputs and targets. Deal batches by group, and cut the model before DDP wraps "
+        "it: torch.distributed.tensor.parallel.parallelize_module with ColwiseParallel and "
+        "RowwiseParallel, on a mesh of data x tensor."
     )
 
     degree: int  # workers that share a pair

@@ -37,7 +37,12 @@ def fully_sharded(graph: Graph) -> Graph:
     source = source_of(graph)
     members = _members(graph, source)
     blocks = blocks_of([parameter.layer for parameter in graph.facts.parameters])
-    calls = calls_of(graph, source, blocks)
+    if not any(blocks):
+        raise GraphError(
+            "its model numbers no blocks (as in layers.3), so that all weights would be gathered "
+            "at once; number what repeats, or leave fully_sharded out"
+        )
+    calls = calls_of(graph, replace(source, size_bytes=_padded(graph, members)), blocks)
     less = scaled(graph, (graph.ops.phase == Phase.UPDATE) & works(graph), 1 / members)
     less = scaled(less, source.back.work, 0.0)  # gradients are not copied back
     made = _changed(replace(less, memory=with_gathered(less, calls)), source, calls, members)
@@ -55,6 +60,17 @@ def _members(graph: Graph, source: Source) -> int:
             "one size, of 2 or more"
         )
     return counts.pop()
+
+
+def _padded(graph: Graph, members: int) -> Int64:
+    """Bytes of each parameter in a gather: of all ranks as many rows as of the one with most."""
+    found = [
+        each.size_bytes // each.shape[0] * members * -(-each.shape[0] // members)
+        if each.shape
+        else each.size_bytes
+        for each in graph.facts.parameters
+    ]
+    return np.array(found, np.int64)
 
 
 def _changed(graph: Graph, source: Source, calls: Calls, members: int) -> Graph:

@@ -28,7 +28,7 @@ def found_lines(found: Found) -> Iterator[str]:
     )
     yield f"as it is: {_step(before)}{_until(before)}"
     if found.sharded is not None:
-        yield f"with FSDP2 in place of DDP, by hand: {_step(found.sharded)}"
+        yield f"with FSDP2 in place of DDP (fully_sharded): {_step(found.sharded)}"
     if not best.plan:
         yield "keep what you have: nothing that was tried makes it better"
         return

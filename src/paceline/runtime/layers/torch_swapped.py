@@ -6,7 +6,6 @@ job began with, whose optimizer state is put back as it was. Checkpoints taken m
 the model's by the layers themselves, the optimizer's by leaving out state of what it replaced.
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from paceline.runtime.layers.torch_structured import (
     StructuredLinear,
 )
 from paceline.runtime.run import Run
+from paceline.runtime.torch_optimizers import updates_a_part
 from paceline.runtime.torch_reducer import rebuilt
 
 Fits = Callable[[str, tuple[int, ...]], bool]
@@ -63,8 +63,7 @@ def swapped(run: Run, remaking: Remaking, fits: Fits) -> Iterator[None]:
 
 def _require_whole(optimizer: Any) -> None:
     """ZeRO keeps lists of its own of who updates which tensor."""
-    zero = getattr(sys.modules.get("torch.distributed.optim"), "ZeroRedundancyOptimizer", None)
-    if zero is not None and isinstance(optimizer, zero):
+    if updates_a_part(optimizer):
         raise LayerError(
             "layers cannot be made anew under ZeroRedundancyOptimizer, which has already shared "
             "out the tensors; take a plain optimizer, or leave the strategy out"

@@ -5,7 +5,6 @@ and brings weights and the optimizer's tensors of all ranks to their mean. A che
 taken before holds the weights of the rank that takes it.
 """
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from paceline.runtime.exchange import ExchangeError, Sent
 from paceline.runtime.rounds.merge import Part, WeightRounds
 from paceline.runtime.rounds.torch_flat import fill, flat
 from paceline.runtime.run import Run
+from paceline.runtime.torch_optimizers import updates_a_part
 
 
 def stays(_: None, bucket: Any) -> Any:
@@ -34,7 +34,7 @@ def stays(_: None, bucket: Any) -> Any:
 
 @contextmanager
 def exchanging(run: Run, asked: WeightRounds, sent: Sent) -> Iterator[None]:
-    if _updates_a_part(run.optimizer):
+    if updates_a_part(run.optimizer):
         raise ExchangeError(
             "this job's optimizer updates a part of the weights on each rank (ZeRO), and ranks "
             "that train alone must update all; take a plain optimizer, or leave the change out"
@@ -53,12 +53,6 @@ def exchanging(run: Run, asked: WeightRounds, sent: Sent) -> Iterator[None]:
             driver.agree()
     finally:
         hook.remove()
-
-
-def _updates_a_part(optimizer: Any) -> bool:
-    """Found by the class of the job's own object; what it has not imported it does not use."""
-    zero = getattr(sys.modules.get("torch.distributed.optim"), "ZeroRedundancyOptimizer", None)
-    return zero is not None and isinstance(optimizer, zero)
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,6 +51,7 @@ APPLIED = {
     "fp16": "fp16",
     "int8": "int8",
     "onebit": "onebit",
+    "fully_sharded": "fully_sharded()",
     "hierarchical": "hierarchical(on_host=2)",
     "overlap_update": "overlap_update()",
     "parameter_server": "parameter_server()",

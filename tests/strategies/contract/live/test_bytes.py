@@ -71,3 +71,14 @@ def test_the_gradients_of_a_smaller_model_are_the_predicted_ones(
     assert sent["steps"] == steps
     assert sent["calls"] == talks.sum()
     assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum()
+
+
+def test_weights_cut_in_blocks_are_gathered_and_reduced_in_the_predicted_calls(
+    runs: Runs, applied: Mapping[str, str], steps: int, worker_model: Graph
+) -> None:
+    made = parse("fully_sharded").transform(worker_model)
+    talks = (made.ops.kind == OpKind.COLLECTIVE) & (made.ops.rank == 0)
+    sent: Mapping[str, float] = runs[0][applied["fully_sharded"]]["sent"]
+    assert sent["steps"] == steps
+    assert sent["calls"] == talks.sum() == 3 * 3
+    assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum()

@@ -19,7 +19,10 @@ STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0
 """By how much of plain's last loss another strategy's may be higher after so many steps."""
 
 
-ROUNDED = {"channels_last", "compiled", "fused_optimizer", "fused_step", "restructured_norms"}
+ROUNDED = {
+    *("channels_last", "compiled", "fully_sharded", "fused_optimizer", "fused_step"),
+    "restructured_norms",
+}
 """Exact but for the order of arithmetic."""
 
 

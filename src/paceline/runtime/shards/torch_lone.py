@@ -1,0 +1,196 @@
+"""What one rank asks of the others alone: weights for an evaluation, all of them for a checkpoint.
+
+An answer is of the asker's weights: who asks stands still, and no other gets past its next pass
+without it. One who is still in the same update, or loads the same checkpoint, answers behind it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from threading import Condition
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor
+
+from paceline.runtime.exchange import ExchangeError, Sent
+from paceline.runtime.shards.torch_blocks import Plain
+from paceline.runtime.shards.torch_parts import cut, state_in_parts
+from paceline.runtime.torch_answers import Answers
+from paceline.runtime.torch_attributes import instead
+from paceline.runtime.torch_optimizers import evaluated
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A job whose weights are cut."""
+
+    plain: Plain
+    groups: Sequence[Any]  # of FSDP2's parameters
+    parts: Sequence[DTensor]  # of the job's tensors
+    mesh: Any
+
+
+class What(IntEnum):
+    GROUP = 0  # this rank's part of a group's weights, as it is gathered
+    WEIGHT = 1  # of a parameter
+    STATES = 2  # of the optimizer, of all parameters
+
+
+class Lone:
+    """One rank's side, both asking and answering."""
+
+    def __init__(self, job: Cut, talk: Any) -> None:
+        self._job, self._groups, self._parts = job.plain, job.groups, job.parts
+        self._mesh = job.mesh
+        self._turn, self._changes = Condition(), 0  # of weights or state: steps, loads
+        self._me, self._count = job.mesh.get_local_rank(), job.mesh.size()
+        self._answers = Answers(talk, self._answer)
+
+    @contextmanager
+    def serving(self, sent: Sent) -> Iterator[None]:
+        """Steps are counted, and checkpoints hold all: each with the other ranks' parts."""
+        optimizer = self._job.optimizer
+        with ExitStack() as stack:
+            stack.enter_context(instead(optimizer, "step", lambda step: self._stepping(step, sent)))
+            for remove in self._hooks():
+                stack.callback(remove)
+            yield
+        self._answers.stop()
+
+    def group(self, number: int, place: int) -> torch.Tensor:
+        found: torch.Tensor = self._ask(place, What.GROUP, number)
+        return found
+
+    def _hooks(self) -> Iterator[Callable[[], None]]:
+        for module in self._job.model.modules():
+            if any(isinstance(p, DTensor) for p in module._parameters.values()):
+                yield module.register_state_dict_post_hook(partial(self._weights_whole)).remove
+                yield module.register_load_state_dict_pre_hook(self._weights_cut).remove
+                yield module.register_load_state_dict_post_hook(self._changed).remove
+        optimizer = self._job.optimizer
+        yield optimizer.register_state_dict_post_hook(self._states_whole).remove
+        yield optimizer.register_load_state_dict_pre_hook(self._changed).remove
+        yield optimizer.register_load_state_dict_post_hook(self._states_cut).remove
+
+    def _stepping(self, step: Callable[..., Any], sent: Sent) -> Callable[..., Any]:
+        def update(closure: Callable[[], Any] | None = None) -> Any:
+            loss = evaluated(closure)
+            with self._changing():
+                step()
+            sent.stepped()
+            return loss
+
+        return update
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        with self._turn:
+            yield
+            self._changes += 1
+            self._turn.notify_all()
+
+    def _weights_whole(self, module: Any, state: dict[str, Any], prefix: str, _: Any) -> None:
+        for name, tensor in module._parameters.items():
+            if isinstance(state.get(prefix + name), DTensor):
+                state[prefix + name] = self._whole(
+                    tensor.to_local().detach(), What.WEIGHT, self._number_of(tensor)
+                )
+
+    def _weights_cut(self, module: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
+        self._changed()
+        for name, tensor in module._parameters.items():
+            given = state.get(prefix + name)
+            if isinstance(given, torch.Tensor) and not isinstance(given, DTensor):
+                state[prefix + name] = cut(given.to(tensor.device), self._mesh)
+
+    def _changed(self, *_: Any) -> None:
+        """Before a load and behind it, so that what is asked for between is refused."""
+        with self._changing():
+            pass
+
+    def _states_whole(self, optimizer: Any, told: dict[str, Any]) -> dict[str, Any]:
+        """Torch numbers parameters over all groups in turn."""
+        every = [p for group in optimizer.param_groups for p in group["params"]]
+        number = {id(p): at for at, p in enumerate(every)}
+        parts = [
+            self._states() if place == self._me else self._ask(place, What.STATES)
+            for place in range(self._count)
+        ]
+        states = dict(told["state"])
+        for at, tensor in enumerate(self._parts):
+            if mine := optimizer.state.get(tensor):
+                states[number[id(tensor)]] = _joined(mine, [part[at] for part in parts])
+        return {**told, "state": states}
+
+    def _states_cut(self, optimizer: Any) -> None:
+        with self._changing():
+            for tensor in self._parts:
+                if state := optimizer.state.get(tensor):
+                    optimizer.state[tensor] = state_in_parts(tensor, state, self._mesh)
+
+    def _whole(self, mine: torch.Tensor, what: What, number: int) -> torch.Tensor:
+        return torch.cat(
+            [
+                mine if place == self._me else self._ask(place, what, number).to(mine.device)
+                for place in range(self._count)
+            ]
+        )
+
+    def _ask(self, place: int, what: What, number: int = 0) -> Any:
+        try:
+            changes, answer = self._answers.ask(place, (self._changes, what, number))
+        except RuntimeError as error:  # gloo's, of a connection that is gone
+            raise ExchangeError(
+                "a worker has ended, and its part of the weights with it; let the script end with "
+                "torch.distributed.destroy_process_group(), where workers wait for those that save"
+            ) from error
+        if changes != self._changes:
+            raise ExchangeError(
+                f"a worker had changed its weights {changes} times under fully_sharded when this "
+                f"one, after {self._changes}, asked for them; evaluate and save behind "
+                "optimizer.step()"
+            )
+        return answer
+
+    def _answer(self, question: Sequence[int]) -> tuple[int, Any]:
+        changes, what, number = question
+        with self._turn:
+            self._turn.wait_for(lambda: self._changes >= changes)
+            return self._changes, self._told(What(what), number)
+
+    def _told(self, what: What, number: int) -> Any:
+        if what is What.STATES:
+            return self._states()
+        if what is What.WEIGHT:
+            return self._parts[number].to_local().detach().clone()
+        parts = [each._sharded_param_data for each in self._groups[number].fsdp_params]
+        return torch.cat(parts).detach()
+
+    def _states(self) -> list[dict[str, Any]]:
+        held = self._job.optimizer.state
+        return [
+            {name: _local(value) for name, value in held.get(tensor, {}).items()}
+            for tensor in self._parts
+        ]
+
+    def _number_of(self, tensor: Any) -> int:
+        return next(at for at, each in enumerate(self._parts) if each is tensor)
+
+
+def _local(value: Any) -> Any:
+    if isinstance(value, DTensor):
+        return value.to_local().clone()
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def _joined(mine: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A parameter's state, of its parts by rank; what is not cut is this rank's."""
+    return {
+        name: torch.cat([part[name].to(value.device) for part in parts])
+        if isinstance(value, DTensor)
+        else value
+        for name, value in mine.items()
+    }
