@@ -160,6 +160,15 @@ def test_what_a_layer_read_is_held_until_its_gradients_turn() -> None:
     assert freed.tolist() == last
 
 
+def test_what_another_op_reads_behind_it_is_held_for_the_gradient_too() -> None:
+    """A ReLU's result, which the layer behind it reads, else goes with the ReLU."""
+    result = 4 * ROWS * BACK[1]
+    dims = {3: Matrix(1, *BACK, ROWS), 5: Matrix(1, *BACK, ROWS)}
+    made = parse("late_gradients").transform(with_works(job(ADDMM, {8: result}), dims))
+    freed = made.memory.op[made.memory.delta_bytes == -result]
+    assert [made[int(op)].tensor for op in freed] == ["back.weight"] * 2
+
+
 def test_a_layer_that_runs_twice_in_a_step_is_as_ever_and_it_is_said() -> None:
     graph = job([*ADDMM[:7], *ADDMM])
     change = parse("late_gradients")

@@ -6,7 +6,7 @@ anew.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from paceline.graph.copying import ragged
 from paceline.graph.gradients import gradients_of
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import NONE, DepKind
+from paceline.graph.late_memory import held_longer
 from paceline.graph.links import Links
 from paceline.graph.rank_steps import RankSteps, firsts, lasts
 from paceline.graph.reordered import reordered
@@ -23,20 +24,19 @@ from paceline.graph.weight_products import WeightGradients
 
 def late(graph: Graph, made: WeightGradients, order: Sequence[int]) -> Graph:
     """The graph in which these parameters' gradients are made last, one behind the other."""
-    turn, behind = _moved(graph, made, order)
-    new = np.lexsort((np.arange(len(graph)), turn, behind))
-    _refuse_readers(graph, new)
-    return reordered(graph, new)
-
-
-def _moved(graph: Graph, made: WeightGradients, order: Sequence[int]) -> tuple[Int64, Int64]:
-    """By op: its turn among those that move, or NONE; and the op behind which it comes to stand,
-    itself where it stays."""
     places = np.full(len(graph.facts.parameters), NONE, np.int64)
     places[list(order)] = np.arange(len(order))
-    chosen = places[made.parameter] != NONE
-    turns = places[made.parameter[chosen]]
-    works = _Spans(made.first[chosen], made.last[chosen], _anchors(graph)[made.last[chosen]])
+    held = made.where(places[made.parameter] != NONE)
+    ends = _anchors(graph)[held.last]
+    turn, behind = _moved(graph, _Spans(held.first, held.last, ends), places[held.parameter])
+    new = np.lexsort((np.arange(len(graph)), turn, behind))
+    _refuse_readers(graph, new)
+    return reordered(replace(graph, memory=held_longer(graph, held, ends)), new)
+
+
+def _moved(graph: Graph, works: "_Spans", turns: Int64) -> tuple[Int64, Int64]:
+    """By op: its turn among those that move, or NONE; and the op behind which it comes to stand,
+    itself where it stays."""
     turn, behind = np.full(len(graph), NONE, np.int64), np.arange(len(graph))
     for spans in (works, _launching(graph, works)):
         of, rows = spans.rows(graph)

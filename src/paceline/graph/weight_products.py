@@ -38,6 +38,9 @@ class WeightGradients:
         """Of which weights, as the model defines them."""
         return tuple(np.unique(self.parameter).tolist())
 
+    def where(self, chosen: Bool) -> "WeightGradients":
+        return WeightGradients(self.parameter[chosen], self.first[chosen], self.last[chosen])
+
 
 def weight_gradients(graph: Graph, weights: Sequence[int], products: Bool) -> WeightGradients:
     """Of those of the job's parameters whose layers run once in every step. `products` are ops

@@ -71,11 +71,9 @@ class LateGradients(Strategy):
 
     @classmethod
     def choices(cls, graph: Graph) -> Iterator[Strategy]:
-        """All layers, and the front half of them. `largest` brings the same where sizes are."""
-        count = len(_made(graph).parameters)
-        yield cls()
-        if count > 3:
-            yield cls(count // 2)
+        """All layers but the last, whose gradient is there first, and the front half of them."""
+        count = len(_weights(graph))
+        return (cls(max(1, first)) for first in dict.fromkeys((count - 1, count // 2)))
 
     def rests_on(self, graph: Graph) -> Iterator[str]:
         told = set(_told(graph).parameters)
@@ -107,10 +105,6 @@ def _weights(graph: Graph) -> dict[int, str]:
     return {number: p.layer for number, p in numbered if p.name in linear}
 
 
-def _made(graph: Graph) -> WeightGradients:
-    return weight_gradients(graph, list(_weights(graph)), of_class(graph, OperatorClass.PRODUCT))
-
-
 def _told(graph: Graph) -> WeightGradients:
     if any(group.axis not in (Axis.DATA, Axis.NONE, Axis.WORLD) for group in graph.groups):
         raise StrategyError(
@@ -118,7 +112,8 @@ def _told(graph: Graph) -> WeightGradients:
             "weight gradients are made later where ranks hold whole models, so leave "
             "late_gradients out"
         )
-    made = _made(graph)
+    products = of_class(graph, OperatorClass.PRODUCT)
+    made = weight_gradients(graph, list(_weights(graph)), products)
     if not made.parameters:
         raise StrategyError(
             "the recording shows no product that makes the weight gradient of a linear layer, so "
