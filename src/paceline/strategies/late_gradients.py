@@ -7,13 +7,13 @@ exchange alone. Held back, they are computed beside the exchange of what else st
 large embedding, a wide first layer. Their own exchange then begins later, so that a job whose link
 is busy from the first bucket on loses. `first` counts layers from the front of the model, as it
 defines them, 0 for all; those behind them are as ever. `order` is `next use`, from the front on, or
-`largest`, by their bytes. Numbers are the very same. DDP puts gradients into
-buckets of the job's sizes as they then become ready, and hands buckets over in turn; add `buckets`.
-What a layer reads, and the gradient of its result, live until its turn, so a step needs more
-memory.
+`largest`, by their bytes. Numbers are the very same. DDP puts gradients into buckets of the job's
+sizes as they then become ready, and hands buckets over in turn; add `buckets`. What a layer reads,
+and the gradient of its result, live until its turn, so a step needs more memory.
 
-Only plain `nn.Linear` layers that own their weight are held back: a convolution makes both
-gradients in one call. Wrong where layers are small, for each runs two functions of Python more; and
+Only plain `nn.Linear` layers under DDP that own their weight are held back: a convolution makes
+both gradients in one call, and `nn.MultiheadAttention` calls no layers. Gradients of gradients are
+refused in the run. Wrong where layers are small, for each runs two functions of Python more; and
 where a layer runs several times in a pass, which is predicted as ever and held back in the run.
 """
 
