@@ -216,6 +216,18 @@ def test_another_cluster_and_more_workers_may_follow_or_stand_before() -> None:
     assert len(one) == len(other)
 
 
+def test_settings_are_worth_trying_where_a_large_gradient_is_ready_last() -> None:
+    even = training(TrainingJob())
+    front, *others = even.facts.parameters
+    large = replace(front, size_bytes=even.facts.parameters[1].size_bytes + 4)
+    told = replace(even, facts=replace(even.facts, parameters=(large, *others)))
+    kind = type(parse("late_gradients"))
+    assert list(kind.choices(even)) == []
+    assert list(map(str, kind.choices(told))) == [
+        f"late_gradients(first={first}, order='next use')" for first in (3, 2)
+    ]
+
+
 def test_it_stands_before_what_exchanges_gradients() -> None:
     for text in ("buckets(size_bytes=1)", "partition(parts=2)", "priority", "fp16", "zero1"):
         with pytest.raises(StrategyError, match="give late_gradients"):

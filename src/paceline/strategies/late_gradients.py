@@ -71,9 +71,11 @@ class LateGradients(Strategy):
 
     @classmethod
     def choices(cls, graph: Graph) -> Iterator[Strategy]:
-        """All layers but the last, whose gradient is there first, and the front half of them."""
+        """Where a gradient in front, ready last, is larger than those that would be held back: all
+        layers but the last, whose gradient is there first, and the front half of them."""
         count = len(_weights(graph))
-        return (cls(max(1, first)) for first in dict.fromkeys((count - 1, count // 2)))
+        if _large_front(graph):
+            yield from map(cls, dict.fromkeys((count - 1, count // 2)))
 
     def rests_on(self, graph: Graph) -> Iterator[str]:
         told = set(_told(graph).parameters)
@@ -103,6 +105,13 @@ def _weights(graph: Graph) -> dict[int, str]:
     linear = {parameter.name for parameter in linear_weights(graph)}
     numbered = enumerate(graph.facts.parameters)
     return {number: p.layer for number, p in numbered if p.name in linear}
+
+
+def _large_front(graph: Graph) -> bool:
+    """What stands before the second linear layer, beside the layers from there on but the last."""
+    sizes, weights = [p.size_bytes for p in graph.facts.parameters], list(_weights(graph))
+    between = [sizes[weight] for weight in weights[1:-1]]
+    return bool(between) and max(sizes[: weights[0] + 1]) > max(between)
 
 
 def _told(graph: Graph) -> WeightGradients:
