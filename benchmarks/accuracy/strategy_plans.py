@@ -93,6 +93,7 @@ ASKED: Mapping[str, tuple[Asked, ...]] = {
     "fused_step": (Asked("fused_step", DDP, ONE_HOST),),
     "hierarchical": (Asked("hierarchical(on_host=2)"),),
     "keep_gathered": (Asked("keep_gathered", (Job("mlp", "fsdp2"), Job("transformer", "fsdp2"))),),
+    "late_gradients": (Asked("late_gradients", LINEAR),),
     "local_sgd": (Asked("local_sgd(period=4)"),),
     "low_rank": (Asked("low_rank", LINEAR),),
     "overlap_local_sgd": (Asked("overlap_local_sgd(period=4)"),),

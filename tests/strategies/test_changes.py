@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.cost import GLOO, Rates, prices
 from paceline.errors import GraphError
-from paceline.graph import Facts, Graph, GraphBuilder, check
+from paceline.graph import Facts, Graph, GraphBuilder, OpKind, Phase, check
 from paceline.graph.condense import STEPS, condense
+from paceline.graph.kinds import NONE
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.synthetic import Exchange, Machine, Parallel, TrainingJob, training
 from paceline.predict.classes import by_class, step_ns
@@ -55,6 +57,14 @@ def measured(graph: Graph, rate: float = 5e9) -> tuple[int, Mapping[str, int]]:
 
 def changed(job: TrainingJob, *texts: str) -> Graph:
     return transformed(training(job), map(parse, texts))
+
+
+def worked(graph: Graph) -> tuple[int, int]:
+    """The time of all work that is priced but for copies, and the bytes that travel."""
+    priced = np.isin(graph.ops.phase, (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE))
+    priced &= graph.ops.layer != NONE
+    talks = graph.ops.kind == OpKind.COLLECTIVE
+    return int(graph.ops.dur_ns[priced].sum()), int(graph.ops.size_bytes[talks].sum())
 
 
 @SOMETIMES
@@ -152,6 +162,41 @@ def test_early_updates_give_the_job_that_updates_as_buckets_arrive(
     job = replace(job, machine=machine, bucket_bytes=bucket, parts=parts, by_priority=by_priority)
     wanted = training(replace(job, early=True))
     assert measured(changed(job, "early_update"), rate) == measured(wanted, rate)
+
+
+TOLD = st.sampled_from([1, 4 * MIB, 1000 * MIB])
+"""Limits that the recorded buckets themselves tell, for whatever order of gradients."""
+
+
+@OFTEN
+@given(MACHINES, TOLD, st.integers(1, 5), st.integers(0, 4), RATES)
+def test_weight_gradients_held_back_give_the_job_that_makes_them_last(
+    machine: Machine, bucket: int, workers: int, first: int, rate: float
+) -> None:
+    job = TrainingJob(machine=machine, bucket_bytes=bucket, workers=workers)
+    plain = training(job)
+    made = changed(job, f"late_gradients(first={first})")
+    again = parse(f"late_gradients(first={first})").transform(made)
+    wanted = training(replace(job, held_back=tuple(range(first or job.layers))))
+    assert measured(made, rate) == measured(wanted, rate) == measured(again, rate)
+    assert worked(made) == worked(plain)
+
+
+@SOMETIMES
+@given(MACHINES, TOLD, st.sampled_from(["buckets", "partition", "priority", "late", "early"]))
+def test_gradients_held_back_stand_before_whatever_changes_their_exchange(
+    machine: Machine, bucket: int, other: str
+) -> None:
+    text, field = {
+        "buckets": ("buckets(size_bytes=4194304)", {"bucket_bytes": 4 * MIB}),
+        "partition": ("partition(parts=3)", {"parts": 3}),
+        "priority": ("priority", {"by_priority": True}),
+        "late": ("overlap_update", {"late": True}),
+        "early": ("early_update", {"early": True}),
+    }[other]
+    job = TrainingJob(machine=machine, bucket_bytes=bucket, steps=STEPS)
+    wanted = training(replace(job, held_back=tuple(range(job.layers)), **field))  # type: ignore[arg-type]
+    assert measured(changed(job, "late_gradients", text)) == measured(wanted)
 
 
 @SOMETIMES

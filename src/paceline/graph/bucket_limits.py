@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.errors import GraphError
-from paceline.graph.gradients import gradients_of, ready_orders, reducing
+from paceline.graph.gradients import gradients_of, no_exchange, ready_orders, reducing
 from paceline.graph.graph import Graph
 from paceline.graph.links import Links
 
@@ -31,9 +30,10 @@ def bucket_limits(graph: Graph) -> BucketLimits:
     ops, old = graph.ops, reducing(graph, Links.of(graph))
     orders = ready_orders(graph, gradients_of(graph))
     if not len(old):
-        raise GraphError(
+        raise no_exchange(
+            graph,
             "the job reduces no gradients in buckets, so it has no limits of them; make this "
-            "change before one that replaces the exchange of gradients"
+            "change before one that replaces the exchange of gradients",
         )
     rank = int(ops.rank[old].min())
     mine = old[(ops.rank[old] == rank) & (ops.step[old] == ops.step[old].min())]

@@ -29,6 +29,7 @@ class Accumulate(Strategy):
     effect: ClassVar[Effect] = Effect.RELAXED
     resizes: ClassVar[bool] = True
     conflicts: ClassVar[frozenset[str]] = frozenset({"accumulate", "overlap_update"})
+    follows: ClassVar[frozenset[str]] = frozenset({"late_gradients"})
     applies: ClassVar[bool] = True
 
     steps: int  # of the script, to one exchange

@@ -24,7 +24,7 @@ class Coded(Strategy):
 
     effect: ClassVar[Effect] = Effect.LOSSY
     conflicts: ClassVar[frozenset[str]] = CODECS | {"parameter_server"}
-    follows: ClassVar[frozenset[str]] = frozenset({"buckets"})
+    follows: ClassVar[frozenset[str]] = frozenset({"buckets", "late_gradients"})
     applies: ClassVar[bool] = True
     sharing: ClassVar[Sharing] = Sharing.GATHER
     wire: ClassVar[DType] = DType.UINT8  # what the payload is made of

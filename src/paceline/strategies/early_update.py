@@ -39,6 +39,7 @@ class EarlyUpdate(Strategy):
     follows: ClassVar[frozenset[str]] = CODECS | {
         "batch",
         "buckets",
+        "late_gradients",
         "partition",
         "priority",
         "workers",

@@ -32,7 +32,9 @@ class Hierarchical(Strategy):
         "parameter_server",
         "priority",
     }
-    follows: ClassVar[frozenset[str]] = frozenset({"accumulate", "buckets", "partition", "workers"})
+    follows: ClassVar[frozenset[str]] = frozenset(
+        {"accumulate", "buckets", "late_gradients", "partition", "workers"}
+    )
     applies: ClassVar[bool] = True
 
     on_host: int  # workers

@@ -32,6 +32,7 @@ class OverlapUpdate(Strategy):
     follows: ClassVar[frozenset[str]] = CODECS | {
         "batch",
         "buckets",
+        "late_gradients",
         "partition",
         "priority",
         "workers",

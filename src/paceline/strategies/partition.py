@@ -33,7 +33,7 @@ MOST = 32
 @dataclass(frozen=True)
 class Partition(Strategy):
     conflicts: ClassVar[frozenset[str]] = frozenset({"partition", "parameter_server"})
-    follows: ClassVar[frozenset[str]] = frozenset({"accumulate", "buckets"})
+    follows: ClassVar[frozenset[str]] = frozenset({"accumulate", "buckets", "late_gradients"})
     applies: ClassVar[bool] = True
     at_once: ClassVar[bool] = True
 

@@ -26,7 +26,7 @@ from paceline.strategies.strategy import Strategy
 class Priority(Strategy):
     conflicts: ClassVar[frozenset[str]] = frozenset({"priority", "parameter_server"})
     follows: ClassVar[frozenset[str]] = (
-        frozenset({"accumulate", "workers", "buckets", "partition"}) | CODECS
+        frozenset({"accumulate", "workers", "buckets", "late_gradients", "partition"}) | CODECS
     )
     applies: ClassVar[bool] = True
     at_once: ClassVar[bool] = True

@@ -30,6 +30,7 @@ class Zero1(Strategy):
         "accumulate",
         "batch",
         "buckets",
+        "late_gradients",
         "partition",
         "workers",
     }

@@ -19,6 +19,7 @@ from paceline.strategies.coded import CODECS
 EXAMPLES = {
     "bounded_loss": "bounded_loss",
     "device": "device(name='h200', recorded='a100-80')",
+    "late_gradients": "late_gradients(first=2)",
     "offload_activations": "offload_activations",
     "scale": "scale(select='phase=backward', factor=0.5)",
     "uneven_batches": "uneven_batches(shares=(3.0, 1.0))",

@@ -114,11 +114,20 @@ class _Rank:
             if self.job.gathers_again:
                 self.gather()
             for name in names_of(layer):
-                self.work("mm", self.job.backward_ns // 2, Phase.BACKWARD, layer, name)
-                self.ready(name, last=last)
+                if not self.held_back(name):
+                    self.gradient(layer, name, last=last)
             self.sum_activations()
             self.scatter(layer)
+        for layer in self.job.held_back:
+            self.gradient(layer, names_of(layer)[1], last=last)
         self.send(Phase.BACKWARD, self.stage - 1, micro_batch)
+
+    def gradient(self, layer: int, name: str, *, last: bool) -> None:
+        self.work("mm", self.job.backward_ns // 2, Phase.BACKWARD, layer, name)
+        self.ready(name, last=last)
+
+    def held_back(self, name: str) -> bool:
+        return name in (names_of(layer)[1] for layer in self.job.held_back)
 
     def layers(self) -> range:
         return range(self.stage * self.job.layers, (self.stage + 1) * self.job.layers)
@@ -143,6 +152,8 @@ class _Rank:
     def cut(self) -> list[list[str]]:
         """A bucket is closed by the gradient that fills it."""
         ready = [name for layer in reversed(self.layers()) for name in names_of(layer)]
+        late = [names_of(layer)[1] for layer in self.job.held_back]
+        ready = [name for name in ready if name not in late] + late
         found: list[list[str]] = []
         room = 0
         for name in [name for name in self.job.order if name in ready] or ready:

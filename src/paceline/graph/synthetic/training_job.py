@@ -56,6 +56,7 @@ class TrainingJob:
     on_host: int = 0  # replicas that reduce among themselves first; 0: all at once
     late: bool = False  # a bucket is waited for, and its weights updated, where they are used next
     early: bool = False  # a bucket's weights are updated once it is there
+    held_back: tuple[int, ...] = ()  # layers whose weights' gradients are made last, in this order
     by_priority: bool = False  # one exchange at a time, first what the model defines first
     gathers_again: bool = True  # FSDP2's weights, for the backward pass
     steps: int = 1

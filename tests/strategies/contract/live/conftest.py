@@ -49,6 +49,7 @@ APPLIED = {
     "count_sketch": "count_sketch(ratio=0.05, room=6.0)",
     "early_update": "early_update()",
     "fp16": "fp16",
+    "late_gradients": "late_gradients()",
     "int8": "int8",
     "onebit": "onebit",
     "fully_sharded": "fully_sharded()",
@@ -85,6 +86,9 @@ TOGETHER = (
     "buckets(size_bytes=1024, order='last use') + partition(parts=3) + priority()",
     "buckets(size_bytes=1024) + partition(parts=2) + priority() + overlap_update()",
     "bf16 + overlap_update()",
+    "late_gradients() + buckets(size_bytes=1024) + partition(parts=2) + priority()",
+    "late_gradients() + buckets(size_bytes=1024) + overlap_update()",
+    "late_gradients(first=2, order='largest') + bf16 + early_update()",
     "buckets(size_bytes=1024) + partition(parts=2) + priority() + early_update()",
     "buckets(size_bytes=1024) + bf16 + early_update()",
     "bf16 + partition(parts=2) + priority()",
@@ -149,7 +153,7 @@ ASKED = {
         *(_where_it_can(name, APPLIED[name]) for name in _built_on(Coded, Seldom)),
         *VARIANTS,
     ],
-    "remodelling": _built_on(Remodelling),
+    "of_layers": [*_built_on(Remodelling), "late_gradients"],
 }
 """What a test that takes an argument of this name is asked about: strategies, or plans as text."""
 

@@ -62,12 +62,12 @@ def test_the_bytes_that_travel_are_the_predicted_ones(
     assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum() / drawn_steps
 
 
-def test_the_gradients_of_a_smaller_model_are_the_predicted_ones(
-    remodelling: str, runs: Runs, applied: Mapping[str, str], steps: int, worker_model: Graph
+def test_gradients_of_layers_that_are_made_otherwise_are_the_predicted_ones(
+    of_layers: str, runs: Runs, applied: Mapping[str, str], steps: int, worker_model: Graph
 ) -> None:
-    made = parse(applied[remodelling]).transform(worker_model)
+    made = parse(applied[of_layers]).transform(worker_model)
     talks = (made.ops.kind == OpKind.COLLECTIVE) & (made.ops.rank == 0)
-    sent: Mapping[str, float] = runs[0][applied[remodelling]]["sent"]
+    sent: Mapping[str, float] = runs[0][applied[of_layers]]["sent"]
     assert sent["steps"] == steps
     assert sent["calls"] == talks.sum()
     assert sent["payload_bytes"] == made.ops.size_bytes[talks].sum()
