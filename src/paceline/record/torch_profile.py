@@ -33,7 +33,6 @@ class Session:
         """`events`: how many to expect in all, where that is known."""
         self.path = path
         self.detail = detail
-        self.paused_ns = 0
         self._runs = False
         self._reserve = HeapReserve(events)
         self._profile = profile(
@@ -47,8 +46,11 @@ class Session:
     def pause(self) -> None:
         """Open no more events. Those that are open may still close: `stop` frees them, so it must
         wait until the optimizer's own event and those of other threads have closed."""
-        self.paused_ns = time.time_ns()
         self._collect(False)
+
+    def resume(self) -> None:
+        """Open events again after a pause."""
+        self._collect(True)
 
     def _collect(self, runs: bool) -> None:
         """A thread's ranges go on and off in a microsecond; a device's only with a warning in the
@@ -73,21 +75,31 @@ class Session:
         part.replace(self.path)
 
 
-def cost_of(plain: list[Times], recorded: list[Times], events_per_step: float) -> Cost:
+@dataclass(frozen=True)
+class Taken:
+    """How long the steps of a recording took, by what was observed of them."""
+
+    plain: list[Times]  # before anything was recorded
+    recorded: list[Times]
+    between: list[Times]  # plain steps that took turns with the recorded ones
+
+
+def cost_of(taken: Taken, events_per_step: float) -> Cost:
     """The cost model of a finished recording.
 
     An event's price is the CPU time by which recorded steps exceed plain ones, shared among their
     events: that holds cache misses that no loop shows, and neighbours on the machine do not move
     it. A loop of small ops in this very process bounds it, for where steps vary by more than that.
-    Page faults that recorded steps are spared, or have more of, count for themselves.
+    Page faults that recorded steps are spared, or have more of, count for themselves. Plain steps
+    that took turns with recorded ones are spared them too, but tell the price better.
     """
+    plain, recorded = taken.plain, taken.recorded
+    beside = taken.between or plain
     price, spared = loop_cost_ns(), 0.0
     if plain and recorded and events_per_step:
-        fewer = statistics.median(x.faults for x in plain)
-        fewer -= statistics.median(x.faults for x in recorded)
-        spared = fewer * fault_cost_ns() if fewer else 0.0
-        extra = statistics.median(x.cpu_ns for x in recorded) + spared
-        extra -= statistics.median(x.cpu_ns for x in plain)
+        spared = _spared_ns(plain, recorded)
+        extra = statistics.median(x.cpu_ns for x in recorded) + _spared_ns(beside, recorded)
+        extra -= statistics.median(x.cpu_ns for x in beside)
         price = min(max(extra / events_per_step, price * LEAST), price * MOST)
     return Cost(
         op_ns=price,
@@ -95,6 +107,13 @@ def cost_of(plain: list[Times], recorded: list[Times], events_per_step: float) -
         plain_step_ns=int(statistics.median(x.wall_ns for x in plain)) if plain else 0,
         recorded_step_ns=int(statistics.median(x.wall_ns for x in recorded)) if recorded else 0,
     )
+
+
+def _spared_ns(plain: list[Times], recorded: list[Times]) -> float:
+    """What the page faults cost that plain steps have beyond recorded ones."""
+    fewer = statistics.median(x.faults for x in plain)
+    fewer -= statistics.median(x.faults for x in recorded)
+    return fewer * fault_cost_ns() if fewer else 0.0
 
 
 def loop_cost_ns(repeats: int = 5, ops: int = 400) -> float:
