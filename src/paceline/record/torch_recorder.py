@@ -190,7 +190,7 @@ class Recorder:
             pulse = self._counters.begin(_WORTH_SAYING.get(self._mode, CountDetail.STEP))
             if pulse is not None:
                 self._write(pulse)
-        self._cpu, self._faults = time.process_time_ns(), usage_now().faults
+        self._cpu, self._faults = time.process_time_ns(), usage_now().ru_minflt
         self._begin = time.time_ns()
         if self._mode is Mode.DONE:
             self.finish("complete")
@@ -208,7 +208,7 @@ class Recorder:
     def _note_step(self, now: int, counters: Counters) -> None:
         cpu_ns = time.process_time_ns() - self._cpu
         ended = counters.end()
-        faults = counters.border.usage.faults - self._faults
+        faults = counters.border.usage.ru_minflt - self._faults
         self._times[self._mode].append(Times(now - self._begin, cpu_ns, faults))
         if self._mode is Mode.RECORDED:
             thread = threading.get_native_id()
