@@ -2,13 +2,13 @@
 
 The neighbour (`noise_maker`) makes bursts on one core, copies memory, or both, from fixed seeds.
 
-self: the replayed step of a job that was recorded beside it, against the job's plain steps of the
-same run; five jobs, the three kinds of noise. retarget: three models recorded beside it, predicted
-at four other settings each that run without it in the same minutes; work: the run time of their
-plain step against that of a recording made alone. pipeline: six pipelines profiled and run beside
-it. crowded: recorded with four workers on two cores and carried to two, and back. false_alarms:
-the share of 200 pairs of recordings of an unchanged job, all made beside it, that `diff` calls
-different.
+self: the replayed step of a job that was recorded beside it, against the plain steps that took
+turns with the recorded ones; five jobs, the three kinds of noise. retarget: three models recorded
+beside it, predicted at four other settings each that run without it in the same minutes; work: the
+run time of their plain step against that of a recording made alone. pipeline: six pipelines
+profiled and run beside it. crowded: recorded with four workers on two cores and carried to two, and
+back. false_alarms: the share of 200 pairs of recordings of an unchanged job, all made beside it,
+that `diff` calls different.
 
 Rows come in a fixed random order and are kept as they come in `benchmarks/results/noise-rows.json`,
 with the machine that they are of; `--budget MINUTES` ends the run there.

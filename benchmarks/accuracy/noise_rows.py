@@ -73,14 +73,13 @@ def noises() -> list[Noise]:
 
 
 def replayed(job: self_replay.Job, _: Machine) -> Row:
-    """Recorded beside each kind of noise in turn; the median of its recordings is its error."""
+    """Recorded beside each kind of noise, in turn with plain steps; the median of its recordings is
+    its error."""
     cells = []
     for noise in noises():
         with tempfile.TemporaryDirectory() as folder, beside(noise):
-            made = [
-                self_replay.in_the_end(lambda: self_replay.recording(job, Path(folder), SELF_STEPS))
-                for _ in range(SELF_TIMES)
-            ]
+            take = partial(self_replay.recording, job, Path(folder), SELF_STEPS, turns=True)
+            made = [self_replay.in_the_end(take) for _ in range(SELF_TIMES)]
         errors = [one.error for one in made]
         cells.append({
             "kind": "self",

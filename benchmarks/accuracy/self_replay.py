@@ -250,29 +250,44 @@ def apart(job: AnyJob, folder: Path, options: argparse.Namespace) -> float:
     return statistics.median(np.mean(walls, axis=0)) / 1e6
 
 
-def recording(job: AnyJob, folder: Path, steps: int) -> Recorded:
-    """The figures of one recording, which is deleted."""
+def recording(job: AnyJob, folder: Path, steps: int, *, turns: bool = False) -> Recorded:
+    """The figures of one recording, which is deleted; in turns, of plain steps beside recorded."""
     from paceline.replay import replay
-    from paceline.trace.plain import plain_sides
     from paceline.trace.runs import build_run, read_run
 
     place = folder / "run"
-    record(job, place, steps)
+    record(job, place, steps, turns=turns)
     graph = build_run(place)
-    _, sidecars = read_run(place)
-    sides = [side for side in plain_sides(list(sidecars.values())) if side]
-    replayed = statistics.median(step_times(graph, replay(graph)))
-    shutil.rmtree(place)
-    return Recorded(
-        statistics.mean(statistics.median(side) for side in sides) / 1e6,
-        replayed / 1e6,
+    sidecars = read_run(place)[1]
+    replayed = step_times(graph, replay(graph))
+    made = Recorded(
+        plain_beside(list(sidecars.values()), graph, replayed) / 1e6,
+        statistics.median(replayed) / 1e6,
         statistics.median(recorded_steps(sidecars)) / 1e6,
     )
+    shutil.rmtree(place)
+    return made
 
 
-def record(job: AnyJob, place: Path, steps: int) -> None:
-    """So many steps of the job recorded into a folder, as many plain ones before and after."""
+def plain_beside(sidecars: list[Any], graph: Any, replayed: list[float]) -> float:
+    """Nanoseconds of a plain step where the median replayed step ran: where they took turns, as
+    each stretch's neighbours tell; else the mean of both sides' medians."""
+    from paceline.trace.plain import plain_sides
+    from paceline.trace.turns import beside, walls
+
+    numbers = np.unique(graph.ops.step[graph.ops.step >= 0]).tolist()
+    found = beside(sidecars, walls(sidecars) | dict(zip(numbers, replayed)))
+    if found is not None:
+        return found
+    sides = [side for side in plain_sides(sidecars) if side]
+    return statistics.mean(statistics.median(side) for side in sides)
+
+
+def record(job: AnyJob, place: Path, steps: int, *, turns: bool = False) -> None:
+    """So many steps of the job recorded into a folder, as many plain ones before and after, or
+    among them."""
     command = [sys.executable, "-m", "paceline", "record", "--overwrite", "-o", str(place)]
+    command += ["--turns"] if turns else []
     command += ["--steps", str(steps), "--plain", str(steps), "--"]
     run([*command, *job.command(3 * steps + REST)])
 

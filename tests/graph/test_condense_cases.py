@@ -1,6 +1,7 @@
 """One typical step stands for the recorded ones."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -154,3 +155,19 @@ def test_work_that_another_lane_waits_for_is_not_merged_with_what_follows() -> N
     found, place = coarser(b.build(), Grain.EVENT)
     assert place.tolist() == [0, 1, 2]
     assert replay(found).end_ns.tolist() == [10, 40, 15]
+
+
+def test_the_step_that_stands_for_all_follows_one_that_was_recorded_too() -> None:
+    graph = job([(10,)] * 6)
+    apart = np.array([3, 9, 11, 17, 20, 21], np.int32)  # step 21 alone follows its neighbour
+    number = apart[graph.ops.step]
+    links = Links.of(graph)
+    near = number[links.op] - number[links.src] <= 1
+    parted = replace(
+        graph,
+        ops=replace(graph.ops, step=number),
+        deps=links.where(near).columns(len(graph)),
+    )
+    found = condense(parted, Grain.OP, 3)
+    links = Links.of(found)
+    assert (found.ops.step[links.op] - found.ops.step[links.src] == 1).sum() == 2

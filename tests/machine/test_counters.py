@@ -11,6 +11,7 @@ import pytest
 from paceline.machine import (
     Clocks,
     Moved,
+    clocks_after,
     clocks_now,
     moved,
     quota_here,
@@ -164,6 +165,18 @@ def test_a_thread_that_lost_its_core_among_the_clocks_reads_them_again() -> None
     tries = iter([(late, 4 * MS), (late, 3 * MS), (whole, 900)])
     assert clocks_now(lambda: next(tries)) == whole
     assert clocks_now(lambda: (late, 4 * MS)) == late  # it never kept its core
+
+
+def test_two_clocks_tell_whether_the_third_moved_apart() -> None:
+    now = clocks_now()
+    assert moved(now, clocks_after(now)).steady
+    set_forward = now._replace(wall_ns=now.wall_ns - 5000 * MS)
+    told = moved(set_forward, clocks_after(set_forward))
+    assert told.jumped_ns == pytest.approx(5000 * MS, abs=1000 * MS)
+    slept = now._replace(wall_ns=now.wall_ns - 5000 * MS, elapsed_ns=now.elapsed_ns - 5000 * MS)
+    told = moved(slept, clocks_after(slept))
+    assert told.slept_ns == pytest.approx(5000 * MS, abs=1000 * MS)
+    assert told.jumped_ns == 0
 
 
 def test_a_clock_that_a_time_server_bends_has_not_jumped() -> None:

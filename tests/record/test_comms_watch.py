@@ -60,3 +60,23 @@ def test_watched_work_and_its_tensors_are_freed_as_if_nobody_watched(
     assert alive() is None
     assert of_work() is None
     assert len(watch.seen.calls) == 1
+
+
+def test_what_is_issued_awaited_and_passed_in_a_rest_is_not_noted(
+    watch: CommunicationWatch,
+) -> None:
+    def communicate() -> int:
+        dist.all_reduce(torch.ones(4), async_op=True).wait()
+        (torch.ones(1, requires_grad=True) * 2).backward()
+        return time.time_ns()
+
+    noted = (watch.seen.calls, watch.seen.waits, watch.seen.backwards)
+    during = communicate()
+    watch.rest()
+    rested = communicate()
+    assert [len(each) for each in noted] == [1, 1, 1]
+    watch.resume()
+    again = communicate()
+    watch.rest()
+    assert [len(each) for each in noted] == [2, 2, 2]
+    assert [watch.watched_at(at) for at in (during, rested, again)] == [True, False, True]

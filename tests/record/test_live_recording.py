@@ -17,6 +17,7 @@ pytest.importorskip("torch")
 
 from paceline.errors import TraceError
 from paceline.graph import Graph, OpKind, Overlay, without_core_waits
+from paceline.graph.condense import condense
 from paceline.record import sidecar
 from paceline.record.held import MOST
 from paceline.record.launch import Recording, RecordRequest, launch
@@ -60,10 +61,13 @@ class Recorded:
         return build_run(self.folder)
 
 
-def record(folder: Path, parallel: str, *settings: str, steps: int = STEPS) -> Recorded:
+def record(
+    folder: Path, parallel: str, *settings: str, steps: int = STEPS, turns: bool = False
+) -> Recorded:
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
     script = (str(TRAIN), "--model", "small", "--parallel", parallel, "--steps", "34")
-    request = RecordRequest((*torchrun, *script, *settings), folder / "run", steps=steps, plain=2)
+    command, out = (*torchrun, *script, *settings), folder / "run"
+    request = RecordRequest(command, out, steps=steps, plain=2, turns=turns)
     done = launch(request, os.environ)
     return Recorded(done, sidecar.read(request.folder / sidecar.facts_name(0)), request.folder)
 
@@ -203,6 +207,41 @@ def test_a_job_that_leaves_its_group_while_recorded_keeps_its_communication(
     assert len(found.issued()) >= len(found.steps("recorded"))
     graph = found.graph()
     talks = np.isin(graph.ops.kind, (OpKind.COLLECTIVE, OpKind.SEND, OpKind.RECV))
+    assert set(np.unique(graph.ops.instance[talks], return_counts=True)[1]) == {2}
+
+
+@pytest.mark.parametrize(
+    ("parallel", "settings"),
+    [("ddp", ("--accumulate", "2")), ("pipeline", ("--micro-batches", "2"))],
+)
+def test_recorded_and_plain_steps_take_turns_alike_on_all_ranks(
+    tmp_path: Path, parallel: str, settings: tuple[str, ...]
+) -> None:
+    found = record(tmp_path, parallel, *settings, turns=True)
+    assert {rank.reason for rank in found.done.ranks} == {"complete"}
+    _, told = read_run(found.folder)
+    shown = [[(step.index, step.mode) for step in each.of(Step)][-6:] for each in told.values()]
+    assert shown[0] == shown[1]
+    assert "".join(mode.value[0] for _, mode in shown[0]) == "rrprrp"
+    graph = found.graph()
+    numbers = [index for index, mode in shown[0] if mode is Mode.RECORDED]
+    assert np.unique(graph.ops.step).tolist() == numbers
+    talks = np.isin(graph.ops.kind, (OpKind.COLLECTIVE, OpKind.SEND, OpKind.RECV))
+    assert set(np.unique(graph.ops.instance[talks], return_counts=True)[1]) == {2}
+    assert len(set(np.unique(graph.ops.step[talks], return_counts=True)[1])) == 1
+    walls = [step.end_ns - step.begin_ns for step in found.steps("recorded")]
+    assert replay(graph).step_ns < 1.5 * sum(walls)  # nothing of the plain steps between them
+    assert condense(graph).ops.step.max() == 2
+
+
+def test_a_job_that_ends_amid_turns_keeps_what_was_recorded(tmp_path: Path) -> None:
+    found = record(tmp_path, "ddp", "--steps", "48", steps=40, turns=True)
+    assert {rank.reason for rank in found.done.ranks} == {"short"}
+    recorded = [step.index for step in found.steps("recorded")]
+    assert 20 < len(recorded) == recorded[-1] - recorded[0]  # one plain step among them
+    graph = found.graph()
+    assert np.unique(graph.ops.step).tolist() == recorded
+    talks = graph.ops.kind == OpKind.COLLECTIVE
     assert set(np.unique(graph.ops.instance[talks], return_counts=True)[1]) == {2}
 
 

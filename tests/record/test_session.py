@@ -25,10 +25,15 @@ def test_after_a_pause_nothing_is_recorded_or_said_and_ranges_are_on_again(
     session.pause()
     session.pause()
     tensor.exp_()
+    session.resume()
+    tensor.abs_()
+    session.pause()
+    tensor.exp_()
     session.stop()
     session.export()
     names = set(chrome.read(Source(session.path)).names)
     assert "aten::neg_" in names
+    assert "aten::abs_" in names
     assert "aten::exp_" not in names
     said = "".join(capfd.readouterr()).splitlines()
     assert [line for line in said if not line.startswith(KINETO)] == []

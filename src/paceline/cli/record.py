@@ -18,6 +18,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plain", type=int, default=5, help="steps timed without instruments, twice (5)"
     )
+    parser.add_argument(
+        "--turns",
+        action="store_true",
+        help="record a few steps at a time, in turn with plain ones: for a machine with neighbours",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace an older recording")
     parser.add_argument("training", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
 
@@ -33,6 +38,7 @@ def run(options: argparse.Namespace) -> Shown:
         steps=options.steps,
         plain=options.plain,
         overwrite=options.overwrite,
+        turns=options.turns,
     )
     done = launch(request, os.environ)
     sys.stdout.flush()

@@ -4,7 +4,7 @@ Small readers of what the kernel counts, and a pulse that measures the rest. A r
 this room: it needs nothing but Python.
 """
 
-from paceline.machine.clocks import Clocks, Moved, clocks_now, moved
+from paceline.machine.clocks import Clocks, Moved, clocks_after, clocks_now, moved
 from paceline.machine.cores import (
     Cores,
     cores_here,
@@ -55,6 +55,7 @@ __all__ = [
     "ThreadTime",
     "Trust",
     "at_pulse",
+    "clocks_after",
     "clocks_now",
     "cores_here",
     "in_words",

@@ -14,12 +14,14 @@ from paceline.callable_room import callable_room
 
 
 def record(
-    folder: str | PathLike[str], steps: int = 10, plain: int = 5
+    folder: str | PathLike[str], steps: int = 10, plain: int = 5, *, turns: bool = False
 ) -> AbstractContextManager[Any]:
-    """Record `steps` steady steps of the training in the block into `folder`."""
+    """Record `steps` steady steps of the training in the block into `folder`; `turns`: a few at a
+    time, in turn with the plain ones, for a machine on which others work."""
     from paceline.record.torch_job import recording
+    from paceline.record.torch_recorder import RecorderSettings
 
-    return recording(Path(folder), steps, plain)
+    return recording(RecorderSettings(Path(folder), steps, plain, turns))
 
 
 callable_room(__name__)

@@ -22,6 +22,7 @@ from paceline.machine import (
     StrainReader,
     ThreadClock,
     ThreadTime,
+    clocks_after,
     clocks_now,
     moved,
     thread_clock,
@@ -52,18 +53,11 @@ Reading = tuple[int, Raw | None]
 """A moment, and a thread's counters then; None where the kernel keeps none."""
 
 
-class Usage(NamedTuple):
-    """What the system counts for a process."""
-
-    faults: int  # page faults that needed no disk
-    switches: int  # against its threads' will
-
-
 class Border(NamedTuple):
     """What was counted for the machine and for the process where a step ended."""
 
     clocks: Clocks
-    usage: Usage
+    usage: resource.struct_rusage
     strain: Strain
 
 
@@ -127,7 +121,8 @@ class Counters:
         self._marks.append(_reading(self._clock))
         others, self._at_border = self._at_border, self._read_others()
         strain = self._rhythm.run(self._strains.read) or self.border.strain
-        before, self.border = self.border, Border(clocks_now(), usage_now(), strain)
+        before = self.border
+        self.border = Border(clocks_after(before.clocks), usage_now(), strain)
         first, last = self._marks[0], self._marks[-1]
         self._phases.end(last[0] - first[0])
         if self._detail >= CountDetail.THREADS:
@@ -142,7 +137,8 @@ class Counters:
         return [time for stretch in stretches if (time := _time(*stretch)) is not None]
 
     def _read_others(self) -> dict[int, Reading]:
-        return {thread: _reading(clock) for thread, clock in self._others.items()}
+        now = time.time_ns()
+        return {thread: (now, clock.raw()) for thread, clock in self._others.items()}
 
     def close(self) -> None:
         for clock in (self._clock, *self._others.values()):
@@ -183,7 +179,7 @@ def counts_of(step: Ended) -> Counts:
     return Counts(
         run_ns=got.run_ns if got else None,
         delay_ns=got.delay_ns if got else None,
-        switches=after.usage.switches - before.usage.switches,
+        switches=after.usage.ru_nivcsw - before.usage.ru_nivcsw,
         stolen_ns=after.strain.stolen_ns - before.strain.stolen_ns,
         throttled_ns=after.strain.throttled_ns - before.strain.throttled_ns,
         jumped_ns=change.jumped_ns,
@@ -214,7 +210,7 @@ def _between(begin: Reading, end: Reading) -> ThreadTime | None:
     return after.since(before) if before and after else None
 
 
-def usage_now() -> Usage:
-    """Of this process so far."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return Usage(usage.ru_minflt, usage.ru_nivcsw)
+def usage_now() -> resource.struct_rusage:
+    """What the system counted for this process: `ru_minflt` page faults that needed no disk,
+    `ru_nivcsw` switches against its threads' will."""
+    return resource.getrusage(resource.RUSAGE_SELF)

@@ -36,6 +36,7 @@ class RecordRequest:
     steps: int = 10
     plain: int = 5
     overwrite: bool = False
+    turns: bool = False  # recorded and plain steps take turns
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ def injected(environment: Mapping[str, str], request: RecordRequest, job: str) -
         "folder": str(request.folder.resolve()),
         "steps": request.steps,
         "plain": request.plain,
+        "turns": request.turns,
         "command": list(request.command),
     }
     return {

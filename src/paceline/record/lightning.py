@@ -8,13 +8,14 @@ from typing import Any
 from lightning.pytorch import Callback
 
 from paceline.record.torch_job import recording
+from paceline.record.torch_recorder import RecorderSettings
 
 
 class RecordCallback(Callback):
     """Opens a recording when training starts and closes it when training ends, however it ends."""
 
     def __init__(self, folder: str | PathLike[str], steps: int = 10, plain: int = 5) -> None:
-        self._recording = recording(Path(folder), steps, plain)
+        self._recording = recording(RecorderSettings(Path(folder), steps, plain))
         self._open = ExitStack()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:

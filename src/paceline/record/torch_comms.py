@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -44,6 +44,7 @@ class Call:
     dtype: str = ""
     peer: int = -1  # in the group's own numbering
     tag: int = 0
+    stretch: int = 0  # of recorded steps, in which it was issued
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,14 @@ class Waiting:
     begin_ns: int
     end_ns: int
     work: int
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Time in which communication is watched."""
+
+    begin_ns: int
+    end_ns: int = 1 << 62
 
 
 class Works:
@@ -109,7 +118,8 @@ class CommunicationWatch:
         """`mark` is called where a phase of the step begins or ends."""
         self.seen = Seen()
         self.works = Works()
-        self.since_ns = 0
+        self._watched: list[Stretch] = []
+        self._rests = False
         self._write, self._mark = write, mark
         self._patches = Patches()
         self._written = [0, 0]
@@ -131,12 +141,28 @@ class CommunicationWatch:
         wrap(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", self._loading)
 
     def remove(self) -> None:
+        self.rest()
         self._patches.undo()
         self._replicas = []
 
+    def rest(self) -> None:
+        """Let everything through unnoted until `resume`; the wrappers stay, for putting them in
+        place slows the next steps."""
+        if self._watched and not self._rests:
+            self._watched[-1] = replace(self._watched[-1], end_ns=time.time_ns())
+        self._rests = True
+
+    def resume(self) -> None:
+        self._rests = False
+        self._watched.append(Stretch(time.time_ns()))
+
+    def watched_at(self, moment_ns: int) -> bool:
+        """Whether communication was watched then."""
+        return any(each.begin_ns <= moment_ns <= each.end_ns for each in self._watched)
+
     def clear(self) -> None:
         """Forget what came before: the settling step's communication."""
-        self.since_ns = time.time_ns()
+        self._rests, self._watched = False, [Stretch(time.time_ns())]
         self.seen.clear()
         self.works.clear()
         self._written = [0, 0]
@@ -154,6 +180,8 @@ class CommunicationWatch:
 
         def wrapped(original: Any) -> Any:
             def call(group: Any, *args: Any, **kwargs: Any) -> Any:
+                if self._rests:
+                    return original(group, *args, **kwargs)
                 begin = time.time_ns()
                 work = original(group, *args, **kwargs)
                 end = time.time_ns()
@@ -164,6 +192,7 @@ class CommunicationWatch:
                     done.size_bytes = tensor.numel() * tensor.element_size()
                     done.dtype = str(tensor.dtype).removeprefix("torch.")
                     done.peer, done.tag = (args[1], args[2]) if len(args) > 2 else (-1, args[1])
+                    done.stretch = len(self._watched) - 1
                 note(done)
                 return work
 
@@ -176,6 +205,8 @@ class CommunicationWatch:
 
         def wrapped(original: Any) -> Any:
             def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+                if self._rests:
+                    return original(work, *args, **kwargs)
                 begin = time.time_ns()
                 result = original(work, *args, **kwargs)
                 end = time.time_ns()
@@ -190,6 +221,8 @@ class CommunicationWatch:
         note = self.seen.backwards.append
 
         def backward(*args: Any, **kwargs: Any) -> Any:
+            if self._rests:
+                return original(*args, **kwargs)
             synced = any(replica.require_backward_grad_sync for replica in self._replicas)
             self._mark()
             begin = time.time_ns()
@@ -209,6 +242,8 @@ class CommunicationWatch:
         note = self.seen.batches.append
 
         def following(batches: Any) -> Any:
+            if self._rests:
+                return original(batches)
             self._mark()
             begin = time.time_ns()
             batch = original(batches)

@@ -1,6 +1,7 @@
 """Collectives in torch's flight recorder: group, sequence, sizes and the moment of issue."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from math import prod
@@ -55,8 +56,8 @@ class _Dump(msgspec.Struct):
     entries: list[_Entry] = []
 
 
-def flights(since_ns: int, until_ns: int) -> list[Flight]:
-    """Collectives issued between two moments, oldest first, as far as the ring still holds them."""
+def flights(during: Callable[[int], bool]) -> list[Flight]:
+    """Collectives issued at such moments, oldest first, as far as the ring still holds them."""
     if not (dist.is_available() and dist.is_initialized()):
         return []
     found: list[Flight] = []
@@ -64,7 +65,7 @@ def flights(since_ns: int, until_ns: int) -> list[Flight]:
     for dump in _dumps():
         read = msgspec.json.decode(dump, type=_Dump)
         found += [_flight(e, native.get(e.thread_id, 0)) for e in read.entries if not e.is_p2p]
-    wanted = [flight for flight in found if since_ns <= flight.created_ns <= until_ns]
+    wanted = [flight for flight in found if during(flight.created_ns)]
     return sorted(wanted, key=lambda flight: flight.created_ns)
 
 

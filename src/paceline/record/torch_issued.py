@@ -1,6 +1,7 @@
 """What a rank issued in the recorded steps: calls and flight entries joined and numbered."""
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 import torch.distributed as dist
@@ -8,6 +9,9 @@ import torch.distributed as dist
 from paceline.record.sidecar import Backward, Bucket, Collective, Record, Wait
 from paceline.record.torch_comms import BLOCKING, MESSAGES, UNSEEN, Call, Seen, Waiting
 from paceline.record.torch_flight import Flight
+
+STRETCH: Final = 1_000_000
+"""More than the messages of a stretch of recorded steps."""
 
 
 def issued(seen: Seen, flights: list[Flight], buckets: list[Bucket]) -> Iterator[Record]:
@@ -97,12 +101,13 @@ def _blocked(order: int, flight: Flight, call: Call) -> Wait:
 def _messages(
     calls: list[Call], order_of: dict[int, int], waits: dict[int, Waiting]
 ) -> Iterator[Collective]:
-    """Sends and receives, numbered per group, direction and peer."""
-    counts: dict[tuple[str, str, int], int] = {}
+    """Sends and receives, numbered per group, direction and peer, anew in each stretch of recorded
+    steps: what crosses the border of one leaves the others in order."""
+    counts: dict[tuple[int, str, str, int], int] = {}
     for call in calls:
         found = _message(order_of[id(call)], call, waits.get(call.work))
-        key = (found.group, found.op, found.peer)
-        counts[key] = counts.get(key, -1) + 1
+        key = (call.stretch, found.group, found.op, found.peer)
+        counts[key] = counts.get(key, call.stretch * STRETCH - 1) + 1
         yield msgspec.structs.replace(found, sequence=counts[key])
 
 

@@ -28,6 +28,7 @@ def start_from_environment() -> Recorder:
             folder=Path(given["folder"]),
             steps=given["steps"],
             plain=given["plain"],
+            turns=given["turns"],
             command=tuple(given["command"]),
         )
     )
@@ -37,9 +38,9 @@ def start_from_environment() -> Recorder:
 
 
 @contextmanager
-def recording(folder: Path, steps: int, plain: int) -> Iterator[Recorder]:
+def recording(settings: RecorderSettings) -> Iterator[Recorder]:
     """Record the training inside a `with` block."""
-    recorder = Recorder(RecorderSettings(folder, steps, plain))
+    recorder = Recorder(settings)
     recorder.install()
     with _closing_on_death(recorder):
         yield recorder

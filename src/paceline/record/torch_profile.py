@@ -35,7 +35,6 @@ class Session:
         """`events`: how many to expect in all, where that is known."""
         self.path = path
         self.detail = detail
-        self.paused_ns = 0
         self.steps = 0  # that ended while it ran, paused or not
         self._runs = False
         self._reserve = HeapReserve(events)
@@ -52,8 +51,11 @@ class Session:
     def pause(self) -> None:
         """Open no more events. Those that are open may still close: `stop` frees them, so it must
         wait until the optimizer's own event and those of other threads have closed."""
-        self.paused_ns = time.time_ns()
         self._collect(False)
+
+    def resume(self) -> None:
+        """Open events again after a pause."""
+        self._collect(True)
 
     def _collect(self, runs: bool) -> None:
         """A thread's ranges go on and off in a microsecond. A device's kernels stay on: a session
@@ -83,23 +85,33 @@ class Counted:
     calls: float  # of these, calls of a device's driver
 
 
-def cost_of(plain: list[Times], recorded: list[Times], step: Counted) -> Cost:
+@dataclass(frozen=True)
+class Taken:
+    """How long the steps of a recording took, by what was observed of them."""
+
+    plain: list[Times]  # before anything was recorded
+    recorded: list[Times]
+    between: list[Times]  # plain steps that took turns with the recorded ones
+
+
+def cost_of(taken: Taken, step: Counted) -> Cost:
     """The cost model of a finished recording.
 
     Loops of small ops in this very process tell what an event and a call of the driver cost. CPU
     time by which recorded steps exceed plain ones then scales both: that holds cache misses that no
     loop shows, and neighbours on the machine do not move it. The loops bound it, for where steps
     vary by more than that, or where a thread spins until its device is done. Page faults that
-    recorded steps are spared, or have more of, count for themselves.
+    recorded steps are spared, or have more of, count for themselves. Plain steps that took turns
+    with recorded ones are spared them too, but tell the price better.
     """
+    plain, recorded = taken.plain, taken.recorded
+    beside = taken.between or plain
     (op_ns, call_ns), spared, scale = loop_costs_ns(), 0.0, 1.0
     known = op_ns * step.ops + call_ns * step.calls
     if plain and recorded and known:
-        fewer = statistics.median(x.faults for x in plain)
-        fewer -= statistics.median(x.faults for x in recorded)
-        spared = fewer * fault_cost_ns() if fewer else 0.0
-        extra = statistics.median(x.cpu_ns for x in recorded) + spared
-        extra -= statistics.median(x.cpu_ns for x in plain)
+        spared = _spared_ns(plain, recorded)
+        extra = statistics.median(x.cpu_ns for x in recorded) + _spared_ns(beside, recorded)
+        extra -= statistics.median(x.cpu_ns for x in beside)
         scale = min(max(extra / known, LEAST), MOST)
     return Cost(
         op_ns=op_ns * scale,
@@ -108,6 +120,13 @@ def cost_of(plain: list[Times], recorded: list[Times], step: Counted) -> Cost:
         plain_step_ns=int(statistics.median(x.wall_ns for x in plain)) if plain else 0,
         recorded_step_ns=int(statistics.median(x.wall_ns for x in recorded)) if recorded else 0,
     )
+
+
+def _spared_ns(plain: list[Times], recorded: list[Times]) -> float:
+    """What the page faults cost that plain steps have beyond recorded ones."""
+    fewer = statistics.median(x.faults for x in plain)
+    fewer -= statistics.median(x.faults for x in recorded)
+    return fewer * fault_cost_ns() if fewer else 0.0
 
 
 def loop_costs_ns() -> tuple[float, float]:

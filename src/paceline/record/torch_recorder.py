@@ -5,7 +5,8 @@ optimizer step; all that the recorder does at borders lies between two steps. Th
 
     warm-up ... | plain | detail | warm-up | recorded ... | warm-up | plain ... | left alone
 
-Plain steps run without any instrument: they say what a step takes when nobody looks.
+Plain steps run without any instrument: they say what a step takes when nobody looks. In turns, the
+recorded steps come in stretches with plain ones behind each, in which the instruments rest.
 """
 
 import itertools
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+import torch
 import torch.distributed as dist
 from torch.optim import optimizer as torch_optimizer
 
@@ -40,7 +42,15 @@ from paceline.record.torch_flight import flights
 from paceline.record.torch_issued import issued
 from paceline.record.torch_memory import memory_of
 from paceline.record.torch_patch import Patches
-from paceline.record.torch_profile import Counted, Session, Times, cost_of, counted_in, events_in
+from paceline.record.torch_profile import (
+    Counted,
+    Session,
+    Taken,
+    Times,
+    cost_of,
+    counted_in,
+    events_in,
+)
 from paceline.record.torch_schedule import RecordSchedule, agreed_start
 
 log = logging.getLogger(__name__)
@@ -57,6 +67,7 @@ class RecorderSettings:
     folder: Path
     steps: int = 10
     plain: int = 5  # steps timed without instruments, before and again after the recorded ones
+    turns: bool = False  # recorded and plain steps take turns
     command: tuple[str, ...] = ()
 
 
@@ -65,7 +76,8 @@ class Recorder:
 
     def __init__(self, settings: RecorderSettings) -> None:
         self.settings = settings
-        self.schedule = RecordSchedule(settings.steps, settings.plain)
+        turns = settings.turns and not torch.cuda.is_available()
+        self.schedule = RecordSchedule(settings.steps, settings.plain, turns=turns)
         self._number = next(_numbers)
         self._lead: int | None = None  # id of the optimizer whose steps are the job's steps
         self._beside: WeakSet[Any] = WeakSet()  # the job's other optimizers
@@ -186,7 +198,7 @@ class Recorder:
             pulse = self._counters.begin(_WORTH_SAYING.get(self._mode, CountDetail.STEP))
             if pulse is not None:
                 self._write(pulse)
-        self._cpu, self._faults = time.process_time_ns(), usage_now().faults
+        self._cpu, self._faults = time.process_time_ns(), usage_now().ru_minflt
         self._begin = time.time_ns()
         if self._mode is Mode.DONE:
             self.finish("complete")
@@ -204,7 +216,7 @@ class Recorder:
     def _note_step(self, now: int, counters: Counters) -> None:
         cpu_ns = time.process_time_ns() - self._cpu
         ended = counters.end()
-        faults = counters.border.usage.faults - self._faults
+        faults = counters.border.usage.ru_minflt - self._faults
         if self._session is not None:
             self._session.steps += 1
         self._times[self._mode].append(Times(now - self._begin, cpu_ns, faults))
@@ -235,6 +247,9 @@ class Recorder:
 
     def _change(self, upcoming: Mode, optimizer: Any) -> None:
         """Set up and tear down instruments between two modes."""
+        if {self._mode, upcoming} == _HELD:
+            self._take_turns(upcoming)
+            return
         if self._counters is not None:
             self._write(*self._counters.times())
             self._counters.find_threads()
@@ -252,6 +267,17 @@ class Recorder:
             self._comms.clear()
         elif upcoming is Mode.DRAIN:
             self._pause_session()
+
+    def _take_turns(self, upcoming: Mode) -> None:
+        """From recorded steps to plain ones or back: the instruments rest, or go on."""
+        if self._session is None:
+            return
+        if upcoming is Mode.RECORDED:
+            self._session.resume()
+            self._comms.resume()
+        else:
+            self._session.pause()
+            self._comms.rest()
 
     def _describe(self, optimizer: Any) -> None:
         beside = tuple(model_facts(each) for each in self._beside)
@@ -287,7 +313,7 @@ class Recorder:
             self._write_memory(session.path)
             return
         self._trace = session.path.name
-        flown = flights(self._comms.since_ns, session.paused_ns)
+        flown = flights(self._comms.watched_at)
         for record in issued(self._comms.seen, flown, self._model.buckets):
             self._write(record)
         self._write(self._cost(session))
@@ -302,9 +328,10 @@ class Recorder:
         """Of a step. A device's calls are seen to the session's end, all else until its pause."""
         plain, recorded = self._times[Mode.PLAIN], self._times[Mode.RECORDED]
         watched = max(1, len(recorded) + len(self._times[Mode.SETTLE]))
-        found = counted_in(session.path)
+        found, before = counted_in(session.path), self.settings.plain
         calls = found.calls / max(1, session.steps)
-        return cost_of(plain, recorded, Counted((found.ops - found.calls) / watched + calls, calls))
+        taken = Taken(plain[:before], recorded, between=plain[before:])
+        return cost_of(taken, Counted((found.ops - found.calls) / watched + calls, calls))
 
     def _write(self, *records: sidecar.Record) -> None:
         with self._writing:

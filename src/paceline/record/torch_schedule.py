@@ -1,5 +1,6 @@
 """Which step is observed how, and how the ranks agree on the first one."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch.distributed as dist
@@ -9,6 +10,7 @@ from paceline.record.sidecar import Mode
 LEAST_WARMUP = 3
 MOST_WARMUP = 10
 SETTLED = 0.15  # the last two step times differ by less than this
+LEAST_TOGETHER = 2  # recorded steps in a stretch: one of them follows a recorded one
 LEAD = 3  # steps from the decision to the start: no rank is further ahead of rank 0 by then
 
 
@@ -19,6 +21,7 @@ class RecordSchedule:
     steps: int
     plain: int
     start: int | None = None
+    turns: bool = False  # recorded steps come in stretches, with plain ones behind each
 
     def starting_at(self, start: int | None) -> "RecordSchedule":
         return replace(self, start=start)
@@ -34,16 +37,23 @@ class RecordSchedule:
         return Mode.DONE
 
     def _stretches(self) -> tuple[tuple[Mode, int], ...]:
-        return (
-            (Mode.PLAIN, self.plain),
-            (Mode.DETAIL, 1),
-            (Mode.DRAIN, 1),
-            (Mode.SETTLE, 1),
-            (Mode.RECORDED, self.steps),
-            (Mode.DRAIN, 1),
-            (Mode.WARMUP, 1),
-            (Mode.PLAIN, self.plain),
-        )
+        begin = ((Mode.PLAIN, self.plain), (Mode.DETAIL, 1), (Mode.DRAIN, 1), (Mode.SETTLE, 1))
+        count = min(self.plain, self.steps // LEAST_TOGETHER) if self.turns else 1
+        if count > 1:
+            return (*begin, *self._in_turn(count))
+        end = ((Mode.DRAIN, 1), (Mode.WARMUP, 1), (Mode.PLAIN, self.plain))
+        return (*begin, (Mode.RECORDED, self.steps), *end)
+
+    def _in_turn(self, count: int) -> Iterator[tuple[Mode, int]]:
+        """The same steps dealt into so many stretches. No range is open behind the last plain
+        steps, so nothing has to drain."""
+        for number in range(count):
+            yield Mode.RECORDED, _share(self.steps, count, number)
+            yield Mode.PLAIN, _share(self.plain, count, number)
+
+
+def _share(whole: int, count: int, number: int) -> int:
+    return whole * (number + 1) // count - whole * number // count
 
 
 def agreed_start(rank: int, index: int, times_ns: list[int], recording: int) -> int | None:

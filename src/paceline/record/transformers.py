@@ -8,6 +8,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from paceline.record.torch_job import recording
+from paceline.record.torch_recorder import RecorderSettings
 
 
 class RecordCallback(TrainerCallback):
@@ -18,7 +19,7 @@ class RecordCallback(TrainerCallback):
     """
 
     def __init__(self, folder: str | PathLike[str], steps: int = 10, plain: int = 5) -> None:
-        self._recording = recording(Path(folder), steps, plain)
+        self._recording = recording(RecorderSettings(Path(folder), steps, plain))
         self._open = ExitStack()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -24,7 +24,8 @@ from paceline.record import sidecar
 from paceline.record.sidecar import Bucket, Host, Sidecar
 from paceline.trace.assemble import Block
 from paceline.trace.gpus import gpus_of
-from paceline.trace.plain import plain_runs, plain_steps
+from paceline.trace.plain import plain_runs, plain_steps, run_ns, wall_ns
+from paceline.trace.turns import beside_recorded
 
 
 def with_facts(graph: Graph, blocks: Sequence[Block]) -> Graph:
@@ -44,7 +45,6 @@ def with_facts(graph: Graph, blocks: Sequence[Block]) -> Graph:
 def _facts_of(sidecars: Sequence[Sidecar], world: int) -> Facts:
     parameters = sidecars[0].of(sidecar.Parameter)
     names = {p.index: p.name for p in parameters}
-    lengths, runs = plain_steps(sidecars), plain_runs(sidecars)
     hosts = sidecars[0].of(Host)
     return Facts(
         world_size=world,
@@ -54,13 +54,20 @@ def _facts_of(sidecars: Sequence[Sidecar], world: int) -> Facts:
         ),
         buckets=tuple(tuple(names[i] for i in b.parameters) for b in sidecars[0].of(Bucket)),
         update_shards=max((p.shards * p.owners for p in parameters), default=1),
-        plain_step_ns=round(median(lengths)) if lengths else 0,
-        plain_run_ns=round(median(runs)) if runs else 0,
+        plain_step_ns=_plain(beside_recorded(sidecars, wall_ns), plain_steps(sidecars)),
+        plain_run_ns=_plain(beside_recorded(sidecars, run_ns), plain_runs(sidecars)),
         pulse=recorded_pulse(sidecars),
         cores=hosts[0].cores if hosts else 0,
         optimizer=_optimizer(sidecars[0]),
         loading=_loading(sidecars),
     )
+
+
+def _plain(beside: float | None, apart: Sequence[int]) -> int:
+    """From steps that took turns with recorded ones, else the median of those that ran apart."""
+    if beside is not None:
+        return round(beside)
+    return round(median(apart)) if apart else 0
 
 
 def _loading(sidecars: Sequence[Sidecar]) -> Loading:

@@ -23,22 +23,22 @@ def plain_steps(sidecars: Sequence[Sidecar]) -> list[int]:
 def plain_runs(sidecars: Sequence[Sidecar]) -> list[int]:
     """What the training thread ran in them; none where a rank's kernel did not count."""
     before, after = _chosen(sidecars)
-    if any(_run_ns(step) is None for rank in (*before, *after) for step in rank):
+    if any(run_ns(step) is None for rank in (*before, *after) for step in rank):
         return []
-    return [*_mean(before, _run_ns), *_mean(after, _run_ns)]
+    return [*_mean(before, run_ns), *_mean(after, run_ns)]
 
 
 def plain_sides(sidecars: Sequence[Sidecar]) -> tuple[list[int], list[int]]:
     """Lengths before the recorded steps and after them."""
     before, after = _chosen(sidecars)
-    return _mean(before, _wall_ns), _mean(after, _wall_ns)
+    return _mean(before, wall_ns), _mean(after, wall_ns)
 
 
 def all_plain_sides(sidecars: Sequence[Sidecar]) -> tuple[list[int], list[int]]:
     """The same of all plain steps: two runs that were recorded alike may be compared with both."""
     sides = [_sides(one) for one in sidecars]
     before, after = [before for before, _ in sides], [after for _, after in sides]
-    return _mean(before, _wall_ns), _mean(after, _wall_ns)
+    return _mean(before, wall_ns), _mean(after, wall_ns)
 
 
 def _chosen(sidecars: Sequence[Sidecar]) -> tuple[list[list[Step]], list[list[Step]]]:
@@ -73,9 +73,9 @@ def _mean(ranks: Sequence[Sequence[Step]], of: Callable[[Step], int | None]) -> 
     return [round(mean(lengths)) for _, lengths in sorted(by_index.items())]
 
 
-def _wall_ns(step: Step) -> int:
+def wall_ns(step: Step) -> int:
     return step.end_ns - step.begin_ns
 
 
-def _run_ns(step: Step) -> int | None:
+def run_ns(step: Step) -> int | None:
     return step.counts.run_ns if step.counts is not None else None

@@ -1,11 +1,11 @@
 """Which part of a recording is which training step."""
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 
 import numpy as np
 
-from paceline.record.sidecar import Step
+from paceline.record.sidecar import Mode, Step
 from paceline.trace.trace import Int64, Steps, select
 from paceline.trace.view import RankView
 
@@ -13,7 +13,7 @@ from paceline.trace.view import RankView
 def steps_of(view: RankView) -> tuple[Steps, tuple[str, ...]]:
     """Steps as the recorder counted them, as the profiler marked them, or as the optimizer ended
     them, or the whole trace as one; and a note for anything but the first two."""
-    recorded = usable(view.recorded_steps)
+    recorded = usable(view.sidecar.of(Step)) if view.sidecar else []
     if recorded:
         table = np.array([(s.index, s.begin_ns, s.end_ns) for s in recorded], np.int64).T
         return Steps(*table), ()
@@ -29,10 +29,13 @@ def steps_of(view: RankView) -> tuple[Steps, tuple[str, ...]]:
     return Steps(np.zeros(1, np.int64), *whole, inferred=True), (note,)
 
 
-def usable(recorded: Sequence[Step]) -> list[Step]:
-    """Those before a clock was set or the machine slept: later stamps of the recorder and of the
-    profiler lie apart. All, where that happened in the first."""
-    return list(takewhile(lambda step: step.steady, recorded)) or list(recorded)
+def usable(steps: Sequence[Step]) -> list[Step]:
+    """Recorded steps before a clock was set or the machine slept, in one of them or between them:
+    later stamps of the recorder and of the profiler lie apart. All, where that happened in the
+    first."""
+    since = list(dropwhile(lambda step: step.mode is not Mode.RECORDED, steps))
+    before = list(takewhile(lambda step: step.steady, since)) or since
+    return [step for step in before if step.mode is Mode.RECORDED]
 
 
 def common_steps(steps: list[Steps]) -> tuple[list[Steps], tuple[str, ...]]:

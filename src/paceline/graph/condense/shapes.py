@@ -92,7 +92,8 @@ def _called(graph: Graph, talks: Int64, *, routes: bool) -> tuple[np.ndarray, ..
 
 
 def _reference(graph: Graph, alike: Bool, steps: list[int]) -> int:
-    """The step of median work among those in which every rank did what most of its steps do."""
+    """The step of median work among those in which every rank did what most of its steps do; where
+    there are such, of those whose step before was recorded too: that shows what it waited for."""
     ops = graph.ops
     whole = [step for step in steps if alike[ops.step == step].all()]
     if not whole:
@@ -100,6 +101,7 @@ def _reference(graph: Graph, alike: Bool, steps: list[int]) -> int:
             "in no recorded step did all ranks do what most of their steps do; record steady "
             "steps of a job whose steps are alike"
         )
+    follows = [step for step in whole if step - 1 in steps]
     work = {step: int(np.maximum(ops.dur_ns[ops.step == step], 0).sum()) for step in whole}
-    ordered = sorted(whole, key=lambda step: work[step])
+    ordered = sorted(follows or whole, key=lambda step: work[step])
     return ordered[(len(ordered) - 1) // 2]
