@@ -40,6 +40,16 @@ GPUS = Table(
         *(at_most(f"{words} of today's devices, each left out in turn, mean",
                    "accuracy/kernels", f"device_out_{name}", most, percent)
           for words, name, _, most in _TABLED),
+        at_most("step of jobs recorded on an H100 and an H200, against steps without the recorder, "
+                 "mean", "accuracy/gpu", "step_mean", 0.05, percent),
+        at_most("sum of their kernels, carried from each to the other, mean", "accuracy/gpu",
+                 "kernels_mean", 0.12, percent, "kept as recorded 12 %; Habitat 11.8 %"),
+        at_most("their steps, carried likewise, mean", "accuracy/gpu", "carried_mean", 0.12,
+                 percent),
+        at_most("their steps under a strategy, in turns with plain ones, mean", "accuracy/gpu",
+                 "plans_mean", 0.08, percent, "Daydream under 13 %"),
+        at_most("their scripts, imagined for the device, mean", "accuracy/gpu", "imagined_mean",
+                 0.12, percent),
         Row("forecasts of kernels, in columns", "speed/kernels", "forecasts_per_s", 1e6,
             per_second),
     ),

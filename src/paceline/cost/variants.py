@@ -1,7 +1,8 @@
 """How long operators take in another variant: measured ratios of this machine, else typical ones.
 
-A typical ratio is Daydream's for half precision on GPUs (Zhu et al., ATC 2020: products and
-convolutions a third, other kernels half), 8 passes over memory of 9 for batch norms that bring
+Kernels of a GPU in half precision go by what they work on (`narrowed`). Where a recording does not
+name the GPU, a typical ratio is Daydream's (Zhu et al., ATC 2020: products and convolutions a
+third, other kernels half). Another is 8 passes over memory of 9 for batch norms that bring
 their ReLU along (one pass for the moments in place of two), and 1 elsewhere.
 """
 
@@ -9,8 +10,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from paceline.cost.narrowed import in_bfloat16
 from paceline.cost.operators import OperatorClass, classes_of
-from paceline.graph import Basis, Graph, LaneKind
+from paceline.graph import NONE, Basis, Graph, LaneKind
 from paceline.graph.graph import Bool
 from paceline.graph.scaled import scaled, works
 from paceline.graph.variants import Ratio, Variant
@@ -62,7 +64,13 @@ def unmeasured(graph: Graph, rows: Bool, variant: Variant) -> tuple[str, ...]:
 
 def typical_words(graph: Graph, rows: Bool, variant: Variant) -> Iterator[str]:
     """What to say where typical ratios stand in for measured ones, or nothing does."""
-    missing = unmeasured(graph, rows, variant)
+    told = rows & by_work(graph, variant)
+    if told.any():
+        yield (
+            f"{variant.value}: {told.sum():,} kernels by what they work on: forecasts and rates of "
+            "the GPU, and what torch keeps in float32; casts are left out"
+        )
+    missing = unmeasured(graph, rows & ~told, variant)
     if missing:
         named = np.array([*(name in missing for name in graph.names), False], np.bool_)
         mine = rows & works(graph) & named[graph.ops.name]
@@ -80,7 +88,19 @@ def _typically(graph: Graph, rows: Bool, variant: Variant) -> Graph:
     factor = np.ones(len(graph))
     for mine, each in _typical(graph, rows, variant):
         factor[mine] = each
-    return scaled(graph, rows, factor, Basis.DATASHEET)
+    known = rows & by_work(graph, variant)
+    if known.any():
+        factor[known] = in_bfloat16(graph)[graph.ops.work[known]]
+    made = scaled(graph, rows & ~known, factor, Basis.DATASHEET)
+    return scaled(made, known, factor, Basis.SCALED)
+
+
+def by_work(graph: Graph, variant: Variant) -> Bool:
+    """Kernels of a GPU that the recording names, in bfloat16."""
+    named = variant is Variant.BF16 and bool(graph.facts.gpus or graph.facts.carried_to)
+    streams = graph.lanes.kind[graph.ops.lane] == LaneKind.STREAM
+    found: Bool = streams & named & (graph.ops.work != NONE)
+    return found
 
 
 def _typical(graph: Graph, rows: Bool, variant: Variant) -> Iterator[tuple[Bool, float]]:

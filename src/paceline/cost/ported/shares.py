@@ -23,6 +23,7 @@ from paceline.graph.work import Family, Recorded, unknown
 
 BY_FORECAST: Final = frozenset({Family.MATRIX, Family.ATTENTION})
 NEAR: Final = 2.0
+_LEAST_SHARE: Final = 1e-9
 
 
 def share_factor(
@@ -31,7 +32,8 @@ def share_factor(
     """How many times as long each kernel takes there; NaN where no forecast tells."""
     both = forecasts_of(kernels.works, origin, destination, constants)
     here, there = (np.append(each, np.nan)[kernels.work] for each in (both.here_ns, both.there_ns))
-    whole = kernels.dur_ns / np.maximum(kernels.share, np.finfo(np.float64).tiny)
+    whole = np.full(len(here), np.inf)
+    np.divide(kernels.dur_ns, kernels.share, out=whole, where=kernels.share > _LEAST_SHARE)
     near = (whole < NEAR * here) & (whole * NEAR > here)  # never where there is no forecast
     return np.where(near, there / here, np.nan)
 

@@ -10,6 +10,7 @@ from paceline.trace.rules import (
     dataflow,
     gradients,
     launch,
+    launch_queue,
     recorder,
     stream_sync,
     stream_wait,
@@ -19,6 +20,7 @@ from paceline.trace.view import RankView
 
 RULES: Final[tuple[Callable[[RankView], Findings], ...]] = (
     launch.find,
+    launch_queue.find,
     stream_wait.find,
     stream_sync.find,
     autograd.find,
