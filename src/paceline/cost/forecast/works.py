@@ -157,9 +157,11 @@ def forecastable(work: Work, sheet: Sheet) -> bool:
 
 
 def keys(task: str, dtype: DType, vendor: Vendor) -> tuple[str, ...]:
-    """Where constants may lie, best first. Element-wise ones are told by their bytes alone."""
-    types = dict.fromkeys((dtype, _STANDS_FOR.get(dtype, dtype), DType.FLOAT32))
-    return _keys(task, types, vendor)
+    """Where constants may lie, best first. Element-wise ones are told by their bytes alone. Batched
+    products of a type that no table holds go by single ones of it, which run on the same units."""
+    own = tuple(dict.fromkeys((dtype, _STANDS_FOR.get(dtype, dtype))))
+    single = _keys("linear", own, vendor) if task == "bmm" and DType.FLOAT32 not in own else ()
+    return (*_keys(task, own, vendor), *single, *_keys(task, (DType.FLOAT32,), vendor))
 
 
 def _keys(task: str, types: Iterable[DType], vendor: Vendor) -> tuple[str, ...]:
