@@ -6,6 +6,7 @@ import numpy as np
 
 from paceline.graph import NONE, OpKind
 from paceline.graph.graph import Int64
+from paceline.graph.rank_steps import numbered
 from paceline.replay.timeline import Timeline
 
 
@@ -30,22 +31,22 @@ class StepTimes:
 def step_times(timeline: Timeline) -> StepTimes:
     """Each rank's step runs from its mark to the next one's; without marks, from its first op."""
     ops = timeline.graph.ops
-    numbers = np.unique(ops.step[ops.step != NONE])
-    total, ranks = np.zeros(len(numbers), np.int64), timeline.graph.ranks
-    for rank in ranks:
-        mine = (ops.rank == rank) & (ops.step != NONE)
-        begins = _begins(timeline, np.flatnonzero(mine), numbers)
-        ends = np.append(begins[1:], timeline.end_ns[mine].max())
-        total += ends - begins
-    return StepTimes(tuple(numbers.tolist()), tuple((total // len(ranks)).tolist()))
+    rows = np.flatnonzero(ops.step != NONE)
+    numbers, step = numbered(ops.step[rows])
+    ranks, rank = numbered(ops.rank[rows])
+    begins = _begins(timeline, rows, rank * len(numbers) + step, (len(ranks), len(numbers)))
+    ends = np.zeros(len(ranks), np.int64)
+    np.maximum.at(ends, rank, timeline.end_ns[rows])
+    lasted = np.diff(begins, axis=1, append=ends[:, None])
+    total = lasted.sum(axis=0) // max(1, len(ranks))
+    return StepTimes(tuple(numbers.tolist()), tuple(total.tolist()))
 
 
-def _begins(timeline: Timeline, rows: Int64, numbers: Int64) -> Int64:
-    """When each step begins on the rank of these ops."""
-    ops = timeline.graph.ops
-    marks = rows[ops.kind[rows] == OpKind.MARKER]
-    marked = {int(step): int(at) for step, at in zip(ops.step[marks], timeline.start_ns[marks])}
-    first = np.full(len(numbers), np.iinfo(np.int64).max, np.int64)
-    np.minimum.at(first, np.searchsorted(numbers, ops.step[rows]), timeline.ready_ns[rows])
-    begins = [marked.get(int(number), int(at)) for number, at in zip(numbers, first)]
-    return np.maximum.accumulate(np.array(begins, np.int64))
+def _begins(timeline: Timeline, rows: Int64, of_row: Int64, shape: tuple[int, int]) -> Int64:
+    """When each step begins, by rank and step; `of_row` is the place of both in one."""
+    first = np.full(shape[0] * shape[1], np.iinfo(np.int64).max, np.int64)
+    np.minimum.at(first, of_row, timeline.ready_ns[rows])
+    marks = np.flatnonzero(timeline.graph.ops.kind[rows] == OpKind.MARKER)
+    first[of_row[marks]] = timeline.start_ns[rows[marks]]
+    begins: Int64 = np.maximum.accumulate(first.reshape(shape), axis=1)
+    return begins
