@@ -184,3 +184,29 @@ def test_an_update_that_is_cut_leaves_each_rank_its_part_of_the_state() -> None:
     op = b.op("forward", b.lane(0), 1)
     b.allocate(op, 8, TEMPORARY)
     assert peak(b.build()).by_category == {"weights": 100, "optimizer": 50, "temporary": 8}
+
+
+def test_on_a_device_the_thread_of_the_backward_pass_launches_the_second_forward() -> None:
+    """Two threads and a stream: kernels of 100 and 200 ns for each layer, launches of 5."""
+    b = GraphBuilder(facts=facts())
+    main, engine = b.lane(0, "main thread"), b.lane(0, "autograd")
+    stream = b.lane(0, "stream", kind=LaneKind.STREAM)
+
+    def layer(name: str, thread: int, phase: Phase, dur: int) -> int:
+        call = b.op("call", thread, 5, phase=phase, layer=name)
+        kernel = b.op("kernel", stream, dur, phase=phase, layer=name)
+        b.link(call, kernel, DepKind.LAUNCH)
+        return call
+
+    for name in ("a", "b"):
+        last = layer(name, main, Phase.FORWARD, 100)
+    first = [layer(name, engine, Phase.BACKWARD, 200) for name in ("b", "a")]
+    b.link(last, first[0], DepKind.AUTOGRAD)
+    wait = b.op("wait", main, kind=OpKind.WAIT, phase=Phase.BACKWARD)
+    b.link(first[-1], wait, DepKind.AUTOGRAD)
+    plain = check(b.build())
+    made = check(recomputed(plain, [("a",), ("b",)]))
+    assert replay(made).step_ns == replay(plain).step_ns + 2 * 100
+    again = made.ops.phase == Phase.BACKWARD
+    assert (made.ops.lane[again] == engine).sum() == 4, "two calls of each pass"
+    assert (made.ops.lane[again] == main).sum() == 1, "the wait alone"

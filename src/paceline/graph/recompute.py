@@ -2,7 +2,7 @@
 
 What they kept is given up when the first forward pass leaves them, all but their results; it comes
 back with the second one and goes as it went before. Memory events of the first one are copied with
-its ops.
+its ops. The thread of the backward pass runs them, which on a device is not the training loop's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from paceline.errors import GraphError
 from paceline.graph.copying import joined
 from paceline.graph.facts import LayerMemory
 from paceline.graph.graph import Bool, Graph, Int64, MemoryEvents
-from paceline.graph.kinds import NONE, DepKind, MemoryCategory, Phase
+from paceline.graph.kinds import NONE, DepKind, LaneKind, MemoryCategory, Phase
 from paceline.graph.links import Links
 from paceline.graph.membership import TALKS, WORKS, among
 from paceline.graph.rank_steps import RankSteps
@@ -28,8 +28,10 @@ class Segment:
     """One run of layers on one rank in one step."""
 
     forward: Int64  # ops that run again
+    lane: Int64  # where each of them does
     begins: Mapping[int, int]  # lane -> its first backward op
-    ends: int  # the last backward op
+    ends: int  # the last backward op of a thread, which gives back memory
+    threads: Int64  # which of `forward` are on threads, which take it
     layers: Sequence[LayerMemory]
 
 
@@ -50,7 +52,11 @@ def recomputed(graph: Graph, segments: Sequence[Sequence[str]]) -> Graph:
     added = Added(
         like,
         behind,
-        {"phase": np.full(count, Phase.BACKWARD), "tensor": np.full(count, NONE)},
+        {
+            "phase": np.full(count, Phase.BACKWARD),
+            "tensor": np.full(count, NONE),
+            "lane": np.concatenate([one.lane for one in found]),
+        },
     )
     none = np.zeros(len(graph), np.bool_)
     all_links = links.joined(_copied_links(graph, links, found))
@@ -86,7 +92,10 @@ def _segments(graph: Graph, names: Sequence[str], passes: Sequence[_Passes]) -> 
         back = one.backward[inside[one.backward]]
         forward = _whole(graph, one.forward, inside)
         if len(forward) and len(back):
-            yield Segment(forward, _begins(graph, forward, back), int(back[-1]), held[one.rank])
+            lane = _lanes(graph, forward, back)
+            begins = _begins(graph, lane, back)
+            ends = int(back[_on_threads(graph, graph.ops.lane[back].astype(np.int64))[-1]])
+            yield Segment(forward, lane, begins, ends, _on_threads(graph, lane), held[one.rank])
 
 
 def _inside(graph: Graph, names: Sequence[str]) -> Bool:
@@ -120,18 +129,34 @@ def _whole(graph: Graph, ahead: Int64, inside: Bool) -> Int64:
     return np.sort(np.concatenate(parts))
 
 
-def _begins(graph: Graph, forward: Int64, back: Int64) -> dict[int, int]:
+def _on_threads(graph: Graph, lane: Int64) -> Int64:
+    """Rows on threads; the last one where there are none."""
+    found = np.flatnonzero(graph.lanes.kind[lane] == LaneKind.THREAD)
+    return found if len(found) else np.array([len(lane) - 1])
+
+
+def _lanes(graph: Graph, forward: Int64, back: Int64) -> Int64:
+    """Where the second pass runs: of threads, where the backward pass does."""
+    lanes, threads = graph.ops.lane.astype(np.int64), graph.lanes.kind == LaneKind.THREAD
+    of_back = lanes[back][threads[lanes[back]]]
+    if not len(of_back):
+        return lanes[forward]
+    found: Int64 = np.where(threads[lanes[forward]], of_back[0], lanes[forward])
+    return found
+
+
+def _begins(graph: Graph, lane: Int64, back: Int64) -> dict[int, int]:
     """Before which op each lane's copies stand: the first backward op there, or at all."""
     lanes, first = graph.ops.lane, int(back[0])
     return {
-        lane: int(next(iter(back[lanes[back] == lane].tolist()), first))
-        for lane in np.unique(lanes[forward]).tolist()
+        each: int(next(iter(back[lanes[back] == each].tolist()), first))
+        for each in np.unique(lane).tolist()
     }
 
 
 def _behind(graph: Graph, one: Segment) -> Int64:
     """The op behind which each copy stands."""
-    at: Int64 = np.array([one.begins[lane] for lane in graph.ops.lane[one.forward].tolist()])
+    at: Int64 = np.array([one.begins[lane] for lane in one.lane.tolist()])
     return at - 1
 
 
@@ -165,12 +190,13 @@ def _copied_links(graph: Graph, links: Links, found: Sequence[Segment]) -> Links
 
 
 def _waits_of_first(graph: Graph, one: Segment, first: int) -> Links:
-    """The first copy waits for what the first backward op waits for; that one for the last copy."""
-    begin = min(one.begins.values())
+    """The first copy waits for what the first backward op waits for; that one for the last copy.
+    On a device's streams their order says so."""
+    begin = min(one.begins[lane] for lane in np.unique(one.lane[one.threads]).tolist())
     src = graph.deps.of(begin).astype(np.int64)
     src = src[src < begin]
-    waits = Links.all_of(np.full(len(src), first), src, DepKind.DATA)
-    last = np.array([first + len(one.forward) - 1])
+    waits = Links.all_of(np.full(len(src), first + one.threads[0]), src, DepKind.DATA)
+    last = np.array([first + one.threads[-1]])
     return waits.joined(Links.all_of(np.array([begin]), last, DepKind.DATA))
 
 
@@ -215,11 +241,12 @@ def _events(memory: MemoryEvents, one: Segment, place: Int64, first: int) -> Ite
     output = min(kept, one.layers[-1].output_bytes) if one.layers else 0
     own = min(output, one.layers[-1].own_output_bytes) if one.layers else 0
     given = one.layers[0].input_bytes if one.layers else 0
-    begin, end = int(place[first]), int(place[first + len(one.forward) - 1])
+    begin, end = (int(place[first + one.threads[at]]) for at in (0, -1))
     activations, other = _HELD
     device = int(memory.device[rows[0]])
     # behind the first pass only results stay, and inputs that else had gone by then
-    yield _event(device, int(place[one.forward[-1]]), output - kept + given, activations)
+    left = int(place[one.forward[one.threads[-1]]])
+    yield _event(device, left, output - kept + given, activations)
     # the first result has been read by now; inputs that the second pass gives up are still held
     yield _event(device, begin, -own, activations, at_end=False)
     yield _event(device, begin, given, other, at_end=False)

@@ -47,9 +47,10 @@ def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> B
     own = own_ops(view, found.links, origin_ns)
     names = Names(view.trace.names)
     worked = worked_of(view)
-    work = own_rows(view, own, steps, worked)
+    threads = piece_rows(view, pieces, steps, names, worked)
+    work = own_rows(view, own, steps, names, worked)
     parts = [
-        piece_rows(view, pieces, steps, names, worked),
+        threads,
         work,
         latency_rows(view, own, work, names),
         border_rows(view, pieces, steps, origin_ns, names),

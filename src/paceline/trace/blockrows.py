@@ -71,8 +71,6 @@ def piece_rows(view: RankView, pieces: Pieces, steps: Steps, names: Names, worke
     events, gap = view.trace.events, pieces.owner < 0
     owner = np.maximum(pieces.owner, 0)
     phase = phases_at(view, pieces.lane, pieces.start_ns)
-    layer, layers = layers_at(view, pieces.lane, pieces.start_ns)
-    index = np.array([names.add(text) for text in layers] or [NONE], np.int32)
     named = events.name[owner] if len(events) else owner
     kind = _piece_kinds(view, pieces, phase)
     share, work = _piece_shares(pieces, kind == OpKind.COMPUTE), worked.row[owner]
@@ -88,12 +86,19 @@ def piece_rows(view: RankView, pieces: Pieces, steps: Steps, names: Names, worke
         kind=kind,
         phase=phase,
         name=np.where(gap, names.add(GAP_NAME), named).astype(np.int32),
-        layer=np.where(layer == NONE, NONE, index[np.maximum(layer, 0)]).astype(np.int32),
+        layer=_named_layers(view, pieces.lane, pieces.start_ns, names),
         step=step_at(steps, pieces.start_ns),
         flops=np.where(known, np.rint(worked.flops[owner] * share), 0).astype(np.int64),
         dtype=np.where(known, worked.dtype[owner], DType.NONE).astype(np.uint8),
         work=work,
     )
+
+
+def _named_layers(view: RankView, lane: Int32, at_ns: Int64, names: Names) -> Int32:
+    """Of what host lanes do at these moments."""
+    layer, layers = layers_at(view, lane, at_ns)
+    index = np.array([names.add(text) for text in layers] or [NONE], np.int32)
+    return np.where(layer == NONE, NONE, index[np.maximum(layer, 0)]).astype(np.int32)
 
 
 def _piece_shares(pieces: Pieces, computes: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -104,7 +109,7 @@ def _piece_shares(pieces: Pieces, computes: NDArray[np.bool_]) -> NDArray[np.flo
     return np.divide(took, whole, out=np.zeros(len(owner)), where=whole > 0)
 
 
-def own_rows(view: RankView, own: OwnOps, steps: Steps, worked: Worked) -> Rows:
+def own_rows(view: RankView, own: OwnOps, steps: Steps, names: Names, worked: Worked) -> Rows:
     """Device work and transfers; collectives get their duration when the ranks are joined."""
     events, row = view.trace.events, own.event
     kind = np.zeros(256, np.uint8)
@@ -112,7 +117,8 @@ def own_rows(view: RankView, own: OwnOps, steps: Steps, worked: Worked) -> Rows:
     kinds = kind[events.category[row]]
     moves = np.zeros(len(events), np.bool_)
     moves[view.trace.collectives.event] = True
-    phase, layer = _of_launch(view, own)
+    lane = _launches(view, own)
+    phase = phases_at(view, lane, own.caused_ns)
     return Rows(
         event=row.astype(np.int64),
         lane=events.lane[row],
@@ -125,7 +131,7 @@ def own_rows(view: RankView, own: OwnOps, steps: Steps, worked: Worked) -> Rows:
         kind=np.where(moves[row], OpKind.COLLECTIVE, kinds).astype(np.uint8),
         phase=np.where(moves[row], Phase.COMMUNICATION, phase).astype(np.uint8),
         name=events.name[row],
-        layer=layer,
+        layer=_named_layers(view, lane, own.caused_ns, names),
         step=step_at(steps, own.caused_ns),
         flops=worked.flops[row],
         dtype=worked.dtype[row],
@@ -216,11 +222,9 @@ def _piece_kinds(view: RankView, pieces: Pieces, phase: UInt8) -> UInt8:
     return np.where(pieces.wait, OpKind.WAIT, kind).astype(np.uint8)
 
 
-def _of_launch(view: RankView, own: OwnOps) -> tuple[UInt8, Int32]:
-    """Phase of the host op that asked for each piece of device work."""
+def _launches(view: RankView, own: OwnOps) -> Int32:
+    """The thread that asked for each piece of device work; NONE for all else."""
     call = np.full(len(view.trace.events), NONE, np.int64)
     call[view.calls.work] = view.calls.call
     asked = call[own.event]
-    lane = np.where(asked == NONE, NONE, view.trace.events.lane[asked]).astype(np.int32)
-    phase = phases_at(view, lane, own.caused_ns)
-    return phase, np.full(len(own), NONE, np.int32)
+    return np.where(asked == NONE, NONE, view.trace.events.lane[asked]).astype(np.int32)
