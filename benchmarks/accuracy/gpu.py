@@ -47,7 +47,7 @@ from paceline.trace.runs import build_run  # noqa: E402
 KEPT = measure.RESULTS / "gpu"
 TIMES = "steps.json"
 JOB = ROOT / "benchmarks" / "accuracy" / "jobs" / "gpu.py"
-ALONE = "two"  # folder of jobs of two workers, which share one device
+TWO = "two"  # folder of jobs of two workers, which share one device
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def compared(predicted_ms: float, measured_ms: float) -> dict[str, Any]:
 def carried(jobs: Sequence[Job], measured: Any) -> Iterator[dict[str, Any]]:
     """Each job that was recorded on two devices, both ways; of one worker, for two on one device
     wait for each other."""
-    alone = [job for job in jobs if not job.name.startswith(ALONE)]
+    alone = [job for job in jobs if not job.name.startswith(TWO)]
     for origin in alone:
         for there in alone:
             if origin.name == there.name and origin.device != there.device:
@@ -197,8 +197,8 @@ def planned(job: Job) -> Iterator[dict[str, Any]]:
 def imagined(jobs: Sequence[Job]) -> Iterator[dict[str, Any]]:
     """Eager jobs of one worker, by forecasts of the device's kernels and a typical host."""
     for job in jobs:
-        if job.name.endswith("eager") and not job.name.startswith(ALONE):
-            command = (str(JOB), "--bare", "/tmp/unused", job.name)
+        if job.name.endswith("eager") and not job.name.startswith(TWO):
+            command = (str(JOB), "--bare", "unused", job.name)
             cluster = from_document({"hosts": {"device": job.device}, "link": "ethernet-1g"})
             graph = price(imagine(ScriptJob(command, 1, gpu=True)), cluster)
             step = replay(graph).step_ns / 1e6

@@ -7,7 +7,7 @@ A job is `model.type.mode`: resnet50, decoder (12 layers, batches that fill the 
 (the same with a batch of one, where the host sets the pace); float32 or bf16; eager or compiled.
 Each is recorded into FOLDER/JOB and then timed without the recorder; FOLDER/JOB.json holds those
 steps, and those under each of `--plans`, which take turns with plain ones. `--tiny` shrinks the
-models so that a processor can run them; with `--bare` nothing is recorded.
+models so that a processor can run them; with `--bare` nothing is recorded or kept.
 """
 
 import argparse
@@ -39,15 +39,16 @@ def main() -> None:
     parser.add_argument("jobs", nargs="+")
     parser.add_argument("--plans", nargs="*", default=[], help="strategies to try in each job")
     parser.add_argument("--tiny", action="store_true")
-    parser.add_argument("--bare", action="store_true", help="leave recording to whoever asks")
+    parser.add_argument("--bare", action="store_true", help="record and keep nothing")
     options = parser.parse_args()
     if "WORLD_SIZE" in os.environ:
         dist.init_process_group("gloo")  # NCCL takes no two workers on one device
     for job in options.jobs:
         told = run(job, options)
-        if RANK == 0:
+        if RANK == 0 and not options.bare:
             options.folder.mkdir(parents=True, exist_ok=True)
             (options.folder / f"{job}.json").write_text(json.dumps(told))
+        if RANK == 0:
             print(json.dumps({"job": job, **told}), flush=True)
     if dist.is_initialized():
         dist.barrier()
