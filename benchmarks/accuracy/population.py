@@ -64,8 +64,9 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     if not options.quick:
         makers |= {name: partial(trained, name) for name in (LOOP, POPULATION)}
     rows = kept.rows("population", makers, options.budget, fresh=options.fresh)
+    measured = rows.get(f"speedup, {rounds} rounds", {})
     figures = {
-        **rows.get(f"speedup, {rounds} rounds", {}),
+        **{name: value for name, value in measured.items() if name != "load"},
         "trained": {name: row for name, row in rows.items() if name in (LOOP, POPULATION)},
         "missing": [name for name in makers if name not in rows],
     }
