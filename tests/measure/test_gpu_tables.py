@@ -103,6 +103,20 @@ def test_without_a_gpu_measuring_one_is_refused(
     assert "torch sees no GPU here" in capsys.readouterr().err
 
 
+@pytest.mark.needs("torch")
+def test_what_a_profiler_saw_on_a_device_is_found_by_its_kind() -> None:
+    """By the processor's, which every machine has; a GPU's kernels are found likewise."""
+    import torch
+
+    from paceline.measure.torch_kernels import seen_us
+
+    kinds = torch.autograd.DeviceType
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        torch.ones(1000).exp()
+    assert seen_us(profile, kinds.CPU) > 0
+    assert seen_us(profile, kinds.CUDA) == 0
+
+
 def smallest() -> Iterator[Shape]:
     """One of each operator."""
     seen = set()

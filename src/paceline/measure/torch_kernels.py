@@ -69,17 +69,21 @@ def _on_device_ms(run: Run) -> float:
         for _ in range(_RUNS):
             run()
         torch.cuda.synchronize()
-    took: float = sum(
-        event.time_range.elapsed_us()
-        for event in profile.events() or ()
-        if event.device_type == torch.autograd.DeviceType.CUDA
-    )
+    took = seen_us(profile, torch.autograd.DeviceType.CUDA)
     if took <= 0:
         raise MeasureError(
             "torch's profiler saw no kernel on the GPU, so none can be timed; look whether it may "
             "read the GPU's counters (CUPTI, ROCTracer)"
         )
     return took / _RUNS / 1e3
+
+
+def seen_us(profile: Any, on: Any) -> float:
+    """What the profiler saw on that kind of device. torch makes a new value of its type for each
+    event, so they are compared and not identified."""
+    seen = (event for event in profile.events() or () if event.device_type == on)
+    took: float = sum(event.time_range.elapsed_us() for event in seen)
+    return took
 
 
 def _run(shape: Shape, device: torch.device) -> Run:
