@@ -22,7 +22,8 @@ from benchmarks.mutants import Fault
 from benchmarks.mutation_plugin import REACH_FILE
 
 HERE = Path(__file__).parents[1]
-COPIED = ("src", "tests", "examples", "benchmarks", "docs", "pyproject.toml", "README.md")
+COPIED = ("src", "tests", "examples", "benchmarks", "docs", "pyproject.toml", "README.md",
+          "CONTRIBUTING.md")  # fmt: skip
 NO_HOOKS = """import sys
 sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__module__]
 """

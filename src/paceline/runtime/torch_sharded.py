@@ -22,7 +22,7 @@ from paceline.runtime.codecs.torch_memory import Memory, memory_of
 from paceline.runtime.codecs.torch_sparse import Layerwise
 from paceline.runtime.exchange import ExchangeError, Sent
 
-_SHARES: Mapping[Any, Callable[[int], float]] = {
+SHARES: Mapping[Any, Callable[[int], float]] = {
     dist.ReduceOp.SUM: lambda _: 1.0,
     dist.ReduceOp.AVG: lambda members: 1 / members,
 }
@@ -76,7 +76,7 @@ class ReduceScatter:
         async_op: bool = False,
     ) -> None:
         """Done when it returns; FSDP2 asks for no other way."""
-        if input_tensor.dtype != torch.float32 or op not in _SHARES or async_op:
+        if input_tensor.dtype != torch.float32 or op not in SHARES or async_op:
             raise ExchangeError(
                 f"codecs pack float32 gradients that are summed or averaged, and FSDP2 reduces "
                 f"{input_tensor.dtype} by {op}; leave the codec out"
@@ -85,7 +85,7 @@ class ReduceScatter:
         if self._memory is None:
             self._memory, self._place = memory_of(self._codec, members), next(self._places)
         turns = [Turn(self._place, self._step, part=owner) for owner in range(members)]
-        parts = input_tensor.mul_(_SHARES[op](members)).chunk(members)
+        parts = input_tensor.mul_(SHARES[op](members)).chunk(members)
         payloads = [self._packed(part, turn) for part, turn in zip(parts, turns)]
         packed = perf_counter_ns()
         came = self._exchanged(torch.cat(payloads), group)

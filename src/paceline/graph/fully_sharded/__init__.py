@@ -3,8 +3,8 @@
 As FSDP2 does: the weights of a block are gathered before its forward and again before its backward
 pass, and its gradients are reduced to those who keep them behind the last of them. What lies
 outside of blocks is gathered once, before all else. On threads each call is waited for, since gloo
-blocks; on a device the block's first kernel waits for its weights, and reductions run beside the
-pass. Each rank then updates its part.
+blocks, and a rank adds up what the others send it of its part; on a device the block's first kernel
+waits for its weights, and reductions run beside the pass. Each rank then updates its part.
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from paceline.graph.scaled import scaled, works
 from paceline.graph.splice import Sort, in_turn, spliced
 
 _NAMES = ("pack a block", "hand over a block", "gather weights", "reduce gradients",
-          "wait for a block", "unpack a block")  # fmt: skip
+          "wait for a block", "unpack a block", "add up a block")  # fmt: skip
 
 
 def fully_sharded(graph: Graph) -> Graph:
@@ -79,7 +79,8 @@ def _changed(graph: Graph, source: Source, calls: Calls, members: int) -> Graph:
     gone[copies_of(graph, source).work] = True
     every = np.arange(len(calls))
     waits = every[:0] if on_device(graph) else every
-    gathers = waits[calls.feeds[waits] == NONE]
+    added_up = calls.feeds[waits] != NONE
+    gathers, sums = waits[~added_up], waits[added_up]
     touched = np.where(calls.feeds == NONE, 2 * calls.size_bytes // members, 2 * calls.size_bytes)
     sorts = [
         _on_thread(graph, calls, waits, _Role(OpKind.COMPUTE, 0, 0, UNPRICED, touched)),
@@ -89,8 +90,14 @@ def _changed(graph: Graph, source: Source, calls: Calls, members: int) -> Graph:
         _on_thread(
             graph, calls, gathers, _Role(OpKind.COMPUTE, 4, 5, UNPRICED, 2 * calls.size_bytes)
         ),
+        _on_thread(
+            graph,
+            calls,
+            sums,
+            _Role(OpKind.COMPUTE, 4, 6, UNPRICED, calls.size_bytes * (members + 3) // members),
+        ),
     ]
-    added, (_, host, call, wait, _) = in_turn(len(graph), sorts)
+    added, (_, host, call, wait, _, _) = in_turn(len(graph), sorts)
     read, reduces = calls.reader != NONE, np.flatnonzero(calls.feeds != NONE)
     update = source.back.update[calls.step[reduces]]
     awaited = update != NONE

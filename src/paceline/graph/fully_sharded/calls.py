@@ -85,8 +85,8 @@ def _of_blocks(
         yield Calls(step, kind, size, handed, none, none, np.full(len(step), at), handed)
 
 
-_REDUCED = {True: Collective.REDUCE_SCATTER, False: Collective.ALL_REDUCE}
-"""Gloo runs a reduce-scatter as an all-reduce."""
+_REDUCED = {True: Collective.REDUCE_SCATTER, False: Collective.ALL_TO_ALL}
+"""Gloo runs a reduce-scatter as an all-reduce; parts go straight to their owners instead."""
 
 
 def on_device(graph: Graph) -> bool:

@@ -15,6 +15,7 @@ from torch.distributed.fsdp._fully_shard._fsdp_api import AllGather, ReduceScatt
 from paceline.cost.collectives.volume import sent_share
 from paceline.graph import Collective
 from paceline.runtime.exchange import Sent
+from paceline.runtime.torch_sharded import SHARES
 
 Fetch = Callable[[int, int], torch.Tensor]
 """Of a group's number and a rank's place: its part of the group's weights, asked for."""
@@ -116,10 +117,21 @@ class _Reduce(ReduceScatter):  # type: ignore[misc]
         op: Any,
         async_op: bool = False,
     ) -> Any:
-        gloo = dist.get_backend(group) == "gloo"  # which runs it as an all-reduce
-        kind = Collective.ALL_REDUCE if gloo else Collective.REDUCE_SCATTER
-        _count(self._sent, kind, input_tensor, group)
+        if dist.get_backend(group) == "gloo" and op in SHARES and not async_op:
+            _count(self._sent, Collective.ALL_TO_ALL, input_tensor, group)
+            return _directly(output_tensor, input_tensor, group, op)
+        _count(self._sent, Collective.REDUCE_SCATTER, input_tensor, group)
         return self._way(output_tensor, input_tensor, group, op, async_op)
+
+
+def _directly(mine: torch.Tensor, whole: torch.Tensor, group: Any, op: Any) -> None:
+    """Each rank's part goes to it from all others, and is added up there. Gloo's reduce-scatter is
+    an all-reduce, which sends twice as much."""
+    members = dist.get_world_size(group)
+    came = torch.empty_like(whole)
+    dist.all_to_all_single(came, whole, group=group)
+    torch.sum(came.view(members, -1), 0, out=mine)
+    mine.mul_(SHARES[op](members))
 
 
 def _count(sent: Sent, kind: Collective, whole: torch.Tensor, group: Any) -> None:
