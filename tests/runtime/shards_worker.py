@@ -240,6 +240,23 @@ def early() -> str:
     return said
 
 
+def long_layer() -> list[list[float]]:
+    """What one step adds to weights whose gradients travel in several pieces, whole and cut."""
+    found = []
+    for cut in (False, True):
+        torch.manual_seed(dist.get_rank())
+        model = DistributedDataParallel(nn.Sequential(nn.Linear(700, 900)))
+        optimizer = torch.optim.SGD(model.parameters(), lr=100.0)
+        before = [p.detach().clone() for p in model.parameters()]
+        under = paceline.applied(["fully_sharded"], model, optimizer) if cut else nullcontext()
+        with under:
+            model(torch.randn(5, 700)).square().mean().backward()
+            optimizer.step()
+        added = [(p - old).detach() for p, old in zip(model.parameters(), before)]
+        found.append([x.item() for each in added for x in (each.square().sum(), each.sum())])
+    return found
+
+
 def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
@@ -252,7 +269,7 @@ def main() -> None:
         name: [trained(kind, cut=cut) for cut in (False, True)] for name, kind in kinds.items()
     }
     told |= {"checkpoints": checkpoints(), "crashed": crashed(), "clean": left_clean()}
-    told["refused"] = refusals()
+    told |= {"refused": refusals(), "long layer": long_layer()}
     (Path(sys.argv[1]) / f"rank-{dist.get_rank()}.json").write_text(json.dumps(told))
     dist.barrier()
     dist.destroy_process_group()

@@ -36,6 +36,14 @@ def test_the_script_learns_the_same_with_its_clipping_and_its_schedule(
             assert cut[what] == close(plain[what])
 
 
+def test_gradients_that_travel_in_several_pieces_are_the_same(
+    ranks: list[dict[str, Any]],
+) -> None:
+    for told in ranks:
+        plain, cut = told["long layer"]
+        assert cut == pytest.approx(plain, rel=1e-4)
+
+
 def test_one_rank_alone_evaluates_the_model_and_saves_all_of_it(
     ranks: list[dict[str, Any]],
 ) -> None:

@@ -128,10 +128,23 @@ def _directly(mine: torch.Tensor, whole: torch.Tensor, group: Any, op: Any) -> N
     """Each rank's part goes to it from all others, and is added up there. Gloo's reduce-scatter is
     an all-reduce, which sends twice as much."""
     members = dist.get_world_size(group)
-    came = torch.empty_like(whole)
-    dist.all_to_all_single(came, whole, group=group)
-    torch.sum(came.view(members, -1), 0, out=mine)
+    parts = whole.view(members, -1)
+    size = max(1, _PIECE // whole.element_size())
+    pieces = [parts[:, at : at + size] for at in range(0, len(mine), size)]
+    came = [torch.empty(piece.shape, dtype=piece.dtype) for piece in pieces]
+    calls = [
+        dist.all_to_all_single(to, piece.contiguous(), group=group, async_op=True)
+        for to, piece in zip(came, pieces)
+    ]
+    for call, piece, to in zip(calls, came, mine.split(size)):
+        call.wait()
+        torch.sum(piece, 0, out=to)
     mine.mul_(SHARES[op](members))
+
+
+_PIECE = 512 * 1024
+"""Bytes for each rank in one call. Gloo sends a message and receives one over the same connection
+in turn; with several calls under way a link carries both ways at once."""
 
 
 def _count(sent: Sent, kind: Collective, whole: torch.Tensor, group: Any) -> None:
