@@ -1,7 +1,9 @@
 """The loop in one command, held against what it promised: predicted, measured, and the bound.
 
 Each row tunes one of three jobs with two workers in the lab, at one link rate and with one effect
-allowed. `bound`: no exact plan beats the larger of compute time and bytes over the link.
+allowed. `bound`: no exact plan that sends all gradients beats the larger of compute time and their
+bytes over the link; one that sends what gradients are made of may. A fourth job has little to win:
+`left_alone` says whether the loop left it as it was, or a trial showed a gain.
 `vs_hand` sets the kept plan beside what PyTorch users would do by hand (a sweep of bucket_cap_mb,
 ZeroRedundancyOptimizer, and where losses are allowed the fp16 and PowerSGD hooks). As plans do,
 they take turns with the plain job: each of several rounds runs all of them and plain, in random
@@ -57,6 +59,7 @@ from paceline.tune import Tuned, TuneRequest, Where, tune
 ROWS = "closed-loop"
 JOB = Path(__file__).parents[2] / "examples" / "train.py"
 JOBS = ("resnet20", "transformer", "mlp")
+SATISFIED = "cnn"  # 0.2 MB of gradients a step
 RATES_MBIT = (100, 500, 1000)
 EFFECTS = (Effect.EXACT, Effect.LOSSY)
 WORKERS = 2
@@ -117,6 +120,10 @@ class Cell:
         return f"{self.job} {self.mbit} Mbit/s {self.effect.value}"
 
 
+LEFT = Cell(SATISFIED, max(RATES_MBIT), Effect.EXACT)
+"""The job that has little to win."""
+
+
 def main() -> None:
     parser = measure.parser(__doc__ or "")
     parser.add_argument("--budget", type=float, default=30.0, metavar="MINUTES")
@@ -149,13 +156,14 @@ def measured(options: argparse.Namespace, ledger: Ledger) -> dict[str, Any]:
 
 def cells(options: argparse.Namespace) -> list[Cell]:
     """The fastest first, so that a short budget shows something of each job."""
+    every = [
+        *(Cell(job, mbit, how) for mbit in reversed(RATES_MBIT) for how in EFFECTS for job in JOBS),
+        LEFT,
+    ]
     found = [
-        Cell(job, mbit, effect)
-        for mbit in reversed(RATES_MBIT)
-        if options.mbit in (None, mbit)
-        for effect in EFFECTS
-        for job in JOBS
-        if not options.only or job in options.only
+        cell
+        for cell in every
+        if options.mbit in (None, cell.mbit) and (not options.only or cell.job in options.only)
     ]
     return found[:1] if options.quick else found
 
@@ -308,6 +316,7 @@ def figures(ledger: Ledger, asked: Sequence[Cell], pairs: int) -> dict[str, Any]
     ratios = [row["measured"] / row["predicted"] for row in good if row["plan"]]
     hands = [row["vs_hand"] for row in good if "vs_hand" in row]
     mlp = [r for r in good if (r["job"], r["mbit"], r["effect"]) == ("mlp", 100, "lossy")]
+    left = known.get(LEFT.key, {})
     itself = known.get("itself", [])
     return {
         "rows_asked": len(asked),
@@ -315,6 +324,7 @@ def figures(ledger: Ledger, asked: Sequence[Cell], pairs: int) -> dict[str, Any]
         "measured_of_predicted_worst": round(min(ratios), 4) if ratios else None,
         "exact_gain_share": round(min(shares), 4) if shares else None,
         "lossy_mlp_100": mlp[0]["measured"] if mlp and mlp[0]["kept"] else None,
+        "left_alone": (not left["kept"] or left["low"] > 1) if "kept" in left else None,
         "vs_best_hand": round(min(hands), 4) if hands else None,
         "vs_best_hand_median": round(statistics.median(hands), 4) if hands else None,
         "live_trials_of_itself": len(itself),
