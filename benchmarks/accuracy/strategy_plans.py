@@ -107,6 +107,7 @@ ASKED: Mapping[str, tuple[Asked, ...]] = {
         Asked("substitute", (Job("mlp"), Job("stack"), Job("wide"))),
         Asked("substitute(rules='merge_products')", (Job("separate"),)),
     ),
+    "sufficient_factors": (Asked("sufficient_factors(rows=32)", (Job("mlp"),)),),
     "uneven_batches": (Asked("uneven_batches(shares={shares})", LOADED, TWO),),
 }
 """Strategies that need settings or certain jobs; others stand for themselves in all of `DDP`."""

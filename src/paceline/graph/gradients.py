@@ -179,10 +179,20 @@ def _replicas(graph: Graph) -> list[int]:
 def _gathering(graph: Graph) -> frozenset[int]:
     """Groups of which a rank gathers half the gradients' bytes in a step, or more."""
     gathers = np.flatnonzero(graph.ops.collective == Collective.ALL_GATHER)
+    if not len(gathers):
+        return frozenset()
+    gathers = np.setdiff1d(gathers, _of_payloads(graph, Links.of(graph)), assume_unique=True)
     group = graph.ops.group[gathers]
     return frozenset(
         row for row in np.unique(group).tolist() if _gathers_weights(graph, gathers[group == row])
     )
+
+
+def _of_payloads(graph: Graph, links: Links) -> Int64:
+    """Ops that read what work for the sake of communication packs: no weights."""
+    packs = (graph.ops.kind == OpKind.COMPUTE) & (graph.ops.phase == Phase.COMMUNICATION)
+    found: Int64 = links.op[(links.kind == DepKind.DATA) & packs[links.src]]
+    return found
 
 
 def _gathers_weights(graph: Graph, gathers: Int64) -> bool:

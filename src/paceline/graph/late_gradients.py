@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.errors import GraphError
-from paceline.graph.copying import ragged
 from paceline.graph.gradients import gradients_of
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import NONE, DepKind
@@ -19,19 +18,27 @@ from paceline.graph.late_memory import held_longer
 from paceline.graph.links import Links
 from paceline.graph.rank_steps import RankSteps, firsts, lasts
 from paceline.graph.reordered import reordered
-from paceline.graph.weight_products import WeightGradients
+from paceline.graph.weight_products import WeightGradients, within
 
 
 def late(graph: Graph, made: WeightGradients, order: Sequence[int]) -> Graph:
-    """The graph in which these parameters' gradients are made last, one behind the other."""
+    """The graph in which these parameters' gradients are made last, one behind the other, and what
+    they are made of is held until then."""
+    held = made.of(order)
+    memory = held_longer(graph, held, _anchors(graph)[held.last])
+    return made_last(replace(graph, memory=memory), held, order)
+
+
+def made_last(graph: Graph, made: WeightGradients, order: Sequence[int]) -> Graph:
+    """The same where each stretch holds all that it needs. `order` has every parameter that is
+    made."""
     places = np.full(len(graph.facts.parameters), NONE, np.int64)
     places[list(order)] = np.arange(len(order))
-    held = made.where(places[made.parameter] != NONE)
-    ends = _anchors(graph)[held.last]
-    turn, behind = _moved(graph, _Spans(held.first, held.last, ends), places[held.parameter])
+    spans = _Spans(made.first, made.last, _anchors(graph)[made.last])
+    turn, behind = _moved(graph, spans, places[made.parameter])
     new = np.lexsort((np.arange(len(graph)), turn, behind))
     _refuse_readers(graph, new)
-    return reordered(replace(graph, memory=held_longer(graph, held, ends)), new)
+    return reordered(graph, new)
 
 
 def _moved(graph: Graph, works: "_Spans", turns: Int64) -> tuple[Int64, Int64]:
@@ -59,11 +66,7 @@ class _Spans:
 
     def rows(self, graph: Graph) -> tuple[Int64, Int64]:
         """Of each op that moves its span, and the op itself."""
-        by_lane = np.lexsort((np.arange(len(graph)), graph.ops.lane))
-        at = np.empty(len(graph), np.int64)
-        at[by_lane] = np.arange(len(graph))
-        count = np.where(self.first == NONE, 0, at[self.last] - at[self.first] + 1)
-        return np.repeat(np.arange(len(count)), count), by_lane[ragged(at[self.first], count)]
+        return within(graph, self.first, self.last)
 
 
 def _anchors(graph: Graph) -> Int64:

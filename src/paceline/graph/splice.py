@@ -55,12 +55,8 @@ def _full(values: Any, count: int) -> Int64:
 def spliced(graph: Graph, gone: Bool, added: Added, links: Links) -> Graph:
     """`links` are all links of the new graph, in old ids and those of `Added`."""
     count = len(graph)
-    kept = np.flatnonzero(~gone)
-    keys = np.concatenate([kept, added.behind])
-    order = np.argsort(keys, kind="stable")
-    ids = np.concatenate([kept, count + np.arange(len(added.like))])[order]
-    place = np.full(count + len(added.like), NONE, np.int64)
-    place[ids] = np.arange(len(ids))
+    ids = _ids(gone, added)
+    place = placed(gone, added)
     source = np.concatenate([np.arange(count), added.like])[ids]
     there = (place[links.op] != NONE) & (place[links.src] != NONE)
     return replace(
@@ -71,6 +67,21 @@ def spliced(graph: Graph, gone: Bool, added: Added, links: Links) -> Graph:
         memory=_events(graph.memory, place),
         spread=None if graph.spread is None else _spread(graph.spread, source, ids < count),
     )
+
+
+def placed(gone: Bool, added: Added) -> Int64:
+    """The new id of each op by its old one or that of `Added`; NONE where it is taken out."""
+    ids = _ids(gone, added)
+    place = np.full(len(gone) + len(added.like), NONE, np.int64)
+    place[ids] = np.arange(len(ids))
+    return place
+
+
+def _ids(gone: Bool, added: Added) -> Int64:
+    """All ops that there are in the end, in order."""
+    kept = np.flatnonzero(~gone)
+    order = np.argsort(np.concatenate([kept, added.behind]), kind="stable")
+    return np.concatenate([kept, len(gone) + np.arange(len(added.like))])[order]
 
 
 def _columns(graph: Graph, added: Added, source: Int64, place: Int64) -> OpColumns:

@@ -13,6 +13,7 @@ from math import prod
 
 import numpy as np
 
+from paceline.graph.copying import ragged
 from paceline.graph.facts import Parameter
 from paceline.graph.gradients import Gradients, gradients_of
 from paceline.graph.graph import Bool, Graph, Int64
@@ -22,14 +23,18 @@ from paceline.graph.work import Matrix
 
 Stretch = tuple[int, int]
 """First and last op, on one lane."""
+_Made = tuple[int, int, int]
+"""Where the layer's products begin, and a stretch."""
 
 
 @dataclass(frozen=True, eq=False)
 class WeightGradients:
-    """Where gradients of some weights are made, one row a stretch: its parameter, its first and its
-    last op. Each rank's step has one or two of a weight."""
+    """Where gradients of some weights are made, one row a stretch: its parameter, the op with which
+    the layer's backward products begin, the stretch's first and its last op. Each rank's step has
+    one or two of a weight, of which the first begins with the product."""
 
     parameter: Int64
+    begins: Int64
     first: Int64
     last: Int64
 
@@ -38,8 +43,12 @@ class WeightGradients:
         """Of which weights, as the model defines them."""
         return tuple(np.unique(self.parameter).tolist())
 
+    def of(self, parameters: Sequence[int]) -> "WeightGradients":
+        """Those of some of the weights."""
+        return self.where(np.isin(self.parameter, parameters))
+
     def where(self, chosen: Bool) -> "WeightGradients":
-        return WeightGradients(self.parameter[chosen], self.first[chosen], self.last[chosen])
+        return WeightGradients(*(column[chosen] for column in vars(self).values()))
 
 
 def weight_gradients(graph: Graph, weights: Sequence[int], products: Bool) -> WeightGradients:
@@ -47,7 +56,17 @@ def weight_gradients(graph: Graph, weights: Sequence[int], products: Bool) -> We
     that multiply matrices."""
     backward = _Backward(graph, gradients_of(graph), RankSteps.of(graph), products)
     found = [(w, *s) for w in weights for s in backward.stretches(w)]
-    return WeightGradients(*np.array(found, np.int64).reshape(-1, 3).T)
+    return WeightGradients(*np.array(found, np.int64).reshape(-1, 4).T)
+
+
+def within(graph: Graph, first: Int64, last: Int64) -> tuple[Int64, Int64]:
+    """Stretches, each on one lane from an op to another, none where the first is NONE: of each op
+    in one, which it is in, and the op itself."""
+    by_lane = np.lexsort((np.arange(len(graph)), graph.ops.lane))
+    at = np.empty(len(graph), np.int64)
+    at[by_lane] = np.arange(len(graph))
+    count = np.where(first == NONE, 0, at[last] - at[first] + 1)
+    return np.repeat(np.arange(len(count)), count), by_lane[ragged(at[first], count)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +78,7 @@ class _Backward:
     steps: RankSteps
     products: Bool
 
-    def stretches(self, weight: int) -> list[Stretch]:
+    def stretches(self, weight: int) -> list[_Made]:
         """Of all ranks' steps; none where the layer runs several times in one, or is not told."""
         ready = self.gradients.op[self.gradients.parameter == weight]
         rows = self.steps.of_op[ready]
@@ -69,18 +88,18 @@ class _Backward:
         each = [list(self._of_step(parameter, last)) for last in ready.tolist()]
         return [stretch for one in each for stretch in one] if all(each) else []
 
-    def _of_step(self, parameter: Parameter, last: int) -> Iterator[Stretch]:
+    def _of_step(self, parameter: Parameter, last: int) -> Iterator[_Made]:
         calls = self._calls(parameter, last)
         if not 1 <= len(calls) <= 2:
             return
-        made = self._making(parameter, calls)
+        begins, made = calls[0][0], self._making(parameter, calls)
         if made == len(calls) - 1:
-            yield calls[made][0], last
+            yield begins, calls[made][0], last
         else:
-            yield calls[made]
+            yield begins, *calls[made]
             behind = self._lane(last)
             rest = behind[(behind > calls[-1][1]) & (behind <= last)]
-            yield int(rest[0]), last
+            yield begins, int(rest[0]), last
 
     def _calls(self, parameter: Parameter, last: int) -> list[Stretch]:
         """The products of the layer's backward pass up to the op that readies the gradient."""

@@ -54,6 +54,11 @@ Carrier = Callable[[Any], AbstractContextManager[Callable[[Any, Any], Any]]]
 payload of one of DDP's buckets over all its ranks, and returns what is then under way."""
 
 
+Fits = Callable[[str, tuple[int, ...], int], bool]
+"""Of a layer's name, its weight's shape and the number of workers: whether its weight gradient is
+made of all workers' rows."""
+
+
 @dataclass
 class Weighing:
     """What this worker's gradient counts in the mean of the step under way."""
@@ -85,6 +90,7 @@ class Exchange:
     carrier: Carrier | None = None  # another transport than the library's
     owned: bool = False  # each rank updates its own parameters and gathers the others
     sharded: bool = False  # FSDP2 gathers weights and reduces gradients in place of DDP
+    factors: Fits | None = None  # layers whose gradients are made of all ranks' rows
     late: bool = False  # parameters are updated as they are needed
     early: bool = False  # parameters are updated as their gradients arrive
     weighing: Weighing | None = None  # workers count differently in the mean
@@ -198,6 +204,14 @@ class Exchange:
             yield
         finally:
             self.sharded = False
+
+    @contextmanager
+    def with_factors(self, fits: Fits) -> Iterator[None]:
+        self.factors = fits
+        try:
+            yield
+        finally:
+            self.factors = None
 
     @contextmanager
     def with_late_updates(self) -> Iterator[None]:

@@ -26,9 +26,10 @@ from paceline.runtime.torch_iterative import iterative_hook
 from paceline.runtime.torch_late_update import LateUpdates
 from paceline.runtime.torch_optimizers import sole
 from paceline.runtime.torch_owners import owning
-from paceline.runtime.torch_reducer import Answer, with_reducer
+from paceline.runtime.torch_reducer import Answer, reduces, with_reducer, without_reducer
 from paceline.runtime.torch_routes import Route, route_of
 from paceline.runtime.torch_sharded import sharded_modules, with_codec
+from paceline.runtime.torch_sufficient_factors import with_factors
 
 
 @contextmanager
@@ -67,6 +68,11 @@ def installed(run: Run) -> Iterator[Sent]:
         if shards and asked.codec is not None:
             stack.enter_context(with_codec(shards, asked.codec, sent))
         for replica in run.replicas:
+            if asked.factors is not None:
+                stack.enter_context(with_factors(run, replica, asked.factors, sent))
+            if not reduces(replica):
+                stack.enter_context(_without_buckets(run, replica, sent))
+                continue
             hook = stack.enter_context(_hook(run, replica, sent))
             stack.enter_context(
                 with_reducer(replica, run, hook if apart is None else apart.behind(hook))
@@ -101,6 +107,22 @@ def _under_fsdp2(run: Run, sent: Sent) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _without_buckets(run: Run, replica: Any, sent: Sent) -> Iterator[None]:
+    """Of a replica whose gradients all travel in another way. Steps are the optimizer's."""
+    if run.exchange.buckets is not None:
+        raise ExchangeError(
+            "no gradient of this job is left for a bucket, since all travel as rows; leave buckets "
+            "out of the plan"
+        )
+    counting = run.optimizer.register_step_post_hook(lambda *_: sent.stepped())
+    try:
+        with without_reducer(replica):
+            yield
+    finally:
+        counting.remove()
+
+
 def _at_other_times(asked: Exchange) -> bool:
     """Whether weights are updated, or momentum is added, elsewhere than in the optimizer's step
     behind an exchange, which holds for one optimizer alone."""
@@ -125,6 +147,11 @@ def _require_one_way(asked: Exchange) -> None:
         raise ExchangeError(
             "each bucket is updated once it has arrived, and the plan asks for another update "
             "beside it; leave early_update out"
+        )
+    if asked.factors is not None and asked != Exchange(asked.buckets, factors=asked.factors):
+        raise ExchangeError(
+            "gradients of some layers are made of all workers' rows, and the plan asks for another "
+            "way beside it; leave sufficient_factors out"
         )
     in_rounds = asked.codec is not None and not isinstance(asked.codec.compressor, Compressor)
     unequal = asked.weighing is not None

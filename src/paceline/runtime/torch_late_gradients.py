@@ -1,9 +1,7 @@
 """Linear layers of a live job whose weight gradients wait until all input gradients are made.
 
-The autograd engine takes, of the nodes that are ready on a device, the one with the highest
-sequence number, which is the one made last. A layer's forward pass here makes two nodes: one gives
-the gradient of its input as ever; the other, to which it hands the gradient of the result on, that
-of weight and bias, and bears a number below all others.
+Of a layer's two nodes (`torch_two_nodes`) the one that gives the gradient of its input hands that
+of the result on to the other.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,9 +17,15 @@ from paceline.errors import PacelineError
 from paceline.runtime.late_order import late_order
 from paceline.runtime.run import Run
 from paceline.runtime.torch_forward import Forward, forward_as
-
-_USES = 64
-"""Numbers for each layer: of its uses in one pass the last has its turn first, as ever."""
+from paceline.runtime.torch_two_nodes import (
+    USES,
+    as_rows,
+    input_gradient,
+    leave_room,
+    own_linear_layers,
+    stand_in,
+    trains,
+)
 
 
 class LateError(PacelineError):
@@ -32,7 +36,7 @@ class LateError(PacelineError):
 def gradients_late(run: Run, first: int, order: str) -> Iterator[None]:
     """Until the context is left."""
     _require_replicas(run)
-    layers = _layers(run.model)
+    layers = own_linear_layers(run.model)
     sizes = [layer.weight.numel() * layer.weight.element_size() for layer in layers]
     held = [layers[layer] for layer in late_order(sizes, first, order)]
     if not held:
@@ -40,10 +44,10 @@ def gradients_late(run: Run, first: int, order: str) -> Iterator[None]:
             "no plain linear layer of this model trains a weight of its own, so no gradient can be "
             "made later; leave late_gradients out of the plan"
         )
-    _leave_room(len(held) * _USES)
+    leave_room(held)
     with ExitStack() as stack:
         for turn, layer in enumerate(reversed(held)):
-            stack.enter_context(forward_as(layer, _Apart(layer, turn * _USES)))
+            stack.enter_context(forward_as(layer, _Apart(layer, turn * USES)))
         yield
 
 
@@ -56,27 +60,6 @@ def _require_replicas(run: Run) -> None:
         )
 
 
-def _layers(model: nn.Module) -> list[nn.Linear]:
-    """As the model defines them; a weight that several layers share is none's alone."""
-    owners: dict[int, int] = {}
-    for module in model.modules():
-        for tensor in module.parameters(recurse=False):
-            owners[id(tensor)] = owners.get(id(tensor), 0) + 1
-    linear = (module for module in model.modules() if type(module) is nn.Linear)
-    return [layer for layer in linear if _trains(layer) and owners[id(layer.weight)] == 1]
-
-
-def _trains(layer: nn.Linear) -> bool:
-    return type(layer.weight) is nn.Parameter and layer.weight.requires_grad
-
-
-def _leave_room(count: int) -> None:
-    """Nodes to come have numbers above these: each that is made takes one."""
-    probe = torch.zeros((), requires_grad=True)
-    while probe.view(()).grad_fn._sequence_nr() < count:
-        pass
-
-
 class _Apart:
     """A layer's forward pass with two nodes."""
 
@@ -85,7 +68,7 @@ class _Apart:
 
     def __call__(self, forward: Forward) -> Callable[[Tensor], Tensor]:
         def run(inputs: Tensor) -> Tensor:
-            if not torch.is_grad_enabled() or not _trains(self._layer) or inputs.dim() < 2:
+            if not torch.is_grad_enabled() or not trains(self._layer) or inputs.dim() < 2:
                 result: Tensor = forward(inputs)
                 return result
             kind = inputs.device.type
@@ -100,7 +83,7 @@ class _Apart:
 
     def _product(self, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         later: Tensor = _Weight.apply(inputs.detach(), weight, bias)
-        later.grad_fn._set_sequence_nr(self._number + self._uses % _USES)
+        later.grad_fn._set_sequence_nr(self._number + self._uses % USES)
         self._uses += 1
         fixed = None if bias is None else bias.detach()
         result: Tensor = _Input.apply(inputs, weight.detach(), fixed, later)
@@ -114,15 +97,15 @@ class _Weight(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(context: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         context.save_for_backward(inputs)
-        return inputs.new_empty(()).expand(*inputs.shape[:-1], len(weight))
+        return stand_in(inputs, len(weight))
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(context: Any, gradient: Tensor) -> Any:
         (inputs,) = context.saved_tensors
-        rows = gradient.reshape(-1, gradient.shape[-1])
+        rows = as_rows(gradient)
         bias = _bias(inputs, gradient, rows) if context.needs_input_grad[2] else None
-        return None, rows.t() @ inputs.reshape(-1, inputs.shape[-1]), bias
+        return None, rows.t() @ as_rows(inputs), bias
 
 
 def _bias(inputs: Tensor, gradient: Tensor, rows: Tensor) -> Tensor:
@@ -150,5 +133,5 @@ class _Input(torch.autograd.Function):  # type: ignore[misc]
         (weight,) = context.saved_tensors
         if not context.needs_input_grad[0]:
             return None, None, None, gradient
-        rows = gradient.reshape(-1, gradient.shape[-1])
-        return (rows @ weight).view(context.shape), None, None, gradient
+        found = input_gradient(as_rows(gradient), weight, context.shape)
+        return found, None, None, gradient

@@ -13,6 +13,7 @@ import torch.distributed as dist
 
 from paceline.runtime.exchange import READY, Bucketing, ExchangeError, arranged
 from paceline.runtime.run import Run
+from paceline.runtime.torch_forward import forward_as
 
 Answer = Callable[[None, Any], Any]
 """DDP's communication hook: what becomes of one bucket's gradients."""
@@ -35,12 +36,50 @@ def with_reducer(replica: Any, run: Run, hook: Answer) -> Iterator[None]:
 def without_reducer(replica: Any) -> Iterator[None]:
     """A replica that reduces nothing, and holds no tensor for it."""
     before = _sizes(replica)
-    replica.reducer._remove_autograd_hooks()
-    replica.reducer = replica.logger = None
+    _remove(replica)
+    try:
+        with forward_as(replica, lambda _: _passing(replica)):
+            yield
+    finally:
+        _make(replica, before)
+
+
+def _passing(replica: Any) -> Callable[..., Any]:
+    """DDP's forward without its reducer: buffers are kept equal as before."""
+
+    def forward(*given: Any, **named: Any) -> Any:
+        if replica._check_sync_bufs_pre_fwd():
+            replica._sync_buffers()
+        result = replica.module(*given, **named)
+        reduces = torch.is_grad_enabled() and replica.require_backward_grad_sync
+        replica.require_forward_param_sync = reduces
+        return result
+
+    return forward
+
+
+@contextmanager
+def ignoring(replica: Any, parameters: Sequence[Any]) -> Iterator[None]:
+    """Reducers that are made meanwhile leave these parameters out."""
+    gone, before = {id(parameter) for parameter in parameters}, replica.parameters_to_ignore
+    names = {
+        f"{path}.{name}"
+        for path, module in replica.module.named_modules()
+        for name, parameter in module.named_parameters(recurse=False)
+        if id(parameter) in gone
+    }
+    replica.parameters_to_ignore = before | names
     try:
         yield
     finally:
-        _make(replica, before)
+        replica.parameters_to_ignore = before
+        rebuilt(replica)
+
+
+def reduces(replica: Any) -> bool:
+    """Whether a reducer made now would have anything to reduce."""
+    parameters, _ = replica._build_params_for_reducer()
+    return bool(parameters)
 
 
 def rebuilt(replica: Any) -> None:
@@ -82,16 +121,25 @@ def _arrange(replica: Any, order: str, names: Mapping[int, str]) -> None:
 
 
 def _rebuild(replica: Any, config: Any, order: Sequence[int] | None = None) -> None:
-    replica.reducer._remove_autograd_hooks()
+    _remove(replica)
     _make(replica, config, order)
 
 
+def _remove(replica: Any) -> None:
+    if replica.reducer is not None:
+        replica.reducer._remove_autograd_hooks()
+    replica.reducer = replica.logger = None
+
+
 def _make(replica: Any, config: Any, order: Sequence[int] | None = None) -> None:
-    """As DDP builds its reducer when it is unpickled. Ranks need not talk for it."""
+    """As DDP builds its reducer when it is unpickled. Ranks need not talk for it. A replica whose
+    parameters are all left out gets none."""
     if config is not None:
         replica._bucket_config = config
         replica.bucket_bytes_cap = config.bucket_bytes_cap
     parameters, sparse = replica._build_params_for_reducer()
+    if not parameters:
+        return
     if order is not None:
         parameters, sparse = [parameters[at] for at in order], [sparse[at] for at in order]
     names = replica._build_debug_param_to_name_mapping(parameters)

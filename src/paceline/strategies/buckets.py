@@ -29,7 +29,7 @@ _MIB = 1024 * 1024
 @dataclass(frozen=True)
 class Buckets(Strategy):
     conflicts: ClassVar[frozenset[str]] = frozenset({"buckets", "parameter_server"})
-    follows: ClassVar[frozenset[str]] = frozenset({"late_gradients"})
+    follows: ClassVar[frozenset[str]] = frozenset({"late_gradients", "sufficient_factors"})
     applies: ClassVar[bool] = True
 
     size_bytes: int

@@ -71,7 +71,7 @@ class Remodelling(Strategy):
 
     def fits(self, layer: str, shape: tuple[int, ...]) -> bool:
         """Whether a layer of that name with a weight of that shape is made anew."""
-        return _matches(layer, self.chosen) and bool(self.factors(shape))
+        return matches(layer, self.chosen) and bool(self.factors(shape))
 
     def _new_layers(self, graph: Graph) -> list[NewLayer]:
         return [
@@ -102,5 +102,6 @@ def _weights(graph: Graph) -> list[Parameter]:
     return [*linear_weights(graph), *images]
 
 
-def _matches(layer: str, chosen: str) -> bool:
+def matches(layer: str, chosen: str) -> bool:
+    """Whether a layer's name is among those of a setting: with * and ?, apart by |."""
     return any(fnmatchcase(layer, pattern.strip()) for pattern in chosen.split("|"))

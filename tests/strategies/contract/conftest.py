@@ -29,6 +29,7 @@ MODEL = {
     "0.weight": (64, 20),
 }  # fmt: skip
 """The parameters of the worker's model."""
+ROWS = 32  # samples of a worker's batch
 MODEL_BYTES = 4 * (20 * 64 + 64 + 64 * 64 + 64 + 64 * 4 + 4)  # of the worker's model
 
 
@@ -143,7 +144,8 @@ def worker_model() -> Graph:
             b.op(name, main, 300, phase=Phase.FORWARD, layer=str(layer))
         ready = []
         for parameter in reversed(list(_parameters())):
-            b.op("mm", main, 200, phase=Phase.BACKWARD, layer=parameter.layer)
+            b.op("mm", main, 200, phase=Phase.BACKWARD, layer=parameter.layer,
+                 dtype=DType.FLOAT32, work=_product(parameter))  # fmt: skip
             ready.append(b.op("mul", main, 20, phase=Phase.BACKWARD, tensor=parameter.name))
         asked = b.op("c10d", main, kind=OpKind.HOST, phase=Phase.COMMUNICATION)
         sent = b.op(
@@ -157,6 +159,14 @@ def worker_model() -> Graph:
         b.op("copy", main, 40, phase=Phase.BACKWARD)
         b.op("sgd", main, 60, phase=Phase.UPDATE)
     return check(b.build())
+
+
+def _product(parameter: Parameter) -> Recorded:
+    """Of a layer's backward pass: that of its input stands before its bias's gradient."""
+    outputs, inputs = MODEL[f"{parameter.layer}.weight"]
+    weight = Matrix(1, outputs, inputs, ROWS), Matrix(1, ROWS, inputs, outputs)
+    dims = weight[parameter.role is not Role.LINEAR_WEIGHT]
+    return Recorded("aten::mm", matrix(dims, DType.FLOAT32))
 
 
 def _parameters() -> Iterator[Parameter]:

@@ -22,6 +22,7 @@ EXAMPLES = {
     "late_gradients": "late_gradients(first=2)",
     "offload_activations": "offload_activations",
     "scale": "scale(select='phase=backward', factor=0.5)",
+    "sufficient_factors": "sufficient_factors(rows=1)",
     "uneven_batches": "uneven_batches(shares=(3.0, 1.0))",
 }
 """Settings of strategies that have none worth trying on every job."""

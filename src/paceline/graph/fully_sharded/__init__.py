@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.errors import GraphError
-from paceline.graph.border import UNSCALED
 from paceline.graph.fully_sharded.calls import Calls, blocks_of, calls_of, on_device
 from paceline.graph.fully_sharded.memory import with_gathered
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import NONE, UNPRICED, Collective, DepKind, OpKind, Phase
 from paceline.graph.links import Links
+from paceline.graph.new_calls import PLAIN, group_sizes, handed_ns, instances
 from paceline.graph.rebucket.copies import copies_of
 from paceline.graph.rebucket.source import Source, source_of
 from paceline.graph.scaled import scaled, works
@@ -52,8 +52,7 @@ def fully_sharded(graph: Graph) -> Graph:
 
 
 def _members(graph: Graph, source: Source) -> int:
-    groups = np.unique(source.group[source.group != NONE]).tolist()
-    counts = {len(graph.groups[group].ranks) for group in groups}
+    counts = group_sizes(graph, source)
     if len(counts) != 1 or counts == {1}:
         raise GraphError(
             f"its replicas are groups of {sorted(counts)} ranks; weights are cut among groups of "
@@ -84,7 +83,7 @@ def _changed(graph: Graph, source: Source, calls: Calls, members: int) -> Graph:
     touched = np.where(calls.feeds == NONE, 2 * calls.size_bytes // members, 2 * calls.size_bytes)
     sorts = [
         _on_thread(graph, calls, waits, _Role(OpKind.COMPUTE, 0, 0, UNPRICED, touched)),
-        _on_thread(graph, calls, every, _Role(OpKind.HOST, 1, 1, _handed_ns(graph, source))),
+        _on_thread(graph, calls, every, _Role(OpKind.HOST, 1, 1, handed_ns(graph, source))),
         _collectives(graph, source, calls),
         _on_thread(graph, calls, waits, _Role(OpKind.WAIT, 3, 4)),
         _on_thread(
@@ -142,22 +141,10 @@ def _on_thread(graph: Graph, calls: Calls, chosen: Int64, role: _Role) -> Sort:
         "layer": NONE,
         "phase": Phase.COMMUNICATION if role.touches is None else graph.ops.phase[like],
     }
-    return Sort(_PARTS * chosen + role.part, {**columns, **_PLAIN})
+    return Sort(_PARTS * chosen + role.part, {**columns, **PLAIN})
 
 
 _PARTS = 5
-_PLAIN = {
-    "tensor": NONE,
-    "flops": 0,
-    "work": NONE,
-    "scale_ppb": UNSCALED,
-}
-
-
-def _handed_ns(graph: Graph, source: Source) -> int:
-    """What a thread takes to hand a collective over, as it did in the mean."""
-    launches = source.launches
-    return round(float(graph.ops.dur_ns[launches].mean())) if len(launches) else 0
 
 
 def _collectives(graph: Graph, source: Source, calls: Calls) -> Sort:
@@ -172,23 +159,12 @@ def _collectives(graph: Graph, source: Source, calls: Calls) -> Sort:
         "size_bytes": calls.size_bytes,
         "collective": calls.kind,
         "group": graph.ops.group[like],
-        "instance": _instances(graph, source, calls),
+        "instance": instances(graph, source, calls.step, calls.place),
         "name": len(graph.names) + np.where(gathers, 2, 3),
         "layer": NONE,
         "phase": Phase.COMMUNICATION,
     }
-    return Sort(_PARTS * np.arange(len(calls)) + 2, {**columns, **_PLAIN})
-
-
-def _instances(graph: Graph, source: Source, calls: Calls) -> Int64:
-    """What joins the ranks' parts of a call; a lone rank's call that stands for all has none."""
-    ops, like = graph.ops, source.first[calls.step]
-    pairs = np.stack([ops.group[like].astype(np.int64), source.steps.step[calls.step], calls.place])
-    width = pairs.max(axis=1, initial=0) - pairs.min(axis=1, initial=0) + 1
-    past = pairs - pairs.min(axis=1, initial=0, keepdims=True)
-    number = (past[0] * width[1] + past[1]) * width[2] + past[2]
-    found = int(ops.instance.max(initial=NONE)) + 1 + number
-    return np.where(ops.instance[like] == NONE, NONE, found)
+    return Sort(_PARTS * np.arange(len(calls)) + 2, {**columns, **PLAIN})
 
 
 def _fed(graph: Graph, source: Source, calls: Calls, reduces: Int64) -> tuple[Int64, Int64]:

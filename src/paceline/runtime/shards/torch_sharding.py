@@ -1,10 +1,9 @@
 """A live job trained under FSDP2 in place of DDP, until the context is left."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
 
-import torch
 import torch.distributed as dist
 
 from paceline.runtime.exchange import ExchangeError, Sent
@@ -15,7 +14,6 @@ from paceline.runtime.shards.torch_lone import Cut, Lone
 from paceline.runtime.shards.torch_parts import in_parts
 from paceline.runtime.shards.torch_wrapped import wrapped
 from paceline.runtime.torch_attributes import instead
-from paceline.runtime.torch_forward import forward_as
 from paceline.runtime.torch_groups import gloo_groups
 from paceline.runtime.torch_reducer import without_reducer
 
@@ -38,23 +36,8 @@ def sharded(run: Run, sent: Sent) -> Iterator[None]:
         passes = Passes(job.model, groups, lone.group)
         stack.enter_context(passes.watched())
         stack.enter_context(counted(groups, passes, sent))
-        stack.enter_context(forward_as(replica, lambda _: _passing(replica)))
         stack.enter_context(instead(replica, "join", lambda _: _refuse_join))
         yield
-
-
-def _passing(replica: Any) -> Callable[..., Any]:
-    """DDP's forward without its reducer: buffers are kept equal as before."""
-
-    def forward(*given: Any, **named: Any) -> Any:
-        if replica._check_sync_bufs_pre_fwd():
-            replica._sync_buffers()
-        result = replica.module(*given, **named)
-        reduces = torch.is_grad_enabled() and replica.require_backward_grad_sync
-        replica.require_forward_param_sync = reduces
-        return result
-
-    return forward
 
 
 def _refuse_join(*_: Any, **__: Any) -> NoReturn:

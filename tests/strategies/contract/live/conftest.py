@@ -62,6 +62,7 @@ APPLIED = {
     "restructured_norms": "restructured_norms()",
     "priority": "priority()",
     "substitute": "substitute(rules='relu_in_place')",
+    "sufficient_factors": "sufficient_factors(rows=8)",
     "random_block": "random_block(ratio=0.3, seed=0)",
     "threshold": "threshold(ratio=0.1, every=5)",
     "topk": "topk(ratio=0.1)",
@@ -153,7 +154,7 @@ ASKED = {
         *(_where_it_can(name, APPLIED[name]) for name in _built_on(Coded, Seldom)),
         *VARIANTS,
     ],
-    "of_layers": [*_built_on(Remodelling), "late_gradients"],
+    "of_layers": [*_built_on(Remodelling), "late_gradients", "sufficient_factors"],
 }
 """What a test that takes an argument of this name is asked about: strategies, or plans as text."""
 
