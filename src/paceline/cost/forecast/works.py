@@ -16,7 +16,7 @@ from paceline.cost.forecast.elements import ELEMENTS
 from paceline.cost.forecast.experts import EXPERTS, LIBRARIES
 from paceline.cost.forecast.learned import Constants, Refinement, shipped
 from paceline.cost.forecast.method import Method, Question
-from paceline.cost.forecast.moved import moved
+from paceline.cost.forecast.moved import moved, relaid
 from paceline.cost.forecast.product import PRODUCT
 from paceline.cost.forecast.rows import ROWS
 from paceline.cost.forecast.sheet import Sheet
@@ -46,10 +46,14 @@ _ON_MATRIX_UNITS: Final = (
     Family.MATRIX, Family.GROUPED_MATRIX, Family.CONVOLUTION, Family.ATTENTION,
 )  # fmt: skip
 
-_BY_BYTES: Final = frozenset({"softmax", "norm", "pointwise"})
+_BY_BYTES: Final = frozenset({"softmax", "norm", "pointwise", "copy", "relaid"})
+_LIKE: Final[Mapping[str, str]] = {"copy": "pointwise", "relaid": "pointwise"}
+"""By whose constants and refinements those go that have none of their own."""
 
 _TIMED_FROM_HOST: Final = DType.FLOAT32
 """Tables of this type are of calls that a host timed; those of others are of kernels."""
+_COPIED: Final = (DType.FLOAT32, DType.BFLOAT16)
+"""Types in which copies are measured: those of all others move bytes as they do."""
 
 _SPELLED: Final[Mapping[DType, str]] = {DType.FLOAT8: "fp8", DType.FLOAT4: "nvfp4"}
 _TABLED_AS: Final = {"experts.fp8": "experts.fp8_block"}
@@ -116,6 +120,8 @@ class _Same:
         like = (self.dtype, _STANDS_FOR.get(self.dtype, self.dtype))
         own = _keys(self.task, dict.fromkeys(like), sheet.vendor)
         found = keys(self.task, self.dtype, sheet.vendor) if self.task in _BY_BYTES else own
+        if self.task in _LIKE:
+            found = (*_named(self.task, dict.fromkeys((*like, *_COPIED)), sheet.vendor), *found)
         return constants.refinement(sheet.name, found)
 
 
@@ -151,7 +157,7 @@ def forecastable(work: Work, sheet: Sheet) -> bool:
     """Whether there is a method for the operator, and the sheet has what it needs."""
     return (
         work.is_known
-        and (work.family is Family.MATRIX or work.family in _OF_FAMILY)
+        and (work.family in (Family.MATRIX, Family.COPY) or work.family in _OF_FAMILY)
         and (work.family not in _ON_MATRIX_UNITS or work.dtype in sheet.matrix_flops)
     )
 
@@ -165,6 +171,12 @@ def keys(task: str, dtype: DType, vendor: Vendor) -> tuple[str, ...]:
 
 
 def _keys(task: str, types: Iterable[DType], vendor: Vendor) -> tuple[str, ...]:
+    types = tuple(types)
+    like = _named(_LIKE[task], types, vendor) if task in _LIKE else ()
+    return (*_named(task, types, vendor), *like)
+
+
+def _named(task: str, types: Iterable[DType], vendor: Vendor) -> tuple[str, ...]:
     vendors = dict.fromkeys((vendor, Vendor.NVIDIA))
     names = [_SPELLED.get(one, one.name.lower()) for one in types]
     kinds = [_TABLED_AS.get(f"{task}.{name}", f"{task}.{name}") for name in names]
@@ -176,10 +188,12 @@ def task_of(work: Work) -> str:
     if work.family is Family.MATRIX:
         assert isinstance(work.dims, Matrix)
         return "bmm" if work.dims.b > 1 else "linear"
+    if work.family is Family.COPY:
+        return "relaid" if relaid(work) else "copy"
     if work.family not in _OF_FAMILY:
         raise CostError(
             f"{work.family.name.lower()} has no forecast; known are matrix, "
-            f"{', '.join(family.name.lower() for family in _OF_FAMILY)}"
+            f"copy, {', '.join(family.name.lower() for family in _OF_FAMILY)}"
         )
     return _OF_FAMILY[work.family]
 
@@ -252,6 +266,8 @@ _TASKS: Final[Mapping[str, tuple[Method, Callable[[Work], tuple[float, ...]]]]] 
     "softmax": (ROWS, _rows),
     "norm": (ROWS, _rows),
     "pointwise": (ELEMENTS, _elements),
+    "copy": (ELEMENTS, _elements),
+    "relaid": (ELEMENTS, _elements),
     "attention": (ATTENTION, _attention),
     "experts": (EXPERTS, _grouped),
 }
@@ -262,6 +278,6 @@ _OF_FAMILY: Final[Mapping[Family, str]] = {
     Family.ATTENTION: "attention",
     Family.GROUPED_MATRIX: "experts",
     **dict.fromkeys(
-        (Family.POINTWISE, Family.COPY, Family.REDUCTION, Family.EMBEDDING, Family.LOSS,
+        (Family.POINTWISE, Family.REDUCTION, Family.EMBEDDING, Family.LOSS,
          Family.OPTIMIZER, Family.POOLING), "pointwise"),
 }  # fmt: skip
