@@ -11,6 +11,7 @@ import numpy as np
 from paceline.cost.errors import CostError
 from paceline.cost.forecast.asked import Forecast, Kind, ask, refined_by
 from paceline.cost.forecast.attention import ATTENTION
+from paceline.cost.forecast.batch_norms import batch_norms
 from paceline.cost.forecast.convolution import CONVOLUTION
 from paceline.cost.forecast.elements import ELEMENTS
 from paceline.cost.forecast.experts import EXPERTS, LIBRARIES
@@ -47,8 +48,12 @@ _ON_MATRIX_UNITS: Final = (
 )  # fmt: skip
 
 _BY_BYTES: Final = frozenset({"softmax", "norm", "pointwise", "copy", "relaid"})
-_LIKE: Final[Mapping[str, str]] = {"copy": "pointwise", "relaid": "pointwise"}
-"""By whose constants and refinements those go that have none of their own."""
+_BATCH_NORM: Final = "batch_norm"
+"""No table holds it, and it has a method of its own."""
+_LIKE: Final[Mapping[str, str]] = {
+    "copy": "pointwise", "relaid": "pointwise", _BATCH_NORM: "norm",
+}  # fmt: skip
+"""Whose constants stand for those that a kind has not of its own."""
 
 _TIMED_FROM_HOST: Final = DType.FLOAT32
 """Tables of this type are of calls that a host timed; those of others are of kernels."""
@@ -86,7 +91,8 @@ def forecast(
     dur, low, high = (np.zeros(len(works), np.float32) for _ in range(3))
     rests = set()
     for (task, dtype), mine in rows.items():
-        alone = timed is Timed.KERNEL and _from_host(task, dtype, sheet, constants)
+        kernel = timed is Timed.KERNEL and _from_host(task, dtype, sheet, constants)
+        alone = kernel or task == _BATCH_NORM
         asked = _alone if alone else _as_tabled
         same = _Same(task, dtype, [works[at] for at in mine])
         part = asked(same, sheet, constants)
@@ -118,11 +124,12 @@ class _Same:
     def refinement(self, sheet: Sheet, constants: Constants) -> Refinement | None:
         """By bytes one type tells of all; in products and attention none tells of another."""
         like = (self.dtype, _STANDS_FOR.get(self.dtype, self.dtype))
-        own = _keys(self.task, dict.fromkeys(like), sheet.vendor)
-        found = keys(self.task, self.dtype, sheet.vendor) if self.task in _BY_BYTES else own
-        if self.task in _LIKE:
-            found = (*_named(self.task, dict.fromkeys((*like, *_COPIED)), sheet.vendor), *found)
-        return constants.refinement(sheet.name, found)
+        own = _named(self.task, dict.fromkeys(like), sheet.vendor)
+        if self.task not in _BY_BYTES:
+            return constants.refinement(sheet.name, own)
+        copied = _named(self.task, _COPIED, sheet.vendor) if self.task in _LIKE else ()
+        found = keys(self.task, self.dtype, sheet.vendor)
+        return constants.refinement(sheet.name, (*own, *copied, *found))
 
 
 def _as_tabled(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
@@ -133,6 +140,8 @@ def _as_tabled(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
 
 def _alone(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
     """Without the host's launch."""
+    if same.task == _BATCH_NORM:
+        return batch_norms(same.works, sheet)
     if same.task in _BY_BYTES:
         return moved(same.works, sheet)
     return ask(same.kind(sheet, sheet.least_s), same.question(sheet), constants)
@@ -265,6 +274,7 @@ _TASKS: Final[Mapping[str, tuple[Method, Callable[[Work], tuple[float, ...]]]]] 
     "convolution": (CONVOLUTION, _convolution),
     "softmax": (ROWS, _rows),
     "norm": (ROWS, _rows),
+    _BATCH_NORM: (ROWS, _rows),
     "pointwise": (ELEMENTS, _elements),
     "copy": (ELEMENTS, _elements),
     "relaid": (ELEMENTS, _elements),
@@ -275,6 +285,7 @@ _OF_FAMILY: Final[Mapping[Family, str]] = {
     Family.CONVOLUTION: "convolution",
     Family.SOFTMAX: "softmax",
     Family.NORM: "norm",
+    Family.BATCH_NORM: _BATCH_NORM,
     Family.ATTENTION: "attention",
     Family.GROUPED_MATRIX: "experts",
     **dict.fromkeys(
