@@ -31,7 +31,9 @@ from paceline.graph.work import (
     Rows,
     Work,
     attention,
+    copied,
     matrix,
+    moved,
     pointwise,
 )
 from paceline.graph.work import norm as normed
@@ -118,6 +120,42 @@ def test_elements_measured_in_one_type_tell_of_all(tmp_path: Path) -> None:
         assert ns(work, made) == pytest.approx(2 * ns(work), rel=1e-3)
     norm = normed(Rows(512, 1024), DType.BFLOAT16)
     assert ns(norm, made) == pytest.approx(3 * ns(norm), rel=1e-3)
+
+
+def test_copies_of_all_types_are_corrected_by_copies_and_sums_by_sums(tmp_path: Path) -> None:
+    made = refined(shipped(), samples(_copies(tmp_path)))[0]
+    size = 1 << 26
+    casts = copied(size, DType.FLOAT32, DType.BFLOAT16)
+    for work in (moved(size, size), copied(size, DType.INT32, DType.INT64), casts):
+        assert ns(work, made) == pytest.approx(1.5 * ns(work), rel=1e-3)
+    for dtype in (DType.BFLOAT16, DType.FLOAT32):
+        assert ns(copied(size, dtype), made) == pytest.approx(4 * ns(copied(size, dtype)), rel=1e-3)
+    assert ns(SUM, made) == pytest.approx(2 * ns(SUM), rel=1e-3)
+
+
+def test_where_no_copy_was_measured_copies_are_corrected_as_elements_are(tmp_path: Path) -> None:
+    made = refined(shipped(), samples(_copies(tmp_path, "add")))[0]
+    copy = copied(1 << 26, DType.BFLOAT16)
+    assert ns(copy, made) == pytest.approx(2 * ns(copy), rel=1e-3)
+
+
+def _copies(folder: Path, *operators: str) -> Path:
+    """Sums that take twice as long as forecast, plain copies 1.5 times, and ones that change the
+    layout four times."""
+    forecasts = {
+        "add": (2.0, lambda count: pointwise(Elements(count, 2), DType.BFLOAT16)),
+        "copy": (1.5, lambda count: moved(2 * count, 2 * count)),
+        "relaid": (4.0, lambda count: copied(count, DType.BFLOAT16)),
+    }
+    rows = [
+        f"h100,{name},bfloat16,1,{count},{factor * ns(made(count)) / 1e6}"
+        for name, (factor, made) in forecasts.items()
+        for count in (1 << 20, 1 << 26)
+        if name in (operators or forecasts)
+    ]
+    (folder / "devices.yaml").write_text("h100: {preset: h100}\n")
+    (folder / "vector.csv").write_text("device,op,dtype,b,k,ms\n" + "\n".join(rows))
+    return folder
 
 
 def _sum_ms(count: int) -> float:

@@ -13,6 +13,7 @@ from paceline.errors import GraphError
 from paceline.graph import (
     UNPRICED,
     DepKind,
+    DType,
     Facts,
     Graph,
     GraphBuilder,
@@ -24,10 +25,12 @@ from paceline.graph import (
     RankMemory,
     check,
 )
+from paceline.graph.border import UNSCALED
 from paceline.graph.held import with_batch
 from paceline.graph.offloaded import offloaded
 from paceline.graph.recompute import recomputed
-from paceline.graph.stashed import Form, stashed
+from paceline.graph.stashed import stashed
+from paceline.graph.with_packing import Form
 from paceline.replay import replay
 from paceline.replay.memory_by_rank import RankPeak, rank_peaks
 
@@ -149,6 +152,44 @@ def on_streams() -> Graph:
         op = b.op("backward", stream, 200, phase=Phase.BACKWARD, layer=layer)
         b.allocate(op, -KEPT - RESULT, ACTIVATIONS, at_end=True)
     return check(b.build())
+
+
+def launched() -> Graph:
+    """The same, each kernel launched by a call of its host; the third, which packs nothing, not."""
+    b = GraphBuilder(facts=facts())
+    main, stream = b.lane(0), b.lane(0, "stream 7", kind=LaneKind.STREAM)
+    for name, phase, layers in (("forward", Phase.FORWARD, "ab"), ("back", Phase.BACKWARD, "ba")):
+        for layer in layers:
+            call = b.op(f"launch {name}", main, 5, kind=OpKind.HOST, phase=phase, layer=layer)
+            b.op(name, stream, 100, phase=phase, layer=layer, after=[call], dep=DepKind.LAUNCH)
+    return check(b.build())
+
+
+def test_a_device_packs_on_its_stream_behind_a_call_of_its_host() -> None:
+    made = check(stashed(launched(), Form("half", 0.5, kept=DType.BFLOAT16, calls=(2, 3))))
+    on = {lane: [op.name for op in made if op.lane == lane] for lane in (0, 1)}
+    assert on[1] == ["forward", "pack half", "forward", "pack half",
+                     "unpack half", "back", "unpack half", "back"]  # fmt: skip
+    assert on[0] == ["launch forward", "call of half", "launch forward", "call of half",
+                     "call of half", "launch back", "call of half", "launch back"]  # fmt: skip
+    packs = [op.id for op in made if op.name in ("pack half", "unpack half")]
+    calls = [int(made.deps.of(op)[0]) for op in packs]
+    assert {made[call].name for call in calls} == {"call of half"}
+    assert len(set(calls)) == 4
+    assert (made.ops.scale_ppb[calls] / UNSCALED).tolist() == [2, 2, 3, 3]
+    whole = KEPT + RESULT
+    works = [made.works[made.ops.work[op]].work for op in packs]
+    assert [(w.read_bytes, w.written_bytes) for w in works] == [
+        *[(whole, whole // 2)] * 2, *[(whole // 2, whole)] * 2,
+    ]  # fmt: skip
+
+
+def test_a_kernel_that_no_call_launched_is_packed_without_one() -> None:
+    made = check(stashed(on_streams(), Form("half", 0.5)))
+    assert [op.name for op in made if op.layer == "b"] == [
+        "forward", "pack half", "unpack half", "backward",
+    ]  # fmt: skip
+    assert (made.ops.lane == 0).all()
 
 
 def test_offloaded_activations_travel_beside_the_kernels() -> None:

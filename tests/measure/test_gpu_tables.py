@@ -1,6 +1,6 @@
 """A GPU's measured kernels become tables, a data sheet and refined constants."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def slower(folder: Path, factor: float) -> list[Timed]:
 
 _TASKS = {
     "gemm": "linear", "bmm": "bmm", "attention": "attention", "softmax": "softmax", "ln": "norm",
-    "conv": "convolution",
+    "conv": "convolution", "copy": "copy", "relaid": "relaid",
 }  # fmt: skip
 
 
@@ -72,6 +72,16 @@ def test_a_gpu_that_no_preset_names_has_what_its_kernels_reached(tmp_path: Path)
     assert sheet.peak(DType.BFLOAT16) == pytest.approx(2 * 4096**3 * 1e3, rel=1e-3)
     assert sheet.memory_bytes_per_s == pytest.approx(6 * (1 << 28) / 4e-3, rel=1e-3)
     assert sheet.units == 40
+
+
+def test_a_copy_tells_the_memory_s_rate_too(tmp_path: Path) -> None:
+    product = Shape("gemm", {"dtype": "bfloat16", "m": 4096, "n": 4096, "k": 4096})
+    cells = {"dtype": "bfloat16", "b": 1 << 18, "k": 1024}
+    told = [Timed(product, 1.0)]
+    told += [Timed(Shape("vector", {"op": op, **cells}), 4.0) for op in ("copy", "relaid")]
+    write_tables(tmp_path, OWN, told)
+    (sample,) = samples(tmp_path)["copy.bfloat16.nvidia"]
+    assert sample.question.sheet.memory_bytes_per_s == pytest.approx(4 * (1 << 28) / 4e-3, rel=1e-3)
 
 
 def test_an_unknown_gpu_of_which_nothing_large_was_measured_is_refused(tmp_path: Path) -> None:
@@ -138,7 +148,30 @@ def test_each_operator_that_is_measured_runs(tmp_path: Path) -> None:
     assert [one.shape for one in found] == small
     assert all(one.ms > 0 for one in found)
     told = measured_gpu(tmp_path, H100, found)
-    assert len(told) == 7
+    assert len(told) == 9
+
+
+@pytest.mark.needs("torch")
+def test_a_copy_that_changes_the_layout_reads_across_rows_and_writes_along_them() -> None:
+    import torch
+
+    from paceline.measure.torch_kernels import Bench, timed
+
+    seen: list[torch.Tensor] = []
+
+    def clock(run: Callable[[], object]) -> float:
+        made = run()
+        assert isinstance(made, torch.Tensor)
+        seen.append(made)
+        return 1.0
+
+    wanted = [Shape("vector", {"op": op, "dtype": "bfloat16", "b": 4, "k": 128})
+              for op in ("copy", "relaid")]  # fmt: skip
+    list(timed(Bench(torch.device("cpu"), clock), wanted))
+    plain, changed = seen
+    assert plain.shape == (4, 128)
+    assert changed.shape == (2, 4, 64)
+    assert changed.is_contiguous()
 
 
 @pytest.mark.needs("torch")

@@ -3,8 +3,8 @@
 Products and attention by forecasts of both types on that GPU; where nothing taught one of them, by
 the rates that it achieves. What torch keeps in float32 (norms over rows, softmax, losses) stays;
 pools with indices, too. All else moves half the bytes; convolutions, which torch runs as TF32, at
-twice the rate as well. Batch norms of images become longer: cuDNN's do not take bfloat16 with
-channels first, and torch's own took 1.27 times as long (ResNet-50 on an H100). Casts are left out.
+twice the rate as well. Batch norms of images become longer where channels lie first, for torch runs
+them by kernels of its own in bfloat16 (`normed_images`). Casts are left out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +17,14 @@ from paceline.cluster import Device
 from paceline.cluster.files import device as preset
 from paceline.cost.achieved import achieved
 from paceline.cost.forecast import forecast, sheet_of, shipped, taught
+from paceline.cost.normed_images import batch_norm_ratios
 from paceline.cost.ported import recorded_device
 from paceline.cost.ported.roof import roof_ns
 from paceline.graph import DType, Graph
+from paceline.graph.variants import Variant
 from paceline.graph.work import (
     Attention,
+    Family,
     Matrix,
     Recorded,
     Work,
@@ -32,8 +35,6 @@ from paceline.graph.work import (
 Ratios = NDArray[np.float64]
 
 HALVED: Final = 0.5
-BATCH_NORM: Final = 1.27
-_NORMS: Final = ("aten::cudnn_batch_norm", "aten::native_batch_norm", "aten::miopen_batch_norm")
 _KEPT: Final = (
     *("aten::native_layer_norm", "aten::native_group_norm", "aten::_softmax", "aten::_log_softmax"),
     *("aten::nll_loss", "aten::mse_loss", "aten::norm", "aten::cumsum", "aten::exp", "aten::log"),
@@ -56,12 +57,12 @@ def in_bfloat16(graph: Graph) -> Ratios:
     if narrow:
         works = [graph.works[at].work for at in narrow]
         found[list(narrow)] = _by_forecast(works, list(narrow.values()), device)
+    norms = [at for at, each in enumerate(graph.works) if each.work.family is Family.BATCH_NORM]
+    found[norms] = batch_norm_ratios(graph, Variant.BF16, device)[norms]
     return found
 
 
 def _by_name(recorded: Recorded) -> float:
-    if recorded.operator.startswith(_NORMS):
-        return BATCH_NORM
     return 1.0 if recorded.operator.startswith(_KEPT) else HALVED
 
 

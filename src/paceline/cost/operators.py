@@ -19,6 +19,7 @@ class OperatorClass(IntEnum):
     NORMALISATION = 4
     POINTWISE = 5
     POOLING = 6
+    LAYOUT = 7  # brings channels to another place, as part of a library's convolution
 
 
 FUSIBLE = (OperatorClass.NORMALISATION, OperatorClass.POINTWISE)
@@ -74,10 +75,16 @@ _KERNELS = (
 """How libraries spell the kernels of GPUs: there is no other word on what they do."""
 
 
+_LAYOUTS = ("nchwToNhwc", "nhwcToNchw")
+"""How cuDNN spells what it runs before and behind a convolution, in a namespace of its own."""
+
+
 @lru_cache(maxsize=65536)
 def operator_class(name: str) -> OperatorClass:
     """Of an operator with its library in front of its name or without, or of a kernel."""
     known = OPERATORS.get(name if "::" in name else f"aten::{name}")
+    if any(part in name for part in _LAYOUTS):
+        return OperatorClass.LAYOUT
     if known is not None or "::" in name:
         return known or OperatorClass.OTHER
     spelled = name.lower()

@@ -26,6 +26,7 @@ CARRIED: Final[Mapping[Family, float]] = {
     Family.POINTWISE: 0.16,
     Family.COPY: 0.16,
     Family.NORM: 0.14,
+    Family.BATCH_NORM: 0.14,
     Family.REDUCTION: 0.07,
     Family.EMBEDDING: 0.55,
 }
@@ -40,7 +41,8 @@ FORETOLD: Final[Mapping[Family, float]] = {
     Family.CONVOLUTION: 0.24,
     Family.ATTENTION: 0.18,
     **dict.fromkeys(
-        (Family.NORM, Family.SOFTMAX, Family.LOSS, Family.EMBEDDING, Family.REDUCTION,
+        (Family.NORM, Family.BATCH_NORM, Family.SOFTMAX, Family.LOSS, Family.EMBEDDING,
+         Family.REDUCTION,
          Family.POINTWISE, Family.COPY, Family.OPTIMIZER, Family.POOLING), 0.25),
 }  # fmt: skip
 """Of kernels that nobody recorded: products and attention on devices left out of the tables, all

@@ -7,6 +7,7 @@ their ReLU along (one pass for the moments in place of two), and 1 elsewhere.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -91,8 +92,14 @@ def _typically(graph: Graph, rows: Bool, variant: Variant) -> Graph:
     known = rows & by_work(graph, variant)
     if known.any():
         factor[known] = in_bfloat16(graph)[graph.ops.work[known]]
+        graph = with_variant(graph, variant)
     made = scaled(graph, rows & ~known, factor, Basis.DATASHEET)
     return scaled(made, known, factor, Basis.SCALED)
+
+
+def with_variant(graph: Graph, variant: Variant) -> Graph:
+    """The graph, of which a device's kernels now run in the variant."""
+    return replace(graph, facts=replace(graph.facts, variants=(*graph.facts.variants, variant)))
 
 
 def by_work(graph: Graph, variant: Variant) -> Bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from paceline.graph.kinds import NONE, Axis, Role
-from paceline.graph.variants import Ratio
+from paceline.graph.variants import Ratio, Variant
 from paceline.machine.pulse import Pulse
 
 
@@ -113,6 +113,7 @@ class Facts:
     ratios: tuple[Ratio, ...] = ()  # of operators in other variants, where they were measured
     gpus: tuple[RecordedGpu, ...] = ()  # of the recorded ranks, each kind once
     carried_to: str = ""  # the preset of the device that kernels were carried to
+    variants: tuple[Variant, ...] = ()  # in which changes made a device's kernels run
     memory: tuple[RankMemory, ...] = ()  # by rank; empty where it was not recorded
     loading: Loading = Loading()
     copies_of_one: bool = False  # one rank was recorded, and all replicas are taken to be like it

@@ -1,44 +1,23 @@
 """`stashed`: activations kept in another form between a layer's two passes.
 
 Behind a layer's forward pass stands an op that packs what was taken in it, before its backward pass
-one that restores it. Both are unpriced, by the bytes that they touch or by a measured table of
-their name. What is kept shrinks; the values themselves are there while they are made and read.
+one that restores it (`with_packing`). What is kept shrinks; the values themselves are there while
+they are made and read.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from paceline.errors import GraphError
-from paceline.graph.border import UNSCALED
 from paceline.graph.graph import Graph, Int64, MemoryEvents
-from paceline.graph.kinds import (
-    NONE,
-    UNPRICED,
-    WORK,
-    Collective,
-    DType,
-    MemoryCategory,
-    OpKind,
-    Phase,
-)
-from paceline.graph.links import Links
-from paceline.graph.splice import Added, spliced
+from paceline.graph.kinds import NONE, WORK, LaneKind, MemoryCategory, Phase
+from paceline.graph.with_packing import Form, with_packing
 
 RAW_IN_FORWARD = 2
 """Values that a forward pass holds at once: what an op reads and what it makes."""
-
-
-@dataclass(frozen=True)
-class Form:
-    """How activations are kept."""
-
-    name: str  # the ops are called `pack NAME` and `unpack NAME`
-    share: float  # of float32's bytes
-    passes: int = 2  # over the values while they are packed: reading and writing
-    scratch: float = 0.0  # room taken while packing, of float32's bytes
 
 
 def stashed(graph: Graph, form: Form) -> Graph:
@@ -54,17 +33,6 @@ def stashed(graph: Graph, form: Form) -> Graph:
     return with_packing(replace(graph, memory=_memory(graph, form, layers)), found, form)
 
 
-def with_packing(graph: Graph, places: Sequence[tuple[int, int, int]], form: Form) -> Graph:
-    """The graph with ops that pack and restore: of each place behind which op, before which, and
-    how many bytes."""
-    forward, back, size_bytes = (np.array(column, np.int64) for column in zip(*places))
-    like = np.concatenate([forward, back])
-    added = Added(like, np.concatenate([forward, back - 1]), _columns(graph, size_bytes, form))
-    names = (*graph.names, f"pack {form.name}", f"unpack {form.name}")
-    named = replace(graph, names=names)
-    return spliced(named, np.zeros(len(graph), np.bool_), added, Links.of(graph))
-
-
 def _float_bytes(graph: Graph) -> Mapping[str, int]:
     return {
         layer.name: layer.float_bytes
@@ -75,9 +43,11 @@ def _float_bytes(graph: Graph) -> Mapping[str, int]:
 
 
 def _passes(graph: Graph, layers: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
-    """Of each layer on each rank in each step: last forward op, first backward op, bytes."""
-    ops = graph.ops
+    """Of each layer on each rank in each step: last forward op, first backward op, bytes. Of a
+    device's job these are kernels."""
+    ops, streams = graph.ops, graph.lanes.kind[graph.ops.lane] == LaneKind.STREAM
     works = np.isin(ops.kind, WORK) & (ops.layer != NONE)
+    works &= streams if streams.any() else works
     rows = np.flatnonzero(works & np.isin(ops.phase, (Phase.FORWARD, Phase.BACKWARD)))
     last: dict[tuple[int, int, int], int] = {}
     first: dict[tuple[int, int, int], int] = {}
@@ -91,26 +61,6 @@ def _passes(graph: Graph, layers: Mapping[str, int]) -> Iterator[tuple[int, int,
         size_bytes = layers.get(graph.names[key[2]], 0)
         if size_bytes:
             yield last[key], first[key], size_bytes
-
-
-def _columns(graph: Graph, size_bytes: Int64, form: Form) -> dict[str, Int64]:
-    count, names = len(size_bytes), len(graph.names)
-    packed = np.rint(size_bytes * form.share).astype(np.int64)
-    touched = np.concatenate([(form.passes - 1) * size_bytes + packed, size_bytes + packed])
-    return {
-        "kind": np.full(2 * count, OpKind.COMPUTE),
-        "dur_ns": np.full(2 * count, UNPRICED),
-        "size_bytes": touched,
-        "flops": np.zeros(2 * count, np.int64),
-        "group": np.full(2 * count, NONE),
-        "instance": np.full(2 * count, NONE),
-        "collective": np.full(2 * count, Collective.NONE),
-        "dtype": np.full(2 * count, DType.FLOAT32),
-        "name": np.repeat([names, names + 1], count),
-        "tensor": np.full(2 * count, NONE),
-        "scale_ppb": np.full(2 * count, UNSCALED),
-        "work": np.full(2 * count, NONE),
-    }
 
 
 def _memory(graph: Graph, form: Form, layers: Mapping[str, int]) -> MemoryEvents:

@@ -49,6 +49,9 @@ def shapes() -> Iterator[Shape]:
     for op in ("add", "gelu"):
         for count in _COUNTS:
             yield Shape("vector", {"op": op, "dtype": TYPE, "b": count // 1024, "k": 1024})
+    for op in ("copy", "relaid"):
+        for count in _COUNTS:
+            yield Shape("vector", {"op": op, "dtype": TYPE, "b": count // 1024, "k": 1024})
     for op in ("softmax", "ln"):
         for b, k in _ROWS:
             yield Shape("vector", {"op": op, "dtype": TYPE, "b": b, "k": k})

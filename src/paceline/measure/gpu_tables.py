@@ -65,10 +65,12 @@ def _flops(shape: Shape) -> float:
 
 
 def _moved_bytes(shape: Shape) -> float:
-    """Of sums of two tensors, where caches hold no more than a part; 0 of all else."""
-    count = float(shape.cells["b"]) * float(shape.cells["k"]) if shape.table == "vector" else 0.0
-    large = count >= _BEYOND_CACHES and shape.cells["op"] == "add"
-    return 3 * 2 * count if large else 0.0
+    """Of sums and copies, where caches hold no more than a part; 0 of all else."""
+    tensors = _TENSORS.get(str(shape.cells.get("op")), 0)
+    count = float(shape.cells["b"]) * float(shape.cells["k"]) if tensors else 0.0
+    return tensors * 2 * count if count >= _BEYOND_CACHES else 0.0
 
 
 _BEYOND_CACHES: Final = 1 << 26
+_TENSORS: Final[Mapping[str, int]] = {"add": 3, "copy": 2}
+"""Read and written, by operator."""

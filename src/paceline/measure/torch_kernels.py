@@ -19,6 +19,7 @@ Clock = Callable[[Run], float]
 
 _WARM: Final = 5
 _RUNS: Final = 20
+_HEAD: Final = 64  # features of a head of attention
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,20 @@ def _add(cells: Cells, drawn: _Draw) -> Run:
     return lambda: torch.add(one, other, out=out)
 
 
+def _copy(cells: Cells, drawn: _Draw) -> Run:
+    data = drawn(*_sizes(cells, "b", "k"))
+    out = torch.empty_like(data)
+    return lambda: out.copy_(data)
+
+
+def _relaid(cells: Cells, drawn: _Draw) -> Run:
+    """Heads of attention before positions, as they stand after them."""
+    b, k = _sizes(cells, "b", "k")
+    heads = drawn(b, k // _HEAD, _HEAD).transpose(0, 1)
+    out = torch.empty_like(heads, memory_format=torch.contiguous_format)
+    return lambda: out.copy_(heads)
+
+
 def _on_rows(operator: Callable[[torch.Tensor], object]) -> Callable[[Cells, _Draw], Run]:
     def made(cells: Cells, drawn: _Draw) -> Run:
         data = drawn(*_sizes(cells, "b", "k"))
@@ -152,6 +167,8 @@ _OPERATORS: Final[Mapping[str, Callable[[Cells, _Draw], Run]]] = {
     "bmm": _bmm,
     "attention": _attention,
     "add": _add,
+    "copy": _copy,
+    "relaid": _relaid,
     "gelu": _on_rows(functional.gelu),
     "softmax": _on_rows(lambda data: functional.softmax(data, -1)),
     "ln": _on_rows(_normed),

@@ -9,6 +9,7 @@ import numpy as np
 
 from paceline.cluster import Cluster
 from paceline.cost import Calls, Library, Prices, Rates, calls_of, prices
+from paceline.cost.on_recorded import priced_on_recorded
 from paceline.cost.price import borders_of
 from paceline.graph import COMMUNICATION, NONE, UNPRICED, DeviceKind, Graph
 from paceline.graph.condense import STEPS, Grain, condense, condensed_ops, first_step, step_ops
@@ -216,6 +217,7 @@ def _typical(graph: Graph, grain: Grain, elsewhere: bool, waits: bool) -> Graph 
 def as_recorded(graph: Graph, question: Question) -> Placed:
     """A job whose ops take as long as they were recorded to."""
     _require_cluster(graph, question)
+    graph = priced_on_recorded(graph, question.constants)
     missing = np.flatnonzero(graph.ops.dur_ns == UNPRICED)
     if len(missing):
         raise PredictError(

@@ -14,13 +14,17 @@ from typing import ClassVar
 
 from paceline.graph import Graph
 from paceline.graph.condense import Grain
-from paceline.graph.stashed import Form, stashed
+from paceline.graph.kinds import DType
+from paceline.graph.stashed import stashed
+from paceline.graph.with_packing import Form
 from paceline.runtime.run import Run
 from paceline.strategies.strategy import KEEPERS, Effect, Strategy, StrategyError
 
 _FORMS = {
-    16: Form("activations 16 bits", 1 / 2),
-    8: Form("activations 8 bits", 1 / 4, passes=11, scratch=1.0),  # range, scale, round, shift, cut
+    16: Form("activations 16 bits", 1 / 2, kept=DType.BFLOAT16),
+    8: Form(  # range, scale, round, shift, cut
+        "activations 8 bits", 1 / 4, passes=11, scratch=1.0, calls=(12, 3)
+    ),
 }
 
 

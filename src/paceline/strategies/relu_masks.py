@@ -19,7 +19,7 @@ from paceline.graph.condense import Grain
 from paceline.graph.given_up import Left, given_up
 from paceline.graph.graph import Bool
 from paceline.graph.kinds import MemoryCategory
-from paceline.graph.stashed import Form, with_packing
+from paceline.graph.with_packing import Form, with_packing
 from paceline.runtime.run import Run
 from paceline.strategies.neighbours import Run as Call
 from paceline.strategies.neighbours import calls, followed, marked

@@ -57,12 +57,17 @@ def _outside(sizes: Column, cache_bytes: float) -> Column:
 def _addresses(work: Work) -> bool:
     """Whether each element's place is worked out: in a broadcast an operand is all but absent."""
     if work.family is Family.COPY:
-        return work.read_bytes == work.written_bytes and work.dtype is not DType.UINT8
+        return relaid(work)
     dims = work.dims
     if not isinstance(dims, Elements) or dims.inputs < 2:
         return False
     operand = dims.count * element_bytes(work.dtype)
     return work.read_bytes < operand * (dims.inputs - 1 + _PART)
+
+
+def relaid(work: Work) -> bool:
+    """Whether a copy changes the layout: it is neither a cast nor one of plain bytes."""
+    return work.read_bytes == work.written_bytes and work.dtype is not DType.UINT8
 
 
 _PART: Final = 0.05

@@ -16,7 +16,9 @@ from paceline.graph.work import (
     Work,
     attention,
     convolution,
+    copied,
     matrix,
+    moved,
     norm,
     pointwise,
     softmax,
@@ -56,6 +58,15 @@ def _pointwise(dims: Dims, dtype: DType) -> Work:
     return pointwise(Elements(dims["count"], dims["inputs"]), dtype)
 
 
+def _bytes(dims: Dims, dtype: DType) -> Work:
+    whole = copied(dims["count"], dtype)
+    return moved(whole.read_bytes, whole.written_bytes)
+
+
+def _relaid(dims: Dims, dtype: DType) -> Work:
+    return copied(dims["count"], dtype)
+
+
 def _rows(make: Callable[[Rows, DType], Work]) -> Callable[[Dims, DType], Work]:
     return lambda dims, dtype: make(Rows(dims["rows"], dims["columns"]), dtype)
 
@@ -66,6 +77,8 @@ WORKS: Final[Mapping[str, Callable[[Dims, DType], Work]]] = {
     "convolution": _convolution,
     "attention": _attention,
     "pointwise": _pointwise,
+    "copy": _bytes,
+    "relaid": _relaid,
     "softmax": _rows(softmax),
     "norm": _rows(norm),
 }

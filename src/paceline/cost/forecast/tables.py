@@ -172,6 +172,15 @@ def _vector(row: Row) -> Cells:
     return f"pointwise.{name}", ELEMENTS, dtype, (b * k, inputs, size, OPERATORS.index(row["op"]))
 
 
+def _copied(task: str) -> Callable[[Row], Cells]:
+    def read(row: Row) -> Cells:
+        b, k = _numbers(row, "b", "k")
+        name, dtype = _typed(row)
+        return f"{task}.{name}", ELEMENTS, dtype, (b * k, 1, 2 * element_bytes(dtype) * b * k, -1)
+
+    return read
+
+
 def _by_rows(task: str) -> Callable[[Row], Cells]:
     def read(row: Row) -> Cells:
         b, k = _numbers(row, "b", "k")
@@ -216,6 +225,8 @@ _READERS: Final[Mapping[str, Callable[[Row], Cells]]] = {
     "linear": _linear,
     "conv": _convolution,
     **dict.fromkeys(OPERATORS, _vector),
+    "copy": _copied("copy"),
+    "relaid": _copied("relaid"),
     "softmax": _by_rows("softmax"),
     "ln": _by_rows("norm"),
     "gemm": _gemm,

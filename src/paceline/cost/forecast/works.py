@@ -11,12 +11,13 @@ import numpy as np
 from paceline.cost.errors import CostError
 from paceline.cost.forecast.asked import Forecast, Kind, ask, refined_by
 from paceline.cost.forecast.attention import ATTENTION
+from paceline.cost.forecast.batch_norms import batch_norms
 from paceline.cost.forecast.convolution import CONVOLUTION
 from paceline.cost.forecast.elements import ELEMENTS
 from paceline.cost.forecast.experts import EXPERTS, LIBRARIES
 from paceline.cost.forecast.learned import Constants, Refinement, shipped
 from paceline.cost.forecast.method import Method, Question
-from paceline.cost.forecast.moved import moved
+from paceline.cost.forecast.moved import moved, relaid
 from paceline.cost.forecast.product import PRODUCT
 from paceline.cost.forecast.rows import ROWS
 from paceline.cost.forecast.sheet import Sheet
@@ -46,10 +47,18 @@ _ON_MATRIX_UNITS: Final = (
     Family.MATRIX, Family.GROUPED_MATRIX, Family.CONVOLUTION, Family.ATTENTION,
 )  # fmt: skip
 
-_BY_BYTES: Final = frozenset({"softmax", "norm", "pointwise"})
+_BY_BYTES: Final = frozenset({"softmax", "norm", "pointwise", "copy", "relaid"})
+_BATCH_NORM: Final = "batch_norm"
+"""No table holds it, and it has a method of its own."""
+_LIKE: Final[Mapping[str, str]] = {
+    "copy": "pointwise", "relaid": "pointwise", _BATCH_NORM: "norm",
+}  # fmt: skip
+"""Whose constants stand for those that a kind has not of its own."""
 
 _TIMED_FROM_HOST: Final = DType.FLOAT32
 """Tables of this type are of calls that a host timed; those of others are of kernels."""
+_COPIED: Final = (DType.FLOAT32, DType.BFLOAT16)
+"""Types in which copies are measured: those of all others move bytes as they do."""
 
 _SPELLED: Final[Mapping[DType, str]] = {DType.FLOAT8: "fp8", DType.FLOAT4: "nvfp4"}
 _TABLED_AS: Final = {"experts.fp8": "experts.fp8_block"}
@@ -82,7 +91,8 @@ def forecast(
     dur, low, high = (np.zeros(len(works), np.float32) for _ in range(3))
     rests = set()
     for (task, dtype), mine in rows.items():
-        alone = timed is Timed.KERNEL and _from_host(task, dtype, sheet, constants)
+        kernel = timed is Timed.KERNEL and _from_host(task, dtype, sheet, constants)
+        alone = kernel or task == _BATCH_NORM
         asked = _alone if alone else _as_tabled
         same = _Same(task, dtype, [works[at] for at in mine])
         part = asked(same, sheet, constants)
@@ -114,9 +124,12 @@ class _Same:
     def refinement(self, sheet: Sheet, constants: Constants) -> Refinement | None:
         """By bytes one type tells of all; in products and attention none tells of another."""
         like = (self.dtype, _STANDS_FOR.get(self.dtype, self.dtype))
-        own = _keys(self.task, dict.fromkeys(like), sheet.vendor)
-        found = keys(self.task, self.dtype, sheet.vendor) if self.task in _BY_BYTES else own
-        return constants.refinement(sheet.name, found)
+        own = _named(self.task, dict.fromkeys(like), sheet.vendor)
+        if self.task not in _BY_BYTES:
+            return constants.refinement(sheet.name, own)
+        copied = _named(self.task, _COPIED, sheet.vendor) if self.task in _LIKE else ()
+        found = keys(self.task, self.dtype, sheet.vendor)
+        return constants.refinement(sheet.name, (*own, *copied, *found))
 
 
 def _as_tabled(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
@@ -127,6 +140,8 @@ def _as_tabled(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
 
 def _alone(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
     """Without the host's launch."""
+    if same.task == _BATCH_NORM:
+        return batch_norms(same.works, sheet)
     if same.task in _BY_BYTES:
         return moved(same.works, sheet)
     return ask(same.kind(sheet, sheet.least_s), same.question(sheet), constants)
@@ -151,7 +166,7 @@ def forecastable(work: Work, sheet: Sheet) -> bool:
     """Whether there is a method for the operator, and the sheet has what it needs."""
     return (
         work.is_known
-        and (work.family is Family.MATRIX or work.family in _OF_FAMILY)
+        and (work.family in (Family.MATRIX, Family.COPY) or work.family in _OF_FAMILY)
         and (work.family not in _ON_MATRIX_UNITS or work.dtype in sheet.matrix_flops)
     )
 
@@ -165,6 +180,12 @@ def keys(task: str, dtype: DType, vendor: Vendor) -> tuple[str, ...]:
 
 
 def _keys(task: str, types: Iterable[DType], vendor: Vendor) -> tuple[str, ...]:
+    types = tuple(types)
+    like = _named(_LIKE[task], types, vendor) if task in _LIKE else ()
+    return (*_named(task, types, vendor), *like)
+
+
+def _named(task: str, types: Iterable[DType], vendor: Vendor) -> tuple[str, ...]:
     vendors = dict.fromkeys((vendor, Vendor.NVIDIA))
     names = [_SPELLED.get(one, one.name.lower()) for one in types]
     kinds = [_TABLED_AS.get(f"{task}.{name}", f"{task}.{name}") for name in names]
@@ -176,10 +197,12 @@ def task_of(work: Work) -> str:
     if work.family is Family.MATRIX:
         assert isinstance(work.dims, Matrix)
         return "bmm" if work.dims.b > 1 else "linear"
+    if work.family is Family.COPY:
+        return "relaid" if relaid(work) else "copy"
     if work.family not in _OF_FAMILY:
         raise CostError(
             f"{work.family.name.lower()} has no forecast; known are matrix, "
-            f"{', '.join(family.name.lower() for family in _OF_FAMILY)}"
+            f"copy, {', '.join(family.name.lower() for family in _OF_FAMILY)}"
         )
     return _OF_FAMILY[work.family]
 
@@ -251,7 +274,10 @@ _TASKS: Final[Mapping[str, tuple[Method, Callable[[Work], tuple[float, ...]]]]] 
     "convolution": (CONVOLUTION, _convolution),
     "softmax": (ROWS, _rows),
     "norm": (ROWS, _rows),
+    _BATCH_NORM: (ROWS, _rows),
     "pointwise": (ELEMENTS, _elements),
+    "copy": (ELEMENTS, _elements),
+    "relaid": (ELEMENTS, _elements),
     "attention": (ATTENTION, _attention),
     "experts": (EXPERTS, _grouped),
 }
@@ -259,9 +285,10 @@ _OF_FAMILY: Final[Mapping[Family, str]] = {
     Family.CONVOLUTION: "convolution",
     Family.SOFTMAX: "softmax",
     Family.NORM: "norm",
+    Family.BATCH_NORM: _BATCH_NORM,
     Family.ATTENTION: "attention",
     Family.GROUPED_MATRIX: "experts",
     **dict.fromkeys(
-        (Family.POINTWISE, Family.COPY, Family.REDUCTION, Family.EMBEDDING, Family.LOSS,
+        (Family.POINTWISE, Family.REDUCTION, Family.EMBEDDING, Family.LOSS,
          Family.OPTIMIZER, Family.POOLING), "pointwise"),
 }  # fmt: skip

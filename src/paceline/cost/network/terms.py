@@ -47,6 +47,7 @@ _CURVED: Final = frozenset(
 _KINDS: Final[Mapping[Family, CallKind]] = {
     Family.MATRIX: CallKind.MATRIX,
     Family.NORM: CallKind.NORM,
+    Family.BATCH_NORM: CallKind.NORM,
     Family.POINTWISE: CallKind.POINTWISE,
     Family.POOLING: CallKind.POOLING,
     Family.REDUCTION: CallKind.REDUCTION,

@@ -21,7 +21,7 @@ from paceline.cost.ported.kernels import Kernels
 from paceline.graph import DeviceKind
 from paceline.graph.work import Family, Recorded, unknown
 
-BY_FORECAST: Final = frozenset({Family.MATRIX, Family.ATTENTION})
+BY_FORECAST: Final = frozenset({Family.MATRIX, Family.ATTENTION, Family.BATCH_NORM})
 NEAR: Final = 2.0
 _LEAST_SHARE: Final = 1e-9
 

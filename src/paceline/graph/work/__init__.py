@@ -20,7 +20,15 @@ from paceline.graph.work.dimensions import (
 )
 from paceline.graph.work.elements import copied, moved, optimizer, pointwise
 from paceline.graph.work.matrix import grouped, matrix
-from paceline.graph.work.rows import embedding, loss, norm, pooling, reduction, softmax
+from paceline.graph.work.rows import (
+    batch_norm,
+    embedding,
+    loss,
+    norm,
+    pooling,
+    reduction,
+    softmax,
+)
 from paceline.graph.work.sizes import element_bytes
 from paceline.graph.work.work import (
     DIMENSIONS,
@@ -49,6 +57,7 @@ __all__ = [
     "Way",
     "Work",
     "attention",
+    "batch_norm",
     "convolution",
     "copied",
     "element_bytes",

@@ -35,6 +35,12 @@ def norm(dims: Rows, dtype: DType, way: Way = Way.FORWARD, *, affine: int = 2) -
     return Work(work.family, dtype, dims, work.flops, work.read_bytes + vectors, written, way)
 
 
+def batch_norm(dims: Rows, dtype: DType, way: Way = Way.FORWARD) -> Work:
+    """A row is a channel: its places in all images of the batch."""
+    passes = _Passes(1, 1) if way is Way.FORWARD else _Passes(2, 1)
+    return _rows(Family.BATCH_NORM, dims, dtype, passes, _NORM_FLOPS[way], way)
+
+
 def softmax(dims: Rows, dtype: DType, way: Way = Way.FORWARD, out: DType | None = None) -> Work:
     """Also of its logarithm."""
     passes = _Passes(1, 1) if way is Way.FORWARD else _Passes(2, 1)

@@ -40,6 +40,7 @@ class Family(IntEnum):
     POOLING = 13
     SORT = 14
     COLLECTIVE = 15
+    BATCH_NORM = 16  # over batch and places, once per channel
 
 
 class Way(IntEnum):
@@ -68,6 +69,7 @@ DIMENSIONS: Final[Mapping[Family, type[Dims]]] = {
     Family.POOLING: Rows,
     Family.SORT: Rows,
     Family.COLLECTIVE: Elements,
+    Family.BATCH_NORM: Rows,
 }
 """What the dimensions of each family are."""
 

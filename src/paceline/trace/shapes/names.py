@@ -19,7 +19,8 @@ _FAMILIES: Final = (
     ),
     (re.compile(r"multi_tensor_apply|adam"), Family.OPTIMIZER),
     (re.compile(r"softmax"), Family.SOFTMAX),
-    (re.compile(r"_norm|norm_|bn_fw|bn_bw|batchnorm|layernorm|rmsnorm"), Family.NORM),
+    (re.compile(r"batch_norm|bn_fw|bn_bw|batchnorm"), Family.BATCH_NORM),
+    (re.compile(r"_norm|norm_|layernorm|rmsnorm"), Family.NORM),
     (
         re.compile(r"fprop|dgrad|wgrad|convol|implicit_gemm|winograd|conv2d|conv_|cudnn.*conv"),
         Family.CONVOLUTION,

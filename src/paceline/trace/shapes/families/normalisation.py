@@ -5,7 +5,7 @@ from functools import partial
 from math import prod
 from typing import Final
 
-from paceline.graph.work import Rows, Way, Work, norm
+from paceline.graph.work import Rows, Way, Work, batch_norm, norm
 from paceline.trace.shapes.inputs import Inputs
 
 
@@ -21,7 +21,7 @@ def _channels(inputs: Inputs, data: int, way: Way = Way.FORWARD) -> Work:
     """Over batch and places, once per channel."""
     tensor = inputs.tensor(data)
     channels = tensor.shape[1] if len(tensor.shape) > 1 else 1
-    return norm(Rows(channels, tensor.count // max(channels, 1)), tensor.dtype, way, affine=0)
+    return batch_norm(Rows(channels, tensor.count // max(channels, 1)), tensor.dtype, way)
 
 
 def _groups(inputs: Inputs, data: int, groups: int, way: Way = Way.FORWARD) -> Work:
