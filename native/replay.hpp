@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "huge_pages.hpp"
+
 namespace paceline {
 
 using Time = std::int64_t;  // nanoseconds
@@ -33,8 +35,8 @@ struct Structure {  // columns of a graph, as paceline/graph/graph.py describes 
 };
 
 struct Csr {  // rows of op ids or positions
-    std::vector<std::uint32_t> ptr;
-    std::vector<Op> item;
+    Flat<std::uint32_t> ptr;
+    Flat<Op> item;
     std::span<const Op> row(std::size_t i) const {
         return {item.data() + ptr[i], item.data() + ptr[i + 1]};
     }
@@ -55,7 +57,7 @@ struct Program {
     std::vector<Op> cycle;  // ops of a cycle; empty where the graph is acyclic
 
     // for pull
-    std::vector<Op> order;     // position -> op
+    Flat<Op> order;            // position -> op
     Csr preds;                 // position -> positions it waits for, its lane's last op among them
     std::vector<bool> lane_first;  // position -> its first predecessor is there by lane alone
     std::vector<Run> joined;   // instances of two members and more, ascending
@@ -86,14 +88,18 @@ struct Timeline {  // columns to be filled, one row an op
 // `events` asks for a program for rounds of events even where one for a pull would do.
 Program compile(const Structure& graph, bool events = false);
 
+// For each op the one before it on its RECORDED lane, or kNone.
+void previous_on_lane(std::span<const Op> lane, std::span<const std::uint8_t> discipline,
+                      std::span<Op> out);
+
 // Rows of (key, value) pairs, stable.
 Csr group_by(std::size_t rows, std::span<const Op> keys, std::span<const Op> values);
 
 // The same links from the other side; items are rows.
 Csr reversed(const Csr& rows);
 
-// One pass in topological order. `end` by position is scratch of `ops` entries.
-void pull(const Program&, const Time* dur, Time* end_by_position, Timeline& out);
+// One pass in topological order. The step's length alone needs `ops` entries of scratch.
+void pull(const Program&, const Time* dur, Timeline& out);
 Time pull_step(const Program&, const Time* dur, Time* end_by_position);
 
 // Rounds of events; returns how many ops ended (all, unless the replay is stuck).

@@ -4,7 +4,8 @@
 
 namespace paceline {
 
-Rows::Rows(const Csr& rows) : item(rows.item), used_(rows.item.size()) {
+Rows::Rows(const Csr& rows)
+    : item(rows.item.begin(), rows.item.end()), used_(rows.item.size()) {
     spans_.reserve(rows.rows());
     for (std::size_t i = 0; i < rows.rows(); ++i)
         spans_.push_back({rows.begin(i), rows.end(i) - rows.begin(i)});

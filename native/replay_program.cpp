@@ -1,6 +1,7 @@
 // Compiling a graph's structure: topological order (or a cycle), successors, queues.
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "replay.hpp"
 
@@ -15,36 +16,17 @@ std::size_t size_of(const Vector& v) {
 // Successors of each op over the dependency arrays, optionally of one kind only.
 Csr successors(const Structure& g, Op count, int only_kind = -1) {
     Csr out;
-    out.ptr.assign(count + 1, 0);
+    out.ptr.assign(count + 2, 0);  // while rows are filled, ptr[i + 1] is where the next item goes
     const std::size_t edges = g.dep_src.size();
     for (std::size_t e = 0; e < edges; ++e)
-        if (only_kind < 0 || g.dep_kind[e] == only_kind) ++out.ptr[g.dep_src[e] + 1];
+        if (only_kind < 0 || g.dep_kind[e] == only_kind) ++out.ptr[g.dep_src[e] + 2];
     std::partial_sum(out.ptr.begin(), out.ptr.end(), out.ptr.begin());
-    out.item.resize(out.ptr[count]);
+    out.item.resize(out.ptr[count + 1]);
     for (Op op = 0; op < count; ++op)
         for (auto e = g.dep_ptr[op]; e < g.dep_ptr[op + 1]; ++e)
-            if (only_kind < 0 || g.dep_kind[e] == only_kind) out.item[out.ptr[g.dep_src[e]]++] = op;
-    std::rotate(out.ptr.begin(), out.ptr.end() - 1, out.ptr.end());  // undo the cursors
-    out.ptr[0] = 0;
-    return out;
-}
-
-struct LaneNeighbours {  // on RECORDED lanes
-    std::vector<Op> previous, next;
-};
-
-LaneNeighbours lane_neighbours(const Structure& g, Op count) {
-    LaneNeighbours out{std::vector<Op>(count, kNone), std::vector<Op>(count, kNone)};
-    std::vector<Op> last(g.discipline.size(), kNone);
-    for (Op op = 0; op < count; ++op) {
-        const Op lane = g.lane[op];
-        if (g.discipline[lane] != kRecorded) continue;
-        if (const Op before = last[lane]; before != kNone) {
-            out.previous[op] = before;
-            out.next[before] = op;
-        }
-        last[lane] = op;
-    }
+            if (only_kind < 0 || g.dep_kind[e] == only_kind)
+                out.item[out.ptr[g.dep_src[e] + 1]++] = op;
+    out.ptr.pop_back();
     return out;
 }
 
@@ -60,49 +42,63 @@ Csr instance_members(const Structure& g, Op count) {
     return group_by(highest + 1, keys, ops);
 }
 
-// Kahn's order over ops, those of one instance as one node, earliest first; short on a cycle.
-std::vector<Op> topological(const Structure& g, const Csr& succs, const LaneNeighbours& lane,
-                            const Csr& members) {
+Flat<Op> next_on_lane(const Structure& g, Op count) {  // on RECORDED lanes
+    Flat<Op> next(count, kNone);
+    std::vector<Op> last(g.discipline.size(), kNone);
+    for (Op op = 0; op < count; ++op)
+        if (const Op lane = g.lane[op]; g.discipline[lane] == kRecorded)
+            if (const Op before = std::exchange(last[lane], op); before != kNone) next[before] = op;
+    return next;
+}
+
+// Kahn's order over ops, those of one instance as one node; short on a cycle. Of what waits for an
+// op, the next on its lane comes first: so a rank's ops stand together, as they do in memory.
+Flat<Op> topological(const Structure& g, const Csr& succs, const Csr& members) {
     const Op count = static_cast<Op>(g.lane.size());
-    std::vector<Op> missing(count);
     const auto head = [&](Op op) {  // the op that stands for its instance
         return g.instance[op] == kNone ? op : members.row(g.instance[op])[0];
     };
-    for (Op op = 0; op < count; ++op)
-        missing[head(op)] +=
-            static_cast<Op>(g.dep_ptr[op + 1] - g.dep_ptr[op]) + (lane.previous[op] != kNone);
-    std::vector<Op> order;
-    order.reserve(count);
-    const auto append = [&](Op op) {
-        if (g.instance[op] == kNone) {
-            order.push_back(op);
-        } else {
-            const auto all = members.row(g.instance[op]);
-            order.insert(order.end(), all.begin(), all.end());
-        }
-    };
-    for (Op op = 0; op < count; ++op)
-        if (head(op) == op && missing[op] == 0) append(op);
+    const Flat<Op> next = next_on_lane(g, count);
+    Flat<Op> missing(count, 0);
+    for (Op op = 0; op < count; ++op) {
+        missing[head(op)] += static_cast<Op>(g.dep_ptr[op + 1] - g.dep_ptr[op]);
+        if (next[op] != kNone) ++missing[head(next[op])];
+    }
+    std::vector<Op> ready;  // the last is the next to be taken
+    for (Op op = count; op-- > 0;)
+        if (missing[op] == 0 && head(op) == op) ready.push_back(op);
     const auto release = [&](Op op) {
-        if (const Op h = head(op); --missing[h] == 0) append(h);
+        if (const Op h = head(op); --missing[h] == 0) ready.push_back(h);
     };
-    for (std::size_t at = 0; at < order.size(); ++at) {
-        for (const Op next : succs.row(order[at])) release(next);
-        if (lane.next[order[at]] != kNone) release(lane.next[order[at]]);
+    Flat<Op> order;
+    order.reserve(count);
+    const auto take = [&](Op op) {
+        order.push_back(op);
+        for (const Op after : succs.row(op)) release(after);
+        if (next[op] != kNone) release(next[op]);
+    };
+    while (!ready.empty()) {
+        const Op op = ready.back();
+        ready.pop_back();
+        if (g.instance[op] == kNone)
+            take(op);
+        else
+            for (const Op member : members.row(g.instance[op])) take(member);
     }
     return order;
 }
 
 // Follow what unordered ops wait for until one comes again; members of an instance count as one.
-std::vector<Op> find_cycle(const Structure& g, const LaneNeighbours& lane, const Csr& members,
-                           const std::vector<Op>& order) {
+std::vector<Op> find_cycle(const Structure& g, const Csr& members, const Flat<Op>& order) {
     const Op count = static_cast<Op>(g.lane.size());
+    Flat<Op> previous(count);
+    previous_on_lane(g.lane, g.discipline, previous);
     std::vector<std::uint8_t> done(count);
     for (const Op op : order) done[op] = 1;
     const auto waits_on = [&](Op op) -> Op {  // an unordered predecessor of op itself
         for (auto e = g.dep_ptr[op]; e < g.dep_ptr[op + 1]; ++e)
             if (!done[g.dep_src[e]]) return g.dep_src[e];
-        const Op before = lane.previous[op];
+        const Op before = previous[op];
         return before != kNone && !done[before] ? before : kNone;
     };
     std::vector<Op> path;
@@ -130,10 +126,10 @@ std::vector<Op> find_cycle(const Structure& g, const LaneNeighbours& lane, const
     return path;
 }
 
-void prepare_pull(Program& p, const Structure& g, const LaneNeighbours& lane, const Csr& members,
-                  std::vector<Op> order) {
-    std::vector<Op> position(p.ops);
+void prepare_pull(Program& p, const Structure& g, const Csr& members, Flat<Op> order) {
+    Flat<Op> position(p.ops);
     for (Op at = 0; at < p.ops; ++at) position[order[at]] = at;
+    std::vector<Op> last(g.discipline.size(), kNone);  // lane -> its last op before this position
     p.preds.ptr.resize(p.ops + 1);
     p.lane_first.resize(p.ops);
     p.preds.item.reserve(p.edges + p.ops);
@@ -141,7 +137,7 @@ void prepare_pull(Program& p, const Structure& g, const LaneNeighbours& lane, co
         const Op op = order[at];
         p.preds.ptr[at] = static_cast<std::uint32_t>(p.preds.item.size());
         const auto deps = g.dep_src.subspan(g.dep_ptr[op], g.dep_ptr[op + 1] - g.dep_ptr[op]);
-        const Op before = lane.previous[op];
+        const Op before = std::exchange(last[g.lane[op]], op);
         if (before != kNone && std::find(deps.begin(), deps.end(), before) == deps.end()) {
             p.lane_first[at] = true;
             p.preds.item.push_back(position[before]);
@@ -152,7 +148,6 @@ void prepare_pull(Program& p, const Structure& g, const LaneNeighbours& lane, co
                 p.joined.push_back({at, at + size});
     }
     p.preds.ptr[p.ops] = static_cast<std::uint32_t>(p.preds.item.size());
-    p.preds.item.shrink_to_fit();
     p.order = std::move(order);
 }
 
@@ -183,19 +178,28 @@ void prepare_events(Program& p, const Structure& g, Csr succs, Csr members) {
 
 }  // namespace
 
+void previous_on_lane(std::span<const Op> lane, std::span<const std::uint8_t> discipline,
+                      std::span<Op> out) {
+    std::vector<Op> last(discipline.size(), kNone);
+    for (std::size_t op = 0; op < lane.size(); ++op)
+        out[op] = discipline[lane[op]] == kRecorded
+                      ? std::exchange(last[lane[op]], static_cast<Op>(op))
+                      : kNone;
+}
+
 Csr group_by(std::size_t rows, std::span<const Op> keys, std::span<const Op> values) {
     Csr out;
     out.ptr.assign(rows + 1, 0);
     for (const Op key : keys) ++out.ptr[key + 1];
     std::partial_sum(out.ptr.begin(), out.ptr.end(), out.ptr.begin());
     out.item.resize(values.size());
-    std::vector<std::uint32_t> at(out.ptr.begin(), out.ptr.end() - 1);
+    Flat<std::uint32_t> at(out.ptr.begin(), out.ptr.end() - 1);
     for (std::size_t i = 0; i < values.size(); ++i) out.item[at[keys[i]]++] = values[i];
     return out;
 }
 
 Csr reversed(const Csr& rows) {
-    std::vector<Op> owner(rows.item.size());
+    Flat<Op> owner(rows.item.size());
     for (std::size_t i = 0; i < rows.rows(); ++i)
         std::fill(owner.begin() + rows.begin(i), owner.begin() + rows.end(i), static_cast<Op>(i));
     return group_by(rows.rows(), rows.item, owner);
@@ -210,12 +214,12 @@ Program compile(const Structure& g, bool events) {
     p.by_pull = queued && g.drain_op.empty() && !events;
     Csr succs = successors(g, p.ops);
     Csr members = instance_members(g, p.ops);
-    const LaneNeighbours lane = lane_neighbours(g, p.ops);
-    std::vector<Op> order = topological(g, succs, lane, members);
+    Flat<Op> order = topological(g, succs, members);
+    if (p.by_pull) succs = {};  // its memory serves what follows
     if (static_cast<Op>(order.size()) < p.ops)
-        p.cycle = find_cycle(g, lane, members, order);
+        p.cycle = find_cycle(g, members, order);
     else if (p.by_pull)
-        prepare_pull(p, g, lane, members, std::move(order));
+        prepare_pull(p, g, members, std::move(order));
     else
         prepare_events(p, g, std::move(succs), std::move(members));
     return p;

@@ -23,10 +23,11 @@ std::vector<T> copied(const Column<T>& column) {
 }
 
 // Hands a vector to NumPy without copying it.
-template <class T>
-nanobind::object given(std::vector<T> values) {
-    auto* kept = new std::vector<T>(std::move(values));
-    nanobind::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+template <class T, class Memory>
+nanobind::object given(std::vector<T, Memory> values) {
+    using Values = std::vector<T, Memory>;
+    auto* kept = new Values(std::move(values));
+    nanobind::capsule owner(kept, [](void* p) noexcept { delete static_cast<Values*>(p); });
     return nanobind::cast(nanobind::ndarray<nanobind::numpy, T, nanobind::ndim<1>>(
         kept->data(), {kept->size()}, owner));
 }

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
+#include "columns.hpp"
 #include "replay.hpp"
 #include "replay_draws.hpp"
 #include "replay_live.hpp"
@@ -19,19 +21,6 @@ using namespace paceline;
 
 namespace {
 
-template <class T>
-struct Owned {  // uninitialised memory that NumPy will own
-    std::unique_ptr<T[]> data;
-    std::size_t size;
-    explicit Owned(std::size_t n) : data(new T[n]), size(n) {}
-    std::span<T> span() { return {data.get(), size}; }
-    nb::object give() {
-        T* raw = data.release();
-        nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-        return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(raw, {size}, owner));
-    }
-};
-
 Program compile_graph(Column<Op> lane, Column<Op> instance, Column<std::int64_t> dep_ptr,
                       Column<Op> dep_src, Column<std::uint8_t> dep_kind,
                       Column<std::uint8_t> discipline, Column<Op> drain_op,
@@ -42,57 +31,72 @@ Program compile_graph(Column<Op> lane, Column<Op> instance, Column<std::int64_t>
                    events);
 }
 
+nb::object order_of(nb::handle program) {  // looks at what the program holds
+    const Program& p = nb::cast<const Program&>(program);
+    return nb::cast(nb::ndarray<nb::numpy, const Op, nb::ndim<1>>(p.order.data(), {p.order.size()},
+                                                                   program));
+}
+
 nb::tuple replay_pull(const Program& p, Column<Time> dur) {
-    Owned<Time> ready(p.ops), start(p.ops), end(p.ops);
+    Flat<Time> ready(p.ops), start(p.ops), end(p.ops);
     {
         nb::gil_scoped_release unlocked;
-        std::unique_ptr<Time[]> by_position(new Time[p.ops]);
-        Timeline out{ready.span(), start.span(), end.span(), {}, {}, {}};
-        pull(p, dur.data(), by_position.get(), out);
+        Timeline out{ready, start, end, {}, {}, {}};
+        pull(p, dur.data(), out);
     }
-    return nb::make_tuple(ready.give(), start.give(), end.give());
+    return nb::make_tuple(given(std::move(ready)), given(std::move(start)), given(std::move(end)));
 }
 
 nb::object pairs_of_ops(std::vector<std::pair<Op, Op>> pairs) {  // sorted, flat
     std::sort(pairs.begin(), pairs.end());
-    Owned<Op> out(pairs.size() * 2);
+    Flat<Op> out(pairs.size() * 2);
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-        out.data[2 * i] = pairs[i].first;
-        out.data[2 * i + 1] = pairs[i].second;
+        out[2 * i] = pairs[i].first;
+        out[2 * i + 1] = pairs[i].second;
     }
-    return out.give();
+    return given(std::move(out));
 }
 
 nb::tuple replay_events(const Program& p, Column<Time> dur, Column<std::int32_t> priority,
                         Shared* shared) {
-    Owned<Time> ready(p.ops), start(p.ops), end(p.ops);
-    Owned<Op> previous(p.ops), order(p.ops);
+    Flat<Time> ready(p.ops), start(p.ops), end(p.ops);
+    Flat<Op> previous(p.ops), order(p.ops);
     std::vector<std::pair<Op, Op>> pairs;
     Op finished = 0;
     {
         nb::gil_scoped_release unlocked;
         for (auto* column : {&ready, &end})  // what tells a stuck replay's ops apart
-            std::fill_n(column->data.get(), p.ops, Time{kNone});
-        Timeline out{ready.span(), start.span(), end.span(), previous.span(), order.span(), {}};
+            std::fill(column->begin(), column->end(), Time{kNone});
+        Timeline out{ready, start, end, previous, order, {}};
         finished = run_events(p, dur.data(), priority.data(), out,
                               shared ? &shared->sharing : nullptr);
         pairs = std::move(out.drained);
     }
-    return nb::make_tuple(ready.give(), start.give(), end.give(), previous.give(), order.give(),
+    return nb::make_tuple(given(std::move(ready)), given(std::move(start)), given(std::move(end)),
+                          given(std::move(previous)), given(std::move(order)),
                           pairs_of_ops(std::move(pairs)), finished);
+}
+
+nb::object lane_previous(Column<Op> lane, Column<std::uint8_t> discipline) {
+    Flat<Op> out(lane.size());
+    {
+        nb::gil_scoped_release unlocked;
+        previous_on_lane(view(lane), view(discipline), out);
+    }
+    return given(std::move(out));
 }
 
 nb::object replay_slack(Column<Op> order, Column<std::int64_t> dep_ptr, Column<Op> dep_src,
                         Column<Op> previous, Column<Op> instance, Column<Op> drained,
                         Column<Time> start, Column<Time> end) {
-    Owned<Time> out(start.size());
+    Flat<Time> out(start.size());
     {
         nb::gil_scoped_release unlocked;
         slack({view(order), view(dep_ptr), view(dep_src), view(previous), view(instance),
                view(drained), view(start), view(end)},
-              out.span());
+              out);
     }
-    return out.give();
+    return given(std::move(out));
 }
 
 // The last op first, and why each did not start earlier.
@@ -116,15 +120,15 @@ nb::tuple replay_path(Column<Op> order, Column<std::int64_t> dep_ptr, Column<Op>
 
 Time replay_step(const Program& p, Column<Time> dur) {
     nb::gil_scoped_release unlocked;
-    std::unique_ptr<Time[]> by_position(new Time[p.ops]);
-    return pull_step(p, dur.data(), by_position.get());
+    Flat<Time> by_position(p.ops);
+    return pull_step(p, dur.data(), by_position.data());
 }
 
 nb::tuple live_times(const Live& live) {
-    Owned<Time> ready(live.ops()), start(live.ops()), end(live.ops());
-    Timeline out{ready.span(), start.span(), end.span(), {}, {}, {}};
+    Flat<Time> ready(live.ops()), start(live.ops()), end(live.ops());
+    Timeline out{ready, start, end, {}, {}, {}};
     live.times(out);
-    return nb::make_tuple(ready.give(), start.give(), end.give());
+    return nb::make_tuple(given(std::move(ready)), given(std::move(start)), given(std::move(end)));
 }
 
 nb::tuple replay_draws(const Program& p, Column<Time> dur, Column<std::int32_t> priority,
@@ -140,18 +144,13 @@ nb::tuple replay_draws(const Program& p, Column<Time> dur, Column<std::int32_t> 
                            shared ? &shared->sharing : nullptr},
                           count);
     }
-    Owned<Time> step(count);
-    std::copy(found.step.begin(), found.step.end(), step.data.get());
-    Owned<std::uint32_t> critical(p.ops);
-    std::copy(found.critical.begin(), found.critical.end(), critical.data.get());
-    return nb::make_tuple(step.give(), critical.give());
+    return nb::make_tuple(given(std::move(found.step)), given(std::move(found.critical)));
 }
 
 template <class Values>
 nb::object copied(const Values& values) {
-    Owned<std::remove_cv_t<std::remove_reference_t<decltype(values[0])>>> out(values.size());
-    std::copy(values.begin(), values.end(), out.data.get());
-    return out.give();
+    using Value = std::remove_cv_t<std::remove_reference_t<decltype(values[0])>>;
+    return given(Flat<Value>(values.begin(), values.end()));
 }
 
 nb::tuple live_columns(const LiveEvents& live) {
@@ -196,7 +195,7 @@ void bind_replay(nb::module_& m) {
         .def_ro("by_pull", &Program::by_pull)
         .def_ro("ops", &Program::ops)
         .def_prop_ro("cycle", [](const Program& p) { return copied(p.cycle); })
-        .def_prop_ro("order", [](const Program& p) { return copied(p.order); })
+        .def_prop_ro("order", &order_of)
         .def_prop_ro("bytes", &Program::bytes)
         .def("pull", &replay_pull, nb::arg("dur_ns"))
         .def("step", &replay_step, nb::arg("dur_ns"))
@@ -222,6 +221,7 @@ void bind_replay(nb::module_& m) {
           nb::arg("interpolate"), nb::arg("seed"), nb::arg("count"), nb::arg("threads"),
           nb::arg("shared") = nb::none());
     m.def("compile", &compile_graph);
+    m.def("lane_previous", &lane_previous);
     m.def("slack", &replay_slack);
     m.def("critical_path", &replay_path);
 }

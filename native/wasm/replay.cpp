@@ -75,7 +75,7 @@ class Replayer {
     Replayed replayed(const WaitsTable& t) {
         static_assert(sizeof(std::pair<Op, Op>) == 2 * sizeof(Op));
         if (p_.by_pull && previous_.empty()) previous_ = before_on_lane(t);
-        return {p_.by_pull ? p_.order : order_,
+        return {p_.by_pull ? std::span<const Op>(p_.order) : std::span<const Op>(order_),
                 column(t.dep_ptr, t.ops + 1),
                 column(t.dep_src, t.edges),
                 previous_,
@@ -94,7 +94,7 @@ class Replayer {
 
     void pull(const Time* dur) {
         Timeline out{ready_, start_, end_, {}, {}, {}};
-        paceline::pull(p_, dur, scratch_.data(), out);
+        paceline::pull(p_, dur, out);
         finished_ = p_.ops;
     }
 

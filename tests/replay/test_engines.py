@@ -8,6 +8,7 @@ import pytest
 from paceline.engine import native
 from paceline.errors import ReplayError
 from paceline.graph import Graph, check
+from paceline.graph.cycles import lane_previous, lane_previous_reference
 from paceline.graph.synthetic import jumble
 from paceline.replay import Contention, Engine, Timeline, Transfers, replay
 from paceline.replay.paths import critical_path_reference
@@ -75,6 +76,13 @@ def test_native_equals_reference_on_2000_random_graphs() -> None:
             equal += 1
         seed += 1
     assert seed < 2800  # most random graphs can be replayed
+
+
+@needs_native
+def test_the_op_before_on_a_recorded_lane_is_that_of_the_reference() -> None:
+    for seed in range(300):
+        graph = jumble(seed, longest=25, recorded=seed % 2 == 0)
+        assert np.array_equal(lane_previous(graph), lane_previous_reference(graph)), seed
 
 
 @needs_native

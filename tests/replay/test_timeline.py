@@ -1,5 +1,7 @@
 """What a timeline tells, on graphs that can be checked by hand, and its laws on random ones."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,8 +18,12 @@ from paceline.graph import (
     OpKind,
     select,
 )
-from paceline.graph.synthetic import Ring, jumble, ring
-from paceline.replay import Contention, Engine, Reason, Timeline, replay
+from paceline.graph.distinct import BLOCK
+from paceline.graph.side_by_side import side_by_side
+from paceline.graph.synthetic import Parallel, Ring, TrainingJob, jumble, ring, training
+from paceline.predict.classes import step_ns
+from paceline.replay import Breakdown, Contention, Engine, Reason, Timeline, replay
+from paceline.replay.steps import step_times
 
 ENGINES = pytest.mark.parametrize(
     "engine",
@@ -52,6 +58,21 @@ def test_every_breakdown_sums_to_the_step(seed: int) -> None:
             shares = timeline.breakdown.of(rank)
             assert sum(shares.values()) == timeline.step_ns
             assert min(shares.values()) >= 0
+
+
+def test_a_graph_of_many_blocks_is_summed_up_as_each_of_its_jobs_is() -> None:
+    job = training(TrainingJob(Parallel.DDP, workers=3, layers=30, steps=4))
+    uneven = np.where(job.ops.rank == 1, 2 * job.ops.dur_ns, job.ops.dur_ns)  # others wait for it
+    one, count = replay(job, prices=uneven), 2 * BLOCK // len(job) + 1
+    many = replay(side_by_side([job] * count).graph, prices=np.tile(uneven, count))
+    assert step_times(many) == step_times(one)
+    assert step_ns(many) == step_ns(one)
+    assert np.array_equal(many.occupancy.work_ns, np.tile(one.occupancy.work_ns, count))
+    assert np.array_equal(many.occupancy.waiting_ns, np.tile(one.occupancy.waiting_ns, count))
+    for field in fields(Breakdown)[1:]:
+        shares = getattr(one.breakdown, field.name)
+        assert np.array_equal(getattr(many.breakdown, field.name), np.tile(shares, count)), field
+    assert one.breakdown.waiting_ns.any()
 
 
 @settings(deadline=None, max_examples=100)

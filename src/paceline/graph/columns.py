@@ -6,8 +6,6 @@ The tables below are the file format: a change of any of them is a new `SCHEMA` 
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from paceline.errors import FileError
 from paceline.graph.facts import Facts
 from paceline.graph.graph import (
@@ -21,7 +19,8 @@ from paceline.graph.graph import (
     OpColumns,
     Spread,
 )
-from paceline.graph.in_arrow import arrow_type, to_arrow, to_numpy
+from paceline.graph.in_arrow import arrow_type, to_arrow
+from paceline.graph.in_parts import in_parts
 from paceline.graph.kinds import Axis, DeviceKind
 from paceline.graph.work.columns import RECORDED, recorded_columns, recorded_of
 
@@ -128,7 +127,8 @@ def encode(columns: Columns, layout: Layout) -> memoryview:
 
     arrays = [to_arrow(columns[name], kind) for name, kind in layout.items()]
     sink = pa.BufferOutputStream()
-    whole = pa.table(arrays, names=list(layout))
+    fields = [pa.field(n, each.type, nullable=False) for n, each in zip(layout, arrays)]
+    whole = pa.table(arrays, schema=pa.schema(fields))
     pq.write_table(whole, sink, compression="zstd", use_dictionary=False, write_statistics=False)
     return memoryview(sink.getvalue())
 
@@ -141,13 +141,12 @@ def decode(data: bytes, layout: Layout, source: str) -> dict[str, Any]:
     try:
         with pq.ParquetFile(pa.BufferReader(data)) as file:
             _check_declared_rows(file.metadata)
-            table = file.read()
-        expected = [(name, arrow_type(kind)) for name, kind in layout.items()]
-        found = list(zip(table.column_names, table.schema.types))
-        if found != expected:
-            raise FileError(f"{source} has columns {found}, expected {expected}. Save it anew.")
-        return {name: _column(table[name], layout[name], source) for name in layout}
-    except (pa.ArrowException, OSError, ValueError) as error:
+            expected = [(name, arrow_type(kind)) for name, kind in layout.items()]
+            found = list(zip(file.schema_arrow.names, file.schema_arrow.types))
+            if found != expected:
+                raise FileError(f"{source} has columns {found}, expected {expected}. Save it anew.")
+            return in_parts(file, layout, source)
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise FileError(f"{source} is no readable Parquet file ({error}). Save it anew.") from error
 
 
@@ -183,12 +182,3 @@ def _groups(table: Columns) -> tuple[Group, ...]:
         return tuple(Group(name, tuple(ranks), Axis(axis)) for name, ranks, axis in rows)
     except ValueError as error:
         raise FileError(f"a group of the graph is along no known axis: {error}") from error
-
-
-def _column(column: Any, kind: str, source: str) -> Any:
-    """A list for text and lists, else an array of its own type."""
-    if column.null_count:
-        raise FileError(f"{source} has empty cells where each row needs a value. Save it anew.")
-    if kind in ("text", "ranks", "sizes"):
-        return column.to_pylist()
-    return np.asarray(to_numpy(column.combine_chunks()), np.dtype(kind))

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from paceline.engine import replaying
+from paceline.engine import native, replaying
 from paceline.graph.graph import Graph, Int32
 from paceline.graph.kinds import NONE, Discipline
 
@@ -31,6 +31,16 @@ def structure(graph: Graph) -> list[np.ndarray]:
 
 def lane_previous(graph: Graph) -> Int32:
     """For each op the one before it on its RECORDED lane, or NONE."""
+    core = native()
+    if core is None:
+        return lane_previous_reference(graph)
+    lane, discipline = graph.ops.lane, graph.lanes.discipline
+    found: Int32 = core.lane_previous(np.ascontiguousarray(lane), np.ascontiguousarray(discipline))
+    return found
+
+
+def lane_previous_reference(graph: Graph) -> Int32:
+    """The same without the core."""
     ops, lanes = graph.ops, graph.lanes
     order = np.argsort(ops.lane, kind="stable")
     same = ops.lane[order][1:] == ops.lane[order][:-1]

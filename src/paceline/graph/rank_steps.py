@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from paceline.graph.distinct import Distinct
 from paceline.graph.graph import Graph, Int32, Int64
 from paceline.graph.kinds import NONE
 
@@ -38,19 +39,11 @@ class RankSteps:
         return found
 
 
-_CLOSE = 4096
-
-
 def numbered(values: Int32 | Int64) -> tuple[Int64, Int64]:
     """The values that there are, ascending, and of each row which it has: `np.unique` of a few
     numbers that lie close together."""
-    least = int(values.min(initial=0))
-    past = values.astype(np.int64) - least
-    if int(past.max(initial=0)) > 16 * len(values) + _CLOSE:
-        return np.unique(values, return_inverse=True)
-    there = np.zeros(int(past.max(initial=-1)) + 1, np.bool_)
-    there[past] = True
-    return np.flatnonzero(there) + least, (np.cumsum(there) - 1)[past]
+    found = Distinct.of(values)
+    return found.numbers, found.places(values)
 
 
 def firsts(rows: Int64, ops: Int64, count: int) -> Int64:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.graph.border import UNSCALED
+from paceline.graph.distinct import blocks
 from paceline.graph.graph import Bool, Graph, Int64, Spread
 from paceline.graph.kinds import UNPRICED, Basis
 from paceline.graph.membership import TALKS, WORKS
@@ -22,11 +23,9 @@ def scaled(
     ops, by = graph.ops, np.broadcast_to(np.asarray(factor, np.float64), (len(graph),))
     chosen = np.zeros(len(graph), np.bool_)
     chosen[rows] = True
-    known = chosen & (ops.dur_ns != UNPRICED)
-    later = chosen & (TALKS[ops.kind] | (ops.dur_ns == UNPRICED))
-    dur, scale = ops.dur_ns.copy(), ops.scale_ppb.copy()
-    dur[known] = np.rint(dur[known] * by[known])
-    scale[later] = np.rint(scale[later] * by[later])
+    priced = ops.dur_ns != UNPRICED
+    known, later = chosen & priced, chosen & (TALKS[ops.kind] | ~priced)
+    dur, scale = _times(ops.dur_ns, known, by), _times(ops.scale_ppb, later, by)
     rests = ops.basis if basis is None else np.where(chosen, basis, ops.basis).astype(np.uint8)
     spread = None if graph.spread is None else _stretched(graph.spread, known, by)
     return replace(graph, ops=replace(ops, dur_ns=dur, scale_ppb=scale, basis=rests), spread=spread)
@@ -54,10 +53,25 @@ def ppb(graph: Graph) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     return graph.ops.scale_ppb / UNSCALED
 
 
+def _times(values: Int64, rows: Bool, by: Factors) -> Int64:
+    """These rows multiplied; the very column where there are none."""
+    if not rows.any():
+        return values
+    found = values.copy()
+    for block in blocks(len(values)):
+        at = np.flatnonzero(rows[block]) + block.start
+        found[at] = np.rint(found[at] * by[at])
+    return found
+
+
 def _stretched(spread: Spread, rows: Bool, by: Factors) -> Spread:
-    owner, factor = np.repeat(rows, np.diff(spread.ptr)), np.repeat(by, np.diff(spread.ptr))
-    samples = np.where(owner, np.rint(spread.samples_ns * factor), spread.samples_ns)
-    return Spread(spread.ptr, samples.astype(np.int64))
+    samples = spread.samples_ns.copy()
+    for block in blocks(len(rows)):
+        ptr = spread.ptr[block.start : block.stop + 1]
+        own, sizes = samples[ptr[0] : ptr[-1]], np.diff(ptr)
+        chosen = np.repeat(rows[block], sizes)
+        own[chosen] = np.rint(own[chosen] * np.repeat(by[block], sizes)[chosen])
+    return Spread(spread.ptr, samples)
 
 
 def _without(spread: Spread, gone: Bool) -> Spread:

@@ -3,8 +3,8 @@
 import numpy as np
 
 from paceline.graph import COMMUNICATION, LaneKind, Phase
+from paceline.graph.distinct import Distinct, blocks, runs
 from paceline.graph.graph import Bool, Int64
-from paceline.graph.rank_steps import numbered
 from paceline.graph.scaled import works
 from paceline.predict.errors import PredictError
 from paceline.replay import Timeline
@@ -43,9 +43,13 @@ def step_ns(timeline: Timeline) -> int:
     the job repeats itself by the period, the mean over whole periods but the first."""
     if timeline.graph.facts.steps_overlap:
         return _between_updates_ns(timeline)
-    steps, row = numbered(timeline.graph.ops.step)
+    column = timeline.graph.ops.step
+    steps = Distinct.of(column)
     last = np.zeros(len(steps), np.int64)
-    np.maximum.at(last, row, timeline.end_ns)
+    for rows in blocks(len(column)):
+        begins = runs(column[rows])
+        ends = np.maximum.reduceat(timeline.end_ns[rows], begins)
+        np.maximum.at(last, steps.places(column[rows][begins]), ends)
     return between_ends_ns(last, timeline.graph.facts.period)
 
 

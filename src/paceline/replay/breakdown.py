@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paceline.graph import OpKind
+from paceline.graph.distinct import blocks_of_ranks
 from paceline.graph.graph import Bool, Int64
 
 if TYPE_CHECKING:
@@ -39,7 +40,16 @@ def breakdown(timeline: "Timeline") -> Breakdown:
     """Sweep over the borders of every rank's intervals."""
     graph = timeline.graph
     ranks = np.array(graph.ranks, np.int64)
-    rank, kind, begin, end = _intervals(timeline)
+    parts = [_shares(timeline, rows, ranks) for rows in blocks_of_ranks(graph.ops.rank)]
+    shares = np.sum(parts, axis=0)
+    both, compute, transfer, waiting, data = shares
+    idle = timeline.step_ns - shares.sum(axis=0)
+    return Breakdown(graph.ranks, both, compute, transfer, waiting, data, idle)
+
+
+def _shares(timeline: "Timeline", rows: slice, ranks: Int64) -> Int64:
+    """By state and rank, of ops that hold all of their ranks."""
+    rank, kind, begin, end = _intervals(timeline, rows)
     row = np.searchsorted(ranks, np.concatenate([rank, rank]))
     time = np.concatenate([begin, end])
     change = np.repeat(np.array([1, -1]), len(rank))
@@ -51,12 +61,10 @@ def breakdown(timeline: "Timeline") -> Breakdown:
         active[state] = np.cumsum(mine[order]) > 0  # every rank's changes cancel out
     lasts = np.diff(time, append=0)
     lasts[np.r_[row[1:] != row[:-1], np.ones(min(1, len(row)), np.bool_)]] = 0
-    return _totals(timeline, tuple(ranks.tolist()), row, lasts, active)
+    return _totals(row, lasts, active, len(ranks))
 
 
-def _totals(
-    timeline: "Timeline", ranks: tuple[int, ...], row: Int64, lasts: Int64, active: Bool
-) -> Breakdown:
+def _totals(row: Int64, lasts: Int64, active: Bool, count: int) -> Int64:
     compute, transfer = active[_COMPUTE], active[_TRANSFER]
     quiet = ~compute & ~transfer
     waiting = quiet & active[_WAITING]
@@ -67,10 +75,7 @@ def _totals(
         waiting,
         quiet & ~waiting & active[_DATA],
     )
-    shares = np.array([_sum(row[state], lasts[state], len(ranks)) for state in states])
-    both, compute_only, transfer_only, waits, data = shares
-    idle = timeline.step_ns - shares.sum(axis=0)
-    return Breakdown(ranks, both, compute_only, transfer_only, waits, data, idle)
+    return np.array([_sum(row[state], lasts[state], count) for state in states])
 
 
 def _sum(row: Int64, lasts: Int64, count: int) -> Int64:
@@ -79,18 +84,20 @@ def _sum(row: Int64, lasts: Int64, count: int) -> Int64:
     return total
 
 
-def _intervals(timeline: "Timeline") -> tuple[Int64, Int64, Int64, Int64]:
+def _intervals(timeline: "Timeline", rows: slice) -> tuple[Int64, Int64, Int64, Int64]:
     """(rank, state, begin, end) of all that ranks do and wait for."""
-    ops = timeline.graph.ops
-    moves = np.isin(ops.kind, [int(k) for k in _TRANSFERS])
-    waits = moves & (timeline.start_ns > timeline.ready_ns)
+    kind, ranks = timeline.graph.ops.kind[rows], timeline.graph.ops.rank[rows]
+    ready, starts, ends = (
+        each[rows] for each in (timeline.ready_ns, timeline.start_ns, timeline.end_ns)
+    )
+    moves = np.isin(kind, [int(k) for k in _TRANSFERS])
     parts = [
-        (np.flatnonzero(ops.kind == OpKind.COMPUTE), _COMPUTE, timeline.start_ns, timeline.end_ns),
-        (np.flatnonzero(moves), _TRANSFER, timeline.start_ns, timeline.end_ns),
-        (np.flatnonzero(waits), _WAITING, timeline.ready_ns, timeline.start_ns),
-        (np.flatnonzero(ops.kind == OpKind.DATA), _DATA, timeline.start_ns, timeline.end_ns),
+        (np.flatnonzero(kind == OpKind.COMPUTE), _COMPUTE, starts, ends),
+        (np.flatnonzero(moves), _TRANSFER, starts, ends),
+        (np.flatnonzero(moves & (starts > ready)), _WAITING, ready, starts),
+        (np.flatnonzero(kind == OpKind.DATA), _DATA, starts, ends),
     ]
-    rank = np.concatenate([ops.rank[ids] for ids, *_ in parts]).astype(np.int64)
+    rank = np.concatenate([ranks[ids] for ids, *_ in parts]).astype(np.int64)
     state = np.concatenate([np.full(len(ids), state) for ids, state, *_ in parts])
     begin = np.concatenate([begin[ids] for ids, _, begin, _ in parts])
     end = np.concatenate([end[ids] for ids, *_, end in parts])

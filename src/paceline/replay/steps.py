@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.graph import NONE, OpKind
+from paceline.graph.distinct import Distinct, blocks, runs
 from paceline.graph.graph import Int64
-from paceline.graph.rank_steps import numbered
 from paceline.replay.timeline import Timeline
 
 
@@ -30,23 +30,27 @@ class StepTimes:
 
 def step_times(timeline: Timeline) -> StepTimes:
     """Each rank's step runs from its mark to the next one's; without marks, from its first op."""
-    ops = timeline.graph.ops
-    rows = np.flatnonzero(ops.step != NONE)
-    numbers, step = numbered(ops.step[rows])
-    ranks, rank = numbered(ops.rank[rows])
-    begins = _begins(timeline, rows, rank * len(numbers) + step, (len(ranks), len(numbers)))
-    ends = np.zeros(len(ranks), np.int64)
-    np.maximum.at(ends, rank, timeline.end_ns[rows])
+    steps, ranks = Distinct.of(timeline.graph.ops.step), Distinct.of(timeline.graph.ops.rank)
+    first, last = _borders(timeline, steps, ranks)
+    told = steps.numbers != NONE
+    there = (last[:, told] != NONE).any(axis=1)
+    begins = np.maximum.accumulate(first[there][:, told], axis=1)
+    ends = last[there][:, told].max(axis=1, initial=0)
     lasted = np.diff(begins, axis=1, append=ends[:, None])
-    total = lasted.sum(axis=0) // max(1, len(ranks))
-    return StepTimes(tuple(numbers.tolist()), tuple(total.tolist()))
+    total = lasted.sum(axis=0) // max(1, len(begins))
+    return StepTimes(tuple(steps.numbers[told].tolist()), tuple(total.tolist()))
 
 
-def _begins(timeline: Timeline, rows: Int64, of_row: Int64, shape: tuple[int, int]) -> Int64:
-    """When each step begins, by rank and step; `of_row` is the place of both in one."""
-    first = np.full(shape[0] * shape[1], np.iinfo(np.int64).max, np.int64)
-    np.minimum.at(first, of_row, timeline.ready_ns[rows])
-    marks = np.flatnonzero(timeline.graph.ops.kind[rows] == OpKind.MARKER)
-    first[of_row[marks]] = timeline.start_ns[rows[marks]]
-    begins: Int64 = np.maximum.accumulate(first.reshape(shape), axis=1)
-    return begins
+def _borders(timeline: Timeline, steps: Distinct, ranks: Distinct) -> tuple[Int64, Int64]:
+    """When each step begins and when its last op ends, by rank and step; NONE without any op."""
+    ops, shape = timeline.graph.ops, (len(ranks), len(steps))
+    first, last = np.full(shape, np.iinfo(np.int64).max), np.full(shape, NONE, np.int64)
+    for rows in blocks(len(ops)):
+        rank, step = ops.rank[rows], ops.step[rows]
+        begins = runs(rank, step)
+        at = ranks.places(rank[begins]), steps.places(step[begins])
+        np.minimum.at(first, at, np.minimum.reduceat(timeline.ready_ns[rows], begins))
+        np.maximum.at(last, at, np.maximum.reduceat(timeline.end_ns[rows], begins))
+    marks = np.flatnonzero(ops.kind == OpKind.MARKER)
+    first[ranks.places(ops.rank[marks]), steps.places(ops.step[marks])] = timeline.start_ns[marks]
+    return first, last

@@ -5,8 +5,9 @@ from functools import cached_property
 
 import numpy as np
 
-from paceline.graph import FoldedGraph, Graph
+from paceline.graph import NONE, FoldedGraph, Graph
 from paceline.graph.cycles import lane_previous
+from paceline.graph.distinct import blocks
 from paceline.graph.graph import Int32, Int64
 from paceline.notebook import InNotebook
 from paceline.replay.breakdown import Breakdown, breakdown
@@ -76,8 +77,10 @@ class Timeline(InNotebook):
     def occupancy(self) -> Occupancy:
         lane, count = self.graph.ops.lane, len(self.graph.lanes)
         work, waiting = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        np.add.at(work, lane, self.end_ns - self.start_ns)
-        np.add.at(waiting, lane, self.start_ns - self.ready_ns)
+        for rows in blocks(len(lane)):
+            start = self.start_ns[rows]
+            np.add.at(work, lane[rows], self.end_ns[rows] - start)
+            np.add.at(waiting, lane[rows], start - self.ready_ns[rows])
         return Occupancy(work, waiting)
 
     @cached_property
@@ -104,5 +107,7 @@ class Timeline(InNotebook):
 
     @cached_property
     def _instances(self) -> tuple[Int64, Int32]:
-        order = np.argsort(self.graph.ops.instance, kind="stable")
-        return order, self.graph.ops.instance[order]
+        instance = self.graph.ops.instance
+        members = np.flatnonzero(instance != NONE)
+        order = members[np.argsort(instance[members], kind="stable")]
+        return order, instance[order]

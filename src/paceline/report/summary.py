@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.graph import LaneKind, OpKind
+from paceline.graph.distinct import Distinct
 from paceline.graph.graph import Graph, Int64
 from paceline.replay import Breakdown, Distribution, Timeline
 
@@ -89,7 +90,7 @@ def summarise(timeline: Timeline, top: int = 8) -> Summary:
         path_ops=_path_ops(timeline)[:top],
         lanes=_lane_uses(timeline),
         memory=_memory_peaks(timeline, top),
-        steps=len(np.unique(timeline.graph.ops.step)),
+        steps=len(Distinct.of(timeline.graph.ops.step)),
         core_wait_ns=_core_wait_ns(timeline.graph),
     )
 
@@ -110,8 +111,8 @@ def summarise_draws(graph: Graph, found: Distribution, top: int = 8) -> Draws:
 
 def _core_wait_ns(graph: Graph) -> int:
     """Of the threads that compute; those that communicate wait beside them."""
-    computes = graph.lanes.kind[graph.ops.lane] == LaneKind.THREAD
-    waits = (graph.ops.kind == OpKind.CORE_WAIT) & computes
+    waits = np.flatnonzero(graph.ops.kind == OpKind.CORE_WAIT)
+    waits = waits[graph.lanes.kind[graph.ops.lane[waits]] == LaneKind.THREAD]
     return int(graph.ops.dur_ns[waits].sum()) // max(1, len(graph.ranks))
 
 
