@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -12,6 +12,7 @@ from paceline.cost.errors import CostError
 from paceline.cost.forecast.asked import Forecast, Kind, ask, refined_by
 from paceline.cost.forecast.attention import ATTENTION
 from paceline.cost.forecast.batch_norms import batch_norms
+from paceline.cost.forecast.channels import ordered_s
 from paceline.cost.forecast.convolution import CONVOLUTION
 from paceline.cost.forecast.elements import ELEMENTS
 from paceline.cost.forecast.experts import EXPERTS, LIBRARIES
@@ -87,14 +88,14 @@ def forecast(
     constants = constants or shipped()
     rows: dict[tuple[str, DType], list[int]] = defaultdict(list)
     for at, work in enumerate(works):
-        rows[(task_of(work), work.dtype)].append(at)
+        rows[(task_of(work), _type_of(work, sheet))].append(at)
     dur, low, high = (np.zeros(len(works), np.float32) for _ in range(3))
     rests = set()
     for (task, dtype), mine in rows.items():
         kernel = timed is Timed.KERNEL and _from_host(task, dtype, sheet, constants)
         alone = kernel or task == _BATCH_NORM
         asked = _alone if alone else _as_tabled
-        same = _Same(task, dtype, [works[at] for at in mine])
+        same = _Same(task, dtype, [_in_type(works[at], dtype) for at in mine])
         part = asked(same, sheet, constants)
         if alone or not _host_timed(task, dtype, sheet, constants):
             part = refined_by(part, same.refinement(sheet, constants), sheet.name)
@@ -132,8 +133,20 @@ class _Same:
         return constants.refinement(sheet.name, (*own, *copied, *found))
 
 
-def _as_tabled(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
-    part = ask(same.kind(sheet), same.question(sheet), constants)
+def _type_of(work: Work, sheet: Sheet) -> DType:
+    """In which the device computes: one without TF32 runs such a convolution in float32."""
+    rounds = work.family is Family.CONVOLUTION and work.dtype is DType.TFLOAT32
+    return DType.FLOAT32 if rounds and not sheet.rate(DType.TFLOAT32) else work.dtype
+
+
+def _in_type(work: Work, dtype: DType) -> Work:
+    return work if work.dtype is dtype else replace(work, dtype=dtype)
+
+
+def _as_tabled(
+    same: _Same, sheet: Sheet, constants: Constants, launch_s: float | None = None
+) -> Forecast:
+    part = ask(same.kind(sheet, launch_s), same.question(sheet), constants)
     times = np.array([_times(work) for work in same.works], np.float32)
     return Forecast(part.dur_ns * times, part.low_ns * times, part.high_ns * times, part.rests_on)
 
@@ -144,7 +157,9 @@ def _alone(same: _Same, sheet: Sheet, constants: Constants) -> Forecast:
         return batch_norms(same.works, sheet)
     if same.task in _BY_BYTES:
         return moved(same.works, sheet)
-    return ask(same.kind(sheet, sheet.least_s), same.question(sheet), constants)
+    part = _as_tabled(same, sheet, constants, sheet.least_s)
+    more = np.array([ordered_s(work, sheet) for work in same.works], np.float32) * np.float32(1e9)
+    return Forecast(part.dur_ns + more, part.low_ns + more, part.high_ns + more, part.rests_on)
 
 
 def _host_timed(task: str, dtype: DType, sheet: Sheet, constants: Constants) -> bool:
@@ -167,8 +182,15 @@ def forecastable(work: Work, sheet: Sheet) -> bool:
     return (
         work.is_known
         and (work.family in (Family.MATRIX, Family.COPY) or work.family in _OF_FAMILY)
-        and (work.family not in _ON_MATRIX_UNITS or work.dtype in sheet.matrix_flops)
+        and (work.family not in _ON_MATRIX_UNITS or _has_type(work, sheet))
     )
+
+
+def _has_type(work: Work, sheet: Sheet) -> bool:
+    """Of products in TF32 no table tells."""
+    if work.family is Family.CONVOLUTION:
+        return sheet.rate(_type_of(work, sheet)) > 0
+    return work.dtype in sheet.matrix_flops
 
 
 def keys(task: str, dtype: DType, vendor: Vendor) -> tuple[str, ...]:
@@ -247,9 +269,12 @@ _PRODUCTS_OF_EXPERTS: Final = 3
 
 
 def _times(work: Work) -> float:
-    """By what the tables' operator is multiplied. They tell attention's forward pass alone, and the
-    backward pass is worth as many as its arithmetic is; a grouped product is one of fused experts'.
+    """By what the tables' operator is multiplied. They tell forward passes alone: attention's
+    backward pass is worth as many as its arithmetic is, a convolution's two where it makes both
+    gradients; a grouped product is one of fused experts'.
     """
+    if work.family is Family.CONVOLUTION:
+        return 2.0 if work.way is Way.BACKWARD else 1.0
     if work.family is Family.GROUPED_MATRIX:
         return 1 / _PRODUCTS_OF_EXPERTS
     if work.family is not Family.ATTENTION or work.way is Way.FORWARD:
