@@ -19,7 +19,7 @@ from paceline.cost.forecast import (
     shipped,
 )
 from paceline.cost.forecast.channels import with_channels_last
-from paceline.cost.forecast.works import task_of
+from paceline.cost.forecast.tasks import task_of
 from paceline.graph import NONE, Graph
 from paceline.graph.graph import Int64
 from paceline.graph.variants import Variant
