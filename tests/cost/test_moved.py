@@ -82,8 +82,8 @@ def test_a_broadcast_or_another_layout_takes_longer_than_the_same_bytes_in_order
     in_order = ns(pointwise(Elements(count), BF16))
     assert ns(pointwise(Elements(count, 2), BF16, read_bytes=whole + 64)) > 1.5 * in_order
     assert ns(copied(count, BF16)) > 1.5 * in_order
-    cast = copied(count, BF16, DType.FLOAT32)
-    assert ns(cast) == pytest.approx(ns(pointwise(Elements(count), BF16, out=DType.FLOAT32)))
+    cast = copied(count, DType.FLOAT32, BF16)
+    assert ns(cast) == pytest.approx(ns(pointwise(Elements(count), DType.FLOAT32, out=BF16)))
 
 
 def test_what_a_mask_of_bytes_chooses_is_no_broadcast() -> None:
@@ -144,3 +144,21 @@ def test_recorded_kernels_are_forecast_as_long_as_they_took(
     told[np.flatnonzero(asked)] = forecast(works, sheet_of(device(name))).dur_ns
     found = float((told[recorded.work] * recorded.share)[mine].sum() / recorded.dur_ns[mine].sum())
     assert 1 / factor < found < factor
+
+
+COUNT = 1 << 28
+
+
+def test_a_cast_to_a_wider_type_is_each_processor_s_and_a_faster_memory_brings_nothing() -> None:
+    wider, narrower = copied(COUNT, BF16, DType.FLOAT32), copied(COUNT, DType.FLOAT32, BF16)
+    h200 = sheet_of(device("h200"))
+    assert float(forecast([wider], h200).dur_ns[0]) == pytest.approx(ns(wider), rel=0.01)
+    assert float(forecast([narrower], h200).dur_ns[0]) < 0.75 * ns(narrower)
+    assert ns(wider) > 1.3 * ns(narrower)
+    assert ns(wider) == pytest.approx(831e3, rel=0.05), "as an H100 took for the logits' gradient"
+
+
+def test_an_expanded_tensor_that_is_copied_is_no_cast() -> None:
+    stretched = Work(Family.COPY, BF16, Elements(COUNT), 0, 2, 2 * COUNT)
+    least = 2 * COUNT / H100.reached_bytes_per_s * 1e9
+    assert ns(stretched) == pytest.approx(least, rel=0.05)

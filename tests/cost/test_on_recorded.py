@@ -83,13 +83,13 @@ def test_compressed_activations_of_a_recorded_gpu_take_passes_over_its_memory(
     change: str, passes: float
 ) -> None:
     """Where the device sets the pace: 1.5 times their bytes there and back in 16 bits, 11.25 and
-    1.25 in 8."""
+    1.25 in 8. What is restored in 16 bits is cast, which is the processors' own rate."""
     plain, made = changed(""), changed(change)
     (held,) = recorded().facts.memory
     kept = sum(layer.float_bytes for layer in held.layers if layer.name)
     least_ns = passes * kept / device("h200").memory_bytes_per_s * 1e9
     longer_ns = made.step_ns - plain.step_ns
-    assert 0.7 * least_ns < longer_ns < 1.6 * least_ns, "what a cache holds costs less"
+    assert 0.7 * least_ns < longer_ns < 2 * least_ns, "what a cache holds costs less"
     assert any("forecast" in line for line in made.rests_on)
 
 

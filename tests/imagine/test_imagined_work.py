@@ -10,7 +10,8 @@ import pytest
 from paceline.cli import main
 from paceline.cluster.files import from_document
 from paceline.cost import SPREAD, price
-from paceline.graph import NONE, UNPRICED, Basis, Graph, OpKind, Phase
+from paceline.graph import NONE, UNPRICED, Basis, DType, Graph, OpKind, Phase
+from paceline.graph.variants import Variant
 from paceline.graph.work import Family
 from paceline.imagine.imagine import ScriptJob, imagine
 from paceline.imagine.imagined import Row
@@ -200,3 +201,62 @@ def test_a_device_alone_cannot_say_how_workers_are_linked(
     asked = ["imagine", "-o", str(tmp_path / "run"), "--world-size", "8", "--device", "h100"]
     assert main([*asked, "--", str(script)]) != 0
     assert "--cluster" in capsys.readouterr().err
+
+
+def convolved(text: str, folder: Path, *, gpu: bool) -> set[DType]:
+    """In which types the convolution of a script computes."""
+    script = folder / "script.py"
+    script.write_text(text + CONVOLVES)
+    graph = imagine(ScriptJob((str(script),), world_size=1, gpu=gpu))
+    works = [each.work for each in graph.works]
+    return {work.dtype for work in works if work.family is Family.CONVOLUTION}
+
+
+CONVOLVES = """
+import torch
+from torch import nn
+
+model = nn.Conv2d(3, 8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(5):
+    model(torch.randn(2, 3, 8, 8)).sum().backward()
+    optimizer.step()
+"""
+EXACTLY = "import torch\ntorch.backends.cudnn.allow_tf32 = False\n"
+
+
+def test_convolutions_on_a_gpu_round_to_tf32_unless_the_script_forbids_it(tmp_path: Path) -> None:
+    assert convolved("", tmp_path, gpu=True) == {DType.TFLOAT32}
+    assert convolved(EXACTLY, tmp_path, gpu=True) == {DType.FLOAT32}
+    assert convolved("", tmp_path, gpu=False) == {DType.FLOAT32}
+
+
+NORMS = """
+import sys
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Conv2d(3, 64, 3), nn.BatchNorm2d(64))
+images = torch.randn(64, 3, 114, 114)
+if "last" in sys.argv:
+    model, images = (each.to(memory_format=torch.channels_last) for each in (model, images))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(5):
+    model(images).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_batch_norms_of_a_script_whose_channels_lie_last_take_their_passes(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(NORMS)
+    cluster = from_document({"hosts": {"device": "h200"}, "link": "ethernet-1g"})
+    took = {}
+    for said in ("first", "last"):
+        graph = imagine(ScriptJob((str(script), said), world_size=1, gpu=True))
+        norms = [each.work.family is Family.BATCH_NORM for each in graph.works]
+        mine = np.array([*norms, False])[graph.ops.work]
+        assert mine.any()
+        took[said] = int(price(graph, cluster).ops.dur_ns[mine].sum())
+        assert graph.facts.variants == ((Variant.CHANNELS_LAST,) if said == "last" else ())
+    assert took["last"] < took["first"] / 2, "64 channels leave half of the device idle"

@@ -18,9 +18,11 @@ from paceline.cost.forecast import (
     sheet_of,
     shipped,
 )
-from paceline.cost.forecast.works import task_of
+from paceline.cost.forecast.channels import with_channels_last
+from paceline.cost.forecast.tasks import task_of
 from paceline.graph import NONE, Graph
 from paceline.graph.graph import Int64
+from paceline.graph.variants import Variant
 from paceline.graph.work import Work
 
 
@@ -41,9 +43,11 @@ def forecasted(
     known = [row for row in used.tolist() if _is_told(graph.works[row].work, sheet, constants)]
     if not known:
         return Forecasted(rows[:0], np.zeros(0))
-    found = forecast([graph.works[row].work for row in known], sheet, constants)
+    works = [graph.works[row].work for row in known]
     dur_ns = np.full(len(graph.works) + 1, np.nan)
-    dur_ns[known] = found.dur_ns
+    dur_ns[known] = forecast(works, sheet, constants).dur_ns
+    if Variant.CHANNELS_LAST in graph.facts.variants:
+        dur_ns[known] = with_channels_last(works, dur_ns[known], sheet)
     mine = dur_ns[work]  # NONE is -1, the last: not known
     has = ~np.isnan(mine)
     return Forecasted(rows[has], mine[has])

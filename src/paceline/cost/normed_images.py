@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from paceline.cluster import Device
 from paceline.cost.forecast import forecast, sheet_of
-from paceline.cost.forecast.batch_norms import in_passes_s
+from paceline.cost.forecast.channels import with_channels_last
 from paceline.graph import DType, Graph
 from paceline.graph.variants import Variant
 from paceline.graph.work import Family, Rows, Work, batch_norm
@@ -38,7 +38,7 @@ def _ns(works: Sequence[Work], variants: Sequence[Variant], device: Device) -> R
     first = forecast(typed, sheet).dur_ns.astype(np.float64)
     if Variant.CHANNELS_LAST not in variants:
         return first
-    return np.minimum(first, [in_passes_s(work, sheet) * 1e9 for work in typed])
+    return with_channels_last(typed, first, sheet)
 
 
 def _narrowed(work: Work) -> Work:

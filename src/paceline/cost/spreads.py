@@ -26,7 +26,6 @@ CARRIED: Final[Mapping[Family, float]] = {
     Family.POINTWISE: 0.16,
     Family.COPY: 0.16,
     Family.NORM: 0.14,
-    Family.BATCH_NORM: 0.14,
     Family.REDUCTION: 0.07,
     Family.EMBEDDING: 0.55,
 }

@@ -113,7 +113,7 @@ class Facts:
     ratios: tuple[Ratio, ...] = ()  # of operators in other variants, where they were measured
     gpus: tuple[RecordedGpu, ...] = ()  # of the recorded ranks, each kind once
     carried_to: str = ""  # the preset of the device that kernels were carried to
-    variants: tuple[Variant, ...] = ()  # in which changes made a device's kernels run
+    variants: tuple[Variant, ...] = ()  # in which a device's kernels run, beyond what works tell
     memory: tuple[RankMemory, ...] = ()  # by rank; empty where it was not recorded
     loading: Loading = Loading()
     copies_of_one: bool = False  # one rank was recorded, and all replicas are taken to be like it

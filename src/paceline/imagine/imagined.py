@@ -76,6 +76,7 @@ class Imagined(msgspec.Struct):
     parameters: list[Trained] = []
     buckets: list[list[str]] = []  # names of parameters that are reduced together
     gpu: bool = False  # a host launches the work
+    channels_last: bool = False  # of images
 
 
 class ImagineResult(msgspec.Struct):

@@ -30,6 +30,7 @@ from paceline.graph import (
 )
 from paceline.graph.earlier_schemas import known_axis
 from paceline.graph.facts import Facts, Parameter
+from paceline.graph.variants import Variant
 from paceline.graph.work.columns import recorded_of
 from paceline.imagine.imagined import Imagined, ImagineError, Row
 from paceline.imagine.imagined_host import Host
@@ -66,6 +67,7 @@ def _facts(ranks: Sequence[Imagined]) -> Facts:
         world_size=ranks[0].world_size,
         parameters=tuple(Parameter(name, size) for name, size in sizes.items()),
         buckets=tuple(map(tuple, ranks[0].buckets)),
+        variants=(Variant.CHANNELS_LAST,) if any(one.channels_last for one in ranks) else (),
     )
 
 

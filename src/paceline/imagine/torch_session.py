@@ -63,7 +63,7 @@ class Session:
         self.result: Imagined | None = None
         self.steps_made = 0
         self._mode = Fakes()
-        self._watch = Watch()
+        self._watch = Watch(gpu=settings.gpu)
         self._world = World(settings.rank, settings.world_size, self._mode)
         self._patches = Patches()
         self._gradients = GradientWatch(self._watch)
@@ -176,6 +176,7 @@ class Session:
             parameters=self._gradients.parameters(),
             buckets=list(self._gradients.buckets(self._world.reducers)),
             gpu=self.settings.gpu,
+            channels_last=watch.works.channels_last,
         )
 
     def _axis(self, group: Group) -> str:

@@ -1,18 +1,22 @@
 """What a live operator is given, as a trace would tell it; and the work that follows."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from paceline.graph.work import Recorded
+from paceline.graph import DType
+from paceline.graph.work import Family, Recorded, Work
 from paceline.trace.shapes import Inputs, Tensor, typed, work_of
 from paceline.trace.spelling import dtype_of
 
 
 class Works:
-    """Distinct work of an imagined rank, by number."""
+    """Distinct work of an imagined rank, by number; `gpu`: convolutions may round to TF32."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, gpu: bool = False) -> None:
+        self._gpu = gpu
+        self.channels_last = False  # in the images of any convolution
         self._numbers: dict[Recorded, int] = {}
 
     def number(self, func: Any, args: Any, kwargs: Any, dtype: Any) -> int:
@@ -21,11 +25,28 @@ class Works:
         work = work_of(name, _inputs(func, args, kwargs))
         if work is None or not work.is_known:
             return -1
-        return self._numbers.setdefault(Recorded(name, typed(work, dtype)), len(self._numbers))
+        known = typed(work, dtype)
+        made = _rounded(known) if self._gpu else known
+        self.channels_last |= known.family is Family.CONVOLUTION and any(map(_innermost, args))
+        return self._numbers.setdefault(Recorded(name, made), len(self._numbers))
 
     @property
     def all(self) -> tuple[Recorded, ...]:
         return tuple(self._numbers)
+
+
+def _rounded(work: Work) -> Work:
+    """Convolutions in float32 round to TF32 unless the script forbids it, as torch has them do."""
+    if work.family is not Family.CONVOLUTION or work.dtype is not DType.FLOAT32:
+        return work
+    return replace(work, dtype=DType.TFLOAT32) if torch.backends.cudnn.allow_tf32 else work
+
+
+def _innermost(value: Any) -> bool:
+    """Whether these are images whose channels lie last; of one place or channel both orders are."""
+    if not isinstance(value, torch.Tensor) or value.dim() != 4 or value.is_contiguous():
+        return False
+    return bool(value.is_contiguous(memory_format=torch.channels_last))
 
 
 def _inputs(func: Any, args: Any, kwargs: Any) -> Inputs:

@@ -31,7 +31,7 @@ _SHARED_OUT = (Collective.GATHER, Collective.SCATTER)  # only the root holds the
 class Watch(TorchDispatchMode):
     """Keeps rows while `recording`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, gpu: bool = False) -> None:
         super().__init__()
         self.rows: list[Row] = []
         self.recording = False
@@ -41,7 +41,7 @@ class Watch(TorchDispatchMode):
         self.layers: list[int] = []  # ids of the modules whose forward runs, outermost first
         self.owners: list[int] = []  # of each row: id of its module, or NONE
         self.values_read = 0
-        self.works = Works()
+        self.works = Works(gpu=gpu)
         self.memory = Lifetimes(lambda: len(self.rows) - 1)
         self._owner_of_node: dict[int, int] = {}  # autograd number -> id of a module
         self.last = NONE  # row of the rank's own lane

@@ -11,7 +11,8 @@ from paceline.cost.forecast.learned import Constants, Learned, load, save, shipp
 from paceline.cost.forecast.method import Method, Question
 from paceline.cost.forecast.pairs import Both, forecast_both, taught
 from paceline.cost.forecast.sheet import Sheet, sheet_of
-from paceline.cost.forecast.works import Timed, forecast, forecastable, keys
+from paceline.cost.forecast.tasks import keys
+from paceline.cost.forecast.works import Timed, forecast, forecastable
 
 __all__ = [
     "Both",

@@ -13,8 +13,8 @@ run that: two forward, moments and scaling. The figures of both are those of 106
 an H100 (ResNet-50, batches of 128). An H200, from which nothing was taken, is 1 % off in both
 types (docs/accuracy.md).
 
-Wrong for images of a few places, whose scaling leaves most threads of torch's blocks idle, and with
-channels last, where all of it takes its passes over memory.
+Wrong for images of a few places, whose scaling leaves most threads of torch's blocks idle. With
+channels last all of it takes its passes over memory (`channels`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,7 +65,8 @@ def batch_norms(works: Sequence[Work], sheet: Sheet) -> Forecast:
 def in_passes_s(work: Work, sheet: Sheet) -> float:
     """What its passes over memory take: what is read is read twice."""
     moved = 2 * work.read_bytes + work.written_bytes
-    return moved / (sheet.reached_bytes_per_s or sheet.memory_bytes_per_s)
+    rate = sheet.reached_bytes_per_s or sheet.memory_bytes_per_s
+    return moved / rate
 
 
 def _seconds(work: Work, sheet: Sheet) -> float:

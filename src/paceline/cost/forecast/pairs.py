@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from paceline.cost.forecast.learned import Constants, shipped
 from paceline.cost.forecast.sheet import Sheet
-from paceline.cost.forecast.works import Timed, forecast, forecastable, keys, task_of
+from paceline.cost.forecast.tasks import keys, task_of
+from paceline.cost.forecast.works import Timed, forecast, forecastable
 from paceline.graph.work import Work
 
 

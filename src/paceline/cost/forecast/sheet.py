@@ -48,13 +48,21 @@ class Sheet:
 
     def peak(self, dtype: DType) -> float:
         """Operations per second of matrix units for a type."""
-        if dtype not in self.matrix_flops:
+        if not self.rate(dtype):
             known = ", ".join(one.name.lower() for one in self.matrix_flops) or "none"
             raise CostError(
                 f"device {self.name} has no rate for {dtype.name.lower()}; it has {known}. "
                 f"Add flops.{dtype.name.lower()} to the device, or choose another type."
             )
-        return self.matrix_flops[dtype]
+        return self.rate(dtype)
+
+    def rate(self, dtype: DType) -> float:
+        """The same, 0 where the device has no such type. NVIDIA's matrix units round float32 to
+        TF32 at half the rate of bfloat16."""
+        if dtype is DType.TFLOAT32 and dtype not in self.matrix_flops:
+            nvidia = self.vendor is Vendor.NVIDIA
+            return self.matrix_flops.get(DType.BFLOAT16, 0.0) / 2 if nvidia else 0.0
+        return self.matrix_flops.get(dtype, 0.0)
 
     def sustained(self) -> float:
         """Share of the boost clock that float32 arithmetic on all units keeps within the power."""

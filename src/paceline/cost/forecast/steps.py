@@ -10,7 +10,8 @@ from paceline.cost.forecast.domain import CALLS, DOMAIN
 from paceline.cost.forecast.learned import Constants, shipped
 from paceline.cost.forecast.method import Question
 from paceline.cost.forecast.sheet import Sheet
-from paceline.cost.forecast.works import Timed, forecast, keys
+from paceline.cost.forecast.tasks import keys
+from paceline.cost.forecast.works import Timed, forecast
 from paceline.cost.passes import PassTimes
 from paceline.graph.kinds import Collective, DType
 from paceline.graph.work import Work
