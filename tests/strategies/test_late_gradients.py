@@ -24,6 +24,7 @@ from paceline.graph import (
     Role,
     check,
 )
+from paceline.graph.links import Links
 from paceline.graph.synthetic import Parallel, TrainingJob, training
 from paceline.graph.work import Matrix, Recorded, matrix
 from paceline.predict import predict
@@ -167,6 +168,20 @@ def test_what_another_op_reads_behind_it_is_held_for_the_gradient_too() -> None:
     made = parse("late_gradients").transform(with_works(job(ADDMM, {8: result}), dims))
     freed = made.memory.op[made.memory.delta_bytes == -result]
     assert [made[int(op)].tensor for op in freed] == ["back.weight"] * 2
+
+
+@pytest.mark.parametrize("kind", [DepKind.ORDER, DepKind.DATA])
+def test_who_only_stood_behind_a_gradient_is_no_reader_of_it(kind: DepKind) -> None:
+    graph = job(ADDMM)
+    ready, behind = backward_of(graph)[7:9]
+    links = Links.of(graph).joined(Links.all_of(np.array([behind]), np.array([ready]), kind))
+    linked = replace(graph, deps=links.columns(len(graph)))
+    if kind is DepKind.ORDER:
+        made = check(parse("late_gradients").transform(linked))
+        assert told(made) == told(parse("late_gradients").transform(graph))
+    else:
+        with pytest.raises(GraphError, match="waits for a weight gradient"):
+            parse("late_gradients").transform(linked)
 
 
 def test_a_layer_that_runs_twice_in_a_step_is_as_ever_and_it_is_said() -> None:

@@ -225,6 +225,15 @@ def test_more_workers_gather_and_multiply_more() -> None:
     assert talks(made, 2)[0] == (Collective.ALL_GATHER, 3 * payload_bytes(BACK, 1, 4))
 
 
+def test_gathers_of_two_workers_pass_in_each_others_waits() -> None:
+    """A gather of two waits half as long as it moves; where more are under way another moves."""
+    for count, share in ((2, 2 / 3), (3, 1.0)):
+        plan = map(parse, [f"workers(count={count})", "sufficient_factors(rows=1)"])
+        made = check(transformed(job(), plan))
+        mine = (made.ops.collective == Collective.ALL_GATHER) & (made.ops.rank == 0)
+        assert (made.ops.scale_ppb[mine] / 1e9).tolist() == pytest.approx([1.0, share])
+
+
 def test_a_plan_says_what_is_then_sent() -> None:
     sends = sends_of(under("sufficient_factors(rows=1)", job()))
     gathered = 2 * (payload_bytes(BACK, 1, 4) + payload_bytes(FRONT, 1, 4))

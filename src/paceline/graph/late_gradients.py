@@ -37,8 +37,9 @@ def made_last(graph: Graph, made: WeightGradients, order: Sequence[int]) -> Grap
     spans = _Spans(made.first, made.last, _anchors(graph)[made.last])
     turn, behind = _moved(graph, spans, places[made.parameter])
     new = np.lexsort((np.arange(len(graph)), turn, behind))
-    _refuse_readers(graph, new)
-    return reordered(graph, new)
+    place = np.empty(len(new), np.int64)
+    place[new] = np.arange(len(new))
+    return reordered(_out_of_turn(graph, place), new)
 
 
 def _moved(graph: Graph, works: "_Spans", turns: Int64) -> tuple[Int64, Int64]:
@@ -92,14 +93,17 @@ def _launching(graph: Graph, works: _Spans) -> _Spans:
     return _Spans(first, last, np.maximum(by_op[works.behind], last))
 
 
-def _refuse_readers(graph: Graph, new: Int64) -> None:
-    """Where an op would come to stand before what it waits for on its own lane."""
+def _out_of_turn(graph: Graph, place: Int64) -> Graph:
+    """Without what said in which order a thread did what now stands the other way round; refused
+    where an op would come to stand before what it waits for on its own lane."""
     links, lane = Links.of(graph), graph.ops.lane
-    place = np.empty(len(new), np.int64)
-    place[new] = np.arange(len(new))
-    wrong = (lane[links.op] == lane[links.src]) & (place[links.op] < place[links.src])
-    if wrong.any():
+    turned = (lane[links.op] == lane[links.src]) & (place[links.op] < place[links.src])
+    if not turned.any():
+        return graph
+    read = turned & (links.kind != DepKind.ORDER)
+    if read.any():
         raise GraphError(
-            f"{graph[int(links.op[np.argmax(wrong)])]} waits for a weight gradient, which so "
-            "cannot be made later; leave late_gradients out"
+            f"{graph[int(links.op[np.argmax(read)])]} waits for a weight gradient, which so "
+            "cannot be made later; leave what makes it later out"
         )
+    return replace(graph, deps=links.where(~turned).columns(len(graph)))

@@ -43,6 +43,13 @@ class Pair:
     def __getitem__(self, rows: slice) -> "Pair":
         return Pair(self.inputs[rows], self.gradient[rows])
 
+    def behind(self, count: int) -> "Pair":
+        """All but the first so many; where none are left, it holds no memory."""
+        if len(self) > count:
+            return self[slice(count, None)]
+        parts = (self.inputs, self.gradient)
+        return Pair(*(part.new_empty(0, part.shape[1]) for part in parts))
+
     @property
     def row_bytes(self) -> int:
         width = self.inputs.shape[1] + self.gradient.shape[1]
@@ -61,7 +68,7 @@ class Gather:
 
     room: Room
     had: int  # rows for which the payload had room
-    mine: Pair
+    left: Pair  # this rank's rows for which it had none
     under: Under
     rows: Pair | None = None
 
@@ -78,7 +85,7 @@ class RowGathers:
         if not room.rows:
             room.rows = self._agreed(len(mine), mine.inputs.device)
         under = self._started(mine[: room.rows], room.rows, HEADER_BYTES, len(mine))
-        gather = Gather(room, room.rows, mine, under)
+        gather = Gather(room, room.rows, mine.behind(room.rows), under)
         self._under_way.append(gather)
         return gather
 
@@ -112,10 +119,10 @@ class RowGathers:
 
     def _arrived(self, gather: Gather) -> Pair:
         gather.under.future.wait()
-        had, mine, payloads = gather.had, gather.mine, gather.under.payloads
+        had, payloads = gather.had, gather.under.payloads
         counts = torch.cat([p[:HEADER_BYTES] for p in payloads]).view(torch.int64).tolist()
         parts = [
-            [_rows(payload[HEADER_BYTES:], mine, had)[: min(count, had)]]
+            [_rows(payload[HEADER_BYTES:], gather.left, had)[: min(count, had)]]
             for payload, count in zip(payloads, counts)
         ]
         if max(counts) > had:
@@ -129,12 +136,11 @@ class RowGathers:
 
     def _left_out(self, gather: Gather, counts: Sequence[int]) -> list[Pair]:
         """Of each rank, what its payload had no room for."""
-        had, mine = gather.had, gather.mine
-        room = max(counts) - had
-        under = self._started(mine[had:], room, 0)
+        room = max(counts) - gather.had
+        under = self._started(gather.left, room, 0)
         under.future.wait()
         return [
-            _rows(payload, mine, room)[: max(0, count - had)]
+            _rows(payload, gather.left, room)[: max(0, count - gather.had)]
             for payload, count in zip(under.payloads, counts)
         ]
 

@@ -91,8 +91,9 @@ class _Turns:
         self._count, self._used = count, 0
 
     def next(self) -> int:
+        turn = self._used % self._count
         self._used += 1
-        return self._used % self._count
+        return turn
 
 
 @dataclass(frozen=True, eq=False)

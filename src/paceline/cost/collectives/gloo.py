@@ -65,8 +65,22 @@ def _all_reduce(call: Call, most_bytes: int) -> list[Round]:
 
 def _all_gather(call: Call, _: int) -> list[Round]:
     n = call.members
-    halves = 2 * (n - 1) + (n == 2)
-    return [everyone_to(1, n, call.size_bytes / n / 2, halves, reduced=False)]
+    return [everyone_to(1, n, call.size_bytes / n / 2, _halves(n) + _waited(n), reduced=False)]
+
+
+def beside_another(members: int) -> float:
+    """Of the time that an all-gather takes alone, what it takes where another is under way, as on
+    gloo's two threads: while one waits for its word, the other's half passes (measured: of six
+    gathers of 0.52 MB at 100 Mbit/s the first took 30 ms, the others 25; the link needs 22)."""
+    return _halves(members) / (_halves(members) + _waited(members))
+
+
+def _halves(members: int) -> int:
+    return 2 * (members - 1)
+
+
+def _waited(members: int) -> int:
+    return int(members == 2)
 
 
 def _broadcast(call: Call, _: int) -> list[Round]:

@@ -27,9 +27,12 @@ from paceline.graph.sufficient_factors.work import copies_back, work_of
 from paceline.graph.weight_products import WeightGradients
 
 
-def with_factors(graph: Graph, made: WeightGradients, payloads: Mapping[int, int]) -> Graph:
+def with_factors(
+    graph: Graph, made: WeightGradients, payloads: Mapping[int, int], beside: float = 1.0
+) -> Graph:
     """`payloads`: of each weight whose gradient is made so, the bytes that a rank hands over.
-    `made` tells where these, and no others, are made."""
+    `made` tells where these, and no others, are made. A gather by a library's threads that follows
+    another takes `beside` of its price, for both are under way at once."""
     source, members = source_of(graph), members_of(graph)
     gathers = gathers_of(source, made, payloads, members)
     rest, work = _others(graph, payloads), work_of(graph, made)
@@ -39,7 +42,7 @@ def with_factors(graph: Graph, made: WeightGradients, payloads: Mapping[int, int
     buffers = gathers.size_bytes + gathers.size_bytes // members
     held = replace(less, memory=with_buffers(less, gathers.begins, gathers.last, buffers))
     gone = np.zeros(len(graph), np.bool_) if rest else _exchange(graph, source)
-    found, there = with_gathers(held, source, gathers, gone)
+    found, there = with_gathers(held, source, replace(gathers, beside=beside), gone)
     last = made_last(found, there.waiting(made), gathers.order)
     memory = (replace(h, communication=round(h.communication * kept)) for h in graph.facts.memory)
     facts = replace(last.facts, parameters=rest, buckets=(), memory=tuple(memory))

@@ -24,6 +24,7 @@ class Gathers:
     last: Int64  # to here
     size_bytes: Int64  # of all ranks together
     members: int  # who gather
+    beside: float = 1.0  # of its price that one takes where another is under way
 
     @property
     def place(self) -> Int64:

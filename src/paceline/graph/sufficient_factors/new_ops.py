@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from paceline.graph.border import UNSCALED
 from paceline.graph.graph import Bool, Graph, Int64
 from paceline.graph.kinds import (
     NONE,
@@ -131,4 +132,12 @@ def _calls(graph: Graph, source: Source, gathers: Gathers) -> Sort:
         "layer": NONE,
         "phase": Phase.COMMUNICATION,
     }
-    return Sort(len(_NAMES) * np.arange(len(like)) + 2, {**columns, **PLAIN})
+    scale = {"scale_ppb": _scale(graph, source, gathers)}
+    return Sort(len(_NAMES) * np.arange(len(like)) + 2, {**columns, **PLAIN, **scale})
+
+
+def _scale(graph: Graph, source: Source, gathers: Gathers) -> Int64:
+    """Of each gather's price: a library's threads run those that follow beside one another."""
+    lanes = graph.ops.lane[source.first[gathers.step]]
+    follows = (gathers.place > 0) & (graph.lanes.kind[lanes] == LaneKind.COMM_THREAD)
+    return np.where(follows, round(UNSCALED * gathers.beside), UNSCALED)
