@@ -10,7 +10,7 @@ from paceline.graph.condense.shapes import Shapes
 from paceline.graph.copying import copied
 from paceline.graph.graph import Graph, Int64, Spread
 from paceline.graph.kinds import NONE, UNPRICED
-from paceline.graph.rank_steps import numbered
+from paceline.graph.rank_steps import largest, numbered
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +112,8 @@ def _shared(dur_ns: Int64, which: Int64, whole: NDArray[np.float64]) -> Int64:
 def _longest(dur_ns: Int64, which: Int64, count: int) -> Int64:
     """The longest op of each group; NONE of a group without one."""
     rows = np.flatnonzero(which != NONE)
-    order = rows[np.lexsort((dur_ns[rows], which[rows]))]
-    found = np.full(count, NONE, np.int64)
-    found[which[order]] = order
-    return found
+    at = largest(which[rows], dur_ns[rows], count)
+    return np.where(at == NONE, NONE, np.append(rows, NONE)[at])
 
 
 def _spread(dur_ns: Int64, which: Int64, samples: _Samples) -> Spread:
