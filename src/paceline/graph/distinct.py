@@ -8,8 +8,10 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from paceline.graph.graph import Int32, Int64
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
 
 BLOCK: Final = 1 << 18
 _CLOSE: Final = 4096

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.graph.distinct import Distinct
 from paceline.graph.facts import Facts
 from paceline.graph.kinds import (
     NONE,
@@ -226,7 +227,7 @@ class Graph:
 
     @cached_property
     def ranks(self) -> tuple[int, ...]:
-        return tuple(int(r) for r in np.unique(self.lanes.rank))
+        return tuple(Distinct.of(self.lanes.rank).numbers.tolist())
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,14 @@ def lasts(rows: Int64, ops: Int64, count: int) -> Int64:
     return found
 
 
+def largest(rows: Int64, values: Int64, count: int) -> Int64:
+    """By row: where its largest value stands, the last of equal ones; NONE without any."""
+    most = np.full(count, np.iinfo(np.int64).min)
+    np.maximum.at(most, rows, values)
+    at = np.flatnonzero(values == most[rows])
+    return lasts(rows[at], at, count)
+
+
 def totals(rows: Int64, values: Int64, count: int) -> Int64:
     """By row: the sum of its values, exact below 2^53."""
     return np.bincount(rows, values, count).astype(np.int64)

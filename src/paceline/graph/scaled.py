@@ -65,12 +65,11 @@ def _times(values: Int64, rows: Bool, by: Factors) -> Int64:
 
 
 def _stretched(spread: Spread, rows: Bool, by: Factors) -> Spread:
-    samples = spread.samples_ns.copy()
+    samples = np.empty_like(spread.samples_ns)
     for block in blocks(len(rows)):
         ptr = spread.ptr[block.start : block.stop + 1]
-        own, sizes = samples[ptr[0] : ptr[-1]], np.diff(ptr)
-        chosen = np.repeat(rows[block], sizes)
-        own[chosen] = np.rint(own[chosen] * np.repeat(by[block], sizes)[chosen])
+        own, factor = slice(ptr[0], ptr[-1]), np.where(rows[block], by[block], 1.0)
+        samples[own] = np.rint(spread.samples_ns[own] * np.repeat(factor, np.diff(ptr)))
     return Spread(spread.ptr, samples)
 
 

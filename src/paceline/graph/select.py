@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable
 from enum import IntEnum
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +32,14 @@ _FIELDS = (*_ENUMS, "lane_kind", *_NUMBERS, *_TEXTS)
 
 def select(graph: Graph, expression: str) -> Int64:
     """Ids of the ops that satisfy every term, ascending."""
-    chosen = np.ones(len(graph), np.bool_)
-    if expression.strip() not in {"", "all"}:
-        for term in expression.split(","):
-            chosen &= _term(graph, term)
-    return np.flatnonzero(chosen)
+    return np.flatnonzero(selected(graph, expression))
+
+
+def selected(graph: Graph, expression: str) -> Bool:
+    """Whether each op satisfies every term."""
+    if expression.strip() in {"", "all"}:
+        return np.ones(len(graph), np.bool_)
+    return _all([_term(graph, term) for term in expression.split(",")])
 
 
 def scaling(text: str) -> tuple[str, float]:
@@ -75,7 +79,8 @@ def _term(graph: Graph, term: str) -> Bool:
 def _equal(graph: Graph, field: str, value: str) -> Bool:
     values = value.split("|")
     if field in _ENUMS:
-        return np.isin(getattr(graph.ops, field), [_member(_ENUMS[field], v) for v in values])
+        column = getattr(graph.ops, field)
+        return _any([column == _member(_ENUMS[field], v) for v in values])
     if field == "lane_kind":
         kinds = [_member(LaneKind, v) for v in values]
         return np.isin(graph.lanes.kind[graph.ops.lane], kinds)
@@ -90,6 +95,14 @@ def _equal(graph: Graph, field: str, value: str) -> Bool:
         column = _numbers(graph, field)
         chosen |= (column >= first) & (column <= last)
     return chosen
+
+
+def _all(holds: list[Bool]) -> Bool:
+    return reduce(np.logical_and, holds)
+
+
+def _any(holds: list[Bool]) -> Bool:
+    return reduce(np.logical_or, holds)
 
 
 def _matches(graph: Graph, field: str, pattern: str) -> Bool:

@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 
 from paceline.cost.collectives.volume import sent_share
 from paceline.graph import Collective, Graph, OpKind
+from paceline.graph.distinct import Distinct
 from paceline.graph.graph import Int64
 from paceline.graph.membership import TALKS
+from paceline.graph.rank_steps import numbered
 from paceline.graph.scaled import works
 from paceline.predict.classes import step_ns
 from paceline.replay import Timeline
@@ -66,13 +68,13 @@ def sent_bytes(graph: Graph) -> tuple[Int64, NDArray[np.float64]]:
     ops = graph.ops
     talks = np.flatnonzero((ops.kind == OpKind.COLLECTIVE) & (ops.group >= 0))
     sizes = np.array([len(group.ranks) for group in graph.groups], np.int64)
-    calls = ops.collective[talks].astype(np.int64) * (1 << 32) + sizes[ops.group[talks]]
-    each, which = np.unique(calls, return_inverse=True)
-    shares = [sent_share(Collective(c >> 32), c & 0xFFFFFFFF) for c in each.tolist()]
+    kinds = len(Collective)
+    each, which = numbered(sizes[ops.group[talks]] * kinds + ops.collective[talks])
+    shares = [sent_share(Collective(c % kinds), c // kinds) for c in each.tolist()]
     return talks, ops.size_bytes[talks] * np.array(shares, np.float64)[which]
 
 
 def _times(graph: Graph) -> int:
     """Ranks times steps; of a job with a period the graph has whole periods."""
     ranks = np.count_nonzero(np.bincount(graph.ops.rank))
-    return int(ranks) * len(np.unique(graph.ops.step))
+    return int(ranks) * len(Distinct.of(graph.ops.step))

@@ -8,9 +8,10 @@ Wrong where what shortens one op lengthens another.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from paceline.graph import Graph, select
+from paceline.graph import Graph
 from paceline.graph.condense import Grain
 from paceline.graph.scaled import scaled
+from paceline.graph.select import selected
 from paceline.strategies.strategy import Strategy, StrategyError
 
 
@@ -27,8 +28,8 @@ class Scale(Strategy):
             raise StrategyError(f"a factor of {self.factor:g} was asked for; give 0 or more")
 
     def transform(self, graph: Graph) -> Graph:
-        rows = select(graph, self.select)
-        if not len(rows):
+        rows = selected(graph, self.select)
+        if not rows.any():
             raise StrategyError(
                 f"{self.select!r} selects none of the graph's {len(graph)} ops. "
                 "`paceline show` lists kinds, layers and ops."

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.graph.graph import Bool, Graph, Int64
-from paceline.graph.kinds import COMMUNICATION, NONE, DepKind, LaneKind
+from paceline.graph.distinct import blocks_of_ranks
+from paceline.graph.graph import Bool, Graph, Int32, Int64
+from paceline.graph.kinds import NONE, DepKind, LaneKind
 from paceline.graph.links import Links
+from paceline.graph.membership import TALKS
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,39 +20,43 @@ class Cuts:
     """One row an op."""
 
     cut: Bool
-    stretch: Int64  # cuts on its lane before it, in its step; NONE on lanes of communication
-    turn: Int64  # of communication: which of its rank's in its step, in order of issue; else NONE
+    stretch: Int32  # cuts on its lane before it, in its step; NONE on lanes of communication
+    turn: Int32  # of communication: which of its rank's in its step, in order of issue; else NONE
 
 
 def cuts_of(graph: Graph) -> Cuts:
     ops = graph.ops
-    talks = np.isin(ops.kind, COMMUNICATION)
+    talks = TALKS[ops.kind]
     works = graph.lanes.kind[ops.lane] != LaneKind.COMM_THREAD
     links = Links.of(graph)
     launches = (links.kind == DepKind.LAUNCH) & talks[links.op]
     cut = (ops.tensor != NONE) & ~talks
     cut[links.src[launches]] = True
     cut &= works
-    issued = np.arange(len(graph))
-    issued[links.op[launches]] = links.src[launches]
-    return Cuts(cut, np.where(works, _before(graph, cut), NONE), _turns(graph, talks, issued))
+    stretch = _before(graph, cut)
+    stretch[~works] = NONE
+    return Cuts(cut, stretch, _turns(graph, talks, links.where(launches)))
 
 
-def _before(graph: Graph, cut: Bool) -> Int64:
-    """How many cuts lie before each op on its lane in its step."""
-    order = np.lexsort((np.arange(len(graph)), graph.ops.step, graph.ops.lane))
-    passed: Int64 = np.cumsum(cut[order]) - cut[order]
-    first = _first(graph.ops.lane[order], graph.ops.step[order])
-    found = np.empty(len(graph), np.int64)
-    found[order] = passed - passed[first]
+def _before(graph: Graph, cut: Bool) -> Int32:
+    """How many cuts lie before each op on its lane in its step: some ranks' lanes at a time."""
+    ops, found = graph.ops, np.empty(len(graph), np.int32)
+    for rows in blocks_of_ranks(ops.rank):
+        lane, step = ops.lane[rows], ops.step[rows]
+        order = np.lexsort((step, lane))
+        lane, step, cuts = lane[order], step[order], cut[rows][order]
+        passed: Int64 = np.cumsum(cuts) - cuts
+        found[rows][order] = passed - passed[_first(lane, step)]
     return found
 
 
-def _turns(graph: Graph, talks: Bool, issued: Int64) -> Int64:
+def _turns(graph: Graph, talks: Bool, launches: Links) -> Int32:
     rows = np.flatnonzero(talks)
-    order = rows[np.lexsort((rows, issued[rows], graph.ops.step[rows], graph.ops.rank[rows]))]
+    issued = rows.copy()
+    issued[np.searchsorted(rows, launches.op)] = launches.src
+    order = rows[np.lexsort((issued, graph.ops.step[rows], graph.ops.rank[rows]))]
     first = _first(graph.ops.rank[order], graph.ops.step[order])
-    found = np.full(len(graph), NONE, np.int64)
+    found = np.full(len(graph), NONE, np.int32)
     found[order] = np.arange(len(order)) - first
     return found
 

@@ -15,6 +15,7 @@ from paceline.graph.graph import Bool, Graph, Int64, MemoryEvents, OpColumns, Sp
 from paceline.graph.kinds import NONE, UNPRICED, Discipline, Phase
 from paceline.graph.links import Links
 from paceline.graph.membership import WORKS, among
+from paceline.graph.rank_steps import largest
 
 
 class Grain(Enum):
@@ -30,16 +31,18 @@ def coarser(graph: Graph, grain: Grain, keep: Int64 | None = None) -> tuple[Grap
     ops of their own."""
     if grain is Grain.OP or not len(graph):
         return graph, np.arange(len(graph))
-    joins = _joins(graph, grain, np.zeros(0, np.int64) if keep is None else keep)
+    order = np.argsort(graph.ops.lane, kind="stable")
+    joins = _joins(graph, grain, order, np.zeros(0, np.int64) if keep is None else keep)
     heads = np.flatnonzero(~joins)
-    place = _place(graph, joins, heads)
+    place = _place(joins, order)
     return _merged(graph, heads, place), place
 
 
-def _joins(graph: Graph, grain: Grain, keep: Int64) -> Bool:
-    """Which ops go on with what the op before them on their lane began."""
+def _joins(graph: Graph, grain: Grain, order: Int64, keep: Int64) -> Bool:
+    """Which ops go on with what the op before them on their lane began. `order` is that of lanes,
+    one behind the other."""
     ops = graph.ops
-    before = _before(graph)
+    before = _before(graph, order)
     links = Links.of(graph)
     led_into = _led_into(graph, links)
     leads_out = _leads_out(graph, links)
@@ -66,9 +69,8 @@ def _joins(graph: Graph, grain: Grain, keep: Int64) -> Bool:
     return may
 
 
-def _before(graph: Graph) -> Int64:
+def _before(graph: Graph, order: Int64) -> Int64:
     """The op before each on its lane; NONE for the first."""
-    order = np.argsort(graph.ops.lane, kind="stable")
     lane = graph.ops.lane[order]
     found = np.full(len(graph), NONE, np.int64)
     same = lane[1:] == lane[:-1]
@@ -92,13 +94,11 @@ def _leads_out(graph: Graph, links: Links) -> Bool:
     return found
 
 
-def _place(graph: Graph, joins: Bool, heads: Int64) -> Int64:
+def _place(joins: Bool, order: Int64) -> Int64:
     """The new op of each old one: that of the last head on its lane."""
-    order = np.argsort(graph.ops.lane, kind="stable")
     at = np.maximum.accumulate(np.where(~joins[order], np.arange(len(order)), 0))
-    new = np.full(len(graph), NONE, np.int64)
-    new[heads] = np.arange(len(heads))
-    place = np.empty(len(graph), np.int64)
+    new = np.cumsum(~joins) - 1  # of heads
+    place = np.empty(len(order), np.int64)
     place[order] = new[order[at]]
     return place
 
@@ -120,9 +120,7 @@ def _merged(graph: Graph, heads: Int64, place: Int64) -> Graph:
 def _ops(graph: Graph, heads: OpColumns, place: Int64, count: int) -> OpColumns:
     """Sums of the runs; each is called what its longest op is, and readies what its last does."""
     ops = graph.ops
-    order = np.lexsort((ops.dur_ns, place))
-    longest = np.empty(count, np.int64)
-    longest[place[order]] = order
+    longest = largest(place, ops.dur_ns, count)
     last = np.empty(count, np.int64)
     last[place] = np.arange(len(graph))  # ids rise along a lane: the last one stays
     several = np.bincount(place, minlength=count) > 1

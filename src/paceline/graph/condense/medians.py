@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from paceline.graph.condense.cuts import Cuts
 from paceline.graph.condense.shapes import Shapes
 from paceline.graph.copying import copied
-from paceline.graph.graph import Graph, Int64, Spread
+from paceline.graph.graph import Graph, Int32, Int64, Spread
 from paceline.graph.kinds import NONE, UNPRICED
-from paceline.graph.rank_steps import numbered
+from paceline.graph.rank_steps import largest, numbered
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +55,10 @@ def _samples(graph: Graph, cuts: Cuts, shapes: Shapes) -> tuple[Int64, _Samples]
         np.where(talks, cuts.turn, cuts.stretch)[rows],
         np.where(talks, np.int32(NONE), ops.phase)[rows],
     )
-    steps, column = numbered(ops.step[rows])
+    steps, cell = numbered(ops.step[rows])
     shape = int(group.max(initial=-1)) + 1, len(steps)
-    cells = np.bincount(group * shape[1] + column, ops.dur_ns[rows], shape[0] * shape[1])
-    table = cells.reshape(shape)
+    cell += group * shape[1]
+    table = np.bincount(cell, ops.dur_ns[rows], shape[0] * shape[1]).reshape(shape)
     known = _known(graph, shapes, rows, group, table.shape, steps)
     middle = np.nanmedian(np.where(known, table, np.nan), axis=1, keepdims=True)
     which = np.full(len(graph), NONE, np.int64)
@@ -66,12 +66,14 @@ def _samples(graph: Graph, cuts: Cuts, shapes: Shapes) -> tuple[Int64, _Samples]
     return which, _Samples(np.where(known, table, middle))
 
 
-def _numbered(*columns: Int64) -> Int64:
+def _numbered(*columns: Int32 | Int64) -> Int64:
     """By row a number, the same where all columns are; in their order, the first one foremost."""
     key = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        past = column.astype(np.int64) - int(column.min(initial=0))
-        key = key * (int(past.max(initial=0)) + 1) + past
+        least = int(column.min(initial=0))
+        key *= int(column.max(initial=0)) - least + 1
+        key += column
+        key -= least
     return numbered(key)[1]
 
 
@@ -112,10 +114,8 @@ def _shared(dur_ns: Int64, which: Int64, whole: NDArray[np.float64]) -> Int64:
 def _longest(dur_ns: Int64, which: Int64, count: int) -> Int64:
     """The longest op of each group; NONE of a group without one."""
     rows = np.flatnonzero(which != NONE)
-    order = rows[np.lexsort((dur_ns[rows], which[rows]))]
-    found = np.full(count, NONE, np.int64)
-    found[which[order]] = order
-    return found
+    at = largest(which[rows], dur_ns[rows], count)
+    return np.where(at == NONE, NONE, np.append(rows, NONE)[at])
 
 
 def _spread(dur_ns: Int64, which: Int64, samples: _Samples) -> Spread:
