@@ -51,7 +51,7 @@ def _moved(graph: Graph, works: "_Spans", turns: Int64) -> tuple[Int64, Int64]:
         if (turn[rows] != NONE).any() or len(np.unique(rows)) < len(rows):
             raise GraphError(
                 "weight gradients of several layers are made at the same time in this recording, "
-                "so none can be moved by itself; leave late_gradients out"
+                "so none can be moved by itself; leave what makes them later out"
             )
         turn[rows], behind[rows] = turns[of], spans.behind[of]
     return turn, behind
