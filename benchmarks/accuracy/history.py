@@ -30,7 +30,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
 from benchmarks.accuracy import calibrated, cells, recordings
-from benchmarks.accuracy import strategies as blocks
+from benchmarks.accuracy.strategy_blocks import kept
+from benchmarks.accuracy.strategy_plans import batches_in, pairs, singles
+from benchmarks.accuracy.strategy_recordings import recorded
 from paceline.cluster import Cluster
 from paceline.errors import PacelineError
 from paceline.graph import Graph
@@ -210,27 +212,27 @@ def cell_rows() -> Iterator[Row]:
 
 
 def block_rows() -> Iterator[Row]:
-    """The rows of `strategies`, and the plain steps that took turns with them."""
-    kept, told = blocks._kept(), set[str]()
-    for cell in (blocks.Cell(m, *place) for m in blocks.MODELS for place in blocks.PLACES):
-        of = Of("strategies", cell.model, cell.mbit)
-        graph, made = blocks.recorded(cell.model)
+    """The rows of `strategies` on links, and the plain steps that took turns with them; without
+    those of compiled jobs, whose operators' times are not kept."""
+    found, told = kept(), set[str]()
+    for cell, plan in [*singles(), *pairs()]:
+        row = found.get(cell.key(plan), {})
+        if "step_s" not in row or not cell.mbit or "compiled" in plan:
+            continue
+        of = Of("strategies", cell.job.key, cell.mbit)
+        graph, made = recorded(cell, compiled=False)
         where = made.applied(cells.cluster(cell.workers, cell.mbit))
         question = Question(machine=calibrated.machine(made), calibration=made)
-        for plan in [*blocks.singles(), *blocks.pairs()]:
-            row = kept.get(cell.key(plan), {})
-            if "step_s" not in row:
-                continue
-            run = f"{cell.key(('plain',))} {row['plain_s']['median']}"
-            when = Moment(run, row["measured"])
-            both = (("plain_s", ()), ("step_s", plan))
-            for name, texts in both[run in told :]:
-                job = _Asked(of, graph, cell.workers, tuple(map(parse, texts)), where)
-                try:
-                    yield _row(job, _block(row, name), when, question)
-                except PacelineError as error:
-                    print(f"{cell.key(texts)}: {error}", file=sys.stderr)
-            told.add(run)
+        run = f"{cell.key(('plain',))} {row['plain_s']['median']}"
+        when = Moment(run, row["measured"])
+        both = (("plain_s", ()), ("step_s", plan))
+        for name, texts in both[run in told :]:
+            job = _Asked(of, graph, cell.workers, tuple(map(parse, texts)), where)
+            try:
+                yield _row(job, _block(row, name, batches_in(texts)), when, question)
+            except PacelineError as error:
+                print(f"{cell.key(texts)}: {error}", file=sys.stderr)
+        told.add(run)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,9 +249,9 @@ class _Asked:
         return predict(self.graph, [*moved[same:], *self.plan], self.cluster, question)
 
 
-def _block(row: dict[str, Any], name: str) -> Measured:
+def _block(row: dict[str, Any], name: str, batches: float) -> Measured:
     """What chance alone lets the row be off by, its floor, as the spread of one step."""
-    step_ns = round(1e9 * row[name]["median"])
+    step_ns = round(1e9 * row[name]["median"] / batches)
     half = 1.28 / 1.25 * row["floor"] * step_ns
     return Measured(step_ns, round(step_ns - half), round(step_ns + half), 1)
 

@@ -141,7 +141,7 @@ def asked_of(name: str) -> tuple[Asked, ...]:
 def batches_in(plan: Wanted) -> float:
     """Recorded batches in a step of the script."""
     names = [text.partition("(")[0] for text in plan]
-    return max(asked.batches for name in names for asked in asked_of(name))
+    return max((asked.batches for name in names for asked in asked_of(name)), default=1.0)
 
 
 def pairs() -> list[Row]:

@@ -62,6 +62,25 @@ def test_errors_without_a_pattern_are_not_corrected() -> None:
     assert used == 0
 
 
+def test_runs_of_a_busy_machine_teach_little() -> None:
+    """Each is off by a tenth or two by chance, whatever its own steps tell of their spread."""
+    draw = np.random.default_rng(5)
+    for _ in range(20):
+        past = [
+            lesson(str(at), (share, 1 - share), draw.normal(0.15, 0.1))
+            for at, share in enumerate(draw.uniform(0.05, 0.4, 7))
+        ]
+        found = correction(past, ASKED)
+        assert found is None or max(found.work, found.communication) < 1.6
+
+
+def test_what_is_twice_as_long_as_predicted_was_mistaken() -> None:
+    assert correction(slow_links(2.5), ASKED) is None
+    believed = correction(slow_links(1.8), ASKED)
+    assert believed is not None
+    assert believed.communication == pytest.approx(1.8, abs=0.1)
+
+
 def test_a_correction_that_makes_left_out_runs_worse_is_not_used() -> None:
     """Each run's error is what the others do not have: they pull it to the wrong side."""
     past = [lesson(str(at), (0.5, 0.5), 0.05 * (-1) ** at, noise=1e-4) for at in range(6)]

@@ -6,8 +6,9 @@ A linear mixed model, in closed form. For each run that was predicted and measur
 
 where l_c is how far the step leans on class c (work, communication), and the offsets, each with
 a normal prior around 0, belong to the machine (a), the model on it (b), the model with that
-number of workers (g) and each of the strategies (s). The priors' widths are those under which the
-history is most likely, so offsets that the runs do not agree on shrink to nothing. With the kernel
+number of workers (g) and each of the strategies (s). The priors' widths, and how far runs scatter
+beyond what their steps tell, are those under which the history is most likely, so offsets that the
+runs do not agree on shrink to nothing. With the kernel
 
     k(i, j) = (l_i . l_j) sum over levels of  width^2 [i and j share it]
 
@@ -41,6 +42,10 @@ USUAL = (0.01, 0.02, 0.02, 0.05)
 """Widths by level (machine, model, job, strategy) from which the search begins."""
 NOISE = 0.01
 """Medians of the same job's steps differ by so much from one minute to the next, at the least."""
+SCATTERS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4)
+"""By how much more runs differ from what the offsets say, on a machine that others use; tried."""
+BELIEVED = 2.0
+"""Times as long as predicted, or as short: what is further off was mistaken, not mispriced."""
 LEAST_RUNS = 3
 MOST_LEFT_OUT = 20  # the newest, each in turn
 MOST = 200
@@ -113,7 +118,10 @@ def correction(past: Sequence[Lesson], asked: Asked) -> Correction | None:
     alike = [each for each in errors if each.model == asked.job.model]
     if not (_shrinks(errors) and (len(alike) < 2 or _shrinks(alike))):
         return None
-    work, communication = np.exp(_fitted(past).offsets(asked))
+    offsets = _fitted(past).offsets(asked)
+    if np.abs(offsets).max() > math.log(BELIEVED):
+        return None
+    work, communication = np.exp(offsets)
     return Correction(float(work), float(communication), (_source(mine), _told(errors)))
 
 
@@ -181,22 +189,33 @@ class Model:
 def _fitted(past: Sequence[Lesson]) -> Model:
     if not past:
         return Model((), (), np.zeros(0))
-    evidence = _Evidence(past)
-    widths = list(USUAL)
+    evidence = max((_likeliest(past, scatter) for scatter in SCATTERS), key=lambda e: e.likelihood)
+    return Model(tuple(past), evidence.widths, evidence.weights)
+
+
+def _likeliest(past: Sequence[Lesson], scatter: float) -> "_Fit":
+    evidence, widths = _Evidence(past, scatter), list(USUAL)
     for level in range(len(widths)):
         tried = [[*widths[:level], width, *widths[level + 1 :]] for width in WIDTHS]
         widths = max(tried, key=evidence.likelihood)
-    return Model(tuple(past), tuple(widths), evidence.weights(widths))
+    return _Fit(tuple(widths), evidence.likelihood(widths), evidence.weights(widths))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    widths: tuple[float, ...]
+    likelihood: float
+    weights: Table
 
 
 class _Evidence:
     """How likely the lessons are under priors of given widths, and what they then weigh."""
 
-    def __init__(self, past: Sequence[Lesson]) -> None:
+    def __init__(self, past: Sequence[Lesson], scatter: float) -> None:
         leans = np.array([one.leans for one in past])
         asked = [_as_asked(one) for one in past]
         self._levels = _levels(asked, asked) * (leans @ leans.T)
-        self._noise = np.diag([one.noise**2 for one in past])
+        self._noise = np.diag([one.noise**2 + scatter**2 for one in past])
         self._ratios = np.array([one.ratio for one in past])
 
     def likelihood(self, widths: Sequence[float]) -> float:
