@@ -125,7 +125,9 @@ def test_rows_that_workers_cannot_share_evenly_are_padded() -> None:
     assert sizes == {per_block * 4 * 8}
 
 
-@pytest.mark.parametrize("text", ["partition(parts=2)", "priority", "overlap_update", "zero1"])
+@pytest.mark.parametrize(
+    "text", ["partition(parts=2)", "priority", "overlap_update", "early_update"]
+)
 def test_beside_a_codec_what_else_changes_the_exchange_of_a_sharded_job_is_refused(
     text: str,
 ) -> None:
