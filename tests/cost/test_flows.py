@@ -111,7 +111,7 @@ def test_a_collective_of_messages_takes_the_time_of_the_closed_form(
         assert whole.end_ns[0] == pytest.approx(closed, rel=1e-6, abs=2)
 
 
-@pytest.mark.parametrize("size", [3_000, 300_000_000])
+@pytest.mark.parametrize("size", [0, 3_000, 300_000_000])
 def test_messages_that_stall_take_the_time_of_the_closed_form(size: int) -> None:
     net = Network(parse("{hosts: 4, link: {rate: 1Gbps, latency: 5us}}"))
     call = Call(Collective.ALL_REDUCE, size, tuple(range(4)))

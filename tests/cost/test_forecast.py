@@ -1,5 +1,6 @@
 """Forecasts from data sheets: laws that hold on any device, fitting, files."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,10 +21,14 @@ from paceline.cost.forecast import (
     sheet_of,
     shipped,
 )
+from paceline.cost.forecast.attention import ATTENTION
 from paceline.cost.forecast.elements import ELEMENTS
+from paceline.cost.forecast.experts import EXPERTS
 from paceline.cost.forecast.fitting import Effort, Sample, error_of, fit, held_back, left_out
+from paceline.cost.forecast.method import Estimate, Method
 from paceline.cost.forecast.net import Learning, learn
 from paceline.cost.forecast.product import PRODUCT
+from paceline.cost.forecast.rows import ROWS
 from paceline.cost.forecast.tables import samples
 from paceline.graph.kinds import DType, Vendor
 from paceline.graph.work import Elements, Matrix, Rows, matrix, pointwise, softmax
@@ -54,6 +59,33 @@ def test_formulas_never_let_a_product_beat_the_peak(m: int, n: int, k: int) -> N
     question = Question(products(m, n, k), DType.BFLOAT16, H100)
     took = float(PRODUCT.estimate(question, VALUES).seconds[0])
     assert took >= 2 * m * n * k / H100.peak(DType.BFLOAT16)
+
+
+def estimated(method: Method, columns: Mapping[str, Sequence[float]], **values: float) -> Estimate:
+    dims = {name: np.array(column, np.float32) for name, column in columns.items()}
+    typical = {one.name: one.typical for one in method.coefficients}
+    return method.estimate(Question(dims, DType.BFLOAT16, H100), {**typical, **values})
+
+
+def test_large_rows_pass_through_memory_as_fast_as_it_is() -> None:
+    rows = {"rows": [1e3], "columns": [1e6], "size_bytes": [8e9]}
+    whole, half = (estimated(ROWS, rows, memory=share).seconds[0] for share in (0.8, 0.4))
+    assert half == pytest.approx(2 * whole, rel=0.01)
+
+
+def test_kernels_of_attention_are_told_apart_one_by_one() -> None:
+    dims = {"b": 1, "s": 1024, "heads": 8, "kv_heads": 8, "head_dim": 128, "causal": 1}
+    columns = {name: [size] * 6 for name, size in dims.items()} | {"library": range(-1, 5)}
+    told = estimated(ATTENTION, columns).features[:, -5:]
+    assert told.tolist() == [[0] * 5, *np.eye(5).tolist()]
+
+
+def test_a_net_is_told_the_rows_of_each_expert() -> None:
+    """1000 tokens go to two of eight experts each: 250 rows for each."""
+    dims = {"tokens": 1000, "hidden": 4096, "intermediate": 3000, "top_k": 2, "experts": 8,
+            "tp": 1, "ep": 1, "skew": 0, "library": -1}  # fmt: skip
+    told = estimated(EXPERTS, {name: [size] for name, size in dims.items()}).features[0]
+    assert np.isclose(told, np.log(250), rtol=1e-5).sum() == 1
 
 
 @given(st.integers(16, 4096))
@@ -92,6 +124,7 @@ def test_a_board_at_its_power_limit_holds_less_than_its_boost_clock() -> None:
     assert sheet_of(device("t4")).sustained() < 0.5
     assert H100.sustained() == 1
     assert replace(H100, vendor=Vendor.AMD, watts=10).sustained() == 1
+    assert replace(H100, matrix_flops={}, watts=10).sustained() == 1
 
 
 def test_a_type_without_a_rate_is_refused_by_name() -> None:

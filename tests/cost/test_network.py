@@ -154,3 +154,10 @@ def test_outliers_are_damped_and_terms_that_are_nothing_stay_nothing() -> None:
     times = 3 + 2 * size
     times[4] *= 30
     assert robust(rows, times) == pytest.approx([3, 2, 0], rel=0.05, abs=1e-6)
+
+
+def test_an_outlier_pulls_by_its_distance_and_not_by_its_square() -> None:
+    """Nine times of 1 and one of 0.5 that is off by e = 2 x - 1, which counts 0.15 / e times: the
+    best x is (9 + 0.3 / e) / (9 + 0.6 / e), so that e is 14 / 15."""
+    times = np.array([1.0] * 9 + [0.5])
+    assert robust(np.ones((10, 1)), times) == pytest.approx([29 / 30], rel=1e-6)

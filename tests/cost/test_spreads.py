@@ -28,6 +28,11 @@ def kernels(dur_ns: int) -> Graph:
     return b.build()
 
 
+def test_a_mean_error_is_a_share_of_the_price() -> None:
+    for error in (*CARRIED.values(), *FORETOLD.values(), CARRIED_FLOAT32):
+        assert 0 < error < 1
+
+
 def test_kernels_that_are_carried_over_are_off_as_their_class_is() -> None:
     graph = kernels(100_000)
     found = spreads_of(graph, np.full(3, Basis.SCALED, np.uint8))

@@ -8,7 +8,7 @@ import pytest
 from paceline.errors import GraphError
 from paceline.graph import Graph, GraphBuilder, OpKind, Phase, check
 from paceline.graph.facts import Loading
-from paceline.graph.loaders import loaded_beside
+from paceline.graph.loaders import HAND_OVER, loaded_beside
 from paceline.graph.prefetching import prefetched
 from paceline.predict.classes import step_ns
 from paceline.replay import replay
@@ -49,6 +49,8 @@ def test_every_batch_is_prepared_once_and_on_its_own_ranks_workers() -> None:
     assert (made.lanes.rank[made.ops.lane[loads]] == made.ops.rank[loads]).all()
     assert len(np.unique(made.ops.lane[loads])) == 4
     assert [name for name in made.lanes.name if "loader" in name] == ["loader 0", "loader 1"] * 2
+    taken = np.flatnonzero(made.ops.kind == OpKind.HOST)
+    assert [made[op].name for op in taken.tolist()] == [HAND_OVER] * 2 * 6
 
 
 def test_a_job_that_loads_nothing_is_refused() -> None:

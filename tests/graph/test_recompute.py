@@ -154,6 +154,15 @@ def on_streams() -> Graph:
     return check(b.build())
 
 
+def test_a_backward_op_holds_what_it_reads_at_once_while_it_runs() -> None:
+    made = stashed(on_streams(), Form("half", 0.5))
+    memory, back = made.memory, made.ops.phase[made.memory.op] == Phase.BACKWARD
+    restored = back & (memory.category == TEMPORARY) & (memory.delta_bytes > 0)
+    assert [made[op].layer for op in memory.op[restored].tolist()] == ["b", "a"]
+    assert memory.delta_bytes[restored].tolist() == [RESULT] * 2
+    assert end(made, TEMPORARY) == 0
+
+
 def launched() -> Graph:
     """The same, each kernel launched by a call of its host; the third, which packs nothing, not."""
     b = GraphBuilder(facts=facts())
@@ -251,3 +260,10 @@ def test_on_a_device_the_thread_of_the_backward_pass_launches_the_second_forward
     again = made.ops.phase == Phase.BACKWARD
     assert (made.ops.lane[again] == engine).sum() == 4, "two calls of each pass"
     assert (made.ops.lane[again] == main).sum() == 1, "the wait alone"
+
+
+def test_of_a_rank_whose_memory_is_not_told_the_allocations_alone_are_known() -> None:
+    b = GraphBuilder()
+    b.allocate(b.op("forward", b.lane(0), 1), 8, TEMPORARY)
+    found = peak(b.build())
+    assert (found.peak_bytes, found.by_category) == (8, {"temporary": 8})

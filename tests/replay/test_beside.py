@@ -49,6 +49,34 @@ def test_an_exchange_on_another_device_covers_nothing() -> None:
     assert covered_ns(replay(graph), np.array([0])).tolist() == [0]
 
 
+def test_each_device_is_covered_by_its_own_exchanges() -> None:
+    """Two devices with a kernel of 100 ns each: one exchanges for 60 ns of it, the other for 30."""
+    b = GraphBuilder()
+    for name, talked in (("one", 60), ("other", 30)):
+        gpu = b.device(name, kind=DeviceKind.GPU)
+        work, talk = (b.lane(name=n, kind=LaneKind.STREAM, device=gpu) for n in ("7", "8"))
+        b.op("k", work, 100)
+        b.op("all_reduce", talk, talked, kind=OpKind.COLLECTIVE)
+    graph = b.build()
+    assert covered_ns(replay(graph), rows_of(graph)).tolist() == [60, 30]
+
+
+def test_an_exchange_within_another_covers_nothing_more() -> None:
+    """From 0 to 300 on one stream, from 100 to 200 on another."""
+    b = GraphBuilder()
+    gpu = b.device("gpu", kind=DeviceKind.GPU)
+    work, outer, inner = (
+        b.lane(name=n, kind=LaneKind.STREAM, device=gpu) for n in ("7", "8", "9")
+    )  # fmt: skip
+    for _ in range(4):
+        b.op("k", work, 100)
+    b.op("all_reduce", outer, 300, kind=OpKind.COLLECTIVE)
+    before = b.op("idle", inner, 100, kind=OpKind.MARKER)
+    b.op("all_reduce", inner, 100, after=[before], kind=OpKind.COLLECTIVE)
+    graph = b.build()
+    assert covered_ns(replay(graph), rows_of(graph)).tolist() == [100, 100, 100, 0]
+
+
 def test_without_communication_nothing_is_covered() -> None:
     b = GraphBuilder()
     b.op("k", b.lane(kind=LaneKind.STREAM), 100)

@@ -90,6 +90,7 @@ def test_rests_cost_the_work_behind_them_at_most_as_much_again(
     assert found >= warm or not cold
     assert found <= 2 * doubled + quota.period_ns
     assert worked(replace(quota, cold_ns=cold, rest_ns=10**9), phases)[1] == warm
+    assert worked(replace(quota, rest_ns=rest), phases)[1] == warm
 
 
 def test_what_rests_cost_by_hand() -> None:

@@ -123,3 +123,13 @@ def test_rows_that_workers_cannot_share_evenly_are_padded() -> None:
     sizes = {size for _, size, _ in calls(made)}
     per_block = len(facts.parameters) // len(blocks_of([p.layer for p in facts.parameters]))
     assert sizes == {per_block * 4 * 8}
+
+
+@pytest.mark.parametrize(
+    "text", ["partition(parts=2)", "priority", "overlap_update", "early_update"]
+)
+def test_beside_a_codec_what_else_changes_the_exchange_of_a_sharded_job_is_refused(
+    text: str,
+) -> None:
+    packed = parse("int8").transform(training(TrainingJob(Parallel.FSDP2)))
+    assert "Record a job under DDP" in str(parse(text).refusal(packed))

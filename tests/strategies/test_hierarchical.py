@@ -11,8 +11,9 @@ import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.errors import GraphError
-from paceline.graph import Collective, Graph, OpKind, check
+from paceline.graph import Collective, DepKind, Graph, OpKind, check
 from paceline.graph.hierarchy import Levels
+from paceline.graph.links import Links
 from paceline.graph.synthetic import Machine, TrainingJob, training
 from paceline.predict import predict
 from paceline.strategies import parse
@@ -34,6 +35,14 @@ def test_the_first_of_a_host_exchanges_for_all_of_it() -> None:
         (Collective.BROADCAST, (2, 3)),
     ]
     assert calls_of(made, 3) == [(Collective.REDUCE, (2, 3)), (Collective.BROADCAST, (2, 3))]
+
+
+def test_a_host_hands_on_inside_what_came_from_across() -> None:
+    made = parse("hierarchical(on_host=2)").transform(training(FOUR))
+    links, how = Links.of(made), made.ops.collective
+    data = links.where(links.kind == DepKind.DATA)
+    talks = data.where((how[data.op] == Collective.BROADCAST) & (made.ops.rank[data.op] == 2))
+    assert how[talks.src].tolist() == [Collective.ALL_REDUCE]
 
 
 def test_on_streams_each_exchanges_its_share() -> None:

@@ -170,6 +170,15 @@ def test_what_another_op_reads_behind_it_is_held_for_the_gradient_too() -> None:
     assert [made[int(op)].tensor for op in freed] == ["back.weight"] * 2
 
 
+def test_what_an_op_gave_back_as_it_began_is_held_until_the_gradient_is_made() -> None:
+    result = 4 * ROWS * BACK[1]
+    dims = {3: Matrix(1, *BACK, ROWS), 5: Matrix(1, *BACK, ROWS)}
+    graph = with_works(job(ADDMM, {8: result}), dims)
+    begun = replace(graph.memory, at_end=np.zeros_like(graph.memory.at_end))
+    made = parse("late_gradients").transform(replace(graph, memory=begun))
+    assert made.memory.at_end[made.memory.delta_bytes == -result].tolist() == [True] * 2
+
+
 @pytest.mark.parametrize("kind", [DepKind.ORDER, DepKind.DATA])
 def test_who_only_stood_behind_a_gradient_is_no_reader_of_it(kind: DepKind) -> None:
     graph = job(ADDMM)

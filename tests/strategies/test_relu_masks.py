@@ -8,8 +8,9 @@ from paceline.strategies import StrategyError, parse
 IMAGE = 3200
 
 
-def drawn(reader: str) -> Graph:
-    """A ReLU and what reads it; a pool keeps its result and places of twice the bytes."""
+def drawn(reader: str, other: int = 0) -> Graph:
+    """A ReLU and what reads it; a pool keeps its result and places of twice the bytes, and takes
+    `other` bytes that are no activation."""
     b = GraphBuilder()
     lane = b.lane()
     b.op("aten::mkldnn_convolution", lane, 100, phase=Phase.FORWARD, layer="a")
@@ -19,6 +20,7 @@ def drawn(reader: str) -> Graph:
     if "pool" in reader:
         b.allocate(read, IMAGE // 4, MemoryCategory.ACTIVATIONS)
         b.allocate(read, IMAGE // 2, MemoryCategory.ACTIVATIONS)
+        b.allocate(read, other, MemoryCategory.OTHER)
     back = b.op(f"aten::{reader}_backward", lane, 10, phase=Phase.BACKWARD, layer="c")
     if "pool" in reader:
         b.allocate(back, -IMAGE // 2, MemoryCategory.ACTIVATIONS)
@@ -35,8 +37,9 @@ def kept(graph: Graph) -> dict[str, list[int]]:
     return found
 
 
-def test_a_relu_before_a_pool_keeps_a_bit_a_value_and_the_pool_short_places() -> None:
-    made = check(parse("relu_masks").transform(drawn("max_pool2d_with_indices")))
+@pytest.mark.parametrize("other", [0, IMAGE])
+def test_a_relu_before_a_pool_keeps_a_bit_a_value_and_the_pool_short_places(other: int) -> None:
+    made = check(parse("relu_masks").transform(drawn("max_pool2d_with_indices", other)))
     assert kept(made) == {
         "aten::clamp_min": [IMAGE // 32],
         "aten::max_pool2d_with_indices": [IMAGE // 4, IMAGE // 8],

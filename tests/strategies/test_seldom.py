@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.cost import GLOO, Rates, prices
 from paceline.errors import GraphError
-from paceline.graph import UNPRICED, Graph, OpKind, check
+from paceline.graph import UNPRICED, DepKind, Graph, OpKind, check, select
 from paceline.graph.condense import condense
+from paceline.graph.condense.waits import Step
+from paceline.graph.links import Links
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.rounds import PERIODS, fragments_of
+from paceline.graph.rounds.seats import apart
 from paceline.graph.synthetic import Machine, Parallel, TrainingJob, training
 from paceline.predict import Candidates, PredictError, Question, predict
 from paceline.predict.classes import by_class, step_ns
@@ -122,6 +125,18 @@ def test_fragments_travel_in_turn_and_each_is_waited_for_behind_its_delay(
     assert made.ops.step[talks].tolist() == [1, 3, 5, 7, 9, 11]
     assert step_of(recording, change, talk=alone) == alone
     assert step_of(recording, change, talk=alone + 100) == alone + 50
+
+
+def test_what_a_step_needs_of_the_one_before_it_still_needs(
+    recording: Callable[..., Graph],
+) -> None:
+    graph = recording()
+    first, last = (int(select(graph, f"rank=0,name={name}")[0]) for name in ("addmm", "sgd"))
+    before = Links.all_of(np.array([first]), np.array([last]), DepKind.STEP)
+    alone, _ = apart(Step(graph, before), 1)
+    assert len(alone.graph) < len(graph)
+    names = [alone.graph[int(op)].name for op in (*alone.before.op, *alone.before.src)]
+    assert names == ["addmm", "sgd"]
 
 
 def test_states_travel_beside_the_weights(recording: Callable[..., Graph]) -> None:

@@ -28,7 +28,7 @@ from paceline.graph import (
     check,
     select,
 )
-from paceline.graph.stage_costs import balanced
+from paceline.graph.stage_costs import LayerTimes, balanced, layer_times
 from paceline.graph.synthetic import TrainingJob, training
 from paceline.predict import predict
 from paceline.predict.classes import step_ns
@@ -97,6 +97,18 @@ def talks(graph: Graph, axis: Axis, rank: int = 0) -> list[int]:
 
 def spent(graph: Graph, selection: str) -> list[int]:
     return graph.ops.dur_ns[select(graph, selection)].tolist()
+
+
+def test_on_a_device_a_layer_takes_as_long_as_its_kernels() -> None:
+    """Whoever launches them runs ahead beside them."""
+    b = GraphBuilder()
+    main, stream = b.lane(), b.lane(name="stream", kind=LaneKind.STREAM)
+    for phase, took in ((Phase.FORWARD, 100), (Phase.BACKWARD, 200)):
+        for layer in ("a", "b") if phase is Phase.FORWARD else ("b", "a"):
+            call = b.op("launch", main, 30, kind=OpKind.HOST, phase=phase, layer=layer)
+            b.op("kernel", stream, took, phase=phase, layer=layer, after=[call],
+                 dep=DepKind.LAUNCH)  # fmt: skip
+    assert layer_times(b.build()) == LayerTimes(("a", "b"), (100, 100), (200, 200), 0)
 
 
 def test_a_pair_is_halved_and_its_activations_are_added_up(job: Callable[..., Graph]) -> None:

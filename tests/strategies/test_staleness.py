@@ -40,6 +40,15 @@ def test_a_few_steps_and_the_first_ones_tell_nothing() -> None:
     assert drift.stale == ""
 
 
+def test_a_step_is_the_median_of_the_means_of_eight_among_the_latest_forty() -> None:
+    """Steps of 1 to 70 ns: of 31 to 70 the means are 34.5, 42.5, 50.5, 58.5 and 66.5."""
+    drift = Drift(EXPECTED)
+    assert drift.step_ns == 0
+    for step_ns in range(1, 71):
+        drift.step(step_ns)
+    assert drift.step_ns == 50.5
+
+
 def test_one_burst_leaves_the_plan_fresh_and_a_lasting_change_does_not() -> None:
     drift = Drift(EXPECTED)
     for at in range(200):

@@ -135,6 +135,15 @@ def test_a_stamp_that_contradicts_many_others_does_not_move_a_clock(
     require_in_interval([with_stray(four[0], which, early), *four[1:]], four, shift)
 
 
+def test_a_wrong_stamp_moves_no_clock_of_a_host_and_its_error_is_told(four: list[Trace]) -> None:
+    """It says that rank 0 was done 25 ms before it was: rank 1 came to that meeting last, 80 us
+    before its end."""
+    stray = [with_stray(four[0], 1, 25 * MS), *four[1:]]
+    clock = clocks_of([replace(t, facts={**t.facts, "host_name": "one"}) for t in stray])[1]
+    assert (clock.offset_ns, clock.drift) == (0.0, 0.0)
+    assert clock.interval_ns == 25 * MS - 80_000
+
+
 @pytest.mark.slow
 @settings(deadline=None, max_examples=400)
 @given(st.integers(0, 1), st.integers(0, 11), st.booleans(), errors_ns, shifts)

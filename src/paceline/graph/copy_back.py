@@ -94,9 +94,7 @@ def _waiting(graph: Graph, links: Links, whose: Int64, count: int) -> tuple[Int6
     )
     firsts = np.full(len(keys), len(graph), np.int64)
     np.minimum.at(firsts, at, op)
-    seldom = np.lexsort(
-        (-keys, times, keys // lanes)
-    )  # of each step, the lane that waits most last
+    seldom = np.lexsort((-keys, times))  # of each step, the lane that waits most last
     lane, first = np.full((2, count), NONE, np.int64)
     lane[keys[seldom] // lanes] = keys[seldom] % lanes
     first[keys[seldom] // lanes] = firsts[seldom]

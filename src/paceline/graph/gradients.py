@@ -48,7 +48,7 @@ def carrying(graph: Graph, links: Links) -> Int64:
     """Collectives that carry gradients of replicas as they are, or as an op before them packs."""
     packed = np.zeros(len(graph), np.bool_)
     packed[links.op[(links.kind == DepKind.DATA) & _packs(graph, links)[links.src]]] = True
-    packed &= graph.ops.kind == OpKind.COLLECTIVE
+    packed &= (graph.ops.kind == OpKind.COLLECTIVE) & _among_replicas(graph)
     return np.union1d(reducing(graph, links), np.flatnonzero(packed))
 
 

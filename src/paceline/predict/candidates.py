@@ -42,9 +42,6 @@ from paceline.replay import Timeline
 from paceline.strategies import Strategy, transformed
 from paceline.strategies.strategy import require_order
 
-_KEPT_OPS = 2_000_000
-"""Of changed graphs that are kept for plans which begin alike, ops in all: some 300 MB."""
-
 _Plan = tuple[Strategy, ...]
 
 
@@ -58,6 +55,7 @@ class Candidates:
     coarse: bool = False
     memory: bool = True  # whether more than step times is asked for; else changes carry no more
     every_rank: bool = False  # seen coarsely: whether ranks that are alike stand for themselves
+    kept_ops: int = 2_000_000  # of changed graphs kept for plans that begin alike: some 300 MB
     _sources: dict[Grain, "_Source"] = field(default_factory=dict, init=False, repr=False)
     _kept: "OrderedDict[_Change, _Made]" = field(
         default_factory=OrderedDict, init=False, repr=False
@@ -253,7 +251,7 @@ class Candidates:
     def _keep(self, change: "_Change", made: "_Made") -> None:
         self._kept[change] = made
         size = 0 if isinstance(made.after, PacelineError) else len(made.after)
-        most = max(1, _KEPT_OPS // max(1, size))
+        most = max(1, self.kept_ops // max(1, size))
         while len(self._kept) > most:
             self._kept.popitem(last=False)
 

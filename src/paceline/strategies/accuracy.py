@@ -57,10 +57,14 @@ def learning_cost_of(change: Strategy) -> LearningCost | None:
 
 @cache
 def learning_costs() -> Mapping[Strategy, LearningCost]:
-    """All that was measured; texts of settings that there no longer are do not count."""
-    place = Path(__file__).with_name("learned.json")
+    """All that was measured."""
+    return costs_in(Path(__file__).with_name("learned.json").read_bytes())
+
+
+def costs_in(learned: bytes) -> Mapping[Strategy, LearningCost]:
+    """Of such a file; texts of settings that there no longer are do not count."""
     found: dict[Strategy, LearningCost] = {}
-    for text, cost in msgspec.json.decode(place.read_bytes(), type=_Learned).costs.items():
+    for text, cost in msgspec.json.decode(learned, type=_Learned).costs.items():
         try:
             found[parse(text)] = cost
         except PacelineError:

@@ -91,6 +91,12 @@ def test_a_strategy_is_a_frozen_dataclass_that_says_when_it_is_wrong(name: str) 
     assert kind.applies or kind.how, "it says how to get what it cannot apply"
 
 
+@pytest.mark.parametrize("name", sorted({*known()} - {"workers"}))  # live: as many as there are
+def test_a_strategy_says_that_it_changes_live_jobs_where_it_does(name: str) -> None:
+    kind = kind_of(name)
+    assert kind.applies == (kind.apply is not Strategy.apply)
+
+
 @pytest.mark.parametrize("name", known())
 def test_a_strategy_shown_as_text_is_read_back(name: str, graph_for: GraphFor) -> None:
     for one in settings_of(name, graph_for(name, "CPU")):

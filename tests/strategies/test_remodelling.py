@@ -1,0 +1,33 @@
+"""What is said where no layer of a job can be made of other weights."""
+
+import pytest
+
+from paceline.graph import Facts, Graph, GraphBuilder, Parameter, Role
+from paceline.strategies import StrategyError, parse
+
+
+def job(*parameters: Parameter) -> Graph:
+    b = GraphBuilder(facts=Facts(world_size=1, parameters=parameters))
+    b.op("mm", b.lane(), 5)
+    return b.build()
+
+
+def weight(layer: str, shape: tuple[int, ...], role: Role) -> Parameter:
+    return Parameter(f"{layer}.weight", 4, shape, layer, role)
+
+
+def test_a_job_without_linear_layers_is_told_so() -> None:
+    with pytest.raises(StrategyError, match="the recording names no linear layers"):
+        parse("block_circulant").transform(job(weight("norm", (8,), Role.OTHER)))
+
+
+def test_settings_that_fit_no_layer_are_told_the_first_six_with_their_shapes() -> None:
+    image = weight("conv", (3, 5, 7, 7), Role.CONVOLUTION_WEIGHT)
+    layers = (weight(str(n), (10 + n, 7), Role.LINEAR_WEIGHT) for n in range(5))
+    with pytest.raises(StrategyError) as told:
+        parse("block_circulant(block=4)").transform(job(*layers, image))
+    shown = "0 (10 x 7), 1 (11 x 7), 2 (12 x 7), 3 (13 x 7), 4 (14 x 7), conv (3 x 5 x 7 x 7)"
+    assert f"fits none of the layers {shown}; give" in str(told.value)
+    with pytest.raises(StrategyError) as told:
+        parse("block_circulant(block=4)").transform(job(*[image] * 7))
+    assert str(told.value).count("conv") == 6
