@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from paceline.cluster import Cluster, Host, Link
 from paceline.cluster.files import device
+from paceline.errors import GraphError
 from paceline.graph.synthetic import TrainingJob, training
 from paceline.history import Kind, tuned_entries
 from paceline.launch import Process
@@ -17,13 +19,14 @@ from paceline.predict import Question, predict
 from paceline.record.launch import SETTINGS, Recording
 from paceline.report.text.tuned import tuned_lines
 from paceline.search import Aim, Batches, Goal, Learning, SearchError
-from paceline.strategies import Effect, load_plan
+from paceline.strategies import Effect, Strategy, load_plan, name_of, parse
 from paceline.strategies.accuracy import LearningCost
 from paceline.trace.runs import open_run
 from paceline.trial import Decision, Ending, Ran, Side, Watching
 from paceline.trial.lines import Began, End, Loss, Reason, Step, encode, file_of
 from paceline.trial.settings import VARIABLE, TrialSettings
 from paceline.tune import Tuned, TuneError, TuneRequest, Where, as_recorded, tune
+from paceline.tune.doubted import heaviest
 
 pytestmark = pytest.mark.needs("torch")
 CRASHED = "ValueError"
@@ -165,6 +168,34 @@ def test_after_a_crash_a_search_without_that_plan_finds_another(
     assert not first & second
     assert titles(tuned).count("tried") == 1
     assert any("crashed, rank 0: ValueError" in line for line in tuned_lines(tuned))
+
+
+def test_after_a_slower_plan_a_search_without_what_it_rests_on_finds_another(
+    ddp_recording: Recording, tmp_path: Path
+) -> None:
+    place = Told(ddp_recording.folder, [0.8, 1.4])
+    tuned = looped(place, tmp_path)
+    assert tuned.decision is Decision.KEEP
+    first, second = ({text.split("(")[0] for text in plan} for plan in place.tried)
+    assert not first & second
+
+
+def test_of_a_plan_that_did_not_help_the_part_is_doubted_on_which_most_rests() -> None:
+    plan = tuple(map(parse, ("buckets(size_bytes=4096)", "priority", "overlap_update")))
+    steps_ns = {"buckets": 90.0, "priority": 80.0, "overlap_update": 85.0}
+
+    def without(rest: Sequence[Strategy]) -> float:
+        (left_out,) = steps_ns.keys() - {name_of(type(change)) for change in rest}
+        return steps_ns[left_out]
+
+    def refused(rest: Sequence[Strategy]) -> float:
+        if "priority" not in map(str, rest):
+            raise GraphError("nothing goes without it")
+        return without(rest)
+
+    assert heaviest(plan, without) == plan[:1]
+    assert heaviest(plan, refused) == plan[1:2]
+    assert heaviest(plan[2:], refused) == plan[2:]
 
 
 def test_where_all_are_slower_the_job_is_left_as_it_was(

@@ -1,24 +1,26 @@
 """The loop: record the job, search for a plan, try the best live, and keep it if it helps.
 
 Two or three trials at most. A plan that brings nothing or makes the job slower is told and left,
-and the next of the search's Pareto set is tried; what was in a plan with which the job failed is
-left out of a new search. The job's script is run as it is, and ended
-when it has shown enough; what the loop knows is written after each stage.
+and the next of the search's Pareto set is tried; then the search is made anew without what is to
+blame (`doubted`). The job's script is run as it is, and ended when it has shown enough; what the
+loop knows is written after each stage.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil, floor, inf
 from pathlib import Path
 
 from paceline.predict import Prediction, predict
 from paceline.search import Candidate, Ended, Found, Goal, search
-from paceline.strategies import Plan, brief, kind_of, known, made_for, name_of, save_plan
+from paceline.strategies import Plan, Strategy, brief, kind_of, known, made_for, save_plan
 from paceline.strategies.plan import Predicted
 from paceline.strategies.sends import sends_of
 from paceline.trial import Decision, Patience, TrialRequest, Tried, steps_needed, try_plan
 from paceline.trial.outcome import WORTHLESS
+from paceline.tune.doubted import doubted
 from paceline.tune.kept import keep_outcome
 from paceline.tune.recorded import recorded
 from paceline.tune.request import SEARCH_S, TuneRequest
@@ -69,8 +71,8 @@ class _Loop:
         self._environment, self._end_s = environment, end_s
 
     def run(self, so_far: Tuned, told: Told) -> Iterator[Tuned]:
-        """What is known after each search and each trial. Behind a plan with which the job failed,
-        what was in it is left out of a new search."""
+        """What is known after each search and each trial. Behind plans that did not help, what is
+        to blame is left out of a new search."""
         while True:
             told("searching for a plan")
             so_far = replace(so_far, found=self._searched(so_far))
@@ -81,7 +83,7 @@ class _Loop:
             for latest in self._trials(so_far, told):
                 so_far = latest
                 yield so_far
-            if len(so_far.trials) == before or not self._goes_on(so_far) or not _failed(so_far):
+            if len(so_far.trials) == before or not self._goes_on(so_far):
                 return
 
     def _trials(self, so_far: Tuned, told: Told) -> Iterator[Tuned]:
@@ -108,7 +110,7 @@ class _Loop:
 
     def _searched(self, so_far: Tuned) -> Found:
         request, seen, goal = self._request, so_far.recorded, self._request.goal
-        without = {*goal.without, *_failed(so_far)}
+        without = {*goal.without, *doubted(so_far.trials, partial(self._step_ns, so_far))}
         if not request.apart:
             without |= set(_not_in_turns(goal))
         limit_s = max(1.0, min(goal.budget_s, SEARCH_S, self._left_s))
@@ -129,14 +131,18 @@ class _Loop:
             longer = _longer(candidate, so_far.found.unchanged)
             if longer == inf:
                 continue
-            after = self._predicted(so_far, candidate)
+            after = self._predicted(so_far, candidate.plan)
             expected = Expected(candidate, so_far.before, after, longer)
             if expected.times > 1 + WORTHLESS:
                 yield expected
 
-    def _predicted(self, so_far: Tuned, candidate: Candidate) -> Prediction:
+    def _predicted(self, so_far: Tuned, plan: Sequence[Strategy]) -> Prediction:
         graph = so_far.recorded.graph
-        return predict(graph, candidate.plan, self._where.cluster, self._where.question)
+        return predict(graph, plan, self._where.cluster, self._where.question)
+
+    def _step_ns(self, so_far: Tuned, plan: Sequence[Strategy]) -> float:
+        """For a recorded batch."""
+        return self._predicted(so_far, plan).batch_ns
 
     def _trial(self, expected: Expected, so_far: Tuned) -> TrialRequest:
         """Half of the predicted gain is to be seen, in steps that vary twice as much as the few
@@ -206,12 +212,6 @@ def _longer(candidate: Candidate, unchanged: Candidate) -> float:
 
 def words(candidate: Candidate) -> str:
     return " + ".join(map(brief, candidate.plan)) or "nothing"
-
-
-def _failed(so_far: Tuned) -> set[str]:
-    """Strategies of plans with which the job failed."""
-    failed = (t.outcome for t in so_far.trials if t.outcome.finding.failed)
-    return {name_of(type(change)) for outcome in failed for change in outcome.plan}
 
 
 def _not_in_turns(goal: Goal) -> list[str]:
