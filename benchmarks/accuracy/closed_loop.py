@@ -29,7 +29,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -76,6 +76,7 @@ BY_HAND = {
 }  # fmt: skip
 
 Row = dict[str, Any]
+Stage = Callable[["Cell", Row, "Effort"], Row]
 
 
 @dataclass(frozen=True)
@@ -142,11 +143,11 @@ def measured(options: argparse.Namespace, ledger: Ledger) -> dict[str, Any]:
     effort = QUICK if options.quick else Effort()
     for cell in cells(options) if options.fresh else ():
         ledger.rows.pop(cell.key, None)
-    for cell in cells(options):
-        while (goes_on := next_stage(ledger.of(cell), effort)) is not None:
-            if time.monotonic() > end:
-                break
-            ledger.keep(cell.key, goes_on(cell, ledger.of(cell), effort))
+    for stage, cell in stages(cells(options), effort):
+        if time.monotonic() > end:
+            break
+        if next_stage(ledger.of(cell), effort) is stage:
+            ledger.keep(cell.key, stage(cell, ledger.of(cell), effort))
     for _ in range(options.itself):
         if time.monotonic() < end:
             ledger.keep("itself", [*ledger.rows.get("itself", []), against_itself()])
@@ -168,7 +169,15 @@ def cells(options: argparse.Namespace) -> list[Cell]:
     return found[:1] if options.quick else found
 
 
-def next_stage(row: Row, effort: Effort) -> Callable[[Cell, Row, Effort], Row] | None:
+def stages(asked: Sequence[Cell], effort: Effort) -> Iterator[tuple["Stage", Cell]]:
+    """The loops of all rows come first, so that a short budget shows what each brought; then the
+    choices by hand, a round of each row in turn."""
+    for stage in (looped, *[by_hand] * effort.rounds):
+        for cell in asked:
+            yield stage, cell
+
+
+def next_stage(row: Row, effort: Effort) -> "Stage | None":
     """What a row lacks: its loop, or a round of the choices by hand; None of a whole one."""
     if "decision" not in row and "failed" not in row:
         return looped
