@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 
 import msgspec
 import pytest
@@ -32,13 +33,20 @@ pytestmark = pytest.mark.needs("torch")
 CRASHED = "ValueError"
 
 
+@dataclass(frozen=True)
+class Unsteady:
+    """How many times as fast a plan is whose steps are now short, now twice as long."""
+
+    times: float
+
+
 @dataclass
 class Told:
     """A place where the job was recorded before, and whose trials are told: how many times as fast
     each plan is, or that it crashes."""
 
     recording: Path
-    trials: list[float | str]
+    trials: list[float | Unsteady | str]
     tried: list[tuple[str, ...]] = field(default_factory=list)
 
     def __call__(self, process: Process, watching: Watching) -> Ran:
@@ -63,11 +71,13 @@ class Told:
         return Ran(Ending.ENOUGH)
 
 
-def steps(asked: TrialSettings, times: float) -> list[Step | Loss]:
+def steps(asked: TrialSettings, told: float | Unsteady) -> list[Step | Loss]:
     """Every step takes 10 ms, and under the plan so many times less; the loss never moves."""
     found: list[Step | Loss] = []
+    times, draw = (told.times, Random(1)) if isinstance(told, Unsteady) else (told, None)
     for place, block in enumerate(asked.blocks):
-        wall = round(1e7 / (times if block.side is Side.PLAN else 1.0))
+        mean = 1e7 / (times if block.side is Side.PLAN else 1.0)
+        wall = round(mean * (draw.choice((0.6, 1.4)) if draw else 1.0))
         for past in range(block.warm + block.steps):
             index = len(found) // 2 + 1
             found += [Step(index, wall, wall, place, past >= block.warm), Loss(index, 1.0)]
@@ -178,6 +188,17 @@ def test_after_a_slower_plan_a_search_without_what_it_rests_on_finds_another(
     assert tuned.decision is Decision.KEEP
     first, second = ({text.split("(")[0] for text in plan} for plan in place.tried)
     assert not first & second
+
+
+@pytest.mark.parametrize(("times", "trials"), [(0.9, 2), (1.2, 1)])
+def test_a_plan_behind_the_job_is_left_though_chance_may_have_made_it(
+    times: float, trials: int, ddp_recording: Recording, tmp_path: Path
+) -> None:
+    place = Told(ddp_recording.folder, [Unsteady(times), 1.4])
+    tuned = looped(place, tmp_path)
+    assert tuned.trials[0].outcome.decision is Decision.INCONCLUSIVE
+    assert len(tuned.trials) == trials
+    assert (tuned.kept is not None) == (trials == 2)
 
 
 def test_of_a_plan_that_did_not_help_the_part_is_doubted_on_which_most_rests() -> None:

@@ -104,9 +104,12 @@ class _Loop:
                 return
 
     def _goes_on(self, so_far: Tuned) -> bool:
-        """A plan that may help and could not be told from chance ends the loop too."""
-        last = so_far.trials[-1].outcome.decision
-        return len(so_far.trials) < self._request.trials and last is Decision.STAY
+        """A plan that looks as if it helped and could not be told from chance ends the loop too."""
+        last = so_far.trials[-1].outcome
+        wavers = last.decision is Decision.INCONCLUSIVE
+        behind = wavers and last.gain is not None and last.gain.times < 1
+        more = len(so_far.trials) < self._request.trials
+        return more and (last.decision is Decision.STAY or behind)
 
     def _searched(self, so_far: Tuned) -> Found:
         request, seen, goal = self._request, so_far.recorded, self._request.goal
