@@ -217,7 +217,7 @@ def said(cell: Cell, row: Row) -> Row:
 
 
 def request(cell: Cell, folder: Path, effort: Effort) -> TuneRequest:
-    made = calibrated.here()
+    made = calibrated.now()
     place = cluster(WORKERS, cell.mbit)
     where = Where(made.applied(place), Question(calibrated.machine(made), made))
     command = (sys.executable, str(JOB), "--model", cell.job, "--steps", "100000")
