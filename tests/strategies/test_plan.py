@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.errors import FileError
+from paceline.errors import FileError, GraphError
 from paceline.graph import Graph
 from paceline.graph.synthetic import TrainingJob, training
 from paceline.strategies import (
@@ -50,6 +50,10 @@ def test_what_is_not_known_of_a_job_is_not_held_against_it() -> None:
 def test_a_plan_counts_the_workers_that_its_job_will_have() -> None:
     assert made_for(GRAPH).world_size == 2
     assert made_for(GRAPH, [parse("workers(count=4)")]).world_size == 4
+    alone = training(TrainingJob(workers=1))
+    with pytest.raises(GraphError):
+        parse("early_update").transform(alone)
+    assert made_for(alone, [parse("early_update")]).world_size == 1
 
 
 @pytest.mark.parametrize("pair", [("bf16", "fp16"), ("topk", "int8"), ("bf16", "parameter_server")])

@@ -80,11 +80,13 @@ class Plan(InNotebook):
 def made_for(
     graph: Graph, strategies: Sequence[Strategy] = (), cluster: Cluster | None = None
 ) -> MadeFor:
-    """What a plan for this recorded job is for; the strategies may change how many workers."""
+    """What a plan for this recorded job is for. Of the strategies only those count that change how
+    many workers there are: others may not fit each of the recorded steps."""
+    recruiting = [change for change in strategies if change.recruits]
     sizes = ((p.name, p.size_bytes) for p in graph.facts.parameters)
     return MadeFor(
         digest(sizes),
-        transformed(graph, strategies).world_size,
+        transformed(graph, recruiting).world_size,
         torch=graph.meta.get("versions", {}).get("torch", ""),
         batch_bytes=max((held.other for held in graph.facts.memory), default=0),
         cluster=sha256(repr(cluster).encode()).hexdigest()[:16] if cluster else "",

@@ -50,6 +50,7 @@ class Strategy(ABC):
     remakes: ClassVar[bool] = False  # trains another model: searched only where it is named
     one_host: ClassVar[bool] = False  # whether all workers must share one host's memory
     frees_memory: ClassVar[bool] = False  # for time, so that it is searched where memory counts
+    recruits: ClassVar[bool] = False  # changes how many workers the job has
     resizes: ClassVar[bool] = False  # relaxed by the number of samples in a step alone
     how: ClassVar[str] = ""  # where it cannot: what the user does instead
     by_rank: ClassVar[bool] = False  # whether it may do unlike things to ranks that are alike

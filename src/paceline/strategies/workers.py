@@ -20,6 +20,7 @@ from paceline.strategies.strategy import Effect, Strategy
 @dataclass(frozen=True)
 class Workers(Strategy):
     effect: ClassVar[Effect] = Effect.RELAXED
+    recruits: ClassVar[bool] = True
     conflicts: ClassVar[frozenset[str]] = frozenset({"workers"})
     how: ClassVar[str] = "Start the job with that many."
 
