@@ -324,15 +324,16 @@ def figures(ledger: Ledger, asked: Sequence[Cell], pairs: int) -> dict[str, Any]
     shares = [((row["measured"] if row["kept"] else 1) - 1) / (row["bound"] - 1) for row in exact]
     ratios = [row["measured"] / row["predicted"] for row in good if row["plan"]]
     hands = [row["vs_hand"] for row in good if "vs_hand" in row]
-    mlp = [r for r in good if (r["job"], r["mbit"], r["effect"]) == ("mlp", 100, "lossy")]
+    mlp = {effect: known.get(Cell("mlp", 100, effect).key, {}) for effect in EFFECTS}
     left = known.get(LEFT.key, {})
     itself = known.get("itself", [])
     return {
         "rows_asked": len(asked),
+        "rows_share": round(len(good) / len(asked), 4),
         "rows": rows,
         "measured_of_predicted_worst": round(min(ratios), 4) if ratios else None,
         "exact_gain_share": round(min(shares), 4) if shares else None,
-        "lossy_mlp_100": mlp[0]["measured"] if mlp and mlp[0]["kept"] else None,
+        **{f"{e.value}_mlp_100": r["measured"] if r.get("kept") else None for e, r in mlp.items()},
         "left_alone": (not left["kept"] or left["low"] > 1) if "kept" in left else None,
         "vs_best_hand": round(min(hands), 4) if hands else None,
         "vs_best_hand_median": round(statistics.median(hands), 4) if hands else None,

@@ -52,8 +52,8 @@ def test_a_plan_counts_the_workers_that_its_job_will_have() -> None:
     assert made_for(GRAPH, [parse("workers(count=4)")]).world_size == 4
     alone = training(TrainingJob(workers=1))
     with pytest.raises(GraphError):
-        parse("early_update").transform(alone)
-    assert made_for(alone, [parse("early_update")]).world_size == 1
+        parse("fully_sharded").transform(alone)
+    assert made_for(alone, [parse("fully_sharded")]).world_size == 1
 
 
 @pytest.mark.parametrize("pair", [("bf16", "fp16"), ("topk", "int8"), ("bf16", "parameter_server")])
