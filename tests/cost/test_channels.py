@@ -10,6 +10,7 @@ from paceline.cluster.files import device
 from paceline.cost.forecast import forecast, sheet_of
 from paceline.cost.forecast.channels import ordered_s, with_channels_last
 from paceline.cost.forecast.sampled_works import works_in
+from paceline.cost.forecast.sheet import Sheet
 from paceline.cost.forecast.tables import samples
 from paceline.graph.kinds import DType
 from paceline.graph.work import Convolution, Elements, Way, Work, convolution, pointwise
@@ -50,8 +51,8 @@ def test_in_two_bytes_the_processors_decide_and_a_faster_memory_brings_nothing()
     ],
     ids=["off matrix units", "another maker", "a product", "each channel alone", "no convolution"],
 )
-def test_what_needs_no_other_order_is_left_alone(work: Work, sheet: object) -> None:
-    assert ordered_s(work, sheet) == 0  # type: ignore[arg-type]
+def test_what_needs_no_other_order_is_left_alone(work: Work, sheet: Sheet) -> None:
+    assert ordered_s(work, sheet) == 0
 
 
 def test_a_product_whose_rows_begin_between_16_bytes_is_ordered() -> None:

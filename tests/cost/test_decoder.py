@@ -13,7 +13,7 @@ from paceline.cost.domain import Domain
 from paceline.cost.forecast import sheet_of, shipped
 from paceline.cost.passes import PassTimes
 from paceline.graph.kinds import Collective
-from paceline.imagine.decoder import MEGATRON, DecoderJob, Recipe, decoder
+from paceline.imagine.decoder import MEGATRON, Decoder, DecoderJob, Recipe, decoder
 from paceline.imagine.decoder import from_document as model_of
 from paceline.imagine.transformer import Degrees
 
@@ -65,9 +65,9 @@ def test_all_bytes_that_ranks_send_go_over_the_cores_that_they_share(
     assert cores_ns(HOSTS, call, 1000, Ring(4)) == 0
 
 
-def job(model: object = TINY, tensor: int = 1, host_ns: float = 5_000.0) -> DecoderJob:
+def job(model: Decoder = TINY, tensor: int = 1, host_ns: float = 5_000.0) -> DecoderJob:
     recipe = Recipe(1, habits=replace(MEGATRON, host_ns=host_ns))
-    return DecoderJob(model, Degrees(tensor=tensor), recipe)  # type: ignore[arg-type]
+    return DecoderJob(model, Degrees(tensor=tensor), recipe)
 
 
 def test_a_pass_of_kernels_that_are_shorter_than_their_launches_takes_as_long_as_those() -> None:

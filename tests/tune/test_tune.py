@@ -2,10 +2,11 @@
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
+from math import exp, sqrt
 from pathlib import Path
-from random import Random
 
 import msgspec
 import pytest
@@ -20,7 +21,15 @@ from paceline.predict import Question, predict
 from paceline.record.launch import SETTINGS, Recording
 from paceline.report.text.tuned import tuned_lines
 from paceline.search import Aim, Batches, Goal, Learning, SearchError
-from paceline.strategies import Effect, Strategy, load_plan, name_of, parse
+from paceline.strategies import (
+    Effect,
+    Strategy,
+    load_plan,
+    made_for,
+    name_of,
+    parse,
+    transformed,
+)
 from paceline.strategies.accuracy import LearningCost
 from paceline.trace.runs import open_run
 from paceline.trial import Decision, Ending, Ran, Side, Watching
@@ -31,11 +40,15 @@ from paceline.tune.doubted import heaviest
 
 pytestmark = pytest.mark.needs("torch")
 CRASHED = "ValueError"
+SLOW = Cluster(
+    tuple(Host(f"host-{rank}", device("epyc-2c")) for rank in range(2)), Link.both_ways(2.5e6)
+)
+"""Links so slow that plans which send less are sure to be worth a trial."""
 
 
 @dataclass(frozen=True)
 class Unsteady:
-    """How many times as fast a plan is whose steps are now short, now twice as long."""
+    """How many times as fast a plan is whose blocks are now short, now long, in each round."""
 
     times: float
 
@@ -74,14 +87,20 @@ class Told:
 def steps(asked: TrialSettings, told: float | Unsteady) -> list[Step | Loss]:
     """Every step takes 10 ms, and under the plan so many times less; the loss never moves."""
     found: list[Step | Loss] = []
-    times, draw = (told.times, Random(1)) if isinstance(told, Unsteady) else (told, None)
+    times, sway = (told.times, swaying(asked)) if isinstance(told, Unsteady) else (told, None)
     for place, block in enumerate(asked.blocks):
-        mean = 1e7 / (times if block.side is Side.PLAN else 1.0)
-        wall = round(mean * (draw.choice((0.6, 1.4)) if draw else 1.0))
+        planned = block.side is Side.PLAN
+        wall = round(1e7 / times * (next(sway) if sway else 1.0) if planned else 1e7)
         for past in range(block.warm + block.steps):
             index = len(found) // 2 + 1
             found += [Step(index, wall, wall, place, past >= block.warm), Loss(index, 1.0)]
     return found
+
+
+def swaying(asked: TrialSettings) -> Iterator[float]:
+    """Short, long, short: so far apart that no number of rounds tells the plan from chance."""
+    far = exp(0.4 * sqrt(max(block.round for block in asked.blocks) + 1))
+    return cycle((1 / far, far))
 
 
 NAMES = ("fp16", "bf16", "int8", "onebit")
@@ -92,9 +111,7 @@ def looped(place: Told, folder: Path) -> Tuned:
 
 
 def tuned_for(goal: Goal, place: Told, folder: Path) -> Tuned:
-    """Links so slow that plans which send less are sure to be worth a trial."""
-    hosts = tuple(Host(f"host-{rank}", device("epyc-2c")) for rank in range(2))
-    slow = Where(Cluster(hosts, Link.both_ways(2.5e6)), Question())
+    slow = Where(SLOW, Question())
     return tune(TuneRequest(("train",), folder, goal, where=slow, place=place), {})
 
 
@@ -113,6 +130,16 @@ def test_what_helps_is_kept_and_said_in_six_lines(ddp_recording: Recording, tmp_
     assert plan.predicted is not None
     assert plan.predicted.low_ns <= 1e7 / 1.5 <= plan.predicted.high_ns
     assert json.loads((tmp_path / "outcome.json").read_text())["decision"] == "keep the plan"
+
+
+def test_a_plan_that_fits_the_typical_step_alone_is_kept(ddp_recording: Recording) -> None:
+    """Of the recorded steps one by one it cannot be told what then updates the parameters."""
+    graph = open_run(ddp_recording.folder)
+    plan = [parse(text) for text in ("buckets(size_bytes=4096)", "powersgd", "early_update")]
+    with pytest.raises(GraphError, match="which ops update the parameters"):
+        transformed(graph, plan)
+    assert predict(graph, plan, SLOW).step_ns > 0
+    assert made_for(graph, plan).world_size == 2
 
 
 def test_what_a_loop_measured_goes_into_the_history(

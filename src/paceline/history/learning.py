@@ -189,8 +189,8 @@ class Model:
 def _fitted(past: Sequence[Lesson]) -> Model:
     if not past:
         return Model((), (), np.zeros(0))
-    evidence = max((_likeliest(past, scatter) for scatter in SCATTERS), key=lambda e: e.likelihood)
-    return Model(tuple(past), evidence.widths, evidence.weights)
+    best = max((_likeliest(past, scatter) for scatter in SCATTERS), key=lambda fit: fit.likelihood)
+    return Model(tuple(past), best.widths, best.weights)
 
 
 def _likeliest(past: Sequence[Lesson], scatter: float) -> "_Fit":
@@ -203,6 +203,8 @@ def _likeliest(past: Sequence[Lesson], scatter: float) -> "_Fit":
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
+    """The likeliest widths, where runs scatter by so much."""
+
     widths: tuple[float, ...]
     likelihood: float
     weights: Table

@@ -6,7 +6,6 @@ blame (`doubted`). The job's script is run as it is, and ended when it has shown
 loop knows is written after each stage.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +13,6 @@ from functools import partial
 from math import ceil, floor, inf
 from pathlib import Path
 
-from paceline.errors import PacelineError
 from paceline.predict import Prediction, predict
 from paceline.search import Candidate, Ended, Found, Goal, search
 from paceline.strategies import Plan, Strategy, brief, kind_of, known, made_for, save_plan
@@ -29,7 +27,6 @@ from paceline.tune.request import SEARCH_S, TuneRequest
 from paceline.tune.tuned import Expected, Trial, Tuned
 from paceline.tune.where import Where, as_recorded
 
-_log = logging.getLogger(__name__)
 PLAN = "plan.json"
 LEAST_TRIAL_S = 20.0
 Told = Callable[[str], None]
@@ -137,11 +134,7 @@ class _Loop:
             longer = _longer(candidate, so_far.found.unchanged)
             if longer == inf:
                 continue
-            try:
-                after = self._predicted(so_far, candidate.plan)
-            except PacelineError as error:  # of a recorded step that the search did not look at
-                _log.warning("%s is not tried: %s", words(candidate), error)
-                continue
+            after = self._predicted(so_far, candidate.plan)
             expected = Expected(candidate, so_far.before, after, longer)
             if expected.times > 1 + WORTHLESS:
                 yield expected

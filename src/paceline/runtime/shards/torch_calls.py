@@ -131,7 +131,7 @@ def _directly(mine: torch.Tensor, whole: torch.Tensor, group: Any, op: Any) -> N
     parts = whole.view(members, -1)
     size = max(1, _PIECE // whole.element_size())
     pieces = [parts[:, at : at + size] for at in range(0, len(mine), size)]
-    came = [torch.empty(piece.shape, dtype=piece.dtype) for piece in pieces]
+    came = [piece.new_empty(piece.shape) for piece in pieces]
     calls = [
         dist.all_to_all_single(to, piece.contiguous(), group=group, async_op=True)
         for to, piece in zip(came, pieces)
