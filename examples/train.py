@@ -8,7 +8,7 @@ It knows nothing of Paceline. `--times FILE` keeps what each step took, as this 
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def prepare(options: argparse.Namespace) -> Step:
     return PARALLEL[options.parallel](MODELS[options.model](), options)
 
 
-def parse() -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=sorted(MODELS), default="mlp")
     parser.add_argument("--parallel", choices=sorted(PARALLEL), default="ddp")
@@ -57,7 +57,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--times", help="write step times to FILE.<rank>")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def timed(step: Step) -> tuple[int, int]:

@@ -5,6 +5,7 @@ Each kind of machine has a file of its own in `results/calibrations`."""
 import re
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -17,11 +18,14 @@ from paceline.machine import moved_between, take_pulse, typical_pulse
 from paceline.measure import Also, Calibration, load, save
 from paceline.measure import measure as measured
 from paceline.strategies.torch_codec_times import codec_times
+from paceline.strategies.torch_crowded_codecs import crowded_codec_times
+
+ALSO = Also(said, codec_times, partial(crowded_codec_times, said), handling=handling)
 
 
 def here(*, fresh: bool = False) -> Calibration:
     if fresh or not _file().exists():
-        _keep(measured(also=Also(said, codec_times, handling=handling)))
+        _keep(measured(also=ALSO))
     return load(_file())
 
 
@@ -32,7 +36,7 @@ def now() -> Calibration:
     file = _file().with_name(f"{_file().stem}-now.json")
     kept = load(file) if file.exists() else None
     if kept is None or _has_moved(kept):
-        kept = measured(also=Also(said, codec_times, handling=handling))
+        kept = measured(also=ALSO)
         file.parent.mkdir(exist_ok=True)
         save(kept, file)
     return kept

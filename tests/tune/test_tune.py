@@ -142,6 +142,17 @@ def test_a_plan_that_fits_the_typical_step_alone_is_kept(ddp_recording: Recordin
     assert made_for(graph, plan).world_size == 2
 
 
+def test_a_trial_tries_a_plan_behind_its_warm_up_and_keeps_it_with_it(
+    ddp_recording: Recording, tmp_path: Path
+) -> None:
+    place = Told(ddp_recording.folder, [1.5])
+    tuned = tuned_for(Goal(Effect.LOSSY, budget_s=10.0, strategies=("dgc",)), place, tmp_path)
+    assert tuned.decision is Decision.KEEP
+    (tried,) = place.tried
+    assert ["warmup=0" in text for text in tried] == [name.startswith("dgc") for name in tried]
+    assert "warmup=100" in (tmp_path / "plan.json").read_text()
+
+
 def test_what_a_loop_measured_goes_into_the_history(
     ddp_recording: Recording, tmp_path: Path
 ) -> None:

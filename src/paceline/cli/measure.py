@@ -8,9 +8,9 @@ paceline measure --gpu here                # this machine's GPU: here/constants.
 Fits latency and bandwidth to each sweep, with 90 % intervals, and how much compute and
 communication slow each other; for each codec of gradients what it takes, and the rate of links
 below which it saves more time than that; and what messages between the workers of `paceline learn`
-take of their processors. `--lab` also measures, between namespaces, what a byte
-over TCP costs the cores, how late a message comes beside work, and the time of a call and of a
-message; it needs what the lab needs (`paceline lab`).
+take of their processors. `--lab` also measures, between namespaces, what a byte over TCP costs the
+cores, how late a message comes beside work, the time of a call and of a message, and each codec
+while every core runs it; it needs what the lab needs (`paceline lab`).
 
 `--gpu` times kernels on the GPU that torch sees, for less than a minute, and corrects forecasts of
 that device by them. It keeps them as tables, which `paceline fit` reads.
@@ -18,7 +18,8 @@ that device by them. It keeps them as tables, which `paceline fit` reads.
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +49,16 @@ def run(options: argparse.Namespace) -> Shown:
     from paceline.learn.handling import handling
     from paceline.measure import Also, ForJob, measure, save, summary
     from paceline.strategies.torch_codec_times import codec_times
+    from paceline.strategies.torch_crowded_codecs import crowded_codec_times
 
     if options.gpu:
         return _gpu(options)
     job = ForJob(options.job, options.compiled) if options.job else None
     carried = handling if options.workers > 1 else None
-    also = Also(said if options.lab else None, codec_times, job, carried)
+    also = Also(codecs=codec_times, job=job, handling=carried)
+    if options.lab:
+        crowded = partial(crowded_codec_times, said)
+        also = replace(also, in_lab=said, crowded_codecs=crowded)
     made = measure(options.workers, options.repeats, also)
     if options.out:
         save(made, options.out)

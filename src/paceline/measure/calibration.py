@@ -63,6 +63,7 @@ class Calibration:
     shared: SharedCores | None = None
     date: str = ""  # ISO 8601; unknown of a file of version 1
     codecs: tuple[CodecTimes, ...] = ()
+    crowded_codecs: tuple[CodecTimes, ...] = ()  # while every core runs the same
     adding: tuple[Adding, ...] = ()  # all-reduces of numbers that the library adds more slowly
     ratios: tuple[Ratio, ...] = ()  # of a job's operators in other variants
     handling: Handling | None = None  # what messages between workers in Python take of each
@@ -127,6 +128,10 @@ class Calibration:
     def kernels(self) -> dict[str, Curve]:
         """Tables by which packing and unpacking are priced."""
         return kernels(self.codecs, self.adding)
+
+    def crowded_kernels(self) -> dict[str, Curve]:
+        """The same where workers share this machine, as far as it was measured."""
+        return kernels(self.crowded_codecs or self.codecs, self.adding)
 
     def pays_below(self, workers: int = 2) -> dict[str, float]:
         """By codec: the bandwidth in bytes/s of each worker's link below which it saves more time

@@ -34,12 +34,13 @@ class ForJob:
 @dataclass(frozen=True)
 class Also:
     """What is measured beside the sweeps: with a lab what communication takes of the cores that all
-    workers share, with a timer of codecs what each takes to pack and unpack gradients, with a
-    recorded job how its own operators run in other variants, with carriers of messages what these
-    take of a worker's processor."""
+    workers share, with timers of codecs what each takes to pack and unpack gradients, alone and
+    while every core does the same, with a recorded job how its own operators run in other variants,
+    with carriers of messages what these take of a worker's processor."""
 
     in_lab: InLab | None = None
     codecs: CodecTimer | None = None
+    crowded_codecs: CodecTimer | None = None
     job: ForJob | None = None
     handling: Callable[[], Handling] | None = None
 
@@ -71,6 +72,7 @@ def measure(workers: int = 2, repeats: int = 15, also: Also | None = None) -> Ca
         ratios=_ratios(also.job) if also.job else (),
         date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         codecs=also.codecs(repeats) if also.codecs else (),
+        crowded_codecs=also.crowded_codecs(repeats) if also.crowded_codecs else (),
         adding=others[-1].adding if others else (),
         handling=also.handling() if also.handling else None,
     )

@@ -1,7 +1,7 @@
 """What rests cost, from passes that `torch_rests` timed: how much, from which rest on, how long.
 
 The longest rest says how much. A rest counts from the one that costs half of that, and its work is
-warm once it costs less than half.
+warm once it costs less than half: behind half a pass at least, for that is what was seen cold.
 """
 
 import statistics
@@ -56,9 +56,10 @@ def _crossed(points: Sequence[tuple[float, float]], level: float) -> Constant:
 
 
 def _warm(behind: Sequence[Sequence[Sequence[float]]], row_s: float, level: float) -> Constant:
-    """How much has been worked when passes cost less than the level, to a pass."""
+    """How much has been worked when passes cost less than the level, to a pass; at least one of
+    the two halves that each came after a rest."""
     lengths_s = [_middle(same) for same in zip(*behind)]
     cold = sum(1 for _ in takewhile(lambda s: s / row_s - 1 >= level, lengths_s))
-    worked_ns = [0.0, *(1e9 * s for s in accumulate(lengths_s))]
+    worked_ns = [1e9 * row_s / 2, *(1e9 * s for s in accumulate(lengths_s))]
     most = min(cold + 1, len(lengths_s))
     return Constant(worked_ns[cold], worked_ns[max(0, cold - 1)], worked_ns[most])

@@ -310,7 +310,7 @@ def _measured_rates(question: Question, cluster: Cluster) -> Rates:
     """A calibration's library is gloo's: among GPUs alone it tells nothing of theirs."""
     if question.machine is not None:
         made = question.calibration
-        tables = {} if made is None else made.kernels()
+        tables = {} if made is None else made.crowded_kernels()
         return replace(library_of(question.machine), kernels=tables)
     if question.calibration is None:
         return Rates()

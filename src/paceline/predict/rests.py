@@ -1,4 +1,4 @@
-"""Work that began after a rest of its thread: which it is, and how long it takes in a row."""
+"""Work that is done after a rest of its thread: how much, and how long it takes in a row."""
 
 import numpy as np
 
@@ -11,10 +11,10 @@ from paceline.replay.hosts import SharedHosts
 
 
 def after_rests_ns(timeline: Timeline, rests: Rests) -> Int64:
-    """Durations with work that began after a rest taking longer."""
-    late = begun_cold(timeline, rests.least_ns, rests.warm_ns / rests.factor)
-    longer = np.rint(timeline.dur_ns * rests.factor).astype(np.int64)
-    return np.where(late, longer, timeline.dur_ns)
+    """Durations with what work is done cold, after a rest, taking longer."""
+    cold = cold_ns(timeline, rests.least_ns, rests.warm_ns / rests.factor)
+    longer: Int64 = timeline.dur_ns + np.rint(cold * (rests.factor - 1)).astype(np.int64)
+    return longer
 
 
 def in_a_row(graph: Graph, machine: Machine | None) -> Graph:
@@ -23,22 +23,30 @@ def in_a_row(graph: Graph, machine: Machine | None) -> Graph:
     if machine is None or not machine.rests.cost or not _recorded_on_threads(graph):
         return graph
     hosts = SharedHosts.one_machine(graph.world_size, graph.facts.cores)
-    late = begun_cold(replay(graph, hosts=hosts), machine.rest_ns, machine.warm_ns)
-    return scaled(graph, late, 1 / machine.rested)
+    cold = cold_ns(replay(graph, hosts=hosts), machine.rest_ns, machine.warm_ns)
+    rows = np.flatnonzero(cold)
+    left = np.ones(len(graph))
+    left[rows] -= cold[rows] / graph.ops.dur_ns[rows] * (1 - 1 / machine.rested)
+    return scaled(graph, rows, left)
 
 
-def begun_cold(timeline: Timeline, least_ns: float, warm_ns: float) -> Bool:
-    """Work that its lane began after a rest, or before it had worked for long enough since."""
+def cold_ns(timeline: Timeline, least_ns: float, warm_ns: float) -> Int64:
+    """By op: how much of its work its lane does after a rest, until it has worked for so long; 0
+    stands for one op."""
     ops = timeline.graph.ops
-    found = np.zeros(len(timeline.graph), np.bool_)
+    found = np.zeros(len(timeline.graph), np.int64)
     works = np.flatnonzero((ops.kind == OpKind.COMPUTE) & (timeline.dur_ns > 0))
     works = works[np.argsort(ops.lane[works], kind="stable")]
     lane, start, end = ops.lane[works], timeline.start_ns[works], timeline.end_ns[works]
     fresh = np.append(True, lane[1:] != lane[:-1])[: len(works)]
     rest = np.append(False, start[1:] - end[:-1] >= least_ns)[: len(works)] & ~fresh
-    since = _worked_since(timeline.dur_ns[works], rest | fresh)
+    dur = timeline.dur_ns[works]
+    if not warm_ns:
+        found[works] = np.where(rest, dur, 0)
+        return found
     rested = np.maximum.accumulate(np.where(rest | fresh, np.arange(len(works)), 0))
-    found[works] = rest[rested] & (rest | (since < warm_ns))
+    left = np.rint(warm_ns - _worked_since(dur, rest | fresh)).astype(np.int64)
+    found[works] = np.where(rest[rested], np.clip(left, 0, dur), 0)
     return found
 
 

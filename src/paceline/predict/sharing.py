@@ -9,8 +9,11 @@ from paceline.cost import Calls, Library, Rates, messages_of
 from paceline.cost.collectives import gloo_on
 from paceline.cost.collectives.volume import sent_share
 from paceline.graph import Collective, Graph, OpKind
-from paceline.graph.graph import Int64
+from paceline.graph.graph import Bool, Int64
 from paceline.graph.scaled import ppb
+
+WAKES = 2
+"""Of threads, for an announcement: the one that makes it and the one that hears it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +30,19 @@ def library_of(machine: Machine) -> Rates:
 
 
 def shared_of(graph: Graph, calls: Calls, library: Library, machine: Machine) -> Shared:
-    turn = np.rint(messages_of(graph, calls, library) * machine.turn_ns * ppb(graph))
-    talks = graph.ops.kind == OpKind.COLLECTIVE
-    return Shared(_cpu_ns(graph, calls, machine), np.where(talks, turn, 0).astype(np.int64))
+    """Messages of a library's calls wait for their turn; so do the threads in Python that announce
+    exchanges to each other, which wake at either end."""
+    announces = _announces(graph)
+    turns = messages_of(graph, calls, library) + WAKES * announces
+    waits = (graph.ops.kind == OpKind.COLLECTIVE) | announces
+    wait = np.where(waits, np.rint(turns * machine.turn_ns * ppb(graph)), 0).astype(np.int64)
+    return Shared(_cpu_ns(graph, calls, machine), wait)
+
+
+def _announces(graph: Graph) -> Bool:
+    ops = graph.ops
+    found: Bool = (ops.kind == OpKind.TRANSFER) & (ops.collective == Collective.BROADCAST)
+    return found
 
 
 def _cpu_ns(graph: Graph, calls: Calls, machine: Machine) -> Int64:

@@ -37,6 +37,7 @@ _NOT_STRATEGIES = {
     "strategy",
     "torch_applied",
     "torch_codec_times",
+    "torch_crowded_codecs",
 }
 
 

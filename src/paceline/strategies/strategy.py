@@ -92,6 +92,11 @@ class Strategy(ABC):
         """The same change; what it forecasts goes by these constants, as before if None."""
         return self
 
+    def settled(self) -> "Strategy":
+        """The same change once its beginning is over: what is predicted of it, and what a trial of
+        some dozen steps can see."""
+        return self
+
     def apply(self, run: Run) -> AbstractContextManager[None]:
         """Make the change in the live job; leaving the context undoes it."""
         raise self._predicted_only()

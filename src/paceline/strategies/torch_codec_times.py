@@ -33,10 +33,10 @@ Trial = Callable[[torch.Tensor, Turn], list[int]]
 """Packs and unpacks once; nanoseconds of each stage."""
 
 
-def codec_times(repeats: int) -> tuple[CodecTimes, ...]:
-    """All codecs whose settings have defaults."""
+def codec_times(repeats: int, together: Callable[[], object] = int) -> tuple[CodecTimes, ...]:
+    """All codecs whose settings have defaults. `together` is called before each run."""
     with _one_thread():
-        return tuple(_timed(change, repeats) for change in _with_defaults())
+        return tuple(_timed(change, repeats, together) for change in _with_defaults())
 
 
 def _with_defaults() -> Iterator[Coded]:
@@ -46,9 +46,10 @@ def _with_defaults() -> Iterator[Coded]:
             yield kind()
 
 
-def _timed(change: Coded, repeats: int) -> CodecTimes:
+def _timed(change: Coded, repeats: int, together: Callable[[], object]) -> CodecTimes:
     buckets = [Bucket(((side, side),)) for side in SIDES]
-    packing, times = change.packing(), [_stages(change, bucket, repeats) for bucket in buckets]
+    packing = change.packing()
+    times = [_stages(change, bucket, repeats, together) for bucket in buckets]
     *middle, _ = packing.calls(buckets[-1])
     touched = [
         (
@@ -76,12 +77,19 @@ def _timed(change: Coded, repeats: int) -> CodecTimes:
     )
 
 
-def _stages(change: Coded, bucket: Bucket, repeats: int) -> list[float]:
+def _stages(
+    change: Coded, bucket: Bucket, repeats: int, together: Callable[[], object]
+) -> list[float]:
     """Of each stage the lower quartile: what the machine does when little else disturbs it."""
     trial = _trial(_codec(change))
     drawn = torch.randn(bucket.count, generator=torch.Generator().manual_seed(0))
     turns = (Turn(0, FIRST + step, bucket.shapes) for step in range(repeats + 1))
-    samples = [trial(drawn.roll(turn.step * STRIDE), turn) for turn in turns][1:]
+    samples = []
+    for turn in turns:
+        gradient = drawn.roll(turn.step * STRIDE)
+        together()
+        samples.append(trial(gradient, turn))
+    del samples[0]  # it warms up
     return [float(sorted(times)[len(times) // 4]) for times in zip(*samples)]
 
 

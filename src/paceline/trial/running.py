@@ -115,7 +115,7 @@ def _run(
         old.unlink()
     told = TrialSettings(
         str(folder.resolve()),
-        [str(change) for change in request.tried.plan],
+        [str(change.settled()) for change in request.tried.plan],
         list(blocks),
         request.patience.limit_s,
     )

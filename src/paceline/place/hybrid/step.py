@@ -21,7 +21,7 @@ from paceline.graph.kinds import Collective
 from paceline.graph.schedules import Schedule
 from paceline.imagine.decoder import Content, DecoderJob, RankPeak, Sharding, fullest
 from paceline.place.hybrid.skeleton import Data, Role, Shape, Skeleton, skeleton
-from paceline.predict.rests import begun_cold
+from paceline.predict.rests import after_rests_ns
 from paceline.replay import Contention, SharedHosts, replay
 
 _MOST_PARTS: Final = 8
@@ -149,10 +149,8 @@ def _shared_ns(graph: Graph, took: NDArray[np.int64], hosts: SharedHosts, rests:
     longer until it is warm."""
     timeline = replay(graph, prices=took, hosts=hosts)
     if rests.cost:
-        cold = np.minimum(took, rests.warm_ns) if rests.warm_ns else took
-        late = begun_cold(timeline, rests.least_ns, 0.0)
-        longer = np.where(late, np.rint(cold * (rests.factor - 1)), 0).astype(np.int64)
-        timeline = replay(graph, prices=took + longer, hosts=hosts)
+        longer = after_rests_ns(timeline, rests)
+        timeline = replay(graph, prices=longer, hosts=hosts)
     return float(timeline.step_ns)
 
 
