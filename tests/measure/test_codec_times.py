@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link
+from paceline.cluster.machine import Machine
 from paceline.cost import Basis, prices
 from paceline.graph import DeviceKind, DType, Graph
 from paceline.graph.synthetic import TrainingJob, training
@@ -75,6 +76,22 @@ def test_packing_takes_its_measured_time_with_the_slower_addition_behind_it() ->
     assert np.allclose(found.dur_ns[packs], touched[packs] / 28, rtol=0.01)
     assert np.allclose(found.dur_ns[unpacks], touched[unpacks] * 1500 / 6000, rtol=0.35)
     assert set(found.basis[packs]) == {Basis.MEASURED}
+
+
+def test_workers_that_share_cores_pack_as_long_as_where_all_cores_do() -> None:
+    slow = replace(GATHERED, ops=(replace(GATHERED.ops[0], times_ns=(1800.0, 18000.0)),
+                                  GATHERED.ops[1]))  # fmt: skip
+    made = replace(MADE, crowded_codecs=(slow, SUMMED))
+    changed = parse("topk").transform(training(TrainingJob(layers=1)))
+    cluster = Cluster((Host("a", MADE.device()), Host("b", MADE.device())), Link.both_ways(1e9))
+    packs, machine = rows(changed, "pack topk"), Machine(2.0)
+
+    def packing_ns(question: Question) -> int:
+        return int(predict(changed, (), cluster, question).timeline.dur_ns[packs].sum())
+
+    alone = packing_ns(Question(calibration=made))
+    assert packing_ns(Question(machine, made)) == pytest.approx(2 * alone, rel=0.01)
+    assert packing_ns(Question(machine, MADE)) == pytest.approx(alone, rel=0.01)
 
 
 def rows(graph: Graph, name: str) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":

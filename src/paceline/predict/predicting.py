@@ -16,6 +16,7 @@ from paceline.graph.condense import STEPS, Grain, condense, condensed_ops, first
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.rank_steps import numbered
 from paceline.graph.scaled import works
+from paceline.measure.handling import UNHANDLED
 from paceline.predict.anchor import anchored
 from paceline.predict.classes import by_class, step_ns
 from paceline.predict.correction import Leaning, corrected, leaning_of
@@ -323,6 +324,7 @@ def _runner(graph: Graph, calls: Calls, library: Library, question: Question) ->
     machine = question.machine
     if machine is None:
         return Run(graph, contention=contention_of(graph, question))
-    shared = shared_of(graph, calls, library, machine)
+    handling = question.calibration.handling if question.calibration else None
+    shared = shared_of(graph, calls, library, machine, handling or UNHANDLED)
     hosts = SharedHosts.one_machine(graph.world_size, machine.cores, shared.cpu_ns, shared.turn_ns)
     return Run(graph, hosts=hosts, rests=machine.rests)

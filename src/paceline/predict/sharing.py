@@ -11,6 +11,7 @@ from paceline.cost.collectives.volume import sent_share
 from paceline.graph import Collective, Graph, OpKind
 from paceline.graph.graph import Bool, Int64
 from paceline.graph.scaled import ppb
+from paceline.measure.handling import UNHANDLED, Handling
 
 WAKES = 2
 """Of threads, for an announcement: the one that makes it and the one that hears it."""
@@ -29,14 +30,29 @@ def library_of(machine: Machine) -> Rates:
     return Rates(library=gloo_on(machine))
 
 
-def shared_of(graph: Graph, calls: Calls, library: Library, machine: Machine) -> Shared:
+def shared_of(
+    graph: Graph,
+    calls: Calls,
+    library: Library,
+    machine: Machine,
+    handling: Handling = UNHANDLED,
+) -> Shared:
     """Messages of a library's calls wait for their turn; so do the threads in Python that announce
-    exchanges to each other, which wake at either end."""
+    exchanges to each other, which wake at either end and take the processor time of such calls."""
     announces = _announces(graph)
     turns = messages_of(graph, calls, library) + WAKES * announces
     waits = (graph.ops.kind == OpKind.COLLECTIVE) | announces
     wait = np.where(waits, np.rint(turns * machine.turn_ns * ppb(graph)), 0).astype(np.int64)
-    return Shared(_cpu_ns(graph, calls, machine), wait)
+    return Shared(_cpu_ns(graph, calls, machine) + _handled_ns(graph, announces, handling), wait)
+
+
+def _handled_ns(graph: Graph, announces: Bool, handling: Handling) -> Int64:
+    """Of all members, with the exchange that each then runs."""
+    found, rows = np.zeros(len(graph), np.int64), np.flatnonzero(announces)
+    members = np.array([len(graph.groups[group].ranks) for group in graph.ops.group[rows].tolist()])
+    each = {n: handling.told_ns(n) + handling.summed_ns(n, 0) for n in set(members.tolist())}
+    found[rows] = [round(n * each[n]) for n in members.tolist()]
+    return found
 
 
 def _announces(graph: Graph) -> Bool:
