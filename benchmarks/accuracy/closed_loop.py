@@ -253,9 +253,15 @@ def figures(known: Mapping[str, Row], asked: Sequence[Cell], pairs: int) -> dict
         "vs_best_hand_median": round(statistics.median(hands), 4) if hands else None,
         "behind_best_hand": sum(r["vs_hand"] < 1 - r["hand_noise"] for r in good if "vs_hand" in r),
         "live_trials_of_itself": len(itself),
-        "live_false_accepts": sum(r["finding"] == Finding.FASTER.value for r in itself),
+        "live_false_accepts": sum(map(_called_faster, itself)),
+        "live_false_share": statistics.mean(map(_called_faster, itself)) if itself else None,
         **resampled.figures(pairs),
     }
+
+
+def _called_faster(row: Row) -> bool:
+    found: bool = row["finding"] == Finding.FASTER.value
+    return found
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Install in a live DDP job what the strategies said of its exchange, and take it out again: every
-bucket goes through one hook, which compresses, remembers, communicates and counts.
+bucket goes through one hook, which compresses, remembers, communicates and counts. Where buckets
+alone change, DDP exchanges them by itself.
 """
 
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ from paceline.runtime.torch_reducer import Answer, reduces, with_reducer, withou
 from paceline.runtime.torch_routes import Route, route_of
 from paceline.runtime.torch_sharded import sharded_modules, with_codec
 from paceline.runtime.torch_sufficient_factors import with_factors
+from paceline.runtime.torch_uncoded import counting, travels_as_it_is
 
 
 @contextmanager
@@ -72,6 +74,10 @@ def installed(run: Run) -> Iterator[Sent]:
                 stack.enter_context(with_factors(run, replica, asked.factors, sent))
             if not reduces(replica):
                 stack.enter_context(_without_buckets(run, replica, sent))
+                continue
+            if travels_as_it_is(asked, replica):
+                stack.enter_context(with_reducer(replica, run))
+                stack.enter_context(counting(replica, sent))
                 continue
             hook = stack.enter_context(_hook(run, replica, sent))
             stack.enter_context(

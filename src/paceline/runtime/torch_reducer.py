@@ -20,13 +20,15 @@ Answer = Callable[[None, Any], Any]
 
 
 @contextmanager
-def with_reducer(replica: Any, run: Run, hook: Answer) -> Iterator[None]:
+def with_reducer(replica: Any, run: Run, hook: Answer | None = None) -> Iterator[None]:
+    """With the run's buckets, and DDP's own exchange where no hook is given."""
     before, asked = _sizes(replica), run.exchange.buckets
     try:
         _rebuild(replica, before if asked is None else _changed(before, asked))
         if asked is not None and asked.order != READY:
             _arrange(replica, asked.order, run.names)
-        dist._register_comm_hook(replica.reducer, None, hook)
+        if hook is not None:
+            dist._register_comm_hook(replica.reducer, None, hook)
         yield
     finally:
         _rebuild(replica, before)

@@ -26,6 +26,9 @@ from paceline.strategies.strategy import Strategy, name_of
 SIDES = (2**5, 2**8, 2**9, 2**10, 2**11, 2560)  # of the square matrix; the last: DDP's 25 MB
 MEMBERS = 2
 FACTOR = 0.9  # of the momentum, where workers accumulate it
+STEP_BYTES = 64 * 2**20
+"""What a step passes through memory beside the gradients, so that caches hold nothing of what the
+codec remembered a step ago. The gradients themselves were just made."""
 STRIDE = 7919  # by which the same gradients are moved in each step, so that they do not add up
 FIRST = 10_000  # the step: behind every warm-up
 
@@ -84,8 +87,9 @@ def _stages(
     trial = _trial(_codec(change))
     drawn = torch.randn(bucket.count, generator=torch.Generator().manual_seed(0))
     turns = (Turn(0, FIRST + step, bucket.shapes) for step in range(repeats + 1))
-    samples = []
+    samples, step = [], torch.zeros(STEP_BYTES // 4)
     for turn in turns:
+        step.add_(1)
         gradient = drawn.roll(turn.step * STRIDE)
         together()
         samples.append(trial(gradient, turn))
