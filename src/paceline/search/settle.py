@@ -17,8 +17,9 @@ from paceline.search.space import Plan
 from paceline.search.trials import Trials
 from paceline.strategies import strategy
 
-LITTLE = 0.001
-"""A part that makes the goal better by less than this share is left out."""
+LITTLE = 0.005
+"""A part that makes the goal better by less than this share is left out: no prediction tells so
+little from nothing, and what it costs a live job that no price knows may be more."""
 LOOKS = 5
 """Plans that are seen in full, where the best few are not as they looked coarsely."""
 

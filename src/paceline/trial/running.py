@@ -139,13 +139,21 @@ def grows(folder: Path, hang_s: float) -> Callable[[], bool]:
     last = [time.monotonic(), 0.0]  # when it last grew, and to what
 
     def hangs() -> bool:
-        size = sum(path.stat().st_size for path in folder.glob("rank-*"))
+        size = sum(map(_size, folder.glob("rank-*")))
         now = time.monotonic()
         if size != last[1]:
             last[:] = [now, size]
         return now - last[0] > (hang_s if size else max(START_S, hang_s))
 
     return hangs
+
+
+def _size(path: Path) -> int:
+    """0 of a file that was renamed since it was seen."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _failed(request: TrialRequest, runs: Sequence[Series], failure: Failure) -> Outcome:
