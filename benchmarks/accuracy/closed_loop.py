@@ -234,7 +234,8 @@ def figures(known: Mapping[str, Row], asked: Sequence[Cell], pairs: int) -> dict
     """Over the rows that are kept."""
     rows = [row_of(cell, known) for cell in asked if cell.key in known]
     good = [row for row in rows if "failed" not in row]
-    exact = [row for row in good if row["effect"] == "exact" and row["bound"] > 1.05]
+    exact = [r for r in good if r["effect"] == "exact" and r["bound"] > 1.05]
+    exact = [r for r in exact if r["job"] in JOBS]  # the fourth is to be left alone
     shares = [((row["measured"] if row["kept"] else 1) - 1) / (row["bound"] - 1) for row in exact]
     ratios = [row["measured"] / row["predicted"] for row in good if row["plan"]]
     hands = [row["vs_hand"] for row in good if "vs_hand" in row]
