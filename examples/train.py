@@ -30,6 +30,11 @@ def main() -> None:
         Path(f"{options.times}.{dist.get_rank()}").write_text(json.dumps(times))
     dist.barrier()
     del step
+    leave()
+
+
+def leave() -> None:
+    """Part from the other workers, once all are done and no model is held any more."""
     dist.destroy_process_group()
     time.sleep(0.2)  # else the interpreter may be gone before gloo's threads let go of its objects
 

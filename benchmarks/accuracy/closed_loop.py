@@ -2,13 +2,14 @@
 
 Each row tunes one of three jobs with two workers in the lab, at one link rate and with one effect
 allowed. `bound`: no exact plan that sends all gradients beats the larger of compute time and their
-bytes over the link; one that sends what gradients are made of may. A fourth job has little to win:
-`left_alone` says whether the loop left it as it was, or a trial showed a gain.
+bytes over the link; one that sends what gradients are made of may. A fourth job has little to win,
+and counts in no share of gains: `left_alone` says whether the loop left it as it was, or a trial
+showed a gain.
 `vs_hand` sets the kept plan beside the best of what PyTorch users would do by hand (`by_hand`). A
 row whose loop kept no plan leaves the job as it was: it measured 1.
 
-`false_accepts` and `power` need no lab: `accuracy/resampled` draws them. `live_false_accepts`
-counts live trials of a job against itself (`--itself N` makes N of them).
+`false_accepts` and `power` need no lab: `accuracy/resampled` draws them. `live_false_share` is
+of live trials of a job against itself (`--itself N` makes N of them).
 
 Loops, the rounds by hand of each job and rate, and trials are kept as they come in
 `benchmarks/results/closed-loop-rows.json`, so that an ended run goes on where it was. `--budget
@@ -31,8 +32,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import kept, measure
-from benchmarks.accuracy import by_hand as choices
-from benchmarks.accuracy import calibrated, resampled
+from benchmarks.accuracy import by_hand, calibrated, resampled
 from benchmarks.accuracy.cells import DATE, cluster
 from paceline.errors import PacelineError
 from paceline.predict import WORK_CLASSES, Question
@@ -86,7 +86,7 @@ class Cell:
         return f"{self.job} {self.mbit} Mbit/s {self.effect.value}"
 
     @property
-    def by_hand(self) -> str:
+    def hand_key(self) -> str:
         """The choices by hand are the same whatever a plan may do."""
         return f"{self.job} {self.mbit} Mbit/s by hand"
 
@@ -110,7 +110,7 @@ def main() -> None:
 
 def measured(options: argparse.Namespace) -> dict[str, Row]:
     """What is kept, and of what is missing as much as the budget makes."""
-    makers = stages(cells(options), QUICK if options.quick else Effort())
+    makers = makers_of(cells(options), QUICK if options.quick else Effort())
     if options.quick:
         return {key: make() for key, make in makers.items()}
     makers |= {f"itself {number}": against_itself for number in range(options.itself)}
@@ -132,11 +132,11 @@ def cells(options: argparse.Namespace) -> list[Cell]:
     return found[:1] if options.quick else found
 
 
-def stages(asked: Sequence[Cell], effort: Effort) -> dict[str, Callable[[], Row]]:
+def makers_of(asked: Sequence[Cell], effort: Effort) -> dict[str, Callable[[], Row]]:
     """The loops of all rows come first, so that a short budget shows what each brought; then the
     choices by hand."""
     loops = {cell.key: partial(looped, cell, effort) for cell in asked}
-    return loops | {cell.by_hand: partial(by_hand, cell, effort) for cell in asked}
+    return loops | {cell.hand_key: partial(hand_rounds, cell, effort) for cell in asked}
 
 
 def looped(cell: Cell, effort: Effort) -> Row:
@@ -150,12 +150,12 @@ def looped(cell: Cell, effort: Effort) -> Row:
         return {**told, "failed": str(error)[-600:]}
 
 
-def by_hand(cell: Cell, effort: Effort) -> Row:
+def hand_rounds(cell: Cell, effort: Effort) -> Row:
     """What users do by hand, in turn with the plain job."""
     guess_s = 0.2 + 25.0 * 8 / cell.mbit  # of a plain step
     steps = max(LEAST_STEPS, min(20, round(effort.hand_s / guess_s / effort.rounds)))
     try:
-        rounds = choices.rounds_of(cell.job, cell.mbit, WORKERS, effort.rounds, steps)
+        rounds = by_hand.rounds_of(cell.job, cell.mbit, WORKERS, effort.rounds, steps)
     except PacelineError as error:
         raise kept.NotMade(str(error)[-600:]) from error
     return {"rounds": rounds, "measured_at": now()}
@@ -224,10 +224,10 @@ def against_itself() -> Row:
 def row_of(cell: Cell, known: Mapping[str, Row]) -> Row:
     """Its loop, beside the best choice by hand where that was measured."""
     row = known[cell.key]
-    if cell.by_hand not in known or "failed" in row:
+    if cell.hand_key not in known or "failed" in row:
         return row
     plan = row["measured"] if row["kept"] else 1.0
-    return {**row, **choices.versus(plan, cell.effect, known[cell.by_hand]["rounds"])}
+    return {**row, **by_hand.versus(plan, cell.effect, known[cell.hand_key]["rounds"])}
 
 
 def figures(known: Mapping[str, Row], asked: Sequence[Cell], pairs: int) -> dict[str, Any]:
@@ -254,7 +254,6 @@ def figures(known: Mapping[str, Row], asked: Sequence[Cell], pairs: int) -> dict
         "vs_best_hand_median": round(statistics.median(hands), 4) if hands else None,
         "behind_best_hand": sum(r["vs_hand"] < 1 - r["hand_noise"] for r in good if "vs_hand" in r),
         "live_trials_of_itself": len(itself),
-        "live_false_accepts": sum(map(_called_faster, itself)),
         "live_false_share": statistics.mean(map(_called_faster, itself)) if itself else None,
         **resampled.figures(pairs),
     }

@@ -34,3 +34,10 @@ def test_rests_that_cost_less_than_chance_cost_nothing() -> None:
     found = rests_cost(passes(_2=1.0, _16=1.02))
     assert found == RestsCost(found.rested)
     assert found.rested.value == 1.0
+
+
+def test_work_that_is_warm_at_once_was_cold_for_the_half_pass_that_was_seen() -> None:
+    """So it is told from 0, which stands for one op, however long."""
+    found = rests_cost(passes(_2=1.0, _16=1.4) | {"behind": [[(4e-3, 6e-3)] * 4] * 3})
+    assert found.warm_ns is not None
+    assert found.warm_ns.value == pytest.approx(5e6)

@@ -17,6 +17,7 @@ from paceline.predict import Candidates, PredictError, Question, predict
 from paceline.search import SEARCHERS, Aim, Ended, Goal, SearchError, search, searching
 from paceline.search.judge import Judge
 from paceline.search.score import Score
+from paceline.search.settle import LITTLE
 from paceline.search.space import Space, space_of
 from paceline.search.trials import Trials
 from paceline.strategies import Effect, kind_of, name_of
@@ -43,6 +44,17 @@ def test_a_guided_search_is_never_worse_than_leaving_the_job_alone(
     found = search(graph, lan, Question(), replace(SMALL, seed=seed))
     assert found.best.batch_ns <= found.unchanged.batch_ns
     assert found.best.step_ns == predict(graph, found.best.plan, lan).step_ns
+
+
+@pytest.mark.parametrize("rate", [1e7, 1e8, 1e9])
+def test_every_part_of_the_best_plan_brings_more_than_a_little(rate: float) -> None:
+    graph, lan = around(rate, 4)
+    found = search(graph, lan, Question(), replace(SMALL, strategies=(*FEW, "overlap_update")))
+    best = found.best
+    assert best.plan
+    for part in best.plan:
+        without = predict(graph, [each for each in best.plan if each is not part], lan)
+        assert without.batch_ns > best.batch_ns * (1 + LITTLE), part
 
 
 @pytest.mark.parametrize("searcher", WITHOUT_PACKAGES)

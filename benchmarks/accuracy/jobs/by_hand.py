@@ -11,7 +11,6 @@ import json
 import random
 import statistics
 import sys
-import time
 from argparse import Namespace
 from pathlib import Path
 
@@ -36,8 +35,7 @@ def main() -> None:
         asked.out.write_text(json.dumps(rounds))
     dist.barrier()
     step.clear()
-    dist.destroy_process_group()
-    time.sleep(0.2)  # else the interpreter may be gone before gloo's threads let go of its objects
+    train.leave()
 
 
 def arguments() -> Namespace:

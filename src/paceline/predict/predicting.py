@@ -324,7 +324,8 @@ def _runner(graph: Graph, calls: Calls, library: Library, question: Question) ->
     machine = question.machine
     if machine is None:
         return Run(graph, contention=contention_of(graph, question))
-    handling = question.calibration.handling if question.calibration else None
-    shared = shared_of(graph, calls, library, machine, handling or UNHANDLED)
+    made = question.calibration
+    handling = (made.handling if made else None) or UNHANDLED
+    shared = shared_of(graph, calls, library, machine, handling)
     hosts = SharedHosts.one_machine(graph.world_size, machine.cores, shared.cpu_ns, shared.turn_ns)
     return Run(graph, hosts=hosts, rests=machine.rests)

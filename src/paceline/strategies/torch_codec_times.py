@@ -36,8 +36,13 @@ Trial = Callable[[torch.Tensor, Turn], list[int]]
 """Packs and unpacks once; nanoseconds of each stage."""
 
 
-def codec_times(repeats: int, together: Callable[[], object] = int) -> tuple[CodecTimes, ...]:
-    """All codecs whose settings have defaults. `together` is called before each run."""
+def alone() -> None:
+    """Nobody runs beside it, so none is waited for."""
+
+
+def codec_times(repeats: int, together: Callable[[], object] = alone) -> tuple[CodecTimes, ...]:
+    """All codecs whose settings have defaults. `together` is called before each run, and waits for
+    whoever is to run beside it."""
     with _one_thread():
         return tuple(_timed(change, repeats, together) for change in _with_defaults())
 
