@@ -14,16 +14,13 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
 
 import torch
 import torch.distributed as dist
 
 from paceline.bench.memory_limit import DOES_NOT_FIT, is_out_of_memory, limit_memory
 from paceline.bench.workload import Setup, Training, Workload
-
-_LAST_WORDS_S: Final = 0.2
-"""gloo's threads let go of their objects before the interpreter is gone."""
+from paceline.launch.torch_parting import part
 
 
 @dataclass(frozen=True)
@@ -124,8 +121,7 @@ def _joined(options: argparse.Namespace) -> Setup:
 def _left() -> None:
     if dist.is_initialized():
         dist.barrier()
-        dist.destroy_process_group()
-        time.sleep(_LAST_WORDS_S)
+        part()
 
 
 def _of_first(value: float) -> float:

@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from paceline.graph import Collective
+from paceline.launch.torch_parting import part
 from paceline.learn.carrier import Parcel
 from paceline.learn.message import Message, packed, unpacked
 from paceline.learn.samples import Samples
@@ -46,7 +47,7 @@ def main(store: str, rank: int, workers: int, turns: int) -> None:
         told = {"sent": sent, "summed": summed, "cold": cold, "waits": waits}
         print(json.dumps(told), flush=True)
     carrier.met()
-    dist.destroy_process_group()
+    part()
 
 
 def _counts(workers: int) -> Sequence[int]:

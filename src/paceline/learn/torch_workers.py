@@ -8,6 +8,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from paceline.launch.torch_parting import part
 from paceline.learn.errors import LearnError
 from paceline.learn.samples import Samples
 from paceline.learn.seat import Place, is_seated
@@ -29,7 +30,7 @@ def joined_workers(sums: bool = False) -> Iterator[Gloo]:
         carrier.met()
     finally:
         if carrier.whole:  # else its connections are closed
-            dist.destroy_process_group()
+            part()
 
 
 def network(model: str, train: Samples, test: Samples) -> Network:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
+from paceline.launch.torch_parting import part
+
 SIZES = tuple(2**k for k in range(12, 26, 2))
 ADDED = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 ADDED_SIZES = tuple(2**k for k in range(16, 26, 2))
@@ -28,7 +30,7 @@ def main(store: str, rank: int, world: int, repeats: int) -> None:
     if rank == 0:
         print(json.dumps(answer), flush=True)
     dist.barrier()
-    dist.destroy_process_group()
+    part()
 
 
 def _reducing(size: int, dtype: torch.dtype = torch.float32) -> Callable[[], object]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
+from paceline.launch.torch_parting import part
 from paceline.measure.torch_crowding import begun_together, crowding
 from paceline.measure.torch_dtensors import dtensors
 from paceline.measure.torch_rests import rests
@@ -36,7 +37,7 @@ def main(size_bytes: int, rounds: int, small_rounds: int) -> None:
         few = {"members": members, "stalls": stalls}
         print(json.dumps({**reduced, **few, **beside, **by_itself}), flush=True)
     dist.barrier()
-    dist.destroy_process_group()
+    part()
 
 
 def _large(size_bytes: int, rounds: int) -> list[float]:

@@ -10,6 +10,7 @@ import msgspec
 import torch.distributed as dist
 
 from paceline.cluster import Cluster, Device, Host, Link
+from paceline.launch.torch_parting import part
 from paceline.machine import usable_cores
 from paceline.measure import CodecTimes, InLab, MeasureError
 from paceline.strategies.torch_codec_times import codec_times
@@ -39,7 +40,7 @@ def _as_worker(repeats: int) -> None:
     if dist.get_rank() == 0:
         print(_ANSWER + msgspec.json.encode(found).decode(), flush=True)
     dist.barrier()
-    dist.destroy_process_group()
+    part()
 
 
 if __name__ == "__main__":
