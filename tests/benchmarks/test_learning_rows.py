@@ -99,3 +99,9 @@ def test_a_grown_model_saves_the_bytes_that_it_need_not_send_until_the_accuracy_
     never = row(arms.growing[0], 1, [0.5, 0.6, 0.7, 0.7, 0.7, 0.7], 5)
     assert federated._share(whole, never, 0.01) is None
     assert math.isclose(learning.at_the_end(whole), 0.8)
+
+
+def test_an_epochs_speedup_is_told_turn_by_turn() -> None:
+    epochs = ((32, 600.0), (1, 100.0), (32, 640.0), (1, 80.0), (32, 700.0), (1, 100.0))
+    rows = [{"bits": bits, "epoch_ms": told} for bits, told in epochs]
+    assert graph_network.speedups(rows) == {"speedup": 7.0, "speedups": [6.0, 7.0, 8.0]}

@@ -179,3 +179,50 @@ def test_replicas_that_part_are_named(toy) -> None:
     next(driver.nets[1].parameters()).data += 1
     with pytest.raises(LearnError, match="weights of part 1"):
         driver.judge(30, (0, 1), None)
+
+
+@pytest.mark.needs("torch")
+@given(seed=st.integers(0, 30), rows=st.integers(1, 9), columns=st.integers(0, 9))
+@settings(max_examples=25, deadline=None)
+def test_a_table_times_rows_is_the_product_there_and_back(
+    seed: int, rows: int, columns: int
+) -> None:
+    """Rows and columns without any place in the table among them."""
+    import torch
+
+    from paceline.learn.graphs.torch_replica import Table
+
+    drawn = np.random.default_rng(seed)
+    dense = drawn.normal(size=(rows, columns)) * (drawn.random((rows, columns)) < 0.4)
+    places = drawn.permutation(np.argwhere(dense), axis=0)
+    values = dense[places[:, 0], places[:, 1]]
+    for table, ends in ((dense, places), (dense.T, places[:, ::-1])):
+        other = torch.from_numpy(drawn.normal(size=(table.shape[1], 3)).astype(np.float32))
+        found = Table.of(ends, values, len(table)).times(other)
+        assert np.allclose(found.numpy(), table @ other.numpy(), atol=1e-5)
+
+
+@pytest.mark.needs("torch")
+def test_gradients_bring_later_what_two_means_left_out_of_them() -> None:
+    """All that came home is all that was sent but for what is left of the last epoch: without that
+    memory the same error is made in each."""
+    import torch
+
+    from paceline.learn.carrier import Alone
+    from paceline.learn.graphs.network import GraphNetwork
+    from paceline.learn.graphs.torch_halo import Halos
+
+    parts = parts_of(ring(), parted(ring(), 2, "greedy"))
+    drawn, epochs = np.random.default_rng(1), 40
+    slopes = [torch.from_numpy(drawn.normal(size=(len(part.halo), 6)).astype(np.float32))
+              for part in parts.each]  # fmt: skip
+    owned = [len(part.nodes) for part in parts.each]
+
+    def came(bits: int, means: bool) -> list[np.ndarray]:
+        halos = Halos(GraphNetwork(bits=bits, means=means), parts.each, Alone())
+        homes = [halos.home(1, slopes, owned) for _ in range(epochs)]
+        return [sum(home[part].numpy() for home in homes) for part in range(2)]
+
+    for exact, found in zip(came(32, False), came(1, True)):
+        assert np.abs(found - exact).max() < 3 * float(slopes[0].abs().max())
+        assert not np.array_equal(found, exact)

@@ -1,6 +1,7 @@
 """`Message`: what travels between clients, in the very form that its bytes are counted in."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,15 +45,25 @@ def packed(message: Message) -> bytes:
     return b"".join([json.dumps(head).encode(), b"\n", *(v.tobytes() for v in vectors.values())])
 
 
-def unpacked(data: bytes) -> Message:
-    line, _, body = data.partition(b"\n")
+def unpacked(data: bytes | memoryview) -> Message:
+    """Its arrays have memory of their own."""
+    line, body = headed(data)
     head, vectors, at = json.loads(line), {}, 0
     for name, (dtype, shape) in head["vectors"].items():
         kind = np.dtype(dtype)
-        size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+        size = math.prod(shape) * kind.itemsize
         if at + size > len(body):
             raise LearnError(f"a message ends within {name!r}; its sender stopped in the middle")
         vectors[name] = np.frombuffer(body[at : at + size], kind).reshape(shape).copy()
         at += size
     numbers = {name: float.fromhex(text) for name, text in head["numbers"].items()}
     return Message(vectors, numbers)
+
+
+def headed(data: bytes | memoryview) -> tuple[bytes, memoryview]:
+    """The first line, and what follows it, where it lies. All of it is the line if none ends."""
+    for reach in (1 << 10, len(data)):
+        line, end, _ = bytes(data[:reach]).partition(b"\n")
+        if end:
+            break
+    return line, memoryview(data)[len(line) + len(end) :]

@@ -15,13 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
 from paceline.learn.carrier import Carrier, Here, Parcel, Pending, PendingMean, Reformed
 from paceline.learn.errors import Disconnected, LearnError
-from paceline.learn.message import packed, unpacked
+from paceline.learn.message import headed, packed, unpacked
 from paceline.learn.samples import Vector
 from paceline.learn.torch_regroup import Regroup, closed
 
@@ -87,17 +86,17 @@ class Gloo(Carrier):
         buffer[-1] = len(vectors)
         return _Sum(_guarded("all workers", lambda: self._group.allreduce([buffer])), buffer)
 
-    def _blob(self, parcels: Sequence[Parcel], rank: int) -> bytes:
-        """All that goes to one worker."""
+    def _blob(self, parcels: Sequence[Parcel], rank: int) -> bytearray:
+        """All that goes to one worker, as memory that torch takes as it is."""
         mine = [
             (p.source, [t for t in p.targets if self.of(t) == rank], packed(p.message))
             for p in parcels
             if rank != self.rank and any(self.of(t) == rank for t in p.targets)
         ]
         if not mine:
-            return b""
+            return bytearray()
         head = json.dumps([[source, targets, len(body)] for source, targets, body in mine])
-        return b"\n".join([head.encode(), b"".join(body for _, _, body in mine)])
+        return bytearray(b"\n").join([head.encode(), b"".join(body for _, _, body in mine)])
 
     def _sizes(self, mine: list[int], alike: str) -> dict[int, list[int]]:
         """Of all blobs, by sender and receiver."""
@@ -117,8 +116,8 @@ class Gloo(Carrier):
         buffer, at = torch.empty(size, dtype=torch.uint8), self.alive.index(rank)
         return _guarded(f"worker {rank}", lambda: self._group.recv([buffer], at, 0)), buffer
 
-    def _send(self, rank: int, blob: bytes) -> tuple[Any, Any]:
-        buffer = torch.from_numpy(np.frombuffer(blob, np.uint8).copy())
+    def _send(self, rank: int, blob: bytearray) -> tuple[Any, Any]:
+        buffer = torch.frombuffer(blob, dtype=torch.uint8)
         at = self.alive.index(rank)
         return _guarded(f"worker {rank}", lambda: self._group.send([buffer], at, 0)), buffer
 
@@ -133,7 +132,7 @@ class _UnderWay:
         came = list(self.kept)
         for rank, (work, buffer) in self.receives.items():
             _guarded(f"worker {rank}", work.wait)
-            came += _parcels(buffer.numpy().tobytes())
+            came += _parcels(buffer.numpy().data)
         for work, _ in self.sends:
             _guarded("a worker", work.wait)
         return sorted(came, key=lambda parcel: parcel.source)
@@ -152,8 +151,8 @@ class _Sum:
         return found
 
 
-def _parcels(blob: bytes) -> list[Parcel]:
-    head, _, body = blob.partition(b"\n")
+def _parcels(blob: memoryview) -> list[Parcel]:
+    head, body = headed(blob)
     found, at = [], 0
     for source, targets, size in json.loads(head):
         found.append(Parcel(source, tuple(targets), unpacked(body[at : at + size])))

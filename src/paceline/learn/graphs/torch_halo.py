@@ -2,7 +2,10 @@
 
 Forward, each part sends rows of its own nodes to the parts that border on them. Backward, what the
 loss of those parts says of these rows comes back and is added up. Both ways rows may be rounded to
-few bits, and may be those of the epoch before.
+few bits, and may be those of the epoch before. What rounding to two means left out of a gradient is
+added to the next epoch's, as in "1-Bit Stochastic Gradient Descent". Rows themselves do not
+remember, for each epoch uses them anew; nor does rounding at random, whose errors are larger than
+what is rounded and would grow.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +18,13 @@ from torch import Tensor
 from paceline.learn.carrier import Carrier, Parcel, Pending, inboxes
 from paceline.learn.graphs.network import GraphNetwork
 from paceline.learn.graphs.parts import Part
-from paceline.learn.graphs.torch_rounding import Dice, Rounding
+from paceline.learn.graphs.torch_rounding import Dice, Rounding, Table
 from paceline.learn.message import Message
 from paceline.learn.record import Trip
 
 Inbox = Mapping[int, Mapping[int, Message]]
+Key = tuple[int, str]
+"""A layer, and whether rows go out or gradients come home."""
 
 
 class Halos:
@@ -30,12 +35,13 @@ class Halos:
         self._rounding, self._carrier = Rounding(how.bits, how.means), carrier
         drawn = {p.number: np.random.default_rng([how.seed, 6, p.number]) for p in mine}
         self._dice = {number: Dice(each) for number, each in drawn.items()}
-        self._under_way: dict[tuple[int, str], Pending] = {}
-        self._last: dict[tuple[int, str], Inbox] = {}
+        self._under_way: dict[Key, Pending] = {}
+        self._last: dict[Key, Inbox] = {}
+        self._left: dict[tuple[Key, int, int], Table] = {}  # by sending and receiving part
 
     def once(self, rows: Sequence[Tensor]) -> list[Tensor]:
         """Halos of what never changes, as they are."""
-        came = inboxes(self._carrier.send(self._parcels(rows, "out", Rounding())).wait())
+        came = inboxes(self._carrier.send(self._parcels(rows, (0, "out"), Rounding())).wait())
         return [
             self._halo(part, came.get(part.number, {}), own.shape[1], Rounding())
             for part, own in zip(self.mine, rows)
@@ -61,12 +67,12 @@ class Halos:
             found.append(total)
         return found
 
-    def _exchanged(self, key: tuple[int, str], rows: Sequence[Tensor]) -> Inbox:
+    def _exchanged(self, key: Key, rows: Sequence[Tensor]) -> Inbox:
         """Now, or as it was sent in the epoch before."""
         before = self._under_way.pop(key, None)
         if before is not None:
             self._last[key] = inboxes(before.wait())
-        parcels = self._parcels(rows, key[1], self._rounding)
+        parcels = self._parcels(rows, key, self._rounding)
         pending = self._carrier.send(parcels, alike=f"layer {key[0]} {key[1]}")
         if self.waits or key not in self._last:
             self._last[key] = inboxes(pending.wait())
@@ -80,16 +86,29 @@ class Halos:
             pending.wait()
         self._under_way = {}
 
-    def _parcels(self, rows: Sequence[Tensor], way: str, how: Rounding) -> list[Parcel]:
+    def _parcels(self, rows: Sequence[Tensor], key: Key, how: Rounding) -> list[Parcel]:
         found = []
         for part, own in zip(self.mine, rows):
             table: Any = own.detach().numpy()
-            for other, places in (part.sends if way == "out" else part.takes).items():
+            for other, places in (part.sends if key[1] == "out" else part.takes).items():
                 picked = np.take(table, places, axis=0)
-                message = how.packed(picked, self._dice[part.number])
+                if key[1] == "home" and how.means:
+                    message = self._with_what_was_left(picked, (key, part.number, other), how)
+                else:
+                    message = how.packed(picked, self._dice[part.number])
                 found.append(Parcel(part.number, (other,), message))
         self.trips += [Trip(p.source, p.targets, p.message.size_bytes) for p in found]
         return found
+
+    def _with_what_was_left(
+        self, rows: Table, where: tuple[Key, int, int], how: Rounding
+    ) -> Message:
+        """Adds to `rows`, and keeps what rounding leaves out of them now."""
+        if where in self._left:
+            rows += self._left[where]
+        message = how.packed(rows, self._dice[where[1]])
+        self._left[where] = np.subtract(rows, how.restored(message, rows.shape[1]), out=rows)
+        return message
 
     def _halo(
         self, part: Part, inbox: Mapping[int, Message], columns: int, how: Rounding

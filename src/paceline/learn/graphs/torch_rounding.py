@@ -77,19 +77,21 @@ class Rounding:
             return rows
         ends = torch.from_numpy(message.vectors["ends"])
         levels = self._apart(message.vectors["levels"], len(ends) * columns)
-        found = torch.from_numpy(levels.reshape(-1, columns)).float()
+        found = torch.from_numpy(levels.reshape(-1, columns).astype(np.float32))
         restored: Table = found.mul_(ends[:, 1:]).add_(ends[:, :1]).numpy()
         return restored
 
     def _two_means(self, rows: Tensor) -> Message:
-        above = rows > rows.mean(dim=1, keepdim=True)
-        shares, columns = above.float(), rows.shape[1]
-        count = shares.sum(dim=1, keepdim=True)
-        high = torch.linalg.vecdot(rows, shares).unsqueeze(1)
-        low = (rows.sum(dim=1, keepdim=True) - high) / (columns - count)  # not all are above a mean
-        step = torch.where(count > 0, high / count.clamp(min=1) - low, 0.0)
+        """What lies above a mean sums up to what lies below it, so one sum of both has the two."""
+        columns, mean = rows.shape[1], rows.mean(dim=1, keepdim=True)
+        apart = rows - mean
+        above = np.greater(apart.numpy(), 0.0)
+        ones = torch.from_numpy(above.view(np.uint8)).sum(dim=1, keepdim=True, dtype=torch.int32)
+        count, half = ones.float(), apart.abs_().sum(dim=1, keepdim=True) / 2
+        low = mean - half / (columns - count)  # not all are above a mean
+        step = torch.where(count > 0, mean + half / count.clamp(min=1) - low, 0.0)
         ends = torch.cat([low, step], dim=1).numpy()
-        return Message({"levels": np.packbits(above.numpy()), "ends": ends})
+        return Message({"levels": np.packbits(above), "ends": ends})
 
     def _side_by_side(self, levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Several levels in a byte, the first in its highest bits."""

@@ -8,6 +8,7 @@ never change: their halos travel once. Where a layer narrows, rows are projected
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -81,7 +82,7 @@ class _Training:
         self.tables = [mixing(task.parts, part, how.layer) for part in self.mine]
         self.data = [node_data(task.parts, part) for part in self.mine]
         own = [data.features for data in self.data]
-        self.first = [torch.cat(both) for both in zip(own, self.halos.once(own))]
+        self.first = list(zip(own, self.halos.once(own)))
         self.mixed_features: list[Tensor] | None = None
         self.untold: list[Round] = []
         self.rounds: list[Round] = []
@@ -115,28 +116,31 @@ class _Training:
 
     def _outputs(self) -> list[Tensor]:
         """Layer by layer on all parts of this worker."""
-        rows = self.first
+        own = [data.features for data in self.data]
         for number in range(self.task.network.layers):
-            owned = [len(part.nodes) for part in self.mine]
             narrows = self.nets[0].narrows(number)
-            if narrows:
-                rows = [net.projected(number, row) for net, row in zip(self.nets, rows)]
-            if number:
-                halos = Bordered.apply(self.halos, number, *rows)
-                rows = [torch.cat(both) for both in zip(rows, halos)]
-            mixed = self._mixed(number, rows)
-            rows = [
-                net.layer(number, row[:own], mix, narrows)
-                for net, row, own, mix in zip(self.nets, rows, owned, mixed)
+            seen = self._seen(number, own, narrows)
+            mixed = self._mixed(number, seen)
+            own = [
+                net.layer(number, row, mix, narrows) for net, row, mix in zip(self.nets, own, mixed)
             ]
-        return rows
+        return own
 
-    def _mixed(self, number: int, rows: list[Tensor]) -> list[Tensor]:
+    def _seen(self, number: int, own: list[Tensor], narrows: bool) -> list[tuple[Tensor, Tensor]]:
+        """Of each part own rows and its halo's, projected where the layer narrows."""
+        if not number:
+            project = [partial(net.projected, number) if narrows else _same for net in self.nets]
+            return [(each(own), each(halo)) for each, (own, halo) in zip(project, self.first)]
+        if narrows:
+            own = [net.projected(number, row) for net, row in zip(self.nets, own)]
+        return list(zip(own, Bordered.apply(self.halos, number, *own)))
+
+    def _mixed(self, number: int, seen: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
         """Of features, which never change, once for the whole training."""
-        constant = number == 0 and not rows[0].requires_grad
+        constant = number == 0 and not seen[0][0].requires_grad
         if constant and self.mixed_features is not None:
             return self.mixed_features
-        found = [Mixed.apply(table, row) for table, row in zip(self.tables, rows)]
+        found = [Mixed.apply(table, *rows) for table, rows in zip(self.tables, seen)]
         if constant:
             self.mixed_features = found
         return found
@@ -223,6 +227,10 @@ class _Training:
             notes=self.task.parts.notes,
             samples=len(self.task.parts.graph.train),
         )
+
+
+def _same(rows: Tensor) -> Tensor:
+    return rows
 
 
 def _require_alike(sums: Sequence[np.ndarray], tensors: int) -> None:
