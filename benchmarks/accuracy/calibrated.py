@@ -4,7 +4,6 @@ Each kind of machine has a file of its own in `results/calibrations`."""
 
 import re
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -48,15 +47,6 @@ def _has_moved(made: Calibration) -> bool:
 
 
 MOVED = 0.1
-
-
-def handled() -> Calibration:
-    """With what messages take of workers' processors, which older calibrations do not know."""
-    made = here()
-    if made.handling is None:
-        made = replace(made, handling=handling())
-        _keep(made)
-    return made
 
 
 def _keep(made: Calibration) -> None:

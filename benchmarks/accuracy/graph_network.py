@@ -171,7 +171,7 @@ def _packing_s(whole: Parts, how: GraphNetwork) -> float:
 
 
 def _predicted(made: LearnRun) -> float:
-    kept = calibrated.handled()
+    kept = calibrated.now()
     question = Question(machine=calibrated.machine(kept), calibration=kept)
     later = replace(made, rounds=made.rounds[2:])  # the first sends the features, once
     return round_time(later, kept.applied(PLACE.cluster()), question).mean_s

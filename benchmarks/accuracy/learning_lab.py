@@ -151,7 +151,7 @@ def outcome(
     rows = [_measured(options, setting, each) for each in seeds[: 1 if options.quick else None]]
     others = SEEDS[: 1 if options.quick else 3]
     runs = [alone(options, setting.training, other) for other in others]
-    made = calibrated.handled()
+    made = calibrated.now()
     question = Question(machine=calibrated.machine(made), calibration=made)
     there = forecast(runs, target, made.applied(setting.place.cluster()), question)
     reached = [_reached_s(row, runs[0], target) for row in rows]
