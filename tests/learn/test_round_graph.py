@@ -77,17 +77,23 @@ def test_calls_take_what_the_calibration_found() -> None:
     assert there > plain + 0.5
 
 
-def test_stalled_messages_lengthen_a_mean_by_all_messages_of_its_ring() -> None:
-    """Two workers on two cores: a ring of four messages behind one another."""
+@pytest.mark.parametrize(("mbit", "stalled"), [(1_500.0, 2 / 3), (1_000.0, 0.5), (100.0, 0.0)])
+def test_stalled_messages_lengthen_a_mean_unless_their_links_take_longer(
+    mbit: float, stalled: float
+) -> None:
+    """Two workers on two cores: a ring of four messages behind one another, of a quarter of a
+    megabyte each, which takes the fastest link a third of a tick, and the slowest five ticks."""
     line = Sweep((1e6, 2e6, 4e6), (1e6, 2e6, 4e6))
     made = Calibration("core", 2, 2, line, line, line, None, None, handling=Handling())
     stalls = replace(made, handling=Handling(stall_ns=5e6))
     shared = Machine(2.0)
     plain, there = (
-        round_time(drawn(Meeting.MEAN), cluster(2), Question(machine=shared, calibration=each))
+        round_time(
+            drawn(Meeting.MEAN), cluster(2, mbit), Question(machine=shared, calibration=each)
+        )
         for each in (made, stalls)
     )
-    assert there.mean_s - plain.mean_s == pytest.approx(4 * 5e-3, rel=0.01)
+    assert there.mean_s - plain.mean_s == pytest.approx(4 * 5e-3 * stalled, rel=0.01)
 
 
 def test_a_message_that_travels_behind_a_round_hides_in_its_work() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.measure import MeasureError
-from paceline.measure.handling import UNHANDLED, Handling, Waited, fitted, sending, summing
+from paceline.measure.handling import TICK_NS, UNHANDLED, Handling, Waited, fitted, sending, summing
 
 COSTS = st.floats(1e3, 1e6)
 BYTE_COSTS = st.floats(0.1, 10.0)
@@ -66,3 +66,9 @@ def test_stalls_grow_with_the_workers_of_a_core() -> None:
     assert found.stalled_ns(4, 2.0) == 2e5
     assert found.stalled_ns(2, 16.0) == 1e5
     assert UNHANDLED.stalled_ns(4, 2.0) == 0
+
+
+def test_messages_that_outlast_a_tick_are_not_stalled() -> None:
+    found, tick = Handling(stall_ns=1e5), TICK_NS
+    assert found.stalled_ns(4, 2.0, [3 * tick, tick]) == 0
+    assert found.stalled_ns(4, 2.0, [tick / 4, 2 * tick]) == pytest.approx(2e5 * 0.75 / 2)

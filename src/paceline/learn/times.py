@@ -16,7 +16,9 @@ import numpy as np
 from paceline.cluster import Cluster
 from paceline.cluster.machine import Machine
 from paceline.cost import prices
-from paceline.graph import NONE, Graph, OpKind, Phase
+from paceline.cost.collectives.algorithm import Call
+from paceline.cost.collectives.gloo import Gloo
+from paceline.graph import NONE, Collective, Graph, OpKind, Phase
 from paceline.graph.condense import first_step
 from paceline.graph.graph import Int64
 from paceline.graph.scaled import works
@@ -129,7 +131,7 @@ class _Replays:
 
 def _replays(graph: Graph, cluster: Cluster, question: Question | None) -> _Replays:
     if question is not None and question.machine is not None:
-        machine = _stalling(question, cluster.workers)
+        machine = _stalling(question, graph, cluster)
         question = replace(question, shaped_links=cluster.workers > 1, machine=machine)
         there = predict(graph, (), cluster, question)
         assert there.run is not None, "predictions carry their replay"
@@ -143,15 +145,31 @@ def _replays(graph: Graph, cluster: Cluster, question: Question | None) -> _Repl
     return _Replays(at, lambda dur_ns: replay(at, prices=dur_ns, transfers=shared), each)
 
 
-def _stalling(question: Question, workers: int) -> Machine | None:
+def _stalling(question: Question, graph: Graph, cluster: Cluster) -> Machine | None:
     """The machine in the question, whose messages also wait for what stalls them. Where that was
     measured between workers in Python, it stands in place of what stalls gloo alone."""
     if (machine := question.machine) is None:
         return None
-    stalled_ns = _handling(question).stalled_ns(workers, machine.cores)
-    if not stalled_ns:
+    handling = _handling(question)
+    stalled_ns = handling.stalled_ns(cluster.workers, machine.cores, _on_links_ns(graph, cluster))
+    if not handling.stall_ns:
         return machine
     return replace(machine, message_ns=machine.message_ns + stalled_ns, stall_ns=0.0)
+
+
+def _on_links_ns(graph: Graph, cluster: Cluster) -> list[float]:
+    """Of each message: what it takes on its sender's link, one of a ring on the slowest."""
+    hosts = [cluster.place_of(rank)[0] for rank in range(cluster.workers)]
+    links = [cluster.link_of(host) for host in hosts]
+    rates = [min(each.free_up_bytes_per_s, each.free_down_bytes_per_s) for each in links]
+    ops, found = graph.ops, list[float]()
+    for op in np.flatnonzero(ops.kind == OpKind.SEND).tolist():
+        found.append(1e9 * int(ops.size_bytes[op]) / rates[int(ops.rank[op])])
+    for op in np.flatnonzero((ops.kind == OpKind.COLLECTIVE) & (ops.rank == 0)).tolist():
+        call = Call(Collective(int(ops.collective[op])), int(ops.size_bytes[op]), tuple(hosts))
+        for each in Gloo().rounds(call):
+            found += [1e9 * float(each.size_bytes.max()) / min(rates)] * each.repeat
+    return found
 
 
 def _durations(there: Prediction) -> tuple[Int64, Int64, Int64]:

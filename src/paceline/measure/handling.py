@@ -1,12 +1,16 @@
 """`Handling`: what messages between workers in Python take of a worker's processor."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paceline.measure.errors import MeasureError
+
+TICK_NS = 4e6
+"""The system's, 250 times a second as Debian's kernels have it."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +42,12 @@ class Handling:
         sent = 2 * (workers - 1) / workers * size_bytes
         return self.sum_ns + self.sum_peer_ns * (workers - 1) + self.sum_byte_ns * sent
 
-    def stalled_ns(self, workers: int, cores: float) -> float:
-        """Of each message among workers that share so many cores."""
-        return self.stall_ns * crowding(workers, cores)
+    def stalled_ns(self, workers: int, cores: float, on_links_ns: Iterable[float] = ()) -> float:
+        """Of each message among workers that share so many cores; the mean, where messages take so
+        long on their links. A stall lasts until the system's next tick, and a message of which more
+        is still to come than that is not late for it."""
+        shares = [max(0.0, 1.0 - each / TICK_NS) for each in on_links_ns] or [1.0]
+        return self.stall_ns * crowding(workers, cores) * fmean(shares)
 
 
 def crowding(workers: int, cores: float) -> float:
@@ -88,8 +95,7 @@ class Waited:
 
         gloo's thread that reads sockets tries again and again while another thread of its worker
         holds the connection. Where it has taken that thread's core, both stand until the system's
-        next tick, 4 ms apart with 250 ticks a second: few messages meet that, and it costs as much
-        as all others together.
+        next tick (`TICK_NS`): few messages meet that, and it costs as much as all others together.
         """
         crowd = crowding(self.workers, cores)
         return max(0.0, self.wall_ns - self.cpu_ns * crowd) / (self.messages * crowd)
