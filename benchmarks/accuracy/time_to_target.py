@@ -3,9 +3,10 @@
 Each group is one cluster and one partition, and in it algorithms that race to a target. Measured in
 the lab with three seeds that no prediction saw, of which the mean; predicted from three other seeds
 without the lab.
-`mean_error` and `worst_error` are of the times; `order_right` is the share of groups whose fastest
-algorithm was named. A target that is not reached where it was predicted to be, or the other way
-round, counts as an error of 1.
+`mean_error` and `worst_error` are of the times, `round_error` the mean error of a round's time and
+`rounds_error` that of the number of rounds, which is how far seeds lie apart; `order_right` is the
+share of groups whose fastest algorithm was named. A target that is not reached where it was
+predicted to be, or the other way round, counts as an error of 1.
 
     python benchmarks/accuracy/time_to_target.py --json
 """
@@ -67,15 +68,30 @@ def summary(found: Sequence[Sequence[Outcome]]) -> dict[str, Any]:
     """A figure stands once all groups are there."""
     errors = [_error(each) for group in found for each in group]
     right = [_fastest(group, "measured") == _fastest(group, "predicted") for group in found]
-    whole = len(found) == len(GROUPS)
+    whole, every = len(found) == len(GROUPS), [each for group in found for each in group]
     return {
         "mean_error": round(statistics.mean(errors), 4) if whole else None,
         "worst_error": round(max(errors), 4) if whole else None,
+        "round_error": _mean([each.predicted.round.mean_s / each.round_s for each in every]),
+        "rounds_error": _mean([_rounds(each) for each in every if each.error is not None]),
         "order_right": round(statistics.mean(right), 3) if whole else None,
         "groups": len(found),
         "missing": len(GROUPS) - len(found),
         "rows": [each.document() for group in found for each in group],
     }
+
+
+def _mean(ratios: Sequence[float]) -> float | None:
+    """How far they lie from 1."""
+    return round(statistics.mean(abs(each - 1) for each in ratios), 4) if ratios else None
+
+
+def _rounds(one: Outcome) -> float:
+    """Predicted over measured."""
+    rounds, measured_s = one.predicted.reach.rounds, one.measured_s
+    assert rounds is not None, "predicted to reach the target"
+    assert measured_s is not None, "measured to reach it"
+    return rounds * one.round_s / measured_s
 
 
 def _error(one: Outcome) -> float:

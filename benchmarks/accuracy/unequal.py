@@ -5,8 +5,10 @@ take samples of the same three equal partitions at the same learning rate, 96 in
 workers, and end with the same number of steps at most. The fixed way sends the largest 1 % of each
 worker's gradients to all, with what it leaves out added to the next (momentum-corrected, so that it
 is no straw man: the codec of `dgc` without its warm-up); DLion deals the batch by speed and fits
-each link. `speedup` is the fixed way's time to 85 % over DLion's; `predicted_error` the error of
-DLion's predicted time, from runs of other seeds without the lab.
+each link. `speedup` is the fixed way's time to 85 % over DLion's; `predicted_error` the worst error
+of DLion's predicted time, from runs of other seeds without the lab; `error_of_mean` that against
+the mean of the seeds, and `seeds_apart` how far these lie apart, the slowest less the fastest over
+their mean.
 
     python benchmarks/accuracy/unequal.py --json
 """
@@ -63,6 +65,8 @@ def summary(found: dict[str, list[Outcome]], seeds: int) -> dict[str, Any]:
     return {
         "speedup": _ratio(times) if whole else None,
         "predicted_error": max(map(abs, errors)) if errors and not missing else None,
+        "error_of_mean": _of_mean(found["dlion"]) if whole else None,
+        "seeds_apart": _apart(times["dlion"]) if whole else None,
         "predicted_speedup": _predicted(found) if not missing else None,
         "missing": missing,
         "place": str(PLACE),
@@ -73,6 +77,16 @@ def summary(found: dict[str, list[Outcome]], seeds: int) -> dict[str, Any]:
 def _ratio(times: dict[str, list[Any]]) -> float:
     pairs = zip(times["fixed"], times["dlion"])
     return round(statistics.mean(fixed / dealt for fixed, dealt in pairs), 3)
+
+
+def _of_mean(rows: list[Outcome]) -> float | None:
+    predicted_s = rows[0].predicted.seconds
+    mean_s = statistics.mean(each.measured_s or 0.0 for each in rows)
+    return None if predicted_s is None else round(predicted_s / mean_s - 1, 4)
+
+
+def _apart(seconds: list[Any]) -> float:
+    return round((max(seconds) - min(seconds)) / statistics.mean(seconds), 4)
 
 
 def _predicted(found: dict[str, list[Outcome]]) -> float | None:
