@@ -158,17 +158,17 @@ def _stalling(question: Question, graph: Graph, cluster: Cluster) -> Machine | N
 
 
 def _on_links_ns(graph: Graph, cluster: Cluster) -> list[float]:
-    """Of each message: what it takes on its sender's link, one of a ring on the slowest."""
+    """Of each message: what one of a ring takes on the slowest link. Those that go straight to
+    others come all at once, and a link that stands still meanwhile hides nothing."""
     hosts = [cluster.place_of(rank)[0] for rank in range(cluster.workers)]
     links = [cluster.link_of(host) for host in hosts]
-    rates = [min(each.free_up_bytes_per_s, each.free_down_bytes_per_s) for each in links]
-    ops, found = graph.ops, list[float]()
-    for op in np.flatnonzero(ops.kind == OpKind.SEND).tolist():
-        found.append(1e9 * int(ops.size_bytes[op]) / rates[int(ops.rank[op])])
+    slowest = min(min(each.free_up_bytes_per_s, each.free_down_bytes_per_s) for each in links)
+    ops = graph.ops
+    found = [0.0] * int(((ops.kind == OpKind.SEND) & (ops.rank == 0)).sum())
     for op in np.flatnonzero((ops.kind == OpKind.COLLECTIVE) & (ops.rank == 0)).tolist():
         call = Call(Collective(int(ops.collective[op])), int(ops.size_bytes[op]), tuple(hosts))
         for each in Gloo().rounds(call):
-            found += [1e9 * float(each.size_bytes.max()) / min(rates)] * each.repeat
+            found += [1e9 * float(each.size_bytes.max()) / slowest] * each.repeat
     return found
 
 
