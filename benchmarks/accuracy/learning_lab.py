@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -42,6 +43,7 @@ from paceline.learn import (
 from paceline.learn.partition import how
 from paceline.learn.record import Judged
 from paceline.learn.torch_workers import network
+from paceline.measure import Calibration
 from paceline.predict import Question
 
 ROWS = "learning-lab"
@@ -151,7 +153,7 @@ def outcome(
     rows = [_measured(options, setting, each) for each in seeds[: 1 if options.quick else None]]
     others = SEEDS[: 1 if options.quick else 3]
     runs = [alone(options, setting.training, other) for other in others]
-    made = calibrated.now()
+    made = _calibration()
     question = Question(machine=calibrated.machine(made), calibration=made)
     there = forecast(runs, target, made.applied(setting.place.cluster()), question)
     reached = [_reached_s(row, runs[0], target) for row in rows]
@@ -165,6 +167,12 @@ def outcome(
     )
     print(json.dumps(found.document()), file=sys.stderr, flush=True)
     return found
+
+
+@cache
+def _calibration() -> Calibration:
+    """One for all rows of a run."""
+    return calibrated.now()
 
 
 def alone(options: Any, training: Training, seed: int) -> LearnRun:

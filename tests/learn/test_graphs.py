@@ -184,22 +184,22 @@ def test_replicas_that_part_are_named(toy) -> None:
 @pytest.mark.needs("torch")
 @given(seed=st.integers(0, 30), rows=st.integers(1, 9), columns=st.integers(0, 9))
 @settings(max_examples=25, deadline=None)
-def test_a_table_times_rows_is_the_product_there_and_back(
+def test_a_sparse_matrix_times_rows_is_the_product_there_and_back(
     seed: int, rows: int, columns: int
 ) -> None:
-    """Rows and columns without any place in the table among them."""
+    """Empty rows and columns among them."""
     import torch
 
-    from paceline.learn.graphs.torch_replica import Table
+    from paceline.learn.graphs.torch_sparse import BothWays
 
     drawn = np.random.default_rng(seed)
     dense = drawn.normal(size=(rows, columns)) * (drawn.random((rows, columns)) < 0.4)
     places = drawn.permutation(np.argwhere(dense), axis=0)
     values = dense[places[:, 0], places[:, 1]]
-    for table, ends in ((dense, places), (dense.T, places[:, ::-1])):
-        other = torch.from_numpy(drawn.normal(size=(table.shape[1], 3)).astype(np.float32))
-        found = Table.of(ends, values, len(table)).times(other)
-        assert np.allclose(found.numpy(), table @ other.numpy(), atol=1e-5)
+    both = BothWays.of(places, values, (rows, columns))
+    for matrix, sparse in ((dense, both.there), (dense.T, both.back)):
+        other = torch.from_numpy(drawn.normal(size=(matrix.shape[1], 3)).astype(np.float32))
+        assert np.allclose(sparse.times(other).numpy(), matrix @ other.numpy(), atol=1e-5)
 
 
 @pytest.mark.needs("torch")

@@ -148,12 +148,10 @@ def _replays(graph: Graph, cluster: Cluster, question: Question | None) -> _Repl
 def _stalling(question: Question, graph: Graph, cluster: Cluster) -> Machine | None:
     """The machine in the question, whose messages also wait for what stalls them. Where that was
     measured between workers in Python, it stands in place of what stalls gloo alone."""
-    if (machine := question.machine) is None:
-        return None
-    handling = _handling(question)
-    stalled_ns = handling.stalled_ns(cluster.workers, machine.cores, _on_links_ns(graph, cluster))
-    if not handling.stall_ns:
+    machine, handling = question.machine, _handling(question)
+    if machine is None or not handling.stall_ns:
         return machine
+    stalled_ns = handling.stalled_ns(cluster.workers, machine.cores, _on_links_ns(graph, cluster))
     return replace(machine, message_ns=machine.message_ns + stalled_ns, stall_ns=0.0)
 
 

@@ -96,7 +96,7 @@ class Gloo(Carrier):
         if not mine:
             return bytearray()
         head = json.dumps([[source, targets, len(body)] for source, targets, body in mine])
-        return bytearray(b"\n").join([head.encode(), b"".join(body for _, _, body in mine)])
+        return bytearray().join([head.encode(), b"\n", *(body for _, _, body in mine)])
 
     def _sizes(self, mine: list[int], alike: str) -> dict[int, list[int]]:
         """Of all blobs, by sender and receiver."""

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from paceline.learn.graphs.network import GraphNetwork, Layer
 from paceline.learn.graphs.parts import Part, Parts
-from paceline.learn.samples import Rows, Vector
+from paceline.learn.graphs.torch_sparse import BothWays
+from paceline.learn.samples import Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,45 +34,11 @@ def node_data(parts: Parts, part: Part) -> NodeData:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """A sparse matrix by rows. Bags of embeddings multiply it with many columns at once in a third
-    of the time that torch's own sparse matrices take."""
-
-    columns: Tensor
-    starts: Tensor  # of rows, and the end of the last
-    values: Tensor
-
-    @classmethod
-    def of(cls, places: Rows, values: Any, rows: int) -> "Table":
-        """From pairs of row and column."""
-        order = np.argsort(places[:, 0], kind="stable")
-        starts = np.concatenate([[0], np.bincount(places[:, 0], minlength=rows).cumsum()])
-        told = (places[order, 1].astype(np.int32), starts.astype(np.int32))
-        return cls(*map(torch.from_numpy, (*told, values[order].astype(np.float32))))
-
-    def times(self, rows: Tensor) -> Tensor:
-        if not len(self.columns):
-            return torch.zeros(len(self.starts) - 1, rows.shape[1])
-        return nn.functional.embedding_bag(
-            self.columns, rows, self.starts, mode="sum", per_sample_weights=self.values,
-            include_last_offset=True,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Weighted:
-    """There, and transposed for the way back."""
-
-    there: Table
-    back: Table
-
-
-@dataclass(frozen=True, eq=False)
 class Mixing:
     """Of a part's own rows and of its halo: apart, for to lay both side by side costs a copy."""
 
-    own: Weighted
-    halo: Weighted
+    own: BothWays
+    halo: BothWays
 
 
 class Mixed(torch.autograd.Function):
@@ -103,14 +70,9 @@ def mixing(parts: Parts, part: Part, layer: Layer) -> Mixing:
     nodes, own = len(part.nodes), edges[:, 1] < len(part.nodes)
     away = edges[~own] - np.array([0, nodes])
     return Mixing(
-        _weighted(edges[own], values[own], (nodes, nodes)),
-        _weighted(away, values[~own], (nodes, len(part.halo))),
+        BothWays.of(edges[own], values[own], (nodes, nodes)),
+        BothWays.of(away, values[~own], (nodes, len(part.halo))),
     )
-
-
-def _weighted(places: Rows, values: Any, shape: tuple[int, int]) -> Weighted:
-    there, back = Table.of(places, values, shape[0]), Table.of(places[:, ::-1], values, shape[1])
-    return Weighted(there, back)
 
 
 class Replica(nn.Module):

@@ -85,7 +85,7 @@ class Rounding:
         """What lies above a mean sums up to what lies below it, so one sum of both has the two."""
         columns, mean = rows.shape[1], rows.mean(dim=1, keepdim=True)
         apart = rows - mean
-        above = np.greater(apart.numpy(), 0.0)
+        above = apart.numpy() > 0
         ones = torch.from_numpy(above.view(np.uint8)).sum(dim=1, keepdim=True, dtype=torch.int32)
         count, half = ones.float(), apart.abs_().sum(dim=1, keepdim=True) / 2
         low = mean - half / (columns - count)  # not all are above a mean

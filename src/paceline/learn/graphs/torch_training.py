@@ -8,7 +8,6 @@ never change: their halos travel once. Where a layer narrows, rows are projected
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -128,9 +127,11 @@ class _Training:
 
     def _seen(self, number: int, own: list[Tensor], narrows: bool) -> list[tuple[Tensor, Tensor]]:
         """Of each part own rows and its halo's, projected where the layer narrows."""
+        if narrows and not number:
+            both = zip(self.nets, self.first)
+            return [(n.projected(0, own), n.projected(0, halo)) for n, (own, halo) in both]
         if not number:
-            project = [partial(net.projected, number) if narrows else _same for net in self.nets]
-            return [(each(own), each(halo)) for each, (own, halo) in zip(project, self.first)]
+            return self.first
         if narrows:
             own = [net.projected(number, row) for net, row in zip(self.nets, own)]
         return list(zip(own, Bordered.apply(self.halos, number, *own)))
@@ -227,10 +228,6 @@ class _Training:
             notes=self.task.parts.notes,
             samples=len(self.task.parts.graph.train),
         )
-
-
-def _same(rows: Tensor) -> Tensor:
-    return rows
 
 
 def _require_alike(sums: Sequence[np.ndarray], tensors: int) -> None:
