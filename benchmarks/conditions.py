@@ -44,11 +44,11 @@ class Conditions:
         takes = ~HostColumns.of(graph, bare).works & (random.random(len(graph)) < 0.7)
         if self.shaped:
             takes &= ~np.isin(graph.ops.kind, MESSAGES)
-        cpu_ns, turn_ns = (
+        cpu_ns, turn_ns, beside_ns = (
             np.where(takes, graph.ops.dur_ns * random.random(len(graph)) * most, 0).astype(np.int64)
-            for most in (1.5, 3.0 * self.turns)
+            for most in (1.5, 3.0 * self.turns, 0.7)
         )
-        return replace(bare, cpu_ns=cpu_ns, turn_ns=turn_ns)
+        return replace(bare, cpu_ns=cpu_ns, turn_ns=turn_ns, beside_ns=beside_ns)
 
     def transfers(self, graph: Graph, *, reference: bool) -> Transfers | None:
         """Messages over a star of shaped links."""

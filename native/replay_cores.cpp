@@ -43,9 +43,10 @@ void CoreRates::begin(Op op, Time now, Time dur) {
     if (flows_ && sharing_.carried[op]) return flows_->begin(op, now);
     const double length = static_cast<double>(std::max<Time>(dur, 1));
     const double want = hosts_.works[op] ? 1.0 : static_cast<double>(hosts_.cpu[op]) / length;
+    const double beside = static_cast<double>(hosts_.beside[op]) / length;
     const double wait = static_cast<double>(hosts_.turn[op]) / length;
     const double left = static_cast<double>(dur);
-    job(op) = {left, 1.0, want, wait, 1.0, 1.0, now};
+    job(op) = {left, 1.0, want, beside, wait, 1.0, 1.0, now};
     agenda_.set(p_.lane_of[op], end_of(left, 1.0, now));
     machine(op).running.emplace_back(want, op);
     const Op on = hosts_.machine[p_.lane_of[op]];
@@ -99,7 +100,7 @@ void CoreRates::share(Machine& m, std::int32_t at_work) {
     for (auto& [want, op] : m.running) {
         Job& at = job(op);
         at.pace = 1 / (1 + at.wait * threads * busy);
-        want = at.want * at.pace;
+        want = (at.want + at.beside * busy) * at.pace;
     }
     sort_again(m.running);
     double whole = m.cores;

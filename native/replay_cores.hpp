@@ -27,7 +27,7 @@ class CoreRates {
 
   private:
     struct Job {  // the op that a lane runs: ns of work left at `since`, and how fast it passes
-        double left = 0, rate = 0, want = 0, wait = 0;
+        double left = 0, rate = 0, want = 0, beside = 0, wait = 0;
         double pace = 1, own = 0;  // of its turns; its rate, were it alone in its instance
         Time since = 0;
     };

@@ -18,6 +18,7 @@ struct Hosts {  // machines whose cores are shared; twin: HostColumns in pacelin
     std::span<const double> cores;       // of each machine
     std::span<const std::uint8_t> works; // of each op: it takes a whole core
     std::span<const Time> cpu, turn;     // of each op: processor time, and what it waits for
+    std::span<const Time> beside;        // of each op: processor time more beside work everywhere
     bool loaded = false;                 // flows take processor time as well
 };
 

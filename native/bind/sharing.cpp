@@ -51,10 +51,11 @@ class PythonFlows final : public Flows {  // a `Pace` written in Python
 };
 
 void make_hosts(HostColumns* self, Column<Op> machine, Column<double> cores,
-                Column<std::uint8_t> works, Column<Time> cpu, Column<Time> turn, bool loaded) {
-    new (self) HostColumns{machine, cores, works, cpu, turn, {}};
+                Column<std::uint8_t> works, Column<Time> cpu, Column<Time> turn,
+                Column<Time> beside, bool loaded) {
+    new (self) HostColumns{machine, cores, works, cpu, turn, beside, {}};
     self->hosts = {view(self->machine), view(self->cores), view(self->works),
-                   view(self->cpu), view(self->turn), loaded};
+                   view(self->cpu), view(self->turn), view(self->beside), loaded};
 }
 
 void make_shared(Shared* self, Column<std::uint8_t> sort, Column<Op> device,
@@ -124,7 +125,7 @@ void bind_sharing(nb::module_& m) {
         });
     nb::class_<HostColumns>(m, "Hosts")
         .def("__init__", &make_hosts, nb::arg("machine"), nb::arg("cores"), nb::arg("works"),
-             nb::arg("cpu_ns"), nb::arg("turn_ns"), nb::arg("loaded"));
+             nb::arg("cpu_ns"), nb::arg("turn_ns"), nb::arg("beside_ns"), nb::arg("loaded"));
     nb::class_<Shared>(m, "Shared")
         .def("__init__", &make_shared, nb::arg("sort"), nb::arg("device"), nb::arg("slowed"),
              nb::arg("carried"), nb::arg("pace").none(), nb::arg("hosts").none())

@@ -10,7 +10,7 @@ struct HostColumns {  // keeps what a Hosts looks at
     Column<paceline::Op> machine;
     Column<double> cores;
     Column<std::uint8_t> works;
-    Column<paceline::Time> cpu, turn;
+    Column<paceline::Time> cpu, turn, beside;
     paceline::Hosts hosts;
 };
 

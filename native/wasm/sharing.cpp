@@ -20,7 +20,7 @@ struct HostsTable {
     const Op* machine;
     const double* cores;
     const std::uint8_t* works;
-    const Time *cpu, *turn;
+    const Time *cpu, *turn, *beside;
 };
 
 struct SharingTable {
@@ -69,7 +69,8 @@ std::vector<T> copied(const T* at, std::size_t size) {
 
 Hosts hosts_of(const HostsTable& t) {
     return {column(t.machine, t.lanes), column(t.cores, t.machines), column(t.works, t.ops),
-            column(t.cpu, t.ops),       column(t.turn, t.ops),       t.loaded != 0};
+            column(t.cpu, t.ops),       column(t.turn, t.ops),
+            column(t.beside, t.ops),    t.loaded != 0};
 }
 
 }  // namespace

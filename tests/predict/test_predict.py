@@ -187,6 +187,21 @@ def test_messages_come_late_only_while_work_takes_all_cores(job: Job) -> None:
     assert step_ns(3.0, turn_ns=2 * MS) == step_ns(3.0, turn_ns=0.0)
 
 
+def test_work_on_all_cores_loses_what_is_measured_beside_it(job: Job) -> None:
+    graph = job(backward_ns=10 * MS, beside_ns=50 * MS, size_bytes=1_250_000)
+
+    def step_ns(cores: float, more: float) -> int:
+        beside = Machine(
+            cores, cpu_ns_per_byte=0.0, turn_ns=0.0, fast_beside_ns_per_byte=more,
+            slow_beside_ns_per_byte=more, call_beside_ns=MS * more / 4,
+        )  # fmt: skip
+        return predict(graph, cluster=cluster(), question=Question(beside)).step_ns
+
+    lost = 4 * 1_250_000 + MS  # of each of two workers with a core each
+    assert step_ns(2.0, more=4.0) - step_ns(2.0, more=0.0) == pytest.approx(lost, rel=1e-3)
+    assert step_ns(4.0, more=4.0) == step_ns(4.0, more=0.0)
+
+
 def test_a_shared_machine_is_told_with_what_of_it_was_not_measured(job: Job) -> None:
     told = predict(job(), cluster=cluster(), question=Question(Machine(2.0, turn_ns=5.0))).rests_on
     assert "machine: 2 cores, shared by all workers" in told

@@ -77,6 +77,21 @@ def test_communication_takes_from_the_work_it_overlaps() -> None:
     assert line.end_ns.tolist() == [1250, 1000]
 
 
+def test_beside_work_on_all_cores_communication_takes_more_processor_time() -> None:
+    graph, takes, more = beside(), np.array([0, 250]), np.array([0, 150])
+    taken = on(graph, SharedHosts.one_machine(1, 1, takes, beside_ns=more))
+    assert taken.end_ns.tolist() == [1400, 1000]  # 0.4 of the core while 1,000 ns of talk last
+    free = on(graph, SharedHosts.one_machine(1, 2, takes, beside_ns=more))
+    assert free.end_ns.tolist() == [1000, 1000]
+
+
+def test_without_work_beside_it_communication_takes_what_it_takes_alone() -> None:
+    graph = workers(4, 0, talk_ns=1000)
+    needs, more = (np.where(graph.ops.kind == OpKind.COLLECTIVE, ns, 0) for ns in (750, 9000))
+    hosts = SharedHosts.one_machine(4, 2, needs, beside_ns=more)
+    assert on(graph, hosts).step_ns == 1500
+
+
 def test_while_work_takes_all_cores_communication_waits_for_its_turn() -> None:
     graph, turns = beside(), np.array([0, 1000])
     taken = on(graph, SharedHosts.one_machine(1, 1, turn_ns=turns))

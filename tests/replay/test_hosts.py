@@ -131,7 +131,9 @@ def test_draws_of_one_sample_each_are_the_replay_itself(engine: Engine) -> None:
     assert drawn.steps_ns.tolist() == [replay(graph, hosts=hosts).step_ns] * 2
 
 
-@pytest.mark.parametrize("given", [("cpu_ns",), ("turn_ns",), ("cpu_ns", "turn_ns")])
+@pytest.mark.parametrize(
+    "given", [("cpu_ns",), ("turn_ns",), ("beside_ns",), ("cpu_ns", "turn_ns")]
+)
 def test_time_that_a_carried_op_takes_of_its_host_is_refused(given: tuple[str, ...]) -> None:
     graph, hosts, transfers = first_that_runs(shaped=True)
     takes = dict.fromkeys(given, np.isin(graph.ops.kind, MESSAGES).astype(np.int64))
@@ -139,7 +141,7 @@ def test_time_that_a_carried_op_takes_of_its_host_is_refused(given: tuple[str, .
         replay(
             graph,
             transfers=transfers,
-            hosts=replace(hosts, **{"cpu_ns": None, "turn_ns": None, **takes}),
+            hosts=replace(hosts, **{"cpu_ns": None, "turn_ns": None, "beside_ns": None, **takes}),
         )
 
 

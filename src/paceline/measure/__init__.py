@@ -7,9 +7,10 @@ from paceline.measure.constant import Constant
 from paceline.measure.errors import MeasureError
 from paceline.measure.files import load, save
 from paceline.measure.handling import Handling
+from paceline.measure.in_lab import InLab
 from paceline.measure.measuring import Also, ForJob, measure
 from paceline.measure.shared_cores import SharedCores
-from paceline.measure.sharing import InLab, shared_cores
+from paceline.measure.sharing import shared_cores
 from paceline.measure.speeds import Speeds
 from paceline.measure.summary import summary
 

@@ -12,9 +12,10 @@ from paceline.measure.calibration import Calibration, Sweep
 from paceline.measure.codec_times import CodecTimes
 from paceline.measure.errors import MeasureError
 from paceline.measure.handling import Handling
+from paceline.measure.in_lab import InLab
 from paceline.measure.recorded_calls import recorded_job
 from paceline.measure.reducing import Reduced, all_reduce
-from paceline.measure.sharing import InLab, shared_cores
+from paceline.measure.sharing import shared_cores
 
 TRIES = 5
 _PULSES = 5  # before and after

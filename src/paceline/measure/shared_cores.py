@@ -20,6 +20,9 @@ class SharedCores:
     links_alone_s: float
     cpu_ns_per_byte: Constant
     turn_ns: Constant
+    fast_beside_ns_per_byte: Constant | None = None
+    slow_beside_ns_per_byte: Constant | None = None
+    call_beside_ns: Constant | None = None
     call_ns: Constant | None = None
     message_ns: Constant | None = None
     stall_ns: Constant | None = None

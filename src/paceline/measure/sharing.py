@@ -11,14 +11,15 @@ of a call and of each message. What all-reduces of a page take longer is what st
 While the others wait the first times passes after rests (`resting`)
 and products whose weights are DTensors (`hosting`), and how much longer its work takes beside
 everyone's than alone, and how much later than by fair shares it ends where all begin at once.
+Other labs tell what all-reduces take of processors that are at work (`beside`).
 
 The workers run in a lab, which the caller gives (`paceline.lab.said`).
 """
 
-import json
 import statistics
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
@@ -29,9 +30,10 @@ from paceline.cluster.tcp import tcp_share
 from paceline.cost.errors import CostError
 from paceline.cost.fit import fit_line
 from paceline.machine import usable_cores
+from paceline.measure.beside import beside
 from paceline.measure.constant import Constant
-from paceline.measure.errors import MeasureError
 from paceline.measure.hosting import dtensor_costs
+from paceline.measure.in_lab import InLab, answer
 from paceline.measure.resting import rests_cost
 from paceline.measure.shared_cores import SLACK, SharedCores
 from paceline.measure.usual import usual_mean
@@ -41,9 +43,6 @@ SIZE_BYTES = 24 * 1024 * 1024
 ROUNDS = 8
 SMALL_ROUNDS = 60
 Z90 = 1.645  # standard errors to either side of a mean that hold nine of ten
-
-InLab = Callable[[Cluster, Sequence[str]], str]
-"""Runs a command on every worker of a cluster in a lab; what the first worker writes."""
 
 
 def shared_cores(in_lab: InLab, *, prefix: Sequence[str] = ()) -> SharedCores:
@@ -55,7 +54,9 @@ def shared_cores(in_lab: InLab, *, prefix: Sequence[str] = ()) -> SharedCores:
     numbers = map(str, (SIZE_BYTES, ROUNDS, SMALL_ROUNDS))
     module = "paceline.measure.torch_sharing"
     said = in_lab(cluster, [*prefix, sys.executable, "-m", module, *numbers])
-    return costs(_answer(said), cores, tcp_share(cluster.transport.gso_max_segs))
+    found = costs(answer(said, "large"), cores, tcp_share(cluster.transport.gso_max_segs))
+    more = beside(in_lab, found.cpu_ns_per_byte.value, prefix=prefix)
+    return replace(found, **vars(more))
 
 
 def costs(found: Mapping[str, Any], cores: int, payload_share: float) -> SharedCores:
@@ -144,14 +145,3 @@ def _stalled(stalls: Mapping[str, Sequence[float]], call: Constant | None) -> Co
         for count, times in stalls.items()
     )
     return Constant(statistics.median(each_ns), each_ns[0], each_ns[-1])
-
-
-def _answer(said: str) -> dict[str, Any]:
-    """The worker's line of JSON; gloo may have written others."""
-    lines = [line for line in said.splitlines() if line.startswith('{"large"')]
-    if not lines:
-        raise MeasureError(
-            f"the workers in the lab ended without a figure; they said: {said.strip()[-300:]}"
-        )
-    answer: dict[str, Any] = json.loads(lines[-1])
-    return answer

@@ -1,6 +1,6 @@
 """`predict`: a recorded step, changed, on a cluster: how long it takes, and what that rests on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from weakref import WeakKeyDictionary
@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from paceline.cluster import Cluster
-from paceline.cost import Calls, Library, Prices, Rates, calls_of, prices
+from paceline.cost import Library, Prices, Rates, calls_of, prices
 from paceline.cost.on_recorded import priced_on_recorded
 from paceline.cost.price import borders_of
 from paceline.graph import COMMUNICATION, NONE, UNPRICED, DeviceKind, Graph
@@ -16,7 +16,7 @@ from paceline.graph.condense import STEPS, Grain, condense, condensed_ops, first
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.rank_steps import numbered
 from paceline.graph.scaled import works
-from paceline.measure.handling import UNHANDLED
+from paceline.measure.handling import UNHANDLED, Handling
 from paceline.predict.anchor import anchored
 from paceline.predict.classes import by_class, step_ns
 from paceline.predict.correction import Leaning, corrected, leaning_of
@@ -30,7 +30,7 @@ from paceline.predict.reasons import domains_of, estimates_of, reasons_of
 from paceline.predict.rests import in_a_row
 from paceline.predict.run import Run
 from paceline.predict.shaped import on_shaped_links
-from paceline.predict.sharing import library_of, shared_of
+from paceline.predict.sharing import On, Shared, library_of, shared_of
 from paceline.predict.slowed import contention_of, relieved
 from paceline.replay import Distribution, replay_many
 from paceline.replay.hosts import SharedHosts
@@ -134,7 +134,7 @@ def on_cluster(
     library = rates.library_of(cluster)
     calls = calls_of(graph, cluster, library)
     found = corrected(graph, prices(graph, cluster, rates, calls), question.correction)
-    run = _runner(graph, calls, library, question)
+    run = _runner(graph, partial(shared_of, graph, calls, library), cluster, question)
     if question.shaped_links:
         run = _on_links(run, cluster, question)
     return Placed(graph, found, run, library)
@@ -320,12 +320,14 @@ def _measured_rates(question: Question, cluster: Cluster) -> Rates:
     return replace(rates, library=None) if only_gpus else rates
 
 
-def _runner(graph: Graph, calls: Calls, library: Library, question: Question) -> Run:
+def _runner(
+    graph: Graph, taken: Callable[[On, Handling], Shared], cluster: Cluster, question: Question
+) -> Run:
     machine = question.machine
     if machine is None:
         return Run(graph, contention=contention_of(graph, question))
     made = question.calibration
     handling = (made.handling if made else None) or UNHANDLED
-    shared = shared_of(graph, calls, library, machine, handling)
-    hosts = SharedHosts.one_machine(graph.world_size, machine.cores, shared.cpu_ns, shared.turn_ns)
+    shared = taken(On(machine, cluster), handling)
+    hosts = SharedHosts.one_machine(graph.world_size, machine.cores, **vars(shared))
     return Run(graph, hosts=hosts, rests=machine.rests)

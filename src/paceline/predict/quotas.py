@@ -41,6 +41,9 @@ def room(machine: Machine, cluster: Cluster) -> Machine:
         cores=machine.cores * times,
         cpu_ns_per_byte=machine.cpu_ns_per_byte * times,
         send_ns_per_byte=machine.send_ns_per_byte * times,
+        fast_beside_ns_per_byte=machine.fast_beside_ns_per_byte * times,
+        slow_beside_ns_per_byte=machine.slow_beside_ns_per_byte * times,
+        call_beside_ns=machine.call_beside_ns * times,
     )
 
 

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from paceline.cluster import Cluster
 from paceline.cluster.machine import Machine
 from paceline.cost import Calls, Library, Rates, messages_of
-from paceline.cost.collectives import gloo_on
+from paceline.cost.collectives import Call, gloo_on
 from paceline.cost.collectives.volume import sent_share
 from paceline.graph import Collective, Graph, OpKind
 from paceline.graph.graph import Bool, Int64
@@ -19,10 +21,25 @@ WAKES = 2
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """By op: processor time of communication, and what it waits for its turn."""
+    """By op: processor time of communication, what it waits for its turn, and what it takes more
+    while work takes all cores."""
 
     cpu_ns: Int64
     turn_ns: Int64
+    beside_ns: Int64
+
+
+@dataclass(frozen=True)
+class On:
+    """Where workers run: one machine, and the links between them."""
+
+    machine: Machine
+    cluster: Cluster
+
+    def slowest_bytes_per_s(self, call: Call) -> float:
+        """Of the links of a call's members."""
+        links = [self.cluster.link_of(host) for host in set(call.hosts)]
+        return min(min(x.free_up_bytes_per_s, x.free_down_bytes_per_s) for x in links)
 
 
 def library_of(machine: Machine) -> Rates:
@@ -34,7 +51,7 @@ def shared_of(
     graph: Graph,
     calls: Calls,
     library: Library,
-    machine: Machine,
+    on: On,
     handling: Handling = UNHANDLED,
 ) -> Shared:
     """Messages of a library's calls wait for their turn; so do the threads in Python that announce
@@ -42,8 +59,11 @@ def shared_of(
     announces = _announces(graph)
     turns = messages_of(graph, calls, library) + WAKES * announces
     waits = (graph.ops.kind == OpKind.COLLECTIVE) | announces
-    wait = np.where(waits, np.rint(turns * machine.turn_ns * ppb(graph)), 0).astype(np.int64)
-    return Shared(_cpu_ns(graph, calls, machine) + _handled_ns(graph, announces, handling), wait)
+    wait = np.where(waits, np.rint(turns * on.machine.turn_ns * ppb(graph)), 0).astype(np.int64)
+    sent = _sent_bytes(graph, calls)
+    cpu = np.rint(sent * on.machine.cpu_ns_per_byte).astype(np.int64)
+    handled = _handled_ns(graph, announces, handling)
+    return Shared(cpu + handled, wait, _beside_ns(graph, calls, on, sent))
 
 
 def _handled_ns(graph: Graph, announces: Bool, handling: Handling) -> Int64:
@@ -61,13 +81,24 @@ def _announces(graph: Graph) -> Bool:
     return found
 
 
-def _cpu_ns(graph: Graph, calls: Calls, machine: Machine) -> Int64:
-    """Processor time of each communication op, by the bytes that its worker sends."""
+def _sent_bytes(graph: Graph, calls: Calls) -> NDArray[np.float64]:
+    """What its worker sends in each communication op."""
     shares = np.array([_share(call.collective, call.members) for call in calls.each])
     sent = np.zeros(len(graph))
     sent[calls.rows] = graph.ops.size_bytes[calls.rows] * shares[calls.which]
     sent[graph.ops.kind == OpKind.RECV] = 0
-    return np.rint(sent * machine.cpu_ns_per_byte).astype(np.int64)
+    return sent
+
+
+def _beside_ns(graph: Graph, calls: Calls, on: On, sent: NDArray[np.float64]) -> Int64:
+    """Of a collective's call, and by the bytes that its worker sends over the call's links."""
+    rates = [on.slowest_bytes_per_s(call) for call in calls.each]
+    a_byte = np.array([on.machine.beside_ns_per_byte(rate) for rate in rates])
+    collective = (graph.ops.kind == OpKind.COLLECTIVE) & (sent > 0)
+    found = on.machine.call_beside_ns * collective
+    found[calls.rows] += sent[calls.rows] * a_byte[calls.which]
+    whole: Int64 = np.rint(found).astype(np.int64)
+    return whole
 
 
 def _share(collective: Collective, members: int) -> float:

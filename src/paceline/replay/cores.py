@@ -6,7 +6,8 @@ suffice; else all get the same, save those that want less (max-min fairness, as 
 time). An op that gets half of what it wants takes twice as long; a collective progresses as fast
 as its slowest member. While threads' work takes all cores, communication also waits for its turn at
 every message: `turn_ns` is what that adds to the op with one thread at work on each core all the
-time; with more threads a core it is as many times more.
+time; with more threads a core it is as many times more. And it wants more processor time then,
+by `beside_ns` of its duration.
 
 Transfers that take processor time (`HostPace`) take it before all work, and evenly from every core:
 the kernel works where a packet or a timer comes, whether another core is idle or not.
@@ -46,6 +47,7 @@ class _Running:
     left: float
     since: int
     want: float  # share of a core
+    beside: float  # what it wants more while threads' work takes all cores
     wait: float  # for its turn, as a share of its length
     rate: float = 1.0
 
@@ -70,6 +72,7 @@ class SharedCores:
     def __init__(self, graph: Graph, columns: HostColumns, dur_ns: Int64) -> None:
         self._dur = dur_ns.tolist()
         self._cpu, self._turn = columns.cpu_ns.tolist(), columns.turn_ns.tolist()
+        self._beside = columns.beside_ns.tolist()
         self._works = columns.works.tolist()
         self._machine = columns.machine[graph.ops.lane].tolist()
         self._instance = graph.ops.instance.tolist()
@@ -78,9 +81,10 @@ class SharedCores:
         self._running: list[dict[int, _Running]] = [{} for _ in self._cores]
 
     def begin(self, op: int, now_ns: int) -> None:
-        dur = self._dur[op]
-        want = 1.0 if self._works[op] else self._cpu[op] / max(dur, 1)
-        job = _Running(float(dur), now_ns, want, self._turn[op] / max(dur, 1))
+        dur, length = self._dur[op], max(self._dur[op], 1)
+        want = 1.0 if self._works[op] else self._cpu[op] / length
+        beside, wait = self._beside[op] / length, self._turn[op] / length
+        job = _Running(float(dur), now_ns, want, beside, wait)
         self._running[self._machine[op]][op] = job
 
     def accompany(self, op: int) -> None:
@@ -123,9 +127,10 @@ class SharedCores:
         """What each op of a machine would progress at, were it alone in its instance."""
         whole, jobs = self._cores[machine], sorted(self._running[machine].items())
         threads = at_work / whole  # on each core
+        busy = threads >= 1
         left = 1 - min(self._loads[machine] / whole, MOST_LOAD)
-        paces = [1 / (1 + job.wait * threads * (threads >= 1)) for _, job in jobs]
-        wants = [job.want * pace for (_, job), pace in zip(jobs, paces)]
+        paces = [1 / (1 + job.wait * threads * busy) for _, job in jobs]
+        wants = [(job.want + job.beside * busy) * pace for (_, job), pace in zip(jobs, paces)]
         shares = zip(jobs, paces, wants, fair_shares(wants, whole))
         return [
             (op, left * pace * got / want if want else pace) for (op, _), pace, want, got in shares

@@ -215,6 +215,7 @@ def _native_hosts(core: Any, job: ReplayJob) -> Any:
         works=columns["works"],
         cpu_ns=columns["cpu"],
         turn_ns=columns["turn"],
+        beside_ns=columns["beside"],
         loaded=takes_cores(job),
     )
 

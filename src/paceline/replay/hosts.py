@@ -21,15 +21,17 @@ MOST_LOAD = 0.95
 class SharedHosts:
     """Which machine each rank runs on, and how many cores each machine has.
 
-    `cpu_ns` is the processor time of each communication op, `turn_ns` what it waits for its turn
-    with one thread at work on each core all the time; both one a row of the graph, in ns, and 0 for
-    work on threads, which takes a whole core.
+    `cpu_ns` is the processor time of each communication op, `beside_ns` what it takes more while
+    threads' work takes all cores (they lose their caches to it), `turn_ns` what it waits for its
+    turn with one thread at work on each core all the time; each one a row of the graph, in ns, and
+    0 for work on threads, which takes a whole core.
     """
 
     machine: tuple[int, ...]  # by rank
     cores: tuple[float, ...]  # by machine
     cpu_ns: Int64 | None = None
     turn_ns: Int64 | None = None
+    beside_ns: Int64 | None = None
 
     def __post_init__(self) -> None:
         if self.machine and not 0 <= min(self.machine) <= max(self.machine) < len(self.cores):
@@ -44,10 +46,14 @@ class SharedHosts:
 
     @staticmethod
     def one_machine(
-        ranks: int, cores: float, cpu_ns: Int64 | None = None, turn_ns: Int64 | None = None
+        ranks: int,
+        cores: float,
+        cpu_ns: Int64 | None = None,
+        turn_ns: Int64 | None = None,
+        beside_ns: Int64 | None = None,
     ) -> "SharedHosts":
         """All ranks on one machine."""
-        return SharedHosts((0,) * ranks, (cores,), cpu_ns, turn_ns)
+        return SharedHosts((0,) * ranks, (cores,), cpu_ns, turn_ns, beside_ns)
 
     def renumbered(self, old_ids: Int64) -> "SharedHosts":
         """The same for a graph in which op i was `old_ids[i]`, or NONE where it was not there."""
@@ -57,7 +63,8 @@ class SharedHosts:
                 return None
             return np.where(old_ids == NONE, 0, column[old_ids])
 
-        return SharedHosts(self.machine, self.cores, moved(self.cpu_ns), moved(self.turn_ns))
+        columns = (self.cpu_ns, self.turn_ns, self.beside_ns)
+        return SharedHosts(self.machine, self.cores, *map(moved, columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +76,7 @@ class HostColumns:
     works: Bool  # one an op: it takes a whole core
     cpu_ns: Int64
     turn_ns: Int64
+    beside_ns: Int64
 
     @classmethod
     def of(cls, graph: Graph, hosts: SharedHosts) -> "HostColumns":
@@ -81,6 +89,7 @@ class HostColumns:
             works,
             _column(graph, works, "processor times", hosts.cpu_ns),
             _column(graph, works, "waits", hosts.turn_ns),
+            _column(graph, works, "processor times beside work", hosts.beside_ns),
         )
 
     @cached_property
@@ -91,16 +100,16 @@ class HostColumns:
 
 def check_hosts(graph: Graph, found: HostColumns, dur_ns: Int64, carried: Bool | None) -> None:
     """Refuse what would not apply, and work that could take longer than a timeline can tell."""
-    if carried is not None and (odd := carried & ((found.cpu_ns > 0) | (found.turn_ns > 0))).any():
+    asks = (found.cpu_ns > 0) | (found.turn_ns > 0) | (found.beside_ns > 0)
+    if carried is not None and (odd := carried & asks).any():
         raise ReplayError(
             f"{graph[int(np.argmax(odd))]} is carried by transfers, which decide how long it "
             "takes; give it no processor time and no wait"
         )
     crowding = np.maximum(1.0, found.crowd / np.array(found.hosts.cores))[found.machine]
     times = crowding[graph.ops.lane]
-    longest = float(np.sum((dur_ns + found.turn_ns * times + found.cpu_ns) * times)) / (
-        1 - MOST_LOAD
-    )
+    taken = dur_ns + found.turn_ns * times + found.cpu_ns + found.beside_ns
+    longest = float(np.sum(taken * times)) / (1 - MOST_LOAD)
     if longest >= LONGEST_NS:
         raise ReplayError(
             f"on machines with {found.hosts.cores} cores the work could take {longest:.3g} ns; it "

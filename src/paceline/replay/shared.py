@@ -46,6 +46,7 @@ def host_columns(job: ReplayJob, prefix: str = "") -> Columns:
         f"{prefix}works": found.works.astype(np.uint8),
         f"{prefix}cpu": found.cpu_ns,
         f"{prefix}turn": found.turn_ns,
+        f"{prefix}beside": found.beside_ns,
     }
 
 

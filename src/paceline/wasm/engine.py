@@ -181,7 +181,8 @@ class Shared:
     def _hosts(self, columns: Mapping[str, Column], loaded: bool) -> int:
         if "hosts_machine" not in columns:
             return 0
-        some = [columns[f"hosts_{name}"] for name in ("machine", "cores", "works", "cpu", "turn")]
+        names = ("machine", "cores", "works", "cpu", "turn", "beside")
+        some = [columns[f"hosts_{name}"] for name in names]
         machine, cores, works, *_ = some
         sizes = (len(works), len(machine), len(cores), int(loaded))
         return self._borrowed.table((*sizes, *some))

@@ -2,7 +2,7 @@
 
 /** @typedef {import("./pack.js").Pack} Pack */
 
-const HOSTS = ["machine", "cores", "works", "cpu", "turn"];
+const HOSTS = ["machine", "cores", "works", "cpu", "turn", "beside"];
 const SHAPED = [
   "message_of_op", "size", "link_ptr", "link", "capacity", "burst", "source", "target", "other",
   "cores", "cpu_ns_per_byte", "window_bytes", "message_ns", "late_ns",
