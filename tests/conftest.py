@@ -7,6 +7,7 @@ that is lacking, and what is skipped for it.
 """
 
 import fcntl
+import gc
 import os
 import shutil
 import signal
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from paceline.record.launch import Recording
 
 os.environ["PACELINE_HISTORY"] = "off"  # no test writes to the history of who runs it
+
+START = Path(__file__).parent / "start"
+THEIRS = os.environ.get("PYTHONPATH")
+os.environ["PYTHONPATH"] = f"{START}{os.pathsep}{THEIRS}" if THEIRS else str(START)
+
+gc.disable()  # until all tests are collected
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's command in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # workers would ignore it as well
@@ -178,6 +185,13 @@ def pytest_report_header() -> list[str]:
         return ["this machine has all that the tests need"]
     lines = [f"  {need.what}: {need.tested}" for need in lacking]
     return ["this machine lacks, and tests skip for it:", *lines]
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: the collector need not look through it while tests run."""
+    gc.freeze()
+    gc.set_threshold(50_000)
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,6 +4,7 @@ how far the weights end from plain training's, and what else a test asks about.
 torchrun --nproc-per-node N sufficient_worker.py OUT
 """
 
+import gc
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -29,6 +30,8 @@ OF_DDP = ("static_graph", "gradient_as_bucket_view")
 def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
+    Training.begun(sgd, {})
+    gc.freeze()  # what that imported: every plan looks for the model among all other objects
     rank = dist.get_rank()
     rows = {
         "even": [5] * 6,

@@ -40,7 +40,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: round-robin\nVersion: 1\n")
     (about / "entry_points.txt").write_text("[paceline.strategies]\nround_robin = round_robin\n")
-    return {**os.environ, "PYTHONPATH": str(folder)}
+    return {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{os.environ['PYTHONPATH']}"}
 
 
 def run(arguments: list[str], environment: dict[str, str]) -> str:

@@ -210,8 +210,9 @@ class Seen(dict[str, Any]):
 
 def _train(folder: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    plans = [*_applied_here(), *VARIANTS, *TOGETHER]
     done = subprocess.run(
-        [*command, str(WORKER), str(folder), str(STEPS), *_applied_here(), *VARIANTS, *TOGETHER],
+        [*command, str(WORKER), str(folder), str(STEPS), "--beside", *plans],
         capture_output=True,
         text=True,
         env={**os.environ, **FEW_KERNELS},
