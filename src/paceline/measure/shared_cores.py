@@ -20,9 +20,6 @@ class SharedCores:
     links_alone_s: float
     cpu_ns_per_byte: Constant
     turn_ns: Constant
-    fast_beside_ns_per_byte: Constant | None = None
-    slow_beside_ns_per_byte: Constant | None = None
-    call_beside_ns: Constant | None = None
     call_ns: Constant | None = None
     message_ns: Constant | None = None
     stall_ns: Constant | None = None
@@ -35,6 +32,9 @@ class SharedCores:
     dtensor_forward_ns: Constant | None = None
     dtensor_backward_ns: Constant | None = None
     dtensor_update_ns: Constant | None = None
+    fast_beside_ns_per_byte: Constant | None = None
+    slow_beside_ns_per_byte: Constant | None = None
+    call_beside_ns: Constant | None = None
 
     @property
     def limited_by_cores(self) -> bool:
