@@ -58,7 +58,8 @@ def machine(*, fresh: bool = False) -> Machine:
         kept["machine"] = asdict(measured_machine())
         KEPT.write_text(json.dumps(kept) + "\n")
     found = kept["machine"]
-    return Machine(float(found["cores"]), found["cpu_ns_per_byte"], found["turn_ns"])
+    named = {name: found[name] for name in ("cpu_ns_per_byte", "turn_ns")}
+    return Machine(float(found["cores"]), **named)
 
 
 def measured_machine() -> Machine:
