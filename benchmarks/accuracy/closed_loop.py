@@ -3,9 +3,8 @@
 Each row tunes one of three jobs with two workers in the lab, at one link rate and with one effect
 allowed. `bound`: no exact plan that sends all gradients beats the larger of compute time and their
 bytes over the link; one that sends what gradients are made of may. `bound_on_cores` adds to compute
-what TCP takes of the same cores for these bytes. A fourth job has little to win,
-and counts in no share of gains: `left_alone` says whether the loop left it as it was, or a trial
-showed a gain.
+what TCP takes of the same cores for these bytes. A fourth job has little to win, and counts in no
+share of gains: `left_alone` says whether the loop left it as it was, or a trial showed a gain.
 `vs_hand` sets the kept plan beside the best of what PyTorch users would do by hand (`by_hand`). A
 row whose loop kept no plan leaves the job as it was: it measured 1.
 
@@ -242,11 +241,9 @@ def figures(known: Mapping[str, Row], asked: Sequence[Cell], pairs: int) -> dict
     good = [row for row in rows if "failed" not in row]
     exact = [r for r in good if r["effect"] == "exact" and r["bound"] > 1.05]
     exact = [r for r in exact if r["job"] in JOBS]  # the fourth is to be left alone
-    shares = [((row["measured"] if row["kept"] else 1) - 1) / (row["bound"] - 1) for row in exact]
+    shares = [_share(row, "bound") for row in exact]
     reached = [
-        ((row["measured"] if row["kept"] else 1) - 1) / (row["bound_on_cores"] - 1)
-        for row in exact
-        if row.get("bound_on_cores", 1) > 1.02
+        _share(row, "bound_on_cores") for row in exact if row.get("bound_on_cores", 1) > 1.02
     ]
     ratios = [row["measured"] / row["predicted"] for row in good if row["plan"]]
     hands = [row["vs_hand"] for row in good if "vs_hand" in row]
@@ -269,6 +266,13 @@ def figures(known: Mapping[str, Row], asked: Sequence[Cell], pairs: int) -> dict
         "live_false_share": statistics.mean(map(_called_faster, itself)) if itself else None,
         **resampled.figures(pairs),
     }
+
+
+def _share(row: Row, bound: str) -> float:
+    """Of the gain that a bound allows."""
+    measured: float = row["measured"] if row["kept"] else 1.0
+    share: float = (measured - 1) / (row[bound] - 1)
+    return share
 
 
 def _called_faster(row: Row) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from paceline.cluster import Cluster
+from paceline.machine import usable_cores
 from paceline.measure import MeasureError
 from paceline.measure.beside import FEW, MANY, Lost, beside, byte_ns, call_ns
 
@@ -30,15 +31,16 @@ def test_a_byte_takes_what_is_lost_beside_a_call(workers: int, sent: float) -> N
 
 def test_beside_work_is_what_a_byte_takes_more_than_without() -> None:
     def said(cluster: Cluster, command: Sequence[str]) -> str:
+        assert cluster.workers == workers
         share = 0.02 if cluster.link.up_bytes_per_s > 100e6 else 0.1
         return "gloo says\n" + json.dumps({"lost": lost([0.3] * 3, [share] * 3)})
 
-    found, workers = beside(said, cpu_ns_per_byte=1.0), []
-    beside(lambda cluster, _: workers.append(cluster.workers) or said(cluster, ()), 1.0)
-    sent = 2 * (workers[0] - 1) / workers[0] * MANY
+    workers = max(2, usable_cores())
+    sent = 2 * (workers - 1) / workers * MANY
+    found = beside(said, cpu_ns_per_byte=0.5)
     assert found.call_beside_ns.value == pytest.approx(0.3e6)
-    assert found.fast_beside_ns_per_byte.value == pytest.approx((2e6 - 0.3e6) / sent - 1.0)
-    assert found.slow_beside_ns_per_byte.value == pytest.approx((10e6 - 0.3e6) / sent - 1.0)
+    assert found.fast_beside_ns_per_byte.value == pytest.approx((2e6 - 0.3e6) / sent - 0.5)
+    assert found.slow_beside_ns_per_byte.value == pytest.approx((10e6 - 0.3e6) / sent - 0.5)
     assert beside(said, cpu_ns_per_byte=90.0).slow_beside_ns_per_byte.value == 0
 
 
