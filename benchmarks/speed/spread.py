@@ -35,7 +35,7 @@ def main() -> None:
     if not TRACE.exists():
         sys.exit(f"{TRACE} is not there: the data set is kept beside the checkout")
     with tempfile.TemporaryDirectory(prefix="paceline-spread-") as scratch:
-        folder = Path(scratch)
+        folder = Path(scratch) / "ranks"
         prepare(folder, QUICK if options.quick else RANKS)
         traces = [RankTrace(source) for source in sources([folder])]
         rounds = 1 if options.quick else ROUNDS
