@@ -14,7 +14,11 @@ All else needs no GPU:
   measured in turns with plain steps, in shares of the plain step.
 - `imagined_*`: the step of the script imagined for the device, from which nothing was recorded.
 
-Errors are means and worst of |predicted / measured - 1|.
+Errors are means and worst of |predicted / measured - 1|. A row is not measurable, stands among the
+rows and counts in no mean, where its steps were timed behind a recording only, and the recording's
+own plain steps grew by more than half of what is asked: torch leaves NVIDIA's CUPTI attached, and
+what the host sets the pace of then takes up to twice as long. Nor is a plan whose blocks differ by
+more than half of what is asked of plans.
 """
 
 import json
@@ -41,11 +45,15 @@ from paceline.graph.work import Family  # noqa: E402
 from paceline.imagine.imagine import ScriptJob, imagine  # noqa: E402
 from paceline.predict import predict  # noqa: E402
 from paceline.predict.predicting import typical  # noqa: E402
+from paceline.record import sidecar  # noqa: E402
 from paceline.replay import replay  # noqa: E402
+from paceline.trace.plain import all_plain_sides  # noqa: E402
 from paceline.trace.runs import build_run  # noqa: E402
 
 KEPT = measure.RESULTS / "gpu"
 TIMES = "steps.json"
+ASKED = 0.05  # of a step
+PLANS_ASKED = 0.08  # of a step under a strategy
 JOB = ROOT / "benchmarks" / "accuracy" / "jobs" / "gpu.py"
 TWO = "two"  # folder of jobs of two workers, which share one device
 
@@ -65,13 +73,18 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         **told("plans", [row for job in jobs for row in planned(job)]),
         **told("imagined", [] if options.quick else list(imagined(jobs))),
     }
+    rows = [row for name, each in found.items() if name.endswith("_rows") for row in each]
+    good = sum(row.get("measurable", True) for row in rows)
+    found["rows_measured"] = round(good / len(rows), 4)
     return measure.report("accuracy/gpu", found, options, "torch")
 
 
 def take(folder: Path, where: Path) -> None:
-    """The typical step of every recording there, and its other steps: those that were timed behind
-    the recording, or where the job did not come so far, the recording's own plain ones."""
-    times: dict[str, Any] = {}
+    """The typical step of every recording there, and its other steps: those that were timed beside
+    the recording, or where the job did not come so far, the recording's own plain ones. Jobs that
+    were kept before and are not among them stay."""
+    here = where / TIMES
+    times: dict[str, Any] = json.loads(here.read_text()) if here.exists() else {}
     for trace in sorted(folder.rglob("rank-0.trace.json")):
         run = trace.parent
         name = str(run.relative_to(folder)).replace("/", "-")
@@ -80,7 +93,14 @@ def take(folder: Path, where: Path) -> None:
         told = run.with_name(run.name + ".json")
         plain = {"alone_ms": [graph.facts.plain_step_ns / 1e6], "plans": {}, "of_recording": True}
         times[name] = json.loads(told.read_text()) if told.exists() else plain
-    (where / TIMES).write_text(json.dumps(times, indent=1) + "\n")
+        times[name]["drift"] = drifted(run)
+    here.write_text(json.dumps(dict(sorted(times.items())), indent=1) + "\n")
+
+
+def drifted(run: Path) -> float:
+    """How much longer a plain step of the recording took behind its recorded ones than before."""
+    before, after = all_plain_sides([sidecar.read(run / "rank-0.facts.jsonl")])
+    return round(statistics.median(after) / statistics.median(before) - 1, 4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +114,13 @@ class Job:
 
     @property
     def step_ms(self) -> float:
-        return statistics.median(self.times["alone_ms"])
+        """Before the profiler was attached, where that was timed."""
+        return statistics.median(self.times.get("before_ms", self.times["alone_ms"]))
+
+    @property
+    def measurable(self) -> bool:
+        """Whether its steps were timed apart from the profiler, or do not mind it."""
+        return "before_ms" in self.times or self.times["drift"] <= ASKED / 2
 
 
 def kept(folder: Path) -> Iterator[Job]:
@@ -104,12 +130,13 @@ def kept(folder: Path) -> Iterator[Job]:
 
 def told(figure: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Mean and worst of what was predicted; refused rows say why."""
-    errors = [abs(row["error"]) for row in rows if "error" in row]
-    found: dict[str, Any] = {f"{figure}_rows": rows}
+    counting = [row for row in rows if row.get("measurable", True)]
+    errors = [abs(row["error"]) for row in counting if "error" in row]
+    found: dict[str, Any] = {f"{figure}_rows": rows, f"{figure}_lost": len(rows) - len(counting)}
     if errors:
         found |= {f"{figure}_mean": round(statistics.mean(errors), 4)}
         found |= {f"{figure}_worst": round(max(errors), 4)}
-    kept_errors = [abs(row["kept"]) for row in rows if "kept" in row]
+    kept_errors = [abs(row["kept"]) for row in counting if "kept" in row]
     if kept_errors:
         found[f"{figure}_kept"] = round(statistics.mean(kept_errors), 4)
     return found
@@ -117,7 +144,12 @@ def told(figure: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def own(job: Job) -> dict[str, Any]:
     predicted = predict(job.graph).step_ns / 1e6
-    return {"job": job.name, "device": job.device, **compared(predicted, job.step_ms)}
+    return {"job": job.name, "device": job.device, **beside_steps(predicted, job)}
+
+
+def beside_steps(predicted_ms: float, job: Job) -> dict[str, Any]:
+    row = compared(predicted_ms, job.step_ms)
+    return row if job.measurable else row | {"measurable": False}
 
 
 def compared(predicted_ms: float, measured_ms: float) -> dict[str, Any]:
@@ -146,7 +178,7 @@ def moved(origin: Job, there: Job) -> list[str]:
 def steps_of(origin: Job, there: Job) -> dict[str, Any]:
     predicted = predict(origin.graph, moved(origin, there)).step_ns / 1e6
     kept_ms = round(origin.step_ms / there.step_ms - 1, 4)
-    return {**compared(predicted, there.step_ms), "kept": kept_ms}
+    return {**beside_steps(predicted, there), "kept": kept_ms}
 
 
 def kernels_of(origin: Job, there: Job) -> dict[str, Any]:
@@ -186,12 +218,20 @@ def planned(job: Job) -> Iterator[dict[str, Any]]:
             continue
         measured = statistics.median(took["plan_ms"]) / statistics.median(took["plain_ms"])
         row["measured_share"] = round(measured, 4)
+        row["floor"] = round(scatter(took["plan_ms"]), 4)
+        if row["floor"] > PLANS_ASKED / 2:
+            row["measurable"] = False
         try:
             share = predict(job.graph, text.split(" + ")).step_ns / plain
         except PacelineError as error:
             yield row | {"not_predicted": str(error)[:200]}
             continue
         yield row | {"predicted_share": round(share, 4), "error": round(share / measured - 1, 4)}
+
+
+def scatter(steps: Sequence[float]) -> float:
+    """Half of what blocks of the same steps differ by, as a share of them."""
+    return (max(steps) - min(steps)) / 2 / statistics.median(steps)
 
 
 def imagined(jobs: Sequence[Job]) -> Iterator[dict[str, Any]]:
@@ -202,7 +242,7 @@ def imagined(jobs: Sequence[Job]) -> Iterator[dict[str, Any]]:
             cluster = from_document({"hosts": {"device": job.device}, "link": "ethernet-1g"})
             graph = price(imagine(ScriptJob(command, 1, gpu=True)), cluster)
             step = replay(graph).step_ns / 1e6
-            yield {"job": job.name, "device": job.device, **compared(step, job.step_ms)}
+            yield {"job": job.name, "device": job.device, **beside_steps(step, job)}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Which steps say how long a job takes when nobody looks."""
 
-from paceline.record.sidecar import Counts, Mode, Sidecar, Step
+from paceline.record.sidecar import Counts, Host, Mode, Sidecar, Step
 from paceline.trace.plain import plain_runs, plain_steps
 
 
@@ -38,6 +38,19 @@ def test_steps_that_the_recording_spared_page_faults_are_not_the_jobs_own() -> N
 def test_where_one_rank_was_spared_faults_no_rank_gives_its_later_steps() -> None:
     ranks = [recorded(10, 1000, 8, 2), recorded(20, 1000, 18, 1000)]
     assert plain_steps(ranks) == [15]
+
+
+def on(device: str, facts: Sidecar) -> Sidecar:
+    host = Host(rank=0, world_size=1, device=device)
+    return Sidecar(records=[host, *facts.records], truncated=False)
+
+
+def test_on_a_gpu_the_profiler_stays_attached_and_later_steps_are_not_the_jobs_own() -> None:
+    facts = recorded(17, 0, 30, 0)
+    assert plain_steps([on("NVIDIA H200", facts)]) == [17]
+    assert plain_steps([on("cpu", facts)]) == [17, 30]
+    after = told((99, "recorded", 0), (30, "plain", 0))
+    assert plain_steps([on("NVIDIA H200", after)]) == [30]
 
 
 def test_where_no_step_came_before_those_after_are_all_there_is() -> None:

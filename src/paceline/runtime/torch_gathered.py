@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from paceline.runtime.exchange import ExchangeError
+from paceline.runtime.torch_param_groups import param_groups
 from paceline.runtime.torch_sharded import sharded_modules
 
 
@@ -26,12 +27,12 @@ def gathered(model: Any) -> Iterator[None]:
         for module, (automatic, places) in zip(modules, before):
             state = module._get_fsdp_state()
             state._auto_reshard_after_forward = automatic
-            for group, place in zip(state._fsdp_param_groups, places):
+            for group, place in zip(param_groups(state), places):
                 group.post_forward_mesh_info = place
 
 
 def _choice(module: Any) -> tuple[Any, list[Any]]:
     """Whether torch chooses, and what each group of its parameters goes back to."""
     state = module._get_fsdp_state()
-    groups = state._fsdp_param_groups
-    return state._auto_reshard_after_forward, [group.post_forward_mesh_info for group in groups]
+    homes = [group.post_forward_mesh_info for group in param_groups(state)]
+    return state._auto_reshard_after_forward, homes

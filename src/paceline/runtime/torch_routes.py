@@ -120,12 +120,14 @@ def in_parts(parts: int, route: Route) -> Route:
 
 
 def _together(sharing: Sharing, payload: torch.Tensor, under: list[Under]) -> Under:
-    """Parts that are added up lie in the payload; those that are gathered are put together."""
+    """Parts that are added up lie in the payload; those that are gathered are put together. What
+    collects their futures knows no device, so each is waited for: that puts this stream of a GPU
+    behind what came for the part, and raises where the collective failed."""
     whole: list[torch.Tensor] = []
 
     def put(ended: Any) -> None:
         for part in ended.value():
-            part.value()  # raises where the collective failed
+            part.wait()
         rows = zip(*(each.payloads for each in under))
         whole.extend([payload] if sharing is Sharing.SUM else map(torch.cat, rows))
 

@@ -21,6 +21,7 @@ from paceline.runtime.codecs import Codec, Compressor, Turn
 from paceline.runtime.codecs.torch_memory import Memory, memory_of
 from paceline.runtime.codecs.torch_sparse import Layerwise
 from paceline.runtime.exchange import ExchangeError, Sent
+from paceline.runtime.torch_param_groups import param_groups
 
 SHARES: Mapping[Any, Callable[[int], float]] = {
     dist.ReduceOp.SUM: lambda _: 1.0,
@@ -117,7 +118,7 @@ class ReduceScatter:
 
 @contextmanager
 def _replaced(module: Any, comm: ReduceScatter) -> Iterator[None]:
-    groups = module._get_fsdp_state()._fsdp_param_groups
+    groups = param_groups(module._get_fsdp_state())
     before = [group._reduce_scatter_comm for group in groups]
     module.set_custom_reduce_scatter(comm)
     try:

@@ -8,6 +8,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from paceline.runtime.shards.torch_blocks import Plain
+from paceline.runtime.torch_param_groups import param_groups
 
 
 @contextmanager
@@ -26,8 +27,7 @@ def wrapped(job: Plain, mesh: Any) -> Iterator[list[Any]]:
 
 
 def groups_of(module: Any) -> list[Any]:
-    found: list[Any] = module._get_fsdp_state()._fsdp_param_groups
-    return found
+    return param_groups(module._get_fsdp_state())
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def _handles(state: Any) -> Iterator[Any]:
     for name in ("_pre_forward_hook_handle", "_post_forward_hook_handle"):
         if hasattr(state, name):
             yield getattr(state, name)
-    for group in state._fsdp_param_groups:
+    for group in param_groups(state):
         yield from group._module_to_pre_save_state_dict_hook_handle.values()
         yield from group._module_to_pre_load_state_dict_hook_handle.values()
         yield from (each._post_load_hook_handle for each in group.fsdp_params)

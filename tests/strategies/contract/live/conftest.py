@@ -1,5 +1,6 @@
 """The contract's live half: two workers train under every strategy, once however many processes
-test, and each test looks at what they saw. With PACELINE_TEST_DEVICE=cuda they share a GPU.
+test, and each test looks at what they saw. With PACELINE_TEST_DEVICE=cuda they share a GPU; what
+workers saw on another machine is tested with PACELINE_TEST_SEEN=FOLDER, which holds their files.
 """
 
 import fcntl
@@ -185,6 +186,8 @@ def beside() -> Callable[[str], str]:
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each of two workers saw: plain training, and training under each strategy."""
+    if seen := os.environ.get("PACELINE_TEST_SEEN"):
+        return _seen(Path(seen))
     pytest.importorskip("torch")
     shared = tmp_path_factory.getbasetemp()
     shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
@@ -194,6 +197,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         if not (folder / "rank-1.json").exists():
             folder.mkdir(exist_ok=True)
             _train(folder)
+    return _seen(folder)
+
+
+def _seen(folder: Path) -> list[dict[str, Any]]:
     files = [folder / f"rank-{rank}.json" for rank in range(2)]
     return [json.loads(file.read_text(), object_hook=Seen) for file in files]
 
@@ -205,6 +212,8 @@ class Seen(dict[str, Any]):
     def __missing__(self, key: str) -> Any:
         if "not here" in self:
             pytest.skip(self["not here"])
+        if "failed" in self:
+            pytest.fail(self["failed"])
         raise KeyError(key)
 
 
