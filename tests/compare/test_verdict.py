@@ -1,12 +1,14 @@
 """Noise: what two runs of one job differ by, and what is beyond it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from paceline.compare import Side, Verdict, diff
 from paceline.compare.noise import Steps, correlation, noise_of
+from paceline.report.text.difference_words import verdict_line
 
 Sides = Callable[..., Side]
 CALM = (900_000, 905_000, 895_000, 902_000, 898_000, 901_000, 899_000, 900_500)
@@ -51,6 +53,32 @@ def test_a_slower_link_is_not_seen_through_steps_that_spread(side: Sides) -> Non
     wild = (600_000, 1_300_000, 700_000, 1_200_000, 650_000, 1_250_000, 900_000, 950_000)
     found = diff(side(wild), side(tuple(ns + 90_000 for ns in wild), message_us=390.0))
     assert found.verdict is Verdict.SAME
+
+
+def test_what_other_programs_ran_beside_the_slower_run_may_be_why(side: Sides) -> None:
+    before = replace(side(CALM), others_ns=10_000.0)
+    slower = tuple(ns + 90_000 for ns in CALM)
+    beside = replace(side(slower), others_ns=120_000.0)
+    found = diff(before, beside)
+    assert found.verdict is Verdict.DISTURBED
+    assert not found.fails_above(0.0)
+    assert "other programs ran 10.0 us beside a step of run and 120 us" in verdict_line(found)
+    assert diff(before, replace(beside, others_ns=60_000.0)).verdict is Verdict.SLOWER
+    assert diff(before, replace(beside, others_ns=None)).verdict is Verdict.SLOWER
+
+
+def test_what_other_programs_ran_beside_the_faster_run_explains_nothing(side: Sides) -> None:
+    beside = replace(side(CALM), others_ns=120_000.0)
+    slower = replace(side(tuple(ns + 90_000 for ns in CALM)), others_ns=10_000.0)
+    assert diff(beside, slower).verdict is Verdict.SLOWER
+
+
+def test_beside_other_programs_no_part_decides_alone(side: Sides) -> None:
+    wild = (600_000, 1_300_000, 700_000, 1_200_000, 650_000, 1_250_000, 900_000, 950_000)
+    slower = side(tuple(ns + 90_000 for ns in wild), late={(1, "two"): 90.0})
+    for others, wanted in ((5_000.0, Verdict.SLOWER), (200_000.0, Verdict.SAME)):
+        pair = (replace(each, others_ns=others) for each in (side(wild), slower))
+        assert diff(*pair).verdict is wanted
 
 
 def test_steps_that_are_like_their_neighbours_tell_less() -> None:

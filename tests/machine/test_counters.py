@@ -19,6 +19,7 @@ from paceline.machine import (
     this_machine,
     thread_clock,
 )
+from paceline.machine.busy import busy_ns
 from paceline.machine.cores import kinds, processor, raw_speeds
 from paceline.machine.quota import Quota, quota_in, throttled_ns
 from paceline.machine.stolen import stolen_ns
@@ -90,6 +91,12 @@ def test_stolen_time_is_the_eighth_number_of_all_cores_together() -> None:
     assert stolen_ns(text, 100) == 380 * MS
 
 
+def test_what_all_programs_ran_is_neither_idle_nor_waiting_nor_stolen_time() -> None:
+    text = "cpu  10 20 30 1000 500 4 5 99 7 7\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
+    assert busy_ns(text, 100) == 690 * MS
+    assert busy_ns("cpu 1 2 3\n", 100) is None
+
+
 def test_a_machine_without_a_steal_column_says_nothing_of_it(tmp_path: Path) -> None:
     assert stolen_ns("cpu 1 2 3\n", 100) is None
     assert stolen_here(tmp_path / "stat") is None
@@ -141,16 +148,16 @@ def test_files_of_strain_are_read_again_and_again(tmp_path: Path) -> None:
     drawn(tmp_path / "free" / "job", cpu__max="100000 100000\n", cpu__stat="throttled_usec 5\n")
     member = drawn(tmp_path / "proc", cgroup="0::/free/job\n", stat="cpu 1 2 3 4 5 6 7 3 9\n")
     reader = StrainReader(member / "stat", tmp_path, member / "cgroup")
-    assert reader.read() == Strain(stolen_ns=30 * MS, throttled_ns=5_000)
+    assert reader.read() == Strain(stolen_ns=30 * MS, throttled_ns=5_000, busy_ns=190 * MS)
     drawn(tmp_path / "free" / "job", cpu__stat="throttled_usec 7\n")
     drawn(member, stat="cpu 1 2 3 4 5 6 7 4 9\ncpu0 1\n")
-    assert reader.read() == Strain(40 * MS, 7_000)
+    assert reader.read() == Strain(40 * MS, 7_000, 190 * MS)
     reader.close()
 
 
 def test_a_machine_that_tells_nothing_was_never_strained(tmp_path: Path) -> None:
     reader = StrainReader(tmp_path / "stat", tmp_path, tmp_path / "cgroup")
-    assert reader.read() == Strain(0, 0)
+    assert reader.read() == Strain(0, 0, 0)
     reader.close()
 
 

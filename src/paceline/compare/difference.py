@@ -1,12 +1,13 @@
 """`diff`: why the second run takes longer than the first, or less long."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
 from paceline.compare.causes import Cause, causes_of
-from paceline.compare.noise import noise_of
+from paceline.compare.noise import Noise, noise_of
 from paceline.compare.pair import Pair
 from paceline.compare.places import Place, Work
 from paceline.compare.rules import RULES
@@ -14,6 +15,7 @@ from paceline.compare.side import Side
 from paceline.notebook import InNotebook
 
 PART: Final = 0.03  # of a step: smaller parts alone decide nothing
+CALM: Final = 0.03  # of a step, that other programs may run beside it: more moves parts of the job
 
 
 class Verdict(Enum):
@@ -23,6 +25,7 @@ class Verdict(Enum):
     SLOWER = "slower"
     FASTER = "faster"
     UNTESTED = "not tested"  # too few steps to tell a spread
+    DISTURBED = "other programs ran"  # which explains what is beyond noise
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class Difference(InNotebook):
     classes: tuple[Row, ...]
     layers: tuple[Row, ...]
     ranks: tuple[RankRow, ...]
+    others_ns: tuple[float, float] | None = None  # what other programs ran beside a step, if known
     sides: tuple[Side, ...] = field(default=(), repr=False, compare=False)  # what was compared
 
     @property
@@ -102,14 +106,14 @@ def diff(a: Side, b: Side) -> Difference:
     noise = noise_of(a.steps, b.steps)
     change = b.steps.median_ns - a.steps.median_ns
     causes = causes_of(pair, RULES, change)
-    beyond = abs(change) > noise.noise_ns or _by_one_part(causes, a.steps.median_ns, change)
+    others = _others(a, b)
     return Difference(
         before=a.name,
         after=b.name,
         before_ns=a.steps.median_ns,
         after_ns=b.steps.median_ns,
         noise_ns=noise.noise_ns,
-        verdict=_verdict(change, beyond=beyond, tested=noise.tested),
+        verdict=_verdict(change, noise, others, _by_one_part(causes, a.steps.median_ns, change)),
         plain=a.steps.plain and b.steps.plain,
         steps=(len(a.steps.all), len(b.steps.all)),
         correlation=noise.correlation,
@@ -119,8 +123,15 @@ def diff(a: Side, b: Side) -> Difference:
         classes=_rows(pair, _class_of),
         layers=_rows(pair, lambda place: place.layer),
         ranks=_ranks(pair),
+        others_ns=others,
         sides=(a, b),
     )
+
+
+def _others(a: Side, b: Side) -> tuple[float, float] | None:
+    if a.others_ns is None or b.others_ns is None:
+        return None
+    return a.others_ns, b.others_ns
 
 
 def _by_one_part(causes: tuple[Cause, ...], step_ns: float, change_ns: float) -> bool:
@@ -134,11 +145,20 @@ def _by_one_part(causes: tuple[Cause, ...], step_ns: float, change_ns: float) ->
     )
 
 
-def _verdict(change_ns: float, *, beyond: bool, tested: bool) -> Verdict:
-    if not tested:
+def _verdict(
+    change_ns: float, noise: Noise, others: tuple[float, float] | None, by_part: bool
+) -> Verdict:
+    """Where other programs ran beside either run, what they ran more beside the slower one may be
+    why it is slower, and no part of the job decides alone."""
+    if not noise.tested:
         return Verdict.UNTESTED
-    if not beyond:
+    before, after = others or (0.0, 0.0)
+    calm = max(before, after) <= CALM * noise.step_ns
+    if abs(change_ns) <= noise.noise_ns and not (by_part and calm):
         return Verdict.SAME
+    theirs = max(0.0, (after - before) * math.copysign(1.0, change_ns))
+    if not calm and abs(change_ns) <= noise.noise_ns + theirs:
+        return Verdict.DISTURBED
     return Verdict.SLOWER if change_ns > 0 else Verdict.FASTER
 
 

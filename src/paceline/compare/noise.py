@@ -44,16 +44,18 @@ class Noise:
     noise_ns: float
     tested: bool  # False where a run has too few steps to tell its spread
     correlation: float  # of a step with the one before, the higher of both runs
+    step_ns: float = 0.0  # the shorter of both medians
 
 
 def noise_of(a: Steps, b: Steps) -> Noise:
     """What a difference of the two runs' medians must exceed."""
     error = math.hypot(_error_ns(a), _error_ns(b))
-    least = LEAST * min(a.median_ns, b.median_ns)
+    step = min(a.median_ns, b.median_ns)
     return Noise(
-        max(SIGMAS * error, least),
+        max(SIGMAS * error, LEAST * step),
         min(len(a.all), len(b.all)) >= 3,
         max(correlation(a), correlation(b)),
+        step,
     )
 
 

@@ -1,8 +1,9 @@
 """`Side`: all that a comparison asks of one run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from paceline.compare.neighbours import others_ns
 from paceline.compare.noise import Steps
 from paceline.compare.places import Spent, spent_of
 from paceline.compare.states import States, states_of
@@ -26,6 +27,7 @@ class Side:
     spent: Spent
     states: States
     traits: Traits
+    others_ns: float | None = None  # what other programs ran beside a step; None where unknown
 
     @property
     def recorded_ns(self) -> float:
@@ -41,7 +43,8 @@ def side_of(path: str | Path) -> Side:
     before, after = all_plain_sides(recorded) if recorded else ([], [])
     stretches = tuple(tuple(each) for each in (before, after) if each)
     graph = trued(open_run(path), plain_runs_ns(recorded))
-    return side_of_graph(graph, path.name, Steps(stretches) if stretches else None)
+    side = side_of_graph(graph, path.name, Steps(stretches) if stretches else None)
+    return replace(side, others_ns=others_ns(recorded))
 
 
 def side_of_graph(graph: Graph, name: str, steps: Steps | None = None) -> Side:

@@ -4,6 +4,7 @@ Small readers of what the kernel counts, and a pulse that measures the rest. A r
 this room: it needs nothing but Python.
 """
 
+from paceline.machine.boot import boot_here
 from paceline.machine.clocks import Clocks, Moved, clocks_after, clocks_now, moved
 from paceline.machine.cores import (
     Cores,
@@ -55,6 +56,7 @@ __all__ = [
     "ThreadTime",
     "Trust",
     "at_pulse",
+    "boot_here",
     "clocks_after",
     "clocks_now",
     "cores_here",

@@ -1,4 +1,4 @@
-"""What was taken from this machine's threads: by its host, and by the container's quota.
+"""What was taken from this machine's threads: by its host, a container's quota, and each other.
 
 The files stay open, for a live job reads them again and again: finding and opening them takes ten
 times as long as reading. A quota that is set after the first reading is not seen.
@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from paceline.machine.busy import busy_ns
 from paceline.machine.quota import MEMBERSHIP, ROOT, limited_groups, throttled_ns
 from paceline.machine.stolen import STAT, stolen_ns
 
@@ -20,6 +21,7 @@ class Strain(NamedTuple):
 
     stolen_ns: int  # over all cores
     throttled_ns: int
+    busy_ns: int = 0  # what all programs ran, over all cores
 
 
 class StrainReader:
@@ -32,9 +34,13 @@ class StrainReader:
         self._ticks = os.sysconf("SC_CLK_TCK")
 
     def read(self) -> Strain:
-        stolen = None if self._stat is None else stolen_ns(_text(self._stat, _LINE), self._ticks)
+        stat = "" if self._stat is None else _text(self._stat, _LINE)
         throttled = (throttled_ns(_text(file, _GROUP)) for file in self._groups)
-        return Strain(stolen or 0, max(throttled, default=0))
+        return Strain(
+            stolen_ns(stat, self._ticks) or 0,
+            max(throttled, default=0),
+            busy_ns(stat, self._ticks) or 0,
+        )
 
     def close(self) -> None:
         for file in (self._stat, *self._groups):

@@ -184,6 +184,7 @@ def counts_of(step: Ended) -> Counts:
         throttled_ns=after.strain.throttled_ns - before.strain.throttled_ns,
         jumped_ns=change.jumped_ns,
         slept_ns=change.slept_ns,
+        busy_ns=after.strain.busy_ns - before.strain.busy_ns,
     )
 
 

@@ -64,6 +64,7 @@ class Host(Record, tag="host", frozen=True):
     links: dict[str, int] = {}  # network interface -> bits per second; 0 unknown
     versions: dict[str, str] = {}
     command: list[str] = []
+    boot: str = ""  # mark of the machine's kernel, which several hosts of a lab share
 
     @property
     def machine(self) -> str:
@@ -121,8 +122,8 @@ class Bucket(Record, tag="bucket", frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the machine counted in one step. What is read more seldom than that, stolen and
-    throttled time, counts for all steps since the last that tells it."""
+    """What the machine counted in one step. What is read more seldom than that, stolen, throttled
+    and busy time, counts for all steps since the last that tells it."""
 
     run_ns: int | None = None  # of the training thread; None: this kernel keeps no count
     delay_ns: int | None = None  # it was ready and had no core
@@ -131,6 +132,7 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     throttled_ns: int = 0  # by the container's quota
     jumped_ns: int = 0  # by which the wall clock was set
     slept_ns: int = 0  # the machine was suspended
+    busy_ns: int = 0  # what all programs of the machine ran, over all cores; 0 of earlier versions
 
 
 class Step(Record, tag="step", frozen=True):

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from paceline.graph import Role
-from paceline.machine import processor
+from paceline.machine import boot_here, processor
 from paceline.record.sidecar import Bucket, Group, Host, Optimizer, Parameter
 
 
@@ -42,6 +42,7 @@ def host_facts(command: Iterable[str] = ()) -> Host:
         links=link_speeds(),
         versions={"python": platform.python_version(), "torch": str(torch.__version__)},
         command=list(command) or sys.orig_argv,
+        boot=boot_here(),
     )
 
 

@@ -19,10 +19,20 @@ def verdict_line(found: Difference) -> str:
     change = f"{duration(abs(found.change_ns))} ({100 * found.change:+.1f} %)"
     if found.verdict is Verdict.UNTESTED:
         return f"{found.after} differs by {change}, {step}; too few steps to test it against noise"
+    if found.verdict is Verdict.DISTURBED:
+        return f"{found.after} differs by {change}, {step}; {_theirs(found)}"
     noise = f"beyond noise ({100 * found.noise:.1f} %)"
     if found.by_part:
         noise = f"less than steps spread ({100 * found.noise:.1f} %), but one part does not spread"
     return f"{found.after} is {found.verdict.value} by {change} a step, {step}, {noise}"
+
+
+def _theirs(found: Difference) -> str:
+    before, after = map(duration, found.others_ns or (0.0, 0.0))
+    return (
+        f"other programs ran {before} beside a step of {found.before} and {after} beside one of "
+        f"{found.after}, which may be why: record again when they rest"
+    )
 
 
 def basis_lines(found: Difference) -> Iterator[str]:
