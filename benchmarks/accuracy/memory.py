@@ -8,6 +8,8 @@ themselves.
 
 `memory_error` is the worst error of a peak; `category_error` the worst of a category that makes up
 a hundredth of the peak or more. Activations are those held when the forward pass has ended.
+
+Each model's rows are kept as they come (`kept`); `--budget MINUTES` begins none behind that.
 """
 
 import json
@@ -18,12 +20,13 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks import measure
+from benchmarks import kept, measure
 from benchmarks.accuracy import cells
 from paceline.cluster import Cluster
 from paceline.cluster.files import device
@@ -61,10 +64,21 @@ class Held:
 
 
 def main() -> None:
-    options = measure.parser(__doc__ or "").parse_args()
-    chosen = QUICK if options.quick else CHANGES
-    rows = [row for model, changes in chosen.items() for row in rows_of(model, changes)]
+    parser = measure.parser(__doc__ or "")
+    parser.add_argument("--budget", type=float, default=20.0, metavar="MINUTES")
+    parser.add_argument("--fresh", action="store_true", help="measure kept models anew")
+    options = parser.parse_args()
+    if options.quick:
+        rows = [row for model, changes in QUICK.items() for row in rows_of(model, changes)]
+    else:
+        makers = {model: partial(_model, model, changes) for model, changes in CHANGES.items()}
+        models = kept.rows("memory", makers, options.budget, fresh=options.fresh)
+        rows = [row for model in models.values() for row in model["rows"]]
     measure.report("accuracy/memory", figures(rows), options, "torch")
+
+
+def _model(model: str, changes: tuple[str, ...]) -> dict[str, Any]:
+    return {"rows": rows_of(model, changes)}
 
 
 def rows_of(model: str, changes: tuple[str, ...]) -> list[dict[str, Any]]:

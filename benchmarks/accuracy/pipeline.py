@@ -10,7 +10,10 @@ all jobs go before it. Each round's profile predicts that round's steps; of the 
 ratio counts. A measured step is the mean of four in a row; the spread of all single steps stands
 beside. How much faster 2BW is than GPipe is the median of the rounds' ratios of mean steps.
 
-    python benchmarks/accuracy/pipeline.py --json
+The two cases come one after the other and are kept as they come (`kept`); `--budget MINUTES` begins
+none behind that.
+
+    python benchmarks/accuracy/pipeline.py --budget 30 --json
     python benchmarks/accuracy/pipeline.py --loss ../shared/data/fashion-mnist --json
 
 Where no lab stands up its rows are left out and `lab` says why. `--loss` trains on Fashion-MNIST
@@ -22,14 +25,15 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks import measure
+from benchmarks import kept, measure
 from benchmarks.accuracy import cells, pipeline_lab
 from benchmarks.accuracy.pipeline_profile import AtWork, at_work
 from paceline.cluster.machine import Machine
@@ -47,6 +51,7 @@ SCHEDULES = (PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B, PipelineSched
 ROWS = 128
 """Samples a micro-batch: a stage's pass then takes some ms, far above what Python adds to it."""
 
+KEPT = "pipeline"
 LOOPBACK = 0
 RATES_MBIT = (1000, 200)
 """In the lab: one at which computing is the limit, and one at which the links are."""
@@ -87,10 +92,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batches", type=int, default=48)
-    parser.add_argument(
-        "--stages", type=int, choices=[case.stages for case in CASES],
-        help="this case alone; the others' rows are kept from the last result",
-    )  # fmt: skip
+    parser.add_argument("--budget", type=float, default=30.0, metavar="MINUTES")
+    parser.add_argument("--fresh", action="store_true", help="measure kept cases anew")
     parser.add_argument(
         "--again", action="store_true",
         help="measure nothing: predict anew from the profiles kept with the last result",
@@ -102,26 +105,35 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         found = losses(options.loss, 1 if options.quick else options.epochs)
         return measure.report("accuracy/pipeline-loss", found, options, "torch")
     if options.again:
-        kept = _kept()
+        last = _last()
         found = {
-            **_whole(_predicted_again(kept["rows"])),
+            **_whole(_predicted_again(last["rows"])),
             "lab": "measured before",
-            "load": kept["load"],
-            "measured": kept.get("measured", kept["date"]),
+            "load": last["load"],
+            "measured": last.get("measured", last["date"]),
         }
         return measure.report("accuracy/pipeline", found, options, "torch")
     refused = pipeline_lab.why_not()
-    rates = RATES_MBIT[-1:] if options.quick else RATES_MBIT
-    networks = (LOOPBACK,) if refused else (LOOPBACK, *rates)
-    rounds, batches = (1, 12) if options.quick else (options.rounds, options.batches)
-    machine = None if refused else pipeline_lab.machine(1 if options.quick else 4)
-    effort = Effort(rounds, batches, networks, machine)
-    others = [] if options.stages is None else _others(options.stages)
-    known = CASES[:1] if options.quick else CASES
-    cases = [case for case in known if options.stages in (None, case.stages)]
-    rows = [*others, *(row for case in cases for row in case_rows(case, effort))]
+    if options.quick:
+        rows = case_rows(CASES[0], _effort(1, 12, RATES_MBIT[-1:]))
+    else:
+        effort = partial(_effort, options.rounds, options.batches, RATES_MBIT)
+        makers = {case.name: partial(_case, case, effort) for case in CASES}
+        cases = kept.rows(KEPT, makers, options.budget, fresh=options.fresh)
+        rows = [row for case in cases.values() for row in case["rows"]]
     found = {**_whole(rows), "lab": f"left out: {refused}" if refused else "measured"}
     return measure.report("accuracy/pipeline", found, options, "torch")
+
+
+def _effort(rounds: int, batches: int, rates: Sequence[int]) -> Effort:
+    """With the lab's machine as it is now, where a lab stands up."""
+    if pipeline_lab.why_not():
+        return Effort(rounds, batches, (LOOPBACK,), None)
+    return Effort(rounds, batches, (LOOPBACK, *rates), pipeline_lab.machine(min(rounds, 4)))
+
+
+def _case(case: Case, effort: Callable[[], Effort]) -> dict[str, Any]:
+    return {"rows": case_rows(case, effort())}
 
 
 def _whole(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -147,24 +159,19 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _kept() -> dict[str, Any]:
+def _last() -> dict[str, Any]:
     """The newest result."""
     results = sorted(measure.RESULTS.glob("*-accuracy-pipeline.json"))
     if not results:
-        raise SystemExit("no result is kept; run without --stages and --again, and with --save")
-    kept: dict[str, Any] = json.loads(results[-1].read_text())
-    return kept
+        raise SystemExit("no result is kept; run without --again, and with --save")
+    last: dict[str, Any] = json.loads(results[-1].read_text())
+    return last
 
 
-def _others(stages: int) -> list[dict[str, Any]]:
-    """Kept rows that were measured with other numbers of stages."""
-    return [row for row in _kept()["rows"] if not row["case"].startswith(f"{stages} ")]
-
-
-def _predicted_again(kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _predicted_again(measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Kept measurements beside predictions from the profiles that were kept with them."""
     rows = []
-    for old in kept:
+    for old in measured:
         name, case = old["schedule"], next(c for c in CASES if c.name == old["case"])
         network = int(old["network"].split()[1]) if old["network"] != "loopback" else LOOPBACK
         machine = Machine(**old["machine"]) if old["machine"] else None
