@@ -14,13 +14,14 @@ def rank(
     busy_ms: Sequence[int] = (100,) * len(MODES),
     boot: str = "one",
     more: Sequence[Record] = (),
+    cores: int = 2,
 ) -> Sidecar:
     """Steps of 90 ms of which the process ran 40; at the end of each the machine told so much."""
     steps = [
         Step(at, 90 * MS * at, 90 * MS * (at + 1), mode, 40 * MS, counts=Counts(busy_ns=busy * MS))
         for at, (mode, busy) in enumerate(zip(MODES, busy_ms))
     ]
-    host = Host(number, 2, host=f"host-{number}", boot=boot)
+    host = Host(number, 2, host=f"host-{number}", boot=boot, cores=cores)
     return Sidecar(records=[host, *steps, *more], truncated=False)
 
 
@@ -39,6 +40,10 @@ def test_steps_behind_the_last_reading_are_not_told() -> None:
 
 def test_what_ran_beside_recorded_steps_does_not_count() -> None:
     assert others_ns([rank(0, (80, 80, 80, 180, 80)), rank(1)]) == 0
+
+
+def test_others_that_have_cores_of_their_own_take_none() -> None:
+    assert others_ns([rank(0, cores=8), rank(1, cores=8)]) == 0
 
 
 def test_hosts_of_a_lab_are_one_machine_and_machines_are_counted_apart() -> None:

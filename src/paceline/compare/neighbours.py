@@ -4,6 +4,8 @@ The kernel tells what all programs ran, and each rank what its own process did. 
 beside the job, and can have lengthened a step by as much. Unknown for recordings of versions that
 did not count it, and for jobs whose loaders have workers, which are programs of their own.
 
+Where half of the cores and more lay idle, others had cores of their own and took none.
+
 What all programs ran is read now and then, more seldom than steps end; between two readings it is
 taken to grow evenly.
 """
@@ -17,6 +19,7 @@ import numpy as np
 from paceline.record.sidecar import Data, Host, Mode, Sidecar, Step
 
 COVERED = 0.5  # of a stretch of steps that readings must lie around
+CROWDED = 0.5  # of the cores, that all programs use where one is in the way of another
 
 
 def others_ns(sidecars: Sequence[Sidecar]) -> float | None:
@@ -24,15 +27,16 @@ def others_ns(sidecars: Sequence[Sidecar]) -> float | None:
     that had the most."""
     if any(batch.workers for one in sidecars for batch in one.of(Data)):
         return None
-    machines: dict[str, list[list[Step]]] = defaultdict(list)
+    machines: dict[tuple[str, int], list[list[Step]]] = defaultdict(list)
     for one in sidecars:
         host = one.of(Host)[0]
-        machines[host.boot or host.host].append(one.of(Step))
-    found = [each for ranks in machines.values() if (each := _beside(ranks)) is not None]
+        machines[host.boot or host.host, host.cores].append(one.of(Step))
+    told = (_beside(ranks, cores) for (_, cores), ranks in machines.items())
+    found = [each for each in told if each is not None]
     return max(found) if found and len(found) == len(machines) else None
 
 
-def _beside(ranks: Sequence[Sequence[Step]]) -> float | None:
+def _beside(ranks: Sequence[Sequence[Step]], cores: int) -> float | None:
     """All ranks of a machine see the same programs; the first one's readings stand for them."""
     readings, busy = _readings(ranks[0])
     count = others = 0.0
@@ -45,7 +49,8 @@ def _beside(ranks: Sequence[Sequence[Step]]) -> float | None:
         within = range(stretch[0].index, stretch[-1].index + 1)
         own = sum(step.cpu_ns for steps in ranks for step in steps if step.index in within)
         count += len(stretch)
-        others += max(0.0, ran * (end - begin) / seen - own)
+        if ran >= CROWDED * cores * seen:
+            others += max(0.0, ran * (end - begin) / seen - own)
     return others / count if count else None
 
 
