@@ -13,6 +13,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -69,15 +70,24 @@ def plan_until(seed: int, seconds: float) -> list[Burst]:
 
 @contextmanager
 def beside(noise: Noise) -> Iterator[subprocess.Popen[bytes]]:
-    """Make this noise while the block runs; it ends with the block."""
+    """Make this noise while the block runs; it ends with the block, or with this process, however
+    that ends."""
     command = [sys.executable, __file__, "--kind", noise.kind.value, "--seed", str(noise.seed)]
     command += ["--core", str(noise.core), "--memory-bytes", str(noise.memory_bytes)]
-    maker = subprocess.Popen(command)
+    maker = subprocess.Popen([*command, "--until-parted"], stdin=subprocess.PIPE)
     try:
         yield maker
     finally:
         maker.send_signal(signal.SIGTERM)
         maker.wait()
+        assert maker.stdin is not None
+        maker.stdin.close()
+
+
+def end_when_parted() -> None:
+    """Once nobody holds the other end of what this process reads, it ends."""
+    sys.stdin.buffer.read()
+    os._exit(0)
 
 
 def make(noise: Noise, seconds: float) -> None:
@@ -126,7 +136,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--core", type=int, default=0)
     parser.add_argument("--memory-bytes", type=int, default=HOG_BYTES)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="until ended")
+    parser.add_argument("--until-parted", action="store_true", help="until its input closes")
     options = parser.parse_args(arguments)
+    if options.until_parted:
+        threading.Thread(target=end_when_parted, daemon=True).start()
     noise = Noise(Kind(options.kind), options.seed, options.core, options.memory_bytes)
     make(noise, options.seconds)
 

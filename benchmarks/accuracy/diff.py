@@ -28,7 +28,7 @@ from benchmarks.accuracy.slowdowns import (
     unchanged,
 )
 from benchmarks.measure import parser, report
-from paceline.compare import Cause, CauseKind, Verdict, diff, side_of
+from paceline.compare import Cause, Verdict, diff, side_of
 
 RUNS = Path(__file__).parents[2] / "runs" / "diff"
 NEAR = 0.10  # attributed time within so much of what was put in
@@ -96,18 +96,12 @@ def _slow_row(row: Slowdown, before: Path, after: Path) -> dict[str, Any]:
         "change": round(found.change, 4),
         "noise": round(found.noise, 4),
         "first": first.kind.value if first else "",
-        "right": _called(found.verdict, row) and first is not None and _is(row, first),
+        "right": found.verdict is Verdict.SLOWER and first is not None and _is(row, first),
         "put_in_ms": round(put_ns / 1e6, 3),
         "attributed_ms": round(attributed_ns / 1e6, 3),
         "error": round(attributed_ns / put_ns - 1, 4) if put_ns > 0 else None,
         "causes_ms": {c.kind.value: round(c.share_ns / 1e6, 2) for c in found.causes[:6]},
     }
-
-
-def _called(verdict: Verdict, row: Slowdown) -> bool:
-    """Slower; where other programs are what was put in, that they may be why will do."""
-    theirs = row.named is CauseKind.CORE and verdict is Verdict.DISTURBED
-    return verdict is Verdict.SLOWER or theirs
 
 
 def _is(row: Slowdown, cause: Cause) -> bool:

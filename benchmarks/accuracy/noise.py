@@ -8,7 +8,8 @@ beside it, predicted at four other settings each that run without it in the same
 run time of their plain step against that of a recording made alone. pipeline: six pipelines
 profiled and run beside it. crowded: recorded with four workers on two cores and carried to two, and
 back. false_alarms: the share of 200 pairs of recordings of an unchanged job, all made beside it,
-that `diff` calls different.
+of which `diff` says anything but that they are the same; called: that one is slower, where it does
+not lay the difference to the neighbour.
 
 Rows come in a fixed random order and are kept as they come in `benchmarks/results/noise-rows.json`,
 with the machine that they are of; `--budget MINUTES` ends the run there.
@@ -87,7 +88,9 @@ def figures(rows: dict[str, Row]) -> dict[str, Any]:
         found["work_error"], found["work_worst"] = round(statistics.mean(works), 4), max(works)
     pairs = [alarm for row in rows.values() for alarm in row.get("alarms", ())]
     if pairs:
+        left = [told for row in rows.values() for told in row.get("undecided", ())]
         found["false_alarms"], found["pairs"] = round(statistics.mean(pairs), 4), len(pairs)
+        found["called"] = round((sum(pairs) - sum(left)) / len(pairs), 4)
     lost_cells = sum(found[f"{kind}_not_measurable"] for kind in ASKED)
     return found | {
         "rows_judged": len(judged) - lost_cells,

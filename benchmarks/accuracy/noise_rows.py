@@ -38,8 +38,6 @@ UNCHANGED_TIMES, PAIRS = 13, 200  # recordings of each job, and pairs of them in
 UNCHANGED_STEPS = 12
 PIPELINE = Effort(rounds=3, batches=24, networks=(LOOPBACK,), machine=None)
 
-CALLED = (Verdict.SLOWER, Verdict.FASTER)  # different
-
 Row = dict[str, Any]
 
 
@@ -161,8 +159,8 @@ def unchanged(job: self_replay.Job, _: Machine) -> Row:
         drawn = pairs_of(len(sides), PAIRS // len(UNCHANGED) + 1)
         found = [diff(sides[a], sides[b]) for a, b in drawn]
     return {
-        "alarms": [one.verdict in CALLED for one in found],
-        "disturbed": sum(one.verdict is Verdict.DISTURBED for one in found),
+        "alarms": [one.verdict is not Verdict.SAME for one in found],
+        "undecided": [one.verdict is Verdict.DISTURBED for one in found],
         "changes": [round(one.change, 4) for one in found],
         "noises": [round(one.noise, 4) for one in found],
     }

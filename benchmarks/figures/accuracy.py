@@ -112,7 +112,7 @@ NOISE = Table(
                  "accuracy/noise", "crowded_worst", 0.1, percent),
         at_most("work of a step recorded beside it, against recorded alone, mean",
                  "accuracy/noise", "work_error", 0.02, percent),
-        at_most("pairs of unchanged jobs beside it that `diff` calls different",
+        at_most("pairs of unchanged jobs beside it that `diff` does not call the same",
                  "accuracy/noise", "false_alarms", 0.05, percent),
         Row("rows of these that were measured", "accuracy/noise", "rows_share", 1.0, percent),
         at_most("pulse and counters, CPU time of a step that they add", "overhead/record",

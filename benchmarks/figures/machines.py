@@ -50,8 +50,6 @@ GPUS = Table(
                  "plans_mean", 0.08, percent, "Daydream under 13 %"),
         at_most("their scripts, imagined for the device, mean", "accuracy/gpu", "imagined_mean",
                  0.12, percent),
-        Row("rows of these five whose steps the profiler left as they were", "accuracy/gpu",
-            "rows_measured", 0.8, percent),
         Row("forecasts of kernels, in columns", "speed/kernels", "forecasts_per_s", 1e6,
             per_second),
     ),

@@ -1,4 +1,4 @@
-"""Jobs recorded on GPUs: which rows say something, and what is kept of a new recording."""
+"""Jobs recorded on GPUs: what a row is of, and what is kept of a new recording."""
 
 import json
 from pathlib import Path
@@ -13,22 +13,18 @@ def job(**times: object) -> gpu.Job:
 
 def test_steps_that_were_timed_before_the_profiler_are_the_jobs_own() -> None:
     both = job(before_ms=[17.0, 17.4, 17.2], alone_ms=[30.0], drift=0.8)
-    assert both.step_ms == 17.2
-    assert both.measurable
+    assert gpu.beside_steps(17.2, both) == {
+        "predicted_ms": 17.2,
+        "measured_ms": 17.2,
+        "error": 0.0,
+    }
 
 
-def test_steps_behind_a_profiler_that_slows_them_say_nothing() -> None:
-    assert not job(alone_ms=[30.0], drift=0.8).measurable
-    assert job(alone_ms=[30.0], drift=0.02).measurable
-    assert job(alone_ms=[30.0], drift=-0.1).measurable  # a queue of launches that fills anew
-
-
-def test_rows_that_say_nothing_stand_among_the_rows_and_in_no_mean() -> None:
-    rows = [{"error": 0.02}, {"error": -0.04}, {"error": -0.5, "measurable": False}]
-    found = gpu.told("step", rows)
-    assert found["step_rows"] == rows
-    assert found["step_lost"] == 1
-    assert (found["step_mean"], found["step_worst"]) == (pytest.approx(0.03), 0.04)
+def test_a_row_timed_behind_a_profiler_counts_and_says_so() -> None:
+    row = gpu.beside_steps(15.0, job(alone_ms=[30.0], drift=0.8))
+    assert (row["error"], row["drift"]) == (-0.5, 0.8)
+    found = gpu.told("step", [{"error": 0.1}, row])
+    assert (found["step_mean"], found["step_worst"]) == (0.3, 0.5)
 
 
 def test_blocks_of_one_plan_tell_what_chance_makes_of_them() -> None:

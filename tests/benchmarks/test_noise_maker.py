@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -39,6 +40,33 @@ def test_a_neighbour_of_each_kind_lives_as_long_as_the_block(kind: Kind) -> None
     with beside(Noise(kind, seed=1, memory_bytes=1 << 20)) as maker:
         assert maker.poll() is None
     assert maker.poll() is not None
+
+
+def test_a_neighbour_does_not_outlive_who_is_killed_beside_it() -> None:
+    script = (
+        "import time; from benchmarks.noise_maker import Kind, Noise, beside\n"
+        "with beside(Noise(Kind.BURSTS, 1)) as maker:\n"
+        "    print(maker.pid, flush=True); time.sleep(60)"
+    )
+    root = Path(noise_maker.__file__).parents[1]
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=root, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        maker = int(parent.stdout.readline())
+        parent.kill()
+    deadline = time.monotonic() + 30
+    while _lives(maker):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _lives(pid: int) -> bool:
+    """One that has ended and waits for its parent is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_a_neighbour_ends_by_itself_after_its_seconds() -> None:

@@ -19,6 +19,7 @@ from paceline.machine import (
     this_machine,
     thread_clock,
 )
+from paceline.machine.boot import boot_here
 from paceline.machine.busy import busy_ns
 from paceline.machine.cores import kinds, processor, raw_speeds
 from paceline.machine.quota import Quota, quota_in, throttled_ns
@@ -95,6 +96,12 @@ def test_what_all_programs_ran_is_neither_idle_nor_waiting_nor_stolen_time() -> 
     text = "cpu  10 20 30 1000 500 4 5 99 7 7\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
     assert busy_ns(text, 100) == 690 * MS
     assert busy_ns("cpu 1 2 3\n", 100) is None
+
+
+def test_a_machine_is_told_by_its_kernel_s_mark(tmp_path: Path) -> None:
+    (tmp_path / "boot_id").write_text("5f0c\n")
+    assert boot_here(tmp_path / "boot_id") == "5f0c"
+    assert boot_here(tmp_path / "nothing") == ""
 
 
 def test_a_machine_without_a_steal_column_says_nothing_of_it(tmp_path: Path) -> None:

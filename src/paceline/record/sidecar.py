@@ -67,11 +67,13 @@ class Host(Record, tag="host", frozen=True):
     boot: str = ""  # mark of the machine's kernel, which several hosts of a lab share
 
     @property
+    def on_gpu(self) -> bool:
+        return self.device != "cpu"
+
+    @property
     def machine(self) -> str:
         """In words; "" where it was not told."""
-        if self.device == "cpu":
-            return self.host_machine
-        return in_words(self.device, self.cores)
+        return in_words(self.device, self.cores) if self.on_gpu else self.host_machine
 
     @property
     def host_machine(self) -> str:

@@ -1,6 +1,6 @@
 """What a recording tells of its job beyond the ops: typed facts, and the axis of each group."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -21,10 +21,10 @@ from paceline.graph.facts import Loading, Optimizer
 from paceline.graph.graph import Bool
 from paceline.machine import Pulse, typical_pulse
 from paceline.record import sidecar
-from paceline.record.sidecar import Bucket, Host, Sidecar, Step
+from paceline.record.sidecar import Bucket, Host, Sidecar
 from paceline.trace.assemble import Block
 from paceline.trace.gpus import gpus_of
-from paceline.trace.plain import on_device, plain_runs, plain_steps, run_ns, wall_ns
+from paceline.trace.plain import plain_runs, plain_steps, run_ns, wall_ns
 from paceline.trace.turns import beside_recorded
 
 
@@ -54,8 +54,8 @@ def _facts_of(sidecars: Sequence[Sidecar], world: int) -> Facts:
         ),
         buckets=tuple(tuple(names[i] for i in b.parameters) for b in sidecars[0].of(Bucket)),
         update_shards=max((p.shards * p.owners for p in parameters), default=1),
-        plain_step_ns=_plain(_beside(sidecars, wall_ns), plain_steps(sidecars)),
-        plain_run_ns=_plain(_beside(sidecars, run_ns), plain_runs(sidecars)),
+        plain_step_ns=_plain(beside_recorded(sidecars, wall_ns), plain_steps(sidecars)),
+        plain_run_ns=_plain(beside_recorded(sidecars, run_ns), plain_runs(sidecars)),
         pulse=recorded_pulse(sidecars),
         cores=hosts[0].cores if hosts else 0,
         optimizer=_optimizer(sidecars[0]),
@@ -68,11 +68,6 @@ def _plain(beside: float | None, apart: Sequence[int]) -> int:
     if beside is not None:
         return round(beside)
     return round(median(apart)) if apart else 0
-
-
-def _beside(sidecars: Sequence[Sidecar], of: Callable[[Step], int | None]) -> float | None:
-    """On a GPU the profiler makes launches longer between recorded steps too."""
-    return None if any(map(on_device, sidecars)) else beside_recorded(sidecars, of)
 
 
 def _loading(sidecars: Sequence[Sidecar]) -> Loading:

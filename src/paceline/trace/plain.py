@@ -14,7 +14,6 @@ from paceline.record.sidecar import Host, Mode, Sidecar, Step
 
 FEW_FAULTS = 64  # fewer by so many, or by this share, are as many: 64 take 50 microseconds
 FEW_SHARE = 0.1
-CPU = "cpu"  # a host's device where no GPU is
 
 
 def plain_steps(sidecars: Sequence[Sidecar]) -> list[int]:
@@ -50,13 +49,8 @@ def _chosen(sidecars: Sequence[Sidecar]) -> tuple[list[list[Step]], list[list[St
     sides = [_sides(one) for one in sidecars]
     befores = [before for before, _ in sides]
     spared = any(before and after and _spared(before, after) for before, after in sides)
-    slowed = any(befores) and any(map(on_device, sidecars))
+    slowed = any(befores) and any(host.on_gpu for one in sidecars for host in one.of(Host))
     return befores, [] if spared or slowed else [after for _, after in sides]
-
-
-def on_device(facts: Sidecar) -> bool:
-    """Whether a GPU ran the job."""
-    return any(host.device != CPU for host in facts.of(Host))
 
 
 def _sides(facts: Sidecar) -> tuple[list[Step], list[Step]]:
