@@ -95,3 +95,35 @@ def test_a_drift_between_two_stretches_is_noise() -> None:
     drifting = Steps((CALM, tuple(ns + 60_000 for ns in CALM)))
     assert noise_of(still, drifting).noise_ns >= 60_000
     assert noise_of(still, still).noise_ns < 20_000
+
+
+@pytest.mark.parametrize("stretch", [3, 6, 12])
+@pytest.mark.parametrize("drift", [0.0, 1.0, 3.0])
+def test_unchanged_pairs_are_seldom_called_however_few_steps_there_are(
+    stretch: int, drift: float
+) -> None:
+    """Steps spread by 2 %, and the middles of a run's two stretches by so many times that. Twice
+    the standard error calls up to 17 % of these pairs."""
+    draw = np.random.default_rng(11)
+
+    def run() -> Steps:
+        middles = 1e6 + draw.normal(0, drift * 20_000, 2)
+        drawn = draw.normal(middles[:, None], 20_000, (2, stretch))
+        return Steps(tuple(tuple(each) for each in drawn.astype(int).tolist()))
+
+    called = 0
+    for _ in range(1_000):
+        a, b = run(), run()
+        called += abs(a.median_ns - b.median_ns) > noise_of(a, b).noise_ns
+    assert called <= 75
+
+
+def test_many_steps_need_two_standard_errors_and_two_stretches_alone_more() -> None:
+    draw = np.random.default_rng(3).normal(1e6, 20_000, 400).astype(int).tolist()
+    steady = Steps((tuple(draw),))
+    error = 1.2533 * 20_000 / np.sqrt(400) * np.sqrt(2)
+    assert noise_of(steady, steady).noise_ns == pytest.approx(
+        max(2 * error, 0.01 * steady.median_ns), rel=0.15
+    )
+    apart = Steps(((1_000_000,) * 9, (1_100_000,) * 9))
+    assert noise_of(apart, apart).noise_ns > 3 * 50_000 * np.sqrt(2)

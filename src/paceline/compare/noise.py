@@ -4,6 +4,9 @@ Neighbouring steps are alike (a machine is busy for seconds, not for one step), 
 much as n (1 - r) / (1 + r) independent ones, where r is their correlation with the step before.
 Steps before and after the recorded ones lie seconds apart: what their medians differ by is a drift
 that more steps of one stretch would not have shown, and counts as much as the spread.
+
+Both are told from few values: a spread from as many as count, less one, a drift from its stretches,
+less one. How many standard errors a difference must exceed follows from that (Welch's test).
 """
 
 import math
@@ -13,7 +16,8 @@ from typing import Final
 
 import numpy as np
 
-SIGMAS: Final = 2.0  # of the difference of the medians: about one false alarm in twenty
+from paceline.cost.student import joint_freedom, t95
+
 LEAST: Final = 0.01
 """What two runs of one job differ by at least, of a step: memory lies elsewhere, clocks move."""
 _MEDIAN: Final = 1.2533  # standard error of a median over that of a mean, of normal samples
@@ -49,10 +53,11 @@ class Noise:
 
 def noise_of(a: Steps, b: Steps) -> Noise:
     """What a difference of the two runs' medians must exceed."""
-    error = math.hypot(_error_ns(a), _error_ns(b))
+    errors = [*_errors(a), *_errors(b)]
+    error = math.sqrt(sum(variance for variance, _ in errors))
     step = min(a.median_ns, b.median_ns)
     return Noise(
-        max(SIGMAS * error, LEAST * step),
+        max(t95(joint_freedom(errors)) * error, LEAST * step),
         min(len(a.all), len(b.all)) >= 3,
         max(correlation(a), correlation(b)),
         step,
@@ -69,14 +74,16 @@ def correlation(steps: Steps) -> float:
     return min(_MOST_CORRELATED, max(0.0, met / power))
 
 
-def _error_ns(steps: Steps) -> float:
-    """The standard error of the run's median."""
+def _errors(steps: Steps) -> list[tuple[float, float]]:
+    """What the run's median is off by, from spread and from drift: variances with their freedom."""
     r, count = correlation(steps), len(steps.all)
-    independent = max(1.0, count * (1 - r) / (1 + r))
+    independent = max(2.0, count * (1 - r) / (1 + r))
     spread = _MEDIAN * _deviation(steps.all) / math.sqrt(independent)
+    errors = [(spread**2, independent - 1)]
     medians = [float(np.median(each)) for each in steps.stretches if each]
-    drift = (max(medians) - min(medians)) / 2 if len(medians) > 1 else 0.0
-    return math.hypot(spread, drift)
+    if len(medians) > 1:
+        errors.append((((max(medians) - min(medians)) / 2) ** 2, len(medians) - 1.0))
+    return errors
 
 
 def _deviation(lengths: Sequence[int]) -> float:

@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from paceline.compare.noise import SIGMAS
 from paceline.compare.places import Float64, Place, Work
 from paceline.compare.side import Side
 from paceline.graph import Phase
 
 WORKS: Final = (Work.COMPUTE, Work.HOST, Work.COPY)
 LEARNS: Final = (Phase.FORWARD, Phase.BACKWARD)
+SIGMAS: Final = 2.0  # of a part's change, that its steps' spread may make
 _SAME_MODEL: Final = 0.5
 """Of the work's time, at places that both runs have: below it they are different models."""
 

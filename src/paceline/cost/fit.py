@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cost.errors import CostError
+from paceline.cost.student import t90
 
 Vector = NDArray[np.float64]
-
-_T90 = {1: 6.31, 2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 6: 1.94, 8: 1.86, 10: 1.81, 20: 1.72}
-"""Student's t for a two-sided 90 % interval, by degrees of freedom."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ def fit_line(sizes: Sequence[float], times_ns: Sequence[float]) -> Line:
     left = rows @ found - 1
     freedom = len(time) - 2
     spread = np.sqrt(np.diag(np.linalg.inv(rows.T @ rows)) * (left @ left) / freedom)
-    half = spread * _student(freedom)
+    half = spread * t90(freedom)
     return Line(
         float(found[0]),
         float(half[0]),
@@ -109,7 +107,3 @@ def _slopes(errors: Callable[[Vector], Vector], logs: Vector, now: Vector) -> Ve
 def _damped(errors: Vector) -> Vector:
     """Square root of the pseudo-Huber loss, with the error's sign."""
     return np.asarray(np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1)), np.float64)
-
-
-def _student(freedom: int) -> float:
-    return next((t for d, t in sorted(_T90.items()) if d >= freedom), 1.64)
