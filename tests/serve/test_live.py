@@ -26,6 +26,7 @@ from paceline.serve import (
     ServeError,
     ServingPlan,
     Share,
+    best_plan,
     topology_here,
 )
 from paceline.serve.load import Load
@@ -156,6 +157,34 @@ def test_a_port_that_is_taken_is_named(server: Client) -> None:
         assert taken is not free
 
 
+def test_a_profile_of_two_cores_tries_the_plan_and_the_plain_choices() -> None:
+    found = asyncio.run(_profiled())
+    if found is None:
+        pytest.skip("this process may use one core alone")
+    for batch in (1, 2, 4):
+        tried = [one for one in found.tried if one.batch == batch]
+        assert {(Share(2, batch),)} < {one.shares for one in tried}
+        plan = best_plan(found, 2, batch)
+        assert plan.latency_ns == min(one.median_ns for one in tried) > 0
+        assert all(one.runs >= 3 for one in tried)
+
+
+async def _profiled() -> Profile | None:
+    from paceline.serve.profiling import Reach, profiled
+    from paceline.serve.template import template
+
+    everything = topology_here()
+    if len(everything.processors) < 2:
+        return None
+    said: list[str] = []
+    async with template(MODEL) as model:
+        two = topology_here(everything.processors[:2])
+        wanted = Fingerprint("m", "t", "c")
+        found = await profiled(model, wanted, two, Reach(2, 4, rounds=1), said.append)
+    assert said[-1] == "plans and plain choices in turn"
+    return found
+
+
 def two_cores() -> Profile:
     """Two threads are best for a single sample, two instances for four."""
     curves = ((1, 10.0, False), (1, 10.0, True), (2, 8.0, False))
@@ -166,7 +195,6 @@ def two_cores() -> Profile:
 @asynccontextmanager
 async def dispatching() -> AsyncIterator[Any]:
     from paceline.serve.dispatcher import Dispatcher, Planned, Rules
-    from paceline.serve.plan import best_plan
     from paceline.serve.template import template
 
     profile = two_cores()

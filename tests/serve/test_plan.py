@@ -1,11 +1,14 @@
 """Plans from a profile: what is chosen, and what stands beside it."""
 
+from dataclasses import replace
+
 import pytest
 
 from paceline.serve import Fingerprint, Point, Profile, ServeError, Share, Topology
 from paceline.serve.following import Move, dealt_anew, followed
 from paceline.serve.plan import best_plan, even_parts, plain_choices, priced
 from paceline.serve.profile import sizes
+from paceline.serve.tried import Tried
 
 CORES = Topology((0, 1, 2, 3), physical=4, nodes=1)
 
@@ -90,3 +93,26 @@ def test_an_instance_without_a_part_can_still_take_what_comes_next() -> None:
     plan = dealt_anew(times, best_plan(times, 2, 8), 1)
     assert plan.shares == (Share(1, 1), Share(1, 1))
     assert plan.latency_ns == 10.0
+
+
+def test_of_divisions_that_were_tried_the_fastest_is_the_plan() -> None:
+    """By its points four instances are best, at 20; run beside one of four threads they were not."""
+    by_points = profile({1: 10.0, 2: 8.0, 4: 7.0})
+    four, one = (Share(1, 2),) * 4, (Share(4, 8),)
+    tried = replace(by_points, tried=(Tried(four, 70.0, 7), Tried(one, 58.0, 7)))
+    plan = best_plan(tried, 4, 8)
+    assert (plan.shares, plan.latency_ns) == (one, 58.0)
+    assert priced(tried, four).latency_ns == 70.0
+    rows = {row.name: row.plan.latency_ns for row in plain_choices(tried, CORES, 4, 8)}
+    assert rows["one instance per core"] == 70.0
+    assert min(rows.values()) >= plan.latency_ns
+    assert best_plan(tried, 4, 4) == best_plan(by_points, 4, 4)
+
+
+def test_of_equal_divisions_the_one_by_the_points_stays_and_more_cores_than_given_are_not_used(
+) -> None:
+    by_points = profile({1: 10.0, 2: 8.0, 4: 7.0})
+    four, one = (Share(1, 2),) * 4, (Share(4, 8),)
+    tried = replace(by_points, tried=(Tried(four, 60.0, 7), Tried(one, 60.0, 7)))
+    assert best_plan(tried, 4, 8).shares == four
+    assert best_plan(tried, 2, 8) == best_plan(by_points, 2, 8)

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.serve import Fingerprint, Point, Profile, ServeError, Topology, files
+from paceline.serve import Fingerprint, Point, Profile, ServeError, Share, Topology, files
 from paceline.serve.topology import numbers, pinned, topology_here
+from paceline.serve.tried import Tried
 
 
 def system(folder: Path, siblings: dict[int, str], nodes: dict[int, str]) -> Path:
@@ -47,7 +48,14 @@ def test_lists_of_processors_are_read() -> None:
     assert numbers("\n") == ()
 
 
-MADE = Profile(Fingerprint("m", "t", "c"), 2, 8, (Point(1, 1, 5.0, 4.0, 6.0, 3),), "today")
+MADE = Profile(
+    Fingerprint("m", "t", "c"),
+    2,
+    8,
+    (Point(1, 1, 5.0, 4.0, 6.0, 3),),
+    "today",
+    (Tried((Share(2, 8),), 9.0, 7), Tried((Share(1, 4), Share(1, 4)), 8.0, 7)),
+)
 
 
 def test_a_profile_is_found_again_by_what_it_was_measured_of(tmp_path: Path) -> None:
@@ -55,7 +63,15 @@ def test_a_profile_is_found_again_by_what_it_was_measured_of(tmp_path: Path) -> 
     assert files.known(MADE.fingerprint, 2, 4, tmp_path) == MADE
     assert files.known(MADE.fingerprint, 2, 16, tmp_path) is None
     assert files.known(MADE.fingerprint, 4, 4, tmp_path) is None
+    assert files.load(files.file_of(MADE.fingerprint, tmp_path)).tried[1].batch == 8
     assert files.known(replace(MADE.fingerprint, torch="other"), 2, 4, tmp_path) is None
+
+
+def test_a_profile_of_several_cores_that_tried_no_division_is_measured_anew(tmp_path: Path) -> None:
+    for cores, fits in ((2, False), (1, True)):
+        kept = replace(MADE, cores=cores, tried=())
+        files.save(kept, files.file_of(kept.fingerprint, tmp_path))
+        assert (files.known(kept.fingerprint, cores, 4, tmp_path) is not None) == fits
 
 
 def test_a_broken_profile_says_which_file_it_is(tmp_path: Path) -> None:

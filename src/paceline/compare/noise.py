@@ -5,8 +5,9 @@ much as n (1 - r) / (1 + r) independent ones, where r is their correlation with 
 Steps before and after the recorded ones lie seconds apart: what their medians differ by is a drift
 that more steps of one stretch would not have shown, and counts as much as the spread.
 
-Both are told from few values: a spread from as many as count, less one, a drift from its stretches,
-less one. How many standard errors a difference must exceed follows from that (Welch's test).
+Both are told from few values: a spread from as many as count, less one; a drift from the stretches
+of both runs, which tell it together, for it is the machine's. How many standard errors a difference
+must exceed follows from that (Welch's test).
 """
 
 import math
@@ -53,7 +54,8 @@ class Noise:
 
 def noise_of(a: Steps, b: Steps) -> Noise:
     """What a difference of the two runs' medians must exceed."""
-    errors = [*_errors(a), *_errors(b)]
+    drift = _drift(a), _drift(b)
+    errors = [_spread(a), _spread(b), (sum(v for v, _ in drift), sum(f for _, f in drift))]
     error = math.sqrt(sum(variance for variance, _ in errors))
     step = min(a.median_ns, b.median_ns)
     return Noise(
@@ -74,16 +76,20 @@ def correlation(steps: Steps) -> float:
     return min(_MOST_CORRELATED, max(0.0, met / power))
 
 
-def _errors(steps: Steps) -> list[tuple[float, float]]:
-    """What the run's median is off by, from spread and from drift: variances with their freedom."""
+def _spread(steps: Steps) -> tuple[float, float]:
+    """By what the steps' spread puts the median off: its variance, and that one's freedom."""
     r, count = correlation(steps), len(steps.all)
     independent = max(2.0, count * (1 - r) / (1 + r))
-    spread = _MEDIAN * _deviation(steps.all) / math.sqrt(independent)
-    errors = [(spread**2, independent - 1)]
+    error = _MEDIAN * _deviation(steps.all) / math.sqrt(independent)
+    return error**2, independent - 1
+
+
+def _drift(steps: Steps) -> tuple[float, float]:
+    """The same, by what the run's stretches lie apart."""
     medians = [float(np.median(each)) for each in steps.stretches if each]
-    if len(medians) > 1:
-        errors.append((((max(medians) - min(medians)) / 2) ** 2, len(medians) - 1.0))
-    return errors
+    if len(medians) < 2:
+        return 0.0, 0.0
+    return ((max(medians) - min(medians)) / 2) ** 2, len(medians) - 1.0
 
 
 def _deviation(lengths: Sequence[int]) -> float:

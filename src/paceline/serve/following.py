@@ -49,5 +49,5 @@ def dealt_anew(profile: Profile, plan: ServingPlan, batch: int) -> ServingPlan:
     time = profile.alone_ns if len(plan.shares) == 1 else profile.crowded_ns
     parts = dealt(batch, [Share(share.threads, batch) for share in plan.shares], time)
     shares = tuple(Share(one.threads, max(1, part)) for one, part in zip(plan.shares, parts))
-    slowest = max(time(one.threads, part) for one, part in zip(plan.shares, parts) if part)
-    return ServingPlan(batch, shares, slowest)
+    working = [Share(one.threads, part) for one, part in zip(plan.shares, parts) if part]
+    return ServingPlan(batch, shares, profile.batch_ns(working))

@@ -41,8 +41,23 @@ class Row:
 
 
 def best_plan(profile: Profile, cores: int, batch: int) -> ServingPlan:
-    """The plan of least latency: one instance, which runs alone, or several, which crowd."""
+    """The fastest of the plans that were tried with this batch; where none was, the one of least
+    latency by the profile's points."""
     profile.require(cores, batch)
+    tried = [one for one in profile.tried if one.batch == batch and used(one.shares) <= cores]
+    if not tried:
+        return plan_by_points(profile, cores, batch)
+    fastest = min(tried, key=lambda one: one.median_ns)
+    return ServingPlan(batch, fastest.shares, fastest.median_ns)
+
+
+def used(shares: Sequence[Share]) -> int:
+    """Cores that these instances run on."""
+    return sum(share.threads for share in shares)
+
+
+def plan_by_points(profile: Profile, cores: int, batch: int) -> ServingPlan:
+    """The plan of least latency: one instance, which runs alone, or several, which crowd."""
     single = min(
         (single_instance(profile, threads, batch) for threads in range(1, cores + 1)),
         key=lambda plan: plan.latency_ns,
@@ -57,9 +72,9 @@ def best_plan(profile: Profile, cores: int, batch: int) -> ServingPlan:
 
 def priced(profile: Profile, shares: Sequence[Share]) -> ServingPlan:
     """Given instances, with the latency that the profile tells."""
-    time = profile.alone_ns if len(shares) == 1 else profile.crowded_ns
-    slowest = max(time(share.threads, share.batch) for share in shares)
-    return ServingPlan(sum(share.batch for share in shares), tuple(shares), slowest)
+    return ServingPlan(
+        sum(share.batch for share in shares), tuple(shares), profile.batch_ns(shares)
+    )
 
 
 def single_instance(profile: Profile, threads: int, batch: int) -> ServingPlan:

@@ -1,15 +1,19 @@
 """`Profile`: what was measured of a model on this machine, and the latency of any instance by it.
 
 An instance alone is measured at powers of two of threads and batch. Instances that run at once slow
-each other (memory, caches, clocks): how much is measured too, with all cores busy.
+each other (memory, caches, clocks): how much is measured too, with all cores busy. Then the plan
+that this tells for each of those batches and the plain choices are run in turn (`tried`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from paceline.serve.errors import ServeError
 from paceline.serve.interference import Interference
+from paceline.serve.knapsack import Share
 from paceline.serve.points import Latency, Point
+from paceline.serve.tried import Tried
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Profile:
     batch: int
     points: tuple[Point, ...]
     date: str
+    tried: tuple[Tried, ...] = ()
 
     @cached_property
     def alone(self) -> Latency:
@@ -40,6 +45,15 @@ class Profile:
     def stretch(self) -> Interference:
         """By how much instances slow each other when they keep all cores busy."""
         return Interference.of(self.alone, [point for point in self.points if point.crowded])
+
+    def batch_ns(self, shares: Sequence[Share]) -> float:
+        """Until the last of these instances has done its part: as tried, else by the points."""
+        ordered = tuple(sorted(shares, reverse=True))
+        for one in self.tried:
+            if one.shares == ordered:
+                return one.median_ns
+        time = self.alone_ns if len(shares) == 1 else self.crowded_ns
+        return max(time(share.threads, share.batch) for share in shares)
 
     def alone_ns(self, threads: int, batch: int) -> float:
         return self.alone.ns(threads, batch)

@@ -3,25 +3,32 @@
 Rounds visit all points in random order, so that a machine that drifts makes no curve bend. What
 cannot be part of any plan is left out: an instance that takes longer for a part of the batch than
 all cores take for the whole.
+
+Last, for each size of batch the plan by these points and the plain choices are run in turn.
 """
 
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from statistics import median
 from typing import Final
 
 from paceline.serve.instance import Instance
 from paceline.serve.knapsack import Share
+from paceline.serve.plan import plain_choices, plan_by_points
 from paceline.serve.points import Point
 from paceline.serve.profile import Fingerprint, Profile, sizes
 from paceline.serve.template import Template
 from paceline.serve.together import together_ns
 from paceline.serve.topology import Topology, pinned
+from paceline.serve.tried import Tried
 
 LIMIT_S: Final = 600.0
+TRIES: Final = 7
+"""Runs of each division that is tried, at most."""
 LEAST_NS: Final = 20e6
 """Short runs are repeated for this long in each round."""
 MOST_RUNS: Final = 20
@@ -66,7 +73,47 @@ async def profiled(
                 runs[spot] += await _measured(groups[spot.threads], spot)
     points = tuple(Point.of(s.threads, s.batch, runs[s], s.crowded) for s in spots)
     date = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return Profile(fingerprint, reach.cores, reach.batch, points, date)
+    found = Profile(fingerprint, reach.cores, reach.batch, points, date)
+    said("plans and plain choices in turn")
+    return replace(found, tried=await _tried(template, topology, found))
+
+
+async def _tried(template: Template, topology: Topology, profile: Profile) -> tuple[Tried, ...]:
+    """Of each size of batch, what its plan and the plain choices take; a single choice is none."""
+    found = []
+    async with AsyncExitStack() as stack:
+        teams: Teams = {}
+        for batch in sizes(profile.batch):
+            choices = [plan_by_points(profile, profile.cores, batch)]
+            choices += [r.plan for r in plain_choices(profile, topology, profile.cores, batch)]
+            divisions = list(dict.fromkeys(tuple(sorted(c.shares, reverse=True)) for c in choices))
+            if len(divisions) == 1:
+                continue
+            for shares in divisions:
+                threads = tuple(share.threads for share in shares)
+                if threads not in teams:
+                    started = _started(template, pinned(topology, threads))
+                    teams[threads] = await stack.enter_async_context(started)
+            found += await _in_turn(teams, divisions)
+    return tuple(found)
+
+
+Teams = dict[tuple[int, ...], list[Instance]]
+"""Instances that do a batch together, by their threads."""
+
+
+async def _in_turn(teams: Teams, divisions: Sequence[tuple[Share, ...]]) -> list[Tried]:
+    """Each once uncounted, then by turns until each has run often or long enough."""
+    runs: dict[tuple[Share, ...], list[float]] = {shares: [] for shares in divisions}
+    for turn in range(TRIES + 1):
+        for shares in divisions:
+            if _enough(runs[shares]):
+                continue
+            team = teams[tuple(share.threads for share in shares)]
+            took = await together_ns(team, [share.batch for share in shares], LIMIT_S)
+            if turn:
+                runs[shares].append(took)
+    return [Tried(shares, median(each), len(each)) for shares, each in runs.items()]
 
 
 async def measured_plan(
