@@ -109,9 +109,7 @@ def test_of_divisions_that_were_tried_the_fastest_is_the_plan() -> None:
     assert best_plan(tried, 4, 4) == best_plan(by_points, 4, 4)
 
 
-def test_of_equal_divisions_the_one_by_the_points_stays_and_more_cores_than_given_are_not_used() -> (
-    None
-):
+def test_of_equal_divisions_the_one_by_the_points_stays_and_no_more_cores_are_used() -> None:
     by_points = profile({1: 10.0, 2: 8.0, 4: 7.0})
     four, one = (Share(1, 2),) * 4, (Share(4, 8),)
     tried = replace(by_points, tried=(Tried(four, 60.0, 7), Tried(one, 60.0, 7)))
