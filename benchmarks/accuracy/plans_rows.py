@@ -87,6 +87,10 @@ HELD_BACK = Size(from_document({
     "name": "held back", "layers": 4, "hidden": 384, "vocab": 2048, "sequence": 96,
     "attention": {"kind": "grouped", "heads": 4}, "feed_forward": {"kind": "gated", "width": 1024},
 }), 16, 2, (500,))  # fmt: skip
+SINCE = Size(from_document({
+    "name": "since", "layers": 8, "hidden": 192, "vocab": 1536, "sequence": 80,
+    "attention": {"kind": "grouped", "heads": 4}, "feed_forward": {"kind": "gated", "width": 640},
+}), 16, 4, (300,))  # fmt: skip
 
 
 @dataclass(frozen=True)

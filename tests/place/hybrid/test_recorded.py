@@ -201,6 +201,21 @@ def test_every_exchange_that_all_wait_for_ends_later_where_threads_are_laid_unev
     assert step_ms(late, *sharded) - step_ms(shared(), *sharded) == pytest.approx(2 * 5, rel=1e-3)
 
 
+def test_messages_of_tensor_ranks_wait_for_their_turn_while_other_groups_work() -> None:
+    """An all-reduce of two has four messages in turn; four ranks in one group all wait for them."""
+
+    def slower_ms(degrees: Degrees, ranks: int = 4) -> float:
+        on = replace(shared(), ranks=ranks)
+        busy = replace(on, machine=Machine(2.0, cpu_ns_per_byte=0.0, turn_ns=2.0 * MS))
+        return step_ms(busy, degrees) - step_ms(on, degrees)
+
+    assert slower_ms(Degrees(tensor=4)) == 0
+    assert slower_ms(Degrees(tensor=2), ranks=2) == 0
+    exchanges, most = 4 * 4 * 2, 4 * 2.0  # four a layer, four layers, two micro-batches
+    assert 0.2 * most * exchanges < slower_ms(Degrees(data=2, tensor=2)) < most * exchanges
+    assert slower_ms(Degrees(tensor=2, pipeline=2)) > 0
+
+
 @pytest.mark.parametrize(
     ("graph", "said"),
     [

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from paceline.cost.decoder.exchanges import exchange_ns
 from paceline.cost.decoder.hosted import hosted_passes, hosted_update_ns
-from paceline.cost.decoder.over_gloo import cores_ns
+from paceline.cost.decoder.over_gloo import cores_ns, turns
 from paceline.cost.decoder.site import Ring, Site
 from paceline.cost.decoder.timed import (
     UPDATE_BYTES,
@@ -197,6 +197,8 @@ class Prices:
         waits = [
             self._waited_ns(job, one, listed, pace) for one in listed if isinstance(one, Exchange)
         ]
+        busy = work / (work + sum(waits)) if waits else 1.0
+        waits = [wait + busy * turn for wait, turn in zip(waits, self._turns_ns(job, listed))]
         work += self._after_rests_ns(work, waits)
         waited = sum(waits) / self.site.crowd  # who waits takes no core, and replay slows a pass
         if self.timed is not None:
@@ -226,6 +228,21 @@ class Prices:
         )
         piece = took / ring.ranks
         return piece + max(0.0, took - piece - hides * (1 - 1 / ring.ranks))
+
+    def _turns_ns(self, job: DecoderJob, listed: Sequence[Operator]) -> list[float]:
+        """What each exchange's messages wait for their turn on the cores that all ranks share,
+        while the ranks of other groups work there."""
+        machine, found = self.site.machine, []
+        for one in listed:
+            if isinstance(one, Exchange):
+                ring = ring_of(job.degrees, one.axis)
+                others = self.site.ranks - ring.ranks
+                if machine is None or self.site.crowd <= 1 or one.beside:
+                    found.append(0.0)
+                    continue
+                taken = min(1.0, others / machine.cores)
+                found.append(taken * turns(self.site, one.collective, ring) * machine.turn_ns)
+        return found
 
     @property
     def _together_ns(self) -> float:
