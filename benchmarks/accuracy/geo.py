@@ -6,7 +6,8 @@ finds the order, the cuts and what passes the slow link, without compression and
 the same batches. `speedup` is the ratio of the plain step and the fastest one whose loss is within
 1 % of the plain one's, `loss` how far that is off: relative, means over the last quarter of the
 batches. The strongest compression is reported beside it, whatever its loss. `predicted` is the
-largest error of the steps as replayed from the layers' profile.
+largest error of the steps as replayed from the layers' profile, `predicted_chosen` that of the plan
+which `speedup` is of.
 
 Unequal: three workers with 0.9, 0.6 and 0.3 of a core train the same global batches, first in equal
 parts, then in those that `uneven_batches` proposes from a recording of the first. The ideal ratio
@@ -129,6 +130,7 @@ def distant(batches: int, minutes: float) -> dict[str, Any]:
     return {
         "speedup": best["speedup"],
         "predicted": max(abs(one["error"]) for one in rows.values()),
+        "predicted_chosen": abs(best["error"]),
         "loss": best["loss_off"],
         "loss_off": abs(best["loss_off"]),
         "most_compressed_speedup": last["speedup"],
