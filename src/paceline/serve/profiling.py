@@ -78,6 +78,10 @@ async def profiled(
     return replace(found, tried=await _tried(template, topology, found))
 
 
+Teams = dict[tuple[int, ...], list[Instance]]
+"""Instances that do a batch together, by their threads."""
+
+
 async def _tried(template: Template, topology: Topology, profile: Profile) -> tuple[Tried, ...]:
     """Of each size of batch, what its plan and the plain choices take; a single choice is none."""
     found = []
@@ -96,10 +100,6 @@ async def _tried(template: Template, topology: Topology, profile: Profile) -> tu
                     teams[threads] = await stack.enter_async_context(started)
             found += await _in_turn(teams, divisions)
     return tuple(found)
-
-
-Teams = dict[tuple[int, ...], list[Instance]]
-"""Instances that do a batch together, by their threads."""
 
 
 async def _in_turn(teams: Teams, divisions: Sequence[tuple[Share, ...]]) -> list[Tried]:
