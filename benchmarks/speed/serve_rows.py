@@ -3,7 +3,7 @@
 Each configuration is run once; those within 30 % of the best are run on, then those within 10 %.
 The plan, the best and all plain choices are then run again in turn, and only these runs count:
 eleven times, or, of batches that take seconds, as often as fits into a minute, and five times at
-least.
+least. OpenVINO comes behind them, in turn with the plan, because its threads stay awake.
 """
 
 import asyncio
@@ -109,19 +109,11 @@ async def row(bench: Bench, peer: "OpenVino | None", batch: int) -> dict[str, An
     everything = list(configurations(bench.found.job.cores, batch))
     close = await raced(bench, everything)
     turns: dict[Shares, list[float]] = {shares: [] for shares in {*plain.values(), *close}}
-    others: dict[str, list[float]] = {}
-    hints = peer.compiled(batch) if peer else {}
-    end = time.monotonic() + ROUNDS_S
-    for turn in range(ROUNDS + 1):
-        if turn > FEWEST and time.monotonic() > end:
-            break
+    for turn in rounds():
         for shares in turns:
-            turns[shares].append(await bench.ns(shares))
-        for hint, run in hints.items():
-            others.setdefault(hint, []).append(run())
-            time.sleep(REST_S)
-        if turn == 0:
-            turns, others = {shares: [] for shares in turns}, {hint: [] for hint in hints}
+            took = await bench.ns(shares)
+            if turn:
+                turns[shares].append(took)
     medians = {shares: statistics.median(runs) for shares, runs in turns.items()}
     plan, best = medians[plain["plan"]], min(medians.values())
     chosen = measure.spread(turns[plain["plan"]])
@@ -139,13 +131,38 @@ async def row(bench: Bench, peer: "OpenVino | None", batch: int) -> dict[str, An
         "run_again": len(close),
         "plain_ms": {n: medians[shares] / 1e6 for n, shares in plain.items()},
     }
-    if others:
-        theirs = {hint: statistics.median(runs) / 1e6 for hint, runs in others.items()}
-        found |= {"openvino_ms": theirs} | {
-            name: min(ms for hint, ms in theirs.items() if hint.endswith(said)) / found["plan_ms"]
-            for name, said in (("vs_openvino", FLOAT32), ("vs_openvino_unasked", UNASKED))
-        }
-    return found
+    return found | (await beside(bench, peer, plain["plan"], batch) if peer else {})
+
+
+def rounds() -> Iterator[int]:
+    """Turn by turn; the first is not to be counted."""
+    end = time.monotonic() + ROUNDS_S
+    for turn in range(ROUNDS + 1):
+        if turn > FEWEST and time.monotonic() > end:
+            return
+        yield turn
+
+
+async def beside(bench: Bench, peer: "OpenVino", plan: Shares, batch: int) -> dict[str, Any]:
+    """The plan and OpenVINO under each of its hints, in turn."""
+    hints, ours = peer.compiled(batch), list[float]()
+    others: dict[str, list[float]] = {hint: [] for hint in hints}
+    for turn in rounds():
+        took = await bench.ns(plan)
+        theirs = {}
+        for hint, run in hints.items():
+            theirs[hint] = run()
+            time.sleep(REST_S)
+        if turn:
+            ours.append(took)
+            for hint, ns in theirs.items():
+                others[hint].append(ns)
+    ms = {hint: statistics.median(runs) / 1e6 for hint, runs in others.items()}
+    plan_ms = statistics.median(ours) / 1e6
+    return {"openvino_ms": ms, "plan_beside_openvino_ms": plan_ms} | {
+        name: min(each for hint, each in ms.items() if hint.endswith(said)) / plan_ms
+        for name, said in (("vs_openvino", FLOAT32), ("vs_openvino_unasked", UNASKED))
+    }
 
 
 def told(shares: Shares) -> str:
