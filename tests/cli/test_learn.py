@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,23 @@ def test_a_partition_is_shown_and_drawn(data: Path, tmp_path: Path, capsys) -> N
     assert "skew 0.800" in shown
     assert "0" * 25 + "1" * 25 in shown
     assert picture.read_text().count("<rect") == 10 + 10  # bars, and the legend
+
+
+def test_the_name_alone_is_debians_package_where_no_such_folder_is_here(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["learn", "partition", "--data", "fashion-mnist", "--clients", "5"]
+    fashion_mnist = import_module("paceline.learn.fashion_mnist")
+    monkeypatch.setattr(fashion_mnist, "DEBIAN", tmp_path / "no" / "fashion-mnist")
+    assert main(words) == 1
+    assert "dataset-fashion-mnist is installed" in capsys.readouterr().err
+    package = tmp_path / "share" / "fashion-mnist"
+    package.parent.mkdir()
+    package.symlink_to(data)
+    monkeypatch.setattr(fashion_mnist, "DEBIAN", package)
+    assert main(words) == 0
+    assert "5 clients, 600 samples" in capsys.readouterr().out
 
 
 @pytest.mark.needs("torch")

@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from paceline.bench.torch_data import drawn
 from paceline.bench.workload import Setup
+from paceline.learn.fashion_mnist import DEBIAN
 
-DEBIAN: Final = Path("/usr/share/dataset-fashion-mnist")
 SIDE: Final = 28
 CLASSES: Final = 10
 _TRAINED, _TESTED = 8192, 512  # images

@@ -118,7 +118,8 @@ _ACTIONS: dict[str, Callable[[argparse.ArgumentParser], Callable[..., Any]]] = {
 
 def _add_clients(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, metavar="FOLDER",
-                        help="Fashion-MNIST's four files")  # fmt: skip
+                        help="Fashion-MNIST's four files; fashion-mnist: those of Debian's "
+                        "package")  # fmt: skip
     parser.add_argument("--clients", type=count, default=5, metavar="N", help="(5)")
     parser.add_argument("--partition", default="equal", metavar="HOW",
                         help="equal, by_class(skew=1.0), dirichlet(concentration=0.1)")  # fmt: skip
