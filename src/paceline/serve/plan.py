@@ -44,16 +44,11 @@ def best_plan(profile: Profile, cores: int, batch: int) -> ServingPlan:
     """The fastest of the plans that were tried with this batch; where none was, the one of least
     latency by the profile's points."""
     profile.require(cores, batch)
-    tried = [one for one in profile.tried if one.batch == batch and used(one.shares) <= cores]
+    tried = [one for one in profile.tried if one.batch == batch and _cores_of(one.shares) <= cores]
     if not tried:
         return plan_by_points(profile, cores, batch)
     fastest = min(tried, key=lambda one: one.median_ns)
     return ServingPlan(batch, fastest.shares, fastest.median_ns)
-
-
-def used(shares: Sequence[Share]) -> int:
-    """Cores that these instances run on."""
-    return sum(share.threads for share in shares)
 
 
 def plan_by_points(profile: Profile, cores: int, batch: int) -> ServingPlan:
@@ -104,6 +99,10 @@ def even_parts(whole: int, count: int) -> tuple[int, ...]:
         raise ServeError(f"a batch cannot be divided among {count} instances; give 1 or more")
     few, more = divmod(whole, count)
     return tuple(few + (number < more) for number in range(count))
+
+
+def _cores_of(shares: Sequence[Share]) -> int:
+    return sum(share.threads for share in shares)
 
 
 def _crowded(profile: Profile, cores: int, batch: int) -> Table:

@@ -194,11 +194,10 @@ class Prices:
     def _pass_ns(self, job: DecoderJob, listed: list[Operator], pace: float) -> tuple[float, float]:
         """All kernels and what is waited for; and the latter alone."""
         work = sum(self.kernels.ns(one) * self._crowded(one) for one in listed) * pace
-        waits = [
-            self._waited_ns(job, one, listed, pace) for one in listed if isinstance(one, Exchange)
-        ]
-        busy = work / (work + sum(waits)) if waits else 1.0
-        waits = [wait + busy * turn for wait, turn in zip(waits, self._turns_ns(job, listed))]
+        exchanges = [one for one in listed if isinstance(one, Exchange)]
+        waits = [self._waited_ns(job, one, listed, pace) for one in exchanges]
+        busy = work / (work + sum(waits)) if any(waits) else 1.0
+        waits = [wait + busy * self._turns_ns(job, one) for wait, one in zip(waits, exchanges)]
         work += self._after_rests_ns(work, waits)
         waited = sum(waits) / self.site.crowd  # who waits takes no core, and replay slows a pass
         if self.timed is not None:
@@ -229,20 +228,15 @@ class Prices:
         piece = took / ring.ranks
         return piece + max(0.0, took - piece - hides * (1 - 1 / ring.ranks))
 
-    def _turns_ns(self, job: DecoderJob, listed: Sequence[Operator]) -> list[float]:
-        """What each exchange's messages wait for their turn on the cores that all ranks share,
-        while the ranks of other groups work there."""
-        machine, found = self.site.machine, []
-        for one in listed:
-            if isinstance(one, Exchange):
-                ring = ring_of(job.degrees, one.axis)
-                others = self.site.ranks - ring.ranks
-                if machine is None or self.site.crowd <= 1 or one.beside:
-                    found.append(0.0)
-                    continue
-                taken = min(1.0, others / machine.cores)
-                found.append(taken * turns(self.site, one.collective, ring) * machine.turn_ns)
-        return found
+    def _turns_ns(self, job: DecoderJob, one: Exchange) -> float:
+        """What its messages wait for their turn on the cores that all ranks share, while the ranks
+        of other groups keep them busy."""
+        machine = self.site.machine
+        if machine is None or self.site.crowd <= 1 or one.beside:
+            return 0.0
+        ring = ring_of(job.degrees, one.axis)
+        taken = min(1.0, (self.site.ranks - ring.ranks) / machine.cores)
+        return taken * turns(self.site, one.collective, ring) * machine.turn_ns
 
     @property
     def _together_ns(self) -> float:
