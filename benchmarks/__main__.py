@@ -19,7 +19,12 @@ from benchmarks.floors import NOT_MEASURABLE
 HERE = Path(__file__).parent
 KINDS = ("speed", "accuracy", "overhead")
 ALONE = ("fuzz", "workload_sweep", "workloads")  # of no kind
-VARIANTS = ("accuracy/retarget-parallel", "accuracy/retarget-suite", "accuracy/self_replay-suite")
+VARIANTS = (
+    "accuracy/retarget-any",
+    "accuracy/retarget-parallel",
+    "accuracy/retarget-suite",
+    "accuracy/self_replay-suite",
+)
 """Benchmarks that another one holds behind an option."""
 Command = tuple[str, ...]
 

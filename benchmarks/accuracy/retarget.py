@@ -45,8 +45,9 @@ def main() -> None:
     parser.add_argument(
         "--rows", choices=("cells", "any", "parallel", "all"), default="all", help="which to run"
     )
-    parser.add_argument("--parallel", action="store_const", const="parallel", dest="rows",
-                        help="as --rows parallel")  # fmt: skip
+    for kind in ("any", "parallel"):
+        parser.add_argument(f"--{kind}", action="store_const", const=kind, dest="rows",
+                            help=f"as --rows {kind}")  # fmt: skip
     parser.add_argument("--fresh", action="store_true", help="record and measure everything anew")
     parser.add_argument("--budget", type=float, default=math.inf, metavar="MINUTES",
                         help="record and measure so long; what is kept costs nothing")  # fmt: skip

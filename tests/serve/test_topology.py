@@ -55,6 +55,7 @@ MADE = Profile(
     (Point(1, 1, 5.0, 4.0, 6.0, 3),),
     "today",
     (Tried((Share(2, 8),), 9.0, 7), Tried((Share(1, 4), Share(1, 4)), 8.0, 7)),
+    prepacked=False,
 )
 
 
@@ -72,6 +73,13 @@ def test_a_profile_of_several_cores_that_tried_no_division_is_measured_anew(tmp_
         kept = replace(MADE, cores=cores, tried=())
         files.save(kept, files.file_of(kept.fingerprint, tmp_path))
         assert (files.known(kept.fingerprint, cores, 4, tmp_path) is not None) == fits
+
+
+def test_a_profile_of_a_version_that_prepacked_nothing_is_measured_anew(tmp_path: Path) -> None:
+    for prepacked, fits in ((None, False), (False, True), (True, True)):
+        kept = replace(MADE, prepacked=prepacked)
+        files.save(kept, files.file_of(kept.fingerprint, tmp_path))
+        assert (files.known(kept.fingerprint, 2, 4, tmp_path) is not None) == fits
 
 
 def test_a_broken_profile_says_which_file_it_is(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=count, default=32, metavar="SAMPLES",
                         help="most samples that are run at once (32)")  # fmt: skip
     parser.add_argument("--fresh-profile", action="store_true", help="measure the latency again")
+    parser.add_argument("--as-written", action="store_true",
+                        help="leave weights as they are: none prepacked, none folded")  # fmt: skip
     _plan(parser.add_argument_group("plan"))
     _server(parser.add_argument_group("server"))
 
@@ -74,7 +76,11 @@ async def _planned(options: argparse.Namespace) -> Shown:
         data = {
             "batch": options.batch,
             "cores": found.job.cores,
-            "profile": {"date": found.profile.date, "points": len(found.profile.points)},
+            "profile": {
+                "date": found.profile.date,
+                "points": len(found.profile.points),
+                "prepacked": found.profile.prepacked,
+            },
             "rows": [_row(row) for row in rows],
         }
         return Shown(data, lambda console: _render(found.profile, rows, options.batch, console))
@@ -101,7 +107,9 @@ def _job(options: argparse.Namespace) -> Any:
 
     cores = options.cores or usable_cores()
     kept = folder(os.environ)
-    return ServeJob(options.target, cores, options.batch, kept, options.fresh_profile)
+    return ServeJob(
+        options.target, cores, options.batch, kept, options.fresh_profile, options.as_written
+    )
 
 
 def _said(line: str) -> None:

@@ -46,11 +46,13 @@ def load(file: Path) -> Profile:
 
 
 def known(fingerprint: Fingerprint, cores: int, batch: int, inside: Path) -> Profile | None:
-    """A profile that was kept, if it is of the same and reaches as far. One core has one division
-    of a batch; of more, a version that tried none kept what this one measures anew."""
+    """A profile that was kept, if it is of the same and reaches as far. What a version kept that
+    tried no divisions of a batch, or compared no weights, this one measures anew; one core has one
+    division."""
     file = file_of(fingerprint, inside)
     if not file.is_file():
         return None
     found = load(file)
     fits = found.fingerprint == fingerprint and found.cores == cores and found.batch >= batch
-    return found if fits and (found.tried or cores == 1) else None
+    tried = (found.tried or cores == 1) and found.prepacked is not None
+    return found if fits and tried else None

@@ -57,6 +57,10 @@ class Instance:
         """`done` with outputs, or `raised` with the reason of the model."""
         return await self.ask(Message("run", {}, inputs), limit_s)
 
+    async def example(self, batch: int, limit_s: float) -> Arrays:
+        """What the model makes of its own example, `batch` times over."""
+        return (await self.ask(Message("example", {"batch": batch}), limit_s)).arrays
+
     async def timed(self, batch: int, runs: int, limit_s: float) -> Stamps:
         found = await self.ask(Message("time", {"batch": batch, "runs": runs}), limit_s)
         return [(begin, end) for begin, end in found.facts["stamps"]]

@@ -9,7 +9,9 @@ from paceline.machine import this_machine
 from paceline.serve import files
 from paceline.serve.dispatcher import Planned
 from paceline.serve.errors import ServeError
+from paceline.serve.knapsack import Share
 from paceline.serve.plan import Row, ServingPlan, best_plan, plain_choices
+from paceline.serve.prepacking import prepack
 from paceline.serve.profile import Fingerprint, Profile, sizes
 from paceline.serve.profiling import Reach, measured_plan, profiled
 from paceline.serve.template import Built, Template, template
@@ -27,6 +29,7 @@ class ServeJob:
     batch: int
     kept: Path  # folder of profiles
     fresh: bool = False  # measure again
+    as_written: bool = False  # no prepacked weights
 
     def require(self, usable: int) -> None:
         if self.batch < 1 or self.cores < 1:
@@ -61,13 +64,12 @@ class Prepared:
         return (Row("plan", self.plan(batch)), *plain)
 
     async def measured(self, rows: tuple[Row, ...], rounds: int) -> tuple[Row, ...]:
-        """Each run for real, in turn."""
-        runs: dict[str, list[float]] = {row.name: [] for row in rows}
+        """Each division run for real, in turn; rows of the same one share its runs."""
+        runs: dict[tuple[Share, ...], list[float]] = {row.plan.shares: [] for row in rows}
         for _ in range(rounds):
-            for row in rows:
-                shares = row.plan.shares
-                runs[row.name] += await measured_plan(self.template, self.topology, shares, 3)
-        return tuple(replace(row, runs_ns=tuple(runs[row.name])) for row in rows)
+            for shares, mine in runs.items():
+                mine += await measured_plan(self.template, self.topology, shares)
+        return tuple(replace(row, runs_ns=tuple(runs[row.plan.shares])) for row in rows)
 
 
 @asynccontextmanager
@@ -82,16 +84,22 @@ async def prepared(job: ServeJob, said: Said) -> AsyncIterator[Prepared]:
 
 
 async def _profile(job: ServeJob, model: Template, topology: Topology, said: Said) -> Profile:
-    fingerprint = fingerprint_of(model.built, topology, this_machine())
+    """With the model on the weights that it is of."""
+    fingerprint = fingerprint_of(model.built, topology, this_machine(), job.as_written)
     found = None if job.fresh else files.known(fingerprint, job.cores, job.batch, job.kept)
-    if found is not None:
+    if found is not None and (not found.prepacked or (await model.prepack()).weights):
         said(f"profile of {found.date}: {len(found.points)} points")
+        model.prepacked = bool(found.prepacked)
         return found
+    ours = False if job.as_written else await prepack(model, topology, job.batch, said)
     reach = Reach(job.cores, job.batch)
-    made = await profiled(model, fingerprint, topology, reach, said)
+    made = replace(await profiled(model, fingerprint, topology, reach, said), prepacked=ours)
     files.save(made, files.file_of(fingerprint, job.kept))
     return made
 
 
-def fingerprint_of(built: Built, topology: Topology, told: str) -> Fingerprint:
-    return Fingerprint(built.model, built.torch, f"{told}, processors {topology.processors}")
+def fingerprint_of(
+    built: Built, topology: Topology, told: str, as_written: bool = False
+) -> Fingerprint:
+    model = f"{built.model} as written" if as_written else built.model
+    return Fingerprint(model, built.torch, f"{told}, processors {topology.processors}")

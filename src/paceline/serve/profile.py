@@ -35,6 +35,7 @@ class Profile:
     points: tuple[Point, ...]
     date: str
     tried: tuple[Tried, ...] = ()
+    prepacked: bool | None = None  # weights that it is of; None where both were not compared
 
     @cached_property
     def alone(self) -> Latency:

@@ -7,7 +7,6 @@ all cores take for the whole.
 Last, for each size of batch the plan by these points and the plain choices are run in turn.
 """
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,18 +21,12 @@ from paceline.serve.plan import plain_choices, plan_by_points
 from paceline.serve.points import Point
 from paceline.serve.profile import Fingerprint, Profile, sizes
 from paceline.serve.template import Template
-from paceline.serve.together import together_ns
+from paceline.serve.together import enough, several, together_ns
 from paceline.serve.topology import Topology, pinned
 from paceline.serve.tried import Tried
 
-LIMIT_S: Final = 600.0
 TRIES: Final = 7
-"""Runs of each division that is tried, at most."""
-LEAST_NS: Final = 20e6
-"""Short runs are repeated for this long in each round."""
-MOST_RUNS: Final = 20
-ENOUGH_NS: Final = 3e9
-"""A spot that was run for this long, and three times, is run no more."""
+"""Turns of each division that is tried, at most."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +60,7 @@ async def profiled(
         runs: dict[Spot, list[float]] = {spot: [] for spot in spots}
         order = random.Random(0)
         for turn in range(reach.rounds):
-            left = [spot for spot in spots if not _enough(runs[spot])]
+            left = [spot for spot in spots if not enough(runs[spot])]
             said(f"round {turn + 1} of {reach.rounds}: {len(left)} points")
             for spot in order.sample(left, len(left)):
                 runs[spot] += await _measured(groups[spot.threads], spot)
@@ -96,7 +89,7 @@ async def _tried(template: Template, topology: Topology, profile: Profile) -> tu
             for shares in divisions:
                 threads = tuple(share.threads for share in shares)
                 if threads not in teams:
-                    started = _started(template, pinned(topology, threads))
+                    started = template.instances(pinned(topology, threads))
                     teams[threads] = await stack.enter_async_context(started)
             found += await _in_turn(teams, divisions)
     return tuple(found)
@@ -107,28 +100,23 @@ async def _in_turn(teams: Teams, divisions: Sequence[tuple[Share, ...]]) -> list
     runs: dict[tuple[Share, ...], list[float]] = {shares: [] for shares in divisions}
     for turn in range(TRIES + 1):
         for shares in divisions:
-            if _enough(runs[shares]):
+            if enough(runs[shares]):
                 continue
             team = teams[tuple(share.threads for share in shares)]
-            took = await together_ns(team, [share.batch for share in shares], LIMIT_S)
-            if turn:
-                runs[shares].append(took)
+            took = await several(team, [share.batch for share in shares])
+            runs[shares] += took if turn else []
     return [Tried(shares, median(each), len(each)) for shares, each in runs.items()]
 
 
 async def measured_plan(
-    template: Template, topology: Topology, shares: Sequence[Share], rounds: int
+    template: Template, topology: Topology, shares: Sequence[Share]
 ) -> list[float]:
     """A plan's instances, started, warmed and timed together, batch after batch."""
     processors = pinned(topology, [share.threads for share in shares])
-    async with _started(template, processors) as instances:
+    async with template.instances(processors) as instances:
         parts = [share.batch for share in shares]
-        await together_ns(instances, parts, LIMIT_S)
-        return [await together_ns(instances, parts, LIMIT_S) for _ in range(rounds)]
-
-
-def _enough(runs_ns: Sequence[float]) -> bool:
-    return len(runs_ns) >= 3 and sum(runs_ns) > ENOUGH_NS
+        await together_ns(instances, parts)
+        return await several(instances, parts, 3)
 
 
 Groups = dict[int, list[Instance]]
@@ -139,22 +127,9 @@ Groups = dict[int, list[Instance]]
 async def _groups(template: Template, topology: Topology, cores: int) -> AsyncIterator[Groups]:
     counts = {threads: cores // threads for threads in sizes(cores)}
     wanted = [p for t, count in counts.items() for p in pinned(topology, [t] * count)]
-    async with _started(template, wanted) as instances:
+    async with template.instances(wanted) as instances:
         left = iter(instances)
         yield {threads: [next(left) for _ in range(count)] for threads, count in counts.items()}
-
-
-@asynccontextmanager
-async def _started(
-    template: Template, processors: Sequence[tuple[int, ...]]
-) -> AsyncIterator[list[Instance]]:
-    instances: list[Instance] = []
-    try:
-        for each in processors:
-            instances.append(await template.instance(each))
-        yield instances
-    finally:
-        await asyncio.gather(*(one.end() for one in instances))
 
 
 async def _worth_measuring(groups: Groups, reach: Reach) -> list[Spot]:
@@ -183,15 +158,11 @@ def _spots(threads: int, instances: int, reach: Reach) -> Iterator[Spot]:
 async def _once(group: Sequence[Instance], spot: Spot) -> float:
     """The second run counts: the first makes code for the shape."""
     members = group if spot.crowded else group[:1]
-    await together_ns(members, [spot.batch] * len(members), LIMIT_S)
-    return await together_ns(members, [spot.batch] * len(members), LIMIT_S)
+    await together_ns(members, [spot.batch] * len(members))
+    return await together_ns(members, [spot.batch] * len(members))
 
 
 async def _measured(group: Sequence[Instance], spot: Spot) -> list[float]:
     """Runs of one round."""
     members = group if spot.crowded else group[:1]
-    parts = [spot.batch] * len(members)
-    found = [await together_ns(members, parts, LIMIT_S)]
-    while sum(found) < LEAST_NS and len(found) < MOST_RUNS:
-        found.append(await together_ns(members, parts, LIMIT_S))
-    return found
+    return await several(members, [spot.batch] * len(members))

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -33,27 +33,58 @@ class Built:
     threads: int  # of the process; more than one may not survive a fork
 
 
+@dataclass(frozen=True)
+class Packing:
+    """What was prepacked of a model's weights, or why nothing was."""
+
+    weights: int
+    folded: int  # batch norms
+    why: str
+
+
 class Template:
-    """Forks instances. Opened by `template`."""
+    """Forks instances, on prepacked weights where `prepacked` says so. Opened by `template`."""
 
     def __init__(self, link: Link, built: Built, waiting: "_Waiting") -> None:
         self.built = built
+        self.prepacked = False
         self._link, self._waiting = link, waiting
         self._keys = count()
+
+    async def prepack(self) -> Packing:
+        """Lay weights out for oneDNN, beside the model as it was written."""
+        await self._link.send(Message("prepack", {}))
+        answer = await asyncio.wait_for(self._link.receive(), BUILD_S)
+        return Packing(**answer.facts)
 
     async def instance(self, processors: tuple[int, ...]) -> Instance:
         """A new one, pinned, with a thread for each processor; not warm yet."""
         key = next(self._keys)
         connected = self._waiting.expect(key)
         try:
-            await self._link.send(Message("fork", {"key": key, "processors": processors}))
-            link, facts = await asyncio.wait_for(connected, FORK_S)
+            facts = {"key": key, "processors": processors, "prepacked": self.prepacked}
+            await self._link.send(Message("fork", facts))
+            link, told = await asyncio.wait_for(connected, FORK_S)
         except (asyncio.TimeoutError, ConnectionError) as error:
             raise ServeError(
                 f"no instance could be forked: {type(error).__name__}. The model's process runs "
                 f"{self.built.threads} threads; threads that `build` starts may not survive a fork"
             ) from error
-        return Instance(link, facts["pid"], processors)
+        return Instance(link, told["pid"], processors)
+
+    @asynccontextmanager
+    async def instances(self, processors: Sequence[tuple[int, ...]]) -> AsyncIterator["Instances"]:
+        """One on each of these groups of processors, until the block ends."""
+        started: Instances = []
+        try:
+            for each in processors:
+                started.append(await self.instance(each))
+            yield started
+        finally:
+            await asyncio.gather(*(one.end() for one in started))
+
+
+Instances = list[Instance]
 
 
 @asynccontextmanager

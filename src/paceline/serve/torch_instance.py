@@ -10,7 +10,7 @@ import torch
 
 from paceline.serve.frames import Message
 from paceline.serve.links import receive, send
-from paceline.serve.torch_model import Model
+from paceline.serve.torch_model import Model, as_array
 
 GENTLE = 19
 """Nice value of the first runs of an instance, which others' requests should not feel."""
@@ -19,6 +19,7 @@ GENTLE = 19
 def serve_batches(link: socket.socket, model: Model, threads: int) -> None:
     acts: Mapping[str, Callable[[Message], Message]] = {
         "run": lambda asked: _answered(model, asked),
+        "example": lambda asked: _example(model, asked),
         "time": lambda asked: _timed(model, asked),
         "warm": lambda asked: _warmed(model, asked, threads),
     }
@@ -32,6 +33,12 @@ def _answered(model: Model, asked: Message) -> Message:
         return Message("done", {}, model.answer(asked.arrays))
     except Exception as error:  # noqa: BLE001 - any fault of the user's model
         return Message("raised", {"reason": f"{type(error).__name__}: {error}"})
+
+
+def _example(model: Model, asked: Message) -> Message:
+    """What the model makes of its own example, several times over."""
+    outputs = model.run(model.repeated(asked.facts["batch"]))
+    return Message("done", {}, {name: as_array(tensor) for name, tensor in outputs.items()})
 
 
 def _timed(model: Model, asked: Message) -> Message:

@@ -31,12 +31,12 @@ class Model:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         with torch.inference_mode():
-            if self.by_name:
-                found = self.call(**inputs)
-            else:
-                found = self.call(*inputs.values())
+            found = self.called(inputs)
         batch = len(next(iter(inputs.values())))
         return {n: t for n, t in _named(found) if t.dim() and len(t) == batch}
+
+    def called(self, inputs: Mapping[str, Any]) -> Any:
+        return self.call(**inputs) if self.by_name else self.call(*inputs.values())
 
     def repeated(self, batch: int) -> dict[str, Any]:
         """The example as a batch, in memory of its own."""

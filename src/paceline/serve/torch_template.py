@@ -22,6 +22,7 @@ from paceline.serve.frames import Message
 from paceline.serve.links import receive, send
 from paceline.serve.torch_instance import serve_batches
 from paceline.serve.torch_model import Model, built, digest, signature
+from paceline.serve.torch_prepacked import Prepacked, prepacked
 
 
 def main(path: str, target: str) -> None:
@@ -40,10 +41,36 @@ def main(path: str, target: str) -> None:
     send(
         link, Message("built", {**facts, "signature": shapes, "threads": threading.active_count()})
     )
+    forms = Forms(model)
     while (asked := receive(link)) is not None:
-        if os.fork() == 0:
+        if asked.kind == "prepack":
+            send(link, Message("prepacked", forms.prepack()))
+        elif os.fork() == 0:
             link.close()
-            _become_instance(path, model, asked)
+            _become_instance(path, forms, asked)
+
+
+class Forms:
+    """The model as it was written, and on prepacked weights once that was asked for."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._prepacked: Prepacked | None = None
+
+    def prepack(self) -> dict[str, int | str]:
+        """How much was packed, or why it could not be."""
+        try:
+            self._prepacked = prepacked(self._model)
+        except Exception as error:  # noqa: BLE001 - the model serves as it was written
+            return {"weights": 0, "folded": 0, "why": f"{type(error).__name__}: {error}"}
+        return {"weights": self._prepacked.weights, "folded": self._prepacked.folded, "why": ""}
+
+    def take(self, want_prepacked: bool, threads: int) -> Model:
+        """For this process, from now on."""
+        if not want_prepacked or self._prepacked is None:
+            return self._model
+        self._prepacked.install(threads)
+        return self._prepacked.model
 
 
 def connected(path: str) -> socket.socket:
@@ -52,7 +79,7 @@ def connected(path: str) -> socket.socket:
     return link
 
 
-def _become_instance(path: str, model: Model, asked: Message) -> None:
+def _become_instance(path: str, forms: Forms, asked: Message) -> None:
     """Never returns: what the template would do next is not ours."""
     code = 1
     try:
@@ -62,7 +89,7 @@ def _become_instance(path: str, model: Model, asked: Message) -> None:
         torch.set_num_threads(threads)
         link = connected(path)
         send(link, Message("instance", {"key": asked.facts["key"], "pid": os.getpid()}))
-        serve_batches(link, model, threads)
+        serve_batches(link, forms.take(asked.facts["prepacked"], threads), threads)
         code = 0
     except Exception:  # noqa: BLE001 - it is shown, and the process ends
         traceback.print_exc()
