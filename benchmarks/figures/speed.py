@@ -92,6 +92,8 @@ WORK = Table(
                  "peak_mb", 1000, MB),
         at_most("graph of one rank of 4,096 from its script, 12-layer transformer, FSDP2",
                  "speed/imagine", "seconds", 1, S),
+        Row("the same, against torch's own cache of fake results", "speed/imagine", "vs_torchs",
+            1, TIMES),
         Row("flow-level simulation, events, rings", "speed/scale", "flow_events_per_s",
             1e6, per_second, "csg-htsim 3.3 million/s, of packets"),
         _flows("all pairs at once"),
