@@ -41,7 +41,7 @@ def wrong() -> torch.nn.Module:
 
 
 class Images(torch.nn.Module):
-    """Convolutions with and without a batch norm, one of them called twice in two ways."""
+    """Convolutions with and without a batch norm, one of them called in two ways."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,17 +88,25 @@ def layers() -> tuple[torch.nn.Module, torch.Tensor]:
 
 
 class Changing(torch.nn.Module):
-    """Changes its weight before each product."""
+    """Changes its layer's weight before each call."""
 
-    def __init__(self) -> None:
+    def __init__(self, layer: torch.nn.Module) -> None:
         super().__init__()
-        self.weight = torch.nn.Parameter(torch.eye(4))
+        self.layer = layer
 
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
-            self.weight.mul_(2)
-        return rows @ self.weight
+            self.layer.weight.mul_(2)
+        return self.layer(given)
 
 
 def changing() -> tuple[torch.nn.Module, torch.Tensor]:
-    return Changing(), torch.ones(1, 4)
+    return Changing(torch.nn.Linear(4, 4, bias=False)), torch.ones(1, 4)
+
+
+def changing_with_bias() -> tuple[torch.nn.Module, torch.Tensor]:
+    return Changing(torch.nn.Linear(4, 4)), torch.ones(1, 4)
+
+
+def changing_images() -> tuple[torch.nn.Module, torch.Tensor]:
+    return Changing(torch.nn.Conv2d(3, 4, 3)), torch.ones(1, 3, 8, 8)

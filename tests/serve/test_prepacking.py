@@ -55,6 +55,16 @@ def test_prepacked_weights_answer_as_the_written_ones(
     assert all(len(answer) == batch for answer in ours.values())
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("function", ["changing", "changing_with_bias", "changing_images"])
+def test_instances_take_the_packed_weights(function: str, batch: int) -> None:
+    """They stay as they were where the model changes its own."""
+    threads = min(2, len(topology_here().processors))
+    found, written, ours = asyncio.run(_both(f"{FILE}:{function}", batch, threads))
+    assert found.weights == 1
+    assert not same(written, ours)
+
+
 async def _prepacked(target: str) -> tuple[bool, bool, list[str]]:
     said: list[str] = []
     async with template(target) as model:

@@ -54,5 +54,5 @@ def known(fingerprint: Fingerprint, cores: int, batch: int, inside: Path) -> Pro
         return None
     found = load(file)
     fits = found.fingerprint == fingerprint and found.cores == cores and found.batch >= batch
-    tried = (found.tried or cores == 1) and found.prepacked is not None
-    return found if fits and tried else None
+    whole = (found.tried or cores == 1) and found.prepacked is not None
+    return found if fits and whole else None

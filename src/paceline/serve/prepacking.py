@@ -14,7 +14,7 @@ import numpy.typing as npt
 from paceline.serve.errors import Failed
 from paceline.serve.frames import Arrays
 from paceline.serve.instance import Instance
-from paceline.serve.template import Template
+from paceline.serve.template import Packing, Template
 from paceline.serve.together import LIMIT_S, enough, several
 from paceline.serve.topology import Topology, pinned
 
@@ -30,37 +30,36 @@ async def prepack(
     template: Template, topology: Topology, batch: int, said: Callable[[str], None]
 ) -> bool:
     """Prepacks, compares, and leaves the template on the better weights."""
-    why = await _kept_as_written(template, topology, batch, said)
-    template.prepacked = not why
-    if why:
-        said(f"weights stay as they were written: {why}")
-    return template.prepacked
+    packing = await template.prepack()
+    if packing.weights:
+        better, told = await _compared(template, packing, topology, batch)
+    else:
+        better, told = False, packing.why or "none of them can be prepacked"
+    template.prepacked = better
+    said(told if better else f"weights stay as they were written: {told}")
+    return better
 
 
-async def _kept_as_written(
-    template: Template, topology: Topology, batch: int, said: Callable[[str], None]
-) -> str:
-    """Why; or nothing, where prepacked weights are better."""
-    found = await template.prepack()
-    if not found.weights:
-        return found.why or "none of them can be prepacked"
+async def _compared(
+    template: Template, packing: Packing, topology: Topology, batch: int
+) -> tuple[bool, str]:
+    """Whether prepacked weights are better, and what was found."""
     everything = pinned(topology, [len(topology.processors)])
+    sizes = sorted({1, batch})
     async with template.instances(everything) as (written,):
         template.prepacked = True
         async with template.instances(everything) as (ours,):
             try:
                 if not same(await written.example(2, LIMIT_S), await ours.example(2, LIMIT_S)):
-                    return "prepacked, they give other answers"
-                sizes = sorted({1, batch})
+                    return False, "prepacked, they give other answers"
                 gains = [await _gain(written, ours, size) for size in sizes]
             except Failed as error:
-                return f"prepacked, they fail: {error}"
+                return False, f"prepacked, they fail: {error}"
     told = " and ".join(f"{gain:.2f} times as fast on {size}" for gain, size in zip(gains, sizes))
     if geometric_mean(gains) < LEAST_GAIN:
-        return f"prepacked, they are {told}"
-    norms = f", {found.folded} batch norms folded" if found.folded else ""
-    said(f"{found.weights} weights prepacked for oneDNN{norms}: {told}")
-    return ""
+        return False, f"prepacked, they are {told}"
+    norms = f", {packing.folded} batch norms folded" if packing.folded else ""
+    return True, f"{packing.weights} weights prepacked for oneDNN{norms}: {told}"
 
 
 def same(ones: Arrays, others: Arrays) -> bool:

@@ -6,7 +6,8 @@ call. Packed weights go to oneDNN's own kernels. Where torch.fx can follow the m
 are folded into the convolutions before them, and channels lie last.
 
 Answers are the same but for rounding. Wrong for a model that changes its own weights while it
-serves: packed ones stay as they were. They take memory once more, which all instances share.
+serves: packed ones stay as they were. They take memory once more, convolutions that a batch norm
+was folded into twice, and all instances share it.
 """
 
 import warnings
@@ -26,14 +27,13 @@ from paceline.serve.torch_model import Model
 Key = tuple[int, tuple[int, ...], tuple[int, ...]]
 """Where a weight lies, its shape and its strides: views of one weight are told apart."""
 
-
 SEEN, MANY = 2, 8
 """Samples in the run that shows how weights are used, and in a batch that they are packed for."""
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """A weight, channels last, and how it is called, in the order of aten::convolution."""
+    """A weight, and how it is called, in the order of aten::convolution."""
 
     weight: torch.Tensor
     how: tuple[Any, ...]
@@ -51,8 +51,9 @@ class Convolution:
 
     def packed(self, samples: int) -> torch.Tensor:
         """As this process's number of threads likes it best for so many samples."""
+        last = self.weight.contiguous(memory_format=torch.channels_last)
         shape = [max(1, self.images[0] * samples // SEEN), *self.images[1:]]
-        return torch.ops.mkldnn._reorder_convolution_weight(self.weight, *self.settings, shape)
+        return torch.ops.mkldnn._reorder_convolution_weight(last, *self.settings, shape)
 
 
 @dataclass(frozen=True)
@@ -172,8 +173,8 @@ class _Uses(TorchDispatchMode):  # type: ignore[misc]  # torch has no types of i
         elif call is torch.ops.aten.convolution.default and self._is_own(args[1]):
             images, weight, _, *how = args
             if weight.dim() == 4 and not how[_TRANSPOSED]:
-                last = weight.detach().contiguous(memory_format=torch.channels_last)
-                self.convolutions[_key(weight)] = Convolution(last, tuple(how), tuple(images.shape))
+                found = Convolution(weight.detach(), tuple(how), tuple(images.shape))
+                self.convolutions[_key(weight)] = found
         return call(*args, **(kwargs or {}))
 
     def _is_own(self, weight: torch.Tensor) -> bool:
@@ -225,8 +226,8 @@ def _pairs(traced: fx.GraphModule) -> Iterator[tuple[fx.Node, fx.Node]]:
     for norm in calls:
         before = norm.args[0]
         if (
-            _is(layers, norm, nn.BatchNorm2d)
-            and _is(layers, before, nn.Conv2d)
+            _calls_a(layers, norm, nn.BatchNorm2d)
+            and _calls_a(layers, before, nn.Conv2d)
             and times[norm.target] == times[before.target] == 1
             and len(before.users) == 1
             and layers[norm.target].running_mean is not None
@@ -234,6 +235,7 @@ def _pairs(traced: fx.GraphModule) -> Iterator[tuple[fx.Node, fx.Node]]:
             yield before, norm
 
 
-def _is(layers: Mapping[str, nn.Module], node: Any, kind: type) -> bool:
+def _calls_a(layers: Mapping[str, nn.Module], node: Any, kind: type) -> bool:
+    """Whether it is a call of a layer of this very kind."""
     called = isinstance(node, fx.Node) and node.op == "call_module"
     return called and type(layers[str(node.target)]) is kind
