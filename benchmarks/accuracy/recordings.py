@@ -57,22 +57,20 @@ def machine(*, fresh: bool = False) -> Machine:
     if fresh or "machine" not in kept:
         kept["machine"] = asdict(measured_machine())
         KEPT.write_text(json.dumps(kept) + "\n")
-    found = kept["machine"]
-    named = {name: found[name] for name in ("cpu_ns_per_byte", "turn_ns")}
-    return Machine(float(found["cores"]), **named)
+    return Machine(**kept["machine"])
 
 
 def measured_machine() -> Machine:
-    """This machine's cores and what TCP costs them. Of some tries the least counts for a byte, and
-    the median for a message's wait."""
+    """This machine as `paceline measure --lab` finds it. Of some tries the least counts for a byte,
+    and the median for all else."""
     tries = [shared_cores(said, prefix=FIRST) for _ in range(TRIES)]
     cpu = min(found.cpu_ns_per_byte.value for found in tries)
     known = {
         name: statistics.median(found.constants()[name].value for found in tries)
-        for name in ("turn_ns", "rested", "rest_ns", "warm_ns")
+        for name in tries[0].constants()
         if all(name in found.constants() for found in tries)
     }
-    return Machine(float(tries[0].cores), cpu, **known)
+    return Machine(float(tries[0].cores), **{**known, "cpu_ns_per_byte": cpu})
 
 
 def record_steadily(model: str) -> tuple[Graph, dict[str, Any]]:

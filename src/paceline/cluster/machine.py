@@ -88,6 +88,11 @@ class Machine:
     """What a collective takes each member more than its bytes, while work takes all cores (the same
     measurement: 0.3 ms)."""
 
+    def crowded(self, threads: float) -> float:
+        """How many times the processor time products take where so many threads are at work: with
+        up to one a core as much as alone, with two or more as long as was measured of two."""
+        return 1.0 + (self.crowded_product - 1.0) * min(max(threads / self.cores - 1.0, 0.0), 1.0)
+
     def beside_ns_per_byte(self, bytes_per_s: float) -> float:
         """Over links of such a rate: between the two that were measured by the logarithm of the
         rate, beyond them as at the nearer one."""

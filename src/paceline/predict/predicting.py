@@ -20,9 +20,11 @@ from paceline.measure.handling import UNHANDLED, Handling
 from paceline.predict.anchor import anchored
 from paceline.predict.classes import by_class, step_ns
 from paceline.predict.correction import Leaning, corrected, leaning_of
+from paceline.predict.crowd import crowded, uncrowded
 from paceline.predict.errors import PredictError
 from paceline.predict.held_back import held_back
 from paceline.predict.interval import Interval, interval_of
+from paceline.predict.late import late
 from paceline.predict.prediction import Prediction, Question
 from paceline.predict.pulse import brought, moved, widened
 from paceline.predict.quotas import rests_on, room, slowed
@@ -114,6 +116,7 @@ def placed(
 ) -> Placed:
     """The job on the cluster; hosts are added where it has too few. `plan`: what was changed of it,
     which may say what else than the library carries its communication."""
+    graph = crowded(graph, question.machine)
     if cluster is None:
         return as_recorded(graph, question)
     return on_cluster(on_one_lane(graph), cluster, question, plan)
@@ -129,6 +132,7 @@ def on_cluster(
     graph = slowed(graph, cluster)
     if question.machine is not None:
         question = replace(question, machine=room(question.machine, cluster))
+    graph = late(graph, question.machine)
     rates = rates_of(question, cluster)
     rates = replace(rates, carriers={k: v for change in plan for k, v in change.carriers().items()})
     library = rates.library_of(cluster)
@@ -162,9 +166,10 @@ def _require_partners(graph: Graph) -> None:
 
 
 def as_asked(step: Graph, question: Question) -> Graph:
-    """The typical step at the asked pulse, its work as long as without the rests that it had."""
+    """The typical step at the asked pulse, its work as long as without the rests that it had, and
+    with a core for each worker."""
     at_pulse = brought(step, moved(step.facts.pulse, question.pulse))
-    return in_a_row(at_pulse, question.machine)
+    return uncrowded(in_a_row(at_pulse, question.machine), question.machine)
 
 
 def finest(changes: Sequence[Strategy]) -> Grain:

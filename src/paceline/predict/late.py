@@ -1,0 +1,111 @@
+"""`late`: collectives among workers that are more than the cores wait for the last of them.
+
+Workers that have worked for a while do not end all at once, as fair shares of the cores would have
+it: the system lays their threads on cores unevenly, and moves them late. A collective behind such
+work begins later by what `paceline measure --lab` found (`Machine.together_ns`). What was issued
+right behind another collective finds its workers together already. Where the lane of collectives is
+still busy by then, nothing is lost.
+
+Wrong where messages between two workers make them wait: nothing is added to those.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from paceline.cluster.machine import Machine
+from paceline.graph import NONE, UNPRICED, DepKind, Discipline, Graph, LaneKind, OpKind, Phase
+from paceline.graph.border import UNSCALED
+from paceline.graph.graph import Int64, Lanes
+from paceline.graph.links import Links
+from paceline.graph.scaled import works
+from paceline.graph.splice import Added, spliced
+
+LANE: Final = "last to come"
+"""The lane of each rank on which its collectives wait."""
+
+
+def late(graph: Graph, machine: Machine | None) -> Graph:
+    """The graph with a wait in front of every collective behind work; itself where each worker has
+    a core, or where it was not measured."""
+    if machine is None or not machine.together_ns or graph.world_size <= machine.cores:
+        return graph
+    links = Links.of(graph)
+    calls, behind, later_ns = _behind_work(graph, links, round(machine.together_ns))
+    return _waiting(graph, links, calls, behind, later_ns) if len(calls) else graph
+
+
+def _behind_work(graph: Graph, links: Links, most_ns: int) -> tuple[Int64, Int64, Int64]:
+    """Collectives that come behind work of their rank since its last one, the last op that each
+    waits for, and how much later it begins: no more than was worked."""
+    ops = graph.ops
+    calls = np.flatnonzero(ops.kind == OpKind.COLLECTIVE)
+    ready = np.full(len(graph), NONE, np.int64)
+    np.maximum.at(ready, links.op, links.src)
+    calls = calls[ready[calls] != NONE]
+    calls = calls[np.lexsort((ready[calls], ops.rank[calls]))]
+    worked = _worked_ns(graph, most_ns)[ready[calls]]
+    first = np.append(True, np.diff(ops.rank[calls]) != 0)[: len(calls)]
+    since = worked - np.where(first, 0, np.append(0, worked[:-1])[: len(calls)])
+    later = np.zeros(len(graph), np.int64)
+    later[calls] = np.clip(since, 0, most_ns)
+    calls = np.flatnonzero(later)
+    return calls, ready[calls], later[calls]
+
+
+def _worked_ns(graph: Graph, unpriced_ns: int) -> Int64:
+    """By op: what its rank's threads have worked up to its end; so much for what has no price."""
+    ops = graph.ops
+    on_thread = graph.lanes.kind[ops.lane] == LaneKind.THREAD
+    each_ns = np.where(ops.dur_ns == UNPRICED, unpriced_ns, ops.dur_ns)
+    work = np.where(works(graph) & on_thread, each_ns, 0)
+    order = np.argsort(ops.rank, kind="stable")
+    rank, total = ops.rank[order], np.cumsum(work[order])
+    begins = np.flatnonzero(np.append(True, np.diff(rank) != 0)[: len(rank)])
+    before = (total - work[order])[begins]
+    found = np.empty(len(graph), np.int64)
+    found[order] = total - np.repeat(before, np.diff(np.append(begins, len(rank))))
+    return found
+
+
+def _waiting(graph: Graph, links: Links, calls: Int64, behind: Int64, later_ns: Int64) -> Graph:
+    """Each of these calls waits so long when all that it waits for has ended."""
+    lanes, lane = _with_lanes(graph, calls)
+    wait = np.full(len(graph), NONE, np.int64)
+    wait[calls] = len(graph) + np.arange(len(calls))
+    moved = replace(links, op=np.where(wait[links.op] != NONE, wait[links.op], links.op))
+    made = Links.all_of(calls, wait[calls], DepKind.WAIT)
+    columns = {
+        "lane": lane,
+        "kind": np.full(len(calls), OpKind.CORE_WAIT),
+        "phase": np.full(len(calls), Phase.COMMUNICATION),
+        "dur_ns": later_ns,
+        "scale_ppb": np.full(len(calls), UNSCALED),
+        **{
+            name: np.zeros(len(calls), np.int64)
+            for name in ("size_bytes", "collective", "priority")
+        },
+        **{
+            name: np.full(len(calls), NONE)
+            for name in ("group", "instance", "layer", "tensor", "work")
+        },
+    }
+    placed = replace(graph, lanes=lanes)
+    nothing = np.zeros(len(graph), np.bool_)
+    return spliced(placed, nothing, Added(calls, behind, columns), moved.joined(made))
+
+
+def _with_lanes(graph: Graph, calls: Int64) -> tuple[Lanes, Int64]:
+    """The graph's lanes and one more for each rank that waits; and the new lane of each call."""
+    lanes, ops = graph.lanes, graph.ops
+    ranks, at, row = np.unique(ops.rank[calls], return_index=True, return_inverse=True)
+    device = lanes.device[ops.lane[calls[at]]]
+    made = Lanes(
+        np.concatenate([lanes.rank, ranks]),
+        np.concatenate([lanes.device, device]),
+        np.concatenate([lanes.kind, np.full(len(ranks), LaneKind.THREAD, np.uint8)]),
+        np.concatenate([lanes.discipline, np.full(len(ranks), Discipline.RECORDED, np.uint8)]),
+        (*lanes.name, *[LANE] * len(ranks)),
+    )
+    return made, len(lanes) + row
