@@ -68,6 +68,17 @@ def test_what_was_not_recorded_is_not_touched() -> None:
     assert worked_ns(made) > worked_ns(job)
 
 
+def test_a_prediction_says_what_it_takes_for_it() -> None:
+    known = replace(MACHINE, together_ns=1.5e6)
+    hosts = tuple(Host(f"h{i}", Device("core")) for i in range(4))
+    made = predict(recorded(4), [], Cluster(hosts, Link.both_ways(1e9)), Question(machine=known))
+    said = [one for one in made.rests_on if "workers than cores" in one or "of them" in one]
+    assert said == [
+        "work of more workers than cores takes 1.2 times as long",
+        "the last of them begins a collective up to 1.5 ms later",
+    ]
+
+
 def carried_ns(job: Graph, workers: int, machine: Machine) -> int:
     hosts = tuple(Host(f"h{i}", Device("core")) for i in range(workers))
     cluster = Cluster(hosts, Link.both_ways(1e12))

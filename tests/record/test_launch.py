@@ -46,6 +46,16 @@ def test_a_job_without_an_optimizer_leaves_no_rank(tmp_path: Path) -> None:
     assert launch(python(tmp_path, "pass"), os.environ).ranks == ()
 
 
+@pytest.mark.needs("torch")
+@pytest.mark.parametrize(("workers", "waits"), [("1", ""), ("2", "waits 0.2\n")])
+def test_one_of_several_workers_outlasts_gloos_threads(
+    workers: str, waits: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = "import time, torch; time.sleep = lambda s: print('waits', s)"
+    launch(python(tmp_path, code), {**os.environ, "WORLD_SIZE": workers})
+    assert capfd.readouterr().out == waits
+
+
 def test_the_jobs_own_sitecustomize_still_runs(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,7 +58,7 @@ def reasons_of(
         *(line for change in changes for line in change.rests_on(graph)),
         *_of_constants(question),
         *_of_calibration(question, question.pulse or graph.facts.pulse),
-        *_of_machine(question),
+        *_of_machine(graph, question),
         *_of_correction(question),
     )
 
@@ -166,11 +166,16 @@ def _of_another_pulse(measured_at: Pulse | None, asked: Pulse | None) -> str:
     )
 
 
-def _of_machine(question: Question) -> Iterator[str]:
+def _of_machine(graph: Graph, question: Question) -> Iterator[str]:
     machine = question.machine
     if machine is None:
         return
     yield f"machine: {machine.cores:g} cores, shared by all workers"
+    longer = machine.crowded(graph.world_size) if graph.facts.cores else 1.0
+    if longer > 1:
+        yield f"work of more workers than cores takes {longer:.3g} times as long"
+    if machine.together_ns and graph.world_size > machine.cores:
+        yield f"the last of them begins a collective up to {machine.together_ns / 1e6:.2g} ms later"
     if machine.rested > 1:
         warm = f", for {machine.warm_ns / 1e6:.3g} ms of work" * (machine.warm_ns > 0)
         yield f"work after a rest of its thread takes {machine.rested:.3g} times as long{warm}"

@@ -1,7 +1,8 @@
 """A recorder's life inside a process: started by `paceline record`'s environment or by a `with`.
 
 However the process ends - normally, by an exception, by SIGTERM - the recording is closed first,
-with the reason. Only SIGKILL leaves a sidecar without its last line.
+with the reason. Only SIGKILL leaves a sidecar without its last line. One of several workers then
+waits a moment for gloo's threads, which else abort one in some dozens on a busy machine.
 """
 
 import atexit
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+from paceline.launch.torch_parting import outlast_gloo
 from paceline.record.torch_recorder import Recorder, RecorderSettings
 
 VARIABLE = "PACELINE_RECORD"
@@ -60,6 +62,8 @@ def _closing_on_death(recorder: Recorder) -> Iterator[None]:
 
 
 def _close_at_exit(recorder: Recorder) -> None:
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        atexit.register(outlast_gloo)  # behind what is registered after it
     atexit.register(recorder.finish, "short")
     _on_terminate(recorder)
     shown = sys.excepthook
