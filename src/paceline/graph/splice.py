@@ -95,10 +95,11 @@ def _columns(graph: Graph, added: Added, source: Int64, place: Int64) -> OpColum
 
 
 def _events(table: Any, place: Int64) -> Any:
+    """Ops that stay keep their order, so what they do does too."""
     op = place[table.op]
-    kept = np.flatnonzero(op != NONE)
-    kept = kept[np.argsort(op[kept], kind="stable")]
-    return replace(rows_of(table, kept), op=op[kept].astype(np.int32))
+    kept = op != NONE
+    left = table if kept.all() else rows_of(table, np.flatnonzero(kept))
+    return replace(left, op=op[kept].astype(np.int32))
 
 
 def _spread(spread: Spread, source: Int64, old: Bool) -> Spread:
