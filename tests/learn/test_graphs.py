@@ -97,10 +97,11 @@ def test_one_bit_names_the_nearer_of_a_rows_two_means() -> None:
 @given(seed=st.integers(0, 50), columns=st.integers(1, 70))
 @settings(max_examples=25, deadline=None)
 def test_two_means_keep_each_rows_sum_and_are_nearer_than_chance(seed: int, columns: int) -> None:
+    """Nearer over many rows: of nine, chance came nearer in three of all 3,570 cases."""
     from paceline.learn.graphs.torch_rounding import Dice, Rounding
 
     drawn = np.random.default_rng(seed)
-    rows = np.maximum(drawn.normal(size=(9, columns)), 0).astype(np.float32)
+    rows = np.maximum(drawn.normal(size=(100, columns)), 0).astype(np.float32)
     dice = Dice(drawn)
     means, chance = (Rounding(1, means=which) for which in (True, False))
     found, other = (how.restored(how.packed(rows, dice), columns) for how in (means, chance))
