@@ -167,13 +167,17 @@ def faster(ours: list[float], theirs: list[float]) -> float:
     return statistics.median(theirs) / statistics.median(ours)
 
 
+SHARED_CORES = Machine(2.0, crowded_product=1.04, together_ns=1e6)
+"""With what `paceline measure --lab` measures of crowded cores."""
+
+
 def candidates(count: int) -> dict[str, Any]:
     """The kept recording of an MLP, on four workers in the lab's conditions: what the exact step
     time of one change takes, all that depends on the change included."""
     job = with_replicas(typical(load_graph(RECORDING), elsewhere=True), 4)
     hosts = tuple(Host(f"h{i}", Device("core")) for i in range(4))
     known = Candidates(
-        job, over_tcp(Cluster(hosts, Link.both_ways(25e6))), Question(machine=Machine(2.0))
+        job, over_tcp(Cluster(hosts, Link.both_ways(25e6))), Question(machine=SHARED_CORES)
     )
     plans = [[strategy("buckets", size_bytes=((1 + i % 12) << 20) + i)] for i in range(count)]
     known.step_ns(plans[0])
