@@ -45,6 +45,8 @@ RECORDING = measure.RESULTS / "recordings" / "mlp"
 RESIDENT = Path(__file__).parent / "jobs" / "resident.py"
 FOLDED_RANKS = 16_384
 SAMPLES = 10  # of each duration
+SHARED_CORES = Machine(2.0, crowded_product=1.04, together_ns=1e6)
+"""With what `paceline measure --lab` measures of crowded cores."""
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
@@ -165,10 +167,6 @@ def cores(graph: Graph, rounds: int) -> dict[str, Any]:
 
 def faster(ours: list[float], theirs: list[float]) -> float:
     return statistics.median(theirs) / statistics.median(ours)
-
-
-SHARED_CORES = Machine(2.0, crowded_product=1.04, together_ns=1e6)
-"""With what `paceline measure --lab` measures of crowded cores."""
 
 
 def candidates(count: int) -> dict[str, Any]:

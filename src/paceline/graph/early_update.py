@@ -19,6 +19,7 @@ from paceline.graph.late_update.buckets import Buckets, arriving
 from paceline.graph.late_update.shares import shares_of
 from paceline.graph.late_update.source import Source
 from paceline.graph.links import Links
+from paceline.graph.own_lanes import own_lanes
 from paceline.graph.rank_steps import RankSteps, firsts, totals
 from paceline.graph.scaled import scaled
 from paceline.graph.splice import Added, spliced
@@ -80,7 +81,7 @@ def _updates(source: Source, work: Int64) -> tuple[Added, Lanes]:
             "updated earlier. Record the job with `paceline record`."
         )
     whole = totals(rows, np.maximum(graph.ops.dur_ns[work], 0), count)
-    lanes, lane = _with_lanes(graph, like)
+    lanes, lane = own_lanes(graph, like, LANE, Discipline.PRIORITY)
     columns = {
         "lane": lane,
         "kind": np.full(len(buckets), OpKind.COMPUTE),
@@ -97,19 +98,3 @@ def _arrived(buckets: Buckets) -> Int64:
     last = np.full(len(buckets), NONE, np.int64)
     np.maximum.at(last, buckets.of, buckets.brings)
     return last
-
-
-def _with_lanes(graph: Graph, like: Int64) -> tuple[Lanes, Int64]:
-    """The graph's lanes and one more for each rank, like that on which it updated; and the new
-    lane of each of these ops."""
-    lanes, ops = graph.lanes, graph.ops
-    ranks, at, row = np.unique(ops.rank[like], return_index=True, return_inverse=True)
-    old = ops.lane[like[at]]
-    made = Lanes(
-        np.concatenate([lanes.rank, lanes.rank[old]]),
-        np.concatenate([lanes.device, lanes.device[old]]),
-        np.concatenate([lanes.kind, lanes.kind[old]]),
-        np.concatenate([lanes.discipline, np.full(len(ranks), Discipline.PRIORITY, np.uint8)]),
-        (*lanes.name, *[LANE] * len(ranks)),
-    )
-    return made, len(lanes) + row

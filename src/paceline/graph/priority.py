@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from paceline.graph.gradients import carried_by, carrying, no_exchange, not_told
-from paceline.graph.graph import Graph, Int64, Lanes
+from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import (
     NONE,
     UNPRICED,
@@ -21,6 +21,7 @@ from paceline.graph.kinds import (
     OpKind,
 )
 from paceline.graph.links import Links
+from paceline.graph.own_lanes import own_lanes
 from paceline.graph.splice import Added, spliced
 
 ANNOUNCED_BYTES = 16
@@ -89,17 +90,9 @@ def _behind(graph: Graph, links: Links, calls: Int64) -> Int64:
 
 def _on_own_lane(graph: Graph, calls: Int64) -> Graph:
     """A new lane for the exchanges of each rank, like the one that its first is on."""
-    lanes, ops = graph.lanes, graph.ops
-    ranks, at = np.unique(ops.rank[calls], return_index=True)
-    like = ops.lane[calls[at]]
-    made = Lanes(
-        np.concatenate([lanes.rank, lanes.rank[like]]),
-        np.concatenate([lanes.device, lanes.device[like]]),
-        np.concatenate([lanes.kind, lanes.kind[like]]),
-        np.concatenate([lanes.discipline, np.full(len(like), Discipline.PRIORITY, np.uint8)]),
-        (*lanes.name, *[LANE] * len(like)),
-    )
+    ops = graph.ops
+    lanes, own = own_lanes(graph, calls, LANE, Discipline.PRIORITY)
     lane, priority = ops.lane.copy(), ops.priority.copy()
-    lane[calls] = len(lanes) + np.searchsorted(ranks, ops.rank[calls])
+    lane[calls] = own
     priority[calls] = 0  # what is announced comes before what is not
-    return replace(graph, lanes=made, ops=replace(ops, lane=lane, priority=priority))
+    return replace(graph, lanes=lanes, ops=replace(ops, lane=lane, priority=priority))

@@ -23,7 +23,7 @@ class Added:
 
     like: Int64  # the op whose columns each has where `columns` does not say otherwise
     behind: Int64  # the op behind which it stands in id order
-    columns: Mapping[str, Any]  # values by column, one each
+    columns: Mapping[str, Any]  # values by column, one each or one for all
 
 
 @dataclass(frozen=True, eq=False)

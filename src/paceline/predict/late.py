@@ -16,14 +16,27 @@ import numpy as np
 
 from paceline.cluster.machine import Machine
 from paceline.graph import NONE, UNPRICED, DepKind, Discipline, Graph, LaneKind, OpKind, Phase
-from paceline.graph.border import UNSCALED
-from paceline.graph.graph import Int64, Lanes
+from paceline.graph.graph import Int64
 from paceline.graph.links import Links
+from paceline.graph.new_calls import PLAIN
+from paceline.graph.own_lanes import own_lanes
 from paceline.graph.scaled import works
 from paceline.graph.splice import Added, spliced
 
 LANE: Final = "last to come"
 """The lane of each rank on which its collectives wait."""
+
+_WAIT: Final = {
+    **PLAIN,
+    "kind": OpKind.CORE_WAIT,
+    "phase": Phase.COMMUNICATION,
+    "size_bytes": 0,
+    "group": NONE,
+    "instance": NONE,
+    "collective": 0,
+    "layer": NONE,
+    "priority": 0,
+}
 
 
 def late(graph: Graph, machine: Machine | None) -> Graph:
@@ -71,41 +84,12 @@ def _worked_ns(graph: Graph, unpriced_ns: int) -> Int64:
 
 def _waiting(graph: Graph, links: Links, calls: Int64, behind: Int64, later_ns: Int64) -> Graph:
     """Each of these calls waits so long when all that it waits for has ended."""
-    lanes, lane = _with_lanes(graph, calls)
+    lanes, lane = own_lanes(graph, calls, LANE, Discipline.RECORDED)
     wait = np.full(len(graph), NONE, np.int64)
     wait[calls] = len(graph) + np.arange(len(calls))
     moved = replace(links, op=np.where(wait[links.op] != NONE, wait[links.op], links.op))
     made = Links.all_of(calls, wait[calls], DepKind.WAIT)
-    columns = {
-        "lane": lane,
-        "kind": np.full(len(calls), OpKind.CORE_WAIT),
-        "phase": np.full(len(calls), Phase.COMMUNICATION),
-        "dur_ns": later_ns,
-        "scale_ppb": np.full(len(calls), UNSCALED),
-        **{
-            name: np.zeros(len(calls), np.int64)
-            for name in ("size_bytes", "collective", "priority")
-        },
-        **{
-            name: np.full(len(calls), NONE)
-            for name in ("group", "instance", "layer", "tensor", "work")
-        },
-    }
-    placed = replace(graph, lanes=lanes)
     nothing = np.zeros(len(graph), np.bool_)
-    return spliced(placed, nothing, Added(calls, behind, columns), moved.joined(made))
-
-
-def _with_lanes(graph: Graph, calls: Int64) -> tuple[Lanes, Int64]:
-    """The graph's lanes and one more for each rank that waits; and the new lane of each call."""
-    lanes, ops = graph.lanes, graph.ops
-    ranks, at, row = np.unique(ops.rank[calls], return_index=True, return_inverse=True)
-    device = lanes.device[ops.lane[calls[at]]]
-    made = Lanes(
-        np.concatenate([lanes.rank, ranks]),
-        np.concatenate([lanes.device, device]),
-        np.concatenate([lanes.kind, np.full(len(ranks), LaneKind.THREAD, np.uint8)]),
-        np.concatenate([lanes.discipline, np.full(len(ranks), Discipline.RECORDED, np.uint8)]),
-        (*lanes.name, *[LANE] * len(ranks)),
-    )
-    return made, len(lanes) + row
+    columns = {**_WAIT, "lane": lane, "dur_ns": later_ns}
+    added = Added(calls, behind, columns)
+    return spliced(replace(graph, lanes=lanes), nothing, added, moved.joined(made))
