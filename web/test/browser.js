@@ -108,8 +108,10 @@ async function chosenAfter(page, was) {
   return found.jsonValue();
 }
 
-/** The step that the page shows once sliders and switches stand so. */
+/** The step that the page shows once sliders and switches stand so. A page that has just opened draws its
+ * timeline first; from its first answer on it answers within a frame. */
 async function stepAfter(page, { sliders, scenario }) {
+  await page.locator("#whatif .answer .parts").waitFor();
   await page.locator("input[name=scenario]").nth(scenario).check();
   for (const [name, position] of Object.entries(sliders)) {
     await page.locator(`#slide-${name}`).fill(String(position));
