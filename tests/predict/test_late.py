@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.cluster.machine import Machine
+from paceline.cost.followed import followed
 from paceline.graph import (
     UNPRICED,
     Axis,
     Collective,
+    DepKind,
     Graph,
     GraphBuilder,
     LaneKind,
@@ -104,4 +106,30 @@ def test_a_whole_job_keeps_its_ops_and_what_they_wait_for() -> None:
     assert np.array_equal(made.ops.kind[old], job.ops.kind)
     behind = int((~old).sum())
     assert 0 < behind <= int((job.ops.kind == OpKind.COLLECTIVE).sum())
-    assert len(made.deps) == len(job.deps) + behind
+    launched = (made.deps.kind == DepKind.LAUNCH).sum() - (job.deps.kind == DepKind.LAUNCH).sum()
+    assert len(made.deps) == len(job.deps) + behind + launched
+
+
+def test_what_a_rank_hands_over_before_it_waits_stays_as_it_was() -> None:
+    """Two broadcasts in a row share the links of members that pass the first one on; the waits in
+    front of them do not part them."""
+    b = GraphBuilder()
+    group = b.group("0", (0, 1), Axis.DATA)
+    lanes = [(b.lane(r, "main"), b.lane(r, "gloo", kind=LaneKind.COMM_THREAD)) for r in (0, 1)]
+    instances = (b.instance(), b.instance())
+    for main, gloo in lanes:
+        b.op("mm", main, 10 * MS)
+        asked = [b.op("broadcast_", main, MS) for _ in instances]
+        calls = []
+        for instance, launch in zip(instances, asked, strict=True):
+            for before in calls:
+                b.op("wait", main, kind=OpKind.WAIT, after=[before], dep=DepKind.WAIT)
+            calls.append(b.op(
+                "broadcast", gloo, MS, kind=OpKind.COLLECTIVE, collective=Collective.BROADCAST,
+                group=group, instance=instance, size_bytes=8, after=[launch], dep=DepKind.LAUNCH,
+            ))  # fmt: skip
+    job = check(b.build())
+    assert followed(job).any()
+    made = check(late(job, ONE_CORE))
+    assert (made.ops.kind == OpKind.CORE_WAIT).sum() == 4
+    assert made.ops.instance[followed(made)].tolist() == job.ops.instance[followed(job)].tolist()

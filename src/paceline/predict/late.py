@@ -83,13 +83,17 @@ def _worked_ns(graph: Graph, unpriced_ns: int) -> Int64:
 
 
 def _waiting(graph: Graph, links: Links, calls: Int64, behind: Int64, later_ns: Int64) -> Graph:
-    """Each of these calls waits so long when all that it waits for has ended."""
+    """Each of these calls waits so long when all that it waits for has ended. It keeps the op that
+    launches it: who hands over what, and when, stays as it was."""
     lanes, lane = own_lanes(graph, calls, LANE, Discipline.RECORDED)
     wait = np.full(len(graph), NONE, np.int64)
     wait[calls] = len(graph) + np.arange(len(calls))
-    moved = replace(links, op=np.where(wait[links.op] != NONE, wait[links.op], links.op))
+    waits = wait[links.op] != NONE
+    moved = replace(links, op=np.where(waits, wait[links.op], links.op))
+    launched = links.where(waits & (links.kind == DepKind.LAUNCH))
     made = Links.all_of(calls, wait[calls], DepKind.WAIT)
     nothing = np.zeros(len(graph), np.bool_)
     columns = {**_WAIT, "lane": lane, "dur_ns": later_ns}
     added = Added(calls, behind, columns)
-    return spliced(replace(graph, lanes=lanes), nothing, added, moved.joined(made))
+    found = Links.together([moved, launched, made])
+    return spliced(replace(graph, lanes=lanes), nothing, added, found)
