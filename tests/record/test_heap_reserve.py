@@ -1,10 +1,21 @@
-"""A reserve for the profiler's events: pages that were written before count no fault again."""
+"""A reserve for what the profiler keeps: pages that were written before count no fault again."""
 
 import subprocess
 import sys
 
 import pytest
 
+GROWS = """
+import resource, sys
+from paceline.record.torch_heap import HeapReserve, heap_bytes
+begun = heap_bytes()
+reserve = HeapReserve(0, float(sys.argv[1]))
+assert heap_bytes() >= begun + float(sys.argv[1])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+kept = [bytes(60_000) for _ in range(1000)]
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+reserve.release()
+"""
 FAULTS = """
 import resource, sys
 from paceline.record.torch_heap import HeapReserve
@@ -17,18 +28,15 @@ reserve.release()
 """
 
 
+def faults(script: str, size: int) -> int:
+    """Of a process that keeps 60 MB behind a reserve of this size."""
+    command = [sys.executable, "-c", script, str(size)]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the heap is asked about Linux's page faults")
-def test_what_fits_into_the_reserve_meets_no_fresh_page() -> None:
-    with_reserve, without = (
-        int(
-            subprocess.run(
-                [sys.executable, "-c", FAULTS, str(events)],
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
-        )
-        for events in (100_000, 0)
-    )
+@pytest.mark.parametrize(("script", "size"), [(FAULTS, 100_000), (GROWS, 80_000_000)])
+def test_what_fits_into_the_reserve_meets_no_fresh_page(script: str, size: int) -> None:
+    without = faults(script, 0)
     assert without > 10_000  # 60 MB in pages of 4 KB
-    assert with_reserve < without / 10
+    assert faults(script, size) < without / 10

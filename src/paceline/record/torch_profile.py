@@ -12,7 +12,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from paceline.record.sidecar import Cost
-from paceline.record.torch_heap import HeapReserve
+from paceline.record.torch_heap import HeapReserve, heap_bytes
 
 LEAST, MOST = 0.8, 5.0
 """How far the measured price of an event may lie from the loop's, which keeps all caches warm."""
@@ -31,13 +31,17 @@ class Times:
 class Session:
     """Kineto between `start` and `stop`; `export` writes the trace."""
 
-    def __init__(self, path: Path, *, detail: bool, events: float = 0.0) -> None:
-        """`events`: how many to expect in all, where that is known."""
+    def __init__(
+        self, path: Path, *, detail: bool, events: float = 0.0, growth_bytes: float = 0.0
+    ) -> None:
+        """`events`: how many to expect in all, and `growth_bytes`: by how much the heap grows
+        meanwhile, where that is known."""
         self.path = path
         self.detail = detail
         self.steps = 0  # that ended while it ran, paused or not
         self._runs = False
-        self._reserve = HeapReserve(events)
+        self._reserve = HeapReserve(events, growth_bytes)
+        self._heap_bytes = heap_bytes()
         self._profile = profile(
             activities=_activities(), record_shapes=detail, profile_memory=detail, acc_events=False
         )
@@ -64,6 +68,11 @@ class Session:
             return
         self._runs = runs
         torch.autograd._enable_record_function(runs)
+
+    @property
+    def growth_bytes(self) -> float:
+        """Of the heap up to now, for each step."""
+        return max(0, heap_bytes() - self._heap_bytes) / max(1, self.steps)
 
     def stop(self) -> None:
         self._profile.stop()

@@ -96,6 +96,7 @@ class Recorder:
         self._comms = CommunicationWatch(self._write, self._mark)
         self._detail: DetailWatch | None = None
         self._events = 0  # of the detail step
+        self._growth_bytes = 0.0  # of the heap in a detail step
         self._model = Model()
         self._trace = ""
         self._finished = False
@@ -288,9 +289,14 @@ class Recorder:
 
     def _open_session(self, *, detail: bool) -> None:
         name = sidecar.detail_name if detail else sidecar.trace_name
-        expected = self._events * (self.settings.steps + 2)
+        steps = self.settings.steps + 2
         path = self.settings.folder / name(self.rank)
-        self._session = Session(path, detail=detail, events=expected)
+        self._session = Session(
+            path,
+            detail=detail,
+            events=self._events * steps,
+            growth_bytes=self._growth_bytes * steps,
+        )
         self._session.start()
 
     def _pause_session(self) -> None:
@@ -306,6 +312,7 @@ class Recorder:
         session, self._session = self._session, None
         if session is None:
             return
+        self._growth_bytes = session.growth_bytes
         session.stop()
         session.export()
         if session.detail:
