@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from paceline.record.torch_heap import heap_bytes
+
 GROWS = """
 import resource, sys
 from paceline.record.torch_heap import HeapReserve, heap_bytes
@@ -37,6 +39,8 @@ def faults(script: str, size: int) -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="the heap is asked about Linux's page faults")
 @pytest.mark.parametrize(("script", "size"), [(FAULTS, 100_000), (GROWS, 80_000_000)])
 def test_what_fits_into_the_reserve_meets_no_fresh_page(script: str, size: int) -> None:
+    if script is GROWS and not heap_bytes():
+        pytest.skip("this C library does not say how large its heap is")
     without = faults(script, 0)
     assert without > 10_000  # 60 MB in pages of 4 KB
     assert faults(script, size) < without / 10

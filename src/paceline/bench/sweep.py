@@ -16,12 +16,12 @@ from paceline.bench.kept import Row, keep, load_peaks, rows, save
 from paceline.bench.largest import largest_fitting
 from paceline.bench.lessons import fits
 from paceline.bench.measured import measured
-from paceline.bench.memory_limit import DOES_NOT_FIT, free_bytes, says_out_of_memory
+from paceline.bench.memory_limit import DOES_NOT_FIT, says_out_of_memory
 from paceline.bench.own import filled
 from paceline.bench.point import Key, Point, Report, Unfit
 from paceline.errors import PacelineError
 from paceline.launch import Process, run
-from paceline.machine import this_machine
+from paceline.machine import free_bytes, this_machine
 from paceline.measure.peaks import Peaks
 from paceline.record.launch import RecordRequest, launch
 

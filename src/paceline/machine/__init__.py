@@ -14,6 +14,7 @@ from paceline.machine.cores import (
     this_machine,
     usable_cores,
 )
+from paceline.machine.memory import free_bytes, held_bytes
 from paceline.machine.pulse import (
     Brought,
     Pulse,
@@ -60,6 +61,8 @@ __all__ = [
     "clocks_after",
     "clocks_now",
     "cores_here",
+    "free_bytes",
+    "held_bytes",
     "in_words",
     "moved",
     "moved_between",

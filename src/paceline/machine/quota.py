@@ -25,7 +25,7 @@ class Quota:
 def quota_here(root: Path = ROOT, membership: Path = MEMBERSHIP) -> Quota | None:
     """The tightest limit on this process and the longest throttling; None without groups."""
     try:
-        found = [quota for at in _groups(root, membership.read_text()) if (quota := quota_in(at))]
+        found = [quota for at in groups_of("cpu", root, membership) if (quota := quota_in(at))]
     except OSError:
         return None
     if not found:
@@ -36,11 +36,7 @@ def quota_here(root: Path = ROOT, membership: Path = MEMBERSHIP) -> Quota | None
 
 def limited_groups(root: Path = ROOT, membership: Path = MEMBERSHIP) -> list[Path]:
     """The folders of the groups that limit this process: only those are ever throttled."""
-    try:
-        groups = list(_groups(root, membership.read_text()))
-    except OSError:
-        return []
-    known = ((at, quota_in(at)) for at in groups)
+    known = ((at, quota_in(at)) for at in groups_of("cpu", root, membership))
     return [at for at, quota in known if quota is not None and quota.cores is not None]
 
 
@@ -70,11 +66,19 @@ def _cores(group: Path) -> float | None:
     return None if limit < 0 else limit / int((group / "cpu.cfs_period_us").read_text())
 
 
-def _groups(root: Path, membership: str) -> Iterator[Path]:
-    """The folders of the process's groups and of all around them, as far as they can be seen."""
+def groups_of(controller: str, root: Path = ROOT, membership: Path = MEMBERSHIP) -> list[Path]:
+    """The folders of the process's groups of a controller and of all around them, as far as they
+    can be seen."""
+    try:
+        return list(_groups(controller, root, membership.read_text()))
+    except OSError:
+        return []
+
+
+def _groups(controller: str, root: Path, membership: str) -> Iterator[Path]:
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
         for base in (root / controllers, root) if controllers else (root, root / "unified"):
             if base.is_dir():

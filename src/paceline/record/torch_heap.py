@@ -15,6 +15,8 @@ import ctypes
 import os
 from typing import Final
 
+from paceline.machine import free_bytes
+
 EVENT_BYTES: Final = 850  # of one event of torch's profiler, as measured
 MOST_BYTES: Final = 1 << 30
 MOST_OF_FREE: Final = 0.25
@@ -71,6 +73,5 @@ class HeapReserve:
 
 
 def _most_bytes() -> float:
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return min(MOST_BYTES, MOST_OF_FREE * free / ranks)
+    return min(MOST_BYTES, MOST_OF_FREE * free_bytes() / ranks)

@@ -312,11 +312,12 @@ class Recorder:
         session, self._session = self._session, None
         if session is None:
             return
-        self._growth_bytes = session.growth_bytes
+        growth_bytes = session.growth_bytes
         session.stop()
         session.export()
         if session.detail:
             self._events = events_in(session.path)
+            self._growth_bytes = growth_bytes
             self._write_memory(session.path)
             return
         self._trace = session.path.name
