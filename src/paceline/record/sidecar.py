@@ -295,13 +295,14 @@ class Cost(Record, tag="cost", frozen=True):
 
     It also saves something. A job that gives memory back to the system and asks for it anew at
     every step pays for fresh pages each time; the profiler's events lie on top of the heap, so that
-    it cannot shrink, and the pages stay. `refault_ns` is what that saves a recorded step; where the
-    events leave less room for what the job asks for, it costs more faults, and this is negative.
+    it cannot shrink, and the pages stay. Where the events leave less room for what the job asks
+    for, there are more. `fault_ns` is what a fresh page costs this job.
     """
 
     op_ns: float  # one op event of the profiler
     call_ns: float = 0.0  # one call of a device's driver
-    refault_ns: int = 0  # page faults of a plain step less those of a recorded one
+    fault_ns: float = 0.0  # one page fault of the job; 0 of earlier versions
+    refault_ns: int = 0  # of those: page faults of a plain step less those of a recorded one
     plain_step_ns: int = 0  # median un-instrumented steady step of this job
     recorded_step_ns: int = 0  # median recorded step
 

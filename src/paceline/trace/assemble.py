@@ -20,7 +20,6 @@ from paceline.trace.shapes import worked_of
 from paceline.trace.trace import Int64, Steps, select
 from paceline.trace.view import RankView, Whole
 
-_LAST: Final = -1
 _ASKED_FOR: Final = (DepKind.LAUNCH, DepKind.GRADIENT)
 
 
@@ -43,7 +42,7 @@ class Block:
 
 def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> Block:
     """`origin_ns`: when the first of all ranks begins its first step."""
-    pieces = pieces_of(view, found, _borders(steps), recording_cost(view))
+    pieces = pieces_of(view, found, steps, recording_cost(view))
     own = own_ops(view, found.links, origin_ns)
     names = Names(view.trace.names)
     worked = worked_of(view)
@@ -74,10 +73,6 @@ def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> B
         worked.recorded,
         view.main_lane,
     )
-
-
-def _borders(steps: Steps) -> Int64:
-    return np.concatenate([steps.start_ns, steps.end_ns[_LAST:]])
 
 
 def recording_cost(view: RankView) -> Cost:

@@ -18,7 +18,7 @@ from paceline.graph.bucket_gradients import NOTE, with_bucket_gradients
 from paceline.record.sidecar import Sidecar
 from paceline.trace.assemble import Block, assemble
 from paceline.trace.clocks import Aligned, Clock, clocks_of
-from paceline.trace.core_waits import core_waits, with_core_waits
+from paceline.trace.core_waits import core_waits, plain_waits, with_core_waits
 from paceline.trace.facts import with_facts
 from paceline.trace.gradients import label_gradients
 from paceline.trace.join import join
@@ -121,7 +121,7 @@ def build_of(
     worked = replace(whole, ops=replace(whole.ops, dur_ns=whole.ops.dur_ns - waits))
     sampled = with_samples(worked, [block.alike for block in blocks])
     told = _with_gradients(with_facts(label_gradients(sampled, blocks), blocks))
-    return with_core_waits(told, waits)
+    return with_core_waits(told, plain_waits(blocks, waits))
 
 
 def _with_gradients(graph: Graph) -> Graph:

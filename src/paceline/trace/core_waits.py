@@ -6,18 +6,23 @@ core loses it for a whole turn of another, so the waiting lies in no more ops th
 in those that are longest against the same op in other steps, and, beyond that, in the longest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.graph import NONE, DepKind, Graph, OpKind
 from paceline.graph.border import UNSCALED
 from paceline.graph.graph import OpColumns, Spread
-from paceline.record.sidecar import CoreTime
+from paceline.record.sidecar import CoreTime, Step
 from paceline.trace.assemble import Block, recording_cost
+from paceline.trace.plain import run_ns
+from paceline.trace.refaults import refaults_ns
 from paceline.trace.stack import dependencies
+from paceline.trace.steps import usable
 from paceline.trace.trace import Int64
 
 NAME: Final = "waiting for a core"
@@ -47,12 +52,45 @@ def core_waits(blocks: Sequence[Block], dur_ns: Int64) -> Int64:
     if not any(block.view.sidecar and block.view.sidecar.of(CoreTime) for block in blocks):
         return waits
     usual = _usual(blocks, dur_ns)
-    first = 0
-    for block in blocks:
-        mine = slice(first, first + len(block.rows))
+    for block, mine in _slices(blocks):
         waits[mine] = _of_block(block, dur_ns[mine], usual[mine])
-        first = mine.stop
     return waits
+
+
+def plain_waits(blocks: Sequence[Block], waits_ns: Int64) -> Int64:
+    """The same of plain steps. Who shares cores waits in proportion to what runs on them, and plain
+    steps run nothing for recording, but have page faults that recorded ones are spared."""
+    return np.concatenate(
+        [
+            np.rint(waits_ns[mine] * _of_steps(block, _growth(block))).astype(np.int64)
+            for block, mine in _slices(blocks)
+        ]
+    )
+
+
+def _slices(blocks: Sequence[Block]) -> Iterator[tuple[Block, slice]]:
+    """Each block, and where the ops of all of them are its own."""
+    ends = accumulate(len(block.rows) for block in blocks)
+    return ((block, slice(end - len(block.rows), end)) for block, end in zip(blocks, ends))
+
+
+def _growth(block: Block) -> dict[int, float]:
+    """What a rank's training thread runs in a plain step, of what it ran in each recorded one."""
+    view, cost = block.view, recording_cost(block.view)
+    steps = [s for s in usable(view.sidecar.of(Step)) if run_ns(s)] if view.sidecar else []
+    if view.sidecar is None or not steps:
+        return {}
+    borders = [border for step in steps for border in (step.begin_ns, step.end_ns)]
+    events = np.diff(np.searchsorted(_begins(block, block.main_lane), borders))[::2]
+    missing = refaults_ns(view.sidecar, [step.index for step in steps])
+    more = missing - events * cost.op_ns
+    return {s.index: max(0.0, 1 + ns / (run_ns(s) or 1)) for s, ns in zip(steps, more.tolist())}
+
+
+def _of_steps(block: Block, growth: Mapping[int, float]) -> NDArray[np.float64]:
+    """For each op that of its step."""
+    numbers, place = np.unique(block.rows.step, return_inverse=True)
+    return np.array([growth.get(number, 1.0) for number in numbers.tolist()])[place]
 
 
 def with_core_waits(graph: Graph, waits_ns: Int64) -> Graph:

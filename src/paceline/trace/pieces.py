@@ -10,7 +10,8 @@ from paceline.record.sidecar import Cost
 from paceline.trace.findings import Findings, Idles
 from paceline.trace.flatten import GAP, Segments, flatten
 from paceline.trace.phases import recorded_moments
-from paceline.trace.trace import Bool, Category, Int32, Int64
+from paceline.trace.refaults import refaults_ns
+from paceline.trace.trace import Bool, Category, Int32, Int64, Steps
 from paceline.trace.view import RankView
 
 GRAIN_NS: Final = 1_000
@@ -32,8 +33,9 @@ class Pieces:
         return len(self.owner)
 
 
-def pieces_of(view: RankView, found: Findings, borders_ns: Int64, cost: Cost) -> Pieces:
+def pieces_of(view: RankView, found: Findings, steps: Steps, cost: Cost) -> Pieces:
     """All host lanes' pieces, less what recording cost their threads."""
+    borders_ns = np.append(steps.start_ns, steps.end_ns[-1:])
     rows, lane, start, end = _ranges(view, borders_ns)
     parts = flatten(lane, start, end, *_cuts(view, found, borders_ns))
     own = parts.end_ns - parts.start_ns
@@ -43,7 +45,9 @@ def pieces_of(view: RankView, found: Findings, borders_ns: Int64, cost: Cost) ->
     idle = waited | _inside(view, parts, found.idles, ~found.idles.wait)
     own[idle] = price[idle] = 0
     own = without_price(parts.lane, own, price)
-    own = _with_refaults(view, rows, parts, own, cost.refault_ns * (len(borders_ns) - 1))
+    if view.sidecar is not None:
+        missing = refaults_ns(view.sidecar, steps.number.tolist())
+        own = _with_refaults(view, rows, parts, own, borders_ns, missing)
     first = _absorb(parts)
     owner = parts.owner[first]
     owner[owner >= 0] = rows[owner[owner >= 0]]
@@ -82,16 +86,19 @@ def without_price(lane: Int32, own_ns: Int64, price_ns: Int64) -> Int64:
 
 
 def _with_refaults(
-    view: RankView, rows: Int64, parts: Segments, own: Int64, missing_ns: int
+    view: RankView, rows: Int64, parts: Segments, own: Int64, borders_ns: Int64, missing_ns: Int64
 ) -> Int64:
-    """Page faults that recording spared the steps, back on the operators, or those that it added
+    """Page faults that recording spared each step, back on its operators, or those that it added
     taken off: operators write the fresh pages. Which of them did is not known, so each takes a
     share by its time."""
     operator = view.trace.events.category[rows[parts.owner]] == Category.CPU_OP
-    weight = np.where(operator & (parts.owner != GAP) & (parts.lane == view.main_lane), own, 0)
-    whole = int(weight.sum())
-    share = max(-1.0, missing_ns / whole) if whole else 0.0
-    return own + np.rint(weight * share).astype(np.int64)
+    step = np.searchsorted(borders_ns, parts.start_ns, "right") - 1
+    mine = operator & (parts.owner != GAP) & (parts.lane == view.main_lane)
+    mine &= (step >= 0) & (step < len(missing_ns))
+    step[~mine] = 0
+    whole = np.bincount(step[mine], own[mine], len(missing_ns))
+    share = np.maximum(-1.0, missing_ns / np.maximum(whole, 1))
+    return own + np.where(mine, np.rint(own * share[step]), 0).astype(np.int64)
 
 
 def _ranges(view: RankView, borders_ns: Int64) -> tuple[Int64, Int32, Int64, Int64]:

@@ -11,8 +11,9 @@ from itertools import groupby
 from statistics import mean, median
 from typing import Final
 
-from paceline.record.sidecar import Cost, Mode, Sidecar, Step
+from paceline.record.sidecar import Mode, Sidecar, Step
 from paceline.trace.plain import wall_ns
+from paceline.trace.refaults import refaults_ns
 
 LEAST: Final = 2  # stretches that can be told from one
 
@@ -62,7 +63,11 @@ def walls(sidecars: Sequence[Sidecar]) -> dict[int, float]:
 
 def _spared_ns(sidecars: Sequence[Sidecar]) -> float:
     """What page faults cost a step before the recording beyond one in it, the mean of the ranks."""
-    return mean(sum(cost.refault_ns for cost in one.of(Cost)[-1:]) for one in sidecars)
+    return mean(float(refaults_ns(one, _recorded(one)).mean()) for one in sidecars)
+
+
+def _recorded(facts: Sidecar) -> list[int]:
+    return [step.index for step in facts.of(Step) if step.mode is Mode.RECORDED]
 
 
 def _by_step(

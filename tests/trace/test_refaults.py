@@ -1,0 +1,81 @@
+"""Page faults of plain steps, given to recorded ones."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from paceline.graph import OpKind
+from paceline.record.sidecar import CoreTime, Cost, Counts, Mode, Sidecar, Step
+from paceline.replay import replay
+from paceline.trace.build import build
+from paceline.trace.readers.chrome import read
+from paceline.trace.readers.source import Source
+from paceline.trace.refaults import refaults_ns
+
+US = 1000
+MODES = {"p": Mode.PLAIN, "d": Mode.DETAIL, "r": Mode.RECORDED}
+
+
+def told(modes: str, faults: Sequence[int], cost: Cost) -> Sidecar:
+    """Steps of these modes that had so many faults."""
+    steps = [
+        Step(index=i, begin_ns=0, end_ns=1, mode=MODES[mode], faults=count)
+        for i, (mode, count) in enumerate(zip(modes, faults, strict=True))
+    ]
+    return Sidecar(records=[*steps, cost], truncated=False)
+
+
+def test_each_recorded_step_gets_the_faults_of_a_plain_one_before_them() -> None:
+    facts = told("pppdrrrrpp", [5, 0, 9, 0, 0, 2, 0, 0, 70, 70], Cost(op_ns=1.0, fault_ns=1000.0))
+    assert refaults_ns(facts, [4, 5, 6, 7]).tolist() == [5000, -2000, 9000, 5000]
+    assert refaults_ns(facts, [6]).tolist() == [9000]  # whichever of them are asked for
+
+
+def test_a_step_that_the_recorder_did_not_number_gets_what_is_usual() -> None:
+    facts = told("ppprr", [5, 0, 9, 1, 1], Cost(op_ns=1.0, fault_ns=1000.0))
+    assert refaults_ns(facts, [99]).tolist() == [4000]
+
+
+def test_a_recording_of_an_earlier_version_tells_what_a_usual_step_was_spared() -> None:
+    facts = told("ppprr", [5, 0, 9, 1, 1], Cost(op_ns=1.0, refault_ns=700))
+    assert refaults_ns(facts, [3, 4]).tolist() == [700, 700]
+    assert refaults_ns(Sidecar(records=[], truncated=False), [3]).tolist() == [0]
+
+
+def two_steps(document: Callable[..., Any], folder: Path, *records: Any) -> Any:
+    """Steps of 100 us, in each an mm of 30 us and an add of 10."""
+    d = document()
+    for begin in (0, 100):
+        d.op("aten::mm", begin, 30).op("aten::add", begin + 50, 10)
+    trace = read(Source(d.save(folder / "rank0.json")))
+    run = Counts(run_ns=40 * US)
+    steps = [
+        Step(index=n, begin_ns=at * US, end_ns=(at + 100) * US, mode=mode, faults=f, counts=run)
+        for n, at, mode, f in (
+            (0, -300, Mode.PLAIN, 20),
+            (1, -200, Mode.PLAIN, 40),
+            (2, 0, Mode.RECORDED, 0),
+            (3, 100, Mode.RECORDED, 0),
+        )
+    ]
+    facts = Sidecar(records=[*steps, Cost(op_ns=0.0, fault_ns=1000.0), *records], truncated=False)
+    return build([trace], {0: facts})
+
+
+def test_faults_lie_in_the_operators_of_their_own_step(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    graph = two_steps(document, tmp_path)
+    mm = graph.ops.dur_ns[[n for n, op in enumerate(graph) if op.name == "aten::mm"]]
+    assert mm.tolist() == [45 * US, 60 * US]  # three quarters of 20 and of 40 more
+    assert replay(graph).step_ns == 260 * US  # of both
+
+
+def test_who_shares_cores_waits_longer_by_what_plain_steps_run_more(
+    document: Callable[..., Any], tmp_path: Path
+) -> None:
+    """It waited 10 us in the first step, in which it ran 40; with its faults it runs 60."""
+    delay = CoreTime(thread=1, begin_ns=0, end_ns=100 * US, run_ns=40 * US, delay_ns=10 * US)
+    graph = two_steps(document, tmp_path, delay)
+    waits = graph.ops.dur_ns[graph.ops.kind == OpKind.CORE_WAIT]
+    assert waits.tolist() == [15 * US]
