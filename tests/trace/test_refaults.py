@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from paceline.graph import OpKind
-from paceline.record.sidecar import CoreTime, Cost, Counts, Mode, Sidecar, Step
+import pytest
+
+from paceline.graph import Graph, OpKind
+from paceline.record.sidecar import CoreTime, Cost, Counts, Host, Mode, Sidecar, Step
 from paceline.replay import replay
 from paceline.trace.build import build
 from paceline.trace.readers.chrome import read
@@ -25,14 +27,14 @@ def told(modes: str, faults: Sequence[int], cost: Cost) -> Sidecar:
     return Sidecar(records=[*steps, cost], truncated=False)
 
 
-def test_each_recorded_step_gets_the_faults_of_a_plain_one_before_them() -> None:
-    facts = told("pppdrrrrpp", [5, 0, 9, 0, 0, 2, 0, 0, 70, 70], Cost(op_ns=1.0, fault_ns=1000.0))
-    assert refaults_ns(facts, [4, 5, 6, 7]).tolist() == [5000, -2000, 9000, 5000]
-    assert refaults_ns(facts, [6]).tolist() == [9000]  # whichever of them are asked for
+def test_each_recorded_step_gets_the_faults_of_plain_ones_before_them_for_its_own() -> None:
+    facts = told("pppdrrrrpp", [5, 0, 10, 0, 0, 2, 0, 0, 70, 70], Cost(op_ns=1.0, fault_ns=1000.0))
+    assert refaults_ns(facts, [4, 5, 6, 7]).tolist() == [5000, 3000, 5000, 5000]
+    assert refaults_ns(facts, [5]).tolist() == [3000]  # whichever of them are asked for
 
 
 def test_a_step_that_the_recorder_did_not_number_gets_what_is_usual() -> None:
-    facts = told("ppprr", [5, 0, 9, 1, 1], Cost(op_ns=1.0, fault_ns=1000.0))
+    facts = told("ppprr", [5, 0, 10, 1, 1], Cost(op_ns=1.0, fault_ns=1000.0))
     assert refaults_ns(facts, [99]).tolist() == [4000]
 
 
@@ -42,8 +44,9 @@ def test_a_recording_of_an_earlier_version_tells_what_a_usual_step_was_spared() 
     assert refaults_ns(Sidecar(records=[], truncated=False), [3]).tolist() == [0]
 
 
-def two_steps(document: Callable[..., Any], folder: Path, *records: Any) -> Any:
-    """Steps of 100 us, in each an mm of 30 us and an add of 10."""
+def two_steps(document: Callable[..., Any], folder: Path, *records: Any) -> Graph:
+    """Steps of 100 us, in each an mm of 30 us and an add of 10; plain ones have 30 faults more than
+    the first, and 22 more than the second."""
     d = document()
     for begin in (0, 100):
         d.op("aten::mm", begin, 30).op("aten::add", begin + 50, 10)
@@ -55,7 +58,7 @@ def two_steps(document: Callable[..., Any], folder: Path, *records: Any) -> Any:
             (0, -300, Mode.PLAIN, 20),
             (1, -200, Mode.PLAIN, 40),
             (2, 0, Mode.RECORDED, 0),
-            (3, 100, Mode.RECORDED, 0),
+            (3, 100, Mode.RECORDED, 8),
         )
     ]
     facts = Sidecar(records=[*steps, Cost(op_ns=0.0, fault_ns=1000.0), *records], truncated=False)
@@ -66,16 +69,18 @@ def test_faults_lie_in_the_operators_of_their_own_step(
     document: Callable[..., Any], tmp_path: Path
 ) -> None:
     graph = two_steps(document, tmp_path)
-    mm = graph.ops.dur_ns[[n for n, op in enumerate(graph) if op.name == "aten::mm"]]
-    assert mm.tolist() == [45 * US, 60 * US]  # three quarters of 20 and of 40 more
-    assert replay(graph).step_ns == 260 * US  # of both
+    took = [op.dur_ns for op in graph if op.name == "aten::mm"]
+    assert took == [52_500, 46_500]  # three quarters of 30 and of 22 us more
+    assert replay(graph).step_ns == 252 * US  # of both
 
 
+@pytest.mark.parametrize(("threads", "wait_us"), [(1, 10), (2, 17.5)])
 def test_who_shares_cores_waits_longer_by_what_plain_steps_run_more(
-    document: Callable[..., Any], tmp_path: Path
+    document: Callable[..., Any], tmp_path: Path, threads: int, wait_us: float
 ) -> None:
-    """It waited 10 us in the first step, in which it ran 40; with its faults it runs 60."""
+    """It waited 10 us in the first step, in which it ran 40; with its faults it runs 70."""
     delay = CoreTime(thread=1, begin_ns=0, end_ns=100 * US, run_ns=40 * US, delay_ns=10 * US)
-    graph = two_steps(document, tmp_path, delay)
+    host = Host(rank=0, world_size=1, main_thread=1, cores=1, threads=threads)
+    graph = two_steps(document, tmp_path, host, delay)
     waits = graph.ops.dur_ns[graph.ops.kind == OpKind.CORE_WAIT]
-    assert waits.tolist() == [15 * US]
+    assert waits.sum() == wait_us * US

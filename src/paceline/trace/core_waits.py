@@ -6,6 +6,7 @@ core loses it for a whole turn of another, so the waiting lies in no more ops th
 in those that are longest against the same op in other steps, and, beyond that, in the longest.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from paceline.graph import NONE, DepKind, Graph, OpKind
 from paceline.graph.border import UNSCALED
 from paceline.graph.graph import OpColumns, Spread
-from paceline.record.sidecar import CoreTime, Step
+from paceline.record.sidecar import CoreTime, Host, Step
 from paceline.trace.assemble import Block, recording_cost
 from paceline.trace.plain import run_ns
 from paceline.trace.refaults import refaults_ns
@@ -59,13 +60,26 @@ def core_waits(blocks: Sequence[Block], dur_ns: Int64) -> Int64:
 
 def plain_waits(blocks: Sequence[Block], waits_ns: Int64) -> Int64:
     """The same of plain steps. Who shares cores waits in proportion to what runs on them, and plain
-    steps run nothing for recording, but have page faults that recorded ones are spared."""
+    steps run nothing for recording, but have page faults that recorded ones are spared. Training
+    threads with a core each wait for threads of communication alone, which run as before."""
+    if not _crowded(blocks):
+        return waits_ns
     return np.concatenate(
         [
             np.rint(waits_ns[mine] * _of_steps(block, _growth(block))).astype(np.int64)
             for block, mine in _slices(blocks)
         ]
     )
+
+
+def _crowded(blocks: Sequence[Block]) -> bool:
+    """Whether some machine has fewer cores than its ranks have threads that compute."""
+    told = [block.view.sidecar for block in blocks if block.view.sidecar is not None]
+    hosts = [host for each in told for host in each.of(Host)[:1]]
+    threads = Counter[str]()
+    for host in hosts:
+        threads[host.boot or host.host] += max(1, host.threads)
+    return any(0 < host.cores < threads[host.boot or host.host] for host in hosts)
 
 
 def _slices(blocks: Sequence[Block]) -> Iterator[tuple[Block, slice]]:

@@ -1,14 +1,12 @@
 """Page faults of plain steps that recorded ones are spared, or that recording adds.
 
-A job that gives memory back to the system and asks for it anew pays for fresh pages, how many
-differs from step to step and from rank to rank, and the rank that has the most of them holds up the
-others. So each recorded step gets those of a plain step before the recording, in their order and
-the same one on all ranks, and not what is usual.
+A job that gives memory back to the system and asks for it anew pays for fresh pages. How many
+differs from step to step; each recorded step gets the mean of the plain ones before the recording
+in place of its own.
 """
 
 from collections.abc import Sequence
-from itertools import cycle
-from statistics import median
+from statistics import mean
 
 import numpy as np
 
@@ -22,10 +20,9 @@ def refaults_ns(facts: Sidecar, numbers: Sequence[int]) -> Int64:
     before, recorded = _faults(facts)
     if not (before and recorded and cost.fault_ns):  # of earlier versions
         return np.full(len(numbers), cost.refault_ns, np.int64)
-    given = dict(zip(recorded, cycle(before)))
-    usual = median(before) - median(recorded.values())
-    spared = [given[n] - recorded[n] if n in recorded else usual for n in numbers]
-    return np.rint(np.array(spared, np.float64) * cost.fault_ns).astype(np.int64)
+    usual, given = mean(recorded.values()), mean(before)
+    spared = [given - recorded.get(number, usual) for number in numbers]
+    return np.rint(np.array(spared) * cost.fault_ns).astype(np.int64)
 
 
 def _faults(facts: Sidecar) -> tuple[list[int], dict[int, int]]:
