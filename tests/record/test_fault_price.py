@@ -2,15 +2,15 @@
 
 import pytest
 
-from paceline.record import torch_profile
-from paceline.record.torch_profile import Counted, Taken, Times, cost_of, fault_cost_ns
+from paceline.record import torch_faults, torch_profile
+from paceline.record.torch_profile import Counted, Taken, Times, cost_of
 
 LOOP_NS = 1000.0
 
 
 @pytest.fixture(autouse=True)
 def loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_profile, "loop_fault_cost_ns", lambda: LOOP_NS)
+    monkeypatch.setattr(torch_faults, "loop_fault_cost_ns", lambda: LOOP_NS)
     monkeypatch.setattr(torch_profile, "loop_costs_ns", lambda: (200.0, 0.0))
 
 
@@ -18,6 +18,10 @@ def steps(price_ns: int, *faults: int, off_ns: int = 0) -> list[Times]:
     """Steps of 10 ms and their faults, each off by as much, up and down in turn."""
     took = [10_000_000 + price_ns * n + (-1) ** at * off_ns for at, n in enumerate(faults)]
     return [Times(wall_ns=ns, cpu_ns=ns, faults=n) for ns, n in zip(took, faults)]
+
+
+def fault_cost_ns(plain: list[Times]) -> float:
+    return torch_faults.fault_cost_ns([x.faults for x in plain], [x.cpu_ns for x in plain])
 
 
 def test_steps_that_differ_by_faults_alone_tell_their_price() -> None:

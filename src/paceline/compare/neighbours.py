@@ -30,7 +30,7 @@ def others_ns(sidecars: Sequence[Sidecar]) -> float | None:
     machines: dict[tuple[str, int], list[list[Step]]] = defaultdict(list)
     for one in sidecars:
         host = one.of(Host)[0]
-        machines[host.boot or host.host, host.cores].append(one.of(Step))
+        machines[host.kernel, host.cores].append(one.of(Step))
     told = (_beside(ranks, cores) for (_, cores), ranks in machines.items())
     found = [each for each in told if each is not None]
     return max(found) if found and len(found) == len(machines) else None

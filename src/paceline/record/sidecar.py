@@ -67,6 +67,11 @@ class Host(Record, tag="host", frozen=True):
     boot: str = ""  # mark of the machine's kernel, which several hosts of a lab share
 
     @property
+    def kernel(self) -> str:
+        """A mark that ranks share whose hosts are one machine, as a lab's are."""
+        return self.boot or self.host
+
+    @property
     def on_gpu(self) -> bool:
         return self.device != "cpu"
 

@@ -1,6 +1,5 @@
 """One session of torch's profiler around some steps, and what recording an op costs."""
 
-import mmap
 import statistics
 import time
 import warnings
@@ -8,20 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from paceline.record.sidecar import Cost
+from paceline.record.torch_faults import fault_cost_ns
 from paceline.record.torch_heap import HeapReserve, heap_bytes
 
 LEAST, MOST = 0.8, 5.0
 """How far the measured price of an event may lie from the loop's, which keeps all caches warm."""
-FRESH_PAGES = 2048  # on which the price of a page fault is measured
-LOOP_DOUBT, MOST_OF_LOOP = 0.5, 3.0
-"""How far a fault's price in a job is believed to lie from the loop's, and how far at most: in a
-ResNet-20 it is 1.2 to 1.4 times. Work that comes with pages, of longer samples, is no fault's."""
-LEAST_STEPS = 3  # that tell a slope and its doubt
 
 
 @dataclass(frozen=True)
@@ -123,7 +117,7 @@ def cost_of(taken: Taken, step: Counted) -> Cost:
     (op_ns, call_ns), fault_ns, scale = loop_costs_ns(), 0.0, 1.0
     known = op_ns * step.ops + call_ns * step.calls
     if plain and recorded and known:
-        fault_ns = fault_cost_ns(plain)
+        fault_ns = fault_cost_ns([x.faults for x in plain], [x.cpu_ns for x in plain])
         extra = _without_faults_ns(recorded, fault_ns) - _without_faults_ns(beside, fault_ns)
         scale = min(max(extra / known, LEAST), MOST)
     return Cost(
@@ -167,45 +161,6 @@ def loop_cost_ns(tensor: torch.Tensor, repeats: int = 5, ops: int = 400) -> floa
         watched = min(loop() for _ in range(repeats))
     reserve.release()
     return max(0.0, (watched - bare) / ops)
-
-
-def fault_cost_ns(steps: Sequence[Times]) -> float:
-    """What a page fault costs a job of which these are plain steps: by how much more CPU time those
-    take that have more of them, or as a loop tells, each by how sure it is. A loop alone says too
-    little: pages that the system clears push the job's own data out of the caches."""
-    loop_ns = loop_fault_cost_ns()
-    apart = np.array([step.faults for step in steps], np.float64)
-    took = np.array([step.cpu_ns for step in steps], np.float64)
-    apart, took = apart - apart.mean(), took - took.mean()
-    square = float(apart @ apart)
-    if len(steps) < LEAST_STEPS or not square:
-        return loop_ns
-    slope = float(apart @ took) / square
-    left = took - slope * apart
-    doubt = float(left @ left) / (len(steps) - 2) / square
-    believed = (LOOP_DOUBT * loop_ns) ** 2
-    found = (slope * believed + loop_ns * doubt) / max(believed + doubt, 1e-9)
-    return min(max(found, loop_ns), MOST_OF_LOOP * loop_ns)
-
-
-def loop_fault_cost_ns(repeats: int = 9) -> float:
-    """What a page costs that is asked for, first written, and given back: over writing it again."""
-    return max(0.0, statistics.median(_fresh_pages_ns() for _ in range(repeats)) / FRESH_PAGES)
-
-
-def _fresh_pages_ns() -> int:
-    size = FRESH_PAGES * mmap.PAGESIZE
-    begin = time.thread_time_ns()
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    pages.madvise(mmap.MADV_NOHUGEPAGE)
-    whole = torch.frombuffer(pages, dtype=torch.uint8)
-    whole.fill_(1)
-    written = time.thread_time_ns()
-    whole.fill_(2)
-    again = time.thread_time_ns() - written
-    del whole
-    pages.close()
-    return time.thread_time_ns() - begin - 2 * again
 
 
 def events_in(trace: Path) -> int:

@@ -78,8 +78,8 @@ def _crowded(blocks: Sequence[Block]) -> bool:
     hosts = [host for each in told for host in each.of(Host)[:1]]
     threads = Counter[str]()
     for host in hosts:
-        threads[host.boot or host.host] += max(1, host.threads)
-    return any(0 < host.cores < threads[host.boot or host.host] for host in hosts)
+        threads[host.kernel] += max(1, host.threads)
+    return any(0 < host.cores < threads[host.kernel] for host in hosts)
 
 
 def _slices(blocks: Sequence[Block]) -> Iterator[tuple[Block, slice]]:
