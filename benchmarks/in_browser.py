@@ -22,7 +22,7 @@ from benchmarks.large_run import LargeRun
 from paceline.cluster import parse
 from paceline.graph import Graph, load_graph
 from paceline.graph.synthetic import Ring, ring
-from paceline.report.page import Asked, carried_by_default, gather, write_page
+from paceline.report.page import PageRequest, carried_by_default, gather, write_page
 
 TIMED = Path(__file__).parents[1] / "web" / "test" / "timed.js"
 DEMO = measure.RESULTS / "recordings" / "mlp"
@@ -94,7 +94,7 @@ def timed(page: Path, effort: Effort, sliders: tuple[str, ...]) -> dict[str, Any
 def _page(name: str, graph: Graph, folder: Path, *, elsewhere: bool) -> Path:
     cluster = parse(PLACE) if elsewhere else None
     strategies = carried_by_default(graph, cluster)
-    asked = Asked(name, graph, cluster=cluster, strategies=strategies)
+    asked = PageRequest(name, graph, cluster=cluster, strategies=strategies)
     return write_page(gather(asked), folder / f"{name}.html")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.large_run import LargeRun, spans_of_run
 from paceline.graph.synthetic.training import training
 from paceline.graph.synthetic.training_job import TrainingJob
-from paceline.report.page import Asked, Contents, gather, write_page
+from paceline.report.page import Contents, PageRequest, gather, write_page
 from paceline.report.page.contents import Kind, LaneRow, Piece
 from paceline.report.page.intervals import Whole, interval_track
 
@@ -24,7 +24,7 @@ def large_page(run: LargeRun, folder: Path) -> Path:
 
 
 def contents(run: LargeRun) -> Contents:
-    small = gather(Asked("large", training(TrainingJob(workers=run.ranks, layers=2))))
+    small = gather(PageRequest("large", training(TrainingJob(workers=run.ranks, layers=2))))
     spans, step_ns = spans_of_run(run)
     whole = Whole(run.events, spans, lanes(run), ((0, 0, step_ns),))
     return replace(

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks import in_browser, measure
 from paceline.cluster import parse
 from paceline.graph import load_graph
-from paceline.report.page import Asked, carried_by_default, gather, write_page
+from paceline.report.page import PageRequest, carried_by_default, gather, write_page
 
 PICTURED = Path(__file__).parents[1] / "web" / "test" / "pictured.js"
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
@@ -41,7 +41,7 @@ def page(folder: Path) -> Path:
     """The page that is looked at."""
     graph, office = load_graph(JOB), parse(OFFICE)
     carried = carried_by_default(graph, office)
-    asked = Asked(JOB.name, graph, cluster=office, strategies=carried)
+    asked = PageRequest(JOB.name, graph, cluster=office, strategies=carried)
     return write_page(gather(asked), folder / "report.html")
 
 

@@ -40,7 +40,7 @@ from benchmarks.accuracy.learning_lab import Place
 from paceline.lab import Lab
 from paceline.learn import LearnRun, fashion_mnist, load, round_time
 from paceline.learn.graphs import Neighbourhood, Parts, nearest_neighbours, parted, parts_of
-from paceline.learn.graphs.network import GraphNetwork, Layer
+from paceline.learn.graphs.network import GraphConvolution, GraphNetwork
 from paceline.learn.graphs.torch_rounding import Dice, Rounding
 from paceline.learn.graphs.torch_training import GraphTask, train
 from paceline.predict import Question
@@ -54,7 +54,9 @@ Way = tuple[int, bool, int]
 """Bits of a number, whether one bit names two means, and how many epochs apart halos wait."""
 FULL, RANDOM, STALE, MEANS = (32, False, 0), (1, False, 0), (1, False, 10), (1, True, 10)
 ARMS = tuple(
-    (layer, way) for layer in (Layer.SAGE, Layer.GCN) for way in (FULL, MEANS, STALE, RANDOM)
+    (layer, way)
+    for layer in (GraphConvolution.SAGE, GraphConvolution.GCN)
+    for way in (FULL, MEANS, STALE, RANDOM)
 )
 """In the order in which they are trained, each with all seeds."""
 
@@ -75,7 +77,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     return measure.report("accuracy/graph_network", told, options, "torch", "pymetis")
 
 
-def _network(layer: Layer, way: Way, seed: int) -> GraphNetwork:
+def _network(layer: GraphConvolution, way: Way, seed: int) -> GraphNetwork:
     bits, means, stale = way
     return GraphNetwork(layer, hidden=HIDDEN, bits=bits, means=means, stale=stale, seed=seed)
 

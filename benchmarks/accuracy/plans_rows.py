@@ -38,7 +38,7 @@ from paceline.lab import Lab, said
 from paceline.measure import shared_cores
 from paceline.place.hybrid import spelled
 from paceline.place.hybrid.exports import torch_code
-from paceline.place.hybrid.recorded import Described, RecordedAs, RecordedJob, Spent, recorded_job
+from paceline.place.hybrid.recorded import Described, RecordedAs, RecordedModel, Spent, recorded_job
 from paceline.trace.runs import open_run
 from paceline.verify import Proof, prove
 
@@ -180,14 +180,14 @@ def record(size: Size) -> dict[str, Any]:
     }
 
 
-def recorded(size: Size, told: dict[str, Any]) -> RecordedJob:
+def recorded(size: Size, told: dict[str, Any]) -> RecordedModel:
     """The recording that told it."""
     passes = {name: PassTimes(**told[name]) for name in ("layer", "first", "last")}
     found = Described(
         size.model, size.micro_batch, 1, Precision.FP32, fused_attention=told["fused_attention"]
     )
     habits = replace(TORCH, fused_attention=found.fused_attention, kept=told["kept"])
-    return RecordedJob(found, Spent(**passes, update_ns=told["update_ns"], device=None), habits)
+    return RecordedModel(found, Spent(**passes, update_ns=told["update_ns"], device=None), habits)
 
 
 class Keep:
@@ -201,7 +201,7 @@ class Keep:
     def machine(self) -> Machine:
         return Machine(**self._once(PRICES, machine))
 
-    def recorded(self, size: Size) -> RecordedJob:
+    def recorded(self, size: Size) -> RecordedModel:
         return recorded(size, self._once(f"recorded {size.name}", lambda: record(size)))
 
     def row(self, one: Planned, steps: int) -> Row:

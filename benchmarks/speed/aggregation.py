@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import numpy as np
 
 from benchmarks import measure
-from paceline.wire.aggregate import Asked, Blocks, Integer, Mode, Sketched, dense, through
+from paceline.wire.aggregate import Blocks, Integer, Mode, RoundRequest, Sketched, dense, through
 from paceline.wire.aggregate.rounds import Array, Floats
 from paceline.wire.switch import Rule
 from paceline.wire.switch.client import Member, Pace, SwitchClient
@@ -170,7 +170,7 @@ class Counted:
     def __init__(self, client: SwitchClient) -> None:
         self.bytes, self._client = 0, client
 
-    def __call__(self, asked: Asked) -> Array:
+    def __call__(self, asked: RoundRequest) -> Array:
         self.bytes += asked.values.nbytes
         return self._client(asked)
 

@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import kept, measure
-from paceline.lab.incast import Row, Setting, incast, summary
+from paceline.lab.incast import IncastRow, Setting, incast, summary
 from paceline.lab.overload import Load, overload
 from paceline.lab.spraying import sprayed
 from paceline.wire.contenders import GLOO, LOSSLESS, ONE_PERCENT, TCP, TEN_PERCENT
@@ -71,7 +71,7 @@ def case(setting: Setting, rounds: int) -> dict[str, Any]:
     return {"setting": asdict(setting), "rows": shown(rows), "figures": figures(setting, rows)}
 
 
-def shown(rows: list[Row]) -> list[dict[str, Any]]:
+def shown(rows: list[IncastRow]) -> list[dict[str, Any]]:
     return [{**asdict(row), "p99_of_ideal": row.p99_of_ideal} for row in rows]
 
 
@@ -86,7 +86,7 @@ def under_gloo(setting: Setting, rounds: int) -> dict[str, Any]:
     return {"setting": asdict(setting), "rows": shown(rows), "figures": told}
 
 
-def figures(setting: Setting, rows: list[Row]) -> dict[str, Any]:
+def figures(setting: Setting, rows: list[IncastRow]) -> dict[str, Any]:
     named = {row.name: row for row in rows}
     bounded, lossless = named[TEN_PERCENT.name], named[LOSSLESS.name]
     tcp = min(row.p99_ms for row in rows if row.is_tcp)

@@ -28,7 +28,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
-from paceline.serve import Prepared, ServeJob, Share, prepared
+from paceline.serve import InstanceShare, Prepared, ServeJob, prepared
 from paceline.serve.files import folder
 from paceline.serve.instance import Instance
 from paceline.serve.together import together_ns
@@ -85,7 +85,7 @@ def said(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-Shares = tuple[Share, ...]
+Shares = tuple[InstanceShare, ...]
 
 
 @dataclass
@@ -200,14 +200,14 @@ async def raced(bench: Bench, everything: Sequence[Shares]) -> list[Shares]:
 
 def configurations(cores: int, batch: int) -> Iterator[Shares]:
     """Each set of instances and each division of the batch among them, once."""
-    every = list(divisions(cores, batch, Share(cores, batch)))
+    every = list(divisions(cores, batch, InstanceShare(cores, batch)))
     if len(every) <= MOST:
         yield from every
         return
     yield from (s for s in every if max(x.batch for x in s) - min(x.batch for x in s) <= 1)
 
 
-def divisions(cores: int, batch: int, most: Share) -> Iterator[Shares]:
+def divisions(cores: int, batch: int, most: InstanceShare) -> Iterator[Shares]:
     """Shares in falling order, so that no set comes twice."""
     if batch == 0:
         yield ()
@@ -215,7 +215,7 @@ def divisions(cores: int, batch: int, most: Share) -> Iterator[Shares]:
     for threads in range(min(cores, most.threads), 0, -1):
         largest = min(batch, most.batch) if threads == most.threads else batch
         for samples in range(largest, 0, -1):
-            one = Share(threads, samples)
+            one = InstanceShare(threads, samples)
             for rest in divisions(cores - threads, batch - samples, one):
                 yield (one, *rest)
 

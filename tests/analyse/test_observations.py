@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from paceline.analyse import observations as rules
 from paceline.analyse.efficiency import Efficiency, Gaps, Reached
-from paceline.analyse.observations import Seen, observed
+from paceline.analyse.observations import JobFigures, observed
 from paceline.analyse.structure import Structure, watched
 from paceline.analyse.usage import Usage
 from paceline.replay.beside import Beside
@@ -16,8 +16,8 @@ QUIET = Usage(
 )  # fmt: skip
 
 
-def seen(**changed: object) -> Seen:
-    return Seen(replace(QUIET, **changed))  # type: ignore[arg-type]
+def seen(**changed: object) -> JobFigures:
+    return JobFigures(replace(QUIET, **changed))  # type: ignore[arg-type]
 
 
 def a_class(name: str, share: float, of_peak: float = 0.5) -> Reached:
@@ -31,7 +31,7 @@ def efficiency(*classes: Reached, dtype: str = "float32") -> Efficiency:
 
 
 def test_a_quiet_job_only_says_where_its_step_goes() -> None:
-    assert [each.text for each in observed(Seen(QUIET))] == ["the step is 95 % computing"]
+    assert [each.text for each in observed(JobFigures(QUIET))] == ["the step is 95 % computing"]
 
 
 def test_what_the_step_is_spent_on_comes_in_order() -> None:
@@ -81,7 +81,7 @@ def test_many_small_operators_are_told_with_their_mean() -> None:
 def test_the_structure_that_makes_the_peak_is_named_with_its_op() -> None:
     parts = {"weights": 300_000_000, "activations": 900_000_000}
     held = Structure(0, 1_200_000_000, parts, "aten::mm", "backward", "layers.3")
-    said = rules.held_by(Seen(QUIET, structure=held))
+    said = rules.held_by(JobFigures(QUIET, structure=held))
     assert said == (
         "activations are 75 % of the memory peak of 1.2 GB, reached at aten::mm (backward, "
         "layers.3)"
@@ -91,32 +91,34 @@ def test_the_structure_that_makes_the_peak_is_named_with_its_op() -> None:
 def test_steps_that_differ_say_which_of_them_was_watched() -> None:
     peak = RankPeak(0, 8, {"weights": 8}, {}, 0, "mm", "forward", "", step=12, other_ops=0.02)
     held = Structure(0, 8, {"weights": 8}, "mm", "forward", "", watched(peak))
-    assert rules.differs(Seen(QUIET, structure=held)) == (
+    assert rules.differs(JobFigures(QUIET, structure=held)) == (
         "memory's sizes are those of step 12: recorded steps run up to 2 % other operators, and "
         "may hold more"
     )
-    assert rules.differs(Seen(QUIET, structure=replace(held, watched=""))) is None
+    assert rules.differs(JobFigures(QUIET, structure=replace(held, watched=""))) is None
 
 
 def test_products_are_held_against_the_peak_of_their_type() -> None:
     found = efficiency(a_class("convolution", 0.6, 0.4), a_class("pointwise", 0.4))
-    said = rules.reaches(Seen(QUIET, found))
+    said = rules.reaches(JobFigures(QUIET, found))
     assert said == (
         "convolution products run at 40 % of the device's rate; over the step the job uses 30 % "
         "of its float32 rate"
     )
-    assert rules.reaches(Seen(QUIET, efficiency(a_class("pointwise", 1.0)))) is None
+    assert rules.reaches(JobFigures(QUIET, efficiency(a_class("pointwise", 1.0)))) is None
 
 
 def test_a_step_of_memory_bound_operators_is_told() -> None:
     mostly = efficiency(a_class("pointwise", 0.6), a_class("matrix", 0.4))
-    assert "60 % of operators' time is no product" in str(rules.moves_memory(Seen(QUIET, mostly)))
-    assert rules.moves_memory(Seen(QUIET, efficiency(a_class("matrix", 1.0)))) is None
+    assert "60 % of operators' time is no product" in str(
+        rules.moves_memory(JobFigures(QUIET, mostly))
+    )
+    assert rules.moves_memory(JobFigures(QUIET, efficiency(a_class("matrix", 1.0)))) is None
 
 
 def test_a_faster_type_is_offered_to_float32_products_alone() -> None:
     wide = efficiency(a_class("matrix", 1.0))
-    said = rules.computes_wide(Seen(QUIET, wide))
+    said = rules.computes_wide(JobFigures(QUIET, wide))
     assert said == "products are float32; this device's bfloat16 rate is 3.0 times as high"
     lower = efficiency(a_class("matrix", 1.0), dtype="bfloat16")
-    assert rules.computes_wide(Seen(QUIET, lower)) is None
+    assert rules.computes_wide(JobFigures(QUIET, lower)) is None

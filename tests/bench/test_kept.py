@@ -11,7 +11,7 @@ from paceline.bench import kept
 from paceline.bench.asked import Sweep
 from paceline.bench.errors import BenchError
 from paceline.bench.found import is_settled, report_of
-from paceline.bench.kept import Row, Setting, all_rows, keep, load_report, rows, save
+from paceline.bench.kept import KeptRow, Setting, all_rows, keep, load_report, rows, save
 from paceline.bench.point import Key, Report, Unfit
 from paceline.bench.sweep import swept
 from paceline.machine import this_machine
@@ -23,17 +23,17 @@ PEAKS = Peaks("x86_64-2c", 1, {"float32": 1e11}, 1e10, "2026-01-01T00:00:00+00:0
 
 def test_rows_are_read_as_they_were_kept(point: Any, tmp_path: Path) -> None:
     unfit = Unfit(Key("vit", 512, 1), 10**9, 384)
-    for row in (Row(HERE, point=point(8)), Row(HERE, unfit=unfit)):
+    for row in (KeptRow(HERE, point=point(8)), KeptRow(HERE, unfit=unfit)):
         keep(tmp_path, row)
-    assert list(rows(tmp_path, HERE)) == [Row(HERE, point=point(8)), Row(HERE, unfit=unfit)]
+    assert list(rows(tmp_path, HERE)) == [KeptRow(HERE, point=point(8)), KeptRow(HERE, unfit=unfit)]
 
 
 def test_a_line_that_was_cut_off_is_measured_anew(point: Any, tmp_path: Path) -> None:
-    keep(tmp_path, Row(HERE, point=point(8)))
+    keep(tmp_path, KeptRow(HERE, point=point(8)))
     with (tmp_path / kept.ROWS).open("ab") as file:
         file.write(b'{"point": {"ke')
     assert len(list(rows(tmp_path, HERE))) == 1
-    keep(tmp_path, Row(HERE, point=point(16)))
+    keep(tmp_path, KeptRow(HERE, point=point(16)))
     assert [row.point.key.batch for row in rows(tmp_path, HERE) if row.point] == [8, 16]
 
 
@@ -44,8 +44,8 @@ def test_a_whole_line_of_something_else_is_an_error(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_sweep_goes_on_with_what_is_missing(point: Any, tmp_path: Path) -> None:
-    keep(tmp_path, Row(HERE, point=point(8)))
-    keep(tmp_path, Row(HERE, unfit=Unfit(Key("vit", 64, 1), 10**9, 48)))
+    keep(tmp_path, KeptRow(HERE, point=point(8)))
+    keep(tmp_path, KeptRow(HERE, unfit=Unfit(Key("vit", 64, 1), 10**9, 48)))
 
     def is_known(batch: int, workers: int = 1, limit: int = 10**9) -> bool:
         return is_settled(Key("vit", batch, workers), rows(tmp_path, HERE), limit)
@@ -53,7 +53,7 @@ def test_an_interrupted_sweep_goes_on_with_what_is_missing(point: Any, tmp_path:
     assert [batch for batch in (8, 16, 64, 128) if is_known(batch)] == [8, 64, 128]
     assert not is_known(64, workers=2)
     assert not is_known(64, limit=2 * 10**9), "with more memory it is tried again"
-    keep(tmp_path, Row(HERE, point=point(64)))
+    keep(tmp_path, KeptRow(HERE, point=point(64)))
     assert is_known(64, limit=2 * 10**9), "and fitted"
 
 
@@ -63,7 +63,7 @@ def test_rows_of_another_setting_do_not_count(point: Any, tmp_path: Path) -> Non
         replace(HERE, versions={"torch": "2.12.0"}),
         replace(HERE, machine="aarch64, 2 cores"),
     ):
-        keep(tmp_path, Row(other, point=point(8)))
+        keep(tmp_path, KeptRow(other, point=point(8)))
     assert not list(rows(tmp_path, HERE))
     assert len(list(all_rows(tmp_path))) == 3
     assert Sweep(tmp_path, threads=2).setting != Sweep(tmp_path).setting
@@ -74,9 +74,9 @@ def test_a_report_holds_what_was_asked_for_and_comes_back_from_its_file(
 ) -> None:
     sweep = Sweep(tmp_path)
     for batch in (16, 64):
-        keep(tmp_path, Row(sweep.setting, unfit=Unfit(Key("vit", batch, 1), 10**8, 12)))
+        keep(tmp_path, KeptRow(sweep.setting, unfit=Unfit(Key("vit", batch, 1), 10**8, 12)))
     for batch in (8, 16):
-        keep(tmp_path, Row(sweep.setting, point=point(batch)))
+        keep(tmp_path, KeptRow(sweep.setting, point=point(batch)))
     asked = [Key("vit", batch, 1) for batch in (16, 64)]
     report = report_of(sweep, asked, PEAKS, {"vit, batch 32": "no room"})
     assert [each.key.batch for each in report.points] == [16]

@@ -9,7 +9,7 @@ from paceline.cost.forecast import sheet_of
 from paceline.cost.forecast.steps import step_forecast
 from paceline.graph.kinds import Collective, DType
 from paceline.graph.work import Matrix, matrix
-from paceline.imagine.language.parallel import Exchange, Step
+from paceline.imagine.language.parallel import GpuStep, RepeatedCollective
 
 SHEET = sheet_of(device("h100"))
 PRODUCT = matrix(Matrix(1, 4096, 4096, 4096), DType.BFLOAT16)
@@ -19,8 +19,8 @@ PRODUCT = matrix(Matrix(1, 4096, 4096, 4096), DType.BFLOAT16)
 def test_gradients_that_travel_beside_the_backward_pass_hide_but_for_the_last(
     size_bytes: float,
 ) -> None:
-    sent = (Exchange(Collective.ALL_REDUCE, size_bytes),)
-    behind = Step((PRODUCT,), (PRODUCT,) * 4, exchanged_back=sent)
+    sent = (RepeatedCollective(Collective.ALL_REDUCE, size_bytes),)
+    behind = GpuStep((PRODUCT,), (PRODUCT,) * 4, exchanged_back=sent)
     alone = step_forecast(replace(behind, exchanged_back=()), SHEET, 8).backward_ns
     only = step_forecast(replace(behind, backward=()), SHEET, 8).backward_ns
     whole, beside = (step_forecast(one, SHEET, 8) for one in (behind, replace(behind, beside=True)))

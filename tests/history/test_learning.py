@@ -9,10 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.history import Asked, Entry, Ground, Job, Lesson, Measured, correction, lessons
+from paceline.history import (
+    Correctable,
+    Entry,
+    Ground,
+    JobIdentity,
+    Lesson,
+    Measured,
+    correction,
+    lessons,
+)
 
-JOB = Job("model", 2, "here")
-ASKED = Asked(JOB, Ground.SHARED, frozenset())
+JOB = JobIdentity("model", 2, "here")
+ASKED = Correctable(JOB, Ground.SHARED, frozenset())
 
 
 def lesson(run: str, leans: tuple[float, float], ratio: float, **told: object) -> Lesson:
@@ -131,7 +140,7 @@ def test_what_was_not_measured_or_has_no_model_teaches_nothing(
     nothing = [
         verdict(measured=None),
         verdict(predicted=None),
-        verdict(job=Job("", 2, "here")),
+        verdict(job=JobIdentity("", 2, "here")),
         verdict(measured=Measured(0, 0, 0, 0)),
     ]
     assert lessons(nothing) == []

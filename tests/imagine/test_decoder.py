@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from paceline.errors import GraphError
 from paceline.graph.kinds import Collective, MemoryCategory
-from paceline.graph.schedules import Schedule, Work, in_flight, order
+from paceline.graph.schedules import Schedule, TaskKind, in_flight, order
 from paceline.imagine.decoder import (
     TORCHTITAN,
+    AxisCollective,
     DecoderJob,
-    Exchange,
     Operator,
     Operators,
     Precision,
@@ -193,12 +193,14 @@ def test_backward_products_are_twice_the_forward_ones() -> None:
 
 def test_tensor_ranks_gather_and_scatter_and_experts_exchange_tokens() -> None:
     listed = Operators(job("deepseek-v3", Degrees(data=8, tensor=2, expert=16)))
-    calls = [one.collective for one in listed.forward(routed=True) if isinstance(one, Exchange)]
+    calls = [
+        one.collective for one in listed.forward(routed=True) if isinstance(one, AxisCollective)
+    ]
     assert calls.count(Collective.ALL_TO_ALL) == 2
     assert Collective.ALL_GATHER in calls
     assert Collective.REDUCE_SCATTER in calls
     alone = Operators(job("deepseek-v3"))
-    assert not [one for one in alone.forward(routed=True) if isinstance(one, Exchange)]
+    assert not [one for one in alone.forward(routed=True) if isinstance(one, AxisCollective)]
 
 
 @given(
@@ -215,7 +217,7 @@ def test_passes_in_flight_are_those_of_the_order(
     for stage in range(stages):
         most = held = 0
         for task in order(schedule, stage, stages, count, chunks):
-            held += 1 if task.work is Work.FORWARD else -1
+            held += 1 if task.work is TaskKind.FORWARD else -1
             most = max(most, held)
         assert in_flight(schedule, stage, stages, count, chunks) == most
 

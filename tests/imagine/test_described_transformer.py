@@ -8,7 +8,7 @@ import pytest
 from paceline.errors import GraphError
 from paceline.graph import Collective, FoldedGraph, OpKind, Phase
 from paceline.graph.law import check_columns
-from paceline.graph.schedules import Work, order
+from paceline.graph.schedules import TaskKind, order
 from paceline.imagine.transformer import (
     Degrees,
     Recompute,
@@ -50,12 +50,12 @@ def test_every_stage_runs_every_pass_once_and_forward_first(
 ) -> None:
     for stage in range(stages):
         blocks = order(schedule, stage, stages, 8, chunks(schedule))
-        seen: dict[tuple[int, int], list[Work]] = {}
+        seen: dict[tuple[int, int], list[TaskKind]] = {}
         for block in blocks:
             seen.setdefault((block.microbatch, block.chunk), []).append(block.work)
         assert len(seen) == 8 * chunks(schedule)
         split = schedule is Schedule.ZERO_BUBBLE
-        expected = [Work.FORWARD, Work.BACKWARD] + [Work.WEIGHT] * split
+        expected = [TaskKind.FORWARD, TaskKind.BACKWARD] + [TaskKind.WEIGHT] * split
         assert all(works == expected for works in seen.values())
 
 

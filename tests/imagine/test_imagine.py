@@ -13,7 +13,7 @@ from paceline.graph import NONE, UNPRICED, Collective, DType, Graph, MemoryCateg
 from paceline.graph.work import Elements, Recorded, pointwise
 from paceline.graph.work.columns import recorded_columns
 from paceline.imagine.imagine import ScriptJob, imagine
-from paceline.imagine.imagined import Imagined, ImagineError, Members, Memory, Row
+from paceline.imagine.imagined import Imagined, ImaginedOp, ImagineError, Members, MemoryChange
 from paceline.imagine.imagined_graph import graph_of
 from paceline.record.launch import Recording
 from paceline.replay import replay
@@ -23,30 +23,30 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 TRAIN = str(EXAMPLES / "train.py")
 
 
-def work(name: str, phase: Phase = Phase.FORWARD, after: list[int] | None = None) -> Row:
-    return Row(name, OpKind.COMPUTE, phase, 8, 2, DType.FLOAT32, 0, after=after or [])
+def work(name: str, phase: Phase = Phase.FORWARD, after: list[int] | None = None) -> ImaginedOp:
+    return ImaginedOp(name, OpKind.COMPUTE, phase, 8, 2, DType.FLOAT32, 0, after=after or [])
 
 
-def all_reduce(after: list[int]) -> Row:
-    row = Row("allreduce_", OpKind.COLLECTIVE, Phase.COMMUNICATION, 40, 0, DType.FLOAT32, 0)
+def all_reduce(after: list[int]) -> ImaginedOp:
+    row = ImaginedOp("allreduce_", OpKind.COLLECTIVE, Phase.COMMUNICATION, 40, 0, DType.FLOAT32, 0)
     row.collective, row.group, row.after = Collective.ALL_REDUCE, "0", after
     return row
 
 
-def message(kind: OpKind, peer: int) -> Row:
-    row = Row("m", kind, Phase.COMMUNICATION, 16, 0, DType.FLOAT32, 0, group="0", peer=peer)
+def message(kind: OpKind, peer: int) -> ImaginedOp:
+    row = ImaginedOp("m", kind, Phase.COMMUNICATION, 16, 0, DType.FLOAT32, 0, group="0", peer=peer)
     row.collective = Collective.POINT_TO_POINT
     return row
 
 
 def rank(
-    number: int, rows: list[Row], world: int = 2, memory: list[Memory] | None = None
+    number: int, rows: list[ImaginedOp], world: int = 2, memory: list[MemoryChange] | None = None
 ) -> Imagined:
     members = [Members("0", list(range(world)), "default")]
     return Imagined(number, world, 1, rows, memory or [], members)
 
 
-def step() -> list[Row]:
+def step() -> list[ImaginedOp]:
     """forward, backward -> all-reduce, which runs beside more backward; update waits for it."""
     return [
         work("f"),
@@ -113,7 +113,10 @@ def test_a_message_with_one_end_is_refused_by_name() -> None:
 
 
 def test_memory_rises_at_an_ops_start_and_falls_at_its_end() -> None:
-    held = [Memory(0, 100, MemoryCategory.ACTIVATIONS), Memory(1, -100, MemoryCategory.ACTIVATIONS)]
+    held = [
+        MemoryChange(0, 100, MemoryCategory.ACTIVATIONS),
+        MemoryChange(1, -100, MemoryCategory.ACTIVATIONS),
+    ]
     graph = graph_of([rank(0, step(), memory=held)])
     assert graph.memory.delta_bytes.tolist() == [100, -100]
     assert graph.memory.at_end.tolist() == [False, True]

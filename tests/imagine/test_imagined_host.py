@@ -23,24 +23,26 @@ from paceline.graph import (
     Phase,
 )
 from paceline.graph.links import Links
-from paceline.imagine.imagined import Imagined, Members, Row
+from paceline.imagine.imagined import Imagined, ImaginedOp, Members
 from paceline.imagine.imagined_graph import graph_of
 from paceline.replay import replay
 
 LAUNCH_NS = TYPICAL[DeviceKind.GPU].launch_ns
 
 
-def work(size_bytes: int = 1000, **told: int) -> Row:
-    return Row("sort", OpKind.COMPUTE, Phase.FORWARD, size_bytes, 0, DType.FLOAT32, 0, **told)
+def work(size_bytes: int = 1000, **told: int) -> ImaginedOp:
+    return ImaginedOp(
+        "sort", OpKind.COMPUTE, Phase.FORWARD, size_bytes, 0, DType.FLOAT32, 0, **told
+    )
 
 
-def all_reduce(after: list[int]) -> Row:
-    row = Row("allreduce_", OpKind.COLLECTIVE, Phase.COMMUNICATION, 40, 0, DType.FLOAT32, 0)
+def all_reduce(after: list[int]) -> ImaginedOp:
+    row = ImaginedOp("allreduce_", OpKind.COLLECTIVE, Phase.COMMUNICATION, 40, 0, DType.FLOAT32, 0)
     row.collective, row.group, row.after = Collective.ALL_REDUCE, "0", after
     return row
 
 
-def drawn(*rows: Row, gpu: bool = True) -> Graph:
+def drawn(*rows: ImaginedOp, gpu: bool = True) -> Graph:
     members = [Members("0", [0, 1], "default")]
     return graph_of([Imagined(0, 2, 1, list(rows), [], members, gpu=gpu)])
 

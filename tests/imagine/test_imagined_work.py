@@ -14,7 +14,7 @@ from paceline.graph import NONE, UNPRICED, Basis, DType, Graph, OpKind, Phase
 from paceline.graph.variants import Variant
 from paceline.graph.work import Family
 from paceline.imagine.imagine import ScriptJob, imagine
-from paceline.imagine.imagined import Row
+from paceline.imagine.imagined import ImaginedOp
 from paceline.replay import replay
 from paceline.trace.runs import open_run
 
@@ -152,7 +152,7 @@ def test_an_imagined_run_is_carried_to_another_device_as_if_imagined_for_it(
     assert found["high_ns"] / found["step_ns"] == pytest.approx(1 + spread, rel=0.02)
 
 
-def updates(*, gpu: bool, **said: bool) -> list[Row]:
+def updates(*, gpu: bool, **said: bool) -> list[ImaginedOp]:
     """What AdamW does in a step of a layer with twelve tensors."""
     import torch
     from torch import nn
@@ -172,7 +172,7 @@ def updates(*, gpu: bool, **said: bool) -> list[Row]:
     return [row for row in rows if row.phase == Phase.UPDATE]
 
 
-def lists(rows: list[Row]) -> set[str]:
+def lists(rows: list[ImaginedOp]) -> set[str]:
     return {row.name for row in rows if row.name.startswith("_foreach")}
 
 

@@ -6,8 +6,8 @@ from paceline.errors import GraphError
 from paceline.graph.kinds import Collective
 from paceline.graph.work import Family
 from paceline.imagine.language import (
+    GpuShare,
     Pass,
-    Share,
     backward,
     forward,
     fused,
@@ -90,6 +90,6 @@ def test_an_unknown_way_to_share_a_model_is_refused_with_those_that_are_known(op
 
 
 def test_a_pipeline_tells_its_stages_and_micro_batches() -> None:
-    assert share_of("pp4_2") == Share(Way.PIPELINE, 4, 2)
-    assert share_of("pp4") == Share(Way.PIPELINE, 4, 1)
-    assert share_of("fusion") == share_of("") == Share()
+    assert share_of("pp4_2") == GpuShare(Way.PIPELINE, 4, 2)
+    assert share_of("pp4") == GpuShare(Way.PIPELINE, 4, 1)
+    assert share_of("fusion") == share_of("") == GpuShare()

@@ -9,8 +9,8 @@ from paceline.errors import PacelineError
 from paceline.graph import DType, GraphBuilder, Phase
 from paceline.graph.work import Matrix, Recorded, matrix
 from paceline.imagine.decoder import (
+    AxisCollective,
     DecoderJob,
-    Exchange,
     Operators,
     Product,
     Recipe,
@@ -52,7 +52,7 @@ def test_the_fullest_rank_has_the_rows_of_its_experts(ranks: int, load: float) -
 def test_all_to_alls_and_products_are_those_of_the_fullest_rank() -> None:
     rows = 256 * 2  # a rank's tokens, each to two experts
     listed = Operators(job(SKEWED)).forward(routed=True)
-    sent = [one.size_bytes for one in listed if isinstance(one, Exchange)]
+    sent = [one.size_bytes for one in listed if isinstance(one, AxisCollective)]
     assert sent == [1.5 * rows * 64 * 2] * 2
     first = [(one.count, one.m) for one in listed if isinstance(one, Product) and "in" in one.name]
     assert first == [(1, 5 * 2 * rows // 8), (1, 2 * rows // 8)]  # the slowest expert first

@@ -1,7 +1,7 @@
 """What each worker is started with."""
 
 from paceline.cluster import Cluster, Device, Host, Link
-from paceline.lab import Job, plan
+from paceline.lab import WorkerCommand, plan
 from paceline.lab.launch import starts
 
 CLUSTER = Cluster(
@@ -12,7 +12,7 @@ LAYOUT = plan(CLUSTER, "test")
 
 
 def test_a_plain_command_becomes_one_process_a_worker_with_its_rank() -> None:
-    started = starts(LAYOUT, Job(("python", "train.py")))
+    started = starts(LAYOUT, WorkerCommand(("python", "train.py")))
     assert [s.environment["RANK"] for s in started] == ["0", "1", "2"]
     assert [s.environment["LOCAL_RANK"] for s in started] == ["0", "1", "0"]
     assert {s.environment["WORLD_SIZE"] for s in started} == {"3"}
@@ -20,7 +20,7 @@ def test_a_plain_command_becomes_one_process_a_worker_with_its_rank() -> None:
 
 
 def test_torchrun_becomes_one_agent_a_host_and_keeps_its_own_arguments() -> None:
-    first, second = starts(LAYOUT, Job(("torchrun", "train.py", "--epochs", "3")))
+    first, second = starts(LAYOUT, WorkerCommand(("torchrun", "train.py", "--epochs", "3")))
     assert first.command[-3:] == ("train.py", "--epochs", "3")
     assert first.command[5:7] == ("--nproc-per-node", "2")
     assert second.command[3:5] == ("--node-rank", "1")
@@ -28,18 +28,18 @@ def test_torchrun_becomes_one_agent_a_host_and_keeps_its_own_arguments() -> None
 
 def test_torchrun_started_as_a_module_is_torchrun() -> None:
     module = ("python", "-m", "torch.distributed.run")
-    first, _ = starts(LAYOUT, Job((*module, "train.py")))
+    first, _ = starts(LAYOUT, WorkerCommand((*module, "train.py")))
     assert first.command[:4] == (*module, "--nnodes")
     assert first.command[-1] == "train.py"
 
 
 def test_gloo_is_given_its_interface_and_the_rendezvous_fix() -> None:
-    given = starts(LAYOUT, Job(("python",)))[0].environment
+    given = starts(LAYOUT, WorkerCommand(("python",)))[0].environment
     assert given["GLOO_SOCKET_IFNAME"] == "eth0"
     assert given["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
     assert given["MASTER_ADDR"] == "10.77.0.1"
 
 
 def test_a_jobs_own_environment_wins() -> None:
-    job = Job(("python",), environment={"OMP_NUM_THREADS": "4"})
+    job = WorkerCommand(("python",), environment={"OMP_NUM_THREADS": "4"})
     assert starts(LAYOUT, job)[0].environment["OMP_NUM_THREADS"] == "4"

@@ -156,9 +156,9 @@ def trained(toy, parts: int, **how):
 @pytest.mark.needs("torch")
 @pytest.mark.parametrize("layer", ["gcn", "sage"])
 def test_parts_learn_what_the_whole_graph_learns(toy, layer: str) -> None:
-    from paceline.learn.graphs.network import Layer
+    from paceline.learn.graphs.network import GraphConvolution
 
-    whole, parts = (trained(toy, n, layer=Layer(layer)) for n in (1, 3))
+    whole, parts = (trained(toy, n, layer=GraphConvolution(layer)) for n in (1, 3))
     for one, other in zip(whole.nets[0].parameters(), parts.nets[2].parameters()):
         assert np.allclose(one.detach(), other.detach(), atol=2e-3)
 

@@ -11,7 +11,7 @@ from paceline.cluster.machine import Machine
 from paceline.graph import OpKind
 from paceline.learn import LearnRun, Meeting, load, round_time, rounds_as_graph, save
 from paceline.learn.held import held
-from paceline.learn.record import Judged, Round, Trip, Work
+from paceline.learn.record import ClientWork, Judged, Round, Trip
 from paceline.learn.round_graph import Around
 from paceline.measure.handling import Handling
 from paceline.predict import Question
@@ -31,7 +31,7 @@ def drawn(*work_ms: float, size_bytes: int = 1000, every: int = 0, rounds: int =
     """Clients of unequal work that send to one another."""
     clients = range(len(work_ms))
     trips = tuple(Trip(n, tuple(clients), size_bytes) for n in clients)
-    works = tuple(Work(n, 32, 32.0, ms / 1e3) for n, ms in enumerate(work_ms))
+    works = tuple(ClientWork(n, 32, 32.0, ms / 1e3) for n, ms in enumerate(work_ms))
     each = tuple(Round(n, works, trips) for n in range(rounds))
     judged = tuple(Judged(n, 0.5, 0) for n in range(every - 1, rounds, every)) if every else ()
     told = ("dgc()", "Equal()", 0.0, len(work_ms), 1, Meeting.ALL, 0, 5000, 1, "toy")

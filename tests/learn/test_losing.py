@@ -12,7 +12,7 @@ from paceline.learn import Chances, LearnError, LearnRun, load, run, save
 from paceline.learn.advice import advice
 from paceline.learn.carrier import Alone, Carrier, Parcel, Pending, Reformed
 from paceline.learn.errors import Disconnected
-from paceline.learn.seat import CRASHED, Place, cause_of
+from paceline.learn.seat import CRASHED, WorkerPlace, cause_of
 
 WORKER = Path(__file__).parent / "dying_worker.py"
 TEXTS = ("synchronous(lr=0.1)", "local_sgd(lr=0.1)", "fedavg(lr=0.1)", "gaia(lr=0.1)",
@@ -120,7 +120,7 @@ def test_a_workers_exit_code_tells_how_it_ended() -> None:
     assert cause_of(-9) == "signal SIGKILL"
     assert cause_of(CRASHED) == "an exception"
     with pytest.raises(LearnError, match="MASTER_PORT"):
-        Place.of({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"})
+        WorkerPlace.of({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"})
 
 
 def started(folder: Path, workers: int, *words: str) -> "subprocess.CompletedProcess[str]":

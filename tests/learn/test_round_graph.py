@@ -17,7 +17,7 @@ from paceline.learn import (
     round_time,
     rounds_as_graph,
 )
-from paceline.learn.record import Judged, Round, Trip, Work
+from paceline.learn.record import ClientWork, Judged, Round, Trip
 from paceline.measure import Calibration, Handling, Sweep
 from paceline.predict import Question
 from paceline.report.text.learn import forecast_notes
@@ -41,7 +41,8 @@ def drawn(meeting: Meeting = Meeting.SERVER, lag: int = 0, work_s: float = 0.1) 
         return (Trip(0, (0, 1), MB), Trip(1, (0, 1), MB))
 
     rounds = tuple(
-        Round(n, tuple(Work(c, 100, 100.0, work_s) for c in (0, 1)), trips()) for n in range(6)
+        Round(n, tuple(ClientWork(c, 100, 100.0, work_s) for c in (0, 1)), trips())
+        for n in range(6)
     )
     judged = tuple(Judged(n, 0.5 + 0.08 * n, 4 * MB * n) for n in range(6))
     return LearnRun("fedavg()", "Equal()", 0.0, 2, 1, meeting, lag, 1000, 1, "toy", rounds, judged)
@@ -114,7 +115,7 @@ def test_messages_to_the_server_share_its_link() -> None:
     run = drawn()
     ways = [(Trip(-1, (n,), 100), Trip(n, (-1,), MB)) for n in (1, 2, 3)]
     trips = tuple(trip for both in ways for trip in both)
-    works = tuple(Work(n, 100, 100.0, 0.1) for n in (1, 2, 3))
+    works = tuple(ClientWork(n, 100, 100.0, 0.1) for n in (1, 2, 3))
     rounds = tuple(replace(each, works=works, trips=trips) for each in run.rounds)
     found = round_time(replace(run, rounds=rounds, clients=4), cluster(4))
     assert found.mean_s == pytest.approx(0.1 + 3 * 0.08, rel=0.03)
@@ -122,7 +123,7 @@ def test_messages_to_the_server_share_its_link() -> None:
 
 def test_stragglers_show_in_the_slowest_rounds() -> None:
     run = drawn()
-    slow = Work(1, 100, 100.0, 0.5)
+    slow = ClientWork(1, 100, 100.0, 0.5)
     rounds = tuple(
         replace(each, works=(each.works[0], slow if n == 3 else each.works[1]))
         for n, each in enumerate(run.rounds)

@@ -19,7 +19,7 @@ from paceline.graph.synthetic.training_job import TrainingJob
 from paceline.predict import predict
 from paceline.report.page import (
     MAGIC,
-    Asked,
+    PageRequest,
     carried_by_default,
     gather,
     gather_prediction,
@@ -62,7 +62,7 @@ def test_a_page_holds_names_as_text_alone() -> None:
     b = GraphBuilder()
     name = '</script><img onerror="x">\'\x00\u202e'
     b.op(name, b.lane(0, "main"), 1_000)
-    page = page_of(gather(Asked(name, b.build())), SHELL)
+    page = page_of(gather(PageRequest(name, b.build())), SHELL)
     assert "<img" not in page
     assert not re.search("[\x00\u202e]", page)
     assert contents_of(page)["tracks"][0]["names"] == [name]
@@ -70,7 +70,7 @@ def test_a_page_holds_names_as_text_alone() -> None:
 
 def test_a_headline_names_the_step_and_the_best_strategy_carried() -> None:
     job = training(TrainingJob(workers=2, layers=3, steps=3))
-    asked = Asked("job", job, cluster=parse(CLUSTER), strategies=("bf16",))
+    asked = PageRequest("job", job, cluster=parse(CLUSTER), strategies=("bf16",))
     found = gather(asked)
     words = ["".join(piece.text for piece in sentence) for sentence in found.headline]
     base, other = found.scenarios
@@ -81,7 +81,7 @@ def test_a_headline_names_the_step_and_the_best_strategy_carried() -> None:
 
 def test_a_sentence_links_to_an_op_on_the_critical_path() -> None:
     job = training(TrainingJob(workers=2, layers=3, steps=3))
-    found = gather(Asked("job", job, cluster=parse(CLUSTER)))
+    found = gather(PageRequest("job", job, cluster=parse(CLUSTER)))
     linked = [p for sentence in found.headline for p in sentence if p.op is not None]
     names = found.tracks[0]
     assert linked
@@ -90,7 +90,9 @@ def test_a_sentence_links_to_an_op_on_the_critical_path() -> None:
 
 def test_what_cannot_be_predicted_is_named_with_its_reason() -> None:
     job = training(TrainingJob(workers=2, layers=3, steps=3))
-    found = gather(Asked("job", job, cluster=parse(CLUSTER), strategies=("workers(count=x)",)))
+    found = gather(
+        PageRequest("job", job, cluster=parse(CLUSTER), strategies=("workers(count=x)",))
+    )
     assert [choice.name for choice in found.cannot] == ["workers(count=x)"]
     assert found.cannot[0].why_not
 
@@ -98,7 +100,7 @@ def test_what_cannot_be_predicted_is_named_with_its_reason() -> None:
 def test_without_a_cluster_links_cannot_be_slid_and_the_command_is_named() -> None:
     b = GraphBuilder()
     b.op("alone", b.lane(0, "main"), 1_000)
-    rate, *_ = gather(Asked("one", b.build())).levers
+    rate, *_ = gather(PageRequest("one", b.build())).levers
     assert "two workers" in rate.why_not
 
 
@@ -108,14 +110,14 @@ def test_steps_that_differ_have_a_page_that_tells_by_how_much() -> None:
     for step, lengths in enumerate(((1_000,), (1_000, 3_000), (2_000,))):
         for length in lengths:
             b.op("op", lane, length, step=step)
-    found = gather(Asked("uneven", b.build()))
+    found = gather(PageRequest("uneven", b.build()))
     assert found.steps_ns == (1_000, 4_000, 2_000)
     assert "its 3 recorded steps spread by" in "".join(piece.text for piece in found.headline[0])
 
 
 def test_an_empty_graph_has_no_page() -> None:
     with pytest.raises(ReplayError, match="no ops"):
-        gather(Asked("none", GraphBuilder().build()))
+        gather(PageRequest("none", GraphBuilder().build()))
 
 
 def slower(layer_ns: int) -> Graph:
@@ -131,7 +133,7 @@ def slower(layer_ns: int) -> Graph:
 def test_a_second_run_tells_why_it_is_slower_and_leads_to_the_op() -> None:
     before, after = slower(100_000), slower(200_000)
     difference = diff(side_of_graph(before, "before"), side_of_graph(after, "after"))
-    asked = Asked("before", before, other=after, other_name="after", difference=difference)
+    asked = PageRequest("before", before, other=after, other_name="after", difference=difference)
     found = gather(asked).difference
     assert found is not None
     assert found.verdict.startswith("after is slower by 100 us")
@@ -145,12 +147,12 @@ def test_a_second_run_tells_why_it_is_slower_and_leads_to_the_op() -> None:
 
 
 def test_a_page_of_one_run_tells_of_no_difference() -> None:
-    assert gather(Asked("alone", slower(100_000))).difference is None
+    assert gather(PageRequest("alone", slower(100_000))).difference is None
 
 
 def test_analyses_are_tables_whose_names_lead_to_ops() -> None:
     graph = slower(100_000)
-    made = gather(Asked("run", graph))
+    made = gather(PageRequest("run", graph))
     by_topic = {each.topic: each for each in made.analyses}
     assert set(by_topic) == {"device", "idle", "kernels"}  # nothing recurs, is launched or copied
     kernels = by_topic["kernels"]
@@ -191,7 +193,7 @@ def test_a_name_that_needs_settings_stands_for_some_worth_trying() -> None:
     sizes = [text for text in carried if text.startswith("buckets(size_bytes=")]
     assert 1 <= len(sizes) <= 4
     assert carried[-1] == "workers(count=64)"
-    made = gather(Asked("job", job, cluster=parse(CLUSTER), strategies=carried))
+    made = gather(PageRequest("job", job, cluster=parse(CLUSTER), strategies=carried))
     assert [scenario.name for scenario in made.scenarios] == ["as recorded", *carried]
     assert named(["bukets"], job) == ("bukets",)
 
@@ -208,4 +210,4 @@ def test_a_page_is_written_to_html_alone(tmp_path: Path) -> None:
     b = GraphBuilder()
     b.op("alone", b.lane(0, "main"), 1_000)
     with pytest.raises(FileError, match=r"end its name in \.html"):
-        write_page(gather(Asked("one", b.build())), tmp_path / "page.pdf")
+        write_page(gather(PageRequest("one", b.build())), tmp_path / "page.pdf")

@@ -8,10 +8,10 @@ import pytest
 from paceline.graph.synthetic.training import training
 from paceline.graph.synthetic.training_job import TrainingJob
 from paceline.replay import replay
-from paceline.report.page import Asked, gather
+from paceline.report.page import PageRequest, gather
 from paceline.report.page.contents import Kind
 from paceline.report.page.intervals import intervals
-from paceline.report.page.scenarios import Job, predicted
+from paceline.report.page.scenarios import JobOnCluster, predicted
 
 JOB = training(TrainingJob(workers=3, layers=20, steps=4))
 
@@ -41,12 +41,12 @@ def test_intervals_stand_for_all_ops() -> None:
 
 def test_links_of_a_large_run_lead_to_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["paceline.report.page.gather"], "MOST_OPS", 100)
-    contents = gather(Asked("run", JOB))
+    contents = gather(PageRequest("run", JOB))
     count = len(contents.tracks[0].columns["start"].values)
     linked = [row.op for row in (*contents.path_ops, *contents.path_by_kind)]
     linked += [piece.op for sentence in contents.headline for piece in sentence if piece.op]
     linked += [row[-1] for row in contents.meetings.rows]
     assert linked
     assert max(op for op in linked if op is not None) < count < len(JOB)
-    typical = len(predicted(Job(JOB)).timeline.graph)
+    typical = len(predicted(JobOnCluster(JOB)).timeline.graph)
     assert f"replayed as {typical:,} ops or more, and a page holds" in contents.missing["what_if"]

@@ -5,10 +5,14 @@ from io import StringIO
 from rich.console import Console
 
 from paceline.report.text.serving import profile_lines, serving_table
-from paceline.serve import Fingerprint, Point, Profile, Row, ServingPlan, Share
+from paceline.serve import Fingerprint, InstanceShare, Point, Profile, ServingChoice, ServingPlan
 
-PLAN = Row("plan", ServingPlan(8, (Share(1, 4), Share(1, 4)), 2e6), (2.0e6, 2.2e6, 2.4e6))
-FAT = Row("one instance on all cores", ServingPlan(8, (Share(2, 8),), 3e6), (4.4e6,))
+PLAN = ServingChoice(
+    "plan", ServingPlan(8, (InstanceShare(1, 4), InstanceShare(1, 4)), 2e6), (2.0e6, 2.2e6, 2.4e6)
+)
+FAT = ServingChoice(
+    "one instance on all cores", ServingPlan(8, (InstanceShare(2, 8),), 3e6), (4.4e6,)
+)
 
 
 def test_each_choice_stands_beside_the_plan_predicted_and_measured() -> None:

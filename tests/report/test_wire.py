@@ -1,6 +1,6 @@
 """The table of an incast."""
 
-from paceline.lab.incast import Row, Setting
+from paceline.lab.incast import IncastRow, Setting
 from paceline.lab.overload import Load, Loaded
 from paceline.lab.spraying import Sprayed
 from paceline.report.text.wire import load_line, setting_line, sprayed_line, table
@@ -18,7 +18,7 @@ def test_the_head_names_what_everyone_meets() -> None:
 
 
 def test_a_row_shows_its_p99_beside_the_ideal_and_what_it_did_without() -> None:
-    row = Row("ours", False, 0.1, 40, 170.0, 180.0, 190.0, 160.0, 0.0123)
+    row = IncastRow("ours", False, 0.1, 40, 170.0, 180.0, 190.0, 160.0, 0.0123)
     head, line = table([row])
     assert line.split() == ["ours", "170.0", "180.0", "190.0", "1.125", "1.230%"]
     assert head.split()[:4] == ["40", "rounds", "of", "each;"]

@@ -9,14 +9,14 @@ from paceline.runtime.stages import (
     PipelineSchedule,
     Shape,
     Task,
-    Work,
+    TaskKind,
     in_flight,
     tasks,
     version_used,
 )
 
 TWO = PipelineSchedule.TWO_BUFFERED
-F, B, U = Work.FORWARD, Work.BACKWARD, Work.UPDATE
+F, B, U = TaskKind.FORWARD, TaskKind.BACKWARD, TaskKind.UPDATE
 
 
 def shapes(schedule: PipelineSchedule) -> st.SearchStrategy[Shape]:
@@ -65,7 +65,7 @@ def test_micro_batches_in_flight_are_those_that_the_order_keeps(
     case: tuple[PipelineSchedule, Shape],
 ) -> None:
     schedule, shape = case
-    frees = Work.WEIGHT if schedule is PipelineSchedule.ZERO_BUBBLE else B
+    frees = TaskKind.WEIGHT if schedule is PipelineSchedule.ZERO_BUBBLE else B
     for stage in range(shape.stages):
         held = most = 0
         for task in tasks(schedule, shape, stage, batches=3):

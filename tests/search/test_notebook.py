@@ -9,7 +9,7 @@ from paceline.cluster import Cluster
 from paceline.errors import FileError
 from paceline.graph import Graph
 from paceline.predict import Question
-from paceline.search import Ended, Goal, Place, search
+from paceline.search import Ended, Goal, SearchPlace, search
 from paceline.strategies import Effect
 
 GOAL = Goal(allow=Effect.LOSSY, strategies=("buckets", "bf16", "partition"))
@@ -18,7 +18,7 @@ GOAL = Goal(allow=Effect.LOSSY, strategies=("buckets", "bf16", "partition"))
 def test_a_search_that_was_cut_short_goes_on_and_ends_as_one_that_was_not(
     job: Graph, lan: Cluster, tmp_path: Path
 ) -> None:
-    place = Place(tried=tmp_path / "tried.jsonl")
+    place = SearchPlace(tried=tmp_path / "tried.jsonl")
     cut = search(job, lan, Question(), replace(GOAL, budget_s=1e-6), place=place)
     lines = (tmp_path / "tried.jsonl").read_text().splitlines()
     assert cut.ended is Ended.BUDGET
@@ -29,7 +29,7 @@ def test_a_search_that_was_cut_short_goes_on_and_ends_as_one_that_was_not(
 
 
 def test_what_is_known_is_not_replayed_again(job: Graph, lan: Cluster, tmp_path: Path) -> None:
-    place = Place(tried=tmp_path / "tried.jsonl")
+    place = SearchPlace(tried=tmp_path / "tried.jsonl")
     first = search(job, lan, Question(), GOAL, place=place)
     before = (tmp_path / "tried.jsonl").read_text()
     again = search(job, lan, Question(), GOAL, place=place)
@@ -41,14 +41,14 @@ def test_a_line_that_was_cut_by_the_end_of_its_process_is_left_out(
     job: Graph, lan: Cluster, tmp_path: Path
 ) -> None:
     path = tmp_path / "tried.jsonl"
-    first = search(job, lan, Question(), GOAL, place=Place(tried=path))
+    first = search(job, lan, Question(), GOAL, place=SearchPlace(tried=path))
     path.write_text(path.read_text()[:-7])
-    assert search(job, lan, Question(), GOAL, place=Place(tried=path)).best == first.best
+    assert search(job, lan, Question(), GOAL, place=SearchPlace(tried=path)).best == first.best
     assert path.read_text().endswith("\n")
 
 
 def test_what_was_tried_of_another_job_is_refused(job: Graph, lan: Cluster, tmp_path: Path) -> None:
-    place = Place(tried=tmp_path / "tried.jsonl")
+    place = SearchPlace(tried=tmp_path / "tried.jsonl")
     search(job, lan, Question(), GOAL, place=place)
     slower = replace(lan, name="another")
     with pytest.raises(FileError, match="another job, cluster"):

@@ -17,7 +17,7 @@ from paceline.cluster import Cluster
 from paceline.graph import Graph, save_graph
 from paceline.graph.synthetic import Parallel, TrainingJob, training
 from paceline.predict import Candidates, Question
-from paceline.search import Goal, Place, search
+from paceline.search import Goal, SearchPlace, search
 from paceline.search.judge import Judge
 from paceline.search.score import Refused
 from paceline.search.scoring import scoring
@@ -39,7 +39,7 @@ CLUSTERS = [
 @pytest.mark.parametrize("on", CLUSTERS)
 def test_workers_find_the_plan_that_one_process_finds(on: str, job: Graph, lan: Cluster) -> None:
     here = search(job, lan, Question(), GOAL)
-    there = search(job, lan, Question(), GOAL, place=Place(on))
+    there = search(job, lan, Question(), GOAL, place=SearchPlace(on))
     assert (there.best, there.tried) == (here.best, here.tried)
 
 
@@ -141,4 +141,4 @@ def test_unknown_workers_are_refused_with_those_that_there_are(
     on: str, job: Graph, lan: Cluster
 ) -> None:
     with pytest.raises(SpreadError, match="processes"):
-        search(job, lan, Question(), GOAL, place=Place(on))
+        search(job, lan, Question(), GOAL, place=SearchPlace(on))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.serve import Share, divided
+from paceline.serve import InstanceShare, divided
 
 
 def table(cores: int, batch: int, times: list[int]) -> np.ndarray:
@@ -15,7 +15,7 @@ def table(cores: int, batch: int, times: list[int]) -> np.ndarray:
     return made
 
 
-def divisions(cores: int, batch: int) -> Iterator[tuple[Share, ...]]:
+def divisions(cores: int, batch: int) -> Iterator[tuple[InstanceShare, ...]]:
     """Every set of instances that does the batch."""
     if batch == 0:
         yield ()
@@ -23,10 +23,10 @@ def divisions(cores: int, batch: int) -> Iterator[tuple[Share, ...]]:
     for threads in range(1, cores + 1):
         for samples in range(1, batch + 1):
             for rest in divisions(cores - threads, batch - samples):
-                yield (Share(threads, samples), *rest)
+                yield (InstanceShare(threads, samples), *rest)
 
 
-def time_of(shares: tuple[Share, ...], latency: np.ndarray) -> float:
+def time_of(shares: tuple[InstanceShare, ...], latency: np.ndarray) -> float:
     return max(latency[share.threads][share.batch] for share in shares)
 
 
@@ -46,10 +46,10 @@ def test_no_division_is_faster_and_none_as_fast_has_fewer_instances(
 
 def test_cores_stay_idle_where_more_threads_are_slower() -> None:
     latency = table(2, 1, [3, 5])
-    assert divided(latency, 2, 1) == (3.0, (Share(1, 1),))
+    assert divided(latency, 2, 1) == (3.0, (InstanceShare(1, 1),))
 
 
 def test_a_slower_instance_gets_the_smaller_part() -> None:
     """Two threads take 1 a sample, one thread 2: of six samples two threads do four."""
     latency = table(3, 6, [2 * b for b in range(1, 7)] + [*range(1, 7)] + [9] * 6)
-    assert divided(latency, 3, 6) == (4.0, (Share(2, 4), Share(1, 2)))
+    assert divided(latency, 3, 6) == (4.0, (InstanceShare(2, 4), InstanceShare(1, 2)))

@@ -21,11 +21,11 @@ from paceline.cli import main
 from paceline.launch import Process, start
 from paceline.serve import (
     Fingerprint,
+    InstanceShare,
     Point,
     Profile,
     ServeError,
     ServingPlan,
-    Share,
     best_plan,
     topology_here,
 )
@@ -163,7 +163,7 @@ def test_a_profile_of_two_cores_tries_the_plan_and_the_plain_choices() -> None:
         pytest.skip("this process may use one core alone")
     for batch in (1, 2, 4):
         tried = [one for one in found.tried if one.batch == batch]
-        assert {(Share(2, batch),)} < {one.shares for one in tried}
+        assert {(InstanceShare(2, batch),)} < {one.shares for one in tried}
         plan = best_plan(found, 2, batch)
         assert plan.latency_ns == min(one.median_ns for one in tried) > 0
         assert all(one.runs >= 3 for one in tried)
@@ -341,5 +341,5 @@ def test_the_command_says_why_a_model_cannot_be_served(
 
 
 def test_a_plan_is_told_in_words() -> None:
-    plan = ServingPlan(9, (Share(4, 5), Share(1, 2), Share(1, 2)), 1.0)
+    plan = ServingPlan(9, (InstanceShare(4, 5), InstanceShare(1, 2), InstanceShare(1, 2)), 1.0)
     assert str(plan) == "4 threads, 5 + 2 x 1 thread, 2 each"

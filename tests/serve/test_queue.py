@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.serve import Share
+from paceline.serve import InstanceShare
 from paceline.serve.dealing import dealt
 from paceline.serve.errors import Overloaded
 from paceline.serve.load import Load, power_of_two
@@ -84,14 +84,16 @@ def test_a_batch_begins_when_it_is_whole_or_the_first_has_waited_for_its_window(
 
 TIMES = {1: 10, 2: 6, 4: 4}
 FREE = st.lists(
-    st.builds(Share, st.sampled_from(sorted(TIMES)), st.integers(1, 4)), min_size=1, max_size=3
+    st.builds(InstanceShare, st.sampled_from(sorted(TIMES)), st.integers(1, 4)),
+    min_size=1,
+    max_size=3,
 )
 
 
 @settings(deadline=None)
 @given(st.integers(1, 12), FREE)
 def test_samples_are_dealt_so_that_the_last_is_done_as_early_as_can_be(
-    samples: int, free: list[Share]
+    samples: int, free: list[InstanceShare]
 ) -> None:
     def last(parts: tuple[int, ...]) -> float:
         return max(5 + TIMES[share.threads] * part for share, part in zip(free, parts) if part)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.serve import Fingerprint, Point, Profile, ServeError, Share, Topology, files
+from paceline.serve import Fingerprint, InstanceShare, Point, Profile, ServeError, Topology, files
 from paceline.serve.topology import numbers, pinned, topology_here
 from paceline.serve.tried import Tried
 
@@ -54,7 +54,10 @@ MADE = Profile(
     8,
     (Point(1, 1, 5.0, 4.0, 6.0, 3),),
     "today",
-    (Tried((Share(2, 8),), 9.0, 7), Tried((Share(1, 4), Share(1, 4)), 8.0, 7)),
+    (
+        Tried((InstanceShare(2, 8),), 9.0, 7),
+        Tried((InstanceShare(1, 4), InstanceShare(1, 4)), 8.0, 7),
+    ),
     prepacked=False,
 )
 

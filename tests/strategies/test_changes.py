@@ -16,7 +16,7 @@ from paceline.graph import Facts, Graph, GraphBuilder, OpKind, Phase, check
 from paceline.graph.condense import STEPS, condense
 from paceline.graph.kinds import NONE
 from paceline.graph.one_lane import on_one_lane
-from paceline.graph.synthetic import Exchange, Machine, Parallel, TrainingJob, training
+from paceline.graph.synthetic import Machine, Parallel, ReplicaExchange, TrainingJob, training
 from paceline.predict.classes import by_class, step_ns
 from paceline.replay import replay
 from paceline.strategies import parse, transformed
@@ -229,7 +229,7 @@ def test_parameter_servers_give_the_job_that_pushes_and_pulls(
     job: TrainingJob, machine: Machine, bucket: int, rate: float
 ) -> None:
     job = replace(job, machine=machine, bucket_bytes=bucket)
-    wanted = training(replace(job, exchange=Exchange.PARAMETER_SERVER))
+    wanted = training(replace(job, exchange=ReplicaExchange.PARAMETER_SERVER))
     assert measured(changed(job, "parameter_server"), rate) == measured(wanted, rate)
 
 
@@ -248,7 +248,7 @@ CHANGES: Mapping[str, dict[str, Any]] = {
     "buckets(size_bytes=3145728)": {"bucket_bytes": 3 * MIB},
     "batch(factor=2)": {"batch": 2.0},
     "partition(parts=3)": {"parts": 3},
-    "parameter_server()": {"exchange": Exchange.PARAMETER_SERVER},
+    "parameter_server()": {"exchange": ReplicaExchange.PARAMETER_SERVER},
 }
 
 

@@ -5,15 +5,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from paceline.errors import PacelineError  # noqa: E402
-from paceline.runtime.rounds import Merge, Part  # noqa: E402
+from paceline.runtime.rounds import Merge, ReplicaFragment  # noqa: E402
 from paceline.strategies import parse  # noqa: E402
 from paceline.strategies.seldom import Seldom  # noqa: E402
 
 
-def begun(text: str, *states: "torch.Tensor") -> "tuple[Merge, Part, torch.Tensor]":
+def begun(text: str, *states: "torch.Tensor") -> "tuple[Merge, ReplicaFragment, torch.Tensor]":
     change, weight = parse(text), torch.tensor([1.0, 2.0])
     assert isinstance(change, Seldom)
-    part = Part(0, (weight,), lambda: states)
+    part = ReplicaFragment(0, (weight,), lambda: states)
     merge = change.merge()
     merge.begin(part)
     return merge, part, weight

@@ -13,7 +13,7 @@ from paceline.cost import GLOO, Rates, prices
 from paceline.errors import GraphError
 from paceline.graph import UNPRICED, DepKind, Graph, OpKind, check, select
 from paceline.graph.condense import condense
-from paceline.graph.condense.waits import Step
+from paceline.graph.condense.waits import LinkedStep
 from paceline.graph.links import Links
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.rounds import PERIODS, fragments_of
@@ -133,7 +133,7 @@ def test_what_a_step_needs_of_the_one_before_it_still_needs(
     graph = recording()
     first, last = (int(select(graph, f"rank=0,name={name}")[0]) for name in ("addmm", "sgd"))
     before = Links.all_of(np.array([first]), np.array([last]), DepKind.STEP)
-    alone, _ = apart(Step(graph, before), 1)
+    alone, _ = apart(LinkedStep(graph, before), 1)
     assert len(alone.graph) < len(graph)
     names = [alone.graph[int(op)].name for op in (*alone.before.op, *alone.before.src)]
     assert names == ["addmm", "sgd"]

@@ -9,7 +9,7 @@ import pytest
 
 from paceline.cli import main
 from paceline.trial import GradientRun, TrialError, gradients_of
-from paceline.trial.gradients import Began, Step, encode, file_of, seen
+from paceline.trial.gradients import Began, GradientStep, encode, file_of, seen
 
 JOB = """
 import sys, torch
@@ -33,7 +33,7 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 
 def written(folder: Path, ranks: int, world: int, steps: int) -> None:
     for rank in range(ranks):
-        lines = [Began(rank, world), *(Step(n, 2.0 + rank, 1.5, 2) for n in range(steps))]
+        lines = [Began(rank, world), *(GradientStep(n, 2.0 + rank, 1.5, 2) for n in range(steps))]
         file_of(folder, rank).write_bytes(b"".join(encode(line) + b"\n" for line in lines))
 
 

@@ -33,7 +33,7 @@ from paceline.strategies import (
 from paceline.strategies.accuracy import LearningCost
 from paceline.trace.runs import open_run
 from paceline.trial import Decision, Ending, Ran, Side, Watching
-from paceline.trial.lines import Began, End, Loss, Reason, Step, encode, file_of
+from paceline.trial.lines import Began, End, Loss, Reason, StepLine, encode, file_of
 from paceline.trial.settings import VARIABLE, TrialSettings
 from paceline.tune import Tuned, TuneError, TuneRequest, Where, as_recorded, tune
 from paceline.tune.doubted import heaviest
@@ -84,16 +84,16 @@ class Told:
         return Ran(Ending.ENOUGH)
 
 
-def steps(asked: TrialSettings, told: float | Unsteady) -> list[Step | Loss]:
+def steps(asked: TrialSettings, told: float | Unsteady) -> list[StepLine | Loss]:
     """Every step takes 10 ms, and under the plan so many times less; the loss never moves."""
-    found: list[Step | Loss] = []
+    found: list[StepLine | Loss] = []
     times, sway = (told.times, swaying(asked)) if isinstance(told, Unsteady) else (told, None)
     for place, block in enumerate(asked.blocks):
         planned = block.side is Side.PLAN
         wall = round(1e7 / times * (next(sway) if sway else 1.0) if planned else 1e7)
         for past in range(block.warm + block.steps):
             index = len(found) // 2 + 1
-            found += [Step(index, wall, wall, place, past >= block.warm), Loss(index, 1.0)]
+            found += [StepLine(index, wall, wall, place, past >= block.warm), Loss(index, 1.0)]
     return found
 
 

@@ -14,7 +14,7 @@ from paceline.graph import save_graph
 from paceline.graph.files import HEADER
 from paceline.graph.synthetic.training import training
 from paceline.graph.synthetic.training_job import TrainingJob
-from paceline.report.page import MAGIC, Asked
+from paceline.report.page import MAGIC, PageRequest
 from paceline.viewer import Server, Viewed, Viewer, ViewError, serving
 
 SHELL = (
@@ -26,7 +26,7 @@ CLUSTER = parse("hosts: 2\nlink: {rate: 1Gbps, latency: 50us}\n")
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     job = training(TrainingJob(workers=2, layers=3, steps=3))
-    runs = tuple(Viewed(Asked(name, job, cluster=CLUSTER)) for name in ("first", "second"))
+    runs = tuple(Viewed(PageRequest(name, job, cluster=CLUSTER)) for name in ("first", "second"))
     with serving(Viewer(runs, SHELL)) as made:
         yield made
 
@@ -115,7 +115,7 @@ def recorded(tmp_path: Path) -> Iterator[tuple[Server, Path]]:
     """A server of a run that lies in a folder."""
     folder = tmp_path / "run"
     save_graph(training(TrainingJob(workers=2, layers=3, steps=3)), folder)
-    run = Viewed.of(folder, partial(Asked, "run", cluster=CLUSTER))
+    run = Viewed.of(folder, partial(PageRequest, "run", cluster=CLUSTER))
     with serving(Viewer((run,), SHELL)) as made:
         yield made, folder
 

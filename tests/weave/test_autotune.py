@@ -16,7 +16,7 @@ from paceline.weave.schedules import schedule, schedules
 from paceline.weave.significance import p_faster
 from paceline.weave.traffic import Rates, total_traffic
 from paceline.weave.transforms import Refusal
-from paceline.weave.tuning import Candidate, CandidateOutcome, Row, Tuned
+from paceline.weave.tuning import Candidate, CandidateOutcome, Tuned, TuningRow
 
 TWO = Group.world(2)
 N = 1000
@@ -92,7 +92,7 @@ def test_the_winner_must_be_certain() -> None:
     from paceline.weave.tuner import decide
 
     rows = [
-        Row(Candidate(name, "plain"), CandidateOutcome.SLOWER)
+        TuningRow(Candidate(name, "plain"), CandidateOutcome.SLOWER)
         for name in ("written", "near", "fast")
     ]
     steady, near = (
@@ -131,8 +131,8 @@ def test_a_cache_that_cannot_be_written_or_read_is_said_and_survived(tmp_path, c
 
 def test_a_result_survives_the_cache() -> None:
     rows = (
-        Row(Candidate("AR-C", "plain"), CandidateOutcome.CHOSEN, 1e-3, 2e-3, 0.01),
-        Row(Candidate("R-B-C", "any"), CandidateOutcome.REFUSED, reason="no reason"),
+        TuningRow(Candidate("AR-C", "plain"), CandidateOutcome.CHOSEN, 1e-3, 2e-3, 0.01),
+        TuningRow(Candidate("R-B-C", "any"), CandidateOutcome.REFUSED, reason="no reason"),
     )
     tuned = Tuned(rows[0].candidate, rows)
     back = Tuned.from_document(json.loads(json.dumps(tuned.document())))

@@ -42,11 +42,11 @@ def test_fused_lamb_is_two_kernels_and_norms_go_from_one_to_the_other() -> None:
 
 def test_a_slice_is_cut_into_blocks_within_segments() -> None:
     pytest.importorskip("torch", reason="launches take torch tensors")
-    from paceline.weave.gpu.launch import Share
+    from paceline.weave.gpu.launch import VectorSlice
 
-    assert Share(0, 2, (5, 6), 4).blocks() == [(0, 4, 0), (4, 1, 0), (5, 1, 1)]
-    assert Share(1, 2, (5, 6), 4).blocks() == [(0, 4, 1), (4, 1, 1)]
-    assert Share(2, 3, (1, 1), 4).blocks() == []
+    assert VectorSlice(0, 2, (5, 6), 4).blocks() == [(0, 4, 0), (4, 1, 0), (5, 1, 1)]
+    assert VectorSlice(1, 2, (5, 6), 4).blocks() == [(0, 4, 1), (4, 1, 1)]
+    assert VectorSlice(2, 3, (1, 1), 4).blocks() == []
 
 
 @pytest.mark.parametrize(

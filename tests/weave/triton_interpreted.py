@@ -13,7 +13,7 @@ from paceline.weave.backends.async_collectives import JOIN
 from paceline.weave.backends.torch_compute import TORCH
 from paceline.weave.gpu.between import follow, joins, totals
 from paceline.weave.gpu.generate import generate, phases_of
-from paceline.weave.gpu.launch import Launcher, Share, loaded, on_host
+from paceline.weave.gpu.launch import Launcher, VectorSlice, loaded, on_host
 from paceline.weave.interpreter import distribute, interpret
 from paceline.weave.language import AllReduce, Dropout, Update, program, scalar, tensor
 from paceline.weave.layout import Group, Partial, Replicated
@@ -63,7 +63,7 @@ def run_all(step: Program, buffers: dict, scalars: dict, folder: Path) -> None:
     form, (group,) = phases_of(fused), step.groups
     size = max(s.type.size for s in fused.body)
     segments = form.segments if form else (size,)
-    ranks = [Launcher(Share(r, group.size, segments, 16), "cpu") for r in range(group.size)]
+    ranks = [Launcher(VectorSlice(r, group.size, segments, 16), "cpu") for r in range(group.size)]
     known = dict(on_host(step)(scalars))
     for phase, source in enumerate(generate(fused)):
         kernel, found = loaded(source, folder), []

@@ -23,7 +23,7 @@ from paceline.graph.synthetic.training import training
 from paceline.graph.synthetic.training_job import TrainingJob
 from paceline.predict import Prediction, Question, predict
 from paceline.replay import replay
-from paceline.report.page import Asked, gather, write_page
+from paceline.report.page import PageRequest, gather, write_page
 from paceline.report.text.quantities import duration
 from paceline.strategies import Plan, Predicted, made_for, strategy
 from paceline.strategies.sends import Sends
@@ -97,11 +97,11 @@ def layered(first_ns: int) -> Graph:
     return b.build()
 
 
-def pair() -> Asked:
+def pair() -> PageRequest:
     """Two runs, the second with a layer of hostile name that takes longer."""
     before, after = layered(100_000), layered(200_000)
     found = diff(side_of_graph(before, "before"), side_of_graph(after, "after"))
-    return Asked("before", before, other=after, other_name="after", difference=found)
+    return PageRequest("before", before, other=after, other_name="after", difference=found)
 
 
 def plan() -> Plan:
@@ -138,9 +138,9 @@ def told(once: Callable[[str], AbstractContextManager[Path]]) -> Any:
 
 def seen_in(folder: Path) -> Any:
     """Pages written to the folder and looked at."""
-    asked = Asked("run", job(), cluster=place(), strategies=("bf16", "workers(count=x)"))
+    asked = PageRequest("run", job(), cluster=place(), strategies=("bf16", "workers(count=x)"))
     sound = write_page(gather(asked), folder / "sound.html")
-    bad = write_page(gather(Asked(HOSTILE, hostile())), folder / "hostile.html")
+    bad = write_page(gather(PageRequest(HOSTILE, hostile())), folder / "hostile.html")
     cut = folder / "cut.html"
     text = sound.read_text()
     data = re.search(r'id="contents">([^<]*)<', text)
@@ -150,7 +150,7 @@ def seen_in(folder: Path) -> Any:
     middle = len(data[1]) // 2
     spoilt = "A" if data[1][middle] != "A" else "B"
     edited.write_text(text.replace(data[1], data[1][:middle] + 8 * spoilt + data[1][middle + 8 :]))
-    one = write_page(gather(Asked("alone", alone())), folder / "alone.html")
+    one = write_page(gather(PageRequest("alone", alone())), folder / "alone.html")
     lab = replace(asked, question=LAB, strategies=("bf16",))
     shared = write_page(gather(lab), folder / "lab.html")
     frame = folder / "frame.html"

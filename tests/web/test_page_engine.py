@@ -22,7 +22,7 @@ from paceline.replay import Timeline, replay
 from paceline.report.page import coarse, link_prices, pack
 from paceline.report.page.coding import WAYS, CodedColumn, Coding, coded
 from paceline.report.page.levels import Window, drawn, spans_of
-from paceline.report.page.pack import Part, container
+from paceline.report.page.pack import PageData, container
 from paceline.wasm.memory import Borrowed
 
 SCRIPTS = Path(__file__).parents[2] / "web" / "test"
@@ -110,7 +110,7 @@ def test_a_slid_link_gives_the_step_of_the_slid_cluster(tmp_path: Path) -> None:
     base, rates = clusters[1], Rates()
     calls = calls_of(graph, base, rates.library_of(base))
     part = link_prices(graph, base, rates, calls)
-    priced = Part({"dur_ns": prices(graph, base, rates).dur_ns})
+    priced = PageData({"dur_ns": prices(graph, base, rates).dur_ns})
     slid = [{"factor": 1, "rate": rate, "latency": 1} for rate in clusters]
     steps = asked(pack(graph, part, priced), tmp_path, slid=slid)["steps"]
     assert steps == [replay(graph, cluster).step_ns for cluster in clusters.values()]

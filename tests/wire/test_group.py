@@ -12,13 +12,13 @@ from wire_ranks import DATA, QUICK, Relay, ranks, together
 from paceline.wire import (
     Bounds,
     Endpoint,
-    Group,
     Importance,
     Layers,
     Phase,
     ReplicaError,
     Server,
     WireError,
+    WireGroup,
     Worker,
     prove_equal,
 )
@@ -27,8 +27,8 @@ from paceline.wire.group import add_up
 pytestmark = pytest.mark.needs("native", "linux")
 
 
-def groups(ends: list[Endpoint], bounds: Bounds = Bounds(), **given: Any) -> list[Group]:  # noqa: B008
-    return [Group(end, range(len(ends)), bounds, **given) for end in ends]
+def groups(ends: list[Endpoint], bounds: Bounds = Bounds(), **given: Any) -> list[WireGroup]:  # noqa: B008
+    return [WireGroup(end, range(len(ends)), bounds, **given) for end in ends]
 
 
 def gradients(rank: int, size: int) -> np.ndarray:
@@ -70,7 +70,7 @@ def everywhere(relay: Callable[..., Relay]) -> Callable[[list[Endpoint]], Any]:
     return ways
 
 
-def all_reduce(made: list[Group], found: list[np.ndarray], step: int) -> None:
+def all_reduce(made: list[WireGroup], found: list[np.ndarray], step: int) -> None:
     together([lambda g=g, v=v: g.all_reduce(v, step=step) for g, v in zip(made, found)])
     together([lambda g=g, v=v: prove_equal(g, [v], step=step) for g, v in zip(made, found)])
 
@@ -114,7 +114,7 @@ def test_ranks_that_hold_different_values_are_told() -> None:
     with ranks(2) as ends:
         made = groups(ends)
 
-        def prove(g: Group) -> None:
+        def prove(g: WireGroup) -> None:
             with pytest.raises(ReplicaError, match="other values than rank"):
                 prove_equal(g, [gradients(g.endpoint.rank, 10)], step=3)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from test_group import everywhere, gradients, groups
 from wire_ranks import QUICK, Relay, ranks, together
 
-from paceline.wire import Bounds, Group, Phase, Server, WireError, Worker
+from paceline.wire import Bounds, Phase, Server, WireError, WireGroup, Worker
 from paceline.wire.parts import Parts
 
 pytestmark = pytest.mark.needs("native", "linux")
@@ -18,7 +18,7 @@ SIZE = 60_000  # values: 168 packets, 11 parts
 RATE = np.float32(0.5)
 
 
-def trained(made: list[Group], steps: int) -> list[np.ndarray]:
+def trained(made: list[WireGroup], steps: int) -> list[np.ndarray]:
     """The server's weights and each worker's, after steps of which each pushes its own gradient."""
     weights, sums = gradients(9, SIZE), np.zeros(SIZE, np.float32)
     pulled = [weights.copy() for _ in made[1:]]

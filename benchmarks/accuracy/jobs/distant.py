@@ -15,11 +15,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from paceline.runtime.stages import PipelineSchedule, Task, Work
+from paceline.runtime.stages import PipelineSchedule, Task, TaskKind
 from paceline.runtime.stages.torch_border import Border
 from paceline.runtime.stages.torch_links import Seat
 from paceline.runtime.stages.torch_profile import Sample, measure_border, measure_stage
-from paceline.runtime.stages.torch_worker import Job, Part, Worker
+from paceline.runtime.stages.torch_worker import PipelineJob, Worker, WorkerStage
 
 LAYERS, WIDTH, CLASSES = 8, 512, 10
 loss = nn.functional.cross_entropy
@@ -84,15 +84,15 @@ def main(plan: dict[str, Any], batches: int) -> None:
     cuts, rank = plan["cuts"], dist.get_rank()
     part = nn.Sequential(*layers()[cuts[rank] : cuts[rank + 1]])
     borders = tuple(Border(share, packed=True) if share < 1 else None for share in plan["shares"])
-    job = Job(PipelineSchedule.ONE_F_ONE_B, plan["microbatches"], borders=borders)
+    job = PipelineJob(PipelineSchedule.ONE_F_ONE_B, plan["microbatches"], borders=borders)
     ends: list[float] = []
 
     def watch(task: Task) -> None:
-        if task.work is Work.UPDATE:
+        if task.work is TaskKind.UPDATE:
             ends.append(time.perf_counter())
 
     seat, data = Seat(rank, len(cuts) - 1), Drawn(plan["microbatch"])
-    worker = Worker(job, seat, Part(part, loss), optimizer(part), data, watch=watch)
+    worker = Worker(job, seat, WorkerStage(part, loss), optimizer(part), data, watch=watch)
     losses = worker.train(batches)
     print(json.dumps({"steps_s": [b - a for a, b in pairwise(ends)][1:-1], "losses": losses}))
     sys.stdout.flush()

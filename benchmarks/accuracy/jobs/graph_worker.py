@@ -12,7 +12,7 @@ import torch
 from benchmarks.accuracy.graph_network import HIDDEN, parts
 
 from paceline.learn import save
-from paceline.learn.graphs.network import GraphNetwork, Layer
+from paceline.learn.graphs.network import GraphConvolution, GraphNetwork
 from paceline.learn.graphs.torch_training import GraphTask, train
 from paceline.learn.torch_workers import joined_workers
 
@@ -21,7 +21,11 @@ def main() -> None:
     folder, nodes, epochs, bits, means, stale, out = sys.argv[1:]
     torch.set_num_threads(1)
     how = GraphNetwork(
-        Layer.SAGE, hidden=HIDDEN, bits=int(bits), means=means == "means", stale=int(stale)
+        GraphConvolution.SAGE,
+        hidden=HIDDEN,
+        bits=int(bits),
+        means=means == "means",
+        stale=int(stale),
     )
     with joined_workers(sums=True) as carrier:
         made = train(GraphTask(parts(Path(folder), int(nodes)), how, int(epochs)), carrier)

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
-from paceline.wire import Address, Bounds, Endpoint, Group, JobKey, Phase, Server, Worker
+from paceline.wire import Address, Bounds, Endpoint, JobKey, Phase, Server, WireGroup, Worker
 from paceline.wire.contenders import Contender
 from paceline.wire.incast import importance
 from paceline.wire.torch_gloo import Seat, group
@@ -176,14 +176,14 @@ def over_wire(training: Training, rank: int, hosts: Sequence[str]) -> Any:
     endpoint = Endpoint(rank, job, Address(hosts[rank], training.port), tuning)
     peers = range(1, len(hosts)) if rank == 0 else [0]
     endpoint.connect({p: Address(hosts[p], training.port) for p in peers}, WAIT_S)
-    group = Group(endpoint, range(len(hosts)), Bounds(contender.budget), importance(contender))
+    group = WireGroup(endpoint, range(len(hosts)), Bounds(contender.budget), importance(contender))
     return WiredWorker(group, contender) if rank else WiredServer(group, contender)
 
 
 class WiredServer:
     """What may be lost is lost on the way to the server alone."""
 
-    def __init__(self, group: Group, contender: Contender) -> None:
+    def __init__(self, group: WireGroup, contender: Contender) -> None:
         self._half, self._overlapped = Server(group), contender.overlapped
         self.settle = self._half.settle
 
@@ -202,7 +202,7 @@ class WiredServer:
 
 
 class WiredWorker:
-    def __init__(self, group: Group, contender: Contender) -> None:
+    def __init__(self, group: WireGroup, contender: Contender) -> None:
         self._half, self._overlapped = Worker(group), contender.overlapped
         self.settle = self._half.settle
 

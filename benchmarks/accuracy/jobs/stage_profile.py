@@ -12,12 +12,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from paceline.runtime.stages import PipelineSchedule, Task, Work
+from paceline.runtime.stages import PipelineSchedule, Task, TaskKind
 from paceline.runtime.stages.torch_cut import cut
 from paceline.runtime.stages.torch_links import Seat
 from paceline.runtime.stages.torch_profile import Sample, StageMeasure, measure_stage
 from paceline.runtime.stages.torch_stage import Piece, Stage
-from paceline.runtime.stages.torch_worker import Job, Part, Worker
+from paceline.runtime.stages.torch_worker import PipelineJob, Worker, WorkerStage
 from stage_model import WIDTH, loss, model, optimizer, same
 from stage_ranks import fork, in_process, in_ranks
 
@@ -86,7 +86,13 @@ def _at_work(stages: int, rows: int) -> dict[str, dict[str, Any]]:
 
 def _worker(seat: Seat, rows: int, schedule: PipelineSchedule) -> Worker:
     part = cut(model(), seat.stages)[seat.stage]
-    return Worker(Job(schedule, MICROBATCHES), seat, Part(part, loss), optimizer(part), same(rows))
+    return Worker(
+        PipelineJob(schedule, MICROBATCHES),
+        seat,
+        WorkerStage(part, loss),
+        optimizer(part),
+        same(rows),
+    )
 
 
 def _batches(worker: Worker, spent: dict[str, int]) -> list[list[int]]:
@@ -95,7 +101,7 @@ def _batches(worker: Worker, spent: dict[str, int]) -> list[list[int]]:
     found: list[list[int]] = []
 
     def watch(task: Task) -> None:
-        if task.work is Work.UPDATE:
+        if task.work is TaskKind.UPDATE:
             found.append([*spent.values(), time.process_time_ns(), time.perf_counter_ns()])
 
     worker.watch = watch

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from paceline.runtime.stages import PipelineSchedule, Task, Work
+from paceline.runtime.stages import PipelineSchedule, Task, TaskKind
 from paceline.runtime.stages.torch_cut import cut
 from paceline.runtime.stages.torch_links import Seat
-from paceline.runtime.stages.torch_worker import Data, Job, Part, Worker
+from paceline.runtime.stages.torch_worker import Data, PipelineJob, Worker, WorkerStage
 from stage_model import loss
 from stage_ranks import in_ranks
 
@@ -78,10 +78,12 @@ def _trained(
     rate = torch.optim.lr_scheduler.LambdaLR(made, lambda batch: 1 - batch / batches)
 
     def watch(task: Task) -> None:
-        if task.work is Work.UPDATE:
+        if task.work is TaskKind.UPDATE:
             rate.step()
 
-    worker = Worker(Job(schedule, microbatches), seat, Part(part, loss), made, data, watch=watch)
+    worker = Worker(
+        PipelineJob(schedule, microbatches), seat, WorkerStage(part, loss), made, data, watch=watch
+    )
     worker.train(batches)
     return [p.detach().numpy() for p in part.parameters()]
 

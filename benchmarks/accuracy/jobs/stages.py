@@ -20,11 +20,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from paceline.runtime.stages import PipelineSchedule, Task, Work
+from paceline.runtime.stages import PipelineSchedule, Task, TaskKind
 from paceline.runtime.stages.torch_cut import cut
 from paceline.runtime.stages.torch_links import Seat
 from paceline.runtime.stages.torch_live import LiveBytes
-from paceline.runtime.stages.torch_worker import Job, Part, Worker
+from paceline.runtime.stages.torch_worker import PipelineJob, Worker, WorkerStage
 from stage_model import loss, model, optimizer, same
 from stage_profile import profile
 from stage_ranks import in_ranks
@@ -70,8 +70,8 @@ def _worker(
     watch: Callable[[Task], None] | None = None,
 ) -> Worker:
     part = cut(model(), seat.stages)[seat.stage]
-    job, data = Job(schedule, microbatches), same(rows)
-    return Worker(job, seat, Part(part, loss), optimizer(part), data, watch=watch)
+    job, data = PipelineJob(schedule, microbatches), same(rows)
+    return Worker(job, seat, WorkerStage(part, loss), optimizer(part), data, watch=watch)
 
 
 def _steps(seat: Seat, microbatches: int, rows: int, batches: int) -> dict[str, list[int]]:
@@ -93,7 +93,7 @@ def _updates(worker: Worker, batches: int) -> list[int]:
     ends: list[int] = []
 
     def watch(task: Task) -> None:
-        if task.work is Work.UPDATE:
+        if task.work is TaskKind.UPDATE:
             ends.append(time.perf_counter_ns())
 
     worker.watch = watch

@@ -1,7 +1,7 @@
 """What follows from a job's figures, in words: one rule a function, each pure.
 
-A rule looks at `Seen` and says one sentence with the figures that it rests on, or nothing. Limits
-are where a figure begins to matter for the step, not where it is unusual.
+A rule looks at `JobFigures` and says one sentence with the figures that it rests on, or nothing.
+Limits are where a figure begins to matter for the step, not where it is unusual.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _PRODUCTS: Final = ("matrix", "grouped matrix", "convolution", "attention")
 
 
 @dataclass(frozen=True)
-class Seen:
+class JobFigures:
     """All figures of one job."""
 
     usage: Usage
@@ -37,16 +37,16 @@ class Observation:
     text: str
 
 
-Rule = Callable[[Seen], str | None]
+Rule = Callable[[JobFigures], str | None]
 
 
-def observed(seen: Seen) -> tuple[Observation, ...]:
+def observed(seen: JobFigures) -> tuple[Observation, ...]:
     """All that the rules say, in their order."""
     said = ((rule.__name__, rule(seen)) for rule in RULES)
     return tuple(Observation(name, text) for name, text in said if text)
 
 
-def bound_by(seen: Seen) -> str | None:
+def bound_by(seen: JobFigures) -> str | None:
     """What the step is spent on, most first."""
     usage = seen.usage
     parts = {
@@ -61,7 +61,7 @@ def bound_by(seen: Seen) -> str | None:
     return f"the step is {', '.join(told)}"
 
 
-def held_by(seen: Seen) -> str | None:
+def held_by(seen: JobFigures) -> str | None:
     """Which structure makes the memory peak, and where."""
     held = seen.structure
     if held is None or not held.parts:
@@ -72,13 +72,13 @@ def held_by(seen: Seen) -> str | None:
     )
 
 
-def differs(seen: Seen) -> str | None:
+def differs(seen: JobFigures) -> str | None:
     """Steps of a job that routes its data are not alike, and one alone was watched."""
     held = seen.structure
     return f"memory's {held.watched}" if held is not None and held.watched else None
 
 
-def loads(seen: Seen) -> str | None:
+def loads(seen: JobFigures) -> str | None:
     if seen.usage.data < MATTERS:
         return None
     return (
@@ -87,7 +87,7 @@ def loads(seen: Seen) -> str | None:
     )
 
 
-def waits(seen: Seen) -> str | None:
+def waits(seen: JobFigures) -> str | None:
     usage = seen.usage
     if usage.communication < MATTERS:
         return None
@@ -97,7 +97,7 @@ def waits(seen: Seen) -> str | None:
     )
 
 
-def queues(seen: Seen) -> str | None:
+def queues(seen: JobFigures) -> str | None:
     """Figures of a crowded machine say less of the job."""
     usage = seen.usage
     if usage.queued < MATTERS:
@@ -108,20 +108,20 @@ def queues(seen: Seen) -> str | None:
     )
 
 
-def updates(seen: Seen) -> str | None:
+def updates(seen: JobFigures) -> str | None:
     if seen.usage.update < 2 * MATTERS:
         return None
     return f"the optimizer is {_percent(seen.usage.update)} of the work"
 
 
-def leaves_cores(seen: Seen) -> str | None:
+def leaves_cores(seen: JobFigures) -> str | None:
     usage = seen.usage
     if usage.cpu is None or usage.cpu >= FEW:
         return None
     return f"the job uses {_percent(usage.cpu)} of {usage.cores} cores"
 
 
-def dispatches(seen: Seen) -> str | None:
+def dispatches(seen: JobFigures) -> str | None:
     """Many small operators: the step is paid for by their number, not by their size."""
     usage = seen.usage
     mean_ns = usage.compute * usage.step_ns / usage.operators if usage.operators else 0.0
@@ -133,7 +133,7 @@ def dispatches(seen: Seen) -> str | None:
     )
 
 
-def reaches(seen: Seen) -> str | None:
+def reaches(seen: JobFigures) -> str | None:
     """How near products come to the device's rate, and what that makes of the step."""
     found = seen.efficiency
     rows = _products(found)
@@ -146,7 +146,7 @@ def reaches(seen: Seen) -> str | None:
     )
 
 
-def moves_memory(seen: Seen) -> str | None:
+def moves_memory(seen: JobFigures) -> str | None:
     """Operators that no product waits for."""
     found = seen.efficiency
     if found is None:
@@ -161,7 +161,7 @@ def moves_memory(seen: Seen) -> str | None:
     )
 
 
-def computes_wide(seen: Seen) -> str | None:
+def computes_wide(seen: JobFigures) -> str | None:
     """All products in float32 where the device has a faster type."""
     found = seen.efficiency
     if found is None or found.utilisation_type != "float32" or not _products(found):

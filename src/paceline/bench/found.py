@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final
 
 from paceline.bench.asked import Sweep, to_quality, versions
-from paceline.bench.kept import Row, rows
+from paceline.bench.kept import KeptRow, rows
 from paceline.bench.point import Key, Report, Unfit
 from paceline.measure.peaks import Peaks
 
 _MORE: Final = 1.1  # times the memory: what did not fit is tried again
 
 
-def is_settled(key: Key, kept: Iterable[Row], limit: int) -> bool:
+def is_settled(key: Key, kept: Iterable[KeptRow], limit: int) -> bool:
     """Whether it was measured, or is known not to fit in about as much memory."""
     known = list(kept)
     if any(row.point is not None and row.point.key == key for row in known):

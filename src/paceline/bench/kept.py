@@ -32,7 +32,7 @@ class Setting(msgspec.Struct, frozen=True, omit_defaults=True):
     own: str = ""  # the command of a job that is none of the suite
 
 
-class Row(msgspec.Struct, frozen=True, omit_defaults=True):
+class KeptRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line: exactly one of point, unfit and reached is told."""
 
     setting: Setting | None = None
@@ -41,19 +41,19 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     reached: Reached | None = None
 
 
-def rows(folder: Path, setting: Setting) -> Iterator[Row]:
+def rows(folder: Path, setting: Setting) -> Iterator[KeptRow]:
     """Those that were measured so; a line that was cut off is left out."""
     return (row for row in all_rows(folder) if row.setting == setting)
 
 
-def all_rows(folder: Path) -> Iterator[Row]:
+def all_rows(folder: Path) -> Iterator[KeptRow]:
     path = folder / ROWS
     if not path.exists():
         return
     lines = path.read_bytes().split(b"\n")
     for line in lines[:-1]:
         try:
-            yield msgspec.json.decode(line, type=Row)
+            yield msgspec.json.decode(line, type=KeptRow)
         except msgspec.DecodeError as error:
             raise BenchError(
                 f"{path} has a line that is no row of a sweep: {error}. Give another -o FOLDER, "
@@ -61,7 +61,7 @@ def all_rows(folder: Path) -> Iterator[Row]:
             ) from error
 
 
-def keep(folder: Path, row: Row) -> None:
+def keep(folder: Path, row: KeptRow) -> None:
     """Behind what is there; what a killed run cut off is cut away first."""
     path = folder / ROWS
     text = path.read_bytes() if path.exists() else b""

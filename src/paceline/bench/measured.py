@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from paceline.analyse.efficiency import Efficiency, summarise_efficiency
-from paceline.analyse.observations import Seen, observed
+from paceline.analyse.observations import JobFigures, observed
 from paceline.analyse.structure import structure_of
 from paceline.analyse.usage import usage_of
 from paceline.bench.errors import BenchError
@@ -18,11 +18,11 @@ from paceline.trace.runs import open_run
 _SHOWN = 4  # of the costliest operators
 
 
-def seen_of(run: Path | str, device: Device | None = None, top: int = _SHOWN) -> Seen:
+def seen_of(run: Path | str, device: Device | None = None, top: int = _SHOWN) -> JobFigures:
     """All figures of a recorded run, or of any graph."""
     timeline, folder = replay(open_run(run)), Path(run)
     sidecars = [sidecar.read(path) for path in sorted(folder.glob("rank-*.facts.jsonl"))]
-    return Seen(
+    return JobFigures(
         usage_of(timeline, sidecars), efficiency_of(timeline, device, top), structure_of(timeline)
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from paceline.bench.asked import Sweep, to_quality
 from paceline.bench.catalogue import chosen, missing, named
 from paceline.bench.errors import BenchError
-from paceline.bench.kept import Row, keep, rows
+from paceline.bench.kept import KeptRow, keep, rows
 from paceline.bench.point import Key, Reached
 from paceline.bench.sweep import Told, command
 from paceline.errors import PacelineError
@@ -26,7 +26,7 @@ def trained(sweep: Sweep, told: Told) -> tuple[tuple[Reached, ...], dict[str, st
             continue
         told(f"{key}, to its quality")
         try:
-            keep(sweep.folder, Row(to_quality(sweep).setting, reached=_trained(key, sweep)))
+            keep(sweep.folder, KeptRow(to_quality(sweep).setting, reached=_trained(key, sweep)))
         except PacelineError as error:
             failed[str(key)] = str(error)
     found = (kept_of(key, sweep) for key in wanted(sweep))

@@ -12,7 +12,7 @@ from paceline.bench.asked import Sweep
 from paceline.bench.catalogue import missing, module_of, named
 from paceline.bench.errors import BenchError
 from paceline.bench.found import is_settled, report_of
-from paceline.bench.kept import Row, keep, load_peaks, rows, save
+from paceline.bench.kept import KeptRow, keep, load_peaks, rows, save
 from paceline.bench.largest import largest_fitting
 from paceline.bench.lessons import fits
 from paceline.bench.measured import measured
@@ -56,7 +56,7 @@ def swept(sweep: Sweep, told: Told) -> Report:
     return report
 
 
-def _said(row: Row) -> str:
+def _said(row: KeptRow) -> str:
     if row.point is not None:
         return f"{row.point.key}: {row.point.throughput:,.0f} samples/s"
     return f"{row.unfit.key}: {fits(row.unfit)}" if row.unfit is not None else ""
@@ -89,13 +89,13 @@ def _limit(sweep: Sweep, key: Key) -> int:
     return sweep.limit_bytes or round(_SPARED * free_bytes() / key.workers)
 
 
-def _row(key: Key, sweep: Sweep, peaks: Peaks) -> Row:
+def _row(key: Key, sweep: Sweep, peaks: Peaks) -> KeptRow:
     if not sweep.own and (lacking := missing(named(key.workload))):
         raise BenchError(f"{key.workload} needs {', '.join(lacking)}: pip install paceline[bench]")
     limit = _limit(sweep, key)
     point = _recorded(key, sweep, limit, peaks)
     if point is not None:
-        return Row(sweep.setting, point=point)
+        return KeptRow(sweep.setting, point=point)
     smaller = [
         row.point.key.batch
         for row in rows(sweep.folder, sweep.setting)
@@ -106,7 +106,7 @@ def _row(key: Key, sweep: Sweep, peaks: Peaks) -> Row:
         max(smaller, default=0), key.batch,
         lambda batch: _tried(Key(key.workload, batch, key.workers), sweep, limit),
     )  # fmt: skip
-    return Row(sweep.setting, unfit=Unfit(key, limit, found))
+    return KeptRow(sweep.setting, unfit=Unfit(key, limit, found))
 
 
 def _recorded(key: Key, sweep: Sweep, limit: int, peaks: Peaks) -> Point | None:

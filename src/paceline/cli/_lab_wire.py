@@ -7,7 +7,7 @@ from typing import Any
 
 from paceline.cli import Shown
 from paceline.cli._arguments import count
-from paceline.lab.incast import Row, Setting, summary
+from paceline.lab.incast import IncastRow, Setting, summary
 from paceline.lab.incast import incast as timed_rounds
 from paceline.lab.overload import Load, overload
 from paceline.lab.spraying import sprayed
@@ -56,7 +56,7 @@ def _shown(data: Any, lines: Sequence[str]) -> Shown:
     return Shown(data, lambda console: console.print("\n".join(lines), markup=False))
 
 
-Told = list[tuple[Setting, list[Row]]]
+Told = list[tuple[Setting, list[IncastRow]]]
 
 
 def _timed(settings: Sequence[Setting], contenders: Sequence[Contender], rounds: int) -> Told:

@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> Shown:
 
 def _model(text: str) -> "Chained":
     from paceline.imagine.decoder import decoder, shipped
-    from paceline.place.hardware import MODELS, DecoderModel, Model
+    from paceline.place.hardware import MODELS, DecoderModel, LayerStack
 
     if text in MODELS:
         return MODELS[text]
@@ -82,7 +82,7 @@ def _model(text: str) -> "Chained":
             "small:12,768,12,512,30522"
         )
     layers, hidden, heads, sequence, vocabulary = map(int, parts)
-    return Model(name, layers, hidden, heads, sequence, vocabulary)
+    return LayerStack(name, layers, hidden, heads, sequence, vocabulary)
 
 
 def _fleet(options: argparse.Namespace) -> "AcceleratorFleet":

@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Shown:
     from paceline.compare import diff, side_of
     from paceline.report import working
-    from paceline.report.page import Asked, carried_by_default, gather, named, write_page
+    from paceline.report.page import PageRequest, carried_by_default, gather, named, write_page
     from paceline.report.page.write import template
     from paceline.strategies import load_plan
     from paceline.trace.runs import open_run
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> Shown:
         place = placed(options, options.run)
         difference = diff(side_of(options.run), side_of(options.other)) if options.other else None
         default = carried_by_default(graph, place.cluster)
-        asked = Asked(
+        asked = PageRequest(
             name=Path(options.run).resolve().name,
             graph=graph,
             other=open_run(options.other) if options.other else None,

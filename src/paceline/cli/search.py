@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Shown:
     from paceline.report import working
-    from paceline.search import Place, planned, search
+    from paceline.search import SearchPlace, planned, search
     from paceline.strategies import save_plan
     from paceline.trace.runs import open_run
 
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> Shown:
         goal = _goal(options, graph.world_size)
         found = search(
             graph, wanted.cluster, question, goal, options.searcher,
-            not options.predicted_too, Place(options.on, options.tried),
+            not options.predicted_too, SearchPlace(options.on, options.tried),
         )  # fmt: skip
     if options.output:
         save_plan(planned(found, graph, wanted.cluster, question), options.output)

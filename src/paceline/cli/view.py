@@ -55,9 +55,9 @@ def _viewed(options: argparse.Namespace) -> tuple[Any, ...]:
 
 
 def _asked(path: Path, place: Any, graph: Any) -> Any:
-    from paceline.report.page import Asked, carried_by_default
+    from paceline.report.page import PageRequest, carried_by_default
 
-    return Asked(
+    return PageRequest(
         name=path.resolve().name,
         folder=path,
         graph=graph,

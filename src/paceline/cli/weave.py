@@ -17,7 +17,7 @@ from paceline.cli._arguments import calibration_of, count
 if TYPE_CHECKING:
     from paceline.weave.program import Program
     from paceline.weave.programs.shipped import ProgramSize
-    from paceline.weave.tuning import Row
+    from paceline.weave.tuning import TuningRow
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def _refuse_mixed(options: argparse.Namespace) -> None:
         raise WeaveError("--set changes a cluster; give one with --cluster FILE")
 
 
-def _on_cluster(options: argparse.Namespace) -> "tuple[Row, ...]":
+def _on_cluster(options: argparse.Namespace) -> "tuple[TuningRow, ...]":
     from paceline.cluster import load, with_settings
     from paceline.predict import predict
     from paceline.weave.emit import as_graph
@@ -91,7 +91,7 @@ def _on_cluster(options: argparse.Namespace) -> "tuple[Row, ...]":
     return predicted(made, seconds)
 
 
-def _on_this_machine(options: argparse.Namespace) -> "tuple[Row, ...]":
+def _on_this_machine(options: argparse.Namespace) -> "tuple[TuningRow, ...]":
     from paceline.machine import this_machine
     from paceline.report.progress import working
     from paceline.weave.layout import Group
@@ -119,7 +119,7 @@ def _size(options: argparse.Namespace) -> "ProgramSize":
     return ProgramSize(options.elements, options.rows, options.hidden)
 
 
-def _render(rows: "tuple[Row, ...]", console: Any) -> None:
+def _render(rows: "tuple[TuningRow, ...]", console: Any) -> None:
     from paceline.report.text.weave import schedules_table
 
     console.print(schedules_table(rows))

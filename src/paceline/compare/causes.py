@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from paceline.compare.pair import Pair
-from paceline.compare.places import Place
+from paceline.compare.pair import RunPair
+from paceline.compare.places import WorkPlace
 from paceline.graph import NONE
 
 
@@ -72,7 +72,7 @@ _FAR: Final = 3.0
 class Moved:
     """One place of a cause, ns a step."""
 
-    place: Place
+    place: WorkPlace
     before_ns: float
     after_ns: float
 
@@ -108,7 +108,7 @@ class Claim:
     """What a rule takes: places, and what it says of them."""
 
     kind: CauseKind
-    places: tuple[Place, ...]
+    places: tuple[WorkPlace, ...]
     rank: int = NONE
     layers: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
@@ -117,14 +117,14 @@ class Claim:
     after: float = 0.0
 
 
-Rule = Callable[[Pair, tuple[Place, ...]], Iterable[Claim]]
+Rule = Callable[[RunPair, tuple[WorkPlace, ...]], Iterable[Claim]]
 MOST_PLACES: Final = 6
 LEAST_SHARE: Final = 0.01
 """Of a step: a cause below it is one of the smaller differences, however steady it is."""
 _LAST: Final = (CauseKind.REST, CauseKind.UNSEEN)
 
 
-def causes_of(pair: Pair, rules: Iterable[Rule], difference_ns: float) -> tuple[Cause, ...]:
+def causes_of(pair: RunPair, rules: Iterable[Rule], difference_ns: float) -> tuple[Cause, ...]:
     """What changed most comes first, in the direction of the difference; they sum to it."""
     left = pair.places
     claims: list[Claim] = []
@@ -142,7 +142,7 @@ def causes_of(pair: Pair, rules: Iterable[Rule], difference_ns: float) -> tuple[
     return tuple(sorted((c for c in named if c.share_ns), key=_order(difference_ns)))
 
 
-def _displaced(pair: Pair, claims: Sequence[Claim], causes: Sequence[Cause]) -> list[Cause]:
+def _displaced(pair: RunPair, claims: Sequence[Claim], causes: Sequence[Cause]) -> list[Cause]:
     """The causes, with what the path left or gained of work that did not change counted for the
     messages, where there are any."""
     found = list(causes)
@@ -164,7 +164,7 @@ def _order(difference_ns: float) -> Callable[[Cause], tuple[bool, float]]:
     return lambda cause: (cause.kind in _LAST, -sign * cause.share_ns)
 
 
-def _cause(pair: Pair, claim: Claim) -> Cause:
+def _cause(pair: RunPair, claim: Claim) -> Cause:
     moved = [Moved(place, *pair.path_ns([place])) for place in claim.places]
     moved.sort(key=lambda each: -abs(each.after_ns - each.before_ns))
     return Cause(

@@ -8,8 +8,8 @@ from typing import Final
 
 from paceline.compare.causes import Cause, causes_of
 from paceline.compare.noise import Noise, noise_of
-from paceline.compare.pair import Pair
-from paceline.compare.places import Place, Work
+from paceline.compare.pair import RunPair
+from paceline.compare.places import WorkClass, WorkPlace
 from paceline.compare.rules import RULES
 from paceline.compare.side import Side
 from paceline.notebook import InNotebook
@@ -29,7 +29,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True)
-class Row:
+class DifferenceRow:
     """A class of work or a layer: its time on the path the step hangs on, ns a step."""
 
     name: str
@@ -70,8 +70,8 @@ class Difference(InNotebook):
     same_model: bool
     alike: float  # share of the work at places that both runs have
     causes: tuple[Cause, ...]
-    classes: tuple[Row, ...]
-    layers: tuple[Row, ...]
+    classes: tuple[DifferenceRow, ...]
+    layers: tuple[DifferenceRow, ...]
     ranks: tuple[RankRow, ...]
     others_ns: tuple[float, float] | None = None  # what other programs ran beside a step, if known
     sides: tuple[Side, ...] = field(default=(), repr=False, compare=False)  # what was compared
@@ -102,7 +102,7 @@ class Difference(InNotebook):
 
 def diff(a: Side, b: Side) -> Difference:
     """`b` against `a`."""
-    pair = Pair(a, b)
+    pair = RunPair(a, b)
     noise = noise_of(a.steps, b.steps)
     change = b.steps.median_ns - a.steps.median_ns
     causes = causes_of(pair, RULES, change)
@@ -162,21 +162,21 @@ def _verdict(
     return Verdict.SLOWER if change_ns > 0 else Verdict.FASTER
 
 
-def _class_of(place: Place) -> str:
+def _class_of(place: WorkPlace) -> str:
     """A communication library's threads that wait for a core keep a message waiting."""
-    return (Work.TRANSFER if place.communicates else place.work).value
+    return (WorkClass.TRANSFER if place.communicates else place.work).value
 
 
-def _rows(pair: Pair, name_of: Callable[[Place], str]) -> tuple[Row, ...]:
+def _rows(pair: RunPair, name_of: Callable[[WorkPlace], str]) -> tuple[DifferenceRow, ...]:
     """The places by name, what changed most first."""
-    groups: dict[str, list[Place]] = {}
+    groups: dict[str, list[WorkPlace]] = {}
     for place in pair.places:
         groups.setdefault(name_of(place), []).append(place)
-    rows = [Row(name, *pair.path_ns(places)) for name, places in groups.items()]
+    rows = [DifferenceRow(name, *pair.path_ns(places)) for name, places in groups.items()]
     return tuple(sorted(rows, key=lambda row: -abs(row.change_ns)))
 
 
-def _ranks(pair: Pair) -> tuple[RankRow, ...]:
+def _ranks(pair: RunPair) -> tuple[RankRow, ...]:
     before, after = pair.a.states, pair.b.states
     if before.ranks != after.ranks:
         return ()

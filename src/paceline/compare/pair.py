@@ -1,4 +1,4 @@
-"""`Pair`: two runs side by side, place by place."""
+"""`RunPair`: two runs side by side, place by place."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from paceline.compare.places import Float64, Place, Work
+from paceline.compare.places import Float64, WorkClass, WorkPlace
 from paceline.compare.side import Side
 from paceline.graph import Phase
 
-WORKS: Final = (Work.COMPUTE, Work.HOST, Work.COPY)
+WORKS: Final = (WorkClass.COMPUTE, WorkClass.HOST, WorkClass.COPY)
 LEARNS: Final = (Phase.FORWARD, Phase.BACKWARD)
 SIGMAS: Final = 2.0  # of a part's change, that its steps' spread may make
 _SAME_MODEL: Final = 0.5
@@ -19,32 +19,32 @@ _SAME_MODEL: Final = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class RunPair:
     """`a` is what `b` is compared with."""
 
     a: Side
     b: Side
 
     @cached_property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[WorkPlace, ...]:
         return tuple(dict.fromkeys((*self.a.spent.places, *self.b.spent.places)))
 
-    def path_ns(self, places: Iterable[Place]) -> tuple[float, float]:
+    def path_ns(self, places: Iterable[WorkPlace]) -> tuple[float, float]:
         """A step's time at these places on its path, before and after."""
         mine = tuple(places)
         return self._mean(self.a, mine), self._mean(self.b, mine)
 
-    def change_ns(self, places: Iterable[Place]) -> float:
+    def change_ns(self, places: Iterable[WorkPlace]) -> float:
         before, after = self.path_ns(places)
         return after - before
 
-    def noise_ns(self, places: Iterable[Place]) -> float:
+    def noise_ns(self, places: Iterable[WorkPlace]) -> float:
         """What the steps' own spread could make of a change there."""
         mine = tuple(places)
         variance = sum(_variance(self._steps(side, mine)) for side in (self.a, self.b))
         return SIGMAS * float(np.sqrt(variance))
 
-    def by_rank_ns(self, places: Iterable[Place]) -> Float64:
+    def by_rank_ns(self, places: Iterable[WorkPlace]) -> Float64:
         """Change of each rank's own time there, hidden or not; empty where the ranks differ."""
         if self.a.spent.ranks != self.b.spent.ranks:
             return np.zeros(0)
@@ -53,7 +53,7 @@ class Pair:
             change += self.b.spent.by_rank(place) - self.a.spent.by_rank(place)
         return change
 
-    def displaced_ns(self, places: Iterable[Place]) -> float:
+    def displaced_ns(self, places: Iterable[WorkPlace]) -> float:
         """By how much more or less the path runs through work there than any rank's own work there
         changed: the path went elsewhere, or came; the work did not change so."""
         mine = tuple(places)
@@ -81,13 +81,13 @@ class Pair:
         return ours == theirs if ours and theirs else self.alike >= _SAME_MODEL
 
     @staticmethod
-    def _steps(side: Side, places: Sequence[Place]) -> Float64:
+    def _steps(side: Side, places: Sequence[WorkPlace]) -> Float64:
         total = np.zeros(side.spent.path_ns.shape[1])
         for place in places:
             total += side.spent.path(place)
         return total
 
-    def _mean(self, side: Side, places: Sequence[Place]) -> float:
+    def _mean(self, side: Side, places: Sequence[WorkPlace]) -> float:
         return float(self._steps(side, places).mean())
 
 
@@ -97,11 +97,11 @@ def _variance(steps: Float64) -> float:
 
 
 def _moved(side: Side) -> float:
-    moving = [place for place in side.spent.places if place.work is Work.TRANSFER]
+    moving = [place for place in side.spent.places if place.work is WorkClass.TRANSFER]
     return sum(float(side.spent.by_rank(place).mean()) for place in moving)
 
 
-def _share(side: Side, common: set[Place]) -> float:
+def _share(side: Side, common: set[WorkPlace]) -> float:
     works = [place for place in side.spent.places if place.work in WORKS]
     time = {place: float(side.spent.by_rank(place).sum()) for place in works}
     whole = sum(time.values())

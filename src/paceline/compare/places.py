@@ -19,7 +19,7 @@ from paceline.replay import Timeline
 Float64 = NDArray[np.float64]
 
 
-class Work(Enum):
+class WorkClass(Enum):
     """What the time goes to."""
 
     COMPUTE = "compute"
@@ -32,25 +32,25 @@ class Work(Enum):
 
 
 _WORK = {
-    OpKind.COMPUTE: Work.COMPUTE,
-    OpKind.HOST: Work.HOST,
-    OpKind.COLLECTIVE: Work.TRANSFER,
-    OpKind.SEND: Work.TRANSFER,
-    OpKind.RECV: Work.TRANSFER,
-    OpKind.TRANSFER: Work.TRANSFER,
-    OpKind.COPY: Work.COPY,
-    OpKind.WAIT: Work.WAIT,
-    OpKind.DATA: Work.INPUT,
-    OpKind.MARKER: Work.WAIT,
-    OpKind.CORE_WAIT: Work.CORE,
+    OpKind.COMPUTE: WorkClass.COMPUTE,
+    OpKind.HOST: WorkClass.HOST,
+    OpKind.COLLECTIVE: WorkClass.TRANSFER,
+    OpKind.SEND: WorkClass.TRANSFER,
+    OpKind.RECV: WorkClass.TRANSFER,
+    OpKind.TRANSFER: WorkClass.TRANSFER,
+    OpKind.COPY: WorkClass.COPY,
+    OpKind.WAIT: WorkClass.WAIT,
+    OpKind.DATA: WorkClass.INPUT,
+    OpKind.MARKER: WorkClass.WAIT,
+    OpKind.CORE_WAIT: WorkClass.CORE,
 }
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkPlace:
     """One kind of work of one phase, layer and operator. Of communication the layer is empty."""
 
-    work: Work
+    work: WorkClass
     phase: Phase
     layer: str
     operator: str
@@ -61,21 +61,21 @@ class Place:
 class Spent:
     """Time by place and step: on the path that the step hangs on, and on each rank."""
 
-    places: tuple[Place, ...]
+    places: tuple[WorkPlace, ...]
     path_ns: Float64  # places x steps; a column sums to the step
     rank_ns: Float64  # ranks x places, the mean over the steps, overlapped or not
     ranks: tuple[int, ...]
 
     @cached_property
-    def row(self) -> dict[Place, int]:
+    def row(self) -> dict[WorkPlace, int]:
         return {place: row for row, place in enumerate(self.places)}
 
-    def path(self, place: Place) -> Float64:
+    def path(self, place: WorkPlace) -> Float64:
         """By step; zeros where the run does not have the place."""
         row = self.row.get(place)
         return np.zeros(self.path_ns.shape[1]) if row is None else self.path_ns[row]
 
-    def by_rank(self, place: Place) -> Float64:
+    def by_rank(self, place: WorkPlace) -> Float64:
         row = self.row.get(place)
         return np.zeros(len(self.ranks)) if row is None else self.rank_ns[:, row]
 
@@ -97,21 +97,21 @@ def spent_of(timeline: Timeline) -> Spent:
     return Spent(places, shares, by_rank, graph.ranks)
 
 
-def places_of(graph: Graph) -> tuple[tuple[Place, ...], Int64]:
+def places_of(graph: Graph) -> tuple[tuple[WorkPlace, ...], Int64]:
     """The graph's places, and which one each op is at."""
     ops = graph.ops
     operator = operators_of(graph)
     apart = graph.lanes.kind[ops.lane] == LaneKind.COMM_THREAD
     columns = np.stack([ops.kind, ops.phase, ops.layer, operator, apart], axis=1)
     rows, inverse = np.unique(columns, axis=0, return_inverse=True)
-    found: dict[Place, int] = {}
+    found: dict[WorkPlace, int] = {}
     of_row = np.array([found.setdefault(_place(graph, row), len(found)) for row in rows.tolist()])
     return tuple(found), of_row[inverse.reshape(-1)] if len(rows) else inverse.reshape(-1)
 
 
-def _place(graph: Graph, row: list[int]) -> Place:
+def _place(graph: Graph, row: list[int]) -> WorkPlace:
     kind, phase, layer, operator, apart = row
     work = _WORK[OpKind(kind)]
-    talks = bool(apart) or work is Work.TRANSFER
-    name = "" if work in (Work.CORE, Work.WAIT) else graph.text(operator)
-    return Place(work, Phase(phase), "" if talks else graph.text(layer), name, talks)
+    talks = bool(apart) or work is WorkClass.TRANSFER
+    name = "" if work in (WorkClass.CORE, WorkClass.WAIT) else graph.text(operator)
+    return WorkPlace(work, Phase(phase), "" if talks else graph.text(layer), name, talks)

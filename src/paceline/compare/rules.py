@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from paceline.compare.causes import CauseKind, Claim, Rule, by_size
-from paceline.compare.pair import LEARNS, WORKS, Pair
-from paceline.compare.places import Place, Work
+from paceline.compare.pair import LEARNS, WORKS, RunPair
+from paceline.compare.places import WorkClass, WorkPlace
 from paceline.graph import NONE, Phase
 
 _DIFFERS: Final = 1.02  # a trait that differs by more is another one
@@ -18,10 +18,10 @@ _NOTICED: Final = 0.01  # of a step: less change in a layer is not looked into
 _MAINLY: Final = 0.1  # of a layer's time in either run, at operators that came or went
 _CROWDED: Final = 0.05  # of a step that threads wait longer for a core: transfers wait with them
 _ONE_LAYER: Final = 0.6  # of all work's change, in one layer
-Places = tuple[Place, ...]
+Places = tuple[WorkPlace, ...]
 
 
-def another_model(pair: Pair, left: Places) -> Iterator[Claim]:
+def another_model(pair: RunPair, left: Places) -> Iterator[Claim]:
     """Work that one of two different models has and the other has not."""
     if pair.same_model:
         return
@@ -30,11 +30,11 @@ def another_model(pair: Pair, left: Places) -> Iterator[Claim]:
     yield Claim(CauseKind.MODEL, mine, before=pair.alike, after=pair.alike)
 
 
-def input_takes_longer(pair: Pair, left: Places) -> Iterator[Claim]:
-    yield Claim(CauseKind.INPUT, tuple(p for p in left if p.work is Work.INPUT))
+def input_takes_longer(pair: RunPair, left: Places) -> Iterator[Claim]:
+    yield Claim(CauseKind.INPUT, tuple(p for p in left if p.work is WorkClass.INPUT))
 
 
-def another_batch(pair: Pair, left: Places) -> Iterator[Claim]:
+def another_batch(pair: RunPair, left: Places) -> Iterator[Claim]:
     """Forward and backward work, where the batch differs."""
     before, after = pair.a.traits.batch_bytes, pair.b.traits.batch_bytes
     if _differs(before, after):
@@ -42,7 +42,7 @@ def another_batch(pair: Pair, left: Places) -> Iterator[Claim]:
         yield Claim(CauseKind.BATCH, mine, before=before, after=after)
 
 
-def one_rank(pair: Pair, left: Places) -> Iterator[Claim]:
+def one_rank(pair: RunPair, left: Places) -> Iterator[Claim]:
     """Layers in which one rank changed and the others did not."""
     found: dict[int, dict[str, Places]] = defaultdict(dict)
     for layer, places in _layers(left).items():
@@ -62,7 +62,7 @@ def one_rank(pair: Pair, left: Places) -> Iterator[Claim]:
         yield Claim(CauseKind.RANK, rest, rank, tuple(others))
 
 
-def another_optimizer(pair: Pair, left: Places) -> Iterator[Claim]:
+def another_optimizer(pair: RunPair, left: Places) -> Iterator[Claim]:
     """Work of the update, where other operators make it."""
     mine = tuple(p for p in left if p.work in WORKS and p.phase is Phase.UPDATE)
     gone, come = _exchanged(pair, mine)
@@ -70,11 +70,11 @@ def another_optimizer(pair: Pair, left: Places) -> Iterator[Claim]:
         yield Claim(CauseKind.OPTIMIZER, mine, gone=gone, come=come)
 
 
-def operators_replaced(pair: Pair, left: Places) -> Iterator[Claim]:
+def operators_replaced(pair: RunPair, left: Places) -> Iterator[Claim]:
     """Layers whose change lies mainly at operators that only one of the runs has."""
     if not pair.same_model:
         return
-    places: list[Place] = []
+    places: list[WorkPlace] = []
     layers: dict[str, float] = {}
     for layer, mine in _layers(left).items():
         only = [p for p in mine if (p in pair.a.spent.row) != (p in pair.b.spent.row)]
@@ -89,7 +89,7 @@ def operators_replaced(pair: Pair, left: Places) -> Iterator[Claim]:
         yield Claim(CauseKind.REPLACED, tuple(places), NONE, by_size(layers), gone, come)
 
 
-def one_layer(pair: Pair, left: Places) -> Iterator[Claim]:
+def one_layer(pair: RunPair, left: Places) -> Iterator[Claim]:
     """A layer that holds most of what changed in all work."""
     layers = {name: places for name, places in _layers(left).items() if name}
     whole = pair.change_ns(p for places in layers.values() for p in places)
@@ -99,21 +99,21 @@ def one_layer(pair: Pair, left: Places) -> Iterator[Claim]:
             yield Claim(CauseKind.LAYER, places, layers=(name,))
 
 
-def all_work(pair: Pair, left: Places) -> Iterator[Claim]:
-    mine = tuple(p for p in left if p.work in (Work.COMPUTE, Work.COPY))
+def all_work(pair: RunPair, left: Places) -> Iterator[Claim]:
+    mine = tuple(p for p in left if p.work in (WorkClass.COMPUTE, WorkClass.COPY))
     layers = {name: pair.change_ns(places) for name, places in _layers(mine).items() if name}
     yield Claim(CauseKind.WORK, mine, layers=by_size(layers)[:3])
 
 
-def host_calls(pair: Pair, left: Places) -> Iterator[Claim]:
-    yield Claim(CauseKind.HOST, tuple(p for p in left if p.work is Work.HOST))
+def host_calls(pair: RunPair, left: Places) -> Iterator[Claim]:
+    yield Claim(CauseKind.HOST, tuple(p for p in left if p.work is WorkClass.HOST))
 
 
-def cores(pair: Pair, left: Places) -> Iterator[Claim]:
+def cores(pair: RunPair, left: Places) -> Iterator[Claim]:
     """Waiting of the training threads for a core. Where they wait much longer than before, so do
     the threads that carry the same messages: what these take longer is laid to the cores too,
     unless it is far more than the others wait."""
-    mine = tuple(p for p in left if p.work is Work.CORE and not p.communicates)
+    mine = tuple(p for p in left if p.work is WorkClass.CORE and not p.communicates)
     carry = tuple(p for p in left if p.communicates)
     change, crowded = pair.change_ns(mine), _CROWDED * pair.a.steps.median_ns
     wait_too = pair.change_ns(carry) < _AS_LONG * change and _same_messages(pair)
@@ -122,7 +122,7 @@ def cores(pair: Pair, left: Places) -> Iterator[Claim]:
     yield Claim(CauseKind.CORE, mine)
 
 
-def messages(pair: Pair, left: Places) -> Iterator[Claim]:
+def messages(pair: RunPair, left: Places) -> Iterator[Claim]:
     """Communication, by the trait of it that differs."""
     mine = tuple(p for p in left if p.communicates)
     change = pair.change_ns(mine) + pair.displaced_ns(p for p in left if p.work in WORKS)
@@ -141,8 +141,8 @@ def messages(pair: Pair, left: Places) -> Iterator[Claim]:
         yield Claim(CauseKind.LINK, mine, before=rates[0], after=rates[1])
 
 
-def waiting(pair: Pair, left: Places) -> Iterator[Claim]:
-    yield Claim(CauseKind.WAITING, tuple(p for p in left if p.work is Work.WAIT))
+def waiting(pair: RunPair, left: Places) -> Iterator[Claim]:
+    yield Claim(CauseKind.WAITING, tuple(p for p in left if p.work is WorkClass.WAIT))
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -163,14 +163,14 @@ RULES: Final[tuple[Rule, ...]] = (
 
 def _layers(left: Places) -> dict[str, Places]:
     """Forward and backward work by layer."""
-    found: dict[str, list[Place]] = defaultdict(list)
+    found: dict[str, list[WorkPlace]] = defaultdict(list)
     for place in left:
         if place.work in WORKS and place.phase in LEARNS:
             found[place.layer].append(place)
     return {layer: tuple(places) for layer, places in found.items()}
 
 
-def _alone(pair: Pair, places: Places, change: float) -> int:
+def _alone(pair: RunPair, places: Places, change: float) -> int:
     """The rank that alone has most of the change; NONE where others share it."""
     by_rank = pair.by_rank_ns(places)
     if len(by_rank) < 2:
@@ -183,24 +183,24 @@ def _alone(pair: Pair, places: Places, change: float) -> int:
     return pair.a.spent.ranks[top] if alone and enough else NONE
 
 
-def _exchanged(pair: Pair, places: Places) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _exchanged(pair: RunPair, places: Places) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Operators at these places that only the first run has, and that only the second has; those
     that take most time first."""
     ours, theirs = (
-        {(p.phase, p.layer, p.operator) for p in side.spent.places if p.work is Work.COMPUTE}
+        {(p.phase, p.layer, p.operator) for p in side.spent.places if p.work is WorkClass.COMPUTE}
         for side in (pair.a, pair.b)
     )
     gone: dict[str, float] = defaultdict(float)
     come: dict[str, float] = defaultdict(float)
     for place in places:
         key = (place.phase, place.layer, place.operator)
-        if place.work is Work.COMPUTE and (key in ours) != (key in theirs):
+        if place.work is WorkClass.COMPUTE and (key in ours) != (key in theirs):
             side = gone if key in ours else come
             side[place.operator] += sum(pair.path_ns([place]))
     return by_size(gone), by_size(come)
 
 
-def _same_messages(pair: Pair) -> bool:
+def _same_messages(pair: RunPair) -> bool:
     a, b = pair.a.traits, pair.b.traits
     return not (_differs(a.sent_bytes, b.sent_bytes) or _differs(a.messages, b.messages))
 

@@ -16,7 +16,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Line:
+class FittedLine:
     """time = latency_ns + bytes / bytes_per_s, each with the half-width of its 90 % interval."""
 
     latency_ns: float
@@ -29,7 +29,7 @@ class Line:
         return self.latency_ns + size_bytes / self.bytes_per_s * 1e9
 
 
-def fit_line(sizes: Sequence[float], times_ns: Sequence[float]) -> Line:
+def fit_line(sizes: Sequence[float], times_ns: Sequence[float]) -> FittedLine:
     """The line through three measurements or more."""
     size, time = np.asarray(sizes, np.float64), np.asarray(times_ns, np.float64)
     if len(set(sizes)) < 3:
@@ -42,7 +42,7 @@ def fit_line(sizes: Sequence[float], times_ns: Sequence[float]) -> Line:
     freedom = len(time) - 2
     spread = np.sqrt(np.diag(np.linalg.inv(rows.T @ rows)) * (left @ left) / freedom)
     half = spread * t90(freedom)
-    return Line(
+    return FittedLine(
         float(found[0]),
         float(half[0]),
         1e9 / float(found[1]),

@@ -19,7 +19,7 @@ from paceline.graph.splice import Added, spliced
 
 
 @dataclass(frozen=True)
-class Pair:
+class ProductAndSum:
     """On one rank: a product, and the collective that sums it."""
 
     product: int
@@ -40,7 +40,7 @@ def overlapped(graph: Graph, products: Bool, chunks: int) -> Graph:
     return work.graph_of()
 
 
-def _pairs(graph: Graph, links: Links, products: Bool) -> Iterator[Pair]:
+def _pairs(graph: Graph, links: Links, products: Bool) -> Iterator[ProductAndSum]:
     """Each collective directly behind a product: nothing else works between the two."""
     ops = graph.ops
     groups = [row for row, group in enumerate(graph.groups) if group.axis is Axis.TENSOR]
@@ -54,7 +54,7 @@ def _pairs(graph: Graph, links: Links, products: Bool) -> Iterator[Pair]:
         works = lane[(ops.kind[lane] == OpKind.COMPUTE) & (ops.step[lane] == ops.step[call])]
         busy = works[(ops.dur_ns[works] > 0) & (ops.name[works] != NONE)]
         if len(busy) and products[busy[-1]]:
-            yield Pair(int(busy[-1]), call)
+            yield ProductAndSum(int(busy[-1]), call)
 
 
 @dataclass
@@ -63,7 +63,7 @@ class _Work:
 
     graph: Graph
     links: Links
-    pairs: list[Pair]
+    pairs: list[ProductAndSum]
     chunks: int
 
     def graph_of(self) -> Graph:

@@ -23,7 +23,7 @@ class Schedule(Enum):
     ZERO_BUBBLE = "zero-bubble"
 
 
-class Work(IntEnum):
+class TaskKind(IntEnum):
     """What a task does. BACKWARD has both halves unless the schedule splits WEIGHT off."""
 
     FORWARD = 0
@@ -37,7 +37,7 @@ class Task:
     """One piece of a stage's work: a pass of a micro-batch through one of the stage's chunks of
     layers. An UPDATE names the last micro-batch of its batch."""
 
-    work: Work
+    work: TaskKind
     microbatch: int
     chunk: int = 0
 
@@ -62,16 +62,16 @@ def in_flight(schedule: Schedule, stage: int, stages: int, microbatches: int, ch
 
 def _gpipe(stage: int, stages: int, microbatches: int, chunks: int) -> list[Task]:
     """All forwards, then all backwards, the last micro-batch first (Huang et al. 2019)."""
-    forward = [Task(Work.FORWARD, i) for i in range(microbatches)]
-    return forward + [Task(Work.BACKWARD, i) for i in reversed(range(microbatches))]
+    forward = [Task(TaskKind.FORWARD, i) for i in range(microbatches)]
+    return forward + [Task(TaskKind.BACKWARD, i) for i in reversed(range(microbatches))]
 
 
 def _one_f_one_b(stage: int, stages: int, microbatches: int, chunks: int) -> list[Task]:
     """As many forwards as there are stages below, then one and one (PipeDream-Flush)."""
     warm = min(stages - 1 - stage, microbatches)
     return _alternating(
-        [Task(Work.FORWARD, i) for i in range(microbatches)],
-        [Task(Work.BACKWARD, i) for i in range(microbatches)],
+        [Task(TaskKind.FORWARD, i) for i in range(microbatches)],
+        [Task(TaskKind.BACKWARD, i) for i in range(microbatches)],
         warm,
     )
 
@@ -81,8 +81,8 @@ def _interleaved(stage: int, stages: int, microbatches: int, chunks: int) -> lis
     total = microbatches * chunks
     warm = min((stages - 1 - stage) * 2 + (chunks - 1) * stages, total)
     places = [_place(k, stages, chunks) for k in range(total)]
-    forward = [Task(Work.FORWARD, i, chunk) for i, chunk in places]
-    backward = [Task(Work.BACKWARD, i, chunks - 1 - chunk) for i, chunk in places]
+    forward = [Task(TaskKind.FORWARD, i, chunk) for i, chunk in places]
+    backward = [Task(TaskKind.BACKWARD, i, chunks - 1 - chunk) for i, chunk in places]
     return _alternating(forward, backward, warm)
 
 
@@ -96,10 +96,10 @@ def _zero_bubble(stage: int, stages: int, microbatches: int, chunks: int) -> lis
     for block in _one_f_one_b(stage, stages, microbatches, chunks):
         found.append(block)
         late = block.microbatch - stage
-        if block.work is Work.BACKWARD and late >= 0:
-            found.append(Task(Work.WEIGHT, late))
+        if block.work is TaskKind.BACKWARD and late >= 0:
+            found.append(Task(TaskKind.WEIGHT, late))
     rest = range(max(0, microbatches - stage), microbatches)
-    return found + [Task(Work.WEIGHT, i) for i in rest]
+    return found + [Task(TaskKind.WEIGHT, i) for i in rest]
 
 
 def _alternating(forward: list[Task], backward: list[Task], warm: int) -> list[Task]:

@@ -34,7 +34,7 @@ from paceline.graph.splice import Added, spliced
 
 
 @dataclass(frozen=True)
-class Pair:
+class LinearPair:
     """Weights of two layers of which the second takes what the first gives."""
 
     first: Parameter
@@ -49,20 +49,20 @@ class Sharing:
     rows: int
 
 
-def pairs_of(weights: Sequence[Parameter], degree: int) -> list[Pair]:
+def pairs_of(weights: Sequence[Parameter], degree: int) -> list[LinearPair]:
     """Neighbours that fit together and divide, each weight in one pair."""
-    found, at = list[Pair](), 0
+    found, at = list[LinearPair](), 0
     while at + 1 < len(weights):
         first, second = weights[at], weights[at + 1]
         inner = first.shape[0]
         fits = inner == second.shape[1] and inner % degree == 0
         if fits:
-            found.append(Pair(first, second))
+            found.append(LinearPair(first, second))
         at += 2 if fits else 1
     return found
 
 
-def with_tensor_pairs(graph: Graph, pairs: Sequence[Pair], sharing: Sharing) -> Graph:
+def with_tensor_pairs(graph: Graph, pairs: Sequence[LinearPair], sharing: Sharing) -> Graph:
     """The job with its pairs shared, in the recorded buckets: the caller cuts them anew."""
     _require(graph, sharing.degree)
     regrouped = _regrouped(graph, sharing.degree)
@@ -74,7 +74,7 @@ def with_tensor_pairs(graph: Graph, pairs: Sequence[Pair], sharing: Sharing) -> 
     return _with_biases(shared, pairs, sharing.degree)
 
 
-def _with_biases(graph: Graph, pairs: Sequence[Pair], degree: int) -> Graph:
+def _with_biases(graph: Graph, pairs: Sequence[LinearPair], degree: int) -> Graph:
     """A rank has the biases of the outputs that it holds of a first layer."""
     cut = {pair.first.layer for pair in pairs}
     parameters = tuple(
@@ -97,7 +97,7 @@ def _require(graph: Graph, degree: int) -> None:
         )
 
 
-def _parts(pair: Pair, sharing: Sharing) -> tuple[NewLayer, NewLayer]:
+def _parts(pair: LinearPair, sharing: Sharing) -> tuple[NewLayer, NewLayer]:
     """A rank's part of both weights."""
     (inner, columns), (rows, _) = pair.first.shape, pair.second.shape
     mine, work = inner // sharing.degree, 1 / sharing.degree

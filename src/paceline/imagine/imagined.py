@@ -16,7 +16,7 @@ class ImagineError(PacelineError):
     """A training script cannot be run without data."""
 
 
-class Row(msgspec.Struct, array_like=True):
+class ImaginedOp(msgspec.Struct, array_like=True):
     """One op. `group` is empty for the rank's own work; `after` are rows it must wait for besides
     the one before it on its lane."""
 
@@ -39,7 +39,7 @@ class Row(msgspec.Struct, array_like=True):
     read_after: int = -1  # row at which the script read a value of a tensor before this one
 
 
-class Memory(msgspec.Struct, array_like=True):
+class MemoryChange(msgspec.Struct, array_like=True):
     """Bytes that row `row` allocates at its start, or frees (negative) at its end."""
 
     row: int
@@ -56,7 +56,7 @@ class Members(msgspec.Struct, array_like=True):
 
 
 class Trained(msgspec.Struct, array_like=True):
-    """A parameter whose gradient DDP reduces, by the name that `Row.tensor` has."""
+    """A parameter whose gradient DDP reduces, by the name that `ImaginedOp.tensor` has."""
 
     name: str
     size_bytes: int
@@ -68,8 +68,8 @@ class Imagined(msgspec.Struct):
     rank: int
     world_size: int
     steps: int
-    rows: list[Row]
-    memory: list[Memory]
+    rows: list[ImaginedOp]
+    memory: list[MemoryChange]
     groups: list[Members]
     works: dict[str, list[Any]] = {}  # what operators worked on, as `graph.work.columns` has it
     notes: list[str] = []

@@ -32,7 +32,7 @@ from paceline.graph.earlier_schemas import known_axis
 from paceline.graph.facts import Facts, Parameter
 from paceline.graph.variants import Variant
 from paceline.graph.work.columns import recorded_of
-from paceline.imagine.imagined import Imagined, ImagineError, Row
+from paceline.imagine.imagined import Imagined, ImaginedOp, ImagineError
 from paceline.imagine.imagined_host import Host
 from paceline.imagine.unknown_work import unknown_work
 
@@ -149,7 +149,7 @@ class _Rank:
                 at_end=event.delta_bytes < 0,
             )
 
-    def _compute(self, row: Row) -> int:
+    def _compute(self, row: ImaginedOp) -> int:
         op = self._builder.op(
             row.name,
             self._work,
@@ -166,7 +166,7 @@ class _Rank:
         self._wait(op, row, DepKind.WAIT)
         return op
 
-    def _talk(self, row: Row) -> int:
+    def _talk(self, row: ImaginedOp) -> int:
         group = self._members[row.group]
         op = self._builder.op(
             row.name,
@@ -187,7 +187,7 @@ class _Rank:
             self._builder.link(self._ops[ready], op, DepKind.GRADIENT)
         return op
 
-    def _group(self, row: Row) -> int:
+    def _group(self, row: ImaginedOp) -> int:
         """A message's own two ranks, so that its price is that of its link."""
         group = self._members[row.group]
         if row.peer == NONE:
@@ -195,7 +195,7 @@ class _Rank:
         ends = sorted((self._one.rank, row.peer))
         return self._meeting.group(ends, f"{ends[0]} - {ends[1]}", "message")
 
-    def _instance(self, row: Row, members: Sequence[int]) -> int:
+    def _instance(self, row: ImaginedOp, members: Sequence[int]) -> int:
         me, peer = self._one.rank, row.peer
         if row.kind == OpKind.COLLECTIVE:
             return self._meeting.collective(members, self._turn(tuple(members)))
@@ -206,7 +206,7 @@ class _Rank:
         self._turns[key] += 1
         return self._turns[key] - 1
 
-    def _lane(self, row: Row) -> int:
+    def _lane(self, row: ImaginedOp) -> int:
         """One queue a group; messages one for each peer and direction."""
         key = (row.group, row.peer, row.kind)
         if key not in self._lanes:
@@ -216,6 +216,6 @@ class _Rank:
             )
         return self._lanes[key]
 
-    def _wait(self, op: int, row: Row, kind: DepKind) -> None:
+    def _wait(self, op: int, row: ImaginedOp, kind: DepKind) -> None:
         for before in row.after:
             self._builder.link(self._ops[before], op, kind)

@@ -10,7 +10,7 @@ from typing import Final
 
 from paceline.graph import NONE, UNPRICED, DepKind, GraphBuilder, LaneKind, OpKind, Phase
 from paceline.graph.border import UNSCALED
-from paceline.imagine.imagined import Row
+from paceline.imagine.imagined import ImaginedOp
 
 CALL: Final = 0.5
 """Of what a launch costs the host, one call of an operator, be it a view: 12.5 us, where
@@ -26,7 +26,7 @@ class Host:
         self._builder = builder
         self._lane = builder.lane(rank, "host", kind=LaneKind.THREAD)
 
-    def launch(self, row: Row, ops: Sequence[int]) -> int:
+    def launch(self, row: ImaginedOp, ops: Sequence[int]) -> int:
         """The call of a row, and of the views before it; `ops` are those of the rows before."""
         call = self._builder.op(
             row.name,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from paceline.graph import MemoryCategory, Phase
-from paceline.imagine.imagined import Memory
+from paceline.imagine.imagined import MemoryChange
 
 _CREATED_IN = {
     Phase.FORWARD: MemoryCategory.ACTIVATIONS,
@@ -23,15 +23,15 @@ class Lifetimes:
     """Storages alive since the recording of rows began."""
 
     def __init__(self, last_row: Callable[[], int]) -> None:
-        self.events: list[Memory] = []
+        self.events: list[MemoryChange] = []
         self._last_row = last_row
         self._known: dict[int, Any] = {}  # storage -> what keeps the watch on it
-        self._born: dict[int, Memory] = {}
+        self._born: dict[int, MemoryChange] = {}
 
     def standing(self, size_bytes: int, category: MemoryCategory) -> None:
         """Bytes held before the first row and through all of them."""
         if size_bytes:
-            self.events.append(Memory(0, size_bytes, category))
+            self.events.append(MemoryChange(0, size_bytes, category))
 
     def known(self, tensor: torch.Tensor) -> None:
         """A tensor that a row was given: it was there before."""
@@ -42,7 +42,7 @@ class Lifetimes:
         if _key(tensor) in self._known:
             return
         category = _CREATED_IN.get(phase, MemoryCategory.OTHER)
-        event = Memory(row, tensor.untyped_storage().nbytes(), category)
+        event = MemoryChange(row, tensor.untyped_storage().nbytes(), category)
         self.events.append(event)
         self._watch(tensor, event)
 
@@ -55,9 +55,9 @@ class Lifetimes:
     def resized(self, more_bytes: int) -> None:
         """A storage changed its size: sharded training frees and fills whole weights that way."""
         row = max(0, self._last_row())
-        self.events.append(Memory(row, more_bytes, MemoryCategory.WEIGHTS))
+        self.events.append(MemoryChange(row, more_bytes, MemoryCategory.WEIGHTS))
 
-    def _watch(self, tensor: torch.Tensor, event: Memory | None) -> None:
+    def _watch(self, tensor: torch.Tensor, event: MemoryChange | None) -> None:
         key = _key(tensor)
         if key in self._known:
             return
@@ -71,7 +71,7 @@ class Lifetimes:
         born = self._born.pop(key, None)
         if born is not None:
             row = max(born.row, self._last_row())
-            self.events.append(Memory(row, -born.delta_bytes, born.category))
+            self.events.append(MemoryChange(row, -born.delta_bytes, born.category))
 
 
 def _key(tensor: torch.Tensor) -> int:

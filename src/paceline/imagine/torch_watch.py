@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from paceline.graph import NONE, Collective, DType, OpKind, Phase
-from paceline.imagine.imagined import Row
+from paceline.imagine.imagined import ImaginedOp
 from paceline.imagine.torch_lifetimes import Lifetimes
 from paceline.imagine.torch_shapes import Works
 from paceline.imagine.torch_work import flops_of, size_of, tensors, touched_bytes
@@ -33,7 +33,7 @@ class Watch(TorchDispatchMode):
 
     def __init__(self, *, gpu: bool = False) -> None:
         super().__init__()
-        self.rows: list[Row] = []
+        self.rows: list[ImaginedOp] = []
         self.recording = False
         self.silent = 0  # above 0: torch works something out for itself
         self.phase = Phase.FORWARD
@@ -122,9 +122,9 @@ class Watch(TorchDispatchMode):
             storage = tensor.untyped_storage()
             self._writers[storage._cdata] = (len(self.rows) - 1, weakref.ref(storage))
 
-    def _row(self, func: Any, kind: OpKind, phase: Phase, size: int, dtype: DType) -> Row:
+    def _row(self, func: Any, kind: OpKind, phase: Phase, size: int, dtype: DType) -> ImaginedOp:
         name = func.overloadpacket.__name__
-        row = Row(name, kind, phase, size, 0, dtype, self.step)
+        row = ImaginedOp(name, kind, phase, size, 0, dtype, self.step)
         row.calls, self._calls = self._calls, 0
         row.read_after, self._read_after = self._read_after, NONE
         self.rows.append(row)

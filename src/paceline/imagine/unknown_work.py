@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from paceline.graph import NONE
-from paceline.imagine.imagined import Row
+from paceline.imagine.imagined import ImaginedOp
 
 _NAMED = 5
 
 
-def unknown_work(rows: Sequence[Row]) -> str:
+def unknown_work(rows: Sequence[ImaginedOp]) -> str:
     """One sentence, the operators that touch most first; empty where every one is known."""
     work = [row for row in rows if not row.group]
     unknown = [row for row in work if row.work == NONE]

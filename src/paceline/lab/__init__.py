@@ -2,7 +2,7 @@
 
 from paceline.lab.errors import LabError, WorkerError
 from paceline.lab.lab import Lab, said
-from paceline.lab.launch import Finished, Job
+from paceline.lab.launch import Finished, WorkerCommand
 from paceline.lab.layout import End, Layout, Node, Stack, Wire
 from paceline.lab.plan import plan
 from paceline.lab.teardown import standing, tear_down
@@ -10,13 +10,13 @@ from paceline.lab.teardown import standing, tear_down
 __all__ = [
     "End",
     "Finished",
-    "Job",
     "Lab",
     "LabError",
     "Layout",
     "Node",
     "Stack",
     "Wire",
+    "WorkerCommand",
     "WorkerError",
     "plan",
     "said",

@@ -69,7 +69,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Row:
+class IncastRow:
     """One contender's rounds. `ideal_ms` is of the bytes that it needed: all but what it did
     without."""
 
@@ -88,11 +88,11 @@ class Row:
         return self.p99_ms / self.ideal_ms
 
 
-def summary(setting: Setting, timed: Timed) -> Row:
+def summary(setting: Setting, timed: Timed) -> IncastRow:
     taken = sorted(timed.round_ns)
     size = setting.senders * setting.size_bytes
     lost = sum(timed.missing_bytes) / len(taken) / size
-    return Row(
+    return IncastRow(
         timed.contender.name, timed.contender.is_tcp, timed.contender.budget, len(taken),
         p50_ms=_at(taken, 0.5) / 1e6, p99_ms=_at(taken, 0.99) / 1e6, max_ms=taken[-1] / 1e6,
         ideal_ms=setting.needed_ns(size * (1 - lost)) / 1e6,

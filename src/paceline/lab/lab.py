@@ -16,7 +16,7 @@ from paceline.cluster import Cluster, dump, parse
 from paceline.lab import commands, quota, registry
 from paceline.lab.access import Access, open_access, require_tools
 from paceline.lab.errors import LabError
-from paceline.lab.launch import Finished, Job, run_job, starts
+from paceline.lab.launch import Finished, WorkerCommand, run_job, starts
 from paceline.lab.layout import Stack
 from paceline.lab.plan import plan
 from paceline.lab.teardown import access_of, tear_down
@@ -109,14 +109,14 @@ class Lab:
             raise LabError(f"lab {self.layout.name} is not up; call up(), or use a with block")
         if not command:
             raise LabError("no command was given; for example: lab run -- python train.py")
-        job = Job(tuple(command), timeout_s, environment or {}, enough=enough)
+        job = WorkerCommand(tuple(command), timeout_s, environment or {}, enough=enough)
         placed = InLab(list(command), dump(self.cluster))
         launched_in(placed, {**os.environ, **job.environment})
         place = logs or Path(tempfile.mkdtemp(prefix=f"paceline-{self.layout.name}-"))
         place.mkdir(parents=True, exist_ok=True)
         return run_job(self._access, self.layout, job, place, self._quotas(job), watch)
 
-    def _quotas(self, job: Job) -> dict[int, Path]:
+    def _quotas(self, job: WorkerCommand) -> dict[int, Path]:
         """A control group for every worker that may not use a whole machine."""
         limited = {n: s.cpus for n, s in enumerate(starts(self.layout, job)) if s.cpus}
         if not limited:

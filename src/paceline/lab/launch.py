@@ -21,7 +21,7 @@ LOG_TAIL_LINES = 25
 
 
 @dataclass(frozen=True)
-class Job:
+class WorkerCommand:
     """What to run on every worker, and how long it may take."""
 
     command: tuple[str, ...]
@@ -58,7 +58,7 @@ class Finished:
         return self.text(worker).rstrip().rpartition("\n")[2]
 
 
-def starts(layout: Layout, job: Job) -> list[WorkerStart]:
+def starts(layout: Layout, job: WorkerCommand) -> list[WorkerStart]:
     """Who is started where, with what gloo and torch.distributed need to find each other."""
     if torchrun_words(job.command):
         return [_agent(layout, job, node) for node in sorted(set(layout.places))]
@@ -72,7 +72,7 @@ def torchrun_words(command: Sequence[str]) -> int:
     return 3 if tuple(command[1:3]) == ("-m", "torch.distributed.run") else 0
 
 
-def environment(layout: Layout, job: Job) -> dict[str, str]:
+def environment(layout: Layout, job: WorkerCommand) -> dict[str, str]:
     """What every process of a job needs; the job's own settings win."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return {
@@ -93,7 +93,7 @@ def environment(layout: Layout, job: Job) -> dict[str, str]:
 def run_job(
     access: Access,
     layout: Layout,
-    job: Job,
+    job: WorkerCommand,
     logs: Path,
     groups: Mapping[int, Path],
     told: Callable[[str], None] | None = None,
@@ -109,7 +109,7 @@ def run_job(
     return Finished(time.monotonic() - began, tuple(one.log for one in placed))
 
 
-def _worker(layout: Layout, job: Job, rank: int) -> WorkerStart:
+def _worker(layout: Layout, job: WorkerCommand, rank: int) -> WorkerStart:
     node = layout.places[rank]
     ranks = {
         "RANK": str(rank),
@@ -124,7 +124,7 @@ def _worker(layout: Layout, job: Job, rank: int) -> WorkerStart:
     )
 
 
-def _agent(layout: Layout, job: Job, node: int) -> WorkerStart:
+def _agent(layout: Layout, job: WorkerCommand, node: int) -> WorkerStart:
     hosts = sorted(set(layout.places))
     host = layout.nodes[node]
     given = environment(layout, job)
@@ -165,7 +165,9 @@ def _process(
     return Process(tuple(command), {**os.environ, **start.environment}, log=log)
 
 
-def _run_all(placed: Sequence[_Placed], job: Job, told: Callable[[str], None] | None) -> None:
+def _run_all(
+    placed: Sequence[_Placed], job: WorkerCommand, told: Callable[[str], None] | None
+) -> None:
     """Until all have ended; raises for the first that fails, or for all when time is up."""
     with ExitStack() as stack:
         started = [stack.enter_context(start(one.process)) for one in placed]

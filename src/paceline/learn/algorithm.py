@@ -54,7 +54,7 @@ class Setting:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class JudgedModel:
     """What is judged: weights, and how much of a model that grows is there."""
 
     weights: Vector
@@ -139,8 +139,8 @@ class Served(Algorithm):
     def close(self, at: Setting, server: Memory, inbox: Mapping[int, Message], round_: int) -> None:
         """Merge what came, by client in ascending order."""
 
-    def model(self, at: Setting, server: Memory, round_: int) -> Model:
-        return Model(server["weights"])
+    def model(self, at: Setting, server: Memory, round_: int) -> JudgedModel:
+        return JudgedModel(server["weights"])
 
 
 Outgoing = Message | Mapping[int, Message]

@@ -5,12 +5,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from paceline.learn.algorithm import Memory, Model, Outgoing, Peers
+from paceline.learn.algorithm import JudgedModel, Memory, Outgoing, Peers
 from paceline.learn.algorithms import text_of
 from paceline.learn.carrier import Carrier, Parcel, Reformed
 from paceline.learn.client import Client
 from paceline.learn.message import SERVER, Message, packed, unpacked
-from paceline.learn.record import Judged, LearnRun, Lost, Round, Work, sent_bytes
+from paceline.learn.record import ClientWork, Judged, LearnRun, Lost, Round, sent_bytes
 from paceline.learn.snapshots import Snapshots
 from paceline.learn.task import Task
 from paceline.learn.telling import joined, told_of
@@ -78,7 +78,7 @@ class Driver(ABC):
         """Clients train, send and merge."""
 
     @abstractmethod
-    def model(self, number: int) -> Model | None:
+    def model(self, number: int) -> JudgedModel | None:
         """What is judged, on worker 0."""
 
     def has_seen_enough(self) -> bool:
@@ -121,7 +121,7 @@ class Driver(ABC):
 
     def worked(
         self, client: Client, act: Callable[[], Outgoing], number: int
-    ) -> tuple[Outgoing, Work]:
+    ) -> tuple[Outgoing, ClientWork]:
         """What a client makes, and what that took, putting it into bytes and back included: a
         worker alone does that too, so that its time is that of one among others."""
         seen, began = client.seen, time.thread_time()
@@ -130,7 +130,7 @@ class Driver(ABC):
             made = _as_bytes(made, client.number)
         cpu_s, samples = time.thread_time() - began, client.seen - seen
         share = self.task.algorithm.arithmetic(self.at, number)
-        return made, Work(client.number, samples, samples * share, cpu_s)
+        return made, ClientWork(client.number, samples, samples * share, cpu_s)
 
     def kept(self, found: Round, members: int) -> None:
         """This worker's part of a round."""

@@ -26,7 +26,7 @@ from paceline.learn.carrier import Alone, Parcel
 from paceline.learn.client import Client
 from paceline.learn.errors import LearnError
 from paceline.learn.message import SERVER, Message, packed, unpacked
-from paceline.learn.record import LearnRun, Work, save
+from paceline.learn.record import ClientWork, LearnRun, save
 from paceline.learn.running import finished
 from paceline.learn.served_run import Answers, ServedRun
 from paceline.learn.task import Task
@@ -104,10 +104,10 @@ class _OverGrid(ServedRun):
         ]
         return Answers([self._work(n, told[n], number) for n in sorted(told)], came, came)
 
-    def _work(self, client: int, told: Any, number: int) -> Work:
+    def _work(self, client: int, told: Any, number: int) -> ClientWork:
         samples = int(told["samples"])
         share = self.how.arithmetic(self.at, number)
-        return Work(client, samples, samples * share, float(told["cpu_s"]))
+        return ClientWork(client, samples, samples * share, float(told["cpu_s"]))
 
     def _client(self, reply: Letter) -> int:
         node = reply.metadata.src_node_id

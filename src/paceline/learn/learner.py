@@ -13,7 +13,7 @@ from paceline.learn.samples import Rows, Vector
 
 
 @dataclass(frozen=True)
-class Layer:
+class VectorTensor:
     """One tensor of the vector. Behind what gradients move stand statistics (of batch norm)."""
 
     name: str
@@ -43,7 +43,7 @@ class Learner(Protocol):
     """Two learners of the same settings start, train and answer alike to the last bit."""
 
     @property
-    def layers(self) -> Sequence[Layer]:
+    def layers(self) -> Sequence[VectorTensor]:
         """In the order of the vector; the trained ones first."""
 
     @property

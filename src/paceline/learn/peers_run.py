@@ -5,13 +5,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paceline.learn.algorithm import Meeting, Model, Peers, mean
+from paceline.learn.algorithm import JudgedModel, Meeting, Peers, mean
 from paceline.learn.carrier import Carrier, Parcel, PendingMean, Reformed, inboxes
 from paceline.learn.client import Client
 from paceline.learn.driver import Driver
 from paceline.learn.errors import LearnError
 from paceline.learn.message import SERVER, Message
-from paceline.learn.record import Round, Trip, Work
+from paceline.learn.record import ClientWork, Round, Trip
 from paceline.learn.samples import Vector
 from paceline.learn.task import Task
 
@@ -68,7 +68,7 @@ class PeersRun(Driver):
 
     def _trained(
         self, client: Client, everyone: Sequence[int], number: int
-    ) -> tuple[Work, list[Parcel]]:
+    ) -> tuple[ClientWork, list[Parcel]]:
         made, work = self.worked(client, lambda: self.how.train(self.at, client, number), number)
         if isinstance(made, Message):
             return work, [Parcel(client.number, tuple(everyone), made if made.sound else BROKEN)]
@@ -117,7 +117,7 @@ class PeersRun(Driver):
         trips += [Trip(p.source, p.targets, p.message.size_bytes, True) for p in parcels]
         return inboxes(self.carrier.send(parcels).wait())
 
-    def model(self, number: int) -> Model | None:
+    def model(self, number: int) -> JudgedModel | None:
         """The mean of all clients' weights."""
         out = [
             Parcel(n, (SERVER,), Message({"weights": client.weights}))
@@ -129,4 +129,4 @@ class PeersRun(Driver):
             return None
         if not came:
             raise LearnError("all clients sent infinite numbers or none; give a smaller lr")
-        return Model(mean([p.message.vectors["weights"] for p in came]))
+        return JudgedModel(mean([p.message.vectors["weights"] for p in came]))

@@ -19,7 +19,7 @@ _ASKED = ("algorithm", "model", "partition", "clients", "samples", "per_round", 
 
 
 @dataclass(frozen=True)
-class Work:
+class ClientWork:
     """What one client computed in a round."""
 
     client: int
@@ -44,7 +44,7 @@ class Round:
     """What happened in a round."""
 
     number: int
-    works: tuple[Work, ...]
+    works: tuple[ClientWork, ...]
     trips: tuple[Trip, ...]
     absent: tuple[int, ...] = ()  # asked, and dropped out
     broken: tuple[int, ...] = ()  # sent infinite numbers or none, and were left out
@@ -198,7 +198,7 @@ def _run(given: dict[str, Any]) -> LearnRun:
     rounds = tuple(
         Round(
             number,
-            tuple(Work(*work) for work in works),
+            tuple(ClientWork(*work) for work in works),
             tuple(Trip(source, tuple(to), *told) for source, to, *told in trips),
             tuple(absent),
             tuple(broken),

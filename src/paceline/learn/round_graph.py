@@ -15,7 +15,7 @@ from paceline.graph import NONE, Basis, Collective, DepKind, Graph, OpKind, Phas
 from paceline.learn.algorithm import Meeting
 from paceline.learn.errors import LearnError
 from paceline.learn.message import SERVER
-from paceline.learn.record import LearnRun, Round, Trip, Work
+from paceline.learn.record import ClientWork, LearnRun, Round, Trip
 from paceline.learn.round_ops import Letter, RoundOps
 from paceline.measure.handling import UNHANDLED, Handling
 
@@ -107,7 +107,7 @@ class _Drawing:
         self.met[0] = self.ops.stood("judge", 0, step, took_ns)
 
     def _work(
-        self, step: int, works: Sequence[Work], began: Mapping[int, list[int]]
+        self, step: int, works: Sequence[ClientWork], began: Mapping[int, list[int]]
     ) -> dict[int, int]:
         """What each rank's clients compute, one behind the other; by rank the last of it."""
         last = dict(self.met)
@@ -139,7 +139,7 @@ class _Drawing:
         }
         return {**done, **handed}
 
-    def _samples(self, op: int, work: Work) -> None:
+    def _samples(self, op: int, work: ClientWork) -> None:
         """As long as its samples would have taken at every pace that the run's clients showed."""
         self.ops.b.samples(op, [round(1e9 * work.whole_samples * pace) for pace in self.paces])
 

@@ -24,7 +24,7 @@ _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkerPlace:
     """Where a worker stands among the others."""
 
     rank: int
@@ -35,14 +35,14 @@ class Place:
     patience_s: float = PATIENCE_S
 
     @staticmethod
-    def of(environment: Mapping[str, str]) -> "Place":
+    def of(environment: Mapping[str, str]) -> "WorkerPlace":
         missing = [name for name in _NEEDED if name not in environment]
         if missing:
             raise LearnError(
                 f"several workers were asked for, and {', '.join(missing)} is not set; start them "
                 "with torchrun --nproc-per-node N -m paceline learn run ..."
             )
-        return Place(
+        return WorkerPlace(
             int(environment["RANK"]),
             int(environment["WORLD_SIZE"]),
             environment["MASTER_ADDR"],
@@ -53,7 +53,7 @@ class Place:
 
 def seated(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the worker below this process; the exit code for the launcher."""
-    place = Place.of(environment)
+    place = WorkerPlace.of(environment)
     code = run(Process(tuple(command), {**environment, VARIABLE: "1"}))
     cause = cause_of(code or 0)
     if cause is None:

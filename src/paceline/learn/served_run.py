@@ -4,18 +4,18 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from paceline.learn.algorithm import Model, Served
+from paceline.learn.algorithm import JudgedModel, Served
 from paceline.learn.carrier import Carrier, Parcel
 from paceline.learn.driver import Driver
 from paceline.learn.message import SERVER, Message
-from paceline.learn.record import Round, Trip, Work
+from paceline.learn.record import ClientWork, Round, Trip
 from paceline.learn.task import Task
 
 
 class Answers(NamedTuple):
     """What clients of this worker did and sent, and what came to the server."""
 
-    works: Sequence[Work]
+    works: Sequence[ClientWork]
     ups: Sequence[Parcel]
     came: Sequence[Parcel]
 
@@ -64,11 +64,11 @@ class ServedRun(Driver):
             ups.append(Parcel(parcel.targets[0], (SERVER,), made))
         return Answers(works, ups, self.carrier.send(ups).wait())
 
-    def _trained(self, client: int, message: Message, number: int) -> tuple[Message, Work]:
+    def _trained(self, client: int, message: Message, number: int) -> tuple[Message, ClientWork]:
         who = self.mine[client]
         made, work = self.worked(who, lambda: self.how.train(self.at, who, message, number), number)
         assert isinstance(made, Message)
         return made, work
 
-    def model(self, number: int) -> Model | None:
+    def model(self, number: int) -> JudgedModel | None:
         return None if self.server is None else self.how.model(self.at, self.server, number)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from paceline.learn.message import Message
-from paceline.learn.record import Round, Trip, Work
+from paceline.learn.record import ClientWork, Round, Trip
 
 
 def told_of(rounds: Sequence[Round]) -> Message:
@@ -34,13 +34,13 @@ def told_of(rounds: Sequence[Round]) -> Message:
 
 def joined(own: Sequence[Round], told: Sequence[Message]) -> list[Round]:
     """Worker 0's rounds, with what all workers tell of them."""
-    works: dict[int, list[Work]] = {each.number: [] for each in own}
+    works: dict[int, list[ClientWork]] = {each.number: [] for each in own}
     trips: dict[int, list[Trip]] = {each.number: [] for each in own}
     merges = dict.fromkeys(works, 0.0)
     broken: dict[int, set[int]] = {each.number: set() for each in own}
     for message in told:
         for number, client, samples, whole, cpu_s in message.vectors["works"].tolist():
-            works[int(number)].append(Work(int(client), int(samples), whole, cpu_s))
+            works[int(number)].append(ClientWork(int(client), int(samples), whole, cpu_s))
         for number, source, size, after, summed, *targets in _rows(message):
             trips[number].append(Trip(source, tuple(targets), size, bool(after), bool(summed)))
         for number, client in message.vectors["broken"].tolist():

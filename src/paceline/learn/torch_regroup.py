@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from paceline.learn.carrier import Reformed
 from paceline.learn.errors import Disconnected, LearnError
-from paceline.learn.seat import Place
+from paceline.learn.seat import WorkerPlace
 
 POLL_S = 0.05
 SILENT = "silent"
@@ -28,14 +28,14 @@ _FIRST_DIED = (
 )
 
 
-def store_of(place: Place) -> Any:
+def store_of(place: WorkerPlace) -> Any:
     """The one that the launcher keeps, or worker 0 where that does not."""
     patience = timedelta(seconds=place.patience_s)
     store = dist.TCPStore(place.address, place.port, None, False, patience, False)
     return dist.PrefixStore(f"paceline-learn-{place.restarts}", store)
 
 
-def tell_death(place: Place, cause: str) -> None:
+def tell_death(place: WorkerPlace, cause: str) -> None:
     """In the place of a worker that cannot."""
     store_of(place).set(f"dead/{place.rank}", cause)
 
@@ -53,7 +53,7 @@ def closed(group: Any, own: int) -> None:
 class Regroup:
     """One worker's; `agreed` counts how often the group was formed anew."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: WorkerPlace) -> None:
         self._place, self._store, self._times = place, store_of(place), 0
 
     def agreed(self, rank: int, alive: Sequence[int], round_: int, lost: Disconnected) -> Reformed:

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from paceline.launch.torch_parting import part
 from paceline.learn.errors import LearnError
 from paceline.learn.samples import Samples
-from paceline.learn.seat import Place, is_seated
+from paceline.learn.seat import WorkerPlace, is_seated
 from paceline.learn.torch_carrier import Gloo
 from paceline.learn.torch_models import MODELS
 from paceline.learn.torch_network import Network
@@ -22,7 +22,7 @@ from paceline.learn.torch_regroup import Regroup
 def joined_workers(sums: bool = False) -> Iterator[Gloo]:
     """Among the processes that torchrun, or the lab, has started. Workers that sit below a seat
     may be lost: the others go on."""
-    place = Place.of(os.environ)
+    place = WorkerPlace.of(os.environ)
     dist.init_process_group("gloo", timeout=timedelta(seconds=place.patience_s))
     carrier = Gloo(sums, Regroup(place) if is_seated(os.environ) else None)
     try:

@@ -7,7 +7,7 @@ from paceline.cost.collectives import GLOO
 from paceline.cost.compute import Efficiency
 from paceline.cost.curve import Curve
 from paceline.cost.errors import CostError
-from paceline.cost.fit import Line, fit_line
+from paceline.cost.fit import FittedLine, fit_line
 from paceline.cost.rates import Rates
 from paceline.graph.kinds import Basis, DeviceKind, DType
 from paceline.graph.variants import Ratio
@@ -36,7 +36,7 @@ class Sweep:
         except CostError:
             return False
 
-    def line(self) -> Line:
+    def line(self) -> FittedLine:
         return fit_line(self.sizes, self.times_ns)
 
 

@@ -14,7 +14,7 @@ _BUDGET_NS = 60_000_000  # for a pair, within those
 
 
 @dataclass(frozen=True)
-class Pair:
+class TimedPair:
     """Times of one piece of work both ways, in ns, run by run, and how often a step does it."""
 
     plain: tuple[int, ...]
@@ -22,17 +22,17 @@ class Pair:
     count: int = 1
 
 
-def timed(plain: Work, changed: Work, clock: Clock, count: int = 1) -> Pair:
+def timed(plain: Work, changed: Work, clock: Clock, count: int = 1) -> TimedPair:
     """Both in turn, so that a machine that slows down slows both."""
     plain(), changed()
     rows: list[tuple[int, int]] = []
     begun = clock()
     while len(rows) < _LEAST or (len(rows) < _MOST and clock() - begun < _BUDGET_NS):
         rows.append((_once(plain, clock), _once(changed, clock)))
-    return Pair(tuple(row[0] for row in rows), tuple(row[1] for row in rows), count)
+    return TimedPair(tuple(row[0] for row in rows), tuple(row[1] for row in rows), count)
 
 
-def ratio_of(operator: str, variant: Variant, pairs: Sequence[Pair]) -> Ratio:
+def ratio_of(operator: str, variant: Variant, pairs: Sequence[TimedPair]) -> Ratio:
     """Of all together, by lower quartiles: what the machine does when little else disturbs it. From
     the lowest tenth of each to the medians both ways is the interval."""
     plain, changed = _whole(pairs, 0.25)
@@ -52,7 +52,7 @@ def _once(work: Work, clock: Clock) -> int:
     return clock() - begin
 
 
-def _whole(pairs: Sequence[Pair], share: float) -> tuple[float, float]:
+def _whole(pairs: Sequence[TimedPair], share: float) -> tuple[float, float]:
     """What a step takes for all of them, both ways."""
     plain = sum(pair.count * _quantile(pair.plain, share) for pair in pairs)
     return plain, sum(pair.count * _quantile(pair.changed, share) for pair in pairs)

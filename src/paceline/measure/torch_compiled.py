@@ -14,8 +14,8 @@ import torch
 
 from paceline.cost.operators import FUSIBLE, OPERATORS, OperatorClass
 from paceline.graph.variants import Ratio, Variant
-from paceline.measure.pairs import Pair, Work, clock_of, ratio_of, timed
-from paceline.measure.recorded_calls import OperatorCall, RecordedJob
+from paceline.measure.pairs import TimedPair, Work, clock_of, ratio_of, timed
+from paceline.measure.recorded_calls import OperatorCall, RecordedNeeds
 from paceline.measure.torch_calls import Runnable, innermost, runnable
 
 _MOST = 24  # runs of calls that are compiled: those with most to read, for each takes seconds
@@ -23,9 +23,9 @@ _LEAST_ELEMENTS = 4_096  # of a call that takes any time
 Run = tuple[OperatorCall, ...]
 
 
-def compiled_ratios(job: RecordedJob) -> Iterator[Ratio]:
+def compiled_ratios(job: RecordedNeeds) -> Iterator[Ratio]:
     """By operator: what all calls of it in a step take, as parts of the runs that they are in."""
-    found: dict[str, list[Pair]] = {}
+    found: dict[str, list[TimedPair]] = {}
     clock = clock_of(job.threads)
     for run, count in _largest(_runs(job.calls)):
         made = [call for call in map(runnable, run) if call is not None]

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 from paceline.measure.pairs import Work
-from paceline.measure.recorded_calls import OperatorCall, RecordedJob
+from paceline.measure.recorded_calls import OperatorCall, RecordedNeeds
 from paceline.measure.torch_calls import runnable
 
 _TIMES = 3
 Changed = Iterator[tuple[OperatorCall, int, Work, Work]]
 
 
-def merged(job: RecordedJob) -> Changed:
+def merged(job: RecordedNeeds) -> Changed:
     """A call, how often a step makes it, three of them, and one in their place."""
     for call, count in job.counted().items():
         make = _WAYS.get(call.operator)

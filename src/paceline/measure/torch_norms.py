@@ -9,13 +9,13 @@ import torch
 
 from paceline.engine import native
 from paceline.measure.pairs import Work
-from paceline.measure.recorded_calls import OperatorCall, RecordedJob
+from paceline.measure.recorded_calls import OperatorCall, RecordedNeeds
 from paceline.measure.torch_calls import Runnable, runnable
 
 _FORWARD, _BACKWARD = "aten::native_batch_norm", "aten::native_batch_norm_backward"
 
 
-def restructured(job: RecordedJob) -> Iterator[tuple[OperatorCall, int, Work, Work]]:
+def restructured(job: RecordedNeeds) -> Iterator[tuple[OperatorCall, int, Work, Work]]:
     """A call, how often a step makes it, and both ways of making it; none without the core."""
     if native() is None:
         return

@@ -7,13 +7,13 @@ import torch
 
 from paceline.graph.variants import Ratio, Variant
 from paceline.measure.pairs import clock_of, ratio_of, timed
-from paceline.measure.recorded_calls import RecordedJob
+from paceline.measure.recorded_calls import RecordedNeeds
 
 _FUSED = ("SGD", "Adam", "AdamW", "Adagrad")
 _IMPLEMENTATIONS = ("fused", "foreach")
 
 
-def optimizer_ratios(job: RecordedJob) -> Iterator[Ratio]:
+def optimizer_ratios(job: RecordedNeeds) -> Iterator[Ratio]:
     """None where torch has no fused one, or the job's is."""
     told = job.optimizer
     if told is None or told.kind not in _FUSED or told.settings.get("fused"):
@@ -25,7 +25,7 @@ def optimizer_ratios(job: RecordedJob) -> Iterator[Ratio]:
     yield ratio_of(told.kind, Variant.FUSED, [pair])
 
 
-def _optimizer(job: RecordedJob, settings: dict[str, Any]) -> torch.optim.Optimizer:
+def _optimizer(job: RecordedNeeds, settings: dict[str, Any]) -> torch.optim.Optimizer:
     assert job.optimizer is not None
     parameters = [torch.nn.Parameter(torch.rand(size)) for size in job.parameter_sizes]
     for parameter in parameters:

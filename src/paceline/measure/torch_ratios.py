@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from paceline.graph.variants import Ratio, Variant
-from paceline.measure.pairs import Pair, Work, clock_of, ratio_of, timed
-from paceline.measure.recorded_calls import OperatorCall, RecordedJob
+from paceline.measure.pairs import TimedPair, Work, clock_of, ratio_of, timed
+from paceline.measure.recorded_calls import OperatorCall, RecordedNeeds
 from paceline.measure.torch_calls import innermost, is_image, runnable
 from paceline.measure.torch_compiled import compiled_ratios
 from paceline.measure.torch_merged import merged
@@ -21,7 +21,7 @@ Changed = Iterator[tuple[OperatorCall, int, Work, Work]]
 """A call, how often a step makes it, and both ways of making it."""
 
 
-def job_ratios(job: RecordedJob, *, compiled: bool = False) -> tuple[Ratio, ...]:
+def job_ratios(job: RecordedNeeds, *, compiled: bool = False) -> tuple[Ratio, ...]:
     """By operator and variant, over all calls of a step; of the optimizer too. Compiling takes
     minutes."""
     threads = torch.get_num_threads()
@@ -34,17 +34,17 @@ def job_ratios(job: RecordedJob, *, compiled: bool = False) -> tuple[Ratio, ...]
         torch.set_num_threads(threads)
 
 
-def _operator_ratios(job: RecordedJob) -> Iterator[Ratio]:
+def _operator_ratios(job: RecordedNeeds) -> Iterator[Ratio]:
     clock = clock_of(job.threads)
     for variant, changes in _CHANGES.items():
-        found: dict[str, list[Pair]] = defaultdict(list)
+        found: dict[str, list[TimedPair]] = defaultdict(list)
         for call, count, plain, changed in changes(job):
             found[call.operator].append(timed(plain, changed, clock, count))
         for operator, pairs in found.items():
             yield ratio_of(operator, variant, pairs)
 
 
-def _autocast(job: RecordedJob) -> Changed:
+def _autocast(job: RecordedNeeds) -> Changed:
     """Equal calls may differ in what is cast: they are told apart by it."""
     types, found = Autocast(), dict[Any, list[Any]]()
     for call in job.calls:
@@ -58,7 +58,7 @@ def _autocast(job: RecordedJob) -> Changed:
     yield from (tuple(row) for row in found.values())
 
 
-def _channels_last(job: RecordedJob) -> Changed:
+def _channels_last(job: RecordedNeeds) -> Changed:
     """Calls on images; none where the job has none."""
     for call, count in job.counted().items():
         plain = runnable(call)
@@ -66,7 +66,7 @@ def _channels_last(job: RecordedJob) -> Changed:
             yield call, count, plain, plain.mapped(innermost)
 
 
-def _in_place(job: RecordedJob) -> Changed:
+def _in_place(job: RecordedNeeds) -> Changed:
     """ReLUs of the forward pass that write over what they read."""
     for call, count in job.counted().items():
         plain = runnable(call) if call.operator == "aten::clamp_min" else None
@@ -75,7 +75,7 @@ def _in_place(job: RecordedJob) -> Changed:
             yield call, count, plain, partial(torch.clamp_min_, tensor.clone(), least)
 
 
-_CHANGES: Mapping[Variant, Callable[[RecordedJob], Changed]] = {
+_CHANGES: Mapping[Variant, Callable[[RecordedNeeds], Changed]] = {
     Variant.BF16: _autocast,
     Variant.CHANNELS_LAST: _channels_last,
     Variant.IN_PLACE: _in_place,

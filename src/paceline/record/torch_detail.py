@@ -13,7 +13,7 @@ import torch
 from torch.nn.modules import module as torch_module
 
 from paceline.record.sidecar import Gradient, Layer, Record
-from paceline.record.torch_facts import Model
+from paceline.record.torch_facts import TrainedModel
 from paceline.record.torch_memory import Kept, address_of, storages_of
 
 
@@ -30,7 +30,7 @@ class DetailWatch:
         self._layers: list[Layer] = []
         self._gradients: list[Gradient] = []
 
-    def install(self, model: Model) -> None:
+    def install(self, model: TrainedModel) -> None:
         self._paths = model.paths
         self._hooks = self._on_modules(model)
         for index, tensor in enumerate(model.tensors):
@@ -39,7 +39,7 @@ class DetailWatch:
                 self._hooks.append(tensor.register_post_accumulate_grad_hook(hook))
         self.kept.start(model)
 
-    def _on_modules(self, model: Model) -> list[Any]:
+    def _on_modules(self, model: TrainedModel) -> list[Any]:
         """Around every module's forward. Where something was compiled, torch would compile it anew
         for hooks of all modules, and the hooks with it; hooks of one module it leaves alone."""
         if "torch._dynamo" not in sys.modules:

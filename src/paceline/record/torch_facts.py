@@ -62,7 +62,7 @@ def group_facts() -> Iterator[Group]:
 
 
 @dataclass(frozen=True)
-class Model:
+class TrainedModel:
     """What an optimizer trains: its tensors, the modules that own them, and what to write of it."""
 
     optimizer: Any = None
@@ -73,10 +73,10 @@ class Model:
     replicas: list[Any] = field(default_factory=list)  # DistributedDataParallel modules
     parameters: list[Parameter] = field(default_factory=list)
     buckets: list[Bucket] = field(default_factory=list)
-    beside: "tuple[Model, ...]" = ()  # what other optimizers train, as of adversarial networks
+    beside: "tuple[TrainedModel, ...]" = ()  # what other optimizers train (of GANs)
 
 
-def model_facts(optimizer: Any) -> Model:
+def model_facts(optimizer: Any) -> TrainedModel:
     """Find the model through the optimizer: the script hands nothing over."""
     tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
     roots = root_modules(tensors)
@@ -89,7 +89,7 @@ def model_facts(optimizer: Any) -> Model:
     ]  # one without a reducer is a shell, whose model FSDP2 trains under a plan
     index_of = {id(tensor): index for index, tensor in enumerate(tensors)}
     split = _split(optimizer, [module for _, module in named])
-    return Model(
+    return TrainedModel(
         optimizer=optimizer,
         tensors=tensors,
         buffers=[buffer for root in roots for buffer in root.buffers()],

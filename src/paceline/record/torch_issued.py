@@ -7,14 +7,14 @@ import msgspec
 import torch.distributed as dist
 
 from paceline.record.sidecar import Backward, Bucket, Collective, Record, Wait
-from paceline.record.torch_comms import BLOCKING, MESSAGES, UNSEEN, Call, Seen, Waiting
+from paceline.record.torch_comms import BLOCKING, MESSAGES, UNSEEN, Call, NotedCalls, Waiting
 from paceline.record.torch_flight import Flight
 
 STRETCH: Final = 1_000_000
 """More than the messages of a stretch of recorded steps."""
 
 
-def issued(seen: Seen, flights: list[Flight], buckets: list[Bucket]) -> Iterator[Record]:
+def issued(seen: NotedCalls, flights: list[Flight], buckets: list[Bucket]) -> Iterator[Record]:
     """All communication in issue order, then the waits for it."""
     messages = [call for call in seen.calls if call.name in MESSAGES]
     calls = [call for call in seen.calls if call.name not in MESSAGES]

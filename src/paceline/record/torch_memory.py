@@ -19,7 +19,7 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from paceline.record.sidecar import Memory, Saved
-from paceline.record.torch_facts import Model
+from paceline.record.torch_facts import TrainedModel
 
 _CUDA = 1  # c10's DeviceType
 Curve = list[tuple[int, int]]  # (moment, bytes from then on), in order of time
@@ -40,7 +40,7 @@ class Kept:
         self.freed_ns: dict[int, int] = {}  # parameter -> when that was given up
         self._hooks: Any = None
 
-    def start(self, model: Model) -> None:
+    def start(self, model: TrainedModel) -> None:
         """Listen to autograd, unless compiled code runs, which would be compiled anew."""
         self._gradients = {
             index: weakref.ref(tensor.grad, self._freed(index))
@@ -135,7 +135,7 @@ def _given_back(saved: _Saved) -> Any:
     return saved.tensor
 
 
-def standing(model: Model) -> Memory:
+def standing(model: TrainedModel) -> Memory:
     """What a step of the model begins with, but for its data. Gradients are those of the optimizer
     whose steps are the job's: others' come and go within a step."""
     models = (model, *model.beside)
@@ -154,7 +154,7 @@ def standing(model: Model) -> Memory:
     )
 
 
-def memory_of(step: int, model: Model, kept: Kept, trace: Path) -> tuple[Memory, Memory]:
+def memory_of(step: int, model: TrainedModel, kept: Kept, trace: Path) -> tuple[Memory, Memory]:
     """What the detail step began with, and the peak of each category in it; `trace` is that
     step's, with memory events."""
     now = standing(model)

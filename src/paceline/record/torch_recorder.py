@@ -32,7 +32,7 @@ from paceline.record.sidecar import Mode
 from paceline.record.torch_comms import CommunicationWatch
 from paceline.record.torch_detail import DetailWatch
 from paceline.record.torch_facts import (
-    Model,
+    TrainedModel,
     group_facts,
     host_facts,
     model_facts,
@@ -97,7 +97,7 @@ class Recorder:
         self._detail: DetailWatch | None = None
         self._events = 0  # of the detail step
         self._growth_bytes = 0.0  # of the heap in a detail step
-        self._model = Model()
+        self._model = TrainedModel()
         self._trace = ""
         self._finished = False
         self.rank = 0
@@ -139,7 +139,9 @@ class Recorder:
             )
         )
         self._file.close()
-        self._model = Model()  # a process group that is held until exit makes torch abort there
+        self._model = (
+            TrainedModel()
+        )  # a process group that is held until exit makes torch abort there
 
     def _before_update(self, optimizer: Any, *_: Any) -> None:
         self._depth += 1

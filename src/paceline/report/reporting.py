@@ -20,13 +20,13 @@ def report(
     cluster, where one is given, whose links can then be slid. It carries the strategies that are
     carried by default."""
     from paceline.predict import Question
-    from paceline.report.page import Asked, carried_by_default, gather, template, write_page
+    from paceline.report.page import PageRequest, carried_by_default, gather, template, write_page
     from paceline.trace.runs import open_run
 
     template()  # says what is missing before anything is computed
     folder = None if isinstance(run, Graph) else Path(run)
     graph = run if isinstance(run, Graph) else open_run(run)
-    asked = Asked(
+    asked = PageRequest(
         name=folder.resolve().name if folder else str(graph.meta.get("run") or Path(page).stem),
         graph=graph,
         cluster=cluster,

@@ -188,7 +188,7 @@ def _hook(run: Run, replica: Any, sent: Sent) -> Iterator[Answer]:
         yield stays
     elif isinstance(codec.compressor, Compressor):
         with route_of(asked, replica) as route:
-            mine = Share(share, members, asked.weighing or Weighing())
+            mine = GradientShare(share, members, asked.weighing or Weighing())
             yield Hook(codec, codec.compressor, mine, sent, route).__call__
     else:
         with iterative_hook(codec, group, share, sent) as hook:
@@ -196,7 +196,7 @@ def _hook(run: Run, replica: Any, sent: Sent) -> Iterator[Answer]:
 
 
 @dataclass(frozen=True)
-class Share:
+class GradientShare:
     """What each rank's gradient is of the mean."""
 
     equal: float
@@ -212,7 +212,7 @@ class Hook:
     """DDP's communication hook: one bucket's gradients become their mean over all ranks."""
 
     def __init__(
-        self, codec: Codec, how: Compressor, share: Share, sent: Sent, route: Route
+        self, codec: Codec, how: Compressor, share: GradientShare, sent: Sent, route: Route
     ) -> None:
         self._codec, self._how, self._route, self._sent = codec, how, route, sent
         self._share = share

@@ -29,7 +29,7 @@ _PATIENCE_S = 10.0  # for a peer that is gone when the plan is left
 
 
 @dataclass(frozen=True)
-class Asked:
+class PendingBucket:
     """A bucket's gradients, and the future that DDP waits for."""
 
     gradient: torch.Tensor
@@ -61,12 +61,12 @@ class IterativeHook:
         self._how, self._codec, self._group, self._sent = codec.compressor, codec, group, sent
         self._share, self._members = share, dist.get_world_size(group)
         self._left, self._turns = Vectors(), Turns()
-        self._asked: SimpleQueue[Asked | None] = SimpleQueue()
+        self._asked: SimpleQueue[PendingBucket | None] = SimpleQueue()
 
     def __call__(self, _: None, bucket: Any) -> Any:
         future: Any = torch.futures.Future()
         key = tuple(id(parameter) for parameter in bucket.parameters())
-        self._asked.put(Asked(bucket.buffer(), key, self._turns.next(bucket), future))
+        self._asked.put(PendingBucket(bucket.buffer(), key, self._turns.next(bucket), future))
         if bucket.is_last():
             self._sent.stepped()
         return future
@@ -80,7 +80,7 @@ class IterativeHook:
         while (asked := self._asked.get()) is not None:
             run_into(asked.future, partial(self._exchange, asked))
 
-    def _exchange(self, asked: Asked) -> Any:
+    def _exchange(self, asked: PendingBucket) -> Any:
         """The bucket's gradients, once they are the mean of all ranks."""
         began, talked_ns = perf_counter_ns(), 0
         values, turn = self._corrected(asked), asked.turn
@@ -96,7 +96,7 @@ class IterativeHook:
         self._sent.coded(perf_counter_ns() - began - talked_ns)
         return asked.gradient
 
-    def _corrected(self, asked: Asked) -> torch.Tensor:
+    def _corrected(self, asked: PendingBucket) -> torch.Tensor:
         """The gradient's share of the mean, and what was left of earlier ones."""
         if not self._codec.feedback:
             return asked.gradient.mul(self._share)

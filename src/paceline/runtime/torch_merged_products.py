@@ -42,7 +42,7 @@ def products_merged(model: nn.Module) -> Iterator[None]:
     """Until the context is left, by an error too."""
     with ExitStack() as stack:
         found: list[list[nn.Linear]] | None = None
-        groups: list[Group] | None = None
+        groups: list[MergedLayers] | None = None
 
         def wrapped(forward: Callable[..., Any]) -> Callable[..., Any]:
             def run(*given: Any, **named: Any) -> Any:
@@ -64,7 +64,7 @@ def products_merged(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def _passing(groups: list["Group"]) -> Iterator[None]:
+def _passing(groups: list["MergedLayers"]) -> Iterator[None]:
     """A forward pass of the model. Layers that run again in the backward pass are outside of it."""
     for group in groups:
         group.passing = True
@@ -105,8 +105,8 @@ def _same_input(
 
 
 @contextmanager
-def _in_force(layers: list[nn.Linear]) -> Iterator["Group"]:
-    group = Group(layers)
+def _in_force(layers: list[nn.Linear]) -> Iterator["MergedLayers"]:
+    group = MergedLayers(layers)
     with ExitStack() as stack:
         for tensors in (group.weights, group.biases):
             stack.enter_context(_side_by_side(tensors))
@@ -130,7 +130,7 @@ def _side_by_side(tensors: list[Tensor]) -> Iterator[None]:
             tensor.data = own.copy_(tensor.data)
 
 
-class Group:
+class MergedLayers:
     """Layers whose results come from one product."""
 
     def __init__(self, layers: list[nn.Linear]) -> None:
@@ -187,7 +187,9 @@ class _Products(torch.autograd.Function):  # type: ignore[misc]
     """Rows times all weights, and gradients of each."""
 
     @staticmethod
-    def forward(context: Any, inputs: Tensor, group: Group, *parts: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        context: Any, inputs: Tensor, group: MergedLayers, *parts: Tensor
+    ) -> tuple[Tensor, ...]:
         weight, bias = group.whole()
         context.save_for_backward(inputs, weight)
         context.sizes = [len(tensor) for tensor in group.weights]

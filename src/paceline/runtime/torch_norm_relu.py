@@ -47,7 +47,7 @@ def norms_restructured(model: Any, *, recomputed: bool) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class NormArguments:
     """The arguments of `functional.batch_norm`."""
 
     input: torch.Tensor
@@ -94,7 +94,7 @@ class Norm:
         return made
 
 
-def _norm(asked: Asked) -> Norm:
+def _norm(asked: NormArguments) -> Norm:
     """Running moments follow the batch's while training."""
     mean, variance = _moments(asked)
     inverse = (variance + asked.eps).rsqrt_()
@@ -104,7 +104,7 @@ def _norm(asked: Asked) -> Norm:
     return Norm(mean, inverse, scale, asked.bias - mean * scale, asked.of_batch)
 
 
-def _moments(asked: Asked) -> tuple[torch.Tensor, torch.Tensor]:
+def _moments(asked: NormArguments) -> tuple[torch.Tensor, torch.Tensor]:
     running, spread, x = asked.running_mean, asked.running_var, asked.input
     if running is not None and spread is not None and not asked.training:
         return running.clone(), spread
@@ -160,7 +160,7 @@ class _Together(TorchFunctionMode):  # type: ignore[misc]
             return args[0]
         if func is functional.batch_norm:
             self._turn += 1
-            asked = Asked(*args, **(kwargs or {}))
+            asked = NormArguments(*args, **(kwargs or {}))
             if self._turn - 1 in self._turns and asked.fits:
                 self._cut.append(self._made.of(asked))
                 return self._cut[-1]
@@ -187,7 +187,7 @@ class _Results:
     def __init__(self) -> None:
         self._alive: dict[int, tuple[Any, Recipe]] = {}  # by storage; a weak reference first
 
-    def of(self, asked: Asked) -> torch.Tensor:
+    def of(self, asked: NormArguments) -> torch.Tensor:
         with torch.no_grad():
             norm = _norm(asked)
         made: torch.Tensor = _NormRelu.apply(asked.input, asked.weight, asked.bias, norm)

@@ -24,14 +24,14 @@ from paceline.runtime.sufficient_factors import HEADER_BYTES
 
 
 @dataclass
-class Room:
+class PayloadRows:
     """Rows in a layer's payload, alike on all ranks; 0: nobody has asked yet."""
 
     rows: int = 0
 
 
 @dataclass(frozen=True)
-class Pair:
+class FactorPair:
     """Rows of a layer's input, and of the gradient of its result."""
 
     inputs: Tensor
@@ -40,15 +40,15 @@ class Pair:
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def __getitem__(self, rows: slice) -> "Pair":
-        return Pair(self.inputs[rows], self.gradient[rows])
+    def __getitem__(self, rows: slice) -> "FactorPair":
+        return FactorPair(self.inputs[rows], self.gradient[rows])
 
-    def behind(self, count: int) -> "Pair":
+    def behind(self, count: int) -> "FactorPair":
         """All but the first so many; where none are left, it holds no memory."""
         if len(self) > count:
             return self[slice(count, None)]
         parts = (self.inputs, self.gradient)
-        return Pair(*(part.new_empty(0, part.shape[1]) for part in parts))
+        return FactorPair(*(part.new_empty(0, part.shape[1]) for part in parts))
 
     @property
     def row_bytes(self) -> int:
@@ -57,20 +57,20 @@ class Pair:
         return size
 
     @staticmethod
-    def joined(parts: "Sequence[Pair]") -> "Pair":
+    def joined(parts: "Sequence[FactorPair]") -> "FactorPair":
         inputs, gradients = [p.inputs for p in parts], [p.gradient for p in parts]
-        return Pair(torch.cat(inputs), torch.cat(gradients))
+        return FactorPair(torch.cat(inputs), torch.cat(gradients))
 
 
 @dataclass(eq=False)
 class Gather:
     """One that is under way, or whose rows are there."""
 
-    room: Room
+    room: PayloadRows
     had: int  # rows for which the payload had room
-    left: Pair  # this rank's rows for which it had none
+    left: FactorPair  # this rank's rows for which it had none
     under: Under
-    rows: Pair | None = None
+    rows: FactorPair | None = None
 
 
 class RowGathers:
@@ -81,7 +81,7 @@ class RowGathers:
         self._share = 1.0 / dist.get_world_size(group)
         self._under_way: deque[Gather] = deque()
 
-    def start(self, room: Room, mine: Pair) -> Gather:
+    def start(self, room: PayloadRows, mine: FactorPair) -> Gather:
         if not room.rows:
             room.rows = self._agreed(len(mine), mine.inputs.device)
         under = self._started(mine[: room.rows], room.rows, HEADER_BYTES, len(mine))
@@ -89,7 +89,7 @@ class RowGathers:
         self._under_way.append(gather)
         return gather
 
-    def finish(self, gather: Gather) -> Pair:
+    def finish(self, gather: Gather) -> FactorPair:
         """The rows of all ranks, in their order."""
         while gather.rows is None:
             first = self._under_way.popleft()
@@ -102,7 +102,7 @@ class RowGathers:
         dist.all_reduce(told, dist.ReduceOp.MAX, group=self._group)
         return int(told.item())
 
-    def _started(self, mine: Pair, room: int, header: int, count: int = 0) -> Under:
+    def _started(self, mine: FactorPair, room: int, header: int, count: int = 0) -> Under:
         """`header` bytes in front tell a count."""
         began = perf_counter_ns()
         size = header + room * mine.row_bytes
@@ -117,7 +117,7 @@ class RowGathers:
         self._sent.call(under.size_bytes, under.wire_bytes)
         return under
 
-    def _arrived(self, gather: Gather) -> Pair:
+    def _arrived(self, gather: Gather) -> FactorPair:
         gather.under.future.wait()
         had, payloads = gather.had, gather.under.payloads
         counts = torch.cat([p[:HEADER_BYTES] for p in payloads]).view(torch.int64).tolist()
@@ -130,11 +130,11 @@ class RowGathers:
                 part.append(more)
         gather.room.rows = max(gather.room.rows, *counts)
         began = perf_counter_ns()
-        found = Pair.joined([one for part in parts for one in part])
+        found = FactorPair.joined([one for part in parts for one in part])
         self._sent.coded(perf_counter_ns() - began)
         return found
 
-    def _left_out(self, gather: Gather, counts: Sequence[int]) -> list[Pair]:
+    def _left_out(self, gather: Gather, counts: Sequence[int]) -> list[FactorPair]:
         """Of each rank, what its payload had no room for."""
         room = max(counts) - gather.had
         under = self._started(gather.left, room, 0)
@@ -145,9 +145,9 @@ class RowGathers:
         ]
 
 
-def _rows(payload: Tensor, like: Pair, room: int) -> Pair:
+def _rows(payload: Tensor, like: FactorPair, room: int) -> FactorPair:
     """A payload's bytes as rows."""
     numbers = payload.view(like.inputs.dtype)
     inputs, outputs = like.inputs.shape[1], like.gradient.shape[1]
     border = room * inputs
-    return Pair(numbers[:border].view(room, inputs), numbers[border:].view(room, outputs))
+    return FactorPair(numbers[:border].view(room, inputs), numbers[border:].view(room, outputs))

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from paceline.cost.collectives.volume import sent_share
 from paceline.graph import Collective
 from paceline.runtime.codecs import Codec, Compressor, Turn
-from paceline.runtime.codecs.torch_memory import Memory, memory_of
+from paceline.runtime.codecs.torch_memory import CodecMemory, memory_of
 from paceline.runtime.codecs.torch_sparse import Layerwise
 from paceline.runtime.exchange import ExchangeError, Sent
 from paceline.runtime.torch_param_groups import param_groups
@@ -62,7 +62,7 @@ class ReduceScatter:
 
     def __init__(self, codec: Codec, how: Compressor, places: Iterator[int], sent: Sent) -> None:
         self._codec, self._how, self._places, self._sent = codec, how, places, sent
-        self._memory: Memory | None = None  # made when the group is known
+        self._memory: CodecMemory | None = None  # made when the group is known
         self._place, self._step = 0, 0  # among the modules, in the order of their calls
 
     def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: Any) -> torch.Tensor:

@@ -20,7 +20,7 @@ from paceline.runtime.run import Run
 from paceline.runtime.torch_attributes import instead
 from paceline.runtime.torch_forward import Forward, forward_as
 from paceline.runtime.torch_reducer import ignoring
-from paceline.runtime.torch_row_gathers import Gather, Pair, Room, RowGathers
+from paceline.runtime.torch_row_gathers import FactorPair, Gather, PayloadRows, RowGathers
 from paceline.runtime.torch_sole_sources import Sources, sole_sources
 from paceline.runtime.torch_two_nodes import (
     USES,
@@ -102,7 +102,7 @@ class _Shared:
 
     gathers: RowGathers
     sources: Sources
-    room: Room = field(default_factory=Room)
+    room: PayloadRows = field(default_factory=PayloadRows)
 
 
 class _Apart:
@@ -146,9 +146,11 @@ class _Use:
         self._started: list[Gather] = []  # one for each time that the graph is gone through
 
     def start(self, inputs: Tensor, gradient: Tensor) -> None:
-        self._started.append(self._shared.gathers.start(self._shared.room, Pair(inputs, gradient)))
+        self._started.append(
+            self._shared.gathers.start(self._shared.room, FactorPair(inputs, gradient))
+        )
 
-    def finish(self) -> Pair:
+    def finish(self) -> FactorPair:
         return self._shared.gathers.finish(self._started.pop(0))
 
     def give(self, gradients: Sequence[Tensor | None]) -> None:

@@ -10,7 +10,7 @@ from paceline.search.found import Candidate, Ended, Found
 from paceline.search.goal import Aim, Goal
 from paceline.search.learning import Batches, Learning, Progress, Reached
 from paceline.search.planned import planned, repriced
-from paceline.search.searching import SEARCHERS, Place, search
+from paceline.search.searching import SEARCHERS, SearchPlace, search
 from paceline.search.trials import Stopped, Trials
 
 __all__ = [
@@ -22,10 +22,10 @@ __all__ = [
     "Found",
     "Goal",
     "Learning",
-    "Place",
     "Progress",
     "Reached",
     "SearchError",
+    "SearchPlace",
     "Stopped",
     "Trials",
     "planned",

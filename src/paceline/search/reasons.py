@@ -22,14 +22,14 @@ _TOLD_NS = 50_000
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class ReplayedPlan:
     """A plan as it was replayed."""
 
     score: Score
     timeline: Timeline
 
 
-def reason(part: str, with_it: Seen, without: Seen) -> str:
+def reason(part: str, with_it: ReplayedPlan, without: ReplayedPlan) -> str:
     """One line: what the part does, and the time of a batch with and without it."""
     now, then = with_it.score, without.score
     told = _effects(with_it, without) or ["changes the order of what is done"]
@@ -39,7 +39,7 @@ def reason(part: str, with_it: Seen, without: Seen) -> str:
     return line if now.samples == then.samples else f"{line} (for a recorded batch)"
 
 
-def _effects(with_it: Seen, without: Seen) -> list[str]:
+def _effects(with_it: ReplayedPlan, without: ReplayedPlan) -> list[str]:
     """What got less by it, the most first."""
     now, then = _parts(with_it), _parts(without)
     saved = {name: then[name] - now[name] for name in now}
@@ -72,7 +72,7 @@ def _bytes(now: Score, then: Score) -> list[str]:
     return found
 
 
-def _parts(seen: Seen) -> dict[str, float]:
+def _parts(seen: ReplayedPlan) -> dict[str, float]:
     """Of a mean worker, for a recorded batch: work and communication, and what of communication
     runs beside which work."""
     classes = by_class(seen.timeline)

@@ -35,7 +35,7 @@ SEARCHERS: Mapping[str, Searcher] = {
 
 
 @dataclass(frozen=True)
-class Place:
+class SearchPlace:
     """Where a search runs, and where it keeps what it tried."""
 
     on: str = ""  # this process; else processes[:N], dask://[HOST:PORT] or ray://[HOST:PORT]
@@ -50,10 +50,10 @@ def search(
     goal: Goal,
     searcher: str = "guided",
     live_only: bool = True,
-    place: Place | None = None,
+    place: SearchPlace | None = None,
 ) -> Found:
     """The best plan found within the budget. `live_only`: of strategies that `apply` can do."""
-    begun, place = time.monotonic(), place or Place()
+    begun, place = time.monotonic(), place or SearchPlace()
     if searcher not in SEARCHERS:
         raise SearchError(f"no searcher is called {searcher!r}; there are {', '.join(SEARCHERS)}")
     question = replace(question, draws=0)

@@ -11,7 +11,7 @@ from paceline.search.found import Candidate
 from paceline.search.goal import Goal, least_exact
 from paceline.search.judge import Judge
 from paceline.search.learning import reached
-from paceline.search.reasons import Seen, reason
+from paceline.search.reasons import ReplayedPlan, reason
 from paceline.search.score import Refused, Score
 from paceline.search.space import Plan
 from paceline.search.trials import Trials
@@ -133,8 +133,8 @@ def _reasons(plan: Plan, judge: Judge) -> Iterator[str]:
         yield reason(str(part), seen, other)
 
 
-def _seen(judge: Judge, plan: Plan) -> Seen:
-    return Seen(*judge.replayed(plan))
+def _seen(judge: Judge, plan: Plan) -> ReplayedPlan:
+    return ReplayedPlan(*judge.replayed(plan))
 
 
 def _known(judge: Judge, plan: Plan) -> Score:

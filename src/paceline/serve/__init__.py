@@ -8,8 +8,8 @@ load.
 from paceline.serve.dispatcher import Rules
 from paceline.serve.errors import ServeError
 from paceline.serve.files import folder
-from paceline.serve.knapsack import Share, divided
-from paceline.serve.plan import Row, ServingPlan, best_plan, plain_choices, priced
+from paceline.serve.knapsack import InstanceShare, divided
+from paceline.serve.plan import ServingChoice, ServingPlan, best_plan, plain_choices, priced
 from paceline.serve.points import Latency, Point
 from paceline.serve.prepared import Prepared, ServeJob, prepared
 from paceline.serve.profile import Fingerprint, Profile
@@ -19,16 +19,16 @@ from paceline.serve.topology import Topology, topology_here
 __all__ = [
     "Address",
     "Fingerprint",
+    "InstanceShare",
     "Latency",
     "Point",
     "Prepared",
     "Profile",
-    "Row",
     "Rules",
     "ServeError",
     "ServeJob",
+    "ServingChoice",
     "ServingPlan",
-    "Share",
     "Topology",
     "best_plan",
     "divided",

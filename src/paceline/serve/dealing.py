@@ -3,13 +3,13 @@
 import heapq
 from collections.abc import Callable, Sequence
 
-from paceline.serve.knapsack import Share
+from paceline.serve.knapsack import InstanceShare
 
 Time = Callable[[int, int], float]
 """Nanoseconds of an instance, by its threads and samples."""
 
 
-def dealt(samples: int, free: Sequence[Share], time: Time) -> tuple[int, ...]:
+def dealt(samples: int, free: Sequence[InstanceShare], time: Time) -> tuple[int, ...]:
     """Samples for each free instance, at most its share's batch.
 
     One sample after the other goes to where it ends first, which makes the last end as early as

@@ -8,7 +8,7 @@ from typing import Final
 
 from paceline.serve.errors import ServeError
 from paceline.serve.instance import Instance, InstanceDied
-from paceline.serve.knapsack import Share
+from paceline.serve.knapsack import InstanceShare
 from paceline.serve.plan import ServingPlan
 from paceline.serve.template import Template
 from paceline.serve.topology import Topology, pinned
@@ -21,7 +21,7 @@ MOST_DEATHS: Final = 5
 class Member:
     """An instance with its share, and whether it is at work."""
 
-    def __init__(self, instance: Instance, share: Share) -> None:
+    def __init__(self, instance: Instance, share: InstanceShare) -> None:
         self.instance, self.share = instance, share
         self.busy = False
 
@@ -73,7 +73,7 @@ class Fleet:
         """Whether no place will ever be filled again."""
         return self._given_up == len(self.members)
 
-    def dealt(self, shares: Sequence[Share]) -> None:
+    def dealt(self, shares: Sequence[InstanceShare]) -> None:
         """Other parts of the batch for the same instances, in the order of their threads."""
         for member, share in zip(self.members, shares):
             member.share = share
@@ -111,7 +111,7 @@ class Fleet:
                 return True
         return False
 
-    async def _warm(self, share: Share, processors: tuple[int, ...]) -> Member:
+    async def _warm(self, share: InstanceShare, processors: tuple[int, ...]) -> Member:
         instance = await self._template.instance(processors)
         try:
             await instance.warmed(share.batch, START_S)

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final
 
 from paceline.serve.dealing import dealt
-from paceline.serve.knapsack import Share
+from paceline.serve.knapsack import InstanceShare
 from paceline.serve.plan import ServingPlan
 from paceline.serve.profile import Profile
 
@@ -47,7 +47,9 @@ def dealt_anew(profile: Profile, plan: ServingPlan, batch: int) -> ServingPlan:
     """The same instances with another batch. Each keeps room for a sample at least, so that one
     which the batch leaves without work can still take what comes next."""
     time = profile.alone_ns if len(plan.shares) == 1 else profile.crowded_ns
-    parts = dealt(batch, [Share(share.threads, batch) for share in plan.shares], time)
-    shares = tuple(Share(one.threads, max(1, part)) for one, part in zip(plan.shares, parts))
-    working = [Share(one.threads, part) for one, part in zip(plan.shares, parts) if part]
+    parts = dealt(batch, [InstanceShare(share.threads, batch) for share in plan.shares], time)
+    shares = tuple(
+        InstanceShare(one.threads, max(1, part)) for one, part in zip(plan.shares, parts)
+    )
+    working = [InstanceShare(one.threads, part) for one, part in zip(plan.shares, parts) if part]
     return ServingPlan(batch, shares, profile.batch_ns(working))

@@ -20,7 +20,7 @@ from paceline.serve.dispatcher import Dispatcher
 from paceline.serve.errors import BadRequest, Failed, Overloaded, TooLarge
 from paceline.serve.fleet import Member
 from paceline.serve.metrics import CONTENT_TYPE, text
-from paceline.serve.requests import Part, Request, whole
+from paceline.serve.requests import OutputSlice, Request, whole
 from paceline.serve.signature import Signature
 
 STATUS: Final[Mapping[type[PacelineError], HTTPStatus]] = {
@@ -113,7 +113,7 @@ async def _lines(served: Served, request: Request) -> AsyncIterator[bytes]:
         served.dispatcher.done(request)
 
 
-def _line(part: Part) -> bytes:
+def _line(part: OutputSlice) -> bytes:
     return bodies.line(part.first, part.end, part.outputs)
 
 

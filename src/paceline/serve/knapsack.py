@@ -17,14 +17,14 @@ Table = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, order=True)
-class Share:
+class InstanceShare:
     """One instance: its threads, and its part of the batch."""
 
     threads: int
     batch: int
 
 
-def divided(latency: Table, cores: int, batch: int) -> tuple[float, tuple[Share, ...]]:
+def divided(latency: Table, cores: int, batch: int) -> tuple[float, tuple[InstanceShare, ...]]:
     """Least time of the batch, and the instances that reach it, the largest first."""
     least = _least(latency, cores, batch)
     within = np.where(latency <= least, 1.0, np.inf)
@@ -45,7 +45,7 @@ def _least(latency: Table, cores: int, batch: int) -> float:
     return float(opt[cores][batch])
 
 
-def _fewest(cost: Table, cores: int, batch: int) -> list[Share]:
+def _fewest(cost: Table, cores: int, batch: int) -> list[InstanceShare]:
     """Instances of least cost in sum that do the whole batch; argmins are kept for the way back."""
     before, taken = _splits(batch)
     opt = np.full((cores + 1, batch + 1), np.inf)
@@ -63,11 +63,11 @@ def _fewest(cost: Table, cores: int, batch: int) -> list[Share]:
     return _way_back(chosen, cores, batch)
 
 
-def _way_back(chosen: npt.NDArray[np.int64], cores: int, batch: int) -> list[Share]:
+def _way_back(chosen: npt.NDArray[np.int64], cores: int, batch: int) -> list[InstanceShare]:
     shares = []
     while batch:
         of_one, samples = (int(value) for value in chosen[cores][batch])
-        shares.append(Share(of_one, samples))
+        shares.append(InstanceShare(of_one, samples))
         cores, batch = cores - of_one, batch - samples
     return shares
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.serve.errors import ServeError
-from paceline.serve.knapsack import Share, Table, divided
+from paceline.serve.knapsack import InstanceShare, Table, divided
 from paceline.serve.profile import Profile
 from paceline.serve.topology import Topology
 
@@ -19,7 +19,7 @@ class ServingPlan:
     """Instances that do a batch together; it is done when the last of them is."""
 
     batch: int
-    shares: tuple[Share, ...]
+    shares: tuple[InstanceShare, ...]
     latency_ns: float
 
     @property
@@ -32,7 +32,7 @@ class ServingPlan:
 
 
 @dataclass(frozen=True)
-class Row:
+class ServingChoice:
     """A choice by its name, and what it took where it was run."""
 
     name: str
@@ -65,7 +65,7 @@ def plan_by_points(profile: Profile, cores: int, batch: int) -> ServingPlan:
     return ServingPlan(batch, shares, least)
 
 
-def priced(profile: Profile, shares: Sequence[Share]) -> ServingPlan:
+def priced(profile: Profile, shares: Sequence[InstanceShare]) -> ServingPlan:
     """Given instances, with the latency that the profile tells."""
     return ServingPlan(
         sum(share.batch for share in shares), tuple(shares), profile.batch_ns(shares)
@@ -73,24 +73,28 @@ def priced(profile: Profile, shares: Sequence[Share]) -> ServingPlan:
 
 
 def single_instance(profile: Profile, threads: int, batch: int) -> ServingPlan:
-    return priced(profile, (Share(threads, batch),))
+    return priced(profile, (InstanceShare(threads, batch),))
 
 
-def plain_choices(profile: Profile, topology: Topology, cores: int, batch: int) -> Iterator[Row]:
+def plain_choices(
+    profile: Profile, topology: Topology, cores: int, batch: int
+) -> Iterator[ServingChoice]:
     """What one would do without a search; parts of the batch as even as they can be."""
-    yield Row("one instance on all cores", single_instance(profile, cores, batch))
-    yield Row("one instance per core", _even(profile, [1] * cores, batch))
+    yield ServingChoice("one instance on all cores", single_instance(profile, cores, batch))
+    yield ServingChoice("one instance per core", _even(profile, [1] * cores, batch))
     nodes, physical = topology.nodes, min(cores, topology.physical)
     by_node = [max(1, physical // nodes)] * min(nodes, physical)
-    yield Row("torch's launcher (an instance per memory node)", _even(profile, by_node, batch))
+    yield ServingChoice(
+        "torch's launcher (an instance per memory node)", _even(profile, by_node, batch)
+    )
     by_four = [LATENCY_MODE_CORES] * (physical // LATENCY_MODE_CORES)
     if by_four:  # it starts no instance on fewer cores
-        yield Row("torch's launcher, --latency-mode", _even(profile, by_four, batch))
+        yield ServingChoice("torch's launcher, --latency-mode", _even(profile, by_four, batch))
 
 
 def _even(profile: Profile, threads: Sequence[int], batch: int) -> ServingPlan:
     parts = even_parts(batch, len(threads))
-    return priced(profile, [Share(t, part) for t, part in zip(threads, parts) if part])
+    return priced(profile, [InstanceShare(t, part) for t, part in zip(threads, parts) if part])
 
 
 def even_parts(whole: int, count: int) -> tuple[int, ...]:
@@ -101,7 +105,7 @@ def even_parts(whole: int, count: int) -> tuple[int, ...]:
     return tuple(few + (number < more) for number in range(count))
 
 
-def _cores_of(shares: Sequence[Share]) -> int:
+def _cores_of(shares: Sequence[InstanceShare]) -> int:
     return sum(share.threads for share in shares)
 
 
@@ -113,10 +117,10 @@ def _crowded(profile: Profile, cores: int, batch: int) -> Table:
     return table
 
 
-def _distinct(plan: ServingPlan) -> list[Share]:
+def _distinct(plan: ServingPlan) -> list[InstanceShare]:
     return sorted(set(plan.shares), reverse=True)
 
 
-def _told(share: Share, count: int) -> str:
+def _told(share: InstanceShare, count: int) -> str:
     threads = "1 thread" if share.threads == 1 else f"{share.threads} threads"
     return f"{count} x {threads}, {share.batch} each" if count > 1 else f"{threads}, {share.batch}"

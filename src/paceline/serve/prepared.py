@@ -9,8 +9,8 @@ from paceline.machine import this_machine
 from paceline.serve import files
 from paceline.serve.dispatcher import Planned
 from paceline.serve.errors import ServeError
-from paceline.serve.knapsack import Share
-from paceline.serve.plan import Row, ServingPlan, best_plan, plain_choices
+from paceline.serve.knapsack import InstanceShare
+from paceline.serve.plan import ServingChoice, ServingPlan, best_plan, plain_choices
 from paceline.serve.prepacking import prepack
 from paceline.serve.profile import Fingerprint, Profile, sizes
 from paceline.serve.profiling import Reach, measured_plan, profiled
@@ -58,14 +58,16 @@ class Prepared:
     def plan(self, batch: int) -> ServingPlan:
         return best_plan(self.profile, self.job.cores, batch)
 
-    def rows(self, batch: int) -> tuple[Row, ...]:
+    def rows(self, batch: int) -> tuple[ServingChoice, ...]:
         """The plan, and what one would do without a search."""
         plain = plain_choices(self.profile, self.topology, self.job.cores, batch)
-        return (Row("plan", self.plan(batch)), *plain)
+        return (ServingChoice("plan", self.plan(batch)), *plain)
 
-    async def measured(self, rows: tuple[Row, ...], rounds: int) -> tuple[Row, ...]:
+    async def measured(
+        self, rows: tuple[ServingChoice, ...], rounds: int
+    ) -> tuple[ServingChoice, ...]:
         """Each division run for real, in turn; rows of the same one share its runs."""
-        runs: dict[tuple[Share, ...], list[float]] = {row.plan.shares: [] for row in rows}
+        runs: dict[tuple[InstanceShare, ...], list[float]] = {row.plan.shares: [] for row in rows}
         for _ in range(rounds):
             for shares, mine in runs.items():
                 mine += await measured_plan(self.template, self.topology, shares)

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from paceline.serve.errors import ServeError
 from paceline.serve.interference import Interference
-from paceline.serve.knapsack import Share
+from paceline.serve.knapsack import InstanceShare
 from paceline.serve.points import Latency, Point
 from paceline.serve.tried import Tried
 
@@ -47,7 +47,7 @@ class Profile:
         """By how much instances slow each other when they keep all cores busy."""
         return Interference.of(self.alone, [point for point in self.points if point.crowded])
 
-    def batch_ns(self, shares: Sequence[Share]) -> float:
+    def batch_ns(self, shares: Sequence[InstanceShare]) -> float:
         """Until the last of these instances has done its part: as tried, else by the points."""
         ordered = tuple(sorted(shares, reverse=True))
         for one in self.tried:

@@ -16,7 +16,7 @@ from statistics import median
 from typing import Final
 
 from paceline.serve.instance import Instance
-from paceline.serve.knapsack import Share
+from paceline.serve.knapsack import InstanceShare
 from paceline.serve.plan import plain_choices, plan_by_points
 from paceline.serve.points import Point
 from paceline.serve.profile import Fingerprint, Profile, sizes
@@ -95,9 +95,9 @@ async def _tried(template: Template, topology: Topology, profile: Profile) -> tu
     return tuple(found)
 
 
-async def _in_turn(teams: Teams, divisions: Sequence[tuple[Share, ...]]) -> list[Tried]:
+async def _in_turn(teams: Teams, divisions: Sequence[tuple[InstanceShare, ...]]) -> list[Tried]:
     """Each once uncounted, then by turns until each has run often or long enough."""
-    runs: dict[tuple[Share, ...], list[float]] = {shares: [] for shares in divisions}
+    runs: dict[tuple[InstanceShare, ...], list[float]] = {shares: [] for shares in divisions}
     for turn in range(TRIES + 1):
         for shares in divisions:
             if enough(runs[shares]):
@@ -109,7 +109,7 @@ async def _in_turn(teams: Teams, divisions: Sequence[tuple[Share, ...]]) -> list
 
 
 async def measured_plan(
-    template: Template, topology: Topology, shares: Sequence[Share]
+    template: Template, topology: Topology, shares: Sequence[InstanceShare]
 ) -> list[float]:
     """A plan's instances, started, warmed and timed together, batch after batch."""
     processors = pinned(topology, [share.threads for share in shares])

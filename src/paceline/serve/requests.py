@@ -13,7 +13,7 @@ from paceline.serve.queue import Piece
 
 
 @dataclass(frozen=True)
-class Part:
+class OutputSlice:
     """Outputs of samples `first` to `end`, without `end`."""
 
     first: int
@@ -26,9 +26,9 @@ class Request:
     number: int
     inputs: Arrays
     samples: int
-    answers: "asyncio.Queue[Part | PacelineError]" = field(default_factory=asyncio.Queue)
+    answers: "asyncio.Queue[OutputSlice | PacelineError]" = field(default_factory=asyncio.Queue)
 
-    async def parts(self) -> AsyncIterator[Part]:
+    async def parts(self) -> AsyncIterator[OutputSlice]:
         """As they come, until all samples are answered; an error ends it."""
         left = self.samples
         while left:
@@ -48,17 +48,17 @@ def gathered(requests: Mapping[int, Request], pieces: Sequence[Piece]) -> Arrays
     return found
 
 
-def handed_out(pieces: Sequence[Piece], outputs: Arrays) -> list[tuple[int, Part]]:
+def handed_out(pieces: Sequence[Piece], outputs: Arrays) -> list[tuple[int, OutputSlice]]:
     """Which request gets which part of a batch's outputs."""
     found, at = [], 0
     for piece in pieces:
         rows = {name: array[at : at + piece.samples] for name, array in outputs.items()}
-        found.append((piece.request, Part(piece.first, piece.end, rows)))
+        found.append((piece.request, OutputSlice(piece.first, piece.end, rows)))
         at += piece.samples
     return found
 
 
-def whole(parts: Sequence[Part]) -> Arrays:
+def whole(parts: Sequence[OutputSlice]) -> Arrays:
     """All outputs of a request, in the order of its samples."""
     ordered = sorted(parts, key=lambda part: part.first)
     names = ordered[0].outputs

@@ -10,13 +10,13 @@ import torch
 
 from paceline.serve.frames import Message
 from paceline.serve.links import receive, send
-from paceline.serve.torch_model import Model, as_array
+from paceline.serve.torch_model import ServedModel, as_array
 
 GENTLE = 19
 """Nice value of the first runs of an instance, which others' requests should not feel."""
 
 
-def serve_batches(link: socket.socket, model: Model, threads: int) -> None:
+def serve_batches(link: socket.socket, model: ServedModel, threads: int) -> None:
     acts: Mapping[str, Callable[[Message], Message]] = {
         "run": lambda asked: _answered(model, asked),
         "example": lambda asked: _example(model, asked),
@@ -27,7 +27,7 @@ def serve_batches(link: socket.socket, model: Model, threads: int) -> None:
         send(link, acts[asked.kind](asked))
 
 
-def _answered(model: Model, asked: Message) -> Message:
+def _answered(model: ServedModel, asked: Message) -> Message:
     """Whatever the user's model raises is an answer too: the instance lives on."""
     try:
         return Message("done", {}, model.answer(asked.arrays))
@@ -35,13 +35,13 @@ def _answered(model: Model, asked: Message) -> Message:
         return Message("raised", {"reason": f"{type(error).__name__}: {error}"})
 
 
-def _example(model: Model, asked: Message) -> Message:
+def _example(model: ServedModel, asked: Message) -> Message:
     """What the model makes of its own example, several times over."""
     outputs = model.run(model.repeated(asked.facts["batch"]))
     return Message("done", {}, {name: as_array(tensor) for name, tensor in outputs.items()})
 
 
-def _timed(model: Model, asked: Message) -> Message:
+def _timed(model: ServedModel, asked: Message) -> Message:
     """Begin and end of each of several runs, on the clock that all processes share."""
     inputs = model.repeated(asked.facts["batch"])
     stamps = []
@@ -52,7 +52,7 @@ def _timed(model: Model, asked: Message) -> Message:
     return Message("timed", {"stamps": stamps})
 
 
-def _warmed(model: Model, asked: Message, threads: int) -> Message:
+def _warmed(model: ServedModel, asked: Message, threads: int) -> Message:
     """What is done once (code made for this shape and thread count, pages) is done gently, in a
     thread of lower priority; then once more where requests will run, whose threads it starts."""
     inputs = model.repeated(asked.facts["batch"])

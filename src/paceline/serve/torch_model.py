@@ -22,7 +22,7 @@ from paceline.serve.signature import Signature, Tensor
 
 
 @dataclass(frozen=True)
-class Model:
+class ServedModel:
     """A callable, and one sample of its input."""
 
     call: Callable[..., Any]
@@ -56,7 +56,7 @@ def as_array(tensor: Any) -> Any:
     return (plain.float() if plain.dtype is torch.bfloat16 else plain).contiguous().numpy()
 
 
-def built(target: str) -> Model:
+def built(target: str) -> ServedModel:
     """Of `file.py:function`; `build` where no function is named."""
     file, function = named_function(target)
     made = getattr(_module(file), function, None)
@@ -75,7 +75,7 @@ def built(target: str) -> Model:
     inputs = _inputs(example, target)
     if isinstance(model, torch.nn.Module):
         model.eval()
-    return Model(model, inputs, isinstance(example, Mapping))
+    return ServedModel(model, inputs, isinstance(example, Mapping))
 
 
 def named_function(target: str) -> tuple[Path, str]:
@@ -86,7 +86,7 @@ def named_function(target: str) -> tuple[Path, str]:
     return path, function if colon and function else "build"
 
 
-def signature(model: Model, target: str) -> Signature:
+def signature(model: ServedModel, target: str) -> Signature:
     """Found by running the example twice over, so that a batch of two comes out as two."""
     try:
         outputs = model.run(model.repeated(2))
@@ -102,7 +102,7 @@ def signature(model: Model, target: str) -> Signature:
     )
 
 
-def digest(model: Model, target: str) -> str:
+def digest(model: ServedModel, target: str) -> str:
     """Of the file's text, the function, the inputs, and the names and shapes of all weights."""
     file, function = named_function(target)
     found = hashlib.sha256(file.read_bytes())

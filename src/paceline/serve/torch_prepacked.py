@@ -22,7 +22,7 @@ import torch
 from torch import fx, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from paceline.serve.torch_model import Model
+from paceline.serve.torch_model import ServedModel
 
 Key = tuple[int, tuple[int, ...], tuple[int, ...]]
 """Where a weight lies, its shape and its strides: views of one weight are told apart."""
@@ -60,7 +60,7 @@ class Convolution:
 class Prepacked:
     """A model, and the packed weights by the tensors that it calls with."""
 
-    model: Model
+    model: ServedModel
     products: Mapping[Key, torch.Tensor]
     convolutions: Mapping[Key, Convolution]
     folded: int  # batch norms
@@ -131,7 +131,7 @@ def _product(rows: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None
     return torch.ops.mkldnn._linear_pointwise(rows.contiguous(), packed, bias, *_ALONE)
 
 
-def prepacked(model: Model) -> Prepacked:
+def prepacked(model: ServedModel) -> Prepacked:
     """With no weights where the model has none that can be packed."""
     if not isinstance(model.call, nn.Module) or not torch.backends.mkldnn.is_available():
         return Prepacked(model, {}, {}, 0)

@@ -21,7 +21,7 @@ from paceline.serve.errors import ServeError
 from paceline.serve.frames import Message
 from paceline.serve.links import receive, send
 from paceline.serve.torch_instance import serve_batches
-from paceline.serve.torch_model import Model, built, digest, signature
+from paceline.serve.torch_model import ServedModel, built, digest, signature
 from paceline.serve.torch_prepacked import Prepacked, prepacked
 
 
@@ -53,7 +53,7 @@ def main(path: str, target: str) -> None:
 class Forms:
     """The model as it was written, and on prepacked weights once that was asked for."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: ServedModel) -> None:
         self._model = model
         self._prepacked: Prepacked | None = None
 
@@ -65,7 +65,7 @@ class Forms:
             return {"weights": 0, "folded": 0, "why": f"{type(error).__name__}: {error}"}
         return {"weights": self._prepacked.weights, "folded": self._prepacked.folded, "why": ""}
 
-    def take(self, want_prepacked: bool, threads: int) -> Model:
+    def take(self, want_prepacked: bool, threads: int) -> ServedModel:
         """For this process, from now on."""
         if not want_prepacked or self._prepacked is None:
             return self._model

@@ -6,14 +6,14 @@ faster is told by running both.
 
 from dataclasses import dataclass
 
-from paceline.serve.knapsack import Share
+from paceline.serve.knapsack import InstanceShare
 
 
 @dataclass(frozen=True)
 class Tried:
     """Instances with their parts of the batch, the largest first, and the median of their runs."""
 
-    shares: tuple[Share, ...]
+    shares: tuple[InstanceShare, ...]
     median_ns: float
     runs: int
 

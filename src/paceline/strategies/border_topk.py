@@ -3,7 +3,7 @@ the same ones come back. Gupta et al., "Training Recommender Systems at Scale" (
 
 Activations go with their places, those above a cached threshold; gradients need none, for both
 sides know the index set. Applied to stages of torch.distributed.pipelining; those of
-paceline.runtime.stages are given `Job(..., borders=(Border(ratio), ...))`. Activations that
+paceline.runtime.stages are given `PipelineJob(..., borders=(Border(ratio), ...))`. Activations that
 tensor-parallel ranks add up cannot be thinned: which of them are large is known behind the sum.
 
 `width` is how many values a sample has: without it a message is taken for one sample, and the bytes

@@ -70,7 +70,7 @@ class BoundedLoss(Strategy):
 
     def _exchange_ns(self, budget: float, call: Call, network: Network) -> float:
         """Each member sends each other one its share of the bucket."""
-        from paceline.wire.fabric import Exchange, Links, Tolerance, exchange_ns
+        from paceline.wire.fabric import EqualExchange, Links, Tolerance, exchange_ns
 
         cluster = network.cluster
         link = min(
@@ -83,7 +83,7 @@ class BoundedLoss(Strategy):
         )
         members = tuple(Counter(call.hosts).values())
         share = -(-call.size_bytes // call.members)
-        return exchange_ns(Exchange(members, share, Tolerance(budget, self.important)), links)
+        return exchange_ns(EqualExchange(members, share, Tolerance(budget, self.important)), links)
 
     def rests_on(self, graph: Graph) -> Iterable[str]:
         yield "bounded_loss: its packets, simulated over links that are all as the slowest"

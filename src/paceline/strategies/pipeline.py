@@ -20,15 +20,15 @@ from paceline.graph.condense import Grain
 from paceline.graph.pipelined import Shape, Turn, pipelined
 from paceline.graph.replicas import replicas_of
 from paceline.graph.stage_costs import job_cost
-from paceline.runtime.stages import PipelineSchedule, Task, Work, check, tasks
+from paceline.runtime.stages import PipelineSchedule, Task, TaskKind, check, tasks
 from paceline.runtime.stages import Shape as Pipe
 from paceline.strategies.strategy import Effect, Strategy, StrategyError
 
 _PHASES = {
-    Work.FORWARD: Phase.FORWARD,
-    Work.BACKWARD: Phase.BACKWARD,
-    Work.WEIGHT: Phase.BACKWARD,
-    Work.UPDATE: Phase.UPDATE,
+    TaskKind.FORWARD: Phase.FORWARD,
+    TaskKind.BACKWARD: Phase.BACKWARD,
+    TaskKind.WEIGHT: Phase.BACKWARD,
+    TaskKind.UPDATE: Phase.UPDATE,
 }
 
 
@@ -94,6 +94,6 @@ class Pipeline(Strategy):
 
 def _turn(task: Task, half: float) -> Turn:
     """The half of a backward pass that makes gradients of weights passes nothing on."""
-    share = 1.0 if task.work is Work.FORWARD else half
-    passes = task.work in (Work.FORWARD, Work.BACKWARD)
+    share = 1.0 if task.work is TaskKind.FORWARD else half
+    passes = task.work in (TaskKind.FORWARD, TaskKind.BACKWARD)
     return Turn(_PHASES[task.work], task.microbatch, task.chunk, share, passes)

@@ -30,7 +30,7 @@ from paceline.errors import GraphError
 from paceline.graph import Axis, Graph
 from paceline.graph.bucket_limits import bucket_limits
 from paceline.graph.condense import Grain
-from paceline.graph.sufficient_factors import Rows, members_of, rows_of, with_factors
+from paceline.graph.sufficient_factors import FactorRows, members_of, rows_of, with_factors
 from paceline.graph.weight_products import WeightGradients, weight_gradients
 from paceline.runtime.run import Run
 from paceline.runtime.sufficient_factors import payload_bytes, sends_less
@@ -119,7 +119,7 @@ class SufficientFactors(Strategy):
         told = graph.facts.parameters[weight]
         return self.fits(told.layer, told.shape, members)
 
-    def _payload(self, graph: Graph, weight: int, told: Rows | None) -> int:
+    def _payload(self, graph: Graph, weight: int, told: FactorRows | None) -> int:
         parameter = graph.facts.parameters[weight]
         if told is not None:
             return payload_bytes(parameter.shape, told.count, told.element_bytes)

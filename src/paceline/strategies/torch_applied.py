@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch.optim import optimizer as torch_optimizer
 
-from paceline.record.torch_facts import Model, model_facts, root_modules
+from paceline.record.torch_facts import TrainedModel, model_facts, root_modules
 from paceline.record.torch_patch import Patches
 from paceline.runtime.exchange import Sent
 from paceline.runtime.run import Run
@@ -178,7 +178,7 @@ def _plan(given: Given) -> Plan:
     return Plan(tuple(parse(text) for text in given))
 
 
-def _job(told: Model) -> MadeFor:
+def _job(told: TrainedModel) -> MadeFor:
     """This job as plans name it, as its recording would."""
     sizes = ((p.name, p.size_bytes * p.shards) for p in told.parameters)
     return MadeFor(digest(sizes), _world_size(), torch=str(torch.__version__))

@@ -11,7 +11,14 @@ import numpy as np
 from paceline.graph import NONE, DepKind
 from paceline.graph.work import Recorded
 from paceline.record.sidecar import Cost
-from paceline.trace.blockrows import Names, Rows, border_rows, latency_rows, own_rows, piece_rows
+from paceline.trace.blockrows import (
+    BlockRows,
+    Names,
+    border_rows,
+    latency_rows,
+    own_rows,
+    piece_rows,
+)
 from paceline.trace.findings import Findings, stacked
 from paceline.trace.likeness import piece_likeness, work_likeness
 from paceline.trace.ownops import OwnOps, own_ops
@@ -24,11 +31,11 @@ _ASKED_FOR: Final = (DepKind.LAUNCH, DepKind.GRADIENT)
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class RankBlock:
     """One rank's part of the graph."""
 
     view: RankView
-    rows: Rows
+    rows: BlockRows
     names: tuple[str, ...]
     deps: Int64  # columns: op, src, kind, inferred
     drains: Int64  # columns: op, lane
@@ -40,7 +47,7 @@ class Block:
     main_lane: int  # the thread of the training loop, or NONE
 
 
-def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> Block:
+def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> RankBlock:
     """`origin_ns`: when the first of all ranks begins its first step."""
     pieces = pieces_of(view, found, steps, recording_cost(view))
     own = own_ops(view, found.links, origin_ns)
@@ -56,7 +63,7 @@ def assemble(view: RankView, found: Findings, steps: Steps, origin_ns: int) -> B
     ]
     rows, place = _ordered(parts)
     spots = _Spots(view, pieces, own, place)
-    return Block(
+    return RankBlock(
         view,
         rows,
         names.all(),
@@ -81,7 +88,7 @@ def recording_cost(view: RankView) -> Cost:
     return costs[-1] if costs else Cost(op_ns=0.0)
 
 
-def _ordered(parts: list[Rows]) -> tuple[Rows, list[Int64]]:
+def _ordered(parts: list[BlockRows]) -> tuple[BlockRows, list[Int64]]:
     """All rows within steps in order of time, and for each part where its rows went (or NONE)."""
     rows = stacked(parts)
     kept = np.flatnonzero(rows.step != NONE)

@@ -31,7 +31,7 @@ _KINDS: Final = {
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class BlockRows:
     """The columns of ops that one trace can fill; `step` is NONE for what lies in no step."""
 
     event: Int64  # row of `Events`; NONE without
@@ -66,7 +66,9 @@ class Names:
         return (*self._given, *self._added)
 
 
-def piece_rows(view: RankView, pieces: Pieces, steps: Steps, names: Names, worked: Worked) -> Rows:
+def piece_rows(
+    view: RankView, pieces: Pieces, steps: Steps, names: Names, worked: Worked
+) -> BlockRows:
     """Self time of the host threads. What an operator works on is shared by its pieces."""
     events, gap = view.trace.events, pieces.owner < 0
     owner = np.maximum(pieces.owner, 0)
@@ -76,7 +78,7 @@ def piece_rows(view: RankView, pieces: Pieces, steps: Steps, names: Names, worke
     share, work = _piece_shares(pieces, kind == OpKind.COMPUTE), worked.row[owner]
     work = np.where((share > 0), work, NONE)
     known = work != NONE
-    return Rows(
+    return BlockRows(
         event=np.full(len(pieces), NONE, np.int64),
         lane=pieces.lane,
         start_ns=pieces.start_ns,
@@ -109,7 +111,7 @@ def _piece_shares(pieces: Pieces, computes: NDArray[np.bool_]) -> NDArray[np.flo
     return np.divide(took, whole, out=np.zeros(len(owner)), where=whole > 0)
 
 
-def own_rows(view: RankView, own: OwnOps, steps: Steps, names: Names, worked: Worked) -> Rows:
+def own_rows(view: RankView, own: OwnOps, steps: Steps, names: Names, worked: Worked) -> BlockRows:
     """Device work and transfers; collectives get their duration when the ranks are joined."""
     events, row = view.trace.events, own.event
     kind = np.zeros(256, np.uint8)
@@ -119,7 +121,7 @@ def own_rows(view: RankView, own: OwnOps, steps: Steps, names: Names, worked: Wo
     moves[view.trace.collectives.event] = True
     lane = _launches(view, own)
     phase = phases_at(view, lane, own.caused_ns)
-    return Rows(
+    return BlockRows(
         event=row.astype(np.int64),
         lane=events.lane[row],
         start_ns=own.start_ns,
@@ -139,12 +141,12 @@ def own_rows(view: RankView, own: OwnOps, steps: Steps, names: Names, worked: Wo
     )
 
 
-def latency_rows(view: RankView, own: OwnOps, whole: Rows, names: Names) -> Rows:
+def latency_rows(view: RankView, own: OwnOps, whole: BlockRows, names: Names) -> BlockRows:
     """What passed between the last thing an op waited for and its start, kept on its lane;
     `whole` are the rows of the ops themselves."""
     late = own.gap_ns > 0
     count = int(late.sum())
-    return Rows(
+    return BlockRows(
         event=np.full(count, NONE, np.int64),
         lane=whole.lane[late],
         start_ns=own.start_ns[late] - own.gap_ns[late],
@@ -168,7 +170,9 @@ def _without_work(count: int) -> dict[str, Any]:
     }
 
 
-def border_rows(view: RankView, pieces: Pieces, steps: Steps, origin_ns: int, names: Names) -> Rows:
+def border_rows(
+    view: RankView, pieces: Pieces, steps: Steps, origin_ns: int, names: Names
+) -> BlockRows:
     """A marker at each step's begin, and on each thread the time by which it begins later than
     the first rank's first step."""
     lanes = np.unique(pieces.lane)
@@ -181,7 +185,7 @@ def border_rows(view: RankView, pieces: Pieces, steps: Steps, origin_ns: int, na
     number = np.where(offset, steps.number[:1], np.resize(steps.number, len(lane)))
     number[len(late) :] = steps.number[: len(marks)]
     count = len(lane)
-    return Rows(
+    return BlockRows(
         event=np.full(count, NONE, np.int64),
         lane=lane.astype(np.int32),
         start_ns=np.where(offset, origin_ns, at),

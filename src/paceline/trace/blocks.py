@@ -17,7 +17,7 @@ NEVER = 1 << 62
 
 
 @dataclass(frozen=True)
-class Block:
+class MemoryBlock:
     """Memory between its allocation and its release; `born_ns` 0 and `died_ns` NEVER are outside
     the step."""
 
@@ -31,19 +31,19 @@ class Block:
     dtype: str = ""  # of what was saved in it
 
 
-def blocks_of(events: Allocations, step: Step) -> list[Block]:
+def blocks_of(events: Allocations, step: Step) -> list[MemoryBlock]:
     """All blocks that were taken or given back within the step, in order of birth."""
-    alive: dict[tuple[int, int], Block] = {}
-    found: list[Block] = []
+    alive: dict[tuple[int, int], MemoryBlock] = {}
+    found: list[MemoryBlock] = []
     rows = zip(*(getattr(events, name).tolist() for name in
                  ("at_ns", "lane", "address", "delta_bytes", "device")))  # fmt: skip
     for at, lane, address, delta, device in rows:
         if not step.begin_ns <= at < step.end_ns or not delta:
             continue
         if delta > 0:
-            alive[device, address] = Block(address, delta, device, lane, born_ns=at)
+            alive[device, address] = MemoryBlock(address, delta, device, lane, born_ns=at)
             continue
-        born = alive.pop((device, address), Block(address, -delta, device, lane))
+        born = alive.pop((device, address), MemoryBlock(address, -delta, device, lane))
         found.append(replace(born, died_ns=at))
     return sorted([*found, *alive.values()], key=lambda block: block.born_ns)
 
@@ -51,7 +51,7 @@ def blocks_of(events: Allocations, step: Step) -> list[Block]:
 class BlockAt:
     """Blocks by address, to ask which one was there at a moment."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[MemoryBlock]) -> None:
         self._rows: dict[int, list[int]] = {}
         self._blocks = blocks
         for row, block in enumerate(blocks):
@@ -66,7 +66,7 @@ class BlockAt:
         return rows[last]
 
 
-def labelled(blocks: Sequence[Block], sidecar: Sidecar) -> list[Block]:
+def labelled(blocks: Sequence[MemoryBlock], sidecar: Sidecar) -> list[MemoryBlock]:
     """Each with its category; blocks that are neither saved nor a gradient are temporary."""
     found, at = list(blocks), BlockAt(blocks)
     for saved in sidecar.of(Saved):
@@ -81,7 +81,7 @@ def labelled(blocks: Sequence[Block], sidecar: Sidecar) -> list[Block]:
     return found
 
 
-def settled(blocks: Sequence[Block], sidecar: Sidecar, step: Step) -> list[Block]:
+def settled(blocks: Sequence[MemoryBlock], sidecar: Sidecar, step: Step) -> list[MemoryBlock]:
     """Each block that outlives the step has one that was there before it and goes within it: of its
     size, or the parameter's last gradient. What has none is given back at the step's end, or left
     out."""
@@ -98,7 +98,7 @@ def settled(blocks: Sequence[Block], sidecar: Sidecar, step: Step) -> list[Block
     at, freed = BlockAt(blocks), dict[int, int]()
     for gradient in sidecar.of(Gradient):
         freed[at.find(gradient.address, gradient.ready_ns)] = gradient.freed_ns
-    older: list[Block] = []
+    older: list[MemoryBlock] = []
     for row in (row for rows in left.values() for row in rows):
         if freed.get(row):
             older.append(replace(blocks[row], born_ns=0, died_ns=freed[row]))
@@ -107,7 +107,7 @@ def settled(blocks: Sequence[Block], sidecar: Sidecar, step: Step) -> list[Block
     return [*older, *(found[row] for row in sorted(found))]
 
 
-def _outliving(blocks: Sequence[Block]) -> dict[int, list[int]]:
+def _outliving(blocks: Sequence[MemoryBlock]) -> dict[int, list[int]]:
     """Rows of the blocks that outlive the step, by size; gradients last."""
     left: dict[int, list[int]] = {}
     for row, block in enumerate(blocks):

@@ -38,7 +38,7 @@ class Meetings:
 
 
 @dataclass(frozen=True)
-class Line:
+class OffsetLine:
     """offset(t) = first + slope * t, t in ns since the recording began."""
 
     first: float
@@ -97,10 +97,10 @@ class Bounds:
         lows = (self.low_at[low], self.low[low])
         return Bounds(*lows, self.high_at[high], self.high[high], self.end_at, self.end_gap)
 
-    def allow(self, line: Line) -> bool:
+    def allow(self, line: OffsetLine) -> bool:
         return bool((self.broken_by(line) <= 0.5).all())
 
-    def broken_by(self, line: Line) -> Float:
+    def broken_by(self, line: OffsetLine) -> Float:
         """By how much the line breaks each of the bounds; 0 or less where it keeps it."""
         low = self.low - line.first - line.slope * self.low_at
         high = line.first + line.slope * self.high_at - self.high
@@ -314,7 +314,7 @@ def _least_broken(low: Float, high: Float) -> float:
     return float(best[len(best) // 2])
 
 
-def _robust_line(at: Float, gap: Float, steepest: float) -> Line:
+def _robust_line(at: Float, gap: Float, steepest: float) -> OffsetLine:
     """Least absolute deviation, by reweighting; a drift beyond what clocks do counts as none."""
     weight = np.ones(len(at))
     slope = first = 0.0
@@ -326,4 +326,4 @@ def _robust_line(at: Float, gap: Float, steepest: float) -> Line:
         slope = slope if abs(slope) <= steepest else 0.0
         first = float(mean_gap - slope * mean_at)
         weight = 1 / np.maximum(np.abs(gap - first - slope * at), 1.0)
-    return Line(first, slope)
+    return OffsetLine(first, slope)

@@ -16,7 +16,7 @@ from paceline.errors import TraceError
 from paceline.graph import UNPRICED, Graph, OpKind
 from paceline.graph.bucket_gradients import NOTE, with_bucket_gradients
 from paceline.record.sidecar import Sidecar
-from paceline.trace.assemble import Block, assemble
+from paceline.trace.assemble import RankBlock, assemble
 from paceline.trace.clocks import Aligned, Clock, clocks_of
 from paceline.trace.core_waits import core_waits, plain_waits, with_core_waits
 from paceline.trace.facts import with_facts
@@ -34,7 +34,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class TraceWithSteps:
     """One rank's trace, or as much of it as joining ranks asks for, and its steps."""
 
     trace: Trace
@@ -51,7 +51,7 @@ class Wanted:
     origin_ns: int
 
 
-Blocks = Callable[[Sequence[Wanted]], list[Block]]
+Blocks = Callable[[Sequence[Wanted]], list[RankBlock]]
 """Works ranks out."""
 
 
@@ -67,7 +67,7 @@ def build(
     """
     by_rank = sidecars or {}
     views = {trace.rank: RankView(trace, by_rank.get(trace.rank)) for trace in traces}
-    seen = [Seen(trace, *steps_of(views[trace.rank])) for trace in traces]
+    seen = [TraceWithSteps(trace, *steps_of(views[trace.rank])) for trace in traces]
     with _SideBySide(views) as blocks:
         return build_of(seen, blocks.of, meta)
 
@@ -86,21 +86,21 @@ class _SideBySide:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def of(self, wanted: Sequence[Wanted]) -> list[Block]:
+    def of(self, wanted: Sequence[Wanted]) -> list[RankBlock]:
         return list(self._pool.map(self._block, wanted))
 
-    def _block(self, wanted: Wanted) -> Block:
+    def _block(self, wanted: Wanted) -> RankBlock:
         found = self._found[wanted.rank].result()
         return assemble(self._views[wanted.rank], found, wanted.steps, wanted.origin_ns)
 
 
-def block_of(view: RankView, wanted: Wanted) -> Block:
+def block_of(view: RankView, wanted: Wanted) -> RankBlock:
     """One rank's part of the graph."""
     return assemble(view, find_all(view), wanted.steps, wanted.origin_ns)
 
 
 def build_of(
-    seen: Sequence[Seen], blocks_of: Blocks, meta: Mapping[str, Any] | None = None
+    seen: Sequence[TraceWithSteps], blocks_of: Blocks, meta: Mapping[str, Any] | None = None
 ) -> Graph:
     """The same where ranks are worked out one by one, here or elsewhere."""
     missing = check_together([each.trace for each in seen])
@@ -132,7 +132,7 @@ def _with_gradients(graph: Graph) -> Graph:
     return replace(made, meta={**made.meta, "notes": [*made.meta["notes"], NOTE]})
 
 
-def _steps(seen: Sequence[Seen]) -> tuple[list[Steps], list[str]]:
+def _steps(seen: Sequence[TraceWithSteps]) -> tuple[list[Steps], list[str]]:
     """The steps that all ranks have, on each one's own clock."""
     steps, notes = common_steps([each.steps for each in seen])
     if not steps:
@@ -163,7 +163,7 @@ def _unpriced(graph: Graph) -> Graph:
     return replace(graph, ops=replace(graph.ops, dur_ns=durations))
 
 
-def _said(blocks: Sequence[Block]) -> list[str]:
+def _said(blocks: Sequence[RankBlock]) -> list[str]:
     return [
         f"rank {block.view.trace.rank}: {note}"
         for block in blocks

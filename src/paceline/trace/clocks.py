@@ -26,7 +26,7 @@ from paceline.errors import TraceError
 from paceline.graph import NONE
 from paceline.trace.bounds import (
     Bounds,
-    Line,
+    OffsetLine,
     Reach,
     bounds_between,
     counts,
@@ -147,15 +147,15 @@ def _clock(trace: Trace, reference: Trace, bounds: Bounds, since: int, until: in
     """One rank's clock against another's."""
     at = bounds.since(since)
     span = float(until - since)
-    broken = at.broken_by(Line(0.0, 0.0))
+    broken = at.broken_by(OffsetLine(0.0, 0.0))
     if _together(trace, reference) and 0 < (broken > 0.5).mean() <= STRAYS:
         return Clock(trace.rank, 0.0, 0.0, since, float(broken.max()))
     at, reach = _agreeing(at, span, f"{trace} and {reference}")
     strip = at.strip(span, STEEPEST)
     narrowed = reach_of(at.within(strip), span, STEEPEST)
     first = narrowed if narrowed and _apart(trace, reference) else reach
-    unmoved = first.bounds.allow(Line(0.0, 0.0))
-    line = Line(0.0, 0.0) if unmoved else _middle(narrowed or reach, span)
+    unmoved = first.bounds.allow(OffsetLine(0.0, 0.0))
+    line = OffsetLine(0.0, 0.0) if unmoved else _middle(narrowed or reach, span)
     chosen = first if unmoved else narrowed or reach
     edges = strip if chosen is narrowed else None
     doubts = [reach_of(some.within(edges), span, STEEPEST) for some in one_less(at)]
@@ -190,11 +190,11 @@ def _apart(trace: Trace, reference: Trace) -> bool:
     return None not in hosts and len(hosts) == 2
 
 
-def _middle(reach: Reach, span: float) -> Line:
+def _middle(reach: Reach, span: float) -> OffsetLine:
     """The line through the middle of what is possible."""
     first = (reach.low_first + reach.high_first) / 2
     last = (reach.low_last + reach.high_last) / 2
-    return Line(first, (last - first) / span)
+    return OffsetLine(first, (last - first) / span)
 
 
 def _chained(clock: Clock, through: Clock) -> Clock:

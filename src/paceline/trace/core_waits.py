@@ -19,7 +19,7 @@ from paceline.graph import NONE, DepKind, Graph, OpKind
 from paceline.graph.border import UNSCALED
 from paceline.graph.graph import OpColumns, Spread
 from paceline.record.sidecar import CoreTime, Host, Step
-from paceline.trace.assemble import Block, recording_cost
+from paceline.trace.assemble import RankBlock, recording_cost
 from paceline.trace.plain import run_ns
 from paceline.trace.refaults import refaults_ns
 from paceline.trace.stack import dependencies
@@ -47,7 +47,7 @@ class Lane:
         return Lane(*(getattr(self, item.name)[first:last] for item in fields(self)))
 
 
-def core_waits(blocks: Sequence[Block], dur_ns: Int64) -> Int64:
+def core_waits(blocks: Sequence[RankBlock], dur_ns: Int64) -> Int64:
     """For each op of all ranks the part of its duration in which its thread had no core."""
     waits = np.zeros(len(dur_ns), np.int64)
     if not any(block.view.sidecar and block.view.sidecar.of(CoreTime) for block in blocks):
@@ -58,7 +58,7 @@ def core_waits(blocks: Sequence[Block], dur_ns: Int64) -> Int64:
     return waits
 
 
-def plain_waits(blocks: Sequence[Block], waits_ns: Int64) -> Int64:
+def plain_waits(blocks: Sequence[RankBlock], waits_ns: Int64) -> Int64:
     """The same of plain steps. Who shares cores waits in proportion to what runs on them, and plain
     steps run nothing for recording, but have page faults that recorded ones are spared. Training
     threads with a core each wait for threads of communication alone, which run as before."""
@@ -72,7 +72,7 @@ def plain_waits(blocks: Sequence[Block], waits_ns: Int64) -> Int64:
     )
 
 
-def _crowded(blocks: Sequence[Block]) -> bool:
+def _crowded(blocks: Sequence[RankBlock]) -> bool:
     """Whether some machine has fewer cores than its ranks have threads that compute."""
     told = [block.view.sidecar for block in blocks if block.view.sidecar is not None]
     hosts = [host for each in told for host in each.of(Host)[:1]]
@@ -82,13 +82,13 @@ def _crowded(blocks: Sequence[Block]) -> bool:
     return any(0 < host.cores < threads[host.kernel] for host in hosts)
 
 
-def _slices(blocks: Sequence[Block]) -> Iterator[tuple[Block, slice]]:
+def _slices(blocks: Sequence[RankBlock]) -> Iterator[tuple[RankBlock, slice]]:
     """Each block, and where the ops of all of them are its own."""
     ends = accumulate(len(block.rows) for block in blocks)
     return ((block, slice(end - len(block.rows), end)) for block, end in zip(blocks, ends))
 
 
-def _growth(block: Block) -> dict[int, float]:
+def _growth(block: RankBlock) -> dict[int, float]:
     """What a rank's training thread runs in a plain step, of what it ran in each recorded one."""
     view, cost = block.view, recording_cost(block.view)
     steps = [s for s in usable(view.sidecar.of(Step)) if run_ns(s)] if view.sidecar else []
@@ -101,7 +101,7 @@ def _growth(block: Block) -> dict[int, float]:
     return {s.index: max(0.0, 1 + ns / (run_ns(s) or 1)) for s, ns in zip(steps, more.tolist())}
 
 
-def _of_steps(block: Block, growth: Mapping[int, float]) -> NDArray[np.float64]:
+def _of_steps(block: RankBlock, growth: Mapping[int, float]) -> NDArray[np.float64]:
     """For each op that of its step."""
     numbers, place = np.unique(block.rows.step, return_inverse=True)
     return np.array([growth.get(number, 1.0) for number in numbers.tolist()])[place]
@@ -147,7 +147,7 @@ def spread_delay(got: CoreTime, lane: Lane, recording_ns: int = 0) -> Int64:
     return taken
 
 
-def _of_block(block: Block, dur_ns: Int64, usual_ns: Int64) -> Int64:
+def _of_block(block: RankBlock, dur_ns: Int64, usual_ns: Int64) -> Int64:
     waits = np.zeros(len(dur_ns), np.int64)
     counted = block.view.sidecar.of(CoreTime) if block.view.sidecar is not None else []
     threads = {got.thread: block.view.thread_lane(got.thread) for got in counted}
@@ -162,13 +162,13 @@ def _of_block(block: Block, dur_ns: Int64, usual_ns: Int64) -> Int64:
     return waits
 
 
-def _begins(block: Block, lane: int) -> Int64:
+def _begins(block: RankBlock, lane: int) -> Int64:
     """When each recorded event of a thread began."""
     events = block.view.trace.events
     return np.sort(events.start_ns[events.lane == lane])
 
 
-def _lane(block: Block, lane: int, dur_ns: Int64, usual_ns: Int64) -> Lane:
+def _lane(block: RankBlock, lane: int, dur_ns: Int64, usual_ns: Int64) -> Lane:
     """What works on a lane; nothing where the trace does not show the thread."""
     rows = block.rows
     works = (rows.lane == lane) & (rows.step != NONE) & (dur_ns > 0) & ~np.isin(rows.kind, _IDLE)
@@ -177,7 +177,7 @@ def _lane(block: Block, lane: int, dur_ns: Int64, usual_ns: Int64) -> Lane:
     return Lane(op, rows.start_ns[op], dur_ns[op], usual_ns[op])
 
 
-def _usual(blocks: Sequence[Block], dur_ns: Int64) -> Int64:
+def _usual(blocks: Sequence[RankBlock], dur_ns: Int64) -> Int64:
     """For each op the median of like ops on its lane."""
     alike = np.concatenate([block.alike for block in blocks])
     lane = np.concatenate([b.rows.lane + (n << 20) for n, b in enumerate(blocks)])

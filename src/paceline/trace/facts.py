@@ -22,13 +22,13 @@ from paceline.graph.graph import Bool
 from paceline.machine import Pulse, typical_pulse
 from paceline.record import sidecar
 from paceline.record.sidecar import Bucket, Host, Sidecar
-from paceline.trace.assemble import Block
+from paceline.trace.assemble import RankBlock
 from paceline.trace.gpus import gpus_of
 from paceline.trace.plain import plain_runs, plain_steps, run_ns, wall_ns
 from paceline.trace.turns import beside_recorded
 
 
-def with_facts(graph: Graph, blocks: Sequence[Block]) -> Graph:
+def with_facts(graph: Graph, blocks: Sequence[RankBlock]) -> Graph:
     """The graph with the facts that traces and recorder give, and its groups' axes."""
     traces = [block.view.trace for block in blocks]
     sidecars = [block.view.sidecar for block in blocks if block.view.sidecar is not None]

@@ -12,7 +12,7 @@ import numpy as np
 
 from paceline.graph import NONE, Graph
 from paceline.record.sidecar import Gradient, Parameter
-from paceline.trace.assemble import Block
+from paceline.trace.assemble import RankBlock
 from paceline.trace.trace import Int32, Int64
 from paceline.trace.view import RankView
 
@@ -28,7 +28,7 @@ class Ready:
     parameter: Int64
 
 
-def label_gradients(graph: Graph, blocks: Sequence[Block]) -> Graph:
+def label_gradients(graph: Graph, blocks: Sequence[RankBlock]) -> Graph:
     """The graph with `tensor` on ops that complete gradients; unchanged where nothing is known."""
     sidecars = [block.view.sidecar for block in blocks if block.view.sidecar is not None]
     parameters = sidecars[0].of(Parameter) if sidecars else []
@@ -45,7 +45,7 @@ def label_gradients(graph: Graph, blocks: Sequence[Block]) -> Graph:
     return replace(graph, ops=replace(graph.ops, tensor=tensor), names=tuple(pool))
 
 
-def gradient_rows(block: Block) -> Ready:
+def gradient_rows(block: RankBlock) -> Ready:
     """The rows that complete gradients, in steps that accumulate as many as were recorded."""
     order = ready_order(block.view)
     rows: list[int] = []
@@ -66,7 +66,7 @@ def ready_order(view: RankView) -> list[int]:
     return sorted(last, key=lambda p: last[p])
 
 
-def _accumulations(block: Block) -> tuple[Int32, Int64]:
+def _accumulations(block: RankBlock) -> tuple[Int32, Int64]:
     """Lane and end of every accumulation, in order of time. Those of a step before the first that
     was recorded are left out: where another rank began earlier, the graph waits there."""
     events = block.view.trace.events
@@ -76,12 +76,12 @@ def _accumulations(block: Block) -> tuple[Int32, Int64]:
     return events.lane[chosen], events.end_ns[chosen]
 
 
-def _step_of(block: Block, lane: Int32, ends: Int64) -> Int32:
+def _step_of(block: RankBlock, lane: Int32, ends: Int64) -> Int32:
     found = [_row_before(block, int(on), int(end)) for on, end in zip(lane, ends)]
     return np.array([block.rows.step[row] if row != NONE else NONE for row in found], np.int32)
 
 
-def _row_before(block: Block, lane: int, at_ns: int) -> int:
+def _row_before(block: RankBlock, lane: int, at_ns: int) -> int:
     """The last row of the lane that starts before a moment."""
     mine = np.flatnonzero(block.rows.lane == lane)
     found = int(np.searchsorted(block.rows.start_ns[mine], at_ns, "left")) - 1

@@ -13,7 +13,7 @@ import numpy as np
 
 from paceline.errors import TraceError
 from paceline.graph import NONE, Collective, Group, OpKind
-from paceline.trace.assemble import Block
+from paceline.trace.assemble import RankBlock
 from paceline.trace.clocks import Clock
 from paceline.trace.trace import Bool, Int64
 
@@ -63,7 +63,7 @@ class Joined:
     notes: tuple[str, ...]
 
 
-def join(blocks: Sequence[Block], clocks: Sequence[Clock]) -> Joined:
+def join(blocks: Sequence[RankBlock], clocks: Sequence[Clock]) -> Joined:
     """Match the communication of all ranks; `clocks` bring their times together."""
     members, names = _members(blocks, clocks)
     number = _numbered(members)
@@ -85,7 +85,7 @@ def join(blocks: Sequence[Block], clocks: Sequence[Clock]) -> Joined:
     )
 
 
-def _members(blocks: Sequence[Block], clocks: Sequence[Clock]) -> tuple[Members, list[str]]:
+def _members(blocks: Sequence[RankBlock], clocks: Sequence[Clock]) -> tuple[Members, list[str]]:
     """The communication ops of all blocks, with group names made common."""
     index: dict[str, int] = {}
     columns = [
@@ -95,7 +95,7 @@ def _members(blocks: Sequence[Block], clocks: Sequence[Clock]) -> tuple[Members,
     return Members(*np.concatenate(columns, axis=1)), list(index)
 
 
-def _of_block(number: int, block: Block, clock: Clock, index: dict[str, int]) -> Int64:
+def _of_block(number: int, block: RankBlock, clock: Clock, index: dict[str, int]) -> Int64:
     trace, issued = block.view.trace, block.view.trace.collectives
     event = issued.event.astype(np.int64)
     op = np.where(event == NONE, NONE, block.op_of_event[event])
@@ -177,7 +177,7 @@ def _per_instance(fold: np.ufunc, values: Int64, instance: Int64) -> Int64:
     return found[instance]
 
 
-def _check_alike(members: Members, instance: Int64, blocks: Sequence[Block]) -> None:
+def _check_alike(members: Members, instance: Int64, blocks: Sequence[RankBlock]) -> None:
     """Members that disagree about what they do come from different jobs, or from other steps."""
     most = _per_instance(np.maximum, members.collective, instance)
     wrong = np.flatnonzero(most != members.collective)
@@ -196,7 +196,7 @@ def _check_alike(members: Members, instance: Int64, blocks: Sequence[Block]) -> 
 
 
 def _groups(
-    blocks: Sequence[Block], members: Members, instance: Int64, names: list[str]
+    blocks: Sequence[RankBlock], members: Members, instance: Int64, names: list[str]
 ) -> tuple[tuple[Group, ...], Int64, tuple[str, ...]]:
     """A group row for each set of ranks that was recorded together, and each member's row."""
     known = {name: ranks for block in blocks for name, ranks in block.view.trace.groups.items()}

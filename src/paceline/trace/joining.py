@@ -31,7 +31,7 @@ UNSYNCHRONISED_NS: Final = 60_000_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class HostRecording:
     """One host's recording."""
 
     folder: Path
@@ -77,7 +77,7 @@ def join_runs(folders: Sequence[Path], out: Path) -> Graph:
     return graph
 
 
-def read_part(folder: Path) -> Part:
+def read_part(folder: Path) -> HostRecording:
     """A folder that `paceline record` made; every rank in it must have a trace."""
     files = sorted(folder.glob("rank-*.facts.jsonl"))
     if not files or not (folder / JOB_NAME).is_file():
@@ -92,17 +92,17 @@ def read_part(folder: Path) -> Part:
     lost = [str(rank) for rank in ranks if not (folder / sidecar.trace_name(rank)).exists()]
     if lost:
         raise TraceError(f"rank {', '.join(lost)} has no trace in {folder}; record again")
-    return Part(folder, job_of(folder), ranks)
+    return HostRecording(folder, job_of(folder), ranks)
 
 
-def require_together(parts: Sequence[Part]) -> None:
+def require_together(parts: Sequence[HostRecording]) -> None:
     """Refuse parts that do not make up one job."""
     _require_alike(parts)
     _require_ranks(parts)
     _require_steps(parts)
 
 
-_ALIKE: Final[dict[str, Callable[[Part], Any]]] = {
+_ALIKE: Final[dict[str, Callable[[HostRecording], Any]]] = {
     "another number of processes": lambda part: part.host.world_size,
     "another rendezvous": lambda part: part.rendezvous,
     "another communication backend": lambda part: part.host.backend,
@@ -110,7 +110,7 @@ _ALIKE: Final[dict[str, Callable[[Part], Any]]] = {
 }
 
 
-def _require_alike(parts: Sequence[Part]) -> None:
+def _require_alike(parts: Sequence[HostRecording]) -> None:
     for what, tell in _ALIKE.items():
         first = tell(parts[0])
         for part in parts[1:]:
@@ -126,7 +126,7 @@ def _short(value: Any) -> str:
     return f"{len(value)} parameters" if isinstance(value, list) else repr(value)
 
 
-def _require_ranks(parts: Sequence[Part]) -> None:
+def _require_ranks(parts: Sequence[HostRecording]) -> None:
     places: dict[int, list[Path]] = {}
     for part in parts:
         for rank in part.ranks:
@@ -144,7 +144,7 @@ def _require_ranks(parts: Sequence[Part]) -> None:
         )
 
 
-def _require_steps(parts: Sequence[Part]) -> None:
+def _require_steps(parts: Sequence[HostRecording]) -> None:
     steps = {part.folder: part.steps for part in parts}
     shared = set.intersection(*(set(found) for found in steps.values()))
     if not shared:
@@ -167,7 +167,7 @@ def _span(steps: dict[int, int]) -> str:
     return f"{min(steps)} to {max(steps)}" if steps else "none"
 
 
-def _copy(part: Part, first: Part, out: Path) -> None:
+def _copy(part: HostRecording, first: HostRecording, out: Path) -> None:
     """A part's files, with the job's name as the first part has it."""
     for rank in part.ranks:
         for name in (sidecar.trace_name(rank), sidecar.detail_name(rank)):
@@ -186,7 +186,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def _whole(parts: Sequence[Part]) -> RecordedJob:
+def _whole(parts: Sequence[HostRecording]) -> RecordedJob:
     """The first host's account, with the whole time and the first bad end."""
     codes = [part.job.exit_code for part in parts]
     return msgspec.structs.replace(

@@ -7,14 +7,14 @@ import numpy as np
 
 from paceline.graph import NONE, LayerMemory
 from paceline.record.sidecar import Layer, Saved, Sidecar
-from paceline.trace.blocks import Block, BlockAt
+from paceline.trace.blocks import BlockAt, MemoryBlock
 from paceline.trace.trace import Category, Int64
 from paceline.trace.view import RankView
 
 _FLOAT = "float32"
 
 
-def layers_of(blocks: Sequence[Block], sidecar: Sidecar, top: Int64) -> Iterable[LayerMemory]:
+def layers_of(blocks: Sequence[MemoryBlock], sidecar: Sidecar, top: Int64) -> Iterable[LayerMemory]:
     """What each module keeps, in the order in which they begin; `top` are the starts of the ops
     that lie in no other. The calls of a module that runs several times are added up; of the wrapper
     and the wrapped, both the whole model, the inner one is told."""
@@ -50,7 +50,7 @@ Saves = Mapping[int, Sequence[int]]
 """When a block was saved, by its row."""
 
 
-def _saves(blocks: Sequence[Block], sidecar: Sidecar) -> Saves:
+def _saves(blocks: Sequence[MemoryBlock], sidecar: Sidecar) -> Saves:
     at, found = BlockAt(blocks), dict[int, list[int]]()
     for saved in sidecar.of(Saved):
         row = at.find(saved.address, saved.saved_ns[0])
@@ -60,7 +60,7 @@ def _saves(blocks: Sequence[Block], sidecar: Sidecar) -> Saves:
 
 
 def _read_at_once(
-    blocks: Sequence[Block], saves: Saves, inner: "_Inner", top: Int64
+    blocks: Sequence[MemoryBlock], saves: Saves, inner: "_Inner", top: Int64
 ) -> dict[str, int]:
     """By module, the most float32 bytes that one of its ops saved: its backward op reads them."""
     by_op: dict[tuple[str, int], set[int]] = {}
@@ -76,7 +76,7 @@ def _read_at_once(
 
 
 def _kept_in(
-    call: Layer, blocks: Sequence[Block], at: BlockAt, saves: Saves
+    call: Layer, blocks: Sequence[MemoryBlock], at: BlockAt, saves: Saves
 ) -> tuple[int, int, int, int]:
     """Bytes kept; of outputs that others save; of these that it saves too; and of inputs that
     neither it nor what follows saves."""

@@ -13,7 +13,7 @@ import numpy as np
 from paceline.graph import NONE, MemoryCategory, RankMemory
 from paceline.record.sidecar import Layer, Memory, Mode, Parameter, Saved, Sidecar, Step
 from paceline.trace.alike import apart, matched
-from paceline.trace.blocks import NEVER, Block, BlockAt, blocks_of, labelled, settled
+from paceline.trace.blocks import NEVER, BlockAt, MemoryBlock, blocks_of, labelled, settled
 from paceline.trace.layer_memory import layers_of, top_ops
 from paceline.trace.trace import Allocations, Category, Int64, Trace, columns
 from paceline.trace.view import RankView
@@ -42,7 +42,7 @@ def with_memory(trace: Trace, sidecar: Sidecar, detail: Trace) -> Trace:
 
 
 def _on_steps(
-    view: RankView, seen: RankView, detail: Step, blocks: Sequence[Block]
+    view: RankView, seen: RankView, detail: Step, blocks: Sequence[MemoryBlock]
 ) -> tuple[Allocations, float]:
     """The blocks' events on every recorded step that is like the detail step, and the largest part
     of such a step's ops that has no partner there."""
@@ -60,7 +60,7 @@ def _on_steps(
     return columns(Allocations, sorted(rows, key=lambda row: row[1])), other_ops
 
 
-def _events(blocks: Iterable[Block]) -> Iterable[tuple[int, ...]]:
+def _events(blocks: Iterable[MemoryBlock]) -> Iterable[tuple[int, ...]]:
     """Moment, lane, address, bytes, device and category of each allocation and release."""
     for b in blocks:
         if b.born_ns:
@@ -100,7 +100,7 @@ def _moved(
         yield there.lane, start_ns, *event[2:]
 
 
-def _held(rank: int, begin: Memory, blocks: Sequence[Block], sidecar: Sidecar) -> RankMemory:
+def _held(rank: int, begin: Memory, blocks: Sequence[MemoryBlock], sidecar: Sidecar) -> RankMemory:
     parameters = sidecar.of(Parameter)
     weights = max((p.shards for p in parameters), default=1)
     update = max((p.shards * p.owners for p in parameters), default=1)
@@ -115,7 +115,7 @@ def _held(rank: int, begin: Memory, blocks: Sequence[Block], sidecar: Sidecar) -
     )
 
 
-def _standing(blocks: Sequence[Block], sidecar: Sidecar) -> int:
+def _standing(blocks: Sequence[MemoryBlock], sidecar: Sidecar) -> int:
     """What lay there before the step and is neither the model's nor its optimizer's: the batch."""
     at, found = BlockAt(blocks), dict[int, int]()
     for saved in sidecar.of(Saved):

@@ -15,8 +15,8 @@ import numpy as np
 from paceline.errors import TraceError
 from paceline.graph import NONE, Graph
 from paceline.spread import Answers, Died, OneByOne, opened
-from paceline.trace.assemble import Block
-from paceline.trace.build import Seen, Wanted, block_of, build_of
+from paceline.trace.assemble import RankBlock
+from paceline.trace.build import TraceWithSteps, Wanted, block_of, build_of
 from paceline.trace.readers import Format, format_of, read_one
 from paceline.trace.readers.source import Source
 from paceline.trace.steps import steps_of
@@ -38,7 +38,7 @@ class RankTrace:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class BlockRequest:
     """A rank's block of the graph, to be worked out."""
 
     of: RankTrace
@@ -57,32 +57,32 @@ def build_with(answers: Answers, traces: Sequence[RankTrace]) -> Graph:
     found = _all(answers, traces)
     by_rank = {seen.trace.rank: trace for trace, seen in zip(traces, found)}
 
-    def blocks_of(wanted: Sequence[Wanted]) -> list[Block]:
-        return _all(answers, [Part(by_rank[each.rank], each) for each in wanted])
+    def blocks_of(wanted: Sequence[Wanted]) -> list[RankBlock]:
+        return _all(answers, [BlockRequest(by_rank[each.rank], each) for each in wanted])
 
     return build_of(found, blocks_of)
 
 
-def answer(item: RankTrace | Part) -> Seen | Block:
+def answer(item: RankTrace | BlockRequest) -> TraceWithSteps | RankBlock:
     """Runs on a worker."""
     if isinstance(item, RankTrace):
         trace = item.read()
-        return Seen(slim(trace)[0], *steps_of(RankView(trace)))
+        return TraceWithSteps(slim(trace)[0], *steps_of(RankView(trace)))
     return slim_block(block_of(RankView(item.of.read()), item.wanted))
 
 
 def slim(trace: Trace) -> tuple[Trace, Int64]:
     """The trace with those events alone that joining ranks asks about; and which rows they were."""
-    events, talks = trace.events, trace.collectives
+    events, collectives = trace.events, trace.collectives
     runtime = np.flatnonzero(events.category == Category.RUNTIME)
     _, called = np.unique(events.name[runtime], return_index=True)
     ends = [events.start_ns.argmin(), events.end_ns.argmax()] if len(events) else []
-    told = talks.event[talks.event != NONE].astype(np.int64)
+    told = collectives.event[collectives.event != NONE].astype(np.int64)
     rows = np.unique(np.concatenate([told, runtime[called], np.array(ends, np.int64)]))
     place = np.append(np.full(len(events), NONE, np.int64), NONE)
     place[rows] = np.arange(len(rows))
     kept = select(events, rows)
-    named = np.unique(np.concatenate([kept.name, talks.group[talks.group != NONE]]))
+    named = np.unique(np.concatenate([kept.name, collectives.group[collectives.group != NONE]]))
     names = np.append(np.full(len(trace.names), NONE, np.int32), np.int32(NONE))
     names[named] = np.arange(len(named))
     return replace(
@@ -90,7 +90,9 @@ def slim(trace: Trace) -> tuple[Trace, Int64]:
         events=replace(kept, name=names[kept.name], form=np.full(len(rows), NONE, np.int32)),
         names=tuple(trace.names[name] for name in named.tolist()),
         collectives=replace(
-            talks, event=place[talks.event].astype(np.int32), group=names[talks.group]
+            collectives,
+            event=place[collectives.event].astype(np.int32),
+            group=names[collectives.group],
         ),
         **{name: empty(type(getattr(trace, name))) for name in ("syncs", "flows", "allocations")},
         layer_of=None,
@@ -99,7 +101,7 @@ def slim(trace: Trace) -> tuple[Trace, Int64]:
     ), rows  # fmt: skip
 
 
-def slim_block(block: Block) -> Block:
+def slim_block(block: RankBlock) -> RankBlock:
     """The block with as little of its trace."""
     trace, rows = slim(block.view.trace)
     unused: dict[str, Any] = {name: np.zeros(0, np.int64) for name in ("event", "rank_in_lane")}

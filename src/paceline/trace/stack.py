@@ -26,7 +26,7 @@ from paceline.graph import (
 )
 from paceline.graph.border import COLUMN_TYPES, UNSCALED
 from paceline.graph.work import Recorded
-from paceline.trace.assemble import Block
+from paceline.trace.assemble import RankBlock
 from paceline.trace.join import Joined
 from paceline.trace.trace import Int32, Int64, select
 
@@ -36,7 +36,7 @@ _AT_A_TIME: Final = 32
 _THREAD: Final = re.compile(r"thread -?\d+(?: \((.*)\))?")
 
 
-def stack(blocks: list[Block], joined: Joined, meta: Mapping[str, Any]) -> Graph:
+def stack(blocks: list[RankBlock], joined: Joined, meta: Mapping[str, Any]) -> Graph:
     """One graph of all ranks; the ops of a rank stay together, in order of time. Where no recorder
     told more, the rows go from the blocks in the list: nothing else asks for them."""
     first_op = np.cumsum([0, *(len(block.rows) for block in blocks)])
@@ -76,7 +76,7 @@ def dependencies(count: int, table: Int64) -> Dependencies:
     )
 
 
-def _shifted(blocks: Sequence[Block], first_op: Int64) -> Int64:
+def _shifted(blocks: Sequence[RankBlock], first_op: Int64) -> Int64:
     parts = [np.zeros((4, 0), np.int64)]
     for block, first in zip(blocks, first_op):
         table = block.deps.copy()
@@ -85,7 +85,7 @@ def _shifted(blocks: Sequence[Block], first_op: Int64) -> Int64:
     return np.concatenate(parts, axis=1)
 
 
-def _devices(blocks: Sequence[Block]) -> tuple[tuple[Device, ...], dict[tuple[int, int], int]]:
+def _devices(blocks: Sequence[RankBlock]) -> tuple[tuple[Device, ...], dict[tuple[int, int], int]]:
     """A host processor for each rank and its GPUs; and (block, device number) -> row."""
     devices: list[Device] = []
     row: dict[tuple[int, int], int] = {}
@@ -104,7 +104,9 @@ def _devices(blocks: Sequence[Block]) -> tuple[tuple[Device, ...], dict[tuple[in
     return tuple(devices), row
 
 
-def _lanes(blocks: Sequence[Block], device_of: dict[tuple[int, int], int]) -> tuple[Lanes, Int64]:
+def _lanes(
+    blocks: Sequence[RankBlock], device_of: dict[tuple[int, int], int]
+) -> tuple[Lanes, Int64]:
     flat = [
         (n, b.view.trace.rank, lane) for n, b in enumerate(blocks) for lane in b.view.trace.lanes
     ]
@@ -118,7 +120,7 @@ def _lanes(blocks: Sequence[Block], device_of: dict[tuple[int, int], int]) -> tu
     return lanes, np.cumsum([0, *(len(b.view.trace.lanes) for b in blocks)])
 
 
-def _lane_names(block: Block) -> list[str]:
+def _lane_names(block: RankBlock) -> list[str]:
     """Names that are equal for what is equal on all ranks: without thread ids."""
     main, found = block.main_lane, []
     plain = _spoken(block.view.trace.lanes[main].name) if main != NONE else ""
@@ -138,7 +140,7 @@ def _spoken(name: str) -> str:
     return (given[1] or "") if given else name
 
 
-def _names(blocks: Sequence[Block]) -> tuple[tuple[str, ...], list[Int32]]:
+def _names(blocks: Sequence[RankBlock]) -> tuple[tuple[str, ...], list[Int32]]:
     """One pool of names, and for each block where its own went."""
     index: dict[str, int] = {}
     moved = [
@@ -156,7 +158,7 @@ class _Pools:
     works: list[Int32]
 
 
-def _works(blocks: Sequence[Block]) -> tuple[tuple[Recorded, ...], list[Int32]]:
+def _works(blocks: Sequence[RankBlock]) -> tuple[tuple[Recorded, ...], list[Int32]]:
     """One table of recorded work, and for each block where its own went; the last is NONE's."""
     index: dict[Recorded, int] = {}
     moved = [
@@ -167,7 +169,7 @@ def _works(blocks: Sequence[Block]) -> tuple[tuple[Recorded, ...], list[Int32]]:
 
 
 def _ops(
-    blocks: list[Block],
+    blocks: list[RankBlock],
     joined: Joined,
     first_op: Int64,
     first_lane: Int64,
@@ -213,7 +215,7 @@ def _empty_columns(count: int) -> dict[str, Any]:
     }
 
 
-def _of_block(block: Block, number: int, first_lane: int, pools: _Pools) -> dict[str, Any]:
+def _of_block(block: RankBlock, number: int, first_lane: int, pools: _Pools) -> dict[str, Any]:
     rows, names = block.rows, pools.names[number]
     return {
         "rank": block.view.trace.rank,
@@ -239,7 +241,7 @@ def _put_communication(columns: dict[str, Any], joined: Joined, first_op: Int64)
     columns["dtype"][op] = members.dtype
 
 
-def _drains(blocks: Sequence[Block], first_op: Int64, first_lane: Int64) -> Drains:
+def _drains(blocks: Sequence[RankBlock], first_op: Int64, first_lane: Int64) -> Drains:
     op = np.concatenate([b.drains[0] + f for b, f in zip(blocks, first_op)])
     lane = np.concatenate([b.drains[1] + f for b, f in zip(blocks, first_lane)])
     order = np.lexsort((lane, op))
@@ -247,7 +249,7 @@ def _drains(blocks: Sequence[Block], first_op: Int64, first_lane: Int64) -> Drai
 
 
 def _memory(
-    blocks: Sequence[Block], first_op: Int64, device_of: dict[tuple[int, int], int]
+    blocks: Sequence[RankBlock], first_op: Int64, device_of: dict[tuple[int, int], int]
 ) -> MemoryEvents:
     op = np.concatenate([b.memory[0] + f for b, f in zip(blocks, first_op)])
     delta = np.concatenate([b.memory[2] for b in blocks])
@@ -260,7 +262,7 @@ def _memory(
     )
 
 
-def _rows_of_devices(block: Block, number: int, device_of: dict[tuple[int, int], int]) -> Int32:
+def _rows_of_devices(block: RankBlock, number: int, device_of: dict[tuple[int, int], int]) -> Int32:
     """The device of each of a block's memory events; one that no lane names is the host."""
     named, which = np.unique(block.memory[1], return_inverse=True)
     host = device_of[number, NONE]

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from paceline.trace.bounds import Bounds, Float, Line, Reach
+from paceline.trace.bounds import Bounds, Float, OffsetLine, Reach
 from paceline.trace.trace import Int64
 
 MANY = 5
 """Bounds of one side among which one may be wrong; of fewer each is needed."""
 
 
-def farthest(reaches: Iterable[Reach | None], line: Line, span: float) -> float:
+def farthest(reaches: Iterable[Reach | None], line: OffsetLine, span: float) -> float:
     """The greatest distance from the line to any of what is possible."""
     return max(_distance(reach, line, span) for reach in reaches if reach is not None)
 
@@ -63,7 +63,7 @@ def _turns_left(at: Float, value: Float, a: int, b: int, c: int) -> bool:
     return bool(across >= (value[b] - value[a]) * (at[c] - at[a]))
 
 
-def _distance(reach: Reach, line: Line, span: float) -> float:
+def _distance(reach: Reach, line: OffsetLine, span: float) -> float:
     last = line.first + line.slope * span
     first_edges = (reach.low_first - line.first, reach.high_first - line.first)
     last_edges = (reach.low_last - last, reach.high_last - last)

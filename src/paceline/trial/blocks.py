@@ -26,7 +26,7 @@ ROUND = (Side.BASELINE, Side.AGAIN, Side.PLAN, Side.PLAN)
 SETTLING = -1  # the round of steps before the first one
 
 
-class Block(msgspec.Struct, frozen=True):
+class TrialBlock(msgspec.Struct, frozen=True):
     """So many steps of one side. Those just behind a switch are left out of what is measured."""
 
     round: int
@@ -51,11 +51,11 @@ class Timetable(msgspec.Struct, frozen=True):
         return max(3, ceil(self.a_side / (2 * _whole(self.block, self.period))))
 
 
-def in_turn(table: Timetable) -> tuple[Block, ...]:
+def in_turn(table: Timetable) -> tuple[TrialBlock, ...]:
     """Blocks that take turns in one run."""
     draw = random.Random(table.seed)
     return (
-        Block(SETTLING, Side.BASELINE, table.settle, 0),
+        TrialBlock(SETTLING, Side.BASELINE, table.settle, 0),
         *(
             _block(table, number, side)
             for number in range(table.rounds)
@@ -64,7 +64,7 @@ def in_turn(table: Timetable) -> tuple[Block, ...]:
     )
 
 
-def apart(table: Timetable) -> tuple[tuple[Block, ...], ...]:
+def apart(table: Timetable) -> tuple[tuple[TrialBlock, ...], ...]:
     """One block for each of several runs, for plans that cannot be left within one: four of each
     side in random order, the fewest by which a test at one in sixty can be passed."""
     draw = random.Random(table.seed)
@@ -74,14 +74,16 @@ def apart(table: Timetable) -> tuple[tuple[Block, ...], ...]:
     return tuple((_block(long, 0, side),) for side in draw.sample(sides, len(sides)))
 
 
-def steps_of(blocks: Sequence[Block]) -> int:
+def steps_of(blocks: Sequence[TrialBlock]) -> int:
     """Optimizer steps that a run takes to go through them."""
     return sum(block.warm + block.steps for block in blocks)
 
 
-def _block(table: Timetable, number: int, side: Side) -> Block:
+def _block(table: Timetable, number: int, side: Side) -> TrialBlock:
     """In whole periods of the plan."""
-    return Block(number, side, _whole(table.warm, table.period), _whole(table.block, table.period))
+    return TrialBlock(
+        number, side, _whole(table.warm, table.period), _whole(table.block, table.period)
+    )
 
 
 def _whole(steps: int, period: int) -> int:

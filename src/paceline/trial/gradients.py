@@ -28,16 +28,16 @@ class ProbeSettings(msgspec.Struct, frozen=True):
     steps: int
 
 
-class Line(msgspec.Struct, frozen=True, tag_field="is"):
+class GradientLine(msgspec.Struct, frozen=True, tag_field="is"):
     """One line of a rank's file."""
 
 
-class Began(Line, tag="began", frozen=True):
+class Began(GradientLine, tag="began", frozen=True):
     rank: int
     world_size: int
 
 
-class Step(Line, tag="step", frozen=True):
+class GradientStep(GradientLine, tag="step", frozen=True):
     """Squared lengths of one step's gradients; `passes` of the script add up to one step."""
 
     index: int
@@ -46,7 +46,7 @@ class Step(Line, tag="step", frozen=True):
     passes: int
 
 
-class End(Line, tag="end", frozen=True):
+class End(GradientLine, tag="end", frozen=True):
     reason: str
 
 
@@ -95,7 +95,7 @@ def seen(folder: Path) -> SeenGradients:
     begun = [lines[0] for lines in ranks if lines and isinstance(lines[0], Began)]
     if not begun or len(ranks) < begun[0].world_size:
         return SeenGradients((), begun[0].world_size if begun else 0)
-    steps = [[line for line in lines if isinstance(line, Step)] for lines in ranks]
+    steps = [[line for line in lines if isinstance(line, GradientStep)] for lines in ranks]
     return SeenGradients(tuple(map(_norms, zip(*steps))), begun[0].world_size)
 
 
@@ -103,7 +103,7 @@ def file_of(folder: Path, rank: int) -> Path:
     return folder / f"rank-{rank}.gradients.jsonl"
 
 
-def _norms(ranks: Sequence[Step]) -> Norms:
+def _norms(ranks: Sequence[GradientStep]) -> Norms:
     """One step's."""
     alone = sum(rank.alone for rank in ranks) / len(ranks)
     return Norms(alone, ranks[0].mean, len(ranks) * ranks[0].passes)
@@ -113,12 +113,12 @@ def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob("rank-*.gradients.jsonl"))
 
 
-def _lines(path: Path) -> list[Line]:
+def _lines(path: Path) -> list[GradientLine]:
     whole, _, _ = path.read_bytes().rpartition(b"\n")
     return [_decode(line) for line in whole.split(b"\n")] if whole else []
 
 
-_decode = msgspec.json.Decoder(Began | Step | End).decode
+_decode = msgspec.json.Decoder(Began | GradientStep | End).decode
 encode = msgspec.json.Encoder().encode
 
 

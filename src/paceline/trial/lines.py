@@ -9,22 +9,22 @@ from pathlib import Path
 
 import msgspec
 
-from paceline.trial.blocks import Block
+from paceline.trial.blocks import TrialBlock
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="is"):
+class TrialLine(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="is"):
     """One line of the file."""
 
 
-class Began(Line, tag="began", frozen=True):
+class Began(TrialLine, tag="began", frozen=True):
     """The first: which rank this is, and what all ranks agreed to run."""
 
     rank: int
     world_size: int
-    blocks: list[Block]
+    blocks: list[TrialBlock]
 
 
-class Step(Line, tag="step", frozen=True):
+class StepLine(TrialLine, tag="step", frozen=True):
     """One optimizer step, from the end of the one before."""
 
     index: int  # counts from 0 at the job's first optimizer step
@@ -34,7 +34,7 @@ class Step(Line, tag="step", frozen=True):
     counted: bool = False  # it is not one of those behind a switch
 
 
-class Loss(Line, tag="loss", frozen=True):
+class Loss(TrialLine, tag="loss", frozen=True):
     """The scalar that was differentiated in a step; the mean where there were several."""
 
     index: int
@@ -52,7 +52,7 @@ class Reason(str, Enum):
     FAULT = "fault"  # of the trial's own hooks
 
 
-class End(Line, tag="end", frozen=True):
+class End(TrialLine, tag="end", frozen=True):
     """The last; a killed worker has none."""
 
     reason: Reason
@@ -65,13 +65,13 @@ class RankFile(msgspec.Struct, frozen=True):
     """One rank's lines."""
 
     began: Began
-    steps: tuple[Step, ...] = ()
+    steps: tuple[StepLine, ...] = ()
     losses: tuple[Loss, ...] = ()
     end: End | None = None
 
 
 _TAIL_BYTES = 4096  # more than a last line has
-_KINDS = Began | Step | Loss | End
+_KINDS = Began | StepLine | Loss | End
 encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_KINDS).decode
 
@@ -93,13 +93,13 @@ def _read(path: Path) -> RankFile | None:
         return None
     return RankFile(
         began,
-        tuple(line for line in lines if isinstance(line, Step)),
+        tuple(line for line in lines if isinstance(line, StepLine)),
         tuple(line for line in lines if isinstance(line, Loss)),
         next((line for line in lines if isinstance(line, End)), None),
     )
 
 
-def _lines(path: Path) -> Iterator[Line]:
+def _lines(path: Path) -> Iterator[TrialLine]:
     """Whole lines alone: the last may still be under way."""
     whole, _, _ = path.read_bytes().rpartition(b"\n")
     for line in whole.split(b"\n") if whole else ():

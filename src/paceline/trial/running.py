@@ -13,7 +13,7 @@ from statistics import median
 from paceline.launch import Process
 from paceline.record.launch import hooked
 from paceline.strategies import Effect, Strategy
-from paceline.trial.blocks import Block, Side, Timetable, apart, in_turn, steps_of
+from paceline.trial.blocks import Side, Timetable, TrialBlock, apart, in_turn, steps_of
 from paceline.trial.failure import Failure, failure_of, oom_kills
 from paceline.trial.lines import ended_all, files_of, read_all
 from paceline.trial.losses import loss_check
@@ -94,7 +94,7 @@ def can_take_turns(plan: Sequence[Strategy]) -> bool:
     return all(change.in_turns for change in plan)
 
 
-def _runs_of(request: TrialRequest) -> Iterator[tuple[Path, tuple[Block, ...]]]:
+def _runs_of(request: TrialRequest) -> Iterator[tuple[Path, tuple[TrialBlock, ...]]]:
     if can_take_turns(request.tried.plan):
         yield request.folder, in_turn(request.table)
         return
@@ -105,7 +105,7 @@ def _runs_of(request: TrialRequest) -> Iterator[tuple[Path, tuple[Block, ...]]]:
 def _run(
     request: TrialRequest,
     folder: Path,
-    blocks: Sequence[Block],
+    blocks: Sequence[TrialBlock],
     environment: Mapping[str, str],
     place: Place,
 ) -> tuple[Ran, int]:

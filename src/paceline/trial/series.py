@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import log
 from statistics import mean, median
 
-from paceline.trial.blocks import Block, Side
+from paceline.trial.blocks import Side, TrialBlock
 from paceline.trial.lines import RankFile
 
 
@@ -35,7 +35,7 @@ class Sample:
 class Series:
     """The steps of a trial in order, and the blocks that they belong to."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[TrialBlock, ...]
     steps: tuple[SeenStep, ...]
 
     def of(self, *sides: Side) -> list[SeenStep]:
@@ -81,7 +81,7 @@ def samples_of(series: Series, period: int = 1, batch: float = 1.0) -> list[Samp
 
 def merged(runs: Iterable[Series]) -> Series:
     """Runs of one block each as one series, in which their blocks take turns."""
-    blocks: list[Block] = []
+    blocks: list[TrialBlock] = []
     steps: list[SeenStep] = []
     for run in runs:
         for s in run.steps:

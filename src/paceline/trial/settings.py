@@ -2,7 +2,7 @@
 
 import msgspec
 
-from paceline.trial.blocks import Block
+from paceline.trial.blocks import TrialBlock
 
 VARIABLE = "PACELINE_TRIAL"
 
@@ -12,7 +12,7 @@ class TrialSettings(msgspec.Struct, frozen=True):
 
     folder: str
     plan: list[str] = []
-    blocks: list[Block] = []
+    blocks: list[TrialBlock] = []
     limit_s: float = 3600.0  # behind it no further round begins
 
 

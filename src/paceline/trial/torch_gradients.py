@@ -21,9 +21,9 @@ from paceline.trial.gradients import (
     VARIABLE,
     Began,
     End,
-    Line,
+    GradientLine,
+    GradientStep,
     ProbeSettings,
-    Step,
     encode,
     file_of,
 )
@@ -90,13 +90,13 @@ class GradientProbe:
         passes = max(self._passes.values())
         whole = sum(float(_square(p.grad)) for p in _trained(optimizer) if p.grad is not None)
         alone = float(torch.stack(self._alone).sum()) / passes
-        self._write(Step(self._steps, alone, whole / passes**2, passes))
+        self._write(GradientStep(self._steps, alone, whole / passes**2, passes))
         self._alone, self._passes = [], {}
         self._steps += 1
         if self._steps >= self._settings.steps:
             self.finish("complete")
 
-    def _write(self, line: Line) -> None:
+    def _write(self, line: GradientLine) -> None:
         self._file.write(encode(line) + b"\n")
 
 

@@ -25,8 +25,8 @@ from paceline.errors import PacelineError
 from paceline.record.torch_patch import Patches
 from paceline.strategies import Plan, parse
 from paceline.strategies.torch_applied import applied, outermost
-from paceline.trial.blocks import SETTLING, Block, Side
-from paceline.trial.lines import Began, End, Line, Loss, Reason, Step, encode, file_of
+from paceline.trial.blocks import SETTLING, Side, TrialBlock
+from paceline.trial.lines import Began, End, Loss, Reason, StepLine, TrialLine, encode, file_of
 from paceline.trial.settings import VARIABLE, TrialSettings
 
 log = logging.getLogger(__name__)
@@ -48,10 +48,10 @@ class _Place:
     block: int = 0
     past: int = 0  # steps of the block before it
 
-    def counts(self, blocks: list[Block]) -> bool:
+    def counts(self, blocks: list[TrialBlock]) -> bool:
         return self.past >= blocks[self.block].warm
 
-    def next(self, blocks: list[Block]) -> "_Place":
+    def next(self, blocks: list[TrialBlock]) -> "_Place":
         """May lie behind the last block."""
         block, past = self.block, self.past + 1
         while block < len(blocks) and past >= blocks[block].warm + blocks[block].steps:
@@ -146,9 +146,9 @@ class LiveTrial:
     def _note(self, now: int, cpu: int) -> None:
         place, wall_ns, cpu_ns = self._place, now - self._begin, cpu - self._cpu
         if not self._blocks:
-            self._write(Step(self._index, wall_ns, cpu_ns))
+            self._write(StepLine(self._index, wall_ns, cpu_ns))
             return
-        self._write(Step(self._index, wall_ns, cpu_ns, place.block, place.counts(self._blocks)))
+        self._write(StepLine(self._index, wall_ns, cpu_ns, place.block, place.counts(self._blocks)))
 
     def _move(self, optimizer: Any) -> None:
         """To the next step's block; switches where its side is another."""
@@ -226,7 +226,7 @@ class LiveTrial:
         """A process that ends alone must not wait for the others."""
         self.finish(Reason.SHORT, SystemExit())
 
-    def _write(self, line: Line) -> None:
+    def _write(self, line: TrialLine) -> None:
         assert self._file is not None, "opened at the first border"
         self._file.write(encode(line) + b"\n")
 

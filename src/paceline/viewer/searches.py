@@ -6,11 +6,11 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from paceline.errors import PacelineError
-from paceline.search import Candidate, Goal, Place, Stopped, Trials, search
+from paceline.search import Candidate, Goal, SearchPlace, Stopped, Trials, search
 from paceline.viewer.errors import ViewError
 
 if TYPE_CHECKING:
-    from paceline.report.page import Job
+    from paceline.report.page import JobOnCluster
 
 
 @dataclass(eq=False)
@@ -50,7 +50,7 @@ class Searches:
     _all: list[_Search] = field(default_factory=list)
     _thread: Thread | None = None
 
-    def start(self, job: "Job", goal: Goal) -> dict[str, Any]:
+    def start(self, job: "JobOnCluster", goal: Goal) -> dict[str, Any]:
         if self._thread is not None and self._thread.is_alive():
             raise ViewError("a search is still under way; stop it, or wait for its end")
         made = _Search(goal)
@@ -81,9 +81,9 @@ class Searches:
         return self._all[number]
 
 
-def _run(made: _Search, job: "Job") -> None:
+def _run(made: _Search, job: "JobOnCluster") -> None:
     try:
-        place = Place(watch=made.watch)
+        place = SearchPlace(watch=made.watch)
         found = search(job.graph, job.cluster, job.question, made.goal, place=place)
         made.tried = found.tried
         made.done = {

@@ -16,7 +16,7 @@ from paceline.viewer.errors import ViewError
 from paceline.viewer.searches import Searches
 
 if TYPE_CHECKING:
-    from paceline.report.page import Asked, Contents, Job
+    from paceline.report.page import Contents, JobOnCluster, PageRequest
 
 _FILE_POLICY = "default-src 'none';"
 _LIVE_POLICY = "default-src 'none'; connect-src 'self';"
@@ -27,12 +27,12 @@ _LONGEST_SEARCH_S = 600.0
 class Viewed:
     """One run: what its page is to be of, and the folder that it was opened from, if any."""
 
-    asked: "Asked"
+    asked: "PageRequest"
     path: Path | None = None
     made_of: str = ""  # what the folder held when it was opened
 
     @classmethod
-    def of(cls, path: Path, ask: "Callable[[Graph], Asked]") -> "Viewed":
+    def of(cls, path: Path, ask: "Callable[[Graph], PageRequest]") -> "Viewed":
         """A run's folder; `ask` says what the page of its graph is to be of."""
         now = made_of(path)  # before it is read: what changes meanwhile is noticed later
         return cls(ask(open_run(path)), path, now)
@@ -106,14 +106,14 @@ class Viewer:
             raise ViewError(f"there is no run {run}; {len(self.runs)} are open, from 0 on")
         return self.runs[run]
 
-    def _job(self, run: int, cluster: str) -> "Job":
-        from paceline.report.page import Job
+    def _job(self, run: int, cluster: str) -> "JobOnCluster":
+        from paceline.report.page import JobOnCluster
 
         viewed = self._run(run)
         if viewed.changed:
             raise ViewError(f"{viewed.path} changed since this page was made: reload the page")
         asked = viewed.asked
-        return Job(asked.graph, _cluster(cluster) or asked.cluster, asked.question)
+        return JobOnCluster(asked.graph, _cluster(cluster) or asked.cluster, asked.question)
 
 
 def _cluster(text: str) -> Cluster | None:

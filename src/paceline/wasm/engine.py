@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.wasm.memory import Borrowed, Memory
+from paceline.wasm.memory import Borrowed, EngineMemory
 
 Column = NDArray[Any]
 
@@ -25,7 +25,7 @@ class Core:
     """What `paceline.replay` asks of an engine."""
 
     def __init__(self, file: Path) -> None:
-        self.memory = Memory(file)
+        self.memory = EngineMemory(file)
 
     def compile(
         self,
@@ -98,7 +98,7 @@ def _replayed(borrowed: Borrowed, columns: tuple[Column, ...]) -> int:
 class Program:
     """A graph's structure, compiled; it keeps the memory of its last replay."""
 
-    def __init__(self, memory: Memory, handle: int) -> None:
+    def __init__(self, memory: EngineMemory, handle: int) -> None:
         self._memory, self._handle = memory, handle
         ops, by_pull, self.bytes, cycle_size, cycle, order = memory.read_words(
             "program_facts", handle, 6
@@ -146,7 +146,7 @@ class Program:
         return tuple(self._memory.read(dtype, address, self.ops) for address in addresses)
 
 
-def _forget(memory: Memory, replayer: int, program: int) -> None:
+def _forget(memory: EngineMemory, replayer: int, program: int) -> None:
     memory.call("replayer_delete", replayer)
     memory.call("program_delete", program)
 
@@ -154,7 +154,7 @@ def _forget(memory: Memory, replayer: int, program: int) -> None:
 class Shared:
     """Contention, cores and links of one replay, in memory as long as this lives."""
 
-    def __init__(self, memory: Memory, columns: Mapping[str, Column], loaded: bool) -> None:
+    def __init__(self, memory: EngineMemory, columns: Mapping[str, Column], loaded: bool) -> None:
         self._borrowed = Borrowed(memory)
         flows = self._flows(memory, columns)
         hosts = self._hosts(columns, loaded)
@@ -165,7 +165,7 @@ class Shared:
         self.address = memory.call("sharing_of", handle)
         weakref.finalize(self, _unshare, memory, self._borrowed, handle, flows).atexit = False
 
-    def _flows(self, memory: Memory, columns: Mapping[str, Column]) -> int:
+    def _flows(self, memory: EngineMemory, columns: Mapping[str, Column]) -> int:
         if "shaped_size" in columns:
             some = [columns[f"shaped_{name}"] for name in SHAPED]
             ops, size, _, link, capacity, *_ = some
@@ -188,7 +188,7 @@ class Shared:
         return self._borrowed.table((*sizes, *some))
 
 
-def _unshare(memory: Memory, borrowed: Borrowed, handle: int, flows: int) -> None:
+def _unshare(memory: EngineMemory, borrowed: Borrowed, handle: int, flows: int) -> None:
     memory.call("sharing_delete", handle)
     if flows:
         memory.call("flows_delete", flows)

@@ -17,7 +17,7 @@ Word = int | NDArray[Any]
 """A count, an address, or a column that is put into memory for the call."""
 
 
-class Memory:
+class EngineMemory:
     """The module, instantiated, and its memory."""
 
     def __init__(self, file: Path) -> None:
@@ -79,7 +79,7 @@ class Memory:
 class Borrowed:
     """Memory that is given back at the end of a `with`, or on `release`."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: EngineMemory) -> None:
         self._memory = memory
         self._taken: list[int] = []
 

@@ -23,7 +23,7 @@ from paceline.weave.programs.shipped import shipped
 from paceline.weave.schedules import schedules
 from paceline.weave.traffic import Rates
 from paceline.weave.tuner import Budget, autotune, by_rates, candidates
-from paceline.weave.tuning import Row
+from paceline.weave.tuning import TuningRow
 from paceline.weave.workers import WorkerRequest
 
 
@@ -45,7 +45,7 @@ def main(rank: int, meeting: str, request: WorkerRequest) -> None:
     os._exit(0)  # an orderly end may meet an abort in gloo's own threads
 
 
-def _predicted(request: WorkerRequest) -> list[Row]:
+def _predicted(request: WorkerRequest) -> list[TuningRow]:
     written = shipped(request.program).make(request.size, Group.world(request.workers))
     runners = {name: backend(name) for name in names()}
     return candidates(schedules(written), runners, by_rates(_rates(request)))
@@ -56,7 +56,7 @@ def _rates(request: WorkerRequest) -> Rates:
     return Rates.of(request.speeds or probed_speeds(device()))
 
 
-def _timed(rank: int, request: WorkerRequest) -> list[Row]:
+def _timed(rank: int, request: WorkerRequest) -> list[TuningRow]:
     """By the autotuner, anew: a cached choice holds times of another day."""
     written = shipped(request.program).make(request.size, Group.world(request.workers))
     peers = Peers(rank, {group: _process_group(group) for group in written.groups})

@@ -37,7 +37,7 @@ from paceline.weave.schedules import Schedule, schedules
 from paceline.weave.significance import p_faster
 from paceline.weave.traffic import Rates
 from paceline.weave.transforms import Refusal
-from paceline.weave.tuning import Candidate, CandidateOutcome, Row, Tuned
+from paceline.weave.tuning import Candidate, CandidateOutcome, Tuned, TuningRow
 
 log = logging.getLogger("paceline.weave")
 
@@ -101,7 +101,7 @@ def by_rates(rates: Rates) -> Predict:
 
 def candidates(
     made: Iterable[Schedule], runners: Mapping[str, Backend], predict: Predict
-) -> list[Row]:
+) -> list[TuningRow]:
     """A row for each schedule on each back end with each setting: predicted, or refused."""
     said = {name: runner.capabilities() for name, runner in runners.items()}
     able = {name: runner for name, runner in runners.items() if said[name] is None}
@@ -110,7 +110,7 @@ def candidates(
     return rows + [_refused("any", name, reason) for name, reason in unable]
 
 
-def _rows(schedule: Schedule, runners: Mapping[str, Backend], predict: Predict) -> list[Row]:
+def _rows(schedule: Schedule, runners: Mapping[str, Backend], predict: Predict) -> list[TuningRow]:
     if isinstance(schedule.made, Refusal):
         return [_refused(schedule.name, "any", schedule.made.reason)]
     rows = []
@@ -121,19 +121,19 @@ def _rows(schedule: Schedule, runners: Mapping[str, Backend], predict: Predict) 
         seconds = predict(schedule.made, runner)
         for settings in runner.tunables(schedule.made):
             candidate = Candidate(schedule.name, name, dict(settings))
-            rows.append(Row(candidate, CandidateOutcome.PREDICTED, predicted_s=seconds))
+            rows.append(TuningRow(candidate, CandidateOutcome.PREDICTED, predicted_s=seconds))
     return rows
 
 
-def _refused(schedule: str, runner: str, reason: str) -> Row:
-    return Row(Candidate(schedule, runner), CandidateOutcome.REFUSED, reason=reason)
+def _refused(schedule: str, runner: str, reason: str) -> TuningRow:
+    return TuningRow(Candidate(schedule, runner), CandidateOutcome.REFUSED, reason=reason)
 
 
 @dataclass(frozen=True, eq=False)
 class _Ready:
     """A candidate that is compiled on every worker."""
 
-    row: Row
+    row: TuningRow
     executable: Executable
 
 
@@ -166,20 +166,20 @@ class _Search:
         left = [_pruned(r, timed) for r in pruned if r not in settings]
         return Tuned(_winner(final).candidate, (*final, *lost, *left, *refused))
 
-    def _final(self, winner: Row, settings: list[Row]) -> list[Row]:
+    def _final(self, winner: TuningRow, settings: list[TuningRow]) -> list[TuningRow]:
         """The winner's other settings against it; it may lose to one of them."""
         best, *others = self._race([winner, *settings])
         if best.outcome is CandidateOutcome.INCUMBENT:
             best = replace(best, outcome=CandidateOutcome.SLOWER, p=None)
         return [best, *others]
 
-    def _incumbent(self, able: list[Row]) -> Row:
+    def _incumbent(self, able: list[TuningRow]) -> TuningRow:
         """What runs without tuning: the program as written, plainly where that is allowed."""
         as_written = [r for r in able if r.candidate.schedule == next(iter(self._programs))]
         plainly = [r for r in as_written if r.candidate.backend == "plain"]
         return (plainly or as_written or able)[0]
 
-    def _race(self, rows: list[Row]) -> list[Row]:
+    def _race(self, rows: list[TuningRow]) -> list[TuningRow]:
         """Compile, check, time in turn; the incumbent changes only for a certain gain."""
         ready, failed = self._compiled(rows)
         try:
@@ -189,9 +189,9 @@ class _Search:
                 entry.executable.close()
         return [*decide([e.row for e in ready], times, self._budget.p), *failed]
 
-    def _compiled(self, rows: list[Row]) -> tuple[list[_Ready], list[Row]]:
+    def _compiled(self, rows: list[TuningRow]) -> tuple[list[_Ready], list[TuningRow]]:
         ready: list[_Ready] = []
-        failed: list[Row] = []
+        failed: list[TuningRow] = []
         for row in rows:
             made = self._programs[row.candidate.schedule].program
             executable, reason = self._compile(row, made)
@@ -208,7 +208,7 @@ class _Search:
                 failed.append(replace(row, outcome=CandidateOutcome.WRONG, reason=reason))
         return ready, failed
 
-    def _compile(self, row: Row, made: Program) -> tuple[Executable | None, str]:
+    def _compile(self, row: TuningRow, made: Program) -> tuple[Executable | None, str]:
         """On all workers, or on none."""
         executable, reason = None, "another worker could not compile it"
         try:
@@ -253,7 +253,7 @@ def _refusal(runner: Backend, program: Program) -> str | None:
     return runner.refusal(program)
 
 
-def decide(rows: list[Row], times: list[list[float]], certainty: float) -> list[Row]:
+def decide(rows: list[TuningRow], times: list[list[float]], certainty: float) -> list[TuningRow]:
     """Candidates meet the incumbent, fastest first; the winner is the new incumbent."""
     medians = [statistics.median(t) for t in times]
     best, found = 0, [replace(r, measured_s=m) for r, m in zip(rows, medians)]
@@ -276,19 +276,19 @@ def decide(rows: list[Row], times: list[list[float]], certainty: float) -> list[
     return found
 
 
-def _winner(rows: list[Row]) -> Row:
+def _winner(rows: list[TuningRow]) -> TuningRow:
     return next(r for r in rows if r.outcome is CandidateOutcome.CHOSEN)
 
 
-def _kind(row: Row) -> tuple[str, str]:
+def _kind(row: TuningRow) -> tuple[str, str]:
     return row.candidate.schedule, row.candidate.backend
 
 
-def _diverse(ordered: list[Row], keep: int) -> tuple[list[Row], list[Row]]:
+def _diverse(ordered: list[TuningRow], keep: int) -> tuple[list[TuningRow], list[TuningRow]]:
     """The best few by prediction, the first setting of each (schedule, back end) before seconds."""
     seen: set[tuple[str, str]] = set()
-    firsts: list[Row] = []
-    others: list[Row] = []
+    firsts: list[TuningRow] = []
+    others: list[TuningRow] = []
     for row in ordered:
         (others if _kind(row) in seen else firsts).append(row)
         seen.add(_kind(row))
@@ -296,7 +296,7 @@ def _diverse(ordered: list[Row], keep: int) -> tuple[list[Row], list[Row]]:
     return ranked[:keep], ranked[keep:]
 
 
-def _pruned(row: Row, timed: list[Row]) -> Row:
+def _pruned(row: TuningRow, timed: list[TuningRow]) -> TuningRow:
     slowest = max((r.predicted_s or 0.0 for r in timed), default=0.0)
     reason = f"predicted no better than the {len(timed)} timed (up to {1e3 * slowest:.3f} ms)"
     return replace(row, outcome=CandidateOutcome.PRUNED, reason=reason)

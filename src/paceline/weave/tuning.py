@@ -35,7 +35,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Row:
+class TuningRow:
     """One line of the table. Times in seconds; `p` is the chance that it is no faster than the
     incumbent it met."""
 
@@ -51,10 +51,10 @@ class Row:
         return {**asdict(self), "outcome": self.outcome.value}
 
     @staticmethod
-    def from_document(document: Mapping[str, Any]) -> "Row":
+    def from_document(document: Mapping[str, Any]) -> "TuningRow":
         candidate = Candidate(**document["candidate"])
         outcome = CandidateOutcome(document["outcome"])
-        return Row(**{**document, "candidate": candidate, "outcome": outcome})
+        return TuningRow(**{**document, "candidate": candidate, "outcome": outcome})
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Tuned:
     """The choice and how it came about. `cached` where it was made in an earlier run."""
 
     chosen: Candidate
-    rows: tuple[Row, ...]
+    rows: tuple[TuningRow, ...]
     cached: bool = False
 
     def document(self) -> dict[str, Any]:
@@ -71,5 +71,5 @@ class Tuned:
 
     @staticmethod
     def from_document(document: Mapping[str, Any]) -> "Tuned":
-        rows = tuple(Row.from_document(row) for row in document["rows"])
+        rows = tuple(TuningRow.from_document(row) for row in document["rows"])
         return Tuned(Candidate(**document["chosen"]), rows, cached=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from paceline.measure import Speeds
 from paceline.weave.programs.shipped import ProgramSize
 from paceline.weave.rules import WeaveError
-from paceline.weave.tuning import Row
+from paceline.weave.tuning import TuningRow
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class WorkerRequest:
         return WorkerRequest(**{**given, "size": ProgramSize(**given["size"]), "speeds": speeds})
 
 
-def on_workers(request: WorkerRequest, *, limit_s: float = 600.0) -> tuple[Row, ...]:
+def on_workers(request: WorkerRequest, *, limit_s: float = 600.0) -> tuple[TuningRow, ...]:
     """A row for each schedule on each back end with each setting."""
     with tempfile.TemporaryDirectory(prefix="paceline-weave-") as folder:
         started = [_start(request, rank, Path(folder)) for rank in range(request.workers)]
@@ -51,7 +51,7 @@ def on_workers(request: WorkerRequest, *, limit_s: float = 600.0) -> tuple[Row, 
             for process in started:
                 process.kill()
                 process.communicate()
-    return tuple(Row.from_document(row) for row in json.loads(answer))
+    return tuple(TuningRow.from_document(row) for row in json.loads(answer))
 
 
 def _start(request: WorkerRequest, rank: int, folder: Path) -> "subprocess.Popen[str]":

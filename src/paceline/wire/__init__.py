@@ -3,7 +3,7 @@ repair, and a ledger of what was lost."""
 
 from paceline.wire.endpoint import Address, Endpoint, JobKey
 from paceline.wire.errors import PeerLost, ReplicaError, WireError
-from paceline.wire.group import Bounds, Group, Layers
+from paceline.wire.group import Bounds, Layers, WireGroup
 from paceline.wire.importance import Importance, Marks
 from paceline.wire.ledger import Ledger
 from paceline.wire.orders import Arrived, Orders, Phase, Receive, Send, Transfer
@@ -16,7 +16,6 @@ __all__ = [
     "Arrived",
     "Bounds",
     "Endpoint",
-    "Group",
     "Importance",
     "JobKey",
     "Layers",
@@ -33,6 +32,7 @@ __all__ = [
     "Transfer",
     "Tuning",
     "WireError",
+    "WireGroup",
     "Worker",
     "prove_equal",
 ]

@@ -1,4 +1,4 @@
-"""`Group`: ranks that reduce their gradients together over the transport.
+"""`WireGroup`: ranks that reduce their gradients together over the transport.
 
 All-reduce is a reduce-scatter, in which values may be lost within a bound, and an all-gather of the
 sums, in which none are, or where some are, all ranks keep the same older values in their place.
@@ -40,7 +40,7 @@ class Bounds:
 
 
 @dataclass
-class Group:
+class WireGroup:
     """One rank's view. `ranks` are all members, ours among them, in the order of addition."""
 
     endpoint: Endpoint

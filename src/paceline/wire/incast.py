@@ -18,7 +18,7 @@ import numpy as np
 
 from paceline.wire.contenders import Contender, Rounds, Timed, from_json, timed_to_json
 from paceline.wire.endpoint import Address, Endpoint, JobKey
-from paceline.wire.group import Group, Layers
+from paceline.wire.group import Layers, WireGroup
 from paceline.wire.importance import Importance
 from paceline.wire.orders import Orders, Phase, Receive, Send
 from paceline.wire.settings import Patience
@@ -43,7 +43,7 @@ def main(file: str) -> None:
     rank, server = int(os.environ["RANK"]), os.environ["MASTER_ADDR"]
     hosts = os.environ["PACELINE_INCAST_HOSTS"].split(",")
     sides = [
-        side(contender, rounds, Place(rank, server, tuple(hosts), rounds.port + number))
+        side(contender, rounds, IncastPlace(rank, server, tuple(hosts), rounds.port + number))
         for number, contender in enumerate(contenders)
     ]
     timed = take_turns(rounds, contenders, sides)
@@ -76,14 +76,14 @@ def take_turns(
     ]
 
 
-class Place:
+class IncastPlace:
     """Which rank this is, and where the others are."""
 
     def __init__(self, rank: int, server: str, hosts: tuple[str, ...], port: int) -> None:
         self.rank, self.server, self.hosts, self.port = rank, server, hosts, port
 
 
-def side(contender: Contender, rounds: Rounds, place: Place) -> Side:
+def side(contender: Contender, rounds: Rounds, place: IncastPlace) -> Side:
     if not contender.is_tcp:
         return WireSide(contender, rounds, place)
     if contender.gloo:
@@ -93,7 +93,7 @@ def side(contender: Contender, rounds: Rounds, place: Place) -> Side:
     return TcpSender(contender, rounds, place)
 
 
-def _over_gloo(contender: Contender, rounds: Rounds, place: Place) -> Side:
+def _over_gloo(contender: Contender, rounds: Rounds, place: IncastPlace) -> Side:
     from paceline.wire.torch_gloo import GlooReceiver, GlooSender, Seat
 
     seat = Seat(place.rank, len(place.hosts), place.server, place.port)
@@ -104,7 +104,7 @@ def _over_gloo(contender: Contender, rounds: Rounds, place: Place) -> Side:
 class WireSide:
     """Our transport, either end."""
 
-    def __init__(self, contender: Contender, rounds: Rounds, place: Place) -> None:
+    def __init__(self, contender: Contender, rounds: Rounds, place: IncastPlace) -> None:
         job = JobKey(SEED + place.port, bytes(range(16)))
         tuning = contender.tuning(rounds.link_bits_per_s, rounds.window_bytes)
         here = Address(place.hosts[place.rank], place.port)
@@ -123,7 +123,7 @@ class WireSide:
             ]
         else:
             values = np.random.default_rng(place.rank).standard_normal(count).astype(np.float32)
-            group = Group(self._endpoint, [0, place.rank], importance=importance(contender))
+            group = WireGroup(self._endpoint, [0, place.rank], importance=importance(contender))
             self._sends = [Send(0, values, marks=group.marks(values, Layers(1)))]
 
     def round(self, step: int) -> int:
@@ -153,7 +153,7 @@ def _with(congestion: str) -> socket.socket:
 class TcpReceiver:
     """Asks each sender with one byte, and reads until all of all is there."""
 
-    def __init__(self, contender: Contender, rounds: Rounds, place: Place) -> None:
+    def __init__(self, contender: Contender, rounds: Rounds, place: IncastPlace) -> None:
         self._size = rounds.size_bytes
         self._room = memoryview(bytearray(1 << 18))
         with _with(contender.congestion) as server:
@@ -190,7 +190,7 @@ class TcpReceiver:
 class TcpSender:
     """Sends all when it is asked."""
 
-    def __init__(self, contender: Contender, rounds: Rounds, place: Place) -> None:
+    def __init__(self, contender: Contender, rounds: Rounds, place: IncastPlace) -> None:
         self._data = bytes(rounds.size_bytes)
         end = time.monotonic() + WORST_WAIT_S
         while True:

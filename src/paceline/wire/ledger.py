@@ -8,7 +8,7 @@ from paceline.wire.orders import Arrived, Phase
 
 
 @dataclass(frozen=True)
-class Line:
+class LedgerLine:
     """What came from one rank in one phase of one step."""
 
     step: int
@@ -41,10 +41,10 @@ class Ledger:
         while len(self._steps) > self.keep:
             del self._steps[next(iter(self._steps))]
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[LedgerLine]:
         for step, ranks in self._steps.items():
             for (rank, phase), (size, missing) in ranks.items():
-                yield Line(step, rank, phase, size, missing)
+                yield LedgerLine(step, rank, phase, size, missing)
 
     def lost_share(self, phase: Phase) -> float:
         """Of all bytes of a phase since the start."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.wire.errors import ReplicaError
-from paceline.wire.group import Group
+from paceline.wire.group import WireGroup
 from paceline.wire.orders import Orders, Phase, Receive, Send
 from paceline.wire.settings import core
 
@@ -22,7 +22,7 @@ def digest(arrays: Iterable[NDArray[np.float32]]) -> int:
     return found
 
 
-def prove_equal(group: Group, arrays: Iterable[NDArray[np.float32]], *, step: int) -> int:
+def prove_equal(group: WireGroup, arrays: Iterable[NDArray[np.float32]], *, step: int) -> int:
     """The digest that all ranks share; raises where one of them holds something else."""
     mine = np.array([digest(arrays)], np.uint64)
     rooms = {rank: np.zeros(1, np.uint64) for rank in group.others}

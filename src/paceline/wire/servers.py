@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.wire.group import Float32, Group, Layers, add_up
+from paceline.wire.group import Float32, Layers, WireGroup, add_up
 from paceline.wire.orders import Arrived, Orders, Phase, Receive, Send
 from paceline.wire.parts import PACKETS, Parts
 
@@ -22,7 +22,7 @@ from paceline.wire.parts import PACKETS, Parts
 class Server:
     """The server's half. It contributes nothing itself: `group.others` are its workers."""
 
-    group: Group
+    group: WireGroup
     part_packets: int = PACKETS
 
     def step(
@@ -89,7 +89,7 @@ class Server:
 class Worker:
     """A worker's half."""
 
-    group: Group
+    group: WireGroup
     server: int = 0
     part_packets: int = PACKETS
 
@@ -140,5 +140,5 @@ class Worker:
         self.group.endpoint.settle()
 
 
-def _parts(group: Group, values: int, packets: int) -> Parts:
+def _parts(group: WireGroup, values: int, packets: int) -> Parts:
     return Parts(values, group.endpoint.tuning.packet_values, packets)

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from paceline.runtime.torch_turns import run_into
 from paceline.wire.endpoint import Address, Endpoint, JobKey
 from paceline.wire.errors import WireError
-from paceline.wire.group import Bounds, Group
+from paceline.wire.group import Bounds, WireGroup
 from paceline.wire.settings import Tuning
 from paceline.wire.torch_carrier import own_host
 
@@ -50,7 +50,7 @@ class WireProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, timeout)
         bounds, tuning = settings(os.environ.get("PACELINE_WIRE", ""))
         self._endpoint = _endpoint(dist.PrefixStore("wire", store), rank, size, tuning)
-        self._wire = Group(self._endpoint, range(size), bounds)
+        self._wire = WireGroup(self._endpoint, range(size), bounds)
         self._turns = ThreadPoolExecutor(1, "wire")
         self._step = 0
 

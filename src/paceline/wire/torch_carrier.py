@@ -21,7 +21,7 @@ from paceline.runtime.codecs.torch_communicate import Under
 from paceline.runtime.torch_turns import in_turn
 from paceline.wire.endpoint import Address, Endpoint, JobKey
 from paceline.wire.errors import WireError
-from paceline.wire.group import Bounds, Group, Layers
+from paceline.wire.group import Bounds, Layers, WireGroup
 from paceline.wire.importance import Importance
 from paceline.wire.replicas import digest, prove_equal
 from paceline.wire.settings import Tuning
@@ -38,7 +38,7 @@ class Carriage:
 
 
 @contextmanager
-def meeting(parent: Any, how: Carriage) -> Iterator[Group]:
+def meeting(parent: Any, how: Carriage) -> Iterator[WireGroup]:
     """A group of the transport over the same ranks. All of them come here together."""
     rank, count = dist.get_rank(parent), dist.get_world_size(parent)
     first = dist.get_global_rank(parent, 0)
@@ -48,7 +48,7 @@ def meeting(parent: Any, how: Carriage) -> Iterator[Group]:
         places: list[Any] = [None] * count
         dist.all_gather_object(places, endpoint.address, group=parent)
         endpoint.connect(dict(enumerate(places)))
-        yield Group(endpoint, range(count), how.bounds)
+        yield WireGroup(endpoint, range(count), how.bounds)
 
 
 def own_host() -> str:
@@ -80,7 +80,7 @@ def carried(parent: Any, how: Carriage) -> Iterator[Callable[[torch.Tensor, Any]
 class Buckets:
     """DDP's buckets, one after the other. Every rank has the same ones in the same order."""
 
-    group: Group
+    group: WireGroup
     how: Carriage
     step: int = 1
     digests: list[int] = field(default_factory=list)

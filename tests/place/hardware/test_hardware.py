@@ -27,7 +27,7 @@ from paceline.place.hardware import (
     DESIGNS,
     AcceleratorFleet,
     DecoderModel,
-    Model,
+    LayerStack,
     SearchSettings,
     Template,
     baselines,
@@ -60,7 +60,7 @@ from paceline.place.hardware.template import CLOCK_HZ
 
 needs_native = pytest.mark.skipif(native() is None, reason="the native core is not built")
 TPU = DESIGNS["TPUv4-like"]
-TINY = Model("tiny", 3, 256, 4, 64, 1000)
+TINY = LayerStack("tiny", 3, 256, 4, 64, 1000)
 
 
 def test_the_space_has_the_published_size_and_limits() -> None:

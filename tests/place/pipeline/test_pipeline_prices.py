@@ -23,7 +23,7 @@ from paceline.place.pipeline import (
     step_ns,
 )
 from paceline.replay import replay
-from paceline.runtime.stages import PipelineSchedule, Shape, Work
+from paceline.runtime.stages import PipelineSchedule, Shape, TaskKind
 
 FREE = Wires(float("inf"), float("inf"))
 S = PipelineSchedule
@@ -66,11 +66,11 @@ def test_packing_takes_the_stages_own_time_before_and_behind_their_passes() -> N
 
 def test_stages_behind_the_last_and_before_the_first_border_pack_nothing() -> None:
     borders = Borders((Packing(1, 2, 3, 5),))
-    assert borders.taking_ns(0, Work.FORWARD) == 0
-    assert borders.giving_ns(1, Work.FORWARD) == 0
-    assert borders.taking_ns(1, Work.BACKWARD) == 0
-    assert borders.giving_ns(0, Work.BACKWARD) == 0
-    assert borders.taking_ns(0, Work.UPDATE) == borders.giving_ns(1, Work.UPDATE) == 0
+    assert borders.taking_ns(0, TaskKind.FORWARD) == 0
+    assert borders.giving_ns(1, TaskKind.FORWARD) == 0
+    assert borders.taking_ns(1, TaskKind.BACKWARD) == 0
+    assert borders.giving_ns(0, TaskKind.BACKWARD) == 0
+    assert borders.taking_ns(0, TaskKind.UPDATE) == borders.giving_ns(1, TaskKind.UPDATE) == 0
 
 
 @settings(max_examples=25, deadline=None)

@@ -18,7 +18,7 @@ from paceline.wire.aggregate import (
     sketched,
     together,
 )
-from paceline.wire.aggregate.rounds import Asked, Floats
+from paceline.wire.aggregate.rounds import Floats, RoundRequest
 from paceline.wire.errors import WireError
 
 
@@ -119,7 +119,7 @@ def _volumes(mode: Mode, given_: list[Floats]) -> list[int]:
         rounds, reduced = mode(gradient), None
         while True:
             try:
-                asked: Asked = rounds.send(reduced)
+                asked: RoundRequest = rounds.send(reduced)
             except StopIteration as end:
                 return end.value
             if gradient is given_[0]:

@@ -25,7 +25,7 @@ _WITHIN, _TELLING, _LABELLED = 0.55, 0.2, 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class OwnedNodes:
     """The nodes that a worker owns, and the edges that end in them."""
 
     features: Tensor
@@ -43,12 +43,12 @@ class Convolutions(nn.Module):
         super().__init__()
         self.first, self.second = nn.Linear(FEATURES, WIDTH), nn.Linear(WIDTH, CLASSES)
 
-    def forward(self, part: Part) -> Tensor:
+    def forward(self, part: OwnedNodes) -> Tensor:
         seen = functional.relu(arrived(self.first(part.features), part))
         return arrived(self.second(seen), part)
 
 
-def arrived(mine: Tensor, part: Part) -> Tensor:
+def arrived(mine: Tensor, part: OwnedNodes) -> Tensor:
     """The weighted sum over each owned node's neighbours."""
     whole = gathered(mine) if dist.is_initialized() else mine
     sent = whole[part.source] * part.weight.unsqueeze(1)
@@ -61,19 +61,19 @@ def build(setup: Setup) -> Training:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=5e-4)
     all_labelled = total(part.labelled) / setup.workers
 
-    def loss(given: Part) -> Tensor:
+    def loss(given: OwnedNodes) -> Tensor:
         scores = model(given)[given.labelled]
         whole = functional.cross_entropy(scores, given.classes[given.labelled], reduction="sum")
         return whole / all_labelled
 
-    def graphs() -> Iterator[Part]:
+    def graphs() -> Iterator[OwnedNodes]:
         while True:
             yield part
 
     return supervised(loss, optimizer, graphs(), lambda: accuracy(model, part))
 
 
-def part_of(setup: Setup) -> Part:
+def part_of(setup: Setup) -> OwnedNodes:
     """This worker's `setup.batch` nodes of a graph that grows with the workers."""
     own, nodes, random = setup.batch, setup.batch * setup.workers, drawn(1)
     classes = torch.randint(CLASSES, (nodes,), generator=random)
@@ -85,7 +85,7 @@ def part_of(setup: Setup) -> Part:
     labelled = torch.rand(nodes, generator=random) < _LABELLED
     first = setup.rank * own
     mine, here = slice(first, first + own), (target >= first) & (target < first + own)
-    return Part(
+    return OwnedNodes(
         features[mine], classes[mine], labelled[mine], source[here], target[here] - first,
         weight[here],
     )  # fmt: skip
@@ -107,7 +107,7 @@ def edges(classes: Tensor, random: torch.Generator) -> tuple[Tensor, Tensor]:
     return torch.cat([one, other, itself]), torch.cat([other, one, itself])
 
 
-def accuracy(model: nn.Module, part: Part) -> float:
+def accuracy(model: nn.Module, part: OwnedNodes) -> float:
     """Over all nodes without a label, of all workers."""
     with Judging(plain(model)):
         right = (plain(model)(part).argmax(1) == part.classes) & ~part.labelled

@@ -28,10 +28,10 @@ from paceline.cost.forecast import Constants, sheet_of, shipped
 from paceline.graph.kinds import Axis, Collective
 from paceline.graph.work import element_bytes
 from paceline.imagine.decoder import (
+    AxisCollective,
     Content,
     Core,
     DecoderJob,
-    Exchange,
     GroupedQuery,
     Operator,
     Operators,
@@ -39,29 +39,31 @@ from paceline.imagine.decoder import (
     Precision,
     Product,
     Sharding,
-    Share,
+    WeightShare,
     launches,
 )
 from paceline.imagine.transformer.description import Degrees
 
 
 @dataclass(frozen=True)
-class Block:
+class DecoderBlock:
     """One layer, or an end of the model: kernels, and what is waited for of exchanges."""
 
     forward_ns: float = 0.0
     backward_ns: float = 0.0
     exposed_ns: float = 0.0  # of both, in exchanges
 
-    def __add__(self, other: "Block") -> "Block":
-        return Block(
+    def __add__(self, other: "DecoderBlock") -> "DecoderBlock":
+        return DecoderBlock(
             self.forward_ns + other.forward_ns,
             self.backward_ns + other.backward_ns,
             self.exposed_ns + other.exposed_ns,
         )
 
-    def __rmul__(self, count: int) -> "Block":
-        return Block(count * self.forward_ns, count * self.backward_ns, count * self.exposed_ns)
+    def __rmul__(self, count: int) -> "DecoderBlock":
+        return DecoderBlock(
+            count * self.forward_ns, count * self.backward_ns, count * self.exposed_ns
+        )
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Chunk:
     """A chunk of layers on one rank: passes of one micro-batch, and once a step what the data
     ranks gather and reduce, and the update."""
 
-    block: Block
+    block: DecoderBlock
     layers: int
     gather_ns: float
     reduce_ns: float
@@ -108,7 +110,7 @@ class Prices:
         self.domain = Domain(sheet_of(site.device), constants or shipped())
         self.kernels, self.constants = kernels_on(site.device, constants), constants
         self.paces = paces_of(timed, constants) if timed else even(factor)
-        self._blocks: dict[object, Block] = {}
+        self._blocks: dict[object, DecoderBlock] = {}
         self._exchanged: dict[tuple[object, ...], float] = {}
 
     def with_factor(self, factor: float) -> "Prices":
@@ -120,7 +122,7 @@ class Prices:
     def chunk(self, job: DecoderJob, at: int) -> Chunk:
         """The chunk's passes and what its ranks exchange."""
         m, layers, last = job.model, job.chunks[at], len(job.chunks) - 1
-        total = Block()
+        total = DecoderBlock()
         again = job.again(layers)
         kinds = Counter((m.is_routed(one), _full(job, one), one in again) for one in layers)
         for kind, count in kinds.items():
@@ -136,7 +138,7 @@ class Prices:
         update += hosted_update_ns(self.site, job, job.contents[at])
         return Chunk(total, len(layers), sum(p[0] for p in parts), sum(p[1] for p in parts), update)
 
-    def layer(self, job: DecoderJob, kind: LayerKind) -> Block:
+    def layer(self, job: DecoderJob, kind: LayerKind) -> DecoderBlock:
         key = (_passes_key(job), kind)
         if key not in self._blocks:
             made = Operators(job)
@@ -154,7 +156,7 @@ class Prices:
         ring = Ring(2, self.site.per_host if crosses else job.stage_ranks)
         return self._exchange_ns(Collective.POINT_TO_POINT, size, ring)
 
-    def _end(self, job: DecoderJob, *, first: bool) -> Block:
+    def _end(self, job: DecoderJob, *, first: bool) -> DecoderBlock:
         key = (_passes_key(job), "first" if first else "last")
         if key not in self._blocks:
             made = Operators(job)
@@ -165,7 +167,7 @@ class Prices:
             self._blocks[key] = self._block(job, passes, pace)
         return self._blocks[key]
 
-    def _further(self, job: DecoderJob) -> Block:
+    def _further(self, job: DecoderJob) -> DecoderBlock:
         """A layer that predicts further on, with what joins it to the model and its output."""
         key = (_passes_key(job), "joined")
         if key not in self._blocks:
@@ -179,22 +181,22 @@ class Prices:
 
     def _block(
         self, job: DecoderJob, passes: tuple[list[Operator], list[Operator]], pace: Pace
-    ) -> Block:
+    ) -> DecoderBlock:
         there, back = passes
         self.kernels.learn([*there, *back])
         forward, waited = self._pass_ns(job, there, pace.forward)
         backward, waited_back = self._pass_ns(job, back, pace.backward)
-        return Block(forward, backward, waited + waited_back)
+        return DecoderBlock(forward, backward, waited + waited_back)
 
-    def _hosted(self, job: DecoderJob, *, again: bool) -> Block:
+    def _hosted(self, job: DecoderJob, *, again: bool) -> DecoderBlock:
         """What the host spends on a layer beside its kernels."""
         spent = hosted_passes(self.site, job)
-        return Block(spent.forward_ns, spent.backward_ns + again * spent.forward_ns)
+        return DecoderBlock(spent.forward_ns, spent.backward_ns + again * spent.forward_ns)
 
     def _pass_ns(self, job: DecoderJob, listed: list[Operator], pace: float) -> tuple[float, float]:
         """All kernels and what is waited for; and the latter alone."""
         work = sum(self.kernels.ns(one) * self._crowded(one) for one in listed) * pace
-        exchanges = [one for one in listed if isinstance(one, Exchange)]
+        exchanges = [one for one in listed if isinstance(one, AxisCollective)]
         waits = [self._waited_ns(job, one, listed, pace) for one in exchanges]
         busy = work / (work + sum(waits)) if any(waits) else 1.0
         waits = [wait + busy * self._turns_ns(job, one) for wait, one in zip(waits, exchanges)]
@@ -213,7 +215,7 @@ class Prices:
         return machine.crowded_pass if isinstance(one, Passes) else machine.crowded_product
 
     def _waited_ns(
-        self, job: DecoderJob, one: Exchange, listed: Sequence[Operator], pace: float
+        self, job: DecoderJob, one: AxisCollective, listed: Sequence[Operator], pace: float
     ) -> float:
         ring = ring_of(job.degrees, one.axis)
         if one.most_hosts:
@@ -228,7 +230,7 @@ class Prices:
         piece = took / ring.ranks
         return piece + max(0.0, took - piece - hides * (1 - 1 / ring.ranks))
 
-    def _turns_ns(self, job: DecoderJob, one: Exchange) -> float:
+    def _turns_ns(self, job: DecoderJob, one: AxisCollective) -> float:
         """What its messages wait for their turn on the cores that all ranks share, while the ranks
         of other groups keep them busy."""
         machine = self.site.machine
@@ -261,7 +263,7 @@ class Prices:
             return 1
         return content.dense + content.routed + (content.first or content.last)
 
-    def _shared(self, job: DecoderJob, share: Share, calls: int) -> tuple[float, float]:
+    def _shared(self, job: DecoderJob, share: WeightShare, calls: int) -> tuple[float, float]:
         """Gathering weights and reducing gradients among the ranks that have the same ones."""
         how, ring = job.recipe.sharding, Ring(share.replicas, share.stride)
         e, gradient = element_bytes(job.recipe.precision.kept), job.recipe.habits.gradient_bytes
@@ -287,7 +289,7 @@ class Prices:
         current = job.recipe.precision in (Precision.FP8, Precision.FP8_CURRENT)
         return 1.0 if current and not job.recipe.habits.wide_weights else e
 
-    def _update_ns(self, job: DecoderJob, share: Share) -> float:
+    def _update_ns(self, job: DecoderJob, share: WeightShare) -> float:
         owned = share.params / (1 if job.recipe.sharding is Sharding.NONE else share.replicas)
         took = update_ns(self.site.device, owned) * self.paces.update
         return took * self._crowded(Passes(UPDATE_BYTES * owned, 1))

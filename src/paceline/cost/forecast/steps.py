@@ -15,7 +15,7 @@ from paceline.cost.forecast.works import Timed, forecast
 from paceline.cost.passes import PassTimes
 from paceline.graph.kinds import Collective, DType
 from paceline.graph.work import Work
-from paceline.imagine.language.parallel import Exchange, Step
+from paceline.imagine.language.parallel import GpuStep, RepeatedCollective
 
 _NCCL: Final = 27.0  # the version whose times are asked for
 _PCIE_BYTES_PER_S: Final = 12e9
@@ -23,7 +23,7 @@ _PCIE_BYTES_PER_S: Final = 12e9
 
 
 def step_forecast(
-    step: Step, sheet: Sheet, gpus: int = 1, constants: Constants | None = None
+    step: GpuStep, sheet: Sheet, gpus: int = 1, constants: Constants | None = None
 ) -> PassTimes:
     """Kernels run one after another; gradients are exchanged beside the backward pass."""
     constants = constants or shipped()
@@ -41,7 +41,7 @@ _LAST: Final = 0.15
 late and the last bucket is sent when no work is left (not measured here)."""
 
 
-def exchange_ns(one: Exchange, sheet: Sheet, gpus: int, constants: Constants) -> float:
+def exchange_ns(one: RepeatedCollective, sheet: Sheet, gpus: int, constants: Constants) -> float:
     """Time of collectives among the GPUs of one host."""
     if not sheet.link_bytes_per_s or one.collective is Collective.POINT_TO_POINT:
         link = sheet.link_bytes_per_s or _PCIE_BYTES_PER_S

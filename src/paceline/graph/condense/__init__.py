@@ -17,13 +17,13 @@ from paceline.graph.condense.grain import Grain, coarser
 from paceline.graph.condense.medians import with_medians
 from paceline.graph.condense.repeat import alike_steps, first_step, repeated, repeated_alone
 from paceline.graph.condense.shapes import common_shapes
-from paceline.graph.condense.waits import Step, with_waits
+from paceline.graph.condense.waits import LinkedStep, with_waits
 from paceline.graph.core_waits import without_core_waits
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import NONE, OpKind
 
 STEPS = 3
-_steps: WeakKeyDictionary[Graph, Step] = WeakKeyDictionary()
+_steps: WeakKeyDictionary[Graph, LinkedStep] = WeakKeyDictionary()
 """Remembered as long as the graph: most that ask for one grain ask for another too."""
 
 __all__ = [
@@ -61,7 +61,7 @@ def step_ops(graph: Graph) -> tuple[int, int]:
     return int(counts.min(initial=len(ops))), int(counts.max(initial=0))
 
 
-def _typical(graph: Graph) -> Step:
+def _typical(graph: Graph) -> LinkedStep:
     """In all detail."""
     graph = without_core_waits(graph)
     cuts = cuts_of(graph)

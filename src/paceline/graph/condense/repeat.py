@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from paceline.graph.condense.waits import Step
+from paceline.graph.condense.waits import LinkedStep
 from paceline.graph.copying import tiled
 from paceline.graph.graph import Graph, Int32
 from paceline.graph.kinds import NONE
@@ -13,7 +13,7 @@ from paceline.graph.rank_steps import numbered
 from paceline.graph.splice import Added, spliced
 
 
-def repeated(step: Step, times: int) -> Graph:
+def repeated(step: LinkedStep, times: int) -> Graph:
     """The step `times` times; each waits for the one before as the recorded one did."""
     graph, count = step.graph, len(step.graph)
     made = tiled(graph, times)
@@ -37,7 +37,7 @@ def repeated_alone(graph: Graph, times: int) -> Graph:
     """A graph of one step several times, which needs nothing of the step before but its lanes."""
     none = np.zeros(0, np.int64)
     links = Links(none, none, none, np.zeros(0, np.bool_))
-    return repeated(Step(graph, links), times)
+    return repeated(LinkedStep(graph, links), times)
 
 
 def alike_steps(graph: Graph) -> bool:

@@ -22,19 +22,19 @@ Place = tuple[int, int]  # lane and stretch
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class LinkedStep:
     """The typical step, and what links it to the step before."""
 
     graph: Graph
     before: Links  # `src` is an op of the step before
 
-    def merged(self, grain: Grain) -> "Step":
+    def merged(self, grain: Grain) -> "LinkedStep":
         ends = np.concatenate([self.before.op, self.before.src])
         graph, place = coarser(self.graph, grain, keep=ends)
-        return Step(graph, self.before.moved(place))
+        return LinkedStep(graph, self.before.moved(place))
 
 
-def with_waits(typical: Typical, graph: Graph, cuts: Cuts, shapes: Shapes) -> Step:
+def with_waits(typical: Typical, graph: Graph, cuts: Cuts, shapes: Shapes) -> LinkedStep:
     """The typical step with every wait in it."""
     links = Links.of(graph)
     place = np.full(len(graph), NONE, np.int64)
@@ -43,7 +43,7 @@ def with_waits(typical: Typical, graph: Graph, cuts: Cuts, shapes: Shapes) -> St
     added = _unseen(graph, links, cuts, shapes, place)
     begun = _begun_before(graph, links, shapes, place)
     deps = found.joined(added).joined(begun).columns(len(step))
-    return Step(replace(step, deps=deps), _from_before(graph, links, shapes, place))
+    return LinkedStep(replace(step, deps=deps), _from_before(graph, links, shapes, place))
 
 
 def _unseen(graph: Graph, links: Links, cuts: Cuts, shapes: Shapes, place: Int64) -> Links:

@@ -18,7 +18,7 @@ from paceline.graph.kinds import NONE, DepKind
 from paceline.graph.links import Links
 from paceline.graph.rebucket.copies import copied_back, copies_of
 from paceline.graph.rebucket.exchange import calls, hosts
-from paceline.graph.rebucket.rows import Buckets, Rows, rows_of
+from paceline.graph.rebucket.rows import BucketRows, Buckets, rows_of
 from paceline.graph.rebucket.source import Source, source_of
 from paceline.graph.splice import in_turn, spliced
 
@@ -64,7 +64,7 @@ def _buckets(
     return made
 
 
-def _changed(graph: Graph, source: Source, rows: Rows) -> Graph:
+def _changed(graph: Graph, source: Source, rows: BucketRows) -> Graph:
     back, copies = source.back, copies_of(graph, source)
     gone = source.whose != NONE
     gone[source.launches] = True

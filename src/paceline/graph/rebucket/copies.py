@@ -10,7 +10,7 @@ from paceline.graph.graph import Bool, Graph, Int64
 from paceline.graph.kinds import NONE, LaneKind, OpKind, Phase
 from paceline.graph.rank_steps import lasts, totals
 from paceline.graph.rebucket.exchange import NEW
-from paceline.graph.rebucket.rows import Rows
+from paceline.graph.rebucket.rows import BucketRows
 from paceline.graph.rebucket.source import Source
 from paceline.graph.splice import Sort
 
@@ -37,7 +37,7 @@ def copies_of(graph: Graph, source: Source) -> Copies:
     return Copies(back.first, work, thread, whole, np.where(last == NONE, back.first - 1, last))
 
 
-def copied_back(graph: Graph, rows: Rows, copies: Copies) -> tuple[Bool, Sort, Sort]:
+def copied_back(graph: Graph, rows: BucketRows, copies: Copies) -> tuple[Bool, Sort, Sort]:
     """For which rows a thread waits; the waits, and the copies behind them."""
     waiting = copies.on_thread[rows.step]
     waits = np.flatnonzero(waiting)
@@ -51,14 +51,14 @@ def copied_back(graph: Graph, rows: Rows, copies: Copies) -> tuple[Bool, Sort, S
     return waiting, Sort(rows.turn(waits, 1, 0), free), Sort(rows.turn(made, 1, 1), work)
 
 
-def _on_thread(graph: Graph, rows: Rows, copies: Copies, chosen: Int64) -> dict[str, Any]:
+def _on_thread(graph: Graph, rows: BucketRows, copies: Copies, chosen: Int64) -> dict[str, Any]:
     step = rows.step[chosen]
     like = copies.first[step]
     told = {"like": like, "behind": copies.behind[step], "lane": graph.ops.lane[like]}
     return {**NEW, **told, "phase": int(Phase.BACKWARD)}
 
 
-def _shares(rows: Rows, copies: Copies, chosen: Int64) -> list[int]:
+def _shares(rows: BucketRows, copies: Copies, chosen: Int64) -> list[int]:
     """Of the copies' time, by bytes; in whole numbers, whose product may pass 2^53."""
     bytes_of_step = totals(rows.step, rows.size_bytes, len(copies.whole_ns))
     step = rows.step[chosen]

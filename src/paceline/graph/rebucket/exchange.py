@@ -7,7 +7,7 @@ import numpy as np
 from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import NONE, UNPRICED, OpKind, Phase
 from paceline.graph.rank_steps import firsts, totals
-from paceline.graph.rebucket.rows import Rows
+from paceline.graph.rebucket.rows import BucketRows
 from paceline.graph.rebucket.source import Source
 from paceline.graph.splice import Sort
 
@@ -20,7 +20,7 @@ NEW: Final = {
 """What new ops have in common but for what is said of them."""
 
 
-def hosts(graph: Graph, source: Source, rows: Rows, behind: Int64) -> tuple[Int64, Sort]:
+def hosts(graph: Graph, source: Source, rows: BucketRows, behind: Int64) -> tuple[Int64, Sort]:
     """The host's calls that hand buckets over, and of which rows, where it had such calls:
     as long as these were in the mean."""
     ops, old, of, count = graph.ops, source.launches, source.launched, len(source.steps)
@@ -38,7 +38,7 @@ def hosts(graph: Graph, source: Source, rows: Rows, behind: Int64) -> tuple[Int6
     return called, Sort(rows.turn(called, 0, 0), {**columns, **NEW})
 
 
-def calls(graph: Graph, source: Source, rows: Rows) -> Sort:
+def calls(graph: Graph, source: Source, rows: BucketRows) -> Sort:
     like = source.first[rows.step]
     columns = {
         "like": like,
@@ -51,7 +51,7 @@ def calls(graph: Graph, source: Source, rows: Rows) -> Sort:
     return Sort(rows.turn(np.arange(len(like)), 0, 1), {**columns, **NEW, **told})
 
 
-def _lanes(graph: Graph, source: Source, rows: Rows) -> Int64:
+def _lanes(graph: Graph, source: Source, rows: BucketRows) -> Int64:
     """Buckets of a step take turns on the lanes that its all-reduces were on."""
     ops, count = graph.ops, len(graph.lanes)
     keys = source.steps.of_op[source.old] * count + ops.lane[source.old]
@@ -63,7 +63,7 @@ def _lanes(graph: Graph, source: Source, rows: Rows) -> Int64:
     return found
 
 
-def _instances(graph: Graph, source: Source, rows: Rows) -> Int64:
+def _instances(graph: Graph, source: Source, rows: BucketRows) -> Int64:
     """What joins the ranks' parts of a bucket; a lone rank's call that stands for all has none."""
     ops, first, step = graph.ops, source.first, source.steps.step
     joins = np.flatnonzero(first != NONE)

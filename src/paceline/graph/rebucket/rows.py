@@ -1,4 +1,4 @@
-"""`Rows`: the new buckets of all ranks and steps."""
+"""`BucketRows`: the new buckets of all ranks and steps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Buckets = Sequence[Sequence[int]]  # parameters of each, in the order of hand-ov
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class BucketRows:
     """The new buckets of all ranks' steps, one row each, in the order of `RankSteps`."""
 
     step: Int64  # row of `RankSteps`
@@ -30,7 +30,7 @@ class Rows:
         return ((2 * self.step[chosen] + stage) * len(self.step) + chosen) * 2 + part
 
 
-def rows_of(source: Source, buckets: Mapping[int, Buckets]) -> Rows:
+def rows_of(source: Source, buckets: Mapping[int, Buckets]) -> BucketRows:
     parts = [
         _of_group(source, np.flatnonzero(source.group == each), cut)
         for each, cut in buckets.items()
@@ -41,7 +41,7 @@ def rows_of(source: Source, buckets: Mapping[int, Buckets]) -> Rows:
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     fed = np.concatenate([part.fed + begin for part, begin in zip(parts, begins)])
-    return Rows(
+    return BucketRows(
         step[order],
         np.concatenate([part.place for part in parts])[order],
         np.concatenate([part.size_bytes for part in parts])[order],
@@ -51,7 +51,7 @@ def rows_of(source: Source, buckets: Mapping[int, Buckets]) -> Rows:
     )
 
 
-def _of_group(source: Source, steps: Int64, cut: Buckets) -> Rows:
+def _of_group(source: Source, steps: Int64, cut: Buckets) -> BucketRows:
     """Of one group's ranks."""
     held = np.array(list(chain.from_iterable(cut)), np.int64)
     counts = np.array([len(bucket) for bucket in cut])
@@ -61,7 +61,7 @@ def _of_group(source: Source, steps: Int64, cut: Buckets) -> Rows:
         raise not_told()
     last = np.maximum.accumulate(np.maximum.reduceat(ready, begins, axis=1), axis=1)
     fed = np.arange(len(steps))[:, None] * len(cut) + np.repeat(np.arange(len(cut)), counts)
-    return Rows(
+    return BucketRows(
         np.repeat(steps, len(cut)),
         np.tile(np.arange(len(cut)), len(steps)),
         np.tile(np.add.reduceat(source.size_bytes[held], begins), len(steps)),

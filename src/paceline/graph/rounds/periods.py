@@ -8,7 +8,7 @@ from paceline.errors import GraphError
 from paceline.graph.condense import STEPS, condense
 from paceline.graph.condense.grain import Grain
 from paceline.graph.condense.repeat import repeated
-from paceline.graph.condense.waits import Step
+from paceline.graph.condense.waits import LinkedStep
 from paceline.graph.copying import copied
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import NONE
@@ -18,7 +18,7 @@ PERIODS = STEPS
 """The first begins on all ranks at once; the others run as periods do."""
 
 
-def typical_step(graph: Graph) -> Step:
+def typical_step(graph: Graph) -> LinkedStep:
     """The step that a graph repeats, and what it needs of the step before. Recorded steps that
     differ are condensed first."""
     if graph.facts.period > 1:
@@ -36,10 +36,10 @@ def typical_step(graph: Graph) -> Step:
     step = graph.ops.step
     across = (step[links.src] == numbers[0]) & (step[links.op] != numbers[0])
     across &= np.isin(step[links.op], numbers[1:2])
-    return Step(copied(graph, rows[:1]).graph, links.where(across).moved(place))
+    return LinkedStep(copied(graph, rows[:1]).graph, links.where(across).moved(place))
 
 
-def in_periods(step: Step, period: int) -> Graph:
+def in_periods(step: LinkedStep, period: int) -> Graph:
     """So many steps a period, `PERIODS` times."""
     made = repeated(step, PERIODS * period)
     return replace(made, facts=replace(made.facts, period=period))

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.graph.condense.waits import Step
+from paceline.graph.condense.waits import LinkedStep
 from paceline.graph.copy_back import copy_back
 from paceline.graph.gradients import gradients_of, no_exchange, reducing
 from paceline.graph.graph import Graph, Int64
@@ -27,7 +27,7 @@ class Seat:
     sizes: tuple[int, ...]  # bytes of each fragment of its weights
 
 
-def apart(step: Step, fragments: int) -> tuple[Step, tuple[Seat, ...]]:
+def apart(step: LinkedStep, fragments: int) -> tuple[LinkedStep, tuple[Seat, ...]]:
     """The step with every gradient left where it is, and the seats. Copies back from buckets stay,
     for DDP makes them all the same; they are communication, which does not grow with the batch."""
     graph, links = step.graph, Links.of(step.graph)
@@ -49,7 +49,7 @@ def apart(step: Step, fragments: int) -> tuple[Step, tuple[Seat, ...]]:
     place = np.where(goes, NONE, np.cumsum(~goes) - 1)
     before = step.before.moved(place)
     before = before.where((before.op != NONE) & (before.src != NONE))
-    return Step(alone, before), seats
+    return LinkedStep(alone, before), seats
 
 
 def _copying(graph: Graph, links: Links, calls: Int64) -> Graph:

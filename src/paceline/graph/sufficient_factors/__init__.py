@@ -22,7 +22,7 @@ from paceline.graph.rebucket.source import Source, source_of
 from paceline.graph.scaled import scaled
 from paceline.graph.sufficient_factors.gathers import gathers_of, members_of
 from paceline.graph.sufficient_factors.new_ops import with_gathers
-from paceline.graph.sufficient_factors.rows import Rows, rows_of
+from paceline.graph.sufficient_factors.rows import FactorRows, rows_of
 from paceline.graph.sufficient_factors.work import copies_back, work_of
 from paceline.graph.weight_products import WeightGradients
 
@@ -63,4 +63,4 @@ def _exchange(graph: Graph, source: Source) -> Bool:
     return gone
 
 
-__all__ = ["Rows", "members_of", "rows_of", "with_factors"]
+__all__ = ["FactorRows", "members_of", "rows_of", "with_factors"]

@@ -9,17 +9,17 @@ from paceline.graph.work import Matrix, element_bytes
 
 
 @dataclass(frozen=True)
-class Rows:
+class FactorRows:
     """Of a layer's input, and of the gradient of its result."""
 
     count: int
     element_bytes: int
 
 
-def rows_of(graph: Graph, made: WeightGradients) -> dict[int, Rows]:
+def rows_of(graph: Graph, made: WeightGradients) -> dict[int, FactorRows]:
     """By weight: the most that any product which makes its gradient has; those that tell none are
     left out. Rows grow with the samples of a step."""
-    found: dict[int, Rows] = {}
+    found: dict[int, FactorRows] = {}
     for weight, op in zip(made.parameter.tolist(), made.first.tolist()):
         told = _rows(graph, graph.facts.parameters[weight].shape, op)
         if told is not None and (weight not in found or told.count > found[weight].count):
@@ -27,9 +27,9 @@ def rows_of(graph: Graph, made: WeightGradients) -> dict[int, Rows]:
     return found
 
 
-def _rows(graph: Graph, shape: tuple[int, ...], op: int) -> Rows | None:
+def _rows(graph: Graph, shape: tuple[int, ...], op: int) -> FactorRows | None:
     told = graph[op].work
     dims = None if told is None else told.work.dims
     if told is None or not isinstance(dims, Matrix) or dims.m * dims.n != prod(shape):
         return None
-    return Rows(round(dims.k * graph.facts.samples), int(element_bytes(told.work.dtype)))
+    return FactorRows(round(dims.k * graph.facts.samples), int(element_bytes(told.work.dtype)))

@@ -13,14 +13,14 @@ from paceline.graph.weight_products import WeightGradients, within
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class FactorWork:
     """By op."""
 
     makes: Bool  # the weight's gradient and the bias's
     copies: Bool  # it into a bucket
 
 
-def work_of(graph: Graph, made: WeightGradients) -> Work:
+def work_of(graph: Graph, made: WeightGradients) -> FactorWork:
     """Of a stretch's ops of the layer those make its gradients that touch bytes, or all where none
     tells; what stands behind them copies."""
     ops, count = graph.ops, len(made.first)
@@ -30,7 +30,7 @@ def work_of(graph: Graph, made: WeightGradients) -> Work:
     tells = mine & ((ops.flops[rows] > 0) | (ops.size_bytes[rows] > 0))
     silent = ~among(count, of[tells])[of]
     behind = rows > lasts(of[mine], rows[mine], count)[of]
-    return Work(
+    return FactorWork(
         among(len(graph), rows[tells | (mine & silent)]),
         among(len(graph), rows[computes & behind]),
     )

@@ -5,16 +5,16 @@ from paceline.graph.synthetic.layered import Layered, layered
 from paceline.graph.synthetic.pipeline import Pipeline, pipeline
 from paceline.graph.synthetic.ring import Ring, folded_ring, ring
 from paceline.graph.synthetic.training import training
-from paceline.graph.synthetic.training_job import Exchange, Parallel, TrainingJob
+from paceline.graph.synthetic.training_job import Parallel, ReplicaExchange, TrainingJob
 from paceline.graph.synthetic.training_lanes import Machine
 from paceline.graph.synthetic.transformer import Transformer, transformer
 
 __all__ = [
-    "Exchange",
     "Layered",
     "Machine",
     "Parallel",
     "Pipeline",
+    "ReplicaExchange",
     "Ring",
     "TrainingJob",
     "Transformer",

@@ -10,9 +10,9 @@ from paceline.graph.builder import GraphBuilder
 from paceline.graph.facts import Facts
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import Collective, DepKind, LaneKind, OpKind, Phase
-from paceline.graph.schedules import Schedule, Work, order
+from paceline.graph.schedules import Schedule, TaskKind, order
 
-PHASES = {Work.FORWARD: Phase.FORWARD, Work.BACKWARD: Phase.BACKWARD}
+PHASES = {TaskKind.FORWARD: Phase.FORWARD, TaskKind.BACKWARD: Phase.BACKWARD}
 """The phase of each pass that 1F1B has."""
 
 

@@ -16,10 +16,10 @@ from paceline.graph.kinds import Axis, Collective, Phase
 from paceline.graph.late_update import shares
 from paceline.graph.partition import part_sizes
 from paceline.graph.rounds import Round, Rounds, fragments_of
-from paceline.graph.schedules import Schedule, Work, order
+from paceline.graph.schedules import Schedule, TaskKind, order
 from paceline.graph.synthetic.training_job import (
-    Exchange,
     Parallel,
+    ReplicaExchange,
     TrainingJob,
     facts_of,
     names_of,
@@ -93,7 +93,7 @@ class _Rank:
         self.pen.load(self.varied(job.load_ns * job.batch))
         passes = order(Schedule.ONE_F_ONE_B, self.stage, job.stages, job.micro_batches, 1)
         for task in passes:
-            if task.work is Work.FORWARD:
+            if task.work is TaskKind.FORWARD:
                 self.forward(task.microbatch)
             else:
                 self.backward(task.microbatch)
@@ -174,7 +174,7 @@ class _Rank:
             if self.job.on_host:
                 calls.append(self.reduce_in_levels(4 * count, bucket))
                 continue
-            pushed = self.job.exchange is Exchange.PARAMETER_SERVER
+            pushed = self.job.exchange is ReplicaExchange.PARAMETER_SERVER
             kind = Collective.PUSH if pushed else Collective.ALL_REDUCE
             talk = Talk(kind, 4 * count, *self.replicas())
             if self.job.by_priority:

@@ -20,7 +20,7 @@ class Parallel(Enum):
     PIPELINE_DATA = "pipeline x data"
 
 
-class Exchange(Enum):
+class ReplicaExchange(Enum):
     """How replicas come by each other's gradients."""
 
     ALL_REDUCE = "all-reduce"
@@ -49,7 +49,7 @@ class TrainingJob:
     order: tuple[str, ...] = ()  # of gradients in buckets; as they are ready where empty
     copied_bytes_per_ns: int = 16  # how fast a reduced bucket is copied back
     batch: float = 1.0
-    exchange: Exchange = Exchange.ALL_REDUCE
+    exchange: ReplicaExchange = ReplicaExchange.ALL_REDUCE
     rounds: Rounds | None = None  # weights exchanged now and then, in place of gradients
     parts: int = 1  # collectives of each bucket
     passes: int = 1  # forward and backward, to one exchange and update

@@ -19,7 +19,7 @@ from paceline.imagine.decoder.habits import (
     Precision,
     Selective,
 )
-from paceline.imagine.decoder.job import Content, DecoderJob, Recipe, Sharding, Share
+from paceline.imagine.decoder.job import Content, DecoderJob, Recipe, Sharding, WeightShare
 from paceline.imagine.decoder.memory import RankPeak, fullest, kept_bytes, peaks
 from paceline.imagine.decoder.model import (
     Cut,
@@ -32,8 +32,8 @@ from paceline.imagine.decoder.model import (
 )
 from paceline.imagine.decoder.operators import Operators
 from paceline.imagine.decoder.parts import (
+    AxisCollective,
     Core,
-    Exchange,
     Operator,
     Passes,
     Product,
@@ -49,12 +49,12 @@ __all__ = [
     "TORCH",
     "TORCHTITAN",
     "TORCHTITAN_COMPILED",
+    "AxisCollective",
     "Content",
     "Core",
     "Cut",
     "Decoder",
     "DecoderJob",
-    "Exchange",
     "Experts",
     "Fusion",
     "GroupedQuery",
@@ -71,7 +71,7 @@ __all__ = [
     "Routing",
     "Selective",
     "Sharding",
-    "Share",
+    "WeightShare",
     "decoder",
     "from_document",
     "fullest",

@@ -59,7 +59,7 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Share:
+class WeightShare:
     """A set of weights on one rank: how many, over how many ranks they are replicated, and how far
     those lie apart."""
 
@@ -211,7 +211,7 @@ class DecoderJob:
         routed = sum(map(self.model.is_routed, layers))
         return len(layers) - routed, routed
 
-    def shares(self, content: Content) -> tuple[Share, Share]:
+    def shares(self, content: Content) -> tuple[WeightShare, WeightShare]:
         """Weights of a chunk on one rank: dense ones with its ends, and experts."""
         m, d = self.model, self.degrees
         dense = content.dense * self.dense_params(routed=False) if content.dense else 0
@@ -224,8 +224,8 @@ class DecoderJob:
             dense += further * (self.dense_params(routed=m.experts is not None) + joined)
         experts = (content.routed + further) * self.expert_params
         return (
-            Share(dense, self.replicas, d.tensor),
-            Share(experts, self.stage_ranks // d.expert, d.expert),
+            WeightShare(dense, self.replicas, d.tensor),
+            WeightShare(experts, self.stage_ranks // d.expert, d.expert),
         )
 
     def dense_params(self, *, routed: bool) -> int:

@@ -20,7 +20,7 @@ from paceline.graph.kinds import MemoryCategory
 from paceline.graph.schedules import in_flight
 from paceline.graph.work import element_bytes
 from paceline.imagine.decoder.habits import Fusion, Selective
-from paceline.imagine.decoder.job import Content, DecoderJob, Sharding, Share
+from paceline.imagine.decoder.job import Content, DecoderJob, Sharding, WeightShare
 from paceline.imagine.decoder.model import Cut, Latent
 from paceline.imagine.transformer.description import Recompute
 
@@ -101,7 +101,7 @@ def _peak(job: DecoderJob, stage: int) -> RankPeak:
     return RankPeak(stage, whole, job.recipe.habits.outside_bytes)
 
 
-def _states(job: DecoderJob, share: Share) -> dict[MemoryCategory, float]:
+def _states(job: DecoderJob, share: WeightShare) -> dict[MemoryCategory, float]:
     wide, how = job.recipe.habits.wide_weights, job.recipe.sharding
     narrow = element_bytes(job.recipe.precision.kept)
     weight, gradient = 4.0 if wide else narrow, job.recipe.habits.gradient_bytes

@@ -13,7 +13,7 @@ from paceline.graph.work import element_bytes
 from paceline.imagine.decoder.habits import Fusion, Precision, Selective
 from paceline.imagine.decoder.job import DecoderJob
 from paceline.imagine.decoder.model import GroupedQuery, Linear
-from paceline.imagine.decoder.parts import Core, Exchange, Operator, Passes, Product
+from paceline.imagine.decoder.parts import AxisCollective, Core, Operator, Passes, Product
 from paceline.imagine.transformer.description import Recompute
 
 
@@ -106,7 +106,7 @@ class Operators:
         return [*self.embedding(), *self._norm(), *self._norm(), *self._linear(linear, self.tokens)]
 
     def joined_back(self) -> list[Operator]:
-        there = [one for one in self.joined() if not isinstance(one, Exchange)]
+        there = [one for one in self.joined() if not isinstance(one, AxisCollective)]
         return [made for one in reversed(there) for made in self._back(one)]
 
     def message_bytes(self) -> float:
@@ -234,10 +234,10 @@ class Operators:
         how = Collective.REDUCE_SCATTER if shares else Collective.ALL_REDUCE
         return [self._tensor(how, beside)]
 
-    def _tensor(self, how: Collective, beside: str) -> Exchange:
+    def _tensor(self, how: Collective, beside: str) -> AxisCollective:
         size = self.tokens * self.job.model.hidden * self.e
         overlaps = self.job.recipe.habits.overlap_tensor and self.job.model.experts is None
-        return Exchange(how, Axis.TENSOR, size, beside if overlaps else "")
+        return AxisCollective(how, Axis.TENSOR, size, beside if overlaps else "")
 
     def _ring(self) -> list[Operator]:
         """Keys and values of the other context ranks, piece by piece beside attention."""
@@ -247,7 +247,7 @@ class Operators:
         a, t = self.job.model.attention, self.job.degrees.tensor
         elements = self.tokens * max(a.sent // t, 2 * a.head_dim)
         size = (ranks - 1) * elements * self.e
-        return [Exchange(Collective.POINT_TO_POINT, Axis.SEQUENCE, size, "attention")]
+        return [AxisCollective(Collective.POINT_TO_POINT, Axis.SEQUENCE, size, "attention")]
 
     def _all_to_all(self, rows: int) -> list[Operator]:
         if self.job.degrees.expert == 1:
@@ -255,7 +255,7 @@ class Operators:
         size = rows * self.job.model.hidden * self.e
         experts = self.job.model.experts
         assert experts is not None
-        return [Exchange(Collective.ALL_TO_ALL, Axis.EXPERT, size, copies=experts.top_k,
+        return [AxisCollective(Collective.ALL_TO_ALL, Axis.EXPERT, size, copies=experts.top_k,
                          most_hosts=experts.most_hosts)]  # fmt: skip
 
     def _light(self, there: list[Operator], routed: bool) -> list[Operator]:
@@ -308,7 +308,7 @@ class Operators:
         ratio = self.fused.norm_back / self.fused.norm
         return Passes(one.size_bytes * max(1.0, min(ratio, 5 / 3)), one.launches + 1)
 
-    def _exchange_back(self, one: Exchange) -> list[Operator]:
+    def _exchange_back(self, one: AxisCollective) -> list[Operator]:
         """The other way round; what was gathered is gathered again beside the first gradient."""
         turned = {
             Collective.ALL_GATHER: Collective.REDUCE_SCATTER,
@@ -320,7 +320,7 @@ class Operators:
         beside = f"{one.beside} weights" if one.axis is Axis.TENSOR and one.beside else one.beside
         found: list[Operator] = [replace(one, collective=turned, size_bytes=size, beside=beside)]
         if one.collective is Collective.ALL_GATHER:
-            found.append(Exchange(one.collective, one.axis, size, one.beside))
+            found.append(AxisCollective(one.collective, one.axis, size, one.beside))
         return found
 
     @property

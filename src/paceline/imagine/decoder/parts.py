@@ -47,7 +47,7 @@ class Passes:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class AxisCollective:
     """A collective of `size_bytes` (of the larger buffer) along an axis, beside a product of that
     name where it is not empty. `copies` and `most_hosts` of an all-to-all: of how many copies of
     a token the bytes are, and to how many hosts one goes at most (0: to each expert's)."""
@@ -60,7 +60,7 @@ class Exchange:
     most_hosts: int = 0
 
 
-Operator = Product | Core | Passes | Exchange
+Operator = Product | Core | Passes | AxisCollective
 
 
 def launches(operators: Sequence[Operator]) -> int:

@@ -9,14 +9,21 @@ from paceline.imagine.language.backward import backward, backward_of
 from paceline.imagine.language.config import Language, language
 from paceline.imagine.language.eager import Pass, ending, forward, layer
 from paceline.imagine.language.fused import fused
-from paceline.imagine.language.parallel import Exchange, Share, Step, parameters, share_of, step
+from paceline.imagine.language.parallel import (
+    GpuShare,
+    GpuStep,
+    RepeatedCollective,
+    parameters,
+    share_of,
+    step,
+)
 
 __all__ = [
-    "Exchange",
+    "GpuShare",
+    "GpuStep",
     "Language",
     "Pass",
-    "Share",
-    "Step",
+    "RepeatedCollective",
     "backward",
     "backward_of",
     "ending",

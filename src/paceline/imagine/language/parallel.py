@@ -30,7 +30,7 @@ class Way(Enum):
 
 
 @dataclass(frozen=True)
-class Share:
+class GpuShare:
     """`gpus` GPUs; a pipeline works on `microbatches` one after another."""
 
     way: Way = Way.DATA
@@ -39,7 +39,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class RepeatedCollective:
     """`count` collectives of `size_bytes` each among all GPUs."""
 
     collective: Collective
@@ -48,7 +48,7 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class Step:
+class GpuStep:
     """What lies on one GPU's way through a step: works, and what is exchanged in each direction.
 
     `beside` says that the backward exchange runs while the backward pass does. A stage of a
@@ -57,16 +57,16 @@ class Step:
 
     forward: tuple[Work, ...]
     backward: tuple[Work, ...]
-    exchanged: tuple[Exchange, ...] = ()
-    exchanged_back: tuple[Exchange, ...] = ()
+    exchanged: tuple[RepeatedCollective, ...] = ()
+    exchanged_back: tuple[RepeatedCollective, ...] = ()
     beside: bool = False
     turns: float = 1.0
 
 
-def share_of(option: str) -> Share:
+def share_of(option: str) -> GpuShare:
     """`dp4`, `tp4` or `pp4_1` (four stages, one micro-batch); empty or `fusion` is one GPU."""
     if option in _ONE_GPU:
-        return Share()
+        return GpuShare()
     found = re.fullmatch(r"(dp|tp)([1-9]\d*)|(pp)([1-9]\d*)(?:_([1-9]\d*))?", option)
     if found is None:
         raise GraphError(
@@ -74,10 +74,10 @@ def share_of(option: str) -> Share:
             "(tensor parallel), pp4 or pp4_2 (a pipeline of four stages, two micro-batches), each "
             "with any number of GPUs, fusion (torch.compile on one GPU), and none (one GPU)"
         )
-    return Share(Way(found[1] or found[3]), int(found[2] or found[4]), int(found[5] or 1))
+    return GpuShare(Way(found[1] or found[3]), int(found[2] or found[4]), int(found[5] or 1))
 
 
-def step(model: Language, run: Pass, option: str = "") -> Step:
+def step(model: Language, run: Pass, option: str = "") -> GpuStep:
     """One step of a model: the whole batch of all GPUs is that of `run`."""
     share = share_of(option)
     joined = fused if option == "fusion" else list
@@ -91,7 +91,7 @@ def step(model: Language, run: Pass, option: str = "") -> Step:
         run = replace(run, batch=max(1, run.batch // share.microbatches))
     there = joined(forward(model, run))
     back = joined(backward(there)) if run.training else []
-    made = Step(tuple(there), tuple(back))
+    made = GpuStep(tuple(there), tuple(back))
     return made if share.gpus == 1 else _shared(made, model, run, share)
 
 
@@ -105,17 +105,17 @@ def parameters(model: Language) -> int:
     return stacks * attention + model.decoder * attention + ffn + model.vocab * model.hidden
 
 
-def _shared(made: Step, model: Language, run: Pass, share: Share) -> Step:
+def _shared(made: GpuStep, model: Language, run: Pass, share: GpuShare) -> GpuStep:
     size = element_bytes(run.dtype)
     activations = run.tokens * model.hidden * size
     if share.way is Way.DATA:
-        gradients = Exchange(Collective.ALL_REDUCE, parameters(model) * size)
+        gradients = RepeatedCollective(Collective.ALL_REDUCE, parameters(model) * size)
         return replace(made, exchanged_back=(gradients,) if run.training else (), beside=True)
     if share.way is Way.TENSOR:
         layers = model.layers + model.decoder
-        each = (Exchange(Collective.ALL_REDUCE, activations, 2 * layers),)
+        each = (RepeatedCollective(Collective.ALL_REDUCE, activations, 2 * layers),)
         return replace(made, exchanged=each, exchanged_back=each if run.training else ())
-    borders = (Exchange(Collective.POINT_TO_POINT, activations, share.gpus - 1),)
+    borders = (RepeatedCollective(Collective.POINT_TO_POINT, activations, share.gpus - 1),)
     turns = (share.microbatches + share.gpus - 1) / share.gpus
     back = borders if run.training else ()
     return replace(made, exchanged=borders, exchanged_back=back, turns=turns)

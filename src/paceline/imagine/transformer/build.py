@@ -14,7 +14,7 @@ import numpy as np
 from paceline.graph.folding import FoldedGraph
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import NONE, Axis, Collective, DepKind, MemoryCategory, OpKind, Phase
-from paceline.graph.schedules import Task, Work, order
+from paceline.graph.schedules import Task, TaskKind, order
 from paceline.imagine.transformer.description import Degrees, Described, Training, Transformer
 from paceline.imagine.transformer.finish import (
     ALL_GRADIENTS,
@@ -26,12 +26,12 @@ from paceline.imagine.transformer.gradients import EMBEDDING, OUTPUT, Told
 from paceline.imagine.transformer.kernels import Kernel, Kernels
 from paceline.imagine.transformer.layout import Lane, Layout
 from paceline.imagine.transformer.memory import Event, layer_events, stage_states
-from paceline.imagine.transformer.rows import GradientEnd, Row, Rows, Template
+from paceline.imagine.transformer.rows import GradientEnd, OpRows, Template, TemplateOp
 
 _PHASE = {
-    Work.FORWARD: Phase.FORWARD,
-    Work.BACKWARD: Phase.BACKWARD,
-    Work.WEIGHT: Phase.BACKWARD,
+    TaskKind.FORWARD: Phase.FORWARD,
+    TaskKind.BACKWARD: Phase.BACKWARD,
+    TaskKind.WEIGHT: Phase.BACKWARD,
 }
 
 
@@ -55,7 +55,7 @@ def describe(model: Transformer, degrees: Degrees, training: Training) -> Folded
 class _Shape:
     """What makes two blocks of ops alike; each is turned into a template once."""
 
-    work: Work
+    work: TaskKind
     first: bool  # holds the embedding
     last: bool  # holds the output
     receives: int  # stage it hears from, or NONE
@@ -64,7 +64,7 @@ class _Shape:
     reduces: bool  # reduces each layer's gradients as soon as they are there
 
 
-_EMBEDDING = (Work.WEIGHT, NONE, NONE, NONE)
+_EMBEDDING = (TaskKind.WEIGHT, NONE, NONE, NONE)
 """Key of the one instance that joins the first and the last stage."""
 
 
@@ -72,10 +72,10 @@ class _Assembly:
     """The graph under construction."""
 
     def __init__(self, job: Described) -> None:
-        self.job, self.layout, self.rows = job, Layout(job), Rows()
+        self.job, self.layout, self.rows = job, Layout(job), OpRows()
         self.kernels = Kernels(job)
         self.templates: dict[_Shape, Template] = {}
-        self.messages: dict[tuple[Work, int, int, int], int] = {}
+        self.messages: dict[tuple[TaskKind, int, int, int], int] = {}
         self.told = Told(job)
 
     def stage(self, stage: int) -> None:
@@ -139,8 +139,10 @@ class _Assembly:
 
     def _join(self, op: int, source: int, target: int, block: Task, *, sent: bool = False) -> None:
         """Give both sides of a message one instance id. A chunk's number is the receiver's."""
-        wraps = block.work is Work.FORWARD and target == 0 and source == self.layout.stages - 1
-        unwraps = block.work is Work.BACKWARD and source == 0 and target == self.layout.stages - 1
+        wraps = block.work is TaskKind.FORWARD and target == 0 and source == self.layout.stages - 1
+        unwraps = (
+            block.work is TaskKind.BACKWARD and source == 0 and target == self.layout.stages - 1
+        )
         chunk = block.chunk + (wraps - unwraps if sent else 0)
         key = (block.work, block.microbatch, chunk, target)
         self.rows.join(op, self.messages.setdefault(key, len(self.messages)))
@@ -150,9 +152,9 @@ class _Assembly:
         first = stage == 0 and block.chunk == 0
         last = stage == stages - 1 and block.chunk == chunks - 1
         before, after = (stage - 1) % stages, (stage + 1) % stages
-        hears, tells = (before, after) if block.work is Work.FORWARD else (after, before)
-        start, end = (first, last) if block.work is Work.FORWARD else (last, first)
-        silent = stages == 1 or block.work is Work.WEIGHT
+        hears, tells = (before, after) if block.work is TaskKind.FORWARD else (after, before)
+        start, end = (first, last) if block.work is TaskKind.FORWARD else (last, first)
+        silent = stages == 1 or block.work is TaskKind.WEIGHT
         return _Shape(
             block.work,
             first,
@@ -164,14 +166,14 @@ class _Assembly:
         )
 
     def _template(self, shape: _Shape) -> Template:
-        rows: list[Row] = []
+        rows: list[TemplateOp] = []
         links: list[tuple[int, int, DepKind]] = []
         memory: list[Event] = []
         streams: list[list[int]] = []  # rows of each layer's kernels
         phase = _PHASE[shape.work]
         if shape.receives != NONE:
             rows.append(self._message(shape, received=True))
-        rows.append(Row("wait", Lane.HOST, OpKind.WAIT, phase))
+        rows.append(TemplateOp("wait", Lane.HOST, OpKind.WAIT, phase))
         if shape.receives != NONE:
             links.append((1, 0, DepKind.WAIT))
         for kernels in self._parts(shape):
@@ -209,7 +211,7 @@ class _Assembly:
         self,
         shape: _Shape,
         kernels: list[Kernel],
-        rows: list[Row],
+        rows: list[TemplateOp],
         links: list[tuple[int, int, DepKind]],
     ) -> None:
         """Launches and kernels of one layer; its weights come first where ZeRO 3 shards them."""
@@ -220,7 +222,9 @@ class _Assembly:
             links.append((len(rows) - 1, wait, DepKind.LAUNCH))
             links.append((len(rows) + 1, len(rows) - 1, DepKind.DATA))
         for kernel in kernels:
-            rows.append(Row(f"launch {kernel.name}", Lane.HOST, OpKind.HOST, _PHASE[shape.work]))
+            rows.append(
+                TemplateOp(f"launch {kernel.name}", Lane.HOST, OpKind.HOST, _PHASE[shape.work])
+            )
             rows.append(self._kernel(kernel, shape.stage, _PHASE[shape.work]))
             links.append((len(rows) - 1, len(rows) - 2, DepKind.LAUNCH))
         if shape.reduces:
@@ -234,7 +238,7 @@ class _Assembly:
             layers[0] = [*self._gathered(), *layers[0]]
         head = self.kernels.output(shape.work) if shape.last else []
         tail = self.kernels.input(shape.work) if shape.first else []
-        if shape.work is Work.FORWARD:
+        if shape.work is TaskKind.FORWARD:
             head, tail = tail, head
         layers[0], layers[-1] = [*head, *layers[0]], layers[-1]
         layers[-1] = [*layers[-1], *tail]
@@ -245,9 +249,9 @@ class _Assembly:
         size = self.kernels.token_bytes
         return [Kernel("gather activations", 0, size, Collective.ALL_GATHER, Axis.TENSOR)]
 
-    def _kernel(self, kernel: Kernel, stage: int, phase: Phase) -> Row:
+    def _kernel(self, kernel: Kernel, stage: int, phase: Phase) -> TemplateOp:
         talks = kernel.collective is not Collective.NONE
-        return Row(
+        return TemplateOp(
             kernel.name,
             Lane.STREAM,
             OpKind.COLLECTIVE if talks else OpKind.COMPUTE,
@@ -259,8 +263,8 @@ class _Assembly:
             kernel.dtype,
         )
 
-    def _message(self, shape: _Shape, *, received: bool) -> Row:
-        forward = shape.work is Work.FORWARD
+    def _message(self, shape: _Shape, *, received: bool) -> TemplateOp:
+        forward = shape.work is TaskKind.FORWARD
         lane = {
             (True, True): Lane.RECV_FORWARD,
             (True, False): Lane.SEND_FORWARD,
@@ -268,7 +272,7 @@ class _Assembly:
             (False, False): Lane.SEND_BACKWARD,
         }[forward, received]
         ends = (shape.receives, shape.stage) if received else (shape.stage, shape.sends)
-        return Row(
+        return TemplateOp(
             "activations" if forward else "gradients",
             lane,
             OpKind.RECV if received else OpKind.SEND,
@@ -299,6 +303,6 @@ class _Assembly:
 
 def _last_gradients(blocks: list[Task]) -> set[Task]:
     """For each chunk the block after which its gradients are complete."""
-    split = any(block.work is Work.WEIGHT for block in blocks)
-    work = Work.WEIGHT if split else Work.BACKWARD
+    split = any(block.work is TaskKind.WEIGHT for block in blocks)
+    work = TaskKind.WEIGHT if split else TaskKind.BACKWARD
     return set({block.chunk: block for block in blocks if block.work is work}.values())

@@ -9,7 +9,7 @@ from paceline.graph.kinds import NONE, Axis, Collective, DepKind, DType, OpKind,
 from paceline.imagine.transformer.description import Described
 from paceline.imagine.transformer.kernels import ELEMENT_BYTES
 from paceline.imagine.transformer.layout import Lane, Layout
-from paceline.imagine.transformer.rows import Row
+from paceline.imagine.transformer.rows import TemplateOp
 
 ALL_GRADIENTS = "gradients"
 """The reduction behind the backward pass, of all gradients that were not reduced beside it."""
@@ -18,7 +18,7 @@ _ADAM_BYTES = {DType.FLOAT32: 28, DType.FLOAT64: 56}
 _MIXED_ADAM_BYTES = 60
 
 
-def layer_gradients(job: Described, layout: Layout, stage: int) -> Row:
+def layer_gradients(job: Described, layout: Layout, stage: int) -> TemplateOp:
     """The reduction of one layer's gradients, beside the backward pass."""
     return _reduction("layer gradients", layer_gradient_bytes(job), job, layout, stage)
 
@@ -30,7 +30,7 @@ def layer_gradient_bytes(job: Described) -> int:
     return params * ELEMENT_BYTES[job.model.dtype]
 
 
-def layer_weights(job: Described, layout: Layout, stage: int) -> Row:
+def layer_weights(job: Described, layout: Layout, stage: int) -> TemplateOp:
     """One layer's weights from all data ranks, which ZeRO 3 shares out."""
     size = job.model.layer_params // job.degrees.tensor * ELEMENT_BYTES[job.model.dtype]
     return _collective("layer weights", Collective.ALL_GATHER, size, job, layout, stage)
@@ -38,11 +38,11 @@ def layer_weights(job: Described, layout: Layout, stage: int) -> Row:
 
 def finish_rows(
     job: Described, layout: Layout, stage: int
-) -> tuple[list[Row], list[tuple[int, int, DepKind]], list[int]]:
+) -> tuple[list[TemplateOp], list[tuple[int, int, DepKind]], list[int]]:
     """Ops of the end of a stage's step, their links, and which of them join other stages."""
     params = stage_params(job, stage)
     size = params * ELEMENT_BYTES[job.model.dtype]
-    rows = [Row("wait for backward", Lane.HOST, OpKind.WAIT, Phase.UPDATE)]
+    rows = [TemplateOp("wait for backward", Lane.HOST, OpKind.WAIT, Phase.UPDATE)]
     links: list[tuple[int, int, DepKind]] = []
     joined: list[int] = []
     if job.degrees.data * job.degrees.sequence > 1:
@@ -52,7 +52,9 @@ def finish_rows(
     if layout.stages > 1 and stage in (0, layout.stages - 1):
         joined.append(len(rows))
         _append(rows, links, _shared_embedding(job, layout), DepKind.GRADIENT)
-    _append(rows, links, Row("launch update", Lane.HOST, OpKind.HOST, Phase.UPDATE), DepKind.WAIT)
+    _append(
+        rows, links, TemplateOp("launch update", Lane.HOST, OpKind.HOST, Phase.UPDATE), DepKind.WAIT
+    )
     _append(rows, links, _update(job, params), DepKind.LAUNCH)
     if job.training.zero_stage in (1, 2) and job.degrees.data > 1:
         gather = _collective("gather weights", Collective.ALL_GATHER, size, job, layout, stage)
@@ -78,14 +80,14 @@ def ends_params(job: Described, stage: int) -> int:
 
 
 def _append(
-    rows: list[Row], links: list[tuple[int, int, DepKind]], row: Row, kind: DepKind
+    rows: list[TemplateOp], links: list[tuple[int, int, DepKind]], row: TemplateOp, kind: DepKind
 ) -> None:
     """One more op that waits for the one before it."""
     rows.append(row)
     links.append((len(rows) - 1, len(rows) - 2, kind))
 
 
-def _reduction(name: str, size: int, job: Described, layout: Layout, stage: int) -> Row:
+def _reduction(name: str, size: int, job: Described, layout: Layout, stage: int) -> TemplateOp:
     sharded = job.training.zero_stage >= 1
     how = Collective.REDUCE_SCATTER if sharded else Collective.ALL_REDUCE
     return _collective(name, how, size, job, layout, stage)
@@ -93,8 +95,8 @@ def _reduction(name: str, size: int, job: Described, layout: Layout, stage: int)
 
 def _collective(
     name: str, how: Collective, size: int, job: Described, layout: Layout, stage: int
-) -> Row:
-    return Row(
+) -> TemplateOp:
+    return TemplateOp(
         name,
         Lane.DATA,
         OpKind.COLLECTIVE,
@@ -106,9 +108,9 @@ def _collective(
     )
 
 
-def _shared_embedding(job: Described, layout: Layout) -> Row:
+def _shared_embedding(job: Described, layout: Layout) -> TemplateOp:
     size = job.model.embedding_params // job.degrees.tensor * ELEMENT_BYTES[job.model.dtype]
-    return Row(
+    return TemplateOp(
         "embedding gradients",
         Lane.DATA,
         OpKind.COLLECTIVE,
@@ -120,10 +122,10 @@ def _shared_embedding(job: Described, layout: Layout) -> Row:
     )
 
 
-def _update(job: Described, params: int) -> Row:
+def _update(job: Described, params: int) -> TemplateOp:
     owned = params // job.degrees.data if job.training.zero_stage else params
     moved = owned * _ADAM_BYTES.get(job.model.dtype, _MIXED_ADAM_BYTES)
-    return Row(
+    return TemplateOp(
         "adam",
         Lane.STREAM,
         OpKind.COMPUTE,

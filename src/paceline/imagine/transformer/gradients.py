@@ -11,7 +11,7 @@ from paceline.graph.graph import OpColumns
 from paceline.imagine.transformer.description import Described
 from paceline.imagine.transformer.finish import ends_params, layer_gradient_bytes
 from paceline.imagine.transformer.kernels import ELEMENT_BYTES
-from paceline.imagine.transformer.rows import GradientEnd, Rows
+from paceline.imagine.transformer.rows import GradientEnd, OpRows
 
 EMBEDDING, OUTPUT = -1, -2
 """Parts of a block that are no layer."""
@@ -53,7 +53,7 @@ class Told:
         beside = tuple((name,) for name in own if name not in behind)
         return Facts(parameters=parameters, buckets=(*beside, behind))
 
-    def named(self, rows: Rows) -> OpColumns:
+    def named(self, rows: OpRows) -> OpColumns:
         """The ops with the tensors that they ready, where gradients travel."""
         if not self.facts().parameters:
             return rows.ops()

@@ -9,7 +9,7 @@ feed-forward part, the same two in the backward pass.
 from dataclasses import dataclass
 
 from paceline.graph.kinds import Axis, Collective, DType
-from paceline.graph.schedules import Work
+from paceline.graph.schedules import TaskKind
 from paceline.imagine.transformer.description import Described, Recompute
 
 ELEMENT_BYTES = {
@@ -47,25 +47,25 @@ class Kernels:
         self.token_bytes = self.tokens * m.hidden * self.e
         self.score_bytes = self.heads * m.seq * m.seq * self.e
 
-    def layer(self, work: Work) -> list[Kernel]:
-        if work is Work.FORWARD:
+    def layer(self, work: TaskKind) -> list[Kernel]:
+        if work is TaskKind.FORWARD:
             return self._forward()
-        if work is Work.WEIGHT:
+        if work is TaskKind.WEIGHT:
             return self._weights()
         return [*self._again(), *self._backward()]
 
-    def input(self, work: Work) -> list[Kernel]:
+    def input(self, work: TaskKind) -> list[Kernel]:
         """The embedding, on the first stage."""
-        if work is Work.WEIGHT:
+        if work is TaskKind.WEIGHT:
             return []
-        look = self._each("embedding", 3 if work is Work.FORWARD else 5, self.token_bytes)
-        return [look, *self._reduce("embedding")] if work is Work.FORWARD else [look]
+        look = self._each("embedding", 3 if work is TaskKind.FORWARD else 5, self.token_bytes)
+        return [look, *self._reduce("embedding")] if work is TaskKind.FORWARD else [look]
 
-    def output(self, work: Work) -> list[Kernel]:
+    def output(self, work: TaskKind) -> list[Kernel]:
         """Final norm, logits over the vocabulary, cross-entropy in float32, on the last stage."""
         vocab = self.job.model.vocab // self.cut
         logits = self.tokens * vocab
-        if work is Work.FORWARD:
+        if work is TaskKind.FORWARD:
             return [
                 self._each("final norm", 2, self.token_bytes),
                 self._matrix("logits", self.tokens, vocab, self.hidden),
@@ -78,7 +78,7 @@ class Kernels:
             *self._reduce("logits"),
             self._each("final norm back", 4, self.token_bytes),
         ]
-        return {Work.BACKWARD: [*inputs, weights], Work.WEIGHT: [weights]}[work]
+        return {TaskKind.BACKWARD: [*inputs, weights], TaskKind.WEIGHT: [weights]}[work]
 
     def _forward(self) -> list[Kernel]:
         h, cut = self.hidden, self.cut

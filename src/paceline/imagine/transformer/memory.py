@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from paceline.errors import GraphError
 from paceline.graph.kinds import DType, MemoryCategory
-from paceline.graph.schedules import Schedule, Work
+from paceline.graph.schedules import Schedule, TaskKind
 from paceline.imagine.transformer.description import Described, Recompute
 from paceline.imagine.transformer.finish import stage_params
 
@@ -41,7 +41,7 @@ def stage_states(job: Described, stage: int) -> Peak:
     return zero_sharded(whole, job.training.zero_stage, job.degrees.data)
 
 
-def layer_events(job: Described, work: Work, first: int, last: int) -> list[Event]:
+def layer_events(job: Described, work: TaskKind, first: int, last: int) -> list[Event]:
     """What one layer's pass takes and gives back; `first` and `last` are its kernels' rows.
 
     The forward pass keeps activations until the pass that computes the weights' gradients has
@@ -50,12 +50,12 @@ def layer_events(job: Described, work: Work, first: int, last: int) -> list[Even
     events: list[Event] = []
     kept, rebuilt = layer_activations(job), working_set(job)
     splits = job.training.schedule is Schedule.ZERO_BUBBLE
-    if work is Work.FORWARD:
+    if work is TaskKind.FORWARD:
         events.append((first, kept, MemoryCategory.ACTIVATIONS, False))
-    if work is Work.BACKWARD and rebuilt:
+    if work is TaskKind.BACKWARD and rebuilt:
         events.append((first, rebuilt, MemoryCategory.TEMPORARY, False))
         events.append((last, -rebuilt, MemoryCategory.TEMPORARY, True))
-    if work is (Work.WEIGHT if splits else Work.BACKWARD):
+    if work is (TaskKind.WEIGHT if splits else TaskKind.BACKWARD):
         events.append((last, -kept, MemoryCategory.ACTIVATIONS, True))
     return events
 

@@ -1,4 +1,4 @@
-"""`Rows`: op columns gathered as whole arrays, a template at a time; no Python object per op.
+"""`OpRows`: op columns gathered as whole arrays, a template at a time; no Python object per op.
 
 A template is one block's ops with links among themselves; it is stamped many times, each time with
 its own rank, lanes, instances and links to ops before it.
@@ -29,7 +29,7 @@ _COLUMNS = ("lane", "kind", "size_bytes", "flops", "group", "collective", "dtype
 
 
 @dataclass(frozen=True)
-class Row:
+class TemplateOp:
     """One op of a template; `lane` and `group` count within a stage."""
 
     name: str
@@ -66,7 +66,7 @@ class Template:
         return len(self.columns["lane"])
 
 
-class Rows:
+class OpRows:
     """All ops so far, as lists of arrays."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Rows:
 
     def template(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[TemplateOp],
         links: Iterable[tuple[int, int, DepKind]],
         memory: Sequence[tuple[int, int, int, bool]] = (),
         ends: tuple[GradientEnd, ...] = (),

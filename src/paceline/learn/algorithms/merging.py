@@ -16,7 +16,7 @@ from paceline.learn.client import Client
 from paceline.learn.local import Descent
 from paceline.learn.message import Message
 from paceline.learn.samples import Vector
-from paceline.runtime.rounds import Merge, Part
+from paceline.runtime.rounds import Merge, ReplicaFragment
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Merging(Peers):
         client.tools["merge"].take(_part(client), torch.from_numpy(merged.copy()))
 
 
-def _part(client: Client) -> Part:
+def _part(client: Client) -> ReplicaFragment:
     """The client's vector as a tensor in the same memory."""
     import torch
 
-    return Part(0, (torch.from_numpy(client.weights),), tuple)
+    return ReplicaFragment(0, (torch.from_numpy(client.weights),), tuple)

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.learn.algorithm import Memory, Model, Setting, mean
+from paceline.learn.algorithm import JudgedModel, Memory, Setting, mean
 from paceline.learn.algorithms.fedavg import FedAvg
 from paceline.learn.client import Client
-from paceline.learn.learner import Layer
+from paceline.learn.learner import VectorTensor
 from paceline.learn.local import Descent
 from paceline.learn.masks import Mask
 from paceline.learn.message import Message
@@ -86,8 +86,8 @@ class ProgFed(FedAvg):
             _inherit(at, weights, stage)
         server["weights"] = weights
 
-    def model(self, at: Setting, server: Memory, round_: int) -> Model:
-        return Model(server["weights"], self.stage(at, round_))
+    def model(self, at: Setting, server: Memory, round_: int) -> JudgedModel:
+        return JudgedModel(server["weights"], self.stage(at, round_))
 
     def arithmetic(self, at: Setting, round_: int) -> float:
         stage = self.stage(at, round_)
@@ -121,7 +121,7 @@ def _inherit(at: Setting, weights: Vector, stage: int) -> None:
             weights[new.place] = weights[old.place]
 
 
-def _where(at: Setting, holds: Callable[[Layer], bool]) -> Mask:
+def _where(at: Setting, holds: Callable[[VectorTensor], bool]) -> Mask:
     mask = np.zeros(at.learner.size, np.bool_)
     for layer in at.learner.layers:
         mask[layer.place] = holds(layer)

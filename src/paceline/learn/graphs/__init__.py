@@ -6,12 +6,12 @@ which nodes of others each part needs in every layer (its halo). `torch_training
 
 from paceline.learn.graphs.attributed import Attributed, Neighbourhood, nearest_neighbours
 from paceline.learn.graphs.parting import Parting, parted
-from paceline.learn.graphs.parts import Part, Parts, parts_of
+from paceline.learn.graphs.parts import GraphPart, Parts, parts_of
 
 __all__ = [
     "Attributed",
+    "GraphPart",
     "Neighbourhood",
-    "Part",
     "Parting",
     "Parts",
     "nearest_neighbours",

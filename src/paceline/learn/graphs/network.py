@@ -8,7 +8,7 @@ from paceline.learn.errors import LearnError
 _BITS = (1, 2, 4, 8, 32)
 
 
-class Layer(Enum):
+class GraphConvolution(Enum):
     """Kipf and Welling, "Semi-Supervised Classification with Graph Convolutional Networks" (2017);
     Hamilton et al., "Inductive Representation Learning on Large Graphs" (2017), mean aggregation.
     """
@@ -24,7 +24,7 @@ class GraphNetwork:
     the halos that were sent in the epoch before, but for every `stale`-th epoch, which waits
     (bounded staleness; 0: every epoch waits)."""
 
-    layer: Layer = Layer.GCN
+    layer: GraphConvolution = GraphConvolution.GCN
     hidden: int = 128
     layers: int = 3
     lr: float = 0.01

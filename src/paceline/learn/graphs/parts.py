@@ -15,7 +15,7 @@ from paceline.learn.samples import Rows
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class GraphPart:
     """Edges run from a row of the part's own nodes to a row of own nodes and halo."""
 
     number: int
@@ -31,7 +31,7 @@ class Parts:
     """The whole graph, in parts."""
 
     graph: Attributed
-    each: tuple[Part, ...]
+    each: tuple[GraphPart, ...]
     notes: tuple[str, ...] = ()  # of the parting
 
     @property
@@ -54,7 +54,7 @@ def parts_of(graph: Attributed, parting: Parting) -> Parts:
             for other, theirs in enumerate(halos)
             if other != number and (parting.part[theirs] == number).any()
         }
-        each.append(Part(number, mine, halo, _edges(graph, mine, halo), sends, takes))
+        each.append(GraphPart(number, mine, halo, _edges(graph, mine, halo), sends, takes))
     return Parts(graph, tuple(each), parting.notes)
 
 

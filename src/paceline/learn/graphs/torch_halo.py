@@ -17,7 +17,7 @@ from torch import Tensor
 
 from paceline.learn.carrier import Carrier, Parcel, Pending, inboxes
 from paceline.learn.graphs.network import GraphNetwork
-from paceline.learn.graphs.parts import Part
+from paceline.learn.graphs.parts import GraphPart
 from paceline.learn.graphs.torch_rounding import Dice, Rounding, Table
 from paceline.learn.message import Message
 from paceline.learn.record import Trip
@@ -30,7 +30,7 @@ Key = tuple[int, str]
 class Halos:
     """What this worker's parts exchange. One for a training."""
 
-    def __init__(self, how: GraphNetwork, mine: Sequence[Part], carrier: Carrier) -> None:
+    def __init__(self, how: GraphNetwork, mine: Sequence[GraphPart], carrier: Carrier) -> None:
         self.mine, self.waits, self.trips = tuple(mine), True, list[Trip]()
         self._rounding, self._carrier = Rounding(how.bits, how.means), carrier
         drawn = {p.number: np.random.default_rng([how.seed, 6, p.number]) for p in mine}
@@ -111,7 +111,7 @@ class Halos:
         return message
 
     def _halo(
-        self, part: Part, inbox: Mapping[int, Message], columns: int, how: Rounding
+        self, part: GraphPart, inbox: Mapping[int, Message], columns: int, how: Rounding
     ) -> Tensor:
         table = np.zeros((len(part.halo), columns), np.float32)
         for sender, message in inbox.items():

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from paceline.learn.graphs.network import GraphNetwork, Layer
-from paceline.learn.graphs.parts import Part, Parts
+from paceline.learn.graphs.network import GraphConvolution, GraphNetwork
+from paceline.learn.graphs.parts import GraphPart, Parts
 from paceline.learn.graphs.torch_sparse import BothWays
 from paceline.learn.samples import Vector
 
@@ -23,7 +23,7 @@ class NodeData:
     test: Tensor
 
 
-def node_data(parts: Parts, part: Part) -> NodeData:
+def node_data(parts: Parts, part: GraphPart) -> NodeData:
     graph = parts.graph
     own = {
         name: torch.from_numpy(np.flatnonzero(np.isin(part.nodes, rows)))
@@ -55,12 +55,12 @@ class Mixed(torch.autograd.Function):
         return None, ctx.mixing.own.back.times(slope), ctx.mixing.halo.back.times(slope)
 
 
-def mixing(parts: Parts, part: Part, layer: Layer) -> Mixing:
+def mixing(parts: Parts, part: GraphPart, layer: GraphConvolution) -> Mixing:
     """What a node takes of its neighbours: GCN's symmetric norm, itself among them, or a mean."""
     degrees = parts.graph.degrees.astype(np.float64)
     seen = np.concatenate([part.nodes, part.halo])
     edges = part.edges
-    if layer is Layer.GCN:
+    if layer is GraphConvolution.GCN:
         loops = np.arange(len(part.nodes))
         edges = np.concatenate([edges, np.stack([loops, loops], axis=1)])
         roots = np.sqrt(degrees[seen] + 1)
@@ -84,13 +84,16 @@ class Replica(nn.Module):
         self._widths, self._how = how.widths(features, classes), how
         pairs = list(zip(self._widths, self._widths[1:]))
         self.mixed = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairs)
-        own = pairs if how.layer is Layer.SAGE else []
+        own = pairs if how.layer is GraphConvolution.SAGE else []
         self.own = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in own)
         self.bias = nn.ParameterList(nn.Parameter(torch.zeros(b)) for _, b in pairs)
 
     def narrows(self, number: int) -> bool:
         """GraphSAGE needs a node's own row as it is, so it never projects before."""
-        return self._how.layer is Layer.GCN and self._widths[number + 1] < self._widths[number]
+        return (
+            self._how.layer is GraphConvolution.GCN
+            and self._widths[number + 1] < self._widths[number]
+        )
 
     def projected(self, number: int, rows: Tensor) -> Tensor:
         found: Tensor = self.mixed[number](rows)
@@ -99,7 +102,7 @@ class Replica(nn.Module):
     def layer(self, number: int, own: Tensor, mixed: Tensor, narrows: bool) -> Tensor:
         """Sums go where their products are made."""
         bias, taken = self.bias[number], self.mixed[number].weight.t()
-        if self._how.layer is Layer.SAGE:
+        if self._how.layer is GraphConvolution.SAGE:
             found = nn.functional.linear(own, self.own[number].weight, bias)
             found = torch.addmm(found, mixed, taken)
         else:

@@ -28,7 +28,7 @@ from paceline.learn.graphs.torch_replica import (
     slopes_of,
 )
 from paceline.learn.message import SERVER, Message
-from paceline.learn.record import Judged, LearnRun, Round, Trip, Work, sent_bytes
+from paceline.learn.record import ClientWork, Judged, LearnRun, Round, Trip, sent_bytes
 from paceline.learn.samples import Vector
 from paceline.learn.telling import joined, told_of
 
@@ -173,11 +173,11 @@ class _Training:
             fill(net, torch.from_numpy(total))
             step.step()
 
-    def _works(self, cpu_s: float) -> tuple[Work, ...]:
+    def _works(self, cpu_s: float) -> tuple[ClientWork, ...]:
         """A worker's time, by the nodes of its parts."""
         nodes = sum(len(part.nodes) for part in self.mine)
         return tuple(
-            Work(p.number, len(p.nodes), len(p.nodes), cpu_s * len(p.nodes) / nodes)
+            ClientWork(p.number, len(p.nodes), len(p.nodes), cpu_s * len(p.nodes) / nodes)
             for p in self.mine
         )
 

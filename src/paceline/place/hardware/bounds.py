@@ -19,7 +19,7 @@ from math import ceil
 
 import numpy as np
 
-from paceline.place.hardware.models import Chained, Layer
+from paceline.place.hardware.models import Chained, LayerDemand
 from paceline.place.hardware.plan import AcceleratorFleet, LayerTimes
 from paceline.place.operators.problem import Floats
 
@@ -55,7 +55,7 @@ class _Facts:
     """What does not depend on the template. Kinds of layers: the first one, then the others; copies
     are a column, stages a row."""
 
-    layers: tuple[tuple[Layer, ...], ...]  # by width and kind
+    layers: tuple[tuple[LayerDemand, ...], ...]  # by width and kind
     counts: Floats  # how many layers there are of each kind
     rings: Floats  # seconds of all-reduces, by width and kind
     widths: Floats

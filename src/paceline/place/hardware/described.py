@@ -16,11 +16,11 @@ from functools import lru_cache
 
 from paceline.errors import GraphError
 from paceline.imagine.decoder import (
+    AxisCollective,
     Content,
     Core,
     Decoder,
     DecoderJob,
-    Exchange,
     Operators,
     Passes,
     Product,
@@ -31,7 +31,7 @@ from paceline.imagine.decoder import (
 from paceline.imagine.decoder import Operator as Described
 from paceline.imagine.transformer import Degrees
 from paceline.place.hardware.estimate import BYTES, Operator, Unit
-from paceline.place.hardware.models import Layer, input_bytes
+from paceline.place.hardware.models import LayerDemand, input_bytes
 
 _SOFTMAX_STEPS = 5
 _BACK_PRODUCTS = 5
@@ -52,12 +52,12 @@ class DecoderModel:
         """Powers of two that divide what tensor ranks share."""
         return tuple(w for w in (1, 2, 4, 8, 16) if w <= most and _divides(self.decoder, w))
 
-    def chain(self, batch: int, width: int) -> tuple[Layer, ...]:
+    def chain(self, batch: int, width: int) -> tuple[LayerDemand, ...]:
         return _chain(self.decoder, batch, width)
 
 
 @lru_cache(maxsize=512)
-def _chain(decoder: Decoder, batch: int, width: int) -> tuple[Layer, ...]:
+def _chain(decoder: Decoder, batch: int, width: int) -> tuple[LayerDemand, ...]:
     job, kinds = _job(decoder, batch, width), (False, True)
     made = {routed: _layer(job, routed) for routed in kinds if _has(decoder, routed)}
     layers = (made[decoder.is_routed(layer)] for layer in range(decoder.layers))
@@ -80,11 +80,11 @@ def _has(decoder: Decoder, routed: bool) -> bool:
     return any(decoder.is_routed(layer) is routed for layer in range(decoder.layers))
 
 
-def _layer(job: DecoderJob, routed: bool) -> Layer:
+def _layer(job: DecoderJob, routed: bool) -> LayerDemand:
     made = Operators(job)
     there, back = made.forward(routed=routed), made.backward(routed=routed)
     held = job.shares(Content(int(not routed), int(routed), first=False, last=False))
-    return Layer(
+    return LayerDemand(
         forward=_on_cores(there),
         backward=_on_cores(back),
         parameter_bytes=float(sum(share.params for share in held) * BYTES),
@@ -94,10 +94,10 @@ def _layer(job: DecoderJob, routed: bool) -> Layer:
     )
 
 
-def _embedding(job: DecoderJob) -> Layer:
+def _embedding(job: DecoderJob) -> LayerDemand:
     made = Operators(job)
     there = made.embedding()
-    return Layer(
+    return LayerDemand(
         forward=_on_cores(there),
         backward=_on_cores(made.embedding_back()),
         parameter_bytes=float(job.vocab * job.model.hidden * BYTES),
@@ -107,10 +107,10 @@ def _embedding(job: DecoderJob) -> Layer:
     )
 
 
-def _head(job: DecoderJob) -> Layer:
+def _head(job: DecoderJob) -> LayerDemand:
     made = Operators(job)
     there = made.head()
-    return Layer(
+    return LayerDemand(
         forward=_on_cores(there),
         backward=_on_cores(made.head_back()),
         parameter_bytes=float(job.vocab * job.model.hidden * BYTES),
@@ -122,7 +122,7 @@ def _head(job: DecoderJob) -> Layer:
 
 def _exchanged(listed: Iterable[Described]) -> float:
     """Of an all-reduce that sends as much: a gather or a scatter is half of one."""
-    return sum(one.size_bytes / 2 for one in listed if isinstance(one, Exchange))
+    return sum(one.size_bytes / 2 for one in listed if isinstance(one, AxisCollective))
 
 
 def _on_cores(listed: Iterable[Described]) -> tuple[Operator, ...]:

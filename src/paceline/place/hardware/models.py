@@ -23,13 +23,13 @@ class Chained(Protocol):
         """Tensor widths that divide it."""
         ...
 
-    def chain(self, batch: int, width: int) -> "tuple[Layer, ...]":
+    def chain(self, batch: int, width: int) -> "tuple[LayerDemand, ...]":
         """Its layers, with its ends, for micro-batches of a size."""
         ...
 
 
 @dataclass(frozen=True)
-class Model:
+class LayerStack:
     """A stack of equal transformer layers between an embedding and a head."""
 
     name: str
@@ -43,22 +43,22 @@ class Model:
         """Powers of two that divide the heads."""
         return tuple(w for w in (1, 2, 4, 8, 16) if w <= most and self.heads % w == 0)
 
-    def chain(self, batch: int, width: int) -> "tuple[Layer, ...]":
+    def chain(self, batch: int, width: int) -> "tuple[LayerDemand, ...]":
         """Embedding, the layers, head."""
         middle = transformer_layer(self, batch, width)
         ends = _embedding(self, batch, width), _head(self, batch, width)
         return (ends[0], *[middle] * self.layers, ends[1])
 
 
-BERT_LARGE = Model("BERT-large", 24, 1024, 16, 512, 30522)
-GPT2_54 = Model("GPT-2 of 54 layers", 54, 1920, 20, 1024, 50257)
+BERT_LARGE = LayerStack("BERT-large", 24, 1024, 16, 512, 30522)
+GPT2_54 = LayerStack("GPT-2 of 54 layers", 54, 1920, 20, 1024, 50257)
 
 MODELS = {"bert-large": BERT_LARGE, "gpt2-54": GPT2_54}
 """By their names on the command line."""
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class LayerDemand:
     """What one layer asks of a device that holds 1 / width of it, for one micro-batch. Equal
     layers of a chain are one object."""
 
@@ -76,7 +76,7 @@ def input_bytes(rows: int, hidden: int) -> float:
 
 
 @cache
-def transformer_layer(model: Model, batch: int, width: int) -> Layer:
+def transformer_layer(model: LayerStack, batch: int, width: int) -> LayerDemand:
     rows, hidden = batch * model.sequence, model.hidden
     inner, heads = hidden // width, batch * model.heads // width
     per_head, s = hidden // model.heads, model.sequence
@@ -97,7 +97,7 @@ def transformer_layer(model: Model, batch: int, width: int) -> Layer:
         _vector("add 2", rows * hidden, 1, after=(8, 12)),
     ]
     kept = rows * hidden * 4 + rows * inner * 12 + heads * s * s * 2
-    return Layer(
+    return LayerDemand(
         forward=tuple(steps),
         backward=backward(tuple(steps)),
         parameter_bytes=12.0 * hidden * hidden / width * BYTES,
@@ -129,10 +129,10 @@ def backward(forward: tuple[Operator, ...]) -> tuple[Operator, ...]:
 
 
 @cache
-def _embedding(model: Model, batch: int, width: int) -> Layer:
+def _embedding(model: LayerStack, batch: int, width: int) -> LayerDemand:
     rows = batch * model.sequence
     forward = (_vector("embed", rows * model.hidden, 1),)
-    return Layer(
+    return LayerDemand(
         forward,
         backward(forward),
         model.vocabulary * model.hidden / width * BYTES,
@@ -143,13 +143,13 @@ def _embedding(model: Model, batch: int, width: int) -> Layer:
 
 
 @cache
-def _head(model: Model, batch: int, width: int) -> Layer:
+def _head(model: LayerStack, batch: int, width: int) -> LayerDemand:
     rows, words = batch * model.sequence, model.vocabulary // width
     forward = (
         _product("logits", rows, model.hidden, words),
         _vector("loss", rows * words, 5, after=(0,)),
     )
-    return Layer(
+    return LayerDemand(
         forward,
         backward(forward),
         model.vocabulary * model.hidden / width * BYTES,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.engine import native
-from paceline.place.hardware.models import Chained, Layer
+from paceline.place.hardware.models import Chained, LayerDemand
 from paceline.place.operators.problem import Floats, PlacementError
 
 GIB = 2**30
@@ -62,7 +62,7 @@ class ModelPlan:
 
 NOTHING_FITS = ModelPlan(inf, 0, 0, ())
 
-LayerTimes = Callable[[Layer], tuple[float, float]]
+LayerTimes = Callable[[LayerDemand], tuple[float, float]]
 """Forward and backward compute seconds of one layer on one device."""
 
 

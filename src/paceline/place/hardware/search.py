@@ -14,7 +14,7 @@ from itertools import groupby
 from math import inf, prod
 
 from paceline.place.hardware.bounds import least_seconds
-from paceline.place.hardware.models import Chained, Layer
+from paceline.place.hardware.models import Chained, LayerDemand
 from paceline.place.hardware.plan import (
     GIB,
     NOTHING_FITS,
@@ -167,7 +167,7 @@ def layer_times(template: Template, makespan: Callable[[Workload], int]) -> Laye
     """Forward and backward seconds of a layer, remembered."""
 
     @cache
-    def times(layer: Layer) -> tuple[float, float]:
+    def times(layer: LayerDemand) -> tuple[float, float]:
         forward, backward = (
             makespan(workload(ops, template)) / CLOCK_HZ for ops in (layer.forward, layer.backward)
         )

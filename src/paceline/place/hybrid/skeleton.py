@@ -22,7 +22,7 @@ from paceline.graph.border import UNSCALED
 from paceline.graph.builder import dependencies
 from paceline.graph.graph import Lanes, OpColumns
 from paceline.graph.kinds import NONE, UNPRICED, Collective, DeviceKind, DType
-from paceline.graph.schedules import Schedule, Task, Work, order
+from paceline.graph.schedules import Schedule, Task, TaskKind, order
 
 
 class Data(Enum):
@@ -62,7 +62,11 @@ _KINDS: Final = {
     Role.REDUCE: (OpKind.TRANSFER, Phase.COMMUNICATION),
     Role.UPDATE: (OpKind.COMPUTE, Phase.UPDATE),
 }
-_ROLES: Final = {Work.FORWARD: Role.FORWARD, Work.BACKWARD: Role.BACKWARD, Work.WEIGHT: Role.WEIGHT}
+_ROLES: Final = {
+    TaskKind.FORWARD: Role.FORWARD,
+    TaskKind.BACKWARD: Role.BACKWARD,
+    TaskKind.WEIGHT: Role.WEIGHT,
+}
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ class _Drawing:
         self.shape = shape
         self.rows: list[tuple[int, int, int, int]] = []  # lane, role, chunk, parts
         self.links: list[tuple[int, int, DepKind, bool]] = []
-        self.made: dict[tuple[Work, int, int], tuple[int, int]] = {}  # first and last op
+        self.made: dict[tuple[TaskKind, int, int], tuple[int, int]] = {}  # first and last op
         self.held: dict[int, int] = {}  # by stage: the exchange that its next pass waits for
 
     def stage(self, stage: int, tasks: list[Task]) -> None:
@@ -139,15 +143,15 @@ class _Drawing:
         """What a task waits for: its micro-batch from the chunk before, or from the one behind."""
         chunk, count = task.chunk * self.shape.stages + stage, self.shape.stages
         mine = self.made[task.work, task.microbatch, chunk]
-        if task.work is Work.FORWARD:
+        if task.work is TaskKind.FORWARD:
             self._passed_on(task, chunk, chunk + 1, mine[1], _Lane.SEND_FORWARD)
             if chunk + 1 == count * self.shape.chunks:
-                behind = self.made[Work.BACKWARD, task.microbatch, chunk]
+                behind = self.made[TaskKind.BACKWARD, task.microbatch, chunk]
                 self._link(mine[1], behind[0])
-        elif task.work is Work.BACKWARD:
+        elif task.work is TaskKind.BACKWARD:
             self._passed_on(task, chunk, chunk - 1, mine[1], _Lane.SEND_BACKWARD)
         else:
-            self._link(self.made[Work.BACKWARD, task.microbatch, chunk][1], mine[0])
+            self._link(self.made[TaskKind.BACKWARD, task.microbatch, chunk][1], mine[0])
 
     def skeleton(self) -> Skeleton:
         table = np.array(self.rows, np.int64)
@@ -156,7 +160,7 @@ class _Drawing:
     def _exchanges(self, task: Task, first: bool, last: bool) -> tuple[bool, bool]:
         data = self.shape.data
         if data is Data.EVERY:
-            return task.work is not Work.WEIGHT, last or task.work is not Work.FORWARD
+            return task.work is not TaskKind.WEIGHT, last or task.work is not TaskKind.FORWARD
         ends = data is Data.ENDS
         return ends and first, ends and last
 
@@ -298,9 +302,9 @@ class _Drawing:
 
 def _ends(tasks: list[Task]) -> tuple[set[Task], set[Task]]:
     """For each chunk its first forward pass, and the pass after which its gradients are whole."""
-    split = any(task.work is Work.WEIGHT for task in tasks)
-    done = Work.WEIGHT if split else Work.BACKWARD
-    there = [task for task in tasks if task.work is Work.FORWARD]
+    split = any(task.work is TaskKind.WEIGHT for task in tasks)
+    done = TaskKind.WEIGHT if split else TaskKind.BACKWARD
+    there = [task for task in tasks if task.work is TaskKind.FORWARD]
     first = {task.chunk: task for task in reversed(there)}
     last = {task.chunk: task for task in tasks if task.work is done}
     return set(first.values()), set(last.values())

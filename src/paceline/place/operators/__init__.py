@@ -11,7 +11,7 @@ from paceline.place.operators.mixed_integer import Solver
 from paceline.place.operators.noncontiguous import place_noncontiguous
 from paceline.place.operators.picture import device_names, svg
 from paceline.place.operators.problem import PlacementError, Problem, check
-from paceline.place.operators.split import Part, Split, confirm
+from paceline.place.operators.split import PlacedNodes, Split, confirm
 
 __all__ = [
     "Answer",
@@ -20,7 +20,7 @@ __all__ = [
     "Goal",
     "Limits",
     "Outcome",
-    "Part",
+    "PlacedNodes",
     "PlacementError",
     "Problem",
     "Replication",

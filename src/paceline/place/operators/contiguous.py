@@ -23,7 +23,7 @@ from paceline.place.operators.classes import (
 )
 from paceline.place.operators.ideals import Chain, Limits, Status, solve
 from paceline.place.operators.problem import Ints, Problem, topological_order
-from paceline.place.operators.split import Part, Split, confirm
+from paceline.place.operators.split import PlacedNodes, Split, confirm
 
 BLOCKS = 1200
 """A linearised chain is joined to at most so many blocks: its cost grows with their square."""
@@ -147,7 +147,7 @@ def is_contiguous(problem: Problem, split: Split) -> bool:
 
 def split_of_chain(classes: Classes, chain: Chain) -> Split:
     """The chain's sets as nodes of the problem."""
-    parts = (Part(s.on_cpu, parts_of(classes, s.classes), s.replicas) for s in chain.stages)
+    parts = (PlacedNodes(s.on_cpu, parts_of(classes, s.classes), s.replicas) for s in chain.stages)
     return Split(tuple(parts), classes.sync_cost)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from paceline.place.operators.contiguous import is_contiguous
 from paceline.place.operators.problem import PlacementError, Problem
 from paceline.place.operators.schedule import PieceSchedule
-from paceline.place.operators.split import Part, Split, confirm
+from paceline.place.operators.split import PlacedNodes, Split, confirm
 
 
 def splits(problem: Problem) -> Iterator[Split]:
@@ -17,7 +17,8 @@ def splits(problem: Problem) -> Iterator[Split]:
     for at in product(range(devices), repeat=int(problem.colour.max()) + 1):
         device = np.array(at)[problem.colour]
         parts = [
-            Part(d >= problem.accelerators, np.flatnonzero(device == d)) for d in sorted(set(at))
+            PlacedNodes(d >= problem.accelerators, np.flatnonzero(device == d))
+            for d in sorted(set(at))
         ]
         try:
             yield confirm(problem, Split(tuple(parts)))

@@ -13,7 +13,7 @@ import numpy as np
 
 from paceline.errors import FileError
 from paceline.place.operators.problem import Floats, Ints, PlacementError, Problem, check
-from paceline.place.operators.split import Part, Split
+from paceline.place.operators.split import PlacedNodes, Split
 
 COST_TOLERANCE = 1e-6
 """Edges of one producer may differ in cost by so much; the format means them to be equal."""
@@ -74,7 +74,7 @@ def read_split(path: Path, problem: Problem) -> Split:
     device = _follow_colour(problem, device)
     return Split(
         tuple(
-            Part(on_cpu, np.flatnonzero(device == index))
+            PlacedNodes(on_cpu, np.flatnonzero(device == index))
             for index, (_, on_cpu) in enumerate(machines)
             if (device == index).any()
         )

@@ -4,7 +4,7 @@ import numpy as np
 
 from paceline.place.operators.classes import Classes, contiguous_classes, parts_of
 from paceline.place.operators.problem import Problem
-from paceline.place.operators.split import TOLERANCE, Part, Split
+from paceline.place.operators.split import TOLERANCE, PlacedNodes, Split
 
 
 def greedy_fill(problem: Problem) -> Split | None:
@@ -38,7 +38,7 @@ def _fill(problem: Problem, classes: Classes, work_limit: float) -> Split | None
         work += float(classes.accelerator_time[c])
     if rest and not problem.cpus:
         return None
-    parts = [Part(False, parts_of(classes, members)) for members in held if members]
+    parts = [PlacedNodes(False, parts_of(classes, members)) for members in held if members]
     if rest:
-        parts.append(Part(True, parts_of(classes, rest)))
+        parts.append(PlacedNodes(True, parts_of(classes, rest)))
     return Split(tuple(parts))

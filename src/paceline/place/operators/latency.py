@@ -21,7 +21,7 @@ from paceline.place.operators.latency_bound import piece_bound
 from paceline.place.operators.mixed_integer import Solver, missing
 from paceline.place.operators.problem import PlacementError, Problem
 from paceline.place.operators.schedule import PieceSchedule, critical_path, of_split
-from paceline.place.operators.split import Part, Split, confirm
+from paceline.place.operators.split import PlacedNodes, Split, confirm
 
 CHOICES = 60_000
 """Above so many (node, piece) pairs CP-SAT spends its time on building the program."""
@@ -78,7 +78,7 @@ def starts(problem: Problem, limits: Limits) -> Iterator[tuple[str, Split]]:
 
 def all_on_cpus(problem: Problem) -> Split:
     """One CPU part; for latency CPUs are plenty."""
-    return Split((Part(True, np.arange(len(problem))),))
+    return Split((PlacedNodes(True, np.arange(len(problem))),))
 
 
 def _answer(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from paceline.place.operators.classes import Classes, parts_of
-from paceline.place.operators.split import TOLERANCE, Part, Split
+from paceline.place.operators.split import TOLERANCE, PlacedNodes, Split
 
 
 class Loads:
@@ -76,7 +76,7 @@ def split_of(classes: Classes, assignment: Sequence[int]) -> Split:
     at = np.asarray(assignment)
     used = np.unique(at).tolist()
     members = [parts_of(classes, np.flatnonzero(at == device)) for device in used]
-    return Split(tuple(Part(d >= classes.accelerators, m) for d, m in zip(used, members)))
+    return Split(tuple(PlacedNodes(d >= classes.accelerators, m) for d, m in zip(used, members)))
 
 
 def assignment_of(classes: Classes, split: Split) -> list[int]:

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from paceline.place.operators.problem import Floats, Ints, Problem, outgoing, topological_order
-from paceline.place.operators.split import TOLERANCE, Part, Split
+from paceline.place.operators.split import TOLERANCE, PlacedNodes, Split
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +25,10 @@ class PieceSchedule:
     @cached_property
     def split(self) -> Split:
         """The same as sets of devices."""
-        parts = [Part(False, np.sort(np.concatenate(own))) for own in self.pieces if own]
+        parts = [PlacedNodes(False, np.sort(np.concatenate(own))) for own in self.pieces if own]
         placed = np.concatenate([np.zeros(0, np.int64), *(part.rows for part in parts)])
         cpu = np.setdiff1d(np.arange(len(self.problem)), placed)
-        return Split((*parts, Part(True, cpu)) if len(cpu) else tuple(parts))
+        return Split((*parts, PlacedNodes(True, cpu)) if len(cpu) else tuple(parts))
 
     @cached_property
     def latency(self) -> float:

@@ -14,7 +14,7 @@ TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class PlacedNodes:
     """The nodes of one device, or of `replicas` accelerators that take samples in turn."""
 
     on_cpu: bool
@@ -26,7 +26,7 @@ class Part:
 class Split:
     """One part a device in use."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[PlacedNodes, ...]
     sync_cost: float = 0.0  # time to move one unit of size once, for replicated parts
 
     def device(self, problem: Problem) -> Ints:
@@ -43,7 +43,7 @@ class Split:
     def max_load(self, problem: Problem) -> float:
         return max(self.loads(problem))
 
-    def _load(self, problem: Problem, part: Part) -> float:
+    def _load(self, problem: Problem, part: PlacedNodes) -> float:
         if part.on_cpu:
             return float(problem.cpu_time[part.rows].sum())
         inside = np.zeros(len(problem), np.bool_)

@@ -21,13 +21,13 @@ from paceline.graph import (
 )
 from paceline.place.pipeline.formulas import Plan, Wires
 from paceline.place.pipeline.profile import LayerCost
-from paceline.runtime.stages import PipelineSchedule, Task, Work, tasks, versions_kept
+from paceline.runtime.stages import PipelineSchedule, Task, TaskKind, tasks, versions_kept
 
 _PHASES = {
-    Work.FORWARD: Phase.FORWARD,
-    Work.BACKWARD: Phase.BACKWARD,
-    Work.WEIGHT: Phase.BACKWARD,
-    Work.UPDATE: Phase.UPDATE,
+    TaskKind.FORWARD: Phase.FORWARD,
+    TaskKind.BACKWARD: Phase.BACKWARD,
+    TaskKind.WEIGHT: Phase.BACKWARD,
+    TaskKind.UPDATE: Phase.UPDATE,
 }
 
 _NAMES = {
@@ -79,7 +79,7 @@ class _Drawing:
         self._plan, self._costs, self._wires = plan, stages, wires
         self._lanes = [self.b.lane(s, "compute", kind=lane) for s in range(len(stages))]
         self._links: dict[tuple[int, int, LaneKind, str], int] = {}
-        self._made: dict[tuple[int, Work, int], _Made] = {}  # by virtual stage and micro-batch
+        self._made: dict[tuple[int, TaskKind, int], _Made] = {}  # by virtual stage and micro-batch
         self._last: dict[tuple[int, int], tuple[int, int]] = {}  # by ends: asked for, and taken
         self._begun: set[int] = set()
 
@@ -96,7 +96,7 @@ class _Drawing:
             step=task.microbatch // self._plan.shape.microbatches,
             basis=Basis.MEASURED,
         )
-        if task.work is not Work.UPDATE:
+        if task.work is not TaskKind.UPDATE:
             pack = self._packed("pack", stage, borders.giving_ns(virtual, task.work))
             give = self._gate("give", stage, self._send_ns(virtual, task.work))
             made = _Made(op, _first(take, unpack, op), _first(give, pack, op))
@@ -120,15 +120,15 @@ class _Drawing:
             name, self._lanes[stage], dur_ns, layer=f"stage {stage}", basis=Basis.MEASURED
         )
 
-    def _send_ns(self, virtual: int, work: Work) -> int:
+    def _send_ns(self, virtual: int, work: TaskKind) -> int:
         """What the stage's own thread does for the message of a task."""
         count = self._plan.shape.stages
-        border = virtual + 1 if work is Work.FORWARD else virtual
+        border = virtual + 1 if work is TaskKind.FORWARD else virtual
         last = count * self._plan.shape.chunks
-        sends = 0 < border < last and work in (Work.FORWARD, Work.BACKWARD)
+        sends = 0 < border < last and work in (TaskKind.FORWARD, TaskKind.BACKWARD)
         if not sends:
             return 0
-        whole, down = self._costs[border % count].input_bytes, work is Work.FORWARD
+        whole, down = self._costs[border % count].input_bytes, work is TaskKind.FORWARD
         size = self._wires.carried((border - 1) % count, whole, down=down)
         return round(self._wires.send_ns_per_byte * size)
 
@@ -136,25 +136,25 @@ class _Drawing:
         """What a task passes on; links carry messages in the order in which they are made."""
         shape = self._plan.shape
         virtual = task.chunk * shape.stages + stage
-        if task.work is Work.FORWARD:
-            mine = self._made[virtual, Work.FORWARD, task.microbatch].op
-            self.b.link(mine, self._made[virtual, Work.BACKWARD, task.microbatch].op)
+        if task.work is TaskKind.FORWARD:
+            mine = self._made[virtual, TaskKind.FORWARD, task.microbatch].op
+            self.b.link(mine, self._made[virtual, TaskKind.BACKWARD, task.microbatch].op)
             if virtual + 1 < shape.stages * shape.chunks:
-                self._message(virtual, virtual + 1, Work.FORWARD, task.microbatch)
-        elif task.work is Work.BACKWARD and virtual:
-            self._message(virtual, virtual - 1, Work.BACKWARD, task.microbatch)
+                self._message(virtual, virtual + 1, TaskKind.FORWARD, task.microbatch)
+        elif task.work is TaskKind.BACKWARD and virtual:
+            self._message(virtual, virtual - 1, TaskKind.BACKWARD, task.microbatch)
 
-    def _duration_ns(self, cost: LayerCost, work: Work) -> int:
+    def _duration_ns(self, cost: LayerCost, work: TaskKind) -> int:
         chunks, zero = self._plan.shape.chunks, PipelineSchedule.ZERO_BUBBLE
-        if work is Work.FORWARD:
+        if work is TaskKind.FORWARD:
             return cost.forward_ns // chunks
-        if work is Work.UPDATE:
+        if work is TaskKind.UPDATE:
             return cost.update_ns + self._wires.all_reduce_ns(cost.weight_bytes, self._plan.width)
-        again = cost.forward_ns if self._plan.recompute and work is Work.BACKWARD else 0
+        again = cost.forward_ns if self._plan.recompute and work is TaskKind.BACKWARD else 0
         half = cost.backward_ns // 2 if self._plan.schedule is zero else cost.backward_ns
         return (half + again) // chunks
 
-    def _hold(self, op: int, cost: LayerCost, work: Work, stage: int) -> None:
+    def _hold(self, op: int, cost: LayerCost, work: TaskKind, stage: int) -> None:
         """Weights from a stage's first op on, activations from forward to the last backward."""
         if stage not in self._begun:
             self._begun.add(stage)
@@ -163,16 +163,16 @@ class _Drawing:
         chunks, recompute = self._plan.shape.chunks, self._plan.recompute
         kept = (cost.input_bytes if recompute else cost.kept_bytes) // chunks
         split = self._plan.schedule is PipelineSchedule.ZERO_BUBBLE
-        if work is Work.FORWARD:
+        if work is TaskKind.FORWARD:
             self.b.allocate(op, kept, MemoryCategory.ACTIVATIONS)
-        elif work is (Work.WEIGHT if split else Work.BACKWARD):
+        elif work is (TaskKind.WEIGHT if split else TaskKind.BACKWARD):
             self.b.allocate(op, -kept, MemoryCategory.ACTIVATIONS, at_end=True)
             if recompute:
                 again = cost.kept_bytes // chunks
                 self.b.allocate(op, again, MemoryCategory.TEMPORARY)
                 self.b.allocate(op, -again, MemoryCategory.TEMPORARY, at_end=True)
 
-    def _message(self, source: int, target: int, work: Work, microbatch: int) -> None:
+    def _message(self, source: int, target: int, work: TaskKind, microbatch: int) -> None:
         """Between virtual stages; a message's size is that of the border between them."""
         count = self._plan.shape.stages
         whole, before = self._costs[max(source, target) % count].input_bytes, min(source, target)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from paceline.runtime.stages import Work
+from paceline.runtime.stages import TaskKind
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,17 @@ class Borders:
 
     packing: tuple[Packing, ...] = ()
 
-    def taking_ns(self, virtual: int, work: Work) -> int:
+    def taking_ns(self, virtual: int, work: TaskKind) -> int:
         """Before a pass, of the message that it works on."""
-        if work is Work.FORWARD:
+        if work is TaskKind.FORWARD:
             return self._of(virtual - 1).open_ns
-        return self._of(virtual).restore_ns if work is Work.BACKWARD else 0
+        return self._of(virtual).restore_ns if work is TaskKind.BACKWARD else 0
 
-    def giving_ns(self, virtual: int, work: Work) -> int:
+    def giving_ns(self, virtual: int, work: TaskKind) -> int:
         """Behind a pass, of the message that it makes."""
-        if work is Work.FORWARD:
+        if work is TaskKind.FORWARD:
             return self._of(virtual).close_ns
-        return self._of(virtual - 1).mask_ns if work is Work.BACKWARD else 0
+        return self._of(virtual - 1).mask_ns if work is TaskKind.BACKWARD else 0
 
     def _of(self, border: int) -> Packing:
         return self.packing[border] if 0 <= border < len(self.packing) else Packing()

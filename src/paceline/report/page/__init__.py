@@ -8,20 +8,20 @@ whoever replays it with the engine as WebAssembly.
 from paceline.report.page.carry import carried_by_default, named
 from paceline.report.page.conditions import conditions
 from paceline.report.page.contents import Contents, Live, Scenario
-from paceline.report.page.gather import Asked, gather, gather_prediction
+from paceline.report.page.gather import PageRequest, gather, gather_prediction
 from paceline.report.page.levels import coarse
-from paceline.report.page.pack import MAGIC, Part, graph_columns, graph_facts, pack, packed
+from paceline.report.page.pack import MAGIC, PageData, graph_columns, graph_facts, pack, packed
 from paceline.report.page.prices import link_prices
-from paceline.report.page.scenarios import Job, asked_for
+from paceline.report.page.scenarios import JobOnCluster, asked_for
 from paceline.report.page.write import packed_value, page_of, template, write_page
 
 __all__ = [
     "MAGIC",
-    "Asked",
     "Contents",
-    "Job",
+    "JobOnCluster",
     "Live",
-    "Part",
+    "PageData",
+    "PageRequest",
     "Scenario",
     "asked_for",
     "carried_by_default",

@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from paceline.compare import Cause, Difference
-from paceline.compare.difference import Row
-from paceline.compare.places import Place, places_of
+from paceline.compare.difference import DifferenceRow
+from paceline.compare.places import WorkPlace, places_of
 from paceline.graph import NONE
 from paceline.graph.graph import Int64
 from paceline.replay import Timeline
@@ -48,11 +48,11 @@ class _Run:
     timeline: Timeline
 
     @cached_property
-    def _places(self) -> tuple[dict[Place, int], Int64]:
+    def _places(self) -> tuple[dict[WorkPlace, int], Int64]:
         places, of_op = places_of(self.timeline.graph)
         return {place: number for number, place in enumerate(places)}, of_op
 
-    def longest(self, place: Place, rank: int) -> int | None:
+    def longest(self, place: WorkPlace, rank: int) -> int | None:
         """The longest op there, on that rank where one is named."""
         if self.kind is Kind.MEASURED and len(self.timeline.graph) > MOST_OPS:
             return None  # its ops are drawn as intervals
@@ -78,6 +78,8 @@ def _cause_row(cause: Cause, runs: tuple[_Run, _Run]) -> CauseRow:
     return CauseRow(cause_words(cause), cause.share_ns, cause.noise_ns, kind.value, op)
 
 
-def _shown(rows: tuple[Row, ...], least_ns: float) -> tuple[tuple[str, float, float], ...]:
+def _shown(
+    rows: tuple[DifferenceRow, ...], least_ns: float
+) -> tuple[tuple[str, float, float], ...]:
     kept = (row for row in rows if abs(row.change_ns) > least_ns)
     return tuple((row.name, row.before_ns, row.after_ns) for row in kept)[:_ROWS]

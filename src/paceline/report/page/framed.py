@@ -8,7 +8,7 @@ from paceline.errors import FileError
 from paceline.predict import Prediction
 from paceline.replay import Timeline
 from paceline.report.page.contents import Contents, PlanAlone
-from paceline.report.page.gather import Asked, gather, gather_prediction
+from paceline.report.page.gather import PageRequest, gather, gather_prediction
 from paceline.report.page.plan import plan_alone
 from paceline.report.page.write import page_of, template
 from paceline.strategies import Plan
@@ -34,12 +34,12 @@ def framed(value: Any) -> str | None:
 
 
 def _of_timeline(value: Timeline) -> Contents:
-    return gather(Asked(str(value.graph.meta.get("run") or "timeline"), value.graph))
+    return gather(PageRequest(str(value.graph.meta.get("run") or "timeline"), value.graph))
 
 
 def _of_difference(value: Difference) -> Contents:
     before, after = value.sides
-    asked = Asked(
+    asked = PageRequest(
         f"{value.before} and {value.after}",
         before.graph,
         other=after.graph,

@@ -37,7 +37,7 @@ from paceline.report.page.rows import (
     rank_rows,
     waited_for,
 )
-from paceline.report.page.scenarios import Job, carried, levers, predicted, scenario
+from paceline.report.page.scenarios import JobOnCluster, carried, levers, predicted, scenario
 from paceline.report.page.tracks import track
 from paceline.report.run import RunSummary, summarise_run
 from paceline.report.summary import summarise
@@ -49,7 +49,7 @@ _ROWS = 12  # of a table on the page
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class PageRequest:
     """What a page is to be of."""
 
     name: str
@@ -75,19 +75,19 @@ class WhatIf:
     lacks: str = ""  # why there is none of it
 
 
-def gather(asked: Asked) -> Contents:
+def gather(asked: PageRequest) -> Contents:
     """Everything that the page shows."""
-    job = Job(asked.graph, asked.cluster, asked.question)
+    job = JobOnCluster(asked.graph, asked.cluster, asked.question)
     return _contents(asked, replay(asked.graph), _what_if(job, asked.strategies))
 
 
 def gather_prediction(made: Prediction, name: str = "prediction") -> Contents:
     """The page of a predicted step, whose timeline stands where a recorded one would."""
-    job = Job(made.timeline.graph)
+    job = JobOnCluster(made.timeline.graph)
     first = scenario(job, "as predicted", made)
     what_if = WhatIf((first,), levers=levers(job, made.timeline))
     timeline = _priced(made.timeline)
-    found = _contents(Asked(name, timeline.graph), timeline, what_if)
+    found = _contents(PageRequest(name, timeline.graph), timeline, what_if)
     (recorded,) = found.tracks
     return replace(
         found,
@@ -104,7 +104,7 @@ def _priced(timeline: Timeline) -> Timeline:
     return replace(timeline, graph=replace(graph, ops=replace(graph.ops, dur_ns=timeline.dur_ns)))
 
 
-def _contents(asked: Asked, timeline: Timeline, what_if: WhatIf) -> Contents:
+def _contents(asked: PageRequest, timeline: Timeline, what_if: WhatIf) -> Contents:
     summary, run = summarise(timeline, _ROWS), summarise_run(timeline)
     other = None if asked.other is None else replay(asked.other)
     memory = memory_of(timeline)
@@ -145,11 +145,11 @@ def _contents(asked: Asked, timeline: Timeline, what_if: WhatIf) -> Contents:
     return contents if places is None else relinked(contents, places)
 
 
-def _difference(asked: Asked, timeline: Timeline, other: Timeline) -> Compared | None:
+def _difference(asked: PageRequest, timeline: Timeline, other: Timeline) -> Compared | None:
     return None if asked.difference is None else compared(asked.difference, timeline, other)
 
 
-def _what_if(job: Job, strategies: Sequence[str]) -> WhatIf:
+def _what_if(job: JobOnCluster, strategies: Sequence[str]) -> WhatIf:
     """Nothing where the job cannot be predicted at all; then the page says why."""
     try:
         if job.cluster is None and (ops := ops_beyond(job.graph, MOST_OPS)):
@@ -173,7 +173,7 @@ def _too_large(ops: int) -> str:
     )
 
 
-def _halves(job: Job, sliders: Sequence[Lever]) -> tuple[tuple[str, int], ...]:
+def _halves(job: JobOnCluster, sliders: Sequence[Lever]) -> tuple[tuple[str, int], ...]:
     """The step where the ops of each slider take half their time; op by op the step is made once
     for all of them."""
     asked = [(lever, lever.selection) for lever in sliders if lever.selection]
@@ -185,7 +185,7 @@ def _halves(job: Job, sliders: Sequence[Lever]) -> tuple[tuple[str, int], ...]:
 
 
 def _tracks(
-    asked: Asked, timeline: Timeline, other: Timeline | None
+    asked: PageRequest, timeline: Timeline, other: Timeline | None
 ) -> tuple[tuple[Track, ...], Intervals | None]:
     """And where the recorded ops went, if they are drawn as intervals."""
     first, places = _track(Kind.RECORDED, f"recorded, {asked.name}", timeline)
@@ -202,7 +202,7 @@ def _track(kind: Kind, title: str, timeline: Timeline) -> tuple[Track, Intervals
     return made.track, made
 
 
-def _plan(asked: Asked) -> tuple[PlanRow | None, str]:
+def _plan(asked: PageRequest) -> tuple[PlanRow | None, str]:
     """The plan's row, or what would bring one."""
     if asked.plan is None:
         return None, _NO_PLAN
@@ -231,7 +231,7 @@ def _facts(timeline: Timeline, run: RunSummary, peak_bytes: int) -> tuple[tuple[
     return tuple(found)
 
 
-def _missing(asked: Asked, run: RunSummary, what_if: WhatIf, memory: bool) -> dict[str, str]:
+def _missing(asked: PageRequest, run: RunSummary, what_if: WhatIf, memory: bool) -> dict[str, str]:
     """What the page cannot show, and what to do about it."""
     found = {}
     if what_if.lacks:

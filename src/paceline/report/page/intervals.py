@@ -22,7 +22,7 @@ from paceline.report.page.contents import (
     Contents,
     Kind,
     LaneRow,
-    Memory,
+    MemoryView,
     PathRow,
     Sentence,
     Track,
@@ -169,7 +169,7 @@ def _difference(found: Compared, places: Intervals) -> Compared:
     return replace(found, causes=tuple(causes))
 
 
-def _memory(memory: Memory, places: Intervals) -> Memory:
+def _memory(memory: MemoryView, places: Intervals) -> MemoryView:
     place = _place(memory.op, places)
     assert place is not None
     return replace(memory, op=place)

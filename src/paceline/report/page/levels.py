@@ -15,7 +15,7 @@ from paceline.engine import native
 from paceline.graph.graph import Int32, Int64, UInt8
 from paceline.graph.kinds import NONE
 from paceline.replay import Timeline
-from paceline.report.page.pack import Part
+from paceline.report.page.pack import PageData
 
 WAITING: Final = 15
 """The kind of what waits for partners; ops have the numbers of `OpKind`."""
@@ -84,7 +84,7 @@ def drawn(spans: Spans, window: Window, *, reference: bool = False) -> Drawn:
     return _drawn(spans, window) if core is None else _natively(_levels(core, spans), spans, window)
 
 
-def coarse(spans: Spans, step_ns: int, most: int) -> Part:
+def coarse(spans: Spans, step_ns: int, most: int) -> PageData:
     """Intervals in place of ops, as fine as `most` of them can be: the page's
     `level_...` columns.
 
@@ -124,7 +124,7 @@ def _natively(levels: Any, spans: Spans, window: Window) -> Drawn:
     return Drawn(*levels.draw(lanes, window.from_ns, window.to_ns, window.pixels))
 
 
-def _part(found: Drawn, pixels: int) -> Part:
+def _part(found: Drawn, pixels: int) -> PageData:
     lasts = found.end_ns - found.start_ns
     columns: dict[str, NDArray[Any]] = {
         "level_lane": found.lane,
@@ -134,7 +134,7 @@ def _part(found: Drawn, pixels: int) -> Part:
         "level_idle": lasts - found.busy_ns,
         "level_ops": found.ops,
     }
-    return Part(columns, {"level_pixels": pixels})
+    return PageData(columns, {"level_pixels": pixels})
 
 
 def _drawn(spans: Spans, window: Window) -> Drawn:

@@ -27,16 +27,16 @@ _LEVEL: Final = 5  # the next one takes twice as long for a twentieth less
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class PageData:
     """Columns and facts that a page carries, by the names under which it reads them."""
 
     columns: Mapping[str, NDArray[Any]]
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def pack(graph: Graph, *parts: Part) -> bytes:
+def pack(graph: Graph, *parts: PageData) -> bytes:
     """The graph's columns and texts, and other parts beside them."""
-    every = (Part(graph_columns(graph), graph_facts(graph)), *parts)
+    every = (PageData(graph_columns(graph), graph_facts(graph)), *parts)
     columns = {name: column for part in every for name, column in part.columns.items()}
     return packed(columns, {name: fact for part in every for name, fact in part.facts.items()})
 

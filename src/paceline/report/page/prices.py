@@ -10,10 +10,10 @@ from paceline.cost import SPREAD, Calls, Rates
 from paceline.cost.price import told_ns
 from paceline.cost.sliding import Slidable, slidable
 from paceline.graph import NONE, Basis, Graph
-from paceline.report.page.pack import Part
+from paceline.report.page.pack import PageData
 
 
-def link_prices(graph: Graph, cluster: Cluster, rates: Rates, calls: Calls) -> Part:
+def link_prices(graph: Graph, cluster: Cluster, rates: Rates, calls: Calls) -> PageData:
     """`price_of`: of each op the row of `prices` that it takes its time from, or NONE."""
     each = slidable(graph, cluster, rates, calls)
     price_of = np.full(len(graph), NONE, np.int32)
@@ -22,7 +22,7 @@ def link_prices(graph: Graph, cluster: Cluster, rates: Rates, calls: Calls) -> P
     known = [told_ns(rates, call, cluster) for call in calls.each]
     reasons = [basis if told is None else told[1] for told in known]
     rows = [_row(price, reason) for price, reason in zip(each, reasons)]
-    return Part({"price_of": price_of}, {"prices": rows})
+    return PageData({"price_of": price_of}, {"prices": rows})
 
 
 def _row(price: Slidable, basis: Basis) -> dict[str, Any]:

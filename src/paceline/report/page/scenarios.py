@@ -23,7 +23,7 @@ from paceline.replay.job import ReplayJob, Shares
 from paceline.report.page.columns import Column
 from paceline.report.page.conditions import conditions
 from paceline.report.page.contents import Choice, Kind, Lever, Scenario
-from paceline.report.page.pack import Part
+from paceline.report.page.pack import PageData
 from paceline.report.page.prices import link_prices
 from paceline.report.page.tracks import track
 from paceline.strategies import Strategy, parse, strategy
@@ -44,7 +44,7 @@ _BITS = {name: 1 << place for place, (name, *_) in enumerate(BY_NAME)}
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class JobOnCluster:
     """What is asked about: a recorded job, and the cluster that it is carried to, if any."""
 
     graph: Graph
@@ -56,12 +56,14 @@ UNCHANGED = strategy("scale", select="all", factor=1.0)
 """A change that changes nothing, for which `predict` keeps every op apart."""
 
 
-def predicted(job: Job, changes: Sequence[Strategy] = ()) -> Prediction:
+def predicted(job: JobOnCluster, changes: Sequence[Strategy] = ()) -> Prediction:
     """As `paceline predict` has it, op by op."""
     return predict(job.graph, (*changes, UNCHANGED), job.cluster, job.question)
 
 
-def carried(job: Job, strategies: Sequence[str]) -> tuple[tuple[Scenario, ...], tuple[Choice, ...]]:
+def carried(
+    job: JobOnCluster, strategies: Sequence[str]
+) -> tuple[tuple[Scenario, ...], tuple[Choice, ...]]:
     """The job under each strategy (`workers(count=4)+bf16` is one of two changes); and those that
     cannot be predicted here, with the reason."""
     found, cannot = [], []
@@ -74,14 +76,14 @@ def carried(job: Job, strategies: Sequence[str]) -> tuple[tuple[Scenario, ...], 
     return tuple(found), tuple(cannot)
 
 
-def asked_for(job: Job, text: str) -> Scenario:
+def asked_for(job: JobOnCluster, text: str) -> Scenario:
     """The job under strategies that somebody names, with sliders of its own."""
     changes = tuple(parse(part) for part in text.split("+") if part.strip())
     made = predicted(job, changes)
     return replace(scenario(job, text or "as recorded", made), levers=levers(job, made.timeline))
 
 
-def scenario(job: Job, name: str, made: Prediction) -> Scenario:
+def scenario(job: JobOnCluster, name: str, made: Prediction) -> Scenario:
     """A prediction, with all that the page needs to repeat it at other settings."""
     graph, priced = made.timeline.graph, _priced(job, made.timeline.graph)
     assert made.prices is not None
@@ -118,7 +120,7 @@ def _sharing(made: Prediction) -> dict[str, Any]:
     }
 
 
-def levers(job: Job, timeline: Timeline) -> tuple[Lever, ...]:
+def levers(job: JobOnCluster, timeline: Timeline) -> tuple[Lever, ...]:
     """Sliders, the links' first; greyed where the file cannot answer."""
     graph = timeline.graph
     talks = len(select(graph, BY_NAME[-1][2]))
@@ -143,7 +145,7 @@ _ON_SHARED_CORES = (
 )
 
 
-def _links_now(job: Job) -> tuple[float | None, float | None]:
+def _links_now(job: JobOnCluster) -> tuple[float | None, float | None]:
     """Rate in bit/s and latency in ns of all links between hosts; None where they differ."""
     cluster = job.cluster
     if cluster is None or any(host.link for host in cluster.hosts):
@@ -151,7 +153,7 @@ def _links_now(job: Job) -> tuple[float | None, float | None]:
     return 8 * cluster.link.up_bytes_per_s, float(cluster.link.latency_ns)
 
 
-def _no_links(job: Job, talks: int) -> str:
+def _no_links(job: JobOnCluster, talks: int) -> str:
     if not talks:
         return "no op of this job communicates; record it on two workers or more"
     if job.cluster is None:
@@ -171,10 +173,10 @@ def _program(graph: Graph, dur_ns: Int64) -> dict[str, Column]:
     }
 
 
-def _priced(job: Job, graph: Graph) -> Part:
+def _priced(job: JobOnCluster, graph: Graph) -> PageData:
     """What each distinct communication takes on links of other rates and latencies."""
     if job.cluster is None:
-        return Part({"price_of": np.full(len(graph), NONE, np.int32)}, {"prices": []})
+        return PageData({"price_of": np.full(len(graph), NONE, np.int32)}, {"prices": []})
     cluster = job.cluster.with_workers(graph.world_size)
     rates = rates_of(job.question, cluster)
     calls = calls_of(graph, cluster, rates.library_of(cluster))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from paceline.compare import Difference
-from paceline.compare.difference import Row
+from paceline.compare.difference import DifferenceRow
 from paceline.report.text.difference_words import basis_lines, cause_words, verdict_line
 from paceline.report.text.quantities import duration, share
 from paceline.report.text.table import plain_table, short
@@ -52,7 +52,7 @@ def _causes(found: Difference, top: int) -> "Table":
     )
 
 
-def _rows(found: Difference, title: str, rows: tuple[Row, ...], top: int) -> "Table":
+def _rows(found: Difference, title: str, rows: tuple[DifferenceRow, ...], top: int) -> "Table":
     told = (
         (short(row.name), duration(row.before_ns), duration(row.after_ns), signed(row.change_ns))
         for row in rows[:top]

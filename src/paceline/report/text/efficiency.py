@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from paceline.analyse.efficiency import Efficiency, Reached
-from paceline.analyse.observations import Observation, Seen
+from paceline.analyse.observations import JobFigures, Observation
 from paceline.analyse.structure import Structure
 from paceline.analyse.usage import Usage
 from paceline.report.text.quantities import duration, size
-from paceline.report.text.table import Rows, fitted, plain_table, short
+from paceline.report.text.table import TableRows, fitted, plain_table, short
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +24,7 @@ _UNKNOWN: Final = 44  # characters of a name in a sentence
 _MOSTLY: Final = 0.5
 
 
-def show_seen(seen: Seen, said: Sequence[Observation], console: "Console") -> None:
+def show_seen(seen: JobFigures, said: Sequence[Observation], console: "Console") -> None:
     console.print(_usage_line(seen.usage), soft_wrap=True)
     if seen.efficiency is not None:
         show_efficiency(seen.efficiency, console)
@@ -117,9 +117,9 @@ def _unknown_lines(found: Efficiency) -> list[str]:
     ]
 
 
-def _rows(title: str, rows: Sequence[Reached]) -> Rows:
+def _rows(title: str, rows: Sequence[Reached]) -> TableRows:
     what = "operators" if title == "by class" else "operator"
-    return Rows.of(title, (what, *_COLUMNS), map(_cells, rows))
+    return TableRows.of(title, (what, *_COLUMNS), map(_cells, rows))
 
 
 def _cells(row: Reached) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from paceline.report.text.quantities import duration
 from paceline.report.text.table import plain_table
-from paceline.serve import Profile, Row
+from paceline.serve import Profile, ServingChoice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _NOISY: Final = 0.15
 """Spread of the points beyond which a plan rests on chance."""
 
 
-def serving_table(rows: "Sequence[Row]", batch: int) -> "Table":
+def serving_table(rows: "Sequence[ServingChoice]", batch: int) -> "Table":
     """Latency of a batch by each choice, and over the first row's."""
     was_run = any(row.runs_ns for row in rows)
     columns = ["", "instances", "latency", "of the plan's"]
@@ -24,7 +24,7 @@ def serving_table(rows: "Sequence[Row]", batch: int) -> "Table":
     return plain_table(f"a batch of {batch}", columns, [_cells(row, rows[0]) for row in rows])
 
 
-def _cells(row: Row, plan: Row) -> list[str]:
+def _cells(row: ServingChoice, plan: ServingChoice) -> list[str]:
     ns = row.plan.latency_ns
     cells = [row.name, str(row.plan), duration(ns), f"{ns / plan.plan.latency_ns:.2f}"]
     if row.runs_ns:

@@ -12,7 +12,7 @@ _BARS: Final = " ▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """A table as text, for a terminal and for a page."""
 
     title: str
@@ -20,8 +20,8 @@ class Rows:
     rows: tuple[tuple[str, ...], ...]
 
     @staticmethod
-    def of(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> "Rows":
-        return Rows(title, tuple(columns), tuple(tuple(row) for row in rows))
+    def of(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> "TableRows":
+        return TableRows(title, tuple(columns), tuple(tuple(row) for row in rows))
 
     def table(self) -> "Table":
         return plain_table(self.title, self.columns, self.rows)
@@ -44,7 +44,7 @@ def plain_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 class Fitted:
     """What of a table a terminal has room for, with no number cut."""
 
-    shown: Rows
+    shown: TableRows
     name_width: int  # of the first column, whose words wrap
     dropped: tuple[str, ...]  # columns
 
@@ -56,7 +56,7 @@ class Fitted:
         return made
 
 
-def fitted(rows: Rows, width: int, first_to_go: Sequence[str]) -> Fitted:
+def fitted(rows: TableRows, width: int, first_to_go: Sequence[str]) -> Fitted:
     """The table without so many of the named columns, in that order, that it fits the width; what
     is left is as wide as its numbers are."""
     dropped: tuple[str, ...] = ()
@@ -78,14 +78,14 @@ _WORD: Final = 12
 """A hundred millions with their commas is not cut."""
 
 
-def _widths(rows: Rows) -> list[int]:
+def _widths(rows: TableRows) -> list[int]:
     return [max(map(len, column)) for column in zip(rows.columns, *rows.rows)]
 
 
-def _without(rows: Rows, dropped: Sequence[str]) -> Rows:
+def _without(rows: TableRows, dropped: Sequence[str]) -> TableRows:
     keep = [at for at, name in enumerate(rows.columns) if name not in dropped]
     columns, *body = (tuple(row[at] for at in keep) for row in (rows.columns, *rows.rows))
-    return Rows(rows.title, columns, tuple(body))
+    return TableRows(rows.title, columns, tuple(body))
 
 
 def short(name: str, most: int = _SHORT) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paceline.report.text.quantities import duration
-from paceline.weave.tuning import CandidateOutcome, Row
+from paceline.weave.tuning import CandidateOutcome, TuningRow
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,7 +40,7 @@ COLUMNS = (
 Cells = tuple[str, ...]
 
 
-def schedules_table(rows: Sequence[Row]) -> "Table":
+def schedules_table(rows: Sequence[TuningRow]) -> "Table":
     from rich.table import Table
 
     lines = _lines(sorted(rows, key=_order))
@@ -54,7 +54,7 @@ def schedules_table(rows: Sequence[Row]) -> "Table":
     return table
 
 
-def _lines(rows: Sequence[Row]) -> list[Cells]:
+def _lines(rows: Sequence[TuningRow]) -> list[Cells]:
     usual = _usual(rows)
     shown = Counter(_cells(r, usual) for r in rows if r.outcome is not CandidateOutcome.REFUSED)
     refused = [row for row in rows if row.outcome is CandidateOutcome.REFUSED]
@@ -65,11 +65,11 @@ def _lines(rows: Sequence[Row]) -> list[Cells]:
     return counted + _refused(refused)
 
 
-def _order(row: Row) -> tuple[int, float]:
+def _order(row: TuningRow) -> tuple[int, float]:
     return ORDER.index(row.outcome), row.measured_s or row.predicted_s or 0.0
 
 
-def _usual(rows: Sequence[Row]) -> Mapping[tuple[str, str], Any]:
+def _usual(rows: Sequence[TuningRow]) -> Mapping[tuple[str, str], Any]:
     """The most frequent value of each setting of each back end."""
     values: dict[tuple[str, str], Counter[Any]] = {}
     for row in rows:
@@ -78,7 +78,7 @@ def _usual(rows: Sequence[Row]) -> Mapping[tuple[str, str], Any]:
     return {key: counts.most_common(1)[0][0] for key, counts in values.items()}
 
 
-def _cells(row: Row, usual: Mapping[tuple[str, str], Any]) -> Cells:
+def _cells(row: TuningRow, usual: Mapping[tuple[str, str], Any]) -> Cells:
     runner, settings = row.candidate.backend, row.candidate.tunables
     unusual = [f"{k}={v}" for k, v in settings.items() if usual[runner, k] != v]
     return (
@@ -92,7 +92,7 @@ def _cells(row: Row, usual: Mapping[tuple[str, str], Any]) -> Cells:
     )
 
 
-def _refused(rows: Sequence[Row]) -> list[Cells]:
+def _refused(rows: Sequence[TuningRow]) -> list[Cells]:
     """One line for all schedules that one back end refuses for one reason."""
     schedules: dict[tuple[str, str], list[str]] = {}
     for row in rows:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from paceline.lab.incast import Row, Setting
+from paceline.lab.incast import IncastRow, Setting
 from paceline.lab.overload import Loaded
 from paceline.lab.spraying import Sprayed
 
@@ -17,14 +17,14 @@ def setting_line(setting: Setting) -> str:
     )
 
 
-def table(rows: Iterable[Row]) -> list[str]:
+def table(rows: Iterable[IncastRow]) -> list[str]:
     shown = list(rows)
     rounds = f"{shown[0].rounds} rounds of each; ms" if shown else ""
     head = f"  {rounds:37}{'p50':>7}{'p99':>7}{'longest':>8}{'p99/ideal':>10} without"
     return [head, *map(_line, shown)]
 
 
-def _line(row: Row) -> str:
+def _line(row: IncastRow) -> str:
     return (
         f"  {row.name:37}{row.p50_ms:7.1f}{row.p99_ms:7.1f}{row.max_ms:8.1f}"
         f"{row.p99_of_ideal:10.3f}{row.lost_share:8.3%}"

@@ -15,14 +15,14 @@ from paceline.runtime.codecs.codec import Codec, Compressor, Momentum, Sparse, T
 Key = tuple[int, ...]  # the parameters of a bucket, by identity
 
 
-def memory_of(codec: Codec, members: int) -> "Memory":
+def memory_of(codec: Codec, members: int) -> "CodecMemory":
     """The memory that a codec asks for, among so many workers."""
     if codec.momentum is not None:
         return LocalMomentum(codec.momentum, codec.feedback, members)
     return ErrorFeedback() if codec.feedback else Nothing()
 
 
-class Memory(ABC):
+class CodecMemory(ABC):
     """Gradients are over the number of workers, so that their sum is the mean."""
 
     @abstractmethod
@@ -36,7 +36,7 @@ class Memory(ABC):
         """Keep what the payload does not say."""
 
 
-class Nothing(Memory):
+class Nothing(CodecMemory):
     """What is left out is lost."""
 
     def corrected(self, key: Key, gradient: torch.Tensor) -> torch.Tensor:
@@ -48,7 +48,7 @@ class Nothing(Memory):
         pass
 
 
-class ErrorFeedback(Memory):
+class ErrorFeedback(CodecMemory):
     """What was left of earlier gradients."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class ErrorFeedback(Memory):
         how.add(corrected, payload, turn, times=-1.0)
 
 
-class LocalMomentum(Memory):
+class LocalMomentum(CodecMemory):
     """u = m u + g, and what waits is the sum of the u: momentum correction. What was sent is
     cleared in both (masking)."""
 

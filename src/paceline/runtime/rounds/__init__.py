@@ -4,6 +4,6 @@
 graph is changed by.
 """
 
-from paceline.runtime.rounds.merge import Merge, Part, WeightRounds
+from paceline.runtime.rounds.merge import Merge, ReplicaFragment, WeightRounds
 
-__all__ = ["Merge", "Part", "WeightRounds"]
+__all__ = ["Merge", "ReplicaFragment", "WeightRounds"]

@@ -9,7 +9,7 @@ from paceline.graph.rounds import Rounds
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ReplicaFragment:
     """A fragment of one replica's weights."""
 
     number: int
@@ -21,15 +21,15 @@ class Merge(ABC):
     """One method's own state; one for each replica."""
 
     @abstractmethod
-    def begin(self, part: Part) -> None:
+    def begin(self, part: ReplicaFragment) -> None:
         """Before the first step, when all ranks hold the same weights."""
 
     @abstractmethod
-    def pack(self, part: Part) -> Any:
+    def pack(self, part: ReplicaFragment) -> Any:
         """One flat tensor, whose mean over the ranks is wanted."""
 
     @abstractmethod
-    def take(self, part: Part, mean: Any) -> None:
+    def take(self, part: ReplicaFragment, mean: Any) -> None:
         """The mean has come."""
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from paceline.runtime.rounds.merge import Merge, Part
+from paceline.runtime.rounds.merge import Merge, ReplicaFragment
 from paceline.runtime.rounds.torch_flat import blend, flat
 
 
@@ -14,14 +14,14 @@ class Anchor(Merge):
         self._place: dict[int, torch.Tensor] = {}
         self._speed: dict[int, torch.Tensor] = {}
 
-    def begin(self, part: Part) -> None:
+    def begin(self, part: ReplicaFragment) -> None:
         self._place[part.number] = flat(part.weights)
         self._speed[part.number] = torch.zeros_like(self._place[part.number])
 
-    def pack(self, part: Part) -> torch.Tensor:
+    def pack(self, part: ReplicaFragment) -> torch.Tensor:
         return flat(part.weights)
 
-    def take(self, part: Part, mean: torch.Tensor) -> None:
+    def take(self, part: ReplicaFragment, mean: torch.Tensor) -> None:
         place, speed = self._place[part.number], self._speed[part.number]
         speed.mul_(self._momentum).add_(mean.sub_(place))
         place.add_(speed)

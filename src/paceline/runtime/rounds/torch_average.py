@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from paceline.runtime.exchange import ExchangeError
-from paceline.runtime.rounds.merge import Merge, Part
+from paceline.runtime.rounds.merge import Merge, ReplicaFragment
 from paceline.runtime.rounds.torch_flat import fill, flat
 
 
@@ -15,16 +15,16 @@ class Average(Merge):
     def __init__(self, states: int) -> None:
         self._states = states
 
-    def begin(self, part: Part) -> None:
+    def begin(self, part: ReplicaFragment) -> None:
         """The mean needs nothing of earlier ones."""
 
-    def pack(self, part: Part) -> torch.Tensor:
+    def pack(self, part: ReplicaFragment) -> torch.Tensor:
         return flat(self._tensors(part))
 
-    def take(self, part: Part, mean: torch.Tensor) -> None:
+    def take(self, part: ReplicaFragment, mean: torch.Tensor) -> None:
         fill(self._tensors(part), mean)
 
-    def _tensors(self, part: Part) -> Sequence[torch.Tensor]:
+    def _tensors(self, part: ReplicaFragment) -> Sequence[torch.Tensor]:
         if not self._states:
             return part.weights
         states = part.states()

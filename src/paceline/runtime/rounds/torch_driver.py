@@ -19,7 +19,7 @@ from paceline.graph.rounds import Round, fragments_of
 from paceline.runtime.codecs import Sharing
 from paceline.runtime.codecs.torch_communicate import Under, share
 from paceline.runtime.exchange import ExchangeError, Sent
-from paceline.runtime.rounds.merge import Part, WeightRounds
+from paceline.runtime.rounds.merge import ReplicaFragment, WeightRounds
 from paceline.runtime.rounds.torch_flat import fill, flat
 from paceline.runtime.run import Run
 from paceline.runtime.torch_optimizers import updates_a_part
@@ -74,7 +74,7 @@ class _Driver:
             tuple(weights[i] for i in part) for part in fragments_of(sizes, self._asked.fragments)
         ]
         self._parts = [
-            Part(number, part, partial(_states, optimizer, part))
+            ReplicaFragment(number, part, partial(_states, optimizer, part))
             for number, part in enumerate(parts)
         ]
         self._step = 0

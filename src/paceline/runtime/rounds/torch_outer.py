@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from paceline.runtime.rounds.merge import Merge, Part
+from paceline.runtime.rounds.merge import Merge, ReplicaFragment
 from paceline.runtime.rounds.torch_flat import blend, fill, flat
 
 
@@ -25,14 +25,14 @@ class Outer(Merge):
         self._agreed: dict[int, torch.Tensor] = {}
         self._momentum: dict[int, torch.Tensor] = {}
 
-    def begin(self, part: Part) -> None:
+    def begin(self, part: ReplicaFragment) -> None:
         self._agreed[part.number] = flat(part.weights)
         self._momentum[part.number] = torch.zeros_like(self._agreed[part.number])
 
-    def pack(self, part: Part) -> torch.Tensor:
+    def pack(self, part: ReplicaFragment) -> torch.Tensor:
         return flat(part.weights).neg_().add_(self._agreed[part.number])
 
-    def take(self, part: Part, mean: torch.Tensor) -> None:
+    def take(self, part: ReplicaFragment, mean: torch.Tensor) -> None:
         agreed, momentum = self._agreed[part.number], self._momentum[part.number]
         momentum.mul_(self._how.momentum).add_(mean)
         agreed.sub_(mean.add_(momentum, alpha=self._how.momentum), alpha=self._how.lr)

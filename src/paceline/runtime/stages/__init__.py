@@ -4,7 +4,7 @@
 imported by its own name.
 """
 
-from paceline.graph.schedules import Task, Work
+from paceline.graph.schedules import Task, TaskKind
 from paceline.runtime.stages.errors import PipelineError
 from paceline.runtime.stages.schedule import (
     PipelineSchedule,
@@ -21,7 +21,7 @@ __all__ = [
     "PipelineSchedule",
     "Shape",
     "Task",
-    "Work",
+    "TaskKind",
     "check",
     "in_flight",
     "tasks",

@@ -9,7 +9,7 @@ always mean the same. Micro-batches count from 0 over all batches of the run.
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from paceline.graph.schedules import Schedule, Task, Work, order
+from paceline.graph.schedules import Schedule, Task, TaskKind, order
 from paceline.runtime.stages.errors import PipelineError
 
 
@@ -109,7 +109,7 @@ def _flushed(schedule: PipelineSchedule, shape: Shape, stage: int, batch: int) -
     first = batch * shape.microbatches
     passes = order(_ORDERS[schedule], stage, shape.stages, shape.microbatches, shape.chunks)
     done = [replace(task, microbatch=first + task.microbatch) for task in passes]
-    return [*done, Task(Work.UPDATE, first + shape.microbatches - 1)]
+    return [*done, Task(TaskKind.UPDATE, first + shape.microbatches - 1)]
 
 
 def _without_flush(shape: Shape, stage: int, batches: int) -> list[Task]:
@@ -119,6 +119,6 @@ def _without_flush(shape: Shape, stage: int, batches: int) -> list[Task]:
     for task in order(Schedule.ONE_F_ONE_B, stage, shape.stages, total, 1):
         found.append(task)
         ends_batch = (task.microbatch + 1) % shape.microbatches == 0
-        if task.work is Work.BACKWARD and ends_batch:
-            found.append(Task(Work.UPDATE, task.microbatch))
+        if task.work is TaskKind.BACKWARD and ends_batch:
+            found.append(Task(TaskKind.UPDATE, task.microbatch))
     return found

@@ -22,7 +22,7 @@ from paceline.runtime.stages.torch_border import Before, Behind, Border, message
 from paceline.runtime.stages.torch_header import DTYPES, HEADER
 
 Operations = list[Any]  # torch's P2POp
-Room = tuple[int, Tensor, Tensor]
+BorderBuffers = tuple[int, Tensor, Tensor]
 """Which message of its direction, where it comes packed, and where it belongs."""
 
 
@@ -36,7 +36,7 @@ def bordered(border: Border, optimizer: Any, sent: Sent) -> Iterator[None]:
         raise PipelineError(
             "the job has no stages of torch.distributed.pipelining, whose messages border_topk "
             "thins; leave it out of the plan. Stages of paceline.runtime.stages are given "
-            "Job(..., borders=(Border(ratio), ...))"
+            "PipelineJob(..., borders=(Border(ratio), ...))"
         )
     stage = pipelining.PipelineStage
     sides: WeakKeyDictionary[Any, Side] = WeakKeyDictionary()
@@ -60,8 +60,8 @@ class Side:
         self._border, self._sent = border, sent
         self._before: dict[int, Before] = {}
         self._behind: dict[int, Behind] = {}
-        self._down: dict[int, list[Room]] = {}  # by micro-batch
-        self._up: dict[int, list[Room]] = {}
+        self._down: dict[int, list[BorderBuffers]] = {}  # by micro-batch
+        self._up: dict[int, list[BorderBuffers]] = {}
 
     def hand_down(self, chunk: int, operations: Operations) -> Operations:
         """Activations, to the next stage."""
@@ -131,7 +131,7 @@ def _thins(tensor: Tensor) -> bool:
 
 def _with_room(
     operations: Operations, room: Callable[[Tensor], Tensor]
-) -> tuple[list[Room], Operations]:
+) -> tuple[list[BorderBuffers], Operations]:
     rooms, made = [], []
     for at, one in enumerate(operations):
         if _thins(one.tensor):

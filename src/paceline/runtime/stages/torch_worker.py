@@ -1,6 +1,7 @@
 """A worker of a pipeline: one stage, trained batch after batch under a schedule.
 
-    worker = Worker(Job(PipelineSchedule.TWO_BUFFERED, microbatches=4), seat, part, Adam(...), data)
+    job = PipelineJob(PipelineSchedule.TWO_BUFFERED, microbatches=4)
+    worker = Worker(job, seat, stage, Adam(...), data)
     losses = worker.train(batches=100)
 
 GPipe and 1F1B flush at the end of each batch. 2BW does not: its stages run on into the next batch
@@ -15,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from paceline.graph.schedules import Task, Work
+from paceline.graph.schedules import Task, TaskKind
 from paceline.runtime.stages.errors import PipelineError
 from paceline.runtime.stages.schedule import (
     PipelineSchedule,
@@ -40,7 +41,7 @@ class Data(Protocol):
 
 
 @dataclass(frozen=True)
-class Job:
+class PipelineJob:
     """How the pipeline works."""
 
     schedule: PipelineSchedule
@@ -54,7 +55,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Part:
+class WorkerStage:
     """This worker's stage of the model, and the loss, which the last stage computes."""
 
     module: nn.Module
@@ -69,9 +70,9 @@ class Worker:
 
     def __init__(
         self,
-        job: Job,
+        job: PipelineJob,
         seat: Seat,
-        part: Part,
+        part: WorkerStage,
         optimizer: torch.optim.Optimizer,
         data: Data,
         *,
@@ -173,8 +174,8 @@ class Worker:
         return version_used(self.job.schedule, microbatch, self.job.microbatches)
 
 
-_DO: dict[Work, Callable[[Worker, int], None]] = {
-    Work.FORWARD: Worker._forward,
-    Work.BACKWARD: Worker._backward,
-    Work.UPDATE: Worker._update,
+_DO: dict[TaskKind, Callable[[Worker, int], None]] = {
+    TaskKind.FORWARD: Worker._forward,
+    TaskKind.BACKWARD: Worker._backward,
+    TaskKind.UPDATE: Worker._update,
 }

@@ -65,7 +65,7 @@ class Detail(msgspec.Struct):
 
 
 @dataclass
-class Seen:
+class AddedNames:
     """Names and groups that the details added."""
 
     new_names: list[str] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Seen:
 
 def collectives_of(
     events: Events, names: Sequence[str], details: Sequence[tuple[int, bytes]]
-) -> tuple[Collectives, Seen]:
+) -> tuple[Collectives, AddedNames]:
     """Every communication kernel, and every transfer on a communication thread."""
     by_row = {row: _detail(args) for row, args in details if row != NONE}
     op_of_name = [_op_of(name) for name in names]
@@ -88,7 +88,7 @@ def collectives_of(
         rows = np.flatnonzero((moves & is_op[events.name]) | generic)
     context = _annotations_around(events, names, rows)
     index = {name: number for number, name in enumerate(names)}
-    seen, table = Seen(), []
+    seen, table = AddedNames(), []
     for row in rows:
         detail = by_row.get(int(row)) or Detail()
         call = context.get(int(row), NONE)
@@ -118,7 +118,7 @@ def _row(
     detail: Detail,
     around: Detail,
     index: dict[str, int],
-    seen: Seen,
+    seen: AddedNames,
 ) -> tuple[int, ...]:
     """One row of `Collectives`; what the kernel does not say is taken from the call around it."""
     stated = detail if detail.collective else around

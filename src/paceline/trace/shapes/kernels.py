@@ -13,7 +13,7 @@ from paceline.trace.shapes import names
 from paceline.trace.shapes.contradictions import Ran, no_room, too_much
 from paceline.trace.shapes.limits import PRODUCTS
 from paceline.trace.shapes.operators import Operators, typed
-from paceline.trace.shapes.seen import Launches, Seen
+from paceline.trace.shapes.seen import Launches, SeenKernels
 from paceline.trace.shapes.strays import recognised
 from paceline.trace.trace import Bool, Category, Int64
 from paceline.trace.view import RankView
@@ -36,7 +36,7 @@ class DeviceWork:
 
 def kernels_of(view: RankView, found: Operators) -> DeviceWork:
     events = view.trace.events
-    seen = Seen.of(view)
+    seen = SeenKernels.of(view)
     kernels, told = seen.kernels, _told(seen, found)
     recorded, rows = _recorded(seen.launches, found.works, told.known, told.likely)
     row = np.full(len(events), NONE, np.int64)
@@ -62,7 +62,7 @@ class _Told:
     notes: tuple[str, ...]
 
 
-def _told(seen: Seen, found: Operators) -> _Told:
+def _told(seen: SeenKernels, found: Operators) -> _Told:
     operator = _operators(seen.view, found.of_event, seen.asked)
     known = np.where(operator == NONE, NONE, found.of_event[operator])
     narrow = no_room(seen.ran, found.works, known, operator)
@@ -83,7 +83,7 @@ def _told(seen: Seen, found: Operators) -> _Told:
     return _Told(known, likely, shared, tuple(notes))
 
 
-def _by_likes(seen: Seen, known: Int64) -> Int64:
+def _by_likes(seen: SeenKernels, known: Int64) -> Int64:
     events, kernels = seen.view.trace.events, seen.kernels
     columns = (events.name, events.form, events.lane)
     name, launch, lane = (column[kernels].astype(np.int64) for column in columns)
@@ -99,7 +99,7 @@ def _operators(view: RankView, of_event: Int64, asked: Int64) -> Int64:
     return np.where(asked == NONE, NONE, operator)
 
 
-def _fills_alone(seen: Seen, found: Operators, rows: tuple[Int64, Int64]) -> Bool:
+def _fills_alone(seen: SeenKernels, found: Operators, rows: tuple[Int64, Int64]) -> Bool:
     """Fills of memory that are no part of a product: libraries clear what they then add to."""
     products = [work.family in PRODUCTS for _, work in found.works]
     known, likely = rows

@@ -17,7 +17,7 @@ from paceline.trace.view import RankView, call_column
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class SeenKernels:
     """A trace's kernels: how they were launched and how they ran, one row each."""
 
     view: RankView
@@ -27,13 +27,13 @@ class Seen:
     ran: Ran
 
     @staticmethod
-    def of(view: RankView) -> "Seen":
+    def of(view: RankView) -> "SeenKernels":
         events = view.trace.events
         kernels = np.flatnonzero(np.isin(events.category, (Category.KERNEL, Category.MEMSET)))
         asked = call_column(view)[kernels]
         launches = Launches.of(view, kernels, asked)
         asked = np.where(launches.by_graph, NONE, asked)
-        return Seen(view, kernels, asked, launches, launches.ran(view, kernels))
+        return SeenKernels(view, kernels, asked, launches, launches.ran(view, kernels))
 
 
 @dataclass(frozen=True, eq=False)

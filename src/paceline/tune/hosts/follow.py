@@ -17,13 +17,13 @@ from paceline.tune.hosts.proof import SECRET, Stranger, proved
 from paceline.tune.hosts.wire import (
     OURS,
     Begin,
+    Connection,
     Ended,
-    Enough,
     Hello,
-    Line,
     Lost,
     Refused,
     Said,
+    StopJob,
     Verdict,
     Wrote,
     within,
@@ -73,11 +73,11 @@ def follow(
         line.close()
 
 
-def _met(meeting: Meeting) -> Line:
+def _met(meeting: Meeting) -> Connection:
     """Connected to the leader, who may start later and shares the secret."""
     connected = _connected(meeting)
     try:
-        return Line(connected, proved(connected, meeting.key, leads=False))
+        return Connection(connected, proved(connected, meeting.key, leads=False))
     except Stranger as error:
         connected.close()
         raise TuneError(
@@ -115,7 +115,7 @@ def _followed(message: Verdict, folder: Path) -> Followed:
 class _Own:
     """This host's part of the runs."""
 
-    line: Line
+    line: Connection
     command: tuple[str, ...]
     root: Path
     environment: Mapping[str, str]
@@ -144,7 +144,7 @@ class _Own:
         """Asked a few times a second: what is new goes to the leader."""
         self._send(folder, LIVE)
         self.told += self.line.come()
-        return any(isinstance(message, Enough) for message in self.told)
+        return any(isinstance(message, StopJob) for message in self.told)
 
     def _send(self, folder: Path, names: str) -> None:
         for file in sorted(folder.rglob(f"rank-{names}")):

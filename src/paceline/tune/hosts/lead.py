@@ -18,9 +18,9 @@ from paceline.tune.hosts.wire import (
     OURS,
     Begin,
     Ended,
-    Enough,
     Lost,
     Said,
+    StopJob,
     Verdict,
     Wrote,
     within,
@@ -118,7 +118,7 @@ class Followers:
         """End all parts, and wait for what they wrote."""
         for host in self.hosts:
             if host.ended is None:
-                self._send(host, Enough())
+                self._send(host, StopJob())
         end = time.monotonic() + LAST_S
         while any(host.ended is None and not host.lost for host in self.hosts):
             self._listen(0.1)

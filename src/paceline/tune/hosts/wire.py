@@ -57,7 +57,7 @@ class Wrote(Said, frozen=True, tag="wrote"):
     data: bytes
 
 
-class Enough(Said, frozen=True, tag="enough"):
+class StopJob(Said, frozen=True, tag="enough"):
     """End your part of the job."""
 
 
@@ -76,7 +76,7 @@ class Verdict(Said, frozen=True, tag="verdict"):
     plan: bytes | None
 
 
-Message = Hello | Refused | Begin | Wrote | Enough | Ended | Verdict
+Message = Hello | Refused | Begin | Wrote | StopJob | Ended | Verdict
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Message).decode
 
@@ -85,7 +85,7 @@ class Lost(Exception):
     """The other side is gone. It never leaves this room."""
 
 
-class Line:
+class Connection:
     """One connection."""
 
     def __init__(self, connected: socket.socket, signed: Signed) -> None:

@@ -20,7 +20,7 @@ from paceline.weave.backends.torch_compute import TORCH
 from paceline.weave.cpu.phases import Phases
 from paceline.weave.gpu.between import follow, joins, totals
 from paceline.weave.gpu.generate import generate, phases_of
-from paceline.weave.gpu.launch import Launcher, Share, loaded, on_host
+from paceline.weave.gpu.launch import Launcher, VectorSlice, loaded, on_host
 from paceline.weave.host import HostSettings
 from paceline.weave.layout import Sliced
 from paceline.weave.program import Program
@@ -82,7 +82,7 @@ class TritonExecutable(Executable):
         index = peers.index(group) or 0
         size = max(s.type.size for s in self._group.body)
         segments = self._form.segments if self._form else (size,)
-        self._launcher = Launcher(Share(index, group.size, segments, block), "cuda")
+        self._launcher = Launcher(VectorSlice(index, group.size, segments, block), "cuda")
         self._process_group = process_group
         self._held: dict[str, Any] = {}
         self._tables: dict[str, Any] = {}

@@ -12,7 +12,7 @@ import torch
 
 from paceline.weave import ops
 from paceline.weave.backends.torch_compute import TORCH, local
-from paceline.weave.compute import Step
+from paceline.weave.compute import ComputePosition
 from paceline.weave.gpu.generate import host_numbers
 from paceline.weave.gpu.writer import Source
 from paceline.weave.layout import slice_bounds
@@ -40,7 +40,7 @@ def loaded(source: Source, folder: Path) -> Any:
 
 
 @dataclass(frozen=True)
-class Share:
+class VectorSlice:
     """One rank's slice of a vector, cut into blocks none of which spans two segments."""
 
     index: int
@@ -67,7 +67,7 @@ class Share:
 class Launcher:
     """A rank's launches: where its blocks lie, on its device."""
 
-    def __init__(self, share: Share, device: str) -> None:
+    def __init__(self, share: VectorSlice, device: str) -> None:
         self.share, self._device = share, device
         table = torch.tensor(share.blocks(), dtype=torch.int64, device=device).reshape(-1, 3)
         self._firsts, self._lengths, self.segments = (c.contiguous() for c in table.unbind(1))
@@ -97,7 +97,9 @@ def on_host(program: Program) -> Callable[[Mapping[str, float]], dict[str, float
         for statement in wanted:
             kinds = tuple(program[a].type for a in statement.args)
             operands = [values[a] for a in statement.args]
-            values[statement.name] = local(statement.op, Step(statement.type, kinds), *operands)
+            values[statement.name] = local(
+                statement.op, ComputePosition(statement.type, kinds), *operands
+            )
         return {name: value.item() for name, value in values.items()}
 
     return numbers

@@ -2,16 +2,16 @@
 
 from paceline.wire.aggregate.blocks import Blocks
 from paceline.wire.aggregate.integers import Integer, Scale
-from paceline.wire.aggregate.rounds import Asked, Mode, Op, Reduce, dense, through, together
+from paceline.wire.aggregate.rounds import Mode, Op, Reduce, RoundRequest, dense, through, together
 from paceline.wire.aggregate.sketch import Sketched, SketchShape, peeled, sketched
 
 __all__ = [
-    "Asked",
     "Blocks",
     "Integer",
     "Mode",
     "Op",
     "Reduce",
+    "RoundRequest",
     "Scale",
     "SketchShape",
     "Sketched",

@@ -27,16 +27,16 @@ class Op(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class RoundRequest:
     """A round: every worker gives an array of the same shape and type, and gets the reduced one."""
 
     op: Op
     values: Array
 
 
-Rounds = Generator[Asked, Array, Floats]
+Rounds = Generator[RoundRequest, Array, Floats]
 Mode = Callable[[Floats], Rounds]
-Reduce = Callable[[Asked], Array]
+Reduce = Callable[[RoundRequest], Array]
 
 
 def through(reduce: Reduce, rounds: Rounds) -> Floats:
@@ -66,7 +66,7 @@ def together(mode: Mode, gradients: Sequence[Floats]) -> list[Floats]:
             return ends
 
 
-def reduce_all(asked: Sequence[Asked]) -> Array:
+def reduce_all(asked: Sequence[RoundRequest]) -> Array:
     """What a switch makes of one round, workers in order."""
     first = asked[0]
     if any(a.op is not first.op or a.values.shape != first.values.shape for a in asked):
@@ -91,4 +91,4 @@ _COMBINE: dict[Op, Callable[..., Any]] = {
 
 def dense(gradient: Floats) -> Rounds:
     """Every value as it is: what the other modes are measured against."""
-    return (yield Asked(Op.SUM, gradient))
+    return (yield RoundRequest(Op.SUM, gradient))

@@ -1,7 +1,7 @@
 """A packet-level simulator: leaves, spines, queues and the transports that share them."""
 
 from paceline.wire.fabric.completions import Completions, Counts
-from paceline.wire.fabric.exchange import Exchange, Links, exchange_ns
+from paceline.wire.fabric.exchange import EqualExchange, Links, exchange_ns
 from paceline.wire.fabric.fabric import Fabric, Flow
 from paceline.wire.fabric.policy import (
     Policy,
@@ -18,7 +18,7 @@ from paceline.wire.fabric.workloads import Tolerance, Training, incast, training
 __all__ = [
     "Completions",
     "Counts",
-    "Exchange",
+    "EqualExchange",
     "Fabric",
     "Flow",
     "Links",

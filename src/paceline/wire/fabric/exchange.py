@@ -34,7 +34,7 @@ class Links:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class EqualExchange:
     """Every member sends every other `share_bytes` at once. `members`: how many each host has."""
 
     members: tuple[int, ...]
@@ -42,7 +42,7 @@ class Exchange:
     tolerance: Tolerance = field(default_factory=Tolerance)
 
 
-def exchange_ns(asked: Exchange, links: Links) -> int:
+def exchange_ns(asked: EqualExchange, links: Links) -> int:
     """From the start until all have enough. Members of one host need no link."""
     bytes_each = _bytes_per_packet()
     packets = sum(_pairs(asked.members).values()) * -(-asked.share_bytes // bytes_each)
@@ -51,14 +51,14 @@ def exchange_ns(asked: Exchange, links: Links) -> int:
     full = max(2, asked.share_bytes * MOST_PACKETS // packets // bytes_each) * bytes_each
     half = full // 2 // bytes_each * bytes_each
     far, near = (
-        _simulated_ns(Exchange(asked.members, size, asked.tolerance), links)
+        _simulated_ns(EqualExchange(asked.members, size, asked.tolerance), links)
         for size in (full, half)
     )
     return round(far + (far - near) * (asked.share_bytes - full) / (full - half))
 
 
 @lru_cache(maxsize=4096)
-def _simulated_ns(asked: Exchange, links: Links) -> int:
+def _simulated_ns(asked: EqualExchange, links: Links) -> int:
     fabric = _fabric(len(asked.members), links)
     flows = [
         Flow(

@@ -36,7 +36,7 @@ class Fault(Enum):
 
 
 @dataclass(frozen=True)
-class Place:
+class ChunkPlace:
     """Which chunk of which round of which job."""
 
     job: int
@@ -46,7 +46,7 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    place: Place
+    place: ChunkPlace
     op: Op
     worker: int
     workers: int
@@ -85,7 +85,7 @@ def unpacked(datagram: bytes, job: int, key: bytes) -> Chunk:
     if not fits or op >= len(Op) or worker >= workers:
         raise Refused(Fault.MALFORMED)
     values = np.frombuffer(body, TYPES[kind], count, _HEAD.size)
-    return Chunk(Place(job, turn, chunk), Op(op), worker, workers, values)
+    return Chunk(ChunkPlace(job, turn, chunk), Op(op), worker, workers, values)
 
 
 def _digest(body: bytes, key: bytes) -> bytes:
@@ -108,8 +108,8 @@ class Aggregator:
             raise WireError(f"{workers} workers; a switch aggregates for 1 to 255")
         self.faults: Counter[Fault] = Counter()
         self._job, self._workers, self._key = job, workers, key
-        self._open: dict[Place, _Open] = {}
-        self._answers: dict[Place, bytes] = {}
+        self._open: dict[ChunkPlace, _Open] = {}
+        self._answers: dict[ChunkPlace, bytes] = {}
         self._round = 0
 
     def receive(self, datagram: bytes) -> list[tuple[int, bytes]]:

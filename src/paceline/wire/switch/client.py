@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.wire.aggregate.rounds import Array, Asked
+from paceline.wire.aggregate.rounds import Array, RoundRequest
 from paceline.wire.errors import WireError
 from paceline.wire.switch.aggregation import (
     OVERHEAD_BYTES,
     Chunk,
+    ChunkPlace,
     Fault,
-    Place,
     Refused,
     packed,
     unpacked,
@@ -57,7 +57,7 @@ class SwitchClient:
         self._socket, self._switch, self._member, self._pace = made, switch, member, pace
         self._round = 0
 
-    def __call__(self, asked: Asked) -> Array:
+    def __call__(self, asked: RoundRequest) -> Array:
         self._round += 1
         flat = np.ascontiguousarray(asked.values).reshape(-1)
         step = max(1, (self._pace.datagram_bytes - OVERHEAD_BYTES) // flat.itemsize)
@@ -78,9 +78,9 @@ class SwitchClient:
         return result.reshape(asked.values.shape)
 
     def _send(
-        self, asked: Asked, chunk: int, values: Array, waiting: "OrderedDict[int, float]"
+        self, asked: RoundRequest, chunk: int, values: Array, waiting: "OrderedDict[int, float]"
     ) -> None:
-        member, place = self._member, Place(self._member.job, self._round, chunk)
+        member, place = self._member, ChunkPlace(self._member.job, self._round, chunk)
         made = Chunk(place, asked.op, member.worker, member.workers, values)
         self._socket.sendto(packed(made, member.key), self._switch)
         self.sent += 1
@@ -88,7 +88,7 @@ class SwitchClient:
         waiting.move_to_end(chunk)
 
     def _repeat(
-        self, asked: Asked, flat: Array, step: int, waiting: "OrderedDict[int, float]"
+        self, asked: RoundRequest, flat: Array, step: int, waiting: "OrderedDict[int, float]"
     ) -> None:
         now = time.monotonic()
         for chunk in [c for c, due in waiting.items() if due <= now]:

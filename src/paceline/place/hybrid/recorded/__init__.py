@@ -7,14 +7,14 @@ where it was recorded, their times.
 
 from paceline.place.hybrid.recorded.blocks import Blocks, blocks_of
 from paceline.place.hybrid.recorded.dimensions import Described, described
-from paceline.place.hybrid.recorded.job import RecordedAs, RecordedJob, Spent, recorded_job
+from paceline.place.hybrid.recorded.job import RecordedAs, RecordedModel, Spent, recorded_job
 from paceline.place.hybrid.recorded.routing import routing_of
 
 __all__ = [
     "Blocks",
     "Described",
     "RecordedAs",
-    "RecordedJob",
+    "RecordedModel",
     "Spent",
     "blocks_of",
     "described",

@@ -56,7 +56,7 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class RecordedJob:
+class RecordedModel:
     """A model with how it was run. `spent` is None where nothing was recorded."""
 
     found: Described
@@ -100,7 +100,7 @@ class RecordedJob:
         return Timed(job, device, one.layer, one.first, one.last, one.update_ns, one.crowded)
 
 
-def recorded_job(graph: Graph, as_: RecordedAs) -> RecordedJob:
+def recorded_job(graph: Graph, as_: RecordedAs) -> RecordedModel:
     """Refuses what is cut already: its products are parts."""
     _require_whole(graph)
     blocks = blocks_of(graph)
@@ -108,7 +108,7 @@ def recorded_job(graph: Graph, as_: RecordedAs) -> RecordedJob:
     habits = replace(TORCH, fused_attention=found.fused_attention)
     habits = replace(habits, kept=_kept(graph, blocks, _alone(found, habits)))
     spent = _spent(graph, blocks, found.passes, as_) if _is_recorded(graph) else None
-    return RecordedJob(found, spent, habits)
+    return RecordedModel(found, spent, habits)
 
 
 def _alone(found: Described, habits: Habits) -> DecoderJob:

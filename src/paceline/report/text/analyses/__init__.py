@@ -12,11 +12,11 @@ from paceline.report.text.analyses.launches import launches_rows
 from paceline.report.text.analyses.sequences import sequences_rows
 from paceline.report.text.analyses.shapes import shapes_rows
 from paceline.report.text.analyses.tree import tree_rows, tree_shown
-from paceline.report.text.table import Rows
+from paceline.report.text.table import TableRows
 
 __all__ = ["ROWS", "tree_shown"]
 
-ROWS: Final[Mapping[str, Callable[[Any, int], Rows]]] = {
+ROWS: Final[Mapping[str, Callable[[Any, int], TableRows]]] = {
     "device": device_rows,
     "idle": idle_rows,
     "kernels": kernels_rows,

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from paceline.analyse.copies import Copies
 from paceline.report.text.quantities import duration, size
-from paceline.report.text.table import Rows, curve, short
+from paceline.report.text.table import TableRows, curve, short
 
 
-def copies_rows(found: Sequence[Copies], top: int) -> Rows:
+def copies_rows(found: Sequence[Copies], top: int) -> TableRows:
     columns = ("copy", "rank", "times", "bytes", "time", "rate", "rate over time")
     rows = (
         (
@@ -21,4 +21,4 @@ def copies_rows(found: Sequence[Copies], top: int) -> Rows:
         )
         for row in found[:top]
     )
-    return Rows.of("memory copies whose size is known", columns, rows)
+    return TableRows.of("memory copies whose size is known", columns, rows)

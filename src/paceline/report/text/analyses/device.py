@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from paceline.analyse.device import DeviceTime
 from paceline.report.text.quantities import duration, share
-from paceline.report.text.table import Rows
+from paceline.report.text.table import TableRows
 
 
-def device_rows(found: Sequence[DeviceTime], top: int) -> Rows:
+def device_rows(found: Sequence[DeviceTime], top: int) -> TableRows:
     columns = ("rank", "from first to last", "computes", "both", "communicates", "copies", "idle",
                "communication hidden")  # fmt: skip
     rows = (
@@ -19,7 +19,7 @@ def device_rows(found: Sequence[DeviceTime], top: int) -> Rows:
         )
         for row in found[:top]
     )
-    return Rows.of("devices, all streams together", columns, rows)
+    return TableRows.of("devices, all streams together", columns, rows)
 
 
 def _parts(row: DeviceTime) -> tuple[int, ...]:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from paceline.analyse.idle import Idle, IdleCause
 from paceline.report.text.quantities import duration, share
-from paceline.report.text.table import Rows
+from paceline.report.text.table import TableRows
 
 
-def idle_rows(found: Sequence[Idle], top: int) -> Rows:
+def idle_rows(found: Sequence[Idle], top: int) -> TableRows:
     causes = [c for c in IdleCause if any(c.value in row.by_cause for row in found)]
     columns = ("rank and lane", "from first to last", "busy", *(f"for {c.value}" for c in causes))
     rows = (
@@ -19,4 +19,4 @@ def idle_rows(found: Sequence[Idle], top: int) -> Rows:
         )
         for row in found[:top]
     )
-    return Rows.of("busy and waiting, as shares of a lane's time", columns, rows)
+    return TableRows.of("busy and waiting, as shares of a lane's time", columns, rows)

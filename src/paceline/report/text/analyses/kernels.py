@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from paceline.analyse.kernels import Kernel
 from paceline.report.text.quantities import duration
-from paceline.report.text.table import Rows, short
+from paceline.report.text.table import TableRows, short
 
 
-def kernels_rows(found: Sequence[Kernel], top: int) -> Rows:
+def kernels_rows(found: Sequence[Kernel], top: int) -> TableRows:
     columns = ("kernel", "times", "in all", "shortest", "longest", "slowest rank", "above mean")
     rows = (
         (
@@ -21,4 +21,4 @@ def kernels_rows(found: Sequence[Kernel], top: int) -> Rows:
         )
         for row in found[:top]
     )
-    return Rows.of("kernels on all ranks and in all steps", columns, rows)
+    return TableRows.of("kernels on all ranks and in all steps", columns, rows)

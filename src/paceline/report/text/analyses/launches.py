@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from paceline.analyse.launches import LATE_NS, Launches
 from paceline.report.text.quantities import duration
-from paceline.report.text.table import Rows, curve
+from paceline.report.text.table import TableRows, curve
 
 
-def launches_rows(found: Sequence[Launches], top: int) -> Rows:
+def launches_rows(found: Sequence[Launches], top: int) -> TableRows:
     late = f"later than {duration(LATE_NS)}"
     columns = ("rank", "launches", "shorter than their call", late, "median delay",
                "mean queue", "most", "nothing to do", "queue over time")  # fmt: skip
@@ -25,4 +25,4 @@ def launches_rows(found: Sequence[Launches], top: int) -> Rows:
         )
         for row in found[:top]
     )
-    return Rows.of("launches of kernels", columns, rows)
+    return TableRows.of("launches of kernels", columns, rows)

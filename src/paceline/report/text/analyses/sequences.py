@@ -4,10 +4,10 @@ from collections.abc import Sequence as Several
 
 from paceline.analyse.sequences import Sequence
 from paceline.report.text.quantities import duration
-from paceline.report.text.table import Rows, short
+from paceline.report.text.table import TableRows, short
 
 
-def sequences_rows(found: Several[Sequence], top: int) -> Rows:
+def sequences_rows(found: Several[Sequence], top: int) -> TableRows:
     columns = ("under", "kernels", "times", "in all", "gain a step, at most")
     rows = (
         (
@@ -19,4 +19,4 @@ def sequences_rows(found: Several[Sequence], top: int) -> Rows:
         )
         for row in found[:top]
     )
-    return Rows.of("sequences that recur, and what fusing each would bring", columns, rows)
+    return TableRows.of("sequences that recur, and what fusing each would bring", columns, rows)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from paceline.analyse.shapes import Shaped
 from paceline.report.text.quantities import duration
-from paceline.report.text.table import Rows, short
+from paceline.report.text.table import TableRows, short
 
 
-def shapes_rows(found: Sequence[Shaped], top: int) -> Rows:
+def shapes_rows(found: Sequence[Shaped], top: int) -> TableRows:
     columns = ("operator", "shapes", "times", "on the host")
     rows = (
         (
@@ -18,4 +18,4 @@ def shapes_rows(found: Sequence[Shaped], top: int) -> Rows:
         )
         for row in found[:top]
     )
-    return Rows.of("operators by shape, all ranks, with what they call", columns, rows)
+    return TableRows.of("operators by shape, all ranks, with what they call", columns, rows)

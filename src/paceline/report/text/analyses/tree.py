@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from paceline.analyse.tree import Node
 from paceline.report.text.quantities import duration
-from paceline.report.text.table import Rows, short
+from paceline.report.text.table import TableRows, short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -16,11 +16,11 @@ _DEEPEST: Final = 6
 _LEAST: Final = 0.01  # of the root's time
 
 
-def tree_rows(found: Sequence[Node], top: int) -> Rows:
+def tree_rows(found: Sequence[Node], top: int) -> TableRows:
     """The same as rows, each behind as many spaces as it lies deep, for a page."""
     columns = ("model, module, operator, kernel", "times", "host", "device")
     rows = (row for root in found[:top] for row in _rows(root, max(_time(root), 1), 0, top))
-    return Rows.of("from the model to its kernels, with times at every level", columns, rows)
+    return TableRows.of("from the model to its kernels, with times at every level", columns, rows)
 
 
 def tree_shown(found: Sequence[Node], top: int) -> "RenderableType":
