@@ -1,8 +1,9 @@
-"""The import law: a room imports only rooms that stand above it; importing stays light."""
+"""A room imports only rooms that stand above it; importing stays light; a name names one thing."""
 
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,26 @@ def test_every_folder_is_a_room_and_every_file_beside_them_is_ground() -> None:
     files = {p.stem.split(".")[0] for p in SRC.iterdir() if p.suffix in {".py", ".so"}}
     assert folders <= set(ROOMS)
     assert files - {"__init__", "__main__"} <= GROUND
+
+
+ONE_THING = (
+    "Bucket Calibration Cluster Effect Graph Host Interval Job Link Machine Network Op Phase Plan "
+    "Prediction Prices Profile Question Recording Run Stage Step Strategy Timeline Worker"
+).split()
+MOST = 4  # classes that may share any other name, each in a room of its own
+
+
+def class_names() -> Counter[str]:
+    """How many classes of the product have a name, but for those that a file keeps to itself."""
+    trees = (ast.parse(file.read_text()) for file in SRC.rglob("*.py"))
+    names = (node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    return Counter(name for name in names if not name.startswith("_"))
+
+
+def test_the_names_of_the_main_things_name_one_thing_each() -> None:
+    found = class_names()
+    assert not {name: found[name] for name in ONE_THING if found[name] > 1}
+    assert not {name: count for name, count in found.items() if count > MOST}
 
 
 def test_nothing_is_called_utils() -> None:

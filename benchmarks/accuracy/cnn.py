@@ -30,7 +30,7 @@ from paceline.cost.network import (  # noqa: E402
     fit,
     network_flops,
 )
-from paceline.imagine.network_space import Network, drawn, drawn_cells  # noqa: E402
+from paceline.imagine.network_space import ImageNetwork, drawn, drawn_cells  # noqa: E402
 from paceline.search.networks import Chosen, Guessed, within_latency  # noqa: E402
 
 LEARNED, JUDGED, CELLS = 20, 200, 60
@@ -43,7 +43,7 @@ LIMITS = (0.25, 0.5, 0.75)  # quantiles of the space's latencies
 class Known:
     """A network that was measured, and what it is made of."""
 
-    network: Network
+    network: ImageNetwork
     measured: MeasuredNetwork
 
     @property
@@ -130,7 +130,9 @@ def searched(model: LatencyModel, known: Sequence[Known]) -> dict[str, float]:
         limit = int(np.quantile(list(took.values()), share))
         best = max(each.flops for each in known if each.measured.latency_ns <= limit)
         for name, space in spaces.items():
-            found: Chosen[Network] = within_latency(space, took.__getitem__, limit, MEASUREMENTS)
+            found: Chosen[ImageNetwork] = within_latency(
+                space, took.__getitem__, limit, MEASUREMENTS
+            )
             got = found.best.flops if found.best else 0
             regrets[name].append(1 - got / best)
     return {f"search_{name}_regret": mean(each) for name, each in regrets.items()} | {
@@ -145,7 +147,7 @@ def rank_correlation(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]")
 
 
 def _measured(
-    networks: Sequence[Network], kept: Mapping[str, int], path: Path, end: float
+    networks: Sequence[ImageNetwork], kept: Mapping[str, int], path: Path, end: float
 ) -> Iterator[Known]:
     """Those that are kept, and new ones while the budget lasts."""
     from paceline.imagine.torch_network import calls_of

@@ -51,7 +51,7 @@ from paceline.place.distant import (
     priced_in_lab,
     reordered,
 )
-from paceline.place.pipeline import Borders, LayerCost, Packing, Profile
+from paceline.place.pipeline import Borders, LayerCost, Packing, PipelineProfile
 from paceline.predict import predict
 from paceline.strategies.uneven_batches import UnevenBatches
 from paceline.trace.runs import open_run
@@ -98,7 +98,7 @@ def distant(batches: int, minutes: float) -> dict[str, Any]:
     figure stands before all rows are there."""
     cluster = load(SITES)
     layers = kept.rows("geo", {"layers": lambda: {"layers": measured_layers()}}, minutes)["layers"]
-    profile = Profile({ROWS: tuple(LayerCost(**layer) for layer in layers["layers"])})
+    profile = PipelineProfile({ROWS: tuple(LayerCost(**layer) for layer in layers["layers"])})
     rates, speeds = Rates.of(cluster), (1.0,) * cluster.workers
     ways = {
         "plain": plain(profile, cluster.workers),
@@ -140,7 +140,7 @@ def distant(batches: int, minutes: float) -> dict[str, Any]:
 
 
 def row(
-    plan: DistantPlan, profile: Profile, cluster: Cluster, machine: Machine, batches: int
+    plan: DistantPlan, profile: PipelineProfile, cluster: Cluster, machine: Machine, batches: int
 ) -> dict[str, Any]:
     """Measured beside predicted."""
     told = {name: getattr(plan, name) for name in ("cuts", "microbatch", "microbatches", "shares")}
@@ -166,7 +166,7 @@ def row(
     }
 
 
-def plain(profile: Profile, workers: int) -> DistantPlan:
+def plain(profile: PipelineProfile, workers: int) -> DistantPlan:
     """Equal stages on the workers as they are listed."""
     each = profile.layers // workers
     cuts = (*(each * stage for stage in range(workers)), profile.layers)

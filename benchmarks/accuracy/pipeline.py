@@ -39,7 +39,7 @@ from benchmarks.accuracy.pipeline_profile import AtWork, at_work
 from paceline.cluster.machine import Machine
 from paceline.place.pipeline import (
     LayerCost,
-    Plan,
+    PipelinePlan,
     Priced,
     memory_bytes,
     price_on_cores,
@@ -230,7 +230,7 @@ def _row(
     rounds: Sequence[_Found],
     machine: Machine | None,
 ) -> dict[str, Any]:
-    plan = Plan(schedule, Shape(case.stages, case.microbatches), ROWS)
+    plan = PipelinePlan(schedule, Shape(case.stages, case.microbatches), ROWS)
     known = [at_work(profile, schedule, ROWS) for profile in profiles]
     predictions = [priced(network, plan, one, machine) for one in known]
     by_round = [times[schedule.value] for times, _ in rounds]
@@ -260,7 +260,7 @@ def _row(
     }
 
 
-def priced(network: int, plan: Plan, known: AtWork, machine: Machine | None) -> Priced:
+def priced(network: int, plan: PipelinePlan, known: AtWork, machine: Machine | None) -> Priced:
     if machine is None or network == LOOPBACK:
         return price_on_cores(plan, known.stages, known.wires, known.machine, batches=6)
     mine = replace(
@@ -298,7 +298,7 @@ def _versus(two: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def _memory(plan: Plan, stages: Sequence[LayerCost]) -> list[int]:
+def _memory(plan: PipelinePlan, stages: Sequence[LayerCost]) -> list[int]:
     """The formula's weights and activations, and the messages: one expected from either side, and
     the gradient that was sent last."""
     last = len(stages) - 1

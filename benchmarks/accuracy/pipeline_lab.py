@@ -20,7 +20,7 @@ from paceline.cluster.tcp import over_tcp
 from paceline.errors import PacelineError
 from paceline.lab import Lab, said
 from paceline.measure import shared_cores
-from paceline.place.pipeline import LayerCost, Plan, Priced, price_in_lab
+from paceline.place.pipeline import LayerCost, PipelinePlan, Priced, price_in_lab
 
 SEND_NS_PER_BYTE = 1.1
 """`isend` writes into the socket at once where the receiver has asked: 256 KB in 0.2 to 0.4 ms."""
@@ -65,7 +65,7 @@ def machine(tries: int) -> Machine:
     return Machine(1.0, cpu, send_ns_per_byte=SEND_NS_PER_BYTE)
 
 
-def predict(plan: Plan, stages: Sequence[LayerCost], mbit: int, machine: Machine) -> Priced:
+def predict(plan: PipelinePlan, stages: Sequence[LayerCost], mbit: int, machine: Machine) -> Priced:
     """From the stages' costs, the cluster and the machine."""
     cluster = over_tcp(described(len(stages), mbit))
     return price_in_lab(plan, stages, cluster, machine, batches=6)

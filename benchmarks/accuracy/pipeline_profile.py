@@ -9,7 +9,7 @@ from typing import Any
 
 from paceline.cluster.machine import Machine
 from paceline.graph import Basis
-from paceline.place.pipeline import LayerCost, Plan, Wires, price_on_cores
+from paceline.place.pipeline import LayerCost, PipelinePlan, Wires, price_on_cores
 from paceline.runtime.stages import PipelineSchedule, Shape, versions_kept
 
 CORES = float(os.cpu_count() or 1)
@@ -49,16 +49,16 @@ def at_work(profile: dict[str, Any], schedule: PipelineSchedule, rows: int) -> A
         ),
         Machine(CORES, rested=profile["rested"], late_ns=round(profile["late_ns"])),
     )
-    plan = Plan(AT_WORK[versions], Shape(len(known.stages), timed["microbatches"]), rows)
+    plan = PipelinePlan(AT_WORK[versions], Shape(len(known.stages), timed["microbatches"]), rows)
     return _sharing(known, plan, timed["step_ns"])
 
 
-def _step_ns(plan: Plan, known: AtWork) -> int:
+def _step_ns(plan: PipelinePlan, known: AtWork) -> int:
     """Of a pipeline on the machine that was profiled."""
     return price_on_cores(plan, known.stages, known.wires, known.machine).replayed_step_ns
 
 
-def _sharing(known: AtWork, plan: Plan, measured_ns: float) -> AtWork:
+def _sharing(known: AtWork, plan: PipelinePlan, measured_ns: float) -> AtWork:
     """With as many cores as give the profiled pipeline the step that it had: the system moves
     processes between cores late, the replay shares them without loss."""
     least, most = LEAST_SHARE * known.machine.cores, known.machine.cores

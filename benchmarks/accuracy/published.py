@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import measure  # noqa: E402
 from paceline.cluster import from_document  # noqa: E402
-from paceline.cost.decoder import Prices, site_of  # noqa: E402
+from paceline.cost.decoder import DecoderPrices, site_of  # noqa: E402
 from paceline.errors import PacelineError  # noqa: E402
 from paceline.graph.schedules import Schedule  # noqa: E402
 from paceline.imagine.decoder import (  # noqa: E402
@@ -277,9 +277,9 @@ def _fits(job: DecoderJob, system: str) -> bool:
 
 
 @cache
-def _prices(system: str, gpus: int) -> Prices:
+def _prices(system: str, gpus: int) -> DecoderPrices:
     cluster = from_document({"hosts": {"system": system, "count": 1}})
-    return Prices(
+    return DecoderPrices(
         site_of(cluster.with_workers(-(-gpus // cluster.workers) * cluster.workers), gpus)
     )
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import measure  # noqa: E402
 from paceline.cluster.files import device  # noqa: E402
-from paceline.cost.forecast import Kind, Question, ask, keys, sheet_of, shipped  # noqa: E402
+from paceline.cost.forecast import ForecastQuestion, Kind, ask, keys, sheet_of, shipped  # noqa: E402
 from paceline.cost.forecast.elements import ELEMENTS  # noqa: E402
 from paceline.cost.forecast.product import PRODUCT  # noqa: E402
 from paceline.graph.kinds import DType  # noqa: E402
@@ -32,12 +32,12 @@ def main() -> None:
     def drawn(most: float) -> np.ndarray:
         return np.exp(rng.uniform(0, np.log(most), count)).astype(np.float32)
 
-    products = Question(
+    products = ForecastQuestion(
         {"b": np.ones(count, np.float32), "m": drawn(2e4), "n": drawn(2e4), "k": drawn(2e4)},
         DType.BFLOAT16, sheet,
     )  # fmt: skip
     elements = drawn(1e9)
-    vectors = Question(
+    vectors = ForecastQuestion(
         {"count": elements, "inputs": np.ones_like(elements), "size_bytes": 8 * elements,
          "operator": np.full_like(elements, -1)},
         DType.FLOAT32, sheet,

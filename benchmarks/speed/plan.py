@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import measure  # noqa: E402
 from paceline.cluster import from_document  # noqa: E402
-from paceline.cost.decoder import Prices, Site, site_of  # noqa: E402
+from paceline.cost.decoder import DecoderPrices, Site, site_of  # noqa: E402
 from paceline.imagine.decoder import (  # noqa: E402
     EARLY_MEGATRON,
     Decoder,
@@ -41,7 +41,7 @@ from paceline.imagine.decoder import (  # noqa: E402
     decoder,
 )
 from paceline.imagine.transformer import Degrees, Recompute  # noqa: E402
-from paceline.place.hybrid import Question, plan, price, search, spelled  # noqa: E402
+from paceline.place.hybrid import PlanQuestion, plan, price, search, spelled  # noqa: E402
 
 SHARED = Path(os.environ.get("PACELINE_SHARED", ROOT.parent / "shared"))
 LARGE = {
@@ -96,12 +96,12 @@ def main() -> None:
     measure.report("speed/plan", figures, options)
 
 
-def question(model: str, system: str, gpus: int, batch: int, precision: str) -> Question:
+def question(model: str, system: str, gpus: int, batch: int, precision: str) -> PlanQuestion:
     cluster = from_document({"hosts": {"system": system}}).with_workers(gpus)
-    return Question(decoder(model), site_of(cluster), batch, precision=Precision(precision))
+    return PlanQuestion(decoder(model), site_of(cluster), batch, precision=Precision(precision))
 
 
-def timed(asked: Question) -> dict[str, Any]:
+def timed(asked: PlanQuestion) -> dict[str, Any]:
     began = time.perf_counter()
     planned = plan(asked)
     seconds = time.perf_counter() - began
@@ -116,7 +116,7 @@ def timed(asked: Question) -> dict[str, Any]:
     }
 
 
-def compared(asked: Question) -> dict[str, Any]:
+def compared(asked: PlanQuestion) -> dict[str, Any]:
     """With bounds and without, in turns."""
     found: dict[bool, Any] = {}
     seconds: dict[bool, float] = {}
@@ -168,7 +168,7 @@ def chosen(found: Sequence[Measured]) -> dict[str, Any]:
     regrets, spreads = [], []
     off = []
     for group in several:
-        times = [price(one.job, Prices(_site(one.gpus))).step_ns / 1e6 for one in group]
+        times = [price(one.job, DecoderPrices(_site(one.gpus))).step_ns / 1e6 for one in group]
         off += [ms / one.ms - 1 for ms, one in zip(times, group)]
         best = min(one.ms for one in group)
         regrets.append(group[int(np.argmin(times))].ms / best - 1)

@@ -5,7 +5,7 @@ import pytest
 from paceline.analyse.structure import structure_of
 from paceline.analyse.usage import processor_share, usage_of
 from paceline.graph import GraphBuilder, LaneKind, OpKind
-from paceline.record.sidecar import Host, Mode, Sidecar, Step
+from paceline.record.sidecar import Mode, RecordedHost, Sidecar, Step
 from paceline.replay import replay
 
 
@@ -15,7 +15,7 @@ def sidecar(rank: int, host: str, cpu_ns: int) -> Sidecar:
         Step(index=n, begin_ns=100 * n, end_ns=100 * n + 100, mode=mode, cpu_ns=cpu_ns)
         for n, mode in enumerate((Mode.PLAIN, Mode.PLAIN, Mode.RECORDED))
     ]
-    told = Host(rank=rank, world_size=2, host=host, cores=2)
+    told = RecordedHost(rank=rank, world_size=2, host=host, cores=2)
     return Sidecar(records=[told, *steps], truncated=False)
 
 

@@ -9,7 +9,7 @@ from benchmarks.accuracy.pipeline_profile import at_work
 
 from benchmarks import measure
 from paceline.cluster.machine import Machine
-from paceline.place.pipeline import Plan
+from paceline.place.pipeline import PipelinePlan
 from paceline.runtime.stages import PipelineSchedule, Shape
 
 pytest.importorskip("paceline._core", reason="the reference takes minutes for it")
@@ -21,7 +21,7 @@ def test_a_kept_profile_still_predicts_what_was_published(row: dict[str, Any]) -
     network = LOOPBACK if row["network"] == "loopback" else int(row["network"].split()[1])
     stages, microbatches = (int(word) for word in row["case"].split() if word.isdecimal())
     schedule = PipelineSchedule(row["schedule"])
-    plan = Plan(schedule, Shape(stages, microbatches), ROWS)
+    plan = PipelinePlan(schedule, Shape(stages, microbatches), ROWS)
     known = at_work(row["profiles"][0], schedule, ROWS)
     found = priced(network, plan, known, Machine(**row["machine"]))
     assert found.replayed_step_ns / 1e6 == row["predictions_ms"][0]

@@ -28,7 +28,7 @@ from paceline.graph import (
 from paceline.graph.files import save_graph
 from paceline.machine import this_machine
 from paceline.measure import Calibration, Constant, Overlap, SharedCores, Sweep, save
-from paceline.record.sidecar import Host, encode, facts_name
+from paceline.record.sidecar import RecordedHost, encode, facts_name
 from paceline.strategies import Plan, strategy
 
 CLUSTER = """
@@ -218,7 +218,7 @@ def test_a_calibration_of_another_machine_is_told(
     run, cluster = places
     recorded, kept = tmp_path / "recorded", str(tmp_path / "kept.json")
     shutil.copytree(run, recorded / "graph")
-    host = Host(rank=0, world_size=2, processor="EPYC 7763", cores=2)
+    host = RecordedHost(rank=0, world_size=2, processor="EPYC 7763", cores=2)
     (recorded / facts_name(0)).write_bytes(encode(host))
     asked = [str(recorded), "--cluster", cluster, "--calibration", kept]
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from paceline.compare.neighbours import others_ns
-from paceline.record.sidecar import Counts, Data, Host, Mode, Record, Sidecar, Step
+from paceline.record.sidecar import Counts, Data, Mode, Record, RecordedHost, Sidecar, Step
 
 MS = 1_000_000
 MODES = (Mode.WARMUP, Mode.PLAIN, Mode.PLAIN, Mode.RECORDED, Mode.PLAIN)
@@ -21,7 +21,7 @@ def rank(
         Step(at, 90 * MS * at, 90 * MS * (at + 1), mode, 40 * MS, counts=Counts(busy_ns=busy * MS))
         for at, (mode, busy) in enumerate(zip(MODES, busy_ms))
     ]
-    host = Host(number, 2, host=f"host-{number}", boot=boot, cores=cores)
+    host = RecordedHost(number, 2, host=f"host-{number}", boot=boot, cores=cores)
     return Sidecar(records=[host, *steps, *more], truncated=False)
 
 

@@ -32,7 +32,7 @@ from paceline.graph.facts import RecordedGpu
 from paceline.graph.files import save_graph
 from paceline.graph.work import Matrix, Recorded, matrix
 from paceline.imagine.decoder import Product, decoder
-from paceline.place.hybrid import Question as PlanQuestion
+from paceline.place.hybrid import PlanQuestion as PlanQuestion
 from paceline.predict import Question, predict
 
 KEY = "linear.bfloat16.nvidia"

@@ -6,7 +6,7 @@ import pytest
 
 from paceline.cluster.files import device
 from paceline.cluster.machine import Machine
-from paceline.cost.decoder import Prices, Ring, Site, exchange_ns
+from paceline.cost.decoder import DecoderPrices, Ring, Site, exchange_ns
 from paceline.cost.decoder.hosted import hosted_passes, hosted_update_ns
 from paceline.cost.decoder.over_gloo import cores_ns
 from paceline.cost.domain import Domain
@@ -73,7 +73,8 @@ def job(model: Decoder = TINY, tensor: int = 1, host_ns: float = 5_000.0) -> Dec
 def test_a_pass_of_kernels_that_are_shorter_than_their_launches_takes_as_long_as_those() -> None:
     """Half a millisecond for each is far more than any of them takes."""
     one, two = (
-        Prices(replace(HOSTS, ranks=1)).chunk(job(host_ns=ns), 0) for ns in (500_000, 1_000_000)
+        DecoderPrices(replace(HOSTS, ranks=1)).chunk(job(host_ns=ns), 0)
+        for ns in (500_000, 1_000_000)
     )
     assert two.forward_ns == pytest.approx(2 * one.forward_ns)
     assert two.backward_ns == pytest.approx(2 * one.backward_ns)

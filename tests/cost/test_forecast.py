@@ -13,7 +13,7 @@ from paceline.cluster.files import device
 from paceline.cost import CostError
 from paceline.cost.forecast import (
     Constants,
-    Question,
+    ForecastQuestion,
     forecast,
     keys,
     load,
@@ -50,13 +50,15 @@ def drawn(sheet_name: str, count: int = 300) -> Sample:
     ones = np.ones_like(moved)
     dims = {"count": moved / 8, "inputs": ones, "size_bytes": moved, "operator": -ones}
     seconds = 20e-6 + moved / np.float32(0.8 * sheet.memory_bytes_per_s)
-    return Sample(ELEMENTS, Question(dims, DType.FLOAT32, sheet), seconds.astype(np.float32))
+    return Sample(
+        ELEMENTS, ForecastQuestion(dims, DType.FLOAT32, sheet), seconds.astype(np.float32)
+    )
 
 
 @given(*[st.integers(1, 20_000)] * 3)
 @settings(max_examples=50)
 def test_formulas_never_let_a_product_beat_the_peak(m: int, n: int, k: int) -> None:
-    question = Question(products(m, n, k), DType.BFLOAT16, H100)
+    question = ForecastQuestion(products(m, n, k), DType.BFLOAT16, H100)
     took = float(PRODUCT.estimate(question, VALUES).seconds[0])
     assert took >= 2 * m * n * k / H100.peak(DType.BFLOAT16)
 
@@ -64,7 +66,7 @@ def test_formulas_never_let_a_product_beat_the_peak(m: int, n: int, k: int) -> N
 def estimated(method: Method, columns: Mapping[str, Sequence[float]], **values: float) -> Estimate:
     dims = {name: np.array(column, np.float32) for name, column in columns.items()}
     typical = {one.name: one.typical for one in method.coefficients}
-    return method.estimate(Question(dims, DType.BFLOAT16, H100), {**typical, **values})
+    return method.estimate(ForecastQuestion(dims, DType.BFLOAT16, H100), {**typical, **values})
 
 
 def test_large_rows_pass_through_memory_as_fast_as_it_is() -> None:
@@ -91,9 +93,9 @@ def test_a_net_is_told_the_rows_of_each_expert() -> None:
 @given(st.integers(16, 4096))
 def test_formulas_take_longer_for_a_longer_inner_dimension(k: int) -> None:
     short, long = (
-        float(PRODUCT.estimate(Question(products(4096, 4096, size), DType.BFLOAT16, H100), VALUES)
-              .seconds[0])
+        float(PRODUCT.estimate(asked, VALUES).seconds[0])
         for size in (k, 2 * k)
+        for asked in (ForecastQuestion(products(4096, 4096, size), DType.BFLOAT16, H100),)
     )  # fmt: skip
     assert long >= short
 

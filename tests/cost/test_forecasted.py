@@ -5,7 +5,7 @@ import pytest
 
 from paceline.cluster import Cluster, parse
 from paceline.cost import price
-from paceline.cost.forecast import Kind, Question, ask, forecast, keys, sheet_of, shipped
+from paceline.cost.forecast import ForecastQuestion, Kind, ask, forecast, keys, sheet_of, shipped
 from paceline.cost.forecast.experts import EXPERTS
 from paceline.graph import UNPRICED, Basis, DType, Graph, GraphBuilder
 from paceline.graph.kinds import Vendor
@@ -91,7 +91,7 @@ def test_products_of_experts_together_take_what_fused_experts_do(device: str) ->
     cells = (24_576, 2048, 1408, 1, 64, 1, 1, 0, 0)  # tokens of one expert each, by Triton
     dims = {name: np.array([cell], np.float32) for name, cell in zip(EXPERTS.columns, cells)}
     kind = Kind(EXPERTS, keys("experts", DType.BFLOAT16, sheet.vendor))
-    fused_ns = float(ask(kind, Question(dims, DType.BFLOAT16, sheet), shipped()).dur_ns[0])
+    fused_ns = float(ask(kind, ForecastQuestion(dims, DType.BFLOAT16, sheet), shipped()).dur_ns[0])
     assert ops.dur_ns.sum() == pytest.approx(fused_ns, rel=0.15)
     assert ops.dur_ns.sum() > ops.flops.sum() / sheet.peak(DType.BFLOAT16) * 1e9
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.cluster.files import device
-from paceline.cost.forecast import Constants, Question, load, save, sheet_of
+from paceline.cost.forecast import Constants, ForecastQuestion, load, save, sheet_of
 from paceline.cost.forecast.asked import seconds
 from paceline.cost.forecast.elements import ELEMENTS
 from paceline.cost.forecast.fitting import Effort, Sample, fit, taught_without
@@ -29,7 +29,7 @@ def measured(sheet: Sheet, slower: float, count: int = 300) -> Sample:
     ones = np.ones_like(moved)
     dims = {"count": moved / 8, "inputs": ones, "size_bytes": moved, "operator": -ones}
     took = 20e-6 + slower * moved / np.float32(0.8 * sheet.memory_bytes_per_s)
-    return Sample(ELEMENTS, Question(dims, DType.FLOAT32, sheet), took.astype(np.float32))
+    return Sample(ELEMENTS, ForecastQuestion(dims, DType.FLOAT32, sheet), took.astype(np.float32))
 
 
 @given(*[st.floats(-3, 3)] * 4)

@@ -18,7 +18,7 @@ from paceline.history import (
     verdict_entry,
 )
 from paceline.predict import Correction, Question, predict
-from paceline.record.sidecar import Host, encode, facts_name
+from paceline.record.sidecar import RecordedHost, encode, facts_name
 from paceline.strategies import parse
 from paceline.verify import Measured, Verdict
 
@@ -73,7 +73,7 @@ def test_a_job_with_its_own_machines_is_of_the_one_that_was_recorded(
 ) -> None:
     run = tmp_path / "run"
     run.mkdir()
-    host = Host(rank=0, world_size=2, processor="EPYC 7763", cores=2)
+    host = RecordedHost(rank=0, world_size=2, processor="EPYC 7763", cores=2)
     (run / facts_name(0)).write_bytes(encode(host))
     subject = Subject(graph, run, (), None, Question(here="of no matter"))
     assert subject.job(2).machine == host_machine_of(run) == "EPYC 7763, 2 cores"

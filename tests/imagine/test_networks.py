@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.imagine.network_space import FAMILIES, Network, drawn, drawn_cells
+from paceline.imagine.network_space import FAMILIES, ImageNetwork, drawn, drawn_cells
 from paceline.search.networks import Guessed, within_latency
 
 
@@ -73,7 +73,10 @@ def test_a_measured_network_makes_the_calls_that_were_imagined() -> None:
     from paceline.imagine.torch_zoo import built, imagined
     from paceline.measure.torch_network import measured
 
-    small = Network("mobilenet_v3", 0.5, 0.5, 64), Network("cell", 0.5, 0.3, 16, (3, 1, 4, 2, 0, 3))
+    small = (
+        ImageNetwork("mobilenet_v3", 0.5, 0.5, 64),
+        ImageNetwork("cell", 0.5, 0.3, 16, (3, 1, 4, 2, 0, 3)),
+    )
     for network in small:
         with one_thread():
             found = measured(str(network), built(network), network.shape)

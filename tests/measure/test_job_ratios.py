@@ -32,7 +32,7 @@ def event(name: str, ts: float, dur: float, **args: object) -> dict[str, object]
 def recording(folder: Path, *events: dict[str, object]) -> Path:
     (folder / sidecar.detail_name(0)).write_text(json.dumps({"traceEvents": events}))
     told = (
-        sidecar.Host(rank=0, world_size=1, threads=1),
+        sidecar.RecordedHost(rank=0, world_size=1, threads=1),
         sidecar.Parameter(index=0, name="w", elements=5000),
         sidecar.Optimizer("SGD", {"lr": 0.1, "momentum": 0.9, "fused": None}),
     )

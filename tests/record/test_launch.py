@@ -115,7 +115,7 @@ def test_settings_of_the_user_win_over_the_recorders_defaults(tmp_path: Path) ->
 
 def test_ranks_are_listed_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     for rank in (10, 2):
-        record = sidecar.Host(rank=rank, world_size=11)
+        record = sidecar.RecordedHost(rank=rank, world_size=11)
         (tmp_path / sidecar.facts_name(rank)).write_bytes(sidecar.encode(record))
     assert [one.rank for one in outcomes(tmp_path)] == [2, 10]
     assert {one.reason for one in outcomes(tmp_path)} == {"killed"}

@@ -23,12 +23,12 @@ from paceline.record.held import MOST
 from paceline.record.launch import Recording, RecordRequest, launch
 from paceline.record.sidecar import (
     Backward,
-    Bucket,
     Collective,
     CoreTime,
     Cost,
     Gradient,
     Pulsed,
+    RecordedBucket,
     Step,
     Wait,
 )
@@ -93,7 +93,7 @@ def test_every_rank_records_the_steps_it_was_asked_for(ddp: Recorded) -> None:
 
 
 def test_each_bucket_of_each_step_is_one_collective_with_its_number(ddp: Recorded) -> None:
-    buckets = ddp.told.of(Bucket)
+    buckets = ddp.told.of(RecordedBucket)
     assert len(buckets) > 1
     issued = ddp.issued()
     assert [one.bucket for one in issued] == [bucket.index for bucket in buckets] * STEPS
@@ -104,7 +104,7 @@ def test_each_bucket_of_each_step_is_one_collective_with_its_number(ddp: Recorde
 
 
 def test_every_gradient_is_in_a_bucket_and_seen_once_in_the_detail_step(ddp: Recorded) -> None:
-    grouped = [index for bucket in ddp.told.of(Bucket) for index in bucket.parameters]
+    grouped = [index for bucket in ddp.told.of(RecordedBucket) for index in bucket.parameters]
     ready = [gradient.parameter for gradient in ddp.told.of(Gradient)]
     assert sorted(grouped) == sorted(ready) == list(range(10))
 

@@ -7,9 +7,9 @@ import pytest
 
 from paceline.machine import Pulse
 from paceline.record import sidecar
-from paceline.record.sidecar import Collective, CoreTime, Counts, Host, Mode, Pulsed, Step
+from paceline.record.sidecar import Collective, CoreTime, Counts, Mode, Pulsed, RecordedHost, Step
 
-HOST = Host(rank=1, world_size=2, links={"eth0": 10_000_000_000})
+HOST = RecordedHost(rank=1, world_size=2, links={"eth0": 10_000_000_000})
 STEP = Step(index=3, begin_ns=10, end_ns=30, mode=Mode.RECORDED)
 SENT = Collective(order=0, group="0", sequence=7, op="send", peer=0, size_bytes=64)
 
@@ -37,8 +37,10 @@ def test_a_whole_file_is_not_called_truncated(tmp_path: Path) -> None:
 
 
 def test_a_host_is_named_by_its_processors_model_or_by_its_gpu(tmp_path: Path) -> None:
-    plain = Host(rank=0, world_size=1, processor="EPYC 7763", cores=2)
-    card = Host(rank=0, world_size=1, processor="EPYC 7763", cores=2, device="NVIDIA H100 NVL")
+    plain = RecordedHost(rank=0, world_size=1, processor="EPYC 7763", cores=2)
+    card = RecordedHost(
+        rank=0, world_size=1, processor="EPYC 7763", cores=2, device="NVIDIA H100 NVL"
+    )
     assert (plain.machine, plain.host_machine) == ("EPYC 7763, 2 cores",) * 2
     assert (card.machine, card.host_machine) == ("NVIDIA H100 NVL, 2 cores", "EPYC 7763, 2 cores")
 
@@ -47,7 +49,7 @@ def test_a_host_of_an_earlier_version_which_told_its_architecture_alone_has_no_n
     tmp_path: Path,
 ) -> None:
     line = b'{"is":"host","rank":0,"world_size":1,"cpu":"x86_64","cores":2}\n'
-    (found,) = sidecar.read(written(tmp_path, line)).of(Host)
+    (found,) = sidecar.read(written(tmp_path, line)).of(RecordedHost)
     assert (found.machine, found.host_machine, found.cores) == ("", "", 2)
 
 

@@ -15,7 +15,7 @@ from paceline.engine import native
 from paceline.errors import PacelineError, ReplayError
 from paceline.graph import NONE, DepKind, Discipline, Graph, GraphBuilder, OpKind, select
 from paceline.graph.synthetic import Ring, jumble, ring
-from paceline.replay import Contention, Live, Network, Transfers, flows, replay
+from paceline.replay import Contention, Live, NetworkModel, Transfers, flows, replay
 
 needs_native = pytest.mark.skipif(native() is None, reason="the native core is not built")
 
@@ -357,8 +357,8 @@ def test_a_launch_changed_where_lanes_drain_is_replayed_whole_and_exactly() -> N
 def test_flows_of_a_cluster_are_followed() -> None:
     graph = ring(Ring(ranks=4, layers=6, tensors=4))
     cluster = parse("{hosts: 4, link: {rate: 8Gbps}}")
-    live = Live(graph, cluster, network=Network.FLOWS)
-    assert live.step_ns == replay(graph, cluster, network=Network.FLOWS).step_ns
+    live = Live(graph, cluster, network=NetworkModel.FLOWS)
+    assert live.step_ns == replay(graph, cluster, network=NetworkModel.FLOWS).step_ns
     first = int(select(graph, "phase=forward")[0])
     before = live.step_ns
     assert live.resize([first], 10**9) > before

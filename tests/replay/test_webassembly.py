@@ -13,7 +13,7 @@ from paceline.errors import ReplayError
 from paceline.graph import Graph
 from paceline.graph.synthetic import Ring, jumble, ring
 from paceline.imagine.transformer import Degrees, Training, Transformer, describe
-from paceline.replay import Engine, Network, Reason, Timeline, Transfers, replay
+from paceline.replay import Engine, NetworkModel, Reason, Timeline, Transfers, replay
 from paceline.replay.job import Shares
 from paceline.replay.paths import critical_path_reference
 from paceline.replay.slack import replayed, slack_reference
@@ -79,7 +79,7 @@ def test_flows_on_shared_links_are_replayed_alike() -> None:
     job = describe(Transformer(8, 64, 4, 32, vocab=128), Degrees(pipeline=2), Training(16))
     cluster = parse("{hosts: {count: 2, device: v100}, link: {rate: 1Gbps}}")
     one, other = (
-        replay(job, cluster, network=Network.FLOWS, engine=engine)
+        replay(job, cluster, network=NetworkModel.FLOWS, engine=engine)
         for engine in (None, Engine.WEBASSEMBLY)
     )
     assert np.array_equal(one.end_ns, other.end_ns)

@@ -5,7 +5,14 @@ from io import StringIO
 from rich.console import Console
 
 from paceline.report.text.serving import profile_lines, serving_table
-from paceline.serve import Fingerprint, InstanceShare, Point, Profile, ServingChoice, ServingPlan
+from paceline.serve import (
+    Fingerprint,
+    InstanceShare,
+    Point,
+    ServingChoice,
+    ServingPlan,
+    ServingProfile,
+)
 
 PLAN = ServingChoice(
     "plan", ServingPlan(8, (InstanceShare(1, 4), InstanceShare(1, 4)), 2e6), (2.0e6, 2.2e6, 2.4e6)
@@ -29,7 +36,9 @@ def test_each_choice_stands_beside_the_plan_predicted_and_measured() -> None:
 def test_points_that_spread_say_that_the_machine_was_busy() -> None:
     def told(high_ns: float) -> str:
         points = (Point(1, 1, 10.0, 9.0, high_ns, 3), Point(1, 1, 15.0, 15.0, 15.0, 3, True))
-        return "\n".join(profile_lines(Profile(Fingerprint("", "", ""), 2, 1, points, "today")))
+        return "\n".join(
+            profile_lines(ServingProfile(Fingerprint("", "", ""), 2, 1, points, "today"))
+        )
 
     assert "the machine was busy" in told(30.0)
     assert "the machine was busy" not in told(11.0)

@@ -23,9 +23,9 @@ from paceline.serve import (
     Fingerprint,
     InstanceShare,
     Point,
-    Profile,
     ServeError,
     ServingPlan,
+    ServingProfile,
     best_plan,
     topology_here,
 )
@@ -169,7 +169,7 @@ def test_a_profile_of_two_cores_tries_the_plan_and_the_plain_choices() -> None:
         assert all(one.runs >= 3 for one in tried)
 
 
-async def _profiled() -> Profile | None:
+async def _profiled() -> ServingProfile | None:
     from paceline.serve.profiling import Reach, profiled
     from paceline.serve.template import template
 
@@ -185,11 +185,11 @@ async def _profiled() -> Profile | None:
     return found
 
 
-def two_cores() -> Profile:
+def two_cores() -> ServingProfile:
     """Two threads are best for a single sample, two instances for four."""
     curves = ((1, 10.0, False), (1, 10.0, True), (2, 8.0, False))
     points = [Point(t, b, ns * b, 1, 1, 1, crowded) for t, ns, crowded in curves for b in (1, 2, 4)]
-    return Profile(Fingerprint("m", "t", "c"), 2, 4, tuple(points), "today")
+    return ServingProfile(Fingerprint("m", "t", "c"), 2, 4, tuple(points), "today")
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from paceline.serve import Fingerprint, InstanceShare, Point, Profile, ServeError, Topology
+from paceline.serve import Fingerprint, InstanceShare, Point, ServeError, ServingProfile, Topology
 from paceline.serve.following import Move, dealt_anew, followed
 from paceline.serve.plan import best_plan, even_parts, plain_choices, priced
 from paceline.serve.profile import sizes
@@ -13,7 +13,7 @@ from paceline.serve.tried import Tried
 CORES = Topology((0, 1, 2, 3), physical=4, nodes=1)
 
 
-def profile(by_threads: dict[int, float], stretch: float = 1.0, batch: int = 8) -> Profile:
+def profile(by_threads: dict[int, float], stretch: float = 1.0, batch: int = 8) -> ServingProfile:
     """An instance takes so much a sample by its threads; neighbours stretch it."""
     points = [
         Point(t, b, ns * b * (stretch if crowded else 1), ns * b, ns * b, 3, crowded)
@@ -22,7 +22,9 @@ def profile(by_threads: dict[int, float], stretch: float = 1.0, batch: int = 8) 
         for crowded in (False, True)
         if not crowded or t < max(by_threads)
     ]
-    return Profile(Fingerprint("m", "t", "c"), max(by_threads), batch, tuple(points), "today")
+    return ServingProfile(
+        Fingerprint("m", "t", "c"), max(by_threads), batch, tuple(points), "today"
+    )
 
 
 def test_instances_that_scale_badly_become_many_with_few_threads() -> None:

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.serve import Fingerprint, InstanceShare, Point, Profile, ServeError, Topology, files
+from paceline.serve import (
+    Fingerprint,
+    InstanceShare,
+    Point,
+    ServeError,
+    ServingProfile,
+    Topology,
+    files,
+)
 from paceline.serve.topology import numbers, pinned, topology_here
 from paceline.serve.tried import Tried
 
@@ -48,7 +56,7 @@ def test_lists_of_processors_are_read() -> None:
     assert numbers("\n") == ()
 
 
-MADE = Profile(
+MADE = ServingProfile(
     Fingerprint("m", "t", "c"),
     2,
     8,

@@ -15,10 +15,12 @@ from paceline.graph.partition import part_sizes
 from paceline.graph.synthetic import TrainingJob, training
 from paceline.replay import replay
 from paceline.strategies import StrategyError, parse, transformed
-from paceline.strategies.partition import MOST, Stage, best_on, best_parts, exchange_ns
+from paceline.strategies.partition import MOST, PartStage, best_on, best_parts, exchange_ns
 
 Recording = Callable[..., Graph]
-STAGES = st.lists(st.builds(Stage, st.floats(1, 1e6), st.floats(0.01, 100)), min_size=1, max_size=4)
+STAGES = st.lists(
+    st.builds(PartStage, st.floats(1, 1e6), st.floats(0.01, 100)), min_size=1, max_size=4
+)
 
 
 def test_parts_follow_one_another_and_all_are_waited_for(recording: Recording) -> None:
@@ -50,7 +52,7 @@ def test_parts_differ_by_one_value_at_most_and_none_is_empty(count: int, parts: 
 @settings(max_examples=200, deadline=None)
 @given(st.floats(1, 1e8), STAGES)
 def test_no_other_number_of_parts_is_faster_than_the_formulas(
-    size_bytes: float, stages: list[Stage]
+    size_bytes: float, stages: list[PartStage]
 ) -> None:
     best = best_parts(size_bytes, stages)
     least = min(exchange_ns(size_bytes, stages, parts) for parts in range(1, MOST + 1))
@@ -58,10 +60,10 @@ def test_no_other_number_of_parts_is_faster_than_the_formulas(
 
 
 def test_the_best_number_is_the_root_of_what_others_take_over_what_a_part_costs() -> None:
-    link, add = Stage(part_ns=100, byte_ns=2), Stage(part_ns=0, byte_ns=1)
+    link, add = PartStage(part_ns=100, byte_ns=2), PartStage(part_ns=0, byte_ns=1)
     assert best_parts(10_000, [link, add]) == 10  # sqrt(10_000 * 1 / 100)
     assert best_parts(10_000, [link]) == 1
-    assert best_parts(10_000, [Stage(0, 2), add]) == MOST
+    assert best_parts(10_000, [PartStage(0, 2), add]) == MOST
 
 
 def test_on_a_cluster_where_members_take_long_to_add_more_parts_are_best() -> None:

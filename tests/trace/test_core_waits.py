@@ -14,22 +14,22 @@ from paceline.record.sidecar import (
     Collective,
     CoreTime,
     Counts,
-    Host,
     Mode,
     Pulsed,
+    RecordedHost,
     Sidecar,
     Step,
 )
 from paceline.replay import replay
 from paceline.trace.build import build
-from paceline.trace.core_waits import Lane, spread_delay
+from paceline.trace.core_waits import TimedLane, spread_delay
 from paceline.trace.counts import count_notes
 from paceline.trace.enrich import enrich
 from paceline.trace.readers.chrome import read
 from paceline.trace.readers.source import Source
 
 US = 1000
-HOST = Host(rank=0, world_size=1, main_thread=1, cores=2)
+HOST = RecordedHost(rank=0, world_size=1, main_thread=1, cores=2)
 
 
 def got(begin_us: int, end_us: int, delay_us: int, *, turns: int = 1, thread: int = 1) -> CoreTime:
@@ -44,10 +44,10 @@ def got(begin_us: int, end_us: int, delay_us: int, *, turns: int = 1, thread: in
     )
 
 
-def lane(*lengths: tuple[int, int]) -> Lane:
+def lane(*lengths: tuple[int, int]) -> TimedLane:
     """Ops of (length, usual length), one after the other."""
     length, usual = np.array(lengths, np.int64).T
-    return Lane(np.arange(len(length)), np.cumsum(length) - length, length, usual)
+    return TimedLane(np.arange(len(length)), np.cumsum(length) - length, length, usual)
 
 
 def shared(run: int, delay: int, turns: int, *lengths: tuple[int, int]) -> list[int]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from paceline.graph import DepKind, Graph, OpKind, check
-from paceline.record.sidecar import Bucket, Collective, Cost, Gradient, Parameter, Sidecar
+from paceline.record.sidecar import Collective, Cost, Gradient, Parameter, RecordedBucket, Sidecar
 from paceline.replay import replay
 from paceline.trace.build import build
 from paceline.trace.gradients import ACCUMULATION
@@ -140,8 +140,8 @@ def test_told_buckets_say_which_gradient_goes_where(
     told = Sidecar(
         records=[
             *(Parameter(index=i, name=f"p{i}") for i in (0, 1)),
-            Bucket(index=0, parameters=[1], size_bytes=4),
-            Bucket(index=1, parameters=[0, 1], size_bytes=8),
+            RecordedBucket(index=0, parameters=[1], size_bytes=4),
+            RecordedBucket(index=1, parameters=[0, 1], size_bytes=8),
             *(Gradient(parameter=i, step=0, ready_ns=i + 1) for i in (0, 1)),
             *(
                 Collective(order=i, group="0", sequence=i, op="all_reduce", bucket=i)

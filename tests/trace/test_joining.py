@@ -37,7 +37,7 @@ def apart(run: Path, place: Path, rank: int, edit: Edit = lambda record: record)
         shutil.copy(run / name, place / name)
     lines = []
     for record in sidecar.read(run / sidecar.facts_name(rank)).records:
-        if isinstance(record, sidecar.Host):
+        if isinstance(record, sidecar.RecordedHost):
             name = record.job.replace(job.job, own.job)
             record = msgspec.structs.replace(record, job=name, host=f"host-{rank}")
         lines.append(sidecar.encode(edit(record)))
@@ -99,9 +99,9 @@ def test_parts_that_lack_a_rank_or_have_one_twice_are_refused(
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        (of(sidecar.Host, world_size=3), "another number of processes"),
-        (of(sidecar.Host, job="torchrun-on-host-1/none/elsewhere"), "another rendezvous"),
-        (of(sidecar.Host, backend="nccl"), "another communication backend"),
+        (of(sidecar.RecordedHost, world_size=3), "another number of processes"),
+        (of(sidecar.RecordedHost, job="torchrun-on-host-1/none/elsewhere"), "another rendezvous"),
+        (of(sidecar.RecordedHost, backend="nccl"), "another communication backend"),
         (of(sidecar.Parameter, size_bytes=4), "another model"),
         (of(sidecar.Step, mode=sidecar.Mode.PLAIN), "no step was recorded on all hosts"),
         (later(3600 * 10**9), "other runs of the job"),

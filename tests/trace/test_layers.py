@@ -15,11 +15,11 @@ from paceline.record.sidecar import (
     Cost,
     Data,
     End,
-    Group,
-    Host,
     Layer,
     Memory,
     Mode,
+    RecordedGroup,
+    RecordedHost,
     Step,
 )
 from paceline.trace.runs import build_run, open_run
@@ -40,8 +40,8 @@ def recording(document: Callable[..., Any], folder: Path, *extra: sidecar.Record
     ops(document(), 1000, **shapes).save(folder / sidecar.detail_name(0))
     ops(document(), 2000).save(folder / sidecar.trace_name(0))
     told: list[sidecar.Record] = [
-        Host(rank=0, world_size=1, main_thread=1),
-        Group(name="0", ranks=[0]),
+        RecordedHost(rank=0, world_size=1, main_thread=1),
+        RecordedGroup(name="0", ranks=[0]),
         Step(index=6, begin_ns=1000 * US, end_ns=1200 * US, mode=Mode.DETAIL),
         Layer(module="net.0", kind="Linear", thread=1, begin_ns=1005 * US, end_ns=1035 * US),
         Layer(module="net", kind="Net", thread=1, begin_ns=1002 * US, end_ns=1050 * US),

@@ -17,11 +17,11 @@ from paceline.record import sidecar
 from paceline.record.sidecar import (
     End,
     Gradient,
-    Host,
     Layer,
     Memory,
     Mode,
     Parameter,
+    RecordedHost,
     Saved,
     Step,
 )
@@ -38,7 +38,7 @@ BLOCKS = ((12, 1, 100), (14, 2, 300), (30, 1, -100), (45, 3, 500), (62, 4, 700),
 
 def told() -> Iterable[sidecar.Record]:
     at = 1000 * US
-    yield Host(rank=0, world_size=1, main_thread=1)
+    yield RecordedHost(rank=0, world_size=1, main_thread=1)
     yield Parameter(index=0, name="w", module="net.0", size_bytes=700)
     yield Step(index=6, begin_ns=at, end_ns=at + 120 * US, mode=Mode.DETAIL)
     for name, first, last, inputs, outputs in (

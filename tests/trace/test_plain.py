@@ -1,6 +1,6 @@
 """Which steps say how long a job takes when nobody looks."""
 
-from paceline.record.sidecar import Counts, Host, Mode, Sidecar, Step
+from paceline.record.sidecar import Counts, Mode, RecordedHost, Sidecar, Step
 from paceline.trace.plain import plain_runs, plain_steps
 
 
@@ -41,7 +41,7 @@ def test_where_one_rank_was_spared_faults_no_rank_gives_its_later_steps() -> Non
 
 
 def on(device: str, facts: Sidecar) -> Sidecar:
-    host = Host(rank=0, world_size=1, device=device)
+    host = RecordedHost(rank=0, world_size=1, device=device)
     return Sidecar(records=[host, *facts.records], truncated=False)
 
 

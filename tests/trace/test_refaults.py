@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paceline.graph import Graph, OpKind
-from paceline.record.sidecar import CoreTime, Cost, Counts, Host, Mode, Sidecar, Step
+from paceline.record.sidecar import CoreTime, Cost, Counts, Mode, RecordedHost, Sidecar, Step
 from paceline.replay import replay
 from paceline.trace.build import build
 from paceline.trace.readers.chrome import read
@@ -80,7 +80,7 @@ def test_who_shares_cores_waits_longer_by_what_plain_steps_run_more(
 ) -> None:
     """It waited 10 us in the first step, in which it ran 40; with its faults it runs 70."""
     delay = CoreTime(thread=1, begin_ns=0, end_ns=100 * US, run_ns=40 * US, delay_ns=10 * US)
-    host = Host(rank=0, world_size=1, main_thread=1, cores=1, threads=threads)
+    host = RecordedHost(rank=0, world_size=1, main_thread=1, cores=1, threads=threads)
     graph = two_steps(document, tmp_path, host, delay)
     waits = graph.ops.dur_ns[graph.ops.kind == OpKind.CORE_WAIT]
     assert waits.sum() == wait_us * US

@@ -15,7 +15,7 @@ from paceline.graph.files import KEPT
 from paceline.graph.synthetic import Ring, ring
 from paceline.record import sidecar
 from paceline.record.job import RecordedJob, keep_job
-from paceline.record.sidecar import Backward, End, Group, Host, Mode, Step
+from paceline.record.sidecar import Backward, End, Mode, RecordedGroup, RecordedHost, Step
 from paceline.trace.identity import MADE_OF, identity_of, keep_identity
 from paceline.trace.runs import open_run
 
@@ -27,8 +27,8 @@ def record(document: Callable[..., Any], run: Path, op: str) -> Path:
     run.mkdir(exist_ok=True)
     document().op(op, 10, 50).save(run / sidecar.trace_name(0))
     told: list[sidecar.Record] = [
-        Host(rank=0, world_size=1, main_thread=1),
-        Group(name="0", ranks=[0]),
+        RecordedHost(rank=0, world_size=1, main_thread=1),
+        RecordedGroup(name="0", ranks=[0]),
         Step(index=7, begin_ns=0, end_ns=100 * US, mode=Mode.RECORDED, update_begin_ns=90 * US),
         Backward(thread=1, begin_ns=60 * US, end_ns=80 * US),
         End(reason="complete", at_ns=200 * US, steps=8, recorded=1),

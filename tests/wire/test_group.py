@@ -14,12 +14,12 @@ from paceline.wire import (
     Endpoint,
     Importance,
     Layers,
-    Phase,
     ReplicaError,
+    ServedWorker,
     Server,
+    TransferPhase,
     WireError,
     WireGroup,
-    Worker,
     prove_equal,
 )
 from paceline.wire.group import add_up
@@ -85,9 +85,11 @@ def test_under_loss_ranks_stay_equal_and_sums_stand_for_all(relay: Callable[...,
     exact = in_order(count, size)
     off = found[0] != exact
     assert 0.01 < off.mean() < 0.2
-    assert sum(g.ledger.lost_share(Phase.SCATTER) for g in made) > 0.01
-    assert all(g.ledger.lost_share(Phase.GATHER) == 0 for g in made)
-    assert {line.phase for line in made[2].ledger.lines() if line.missing_bytes} == {Phase.SCATTER}
+    assert sum(g.ledger.lost_share(TransferPhase.SCATTER) for g in made) > 0.01
+    assert all(g.ledger.lost_share(TransferPhase.GATHER) == 0 for g in made)
+    assert {line.phase for line in made[2].ledger.lines() if line.missing_bytes} == {
+        TransferPhase.SCATTER
+    }
 
 
 def test_gathered_values_that_one_rank_lacks_are_the_older_ones_on_all(
@@ -134,7 +136,7 @@ def test_a_server_adds_up_what_workers_push_and_hands_out_parameters() -> None:
             server.pull(weights, step=1)
 
         def work(rank: int) -> None:
-            worker = Worker(made[rank])
+            worker = ServedWorker(made[rank])
             worker.push(gradients(rank, size), step=1)
             worker.pull(pulled[rank - 1], step=1)
 
@@ -154,7 +156,7 @@ def test_a_worker_keeps_older_parameters_where_newer_ones_are_lost(
         together(
             [
                 lambda: Server(made[0]).pull(newer, step=1),
-                lambda: Worker(made[1]).pull(mine, step=1),
+                lambda: ServedWorker(made[1]).pull(mine, step=1),
             ]
         )
     stale = mine != newer

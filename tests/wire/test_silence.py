@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_ranks import DATA, HERE, JOB, QUICK, Relay
 
-from paceline.wire import Address, Endpoint, Orders, Phase, Send
+from paceline.wire import Address, Endpoint, Orders, Send, TransferPhase
 from paceline.wire.settings import core
 
 pytestmark = pytest.mark.needs("native", "linux")
@@ -202,7 +202,7 @@ def test_a_receiver_that_stands_still_in_the_middle_loses_nothing() -> None:
             relay = Relay(Address("127.0.0.1", int(peer.stdout.readline())), watch)
             mine.connect({1: relay.address}, 20)
             values = np.ones(100_000, np.float32)
-            mine.exchange(Orders(1, Phase.PUSH, [Send(1, values)], []))
+            mine.exchange(Orders(1, TransferPhase.PUSH, [Send(1, values)], []))
             assert peer.stdout.readline().split() == ["0", "100000"]
             assert len(seen) == 280
         finally:

@@ -21,9 +21,9 @@ from paceline.wire import (
     Orders,
     Patience,
     PeerLost,
-    Phase,
     Receive,
     Send,
+    TransferPhase,
     Tuning,
     WireError,
 )
@@ -45,9 +45,11 @@ def carried(
     room = np.full_like(sent, 9)
     _, (came,) = together(
         [
-            lambda: sender.exchange(Orders(step, Phase.PUSH, [Send(receiver.rank, sent)], [])),
+            lambda: sender.exchange(
+                Orders(step, TransferPhase.PUSH, [Send(receiver.rank, sent)], [])
+            ),
             lambda: receiver.exchange(
-                Orders(step, Phase.PUSH, [], [Receive(sender.rank, room, budget=budget)])
+                Orders(step, TransferPhase.PUSH, [], [Receive(sender.rank, room, budget=budget)])
             ),
         ]
     )
@@ -116,8 +118,12 @@ def test_what_matters_is_repaired_even_within_the_budget(relay: Callable[..., Re
         room = np.zeros(SIZE, np.float32)
         _, (came,) = together(
             [
-                lambda: a.exchange(Orders(1, Phase.PUSH, [Send(1, values(), marks=marks)], [])),
-                lambda: b.exchange(Orders(1, Phase.PUSH, [], [Receive(0, room, budget=0.2)])),
+                lambda: a.exchange(
+                    Orders(1, TransferPhase.PUSH, [Send(1, values(), marks=marks)], [])
+                ),
+                lambda: b.exchange(
+                    Orders(1, TransferPhase.PUSH, [], [Receive(0, room, budget=0.2)])
+                ),
             ]
         )
     assert came.flags[:40].all()
@@ -129,12 +135,14 @@ def test_a_step_spends_no_more_than_its_own_budget(relay: Callable[..., Relay]) 
         _, came = together(
             [
                 lambda: a.exchange(
-                    Orders(1, Phase.PUSH, [Send(1, values(n), tensor=n) for n in range(4)], [])
+                    Orders(
+                        1, TransferPhase.PUSH, [Send(1, values(n), tensor=n) for n in range(4)], []
+                    )
                 ),
                 lambda: b.exchange(
                     Orders(
                         1,
-                        Phase.PUSH,
+                        TransferPhase.PUSH,
                         [],
                         [Receive(0, room, n, budget=0.2) for n, room in enumerate(rooms)],
                         budget_bytes=60_000,
@@ -150,14 +158,18 @@ def test_tensors_follow_one_another_and_each_is_told_of_when_it_has_come() -> No
         rooms = [np.zeros(SIZE, np.float32) for _ in range(4)]
 
         def receive() -> list[int]:
-            b.post(Orders(1, Phase.PUSH, (), [Receive(0, room, n) for n, room in enumerate(rooms)]))
+            b.post(
+                Orders(
+                    1, TransferPhase.PUSH, (), [Receive(0, room, n) for n, room in enumerate(rooms)]
+                )
+            )
             found: list[Arrived] = []
             while came := b.wait():
                 found += came
             return [one.transfer.tensor for one in found]
 
         sends = [Send(1, values(n), n) for n in (3, 1, 2, 0)]
-        order, _ = together([receive, lambda: a.exchange(Orders(1, Phase.PUSH, sends))])
+        order, _ = together([receive, lambda: a.exchange(Orders(1, TransferPhase.PUSH, sends))])
     assert order == [0, 1, 2, 3]
     assert all(np.array_equal(room, values(n)) for n, room in enumerate(rooms))
 
@@ -165,11 +177,11 @@ def test_tensors_follow_one_another_and_each_is_told_of_when_it_has_come() -> No
 def test_after_an_error_nothing_is_open() -> None:
     with ranks(2) as (a, b):
         with pytest.raises(WireError, match="no rank 5"):
-            a.post(Orders(1, Phase.PUSH, [Send(1, values()), Send(5, values())]))
+            a.post(Orders(1, TransferPhase.PUSH, [Send(1, values()), Send(5, values())]))
         a.settle()
         assert a.wait() == []
         with pytest.raises(WireError, match="asked for twice in one post"):
-            a.post(Orders(2, Phase.PUSH, [Send(1, values()), Send(1, values())]))
+            a.post(Orders(2, TransferPhase.PUSH, [Send(1, values()), Send(1, values())]))
         room, _ = carried(a, b, values(), step=3)
     assert np.array_equal(room, values())
 
@@ -204,7 +216,7 @@ def test_packets_may_come_twice_and_in_any_order() -> None:
 
 def test_strangers_cannot_write_into_a_tensor_and_are_counted() -> None:
     evil = np.full(358, 666, np.float32).tobytes()
-    fields = {"source": 0, "step": 1, "phase": int(Phase.PUSH), "length": 4 * SIZE}
+    fields = {"source": 0, "step": 1, "phase": int(TransferPhase.PUSH), "length": 4 * SIZE}
     forged = packet(evil, JobKey(JOB.number, bytes(16)), **fields)
     foreign = packet(evil, JobKey(JOB.number + 1, JOB.secret), **fields)
     attacks = {
@@ -246,7 +258,7 @@ def test_noise_under_the_jobs_own_key_writes_into_no_other_tensor() -> None:
 def test_a_done_that_is_forged_cut_or_of_an_impossible_number_ends_nothing(
     last: int, misfit: int
 ) -> None:
-    fields = {"kind": DONE, "phase": int(Phase.PUSH), "sequence": last}
+    fields = {"kind": DONE, "phase": int(TransferPhase.PUSH), "sequence": last}
     forged = packet(of=JobKey(JOB.number, bytes(16)), step=1, **fields)
     with ranks(2) as (a, b), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         for message in (forged, forged[:-1], packet(step=9, **fields)):
@@ -300,11 +312,13 @@ def test_a_peer_that_vanishes_is_an_error_and_never_a_hang(how: int, said: str) 
         assert peer.stdout is not None
         try:
             mine.connect({1: Address("127.0.0.1", int(peer.stdout.readline()))}, 20)
-            mine.exchange(Orders(1, Phase.PUSH, [Send(1, values(size=10))], []))
+            mine.exchange(Orders(1, TransferPhase.PUSH, [Send(1, values(size=10))], []))
             assert peer.stdout.readline() == "met\n"
             os.kill(peer.pid, how)
             with pytest.raises(PeerLost, match=said):
-                mine.exchange(Orders(2, Phase.PUSH, [], [Receive(1, np.zeros(9, np.float32))]))
+                mine.exchange(
+                    Orders(2, TransferPhase.PUSH, [], [Receive(1, np.zeros(9, np.float32))])
+                )
         finally:
             peer.kill()
             peer.communicate()
@@ -359,11 +373,11 @@ def test_ends_that_disagree_about_a_tensor_are_told() -> None:
 
         def receive() -> None:
             with pytest.raises(PeerLost):
-                b.exchange(Orders(1, Phase.PUSH, [], [Receive(0, np.zeros(8, np.float32))]))
+                b.exchange(Orders(1, TransferPhase.PUSH, [], [Receive(0, np.zeros(8, np.float32))]))
 
         def send() -> None:
             with pytest.raises(WireError, match="expects 32 bytes of tensor 0"):
-                a.exchange(Orders(1, Phase.PUSH, [Send(1, values(size=9))], []))
+                a.exchange(Orders(1, TransferPhase.PUSH, [Send(1, values(size=9))], []))
             a.close()
 
         together([receive, send])
@@ -372,9 +386,9 @@ def test_ends_that_disagree_about_a_tensor_are_told() -> None:
 def test_a_rank_that_nobody_knows_and_values_in_pieces_are_refused() -> None:
     with ranks(2) as (a, _):
         with pytest.raises(WireError, match="no rank 5"):
-            a.exchange(Orders(1, Phase.PUSH, [Send(5, values())], []))
+            a.exchange(Orders(1, TransferPhase.PUSH, [Send(5, values())], []))
         with pytest.raises(WireError, match="one piece of memory"):
-            a.exchange(Orders(1, Phase.PUSH, [Send(1, values()[::2])], []))
+            a.exchange(Orders(1, TransferPhase.PUSH, [Send(1, values()[::2])], []))
 
 
 @pytest.mark.parametrize("wrong", [{"packet_bytes": 1001}, {"link_bits_per_s": 0}, {"segments": 0}])

@@ -21,7 +21,16 @@ import torch
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
-from paceline.wire import Address, Bounds, Endpoint, JobKey, Phase, Server, WireGroup, Worker
+from paceline.wire import (
+    Address,
+    Bounds,
+    Endpoint,
+    JobKey,
+    ServedWorker,
+    Server,
+    TransferPhase,
+    WireGroup,
+)
 from paceline.wire.contenders import Contender
 from paceline.wire.incast import importance
 from paceline.wire.torch_gloo import Seat, group
@@ -198,12 +207,12 @@ class WiredServer:
     def told(self) -> dict[str, Any]:
         group = self._half.group
         counters = group.endpoint.counters
-        return {"lost_share": group.ledger.lost_share(Phase.PUSH), "counters": counters}
+        return {"lost_share": group.ledger.lost_share(TransferPhase.PUSH), "counters": counters}
 
 
 class WiredWorker:
     def __init__(self, group: WireGroup, contender: Contender) -> None:
-        self._half, self._overlapped = Worker(group), contender.overlapped
+        self._half, self._overlapped = ServedWorker(group), contender.overlapped
         self.settle = self._half.settle
 
     def step(self, gradient: np.ndarray, weights: np.ndarray, step: int) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from paceline.cost.ported import working_rows
 from paceline.graph import OpKind
 from paceline.predict import by_class
-from paceline.record.sidecar import Host, Mode, Sidecar, Step
+from paceline.record.sidecar import Mode, RecordedHost, Sidecar, Step
 from paceline.replay import Timeline
 from paceline.replay.steps import step_times
 
@@ -72,7 +72,7 @@ def processor_share(sidecars: Sequence[Sidecar]) -> float | None:
 
 def _cores(sidecars: Sequence[Sidecar]) -> dict[str, int]:
     """By host."""
-    return {host.host: host.cores for one in sidecars for host in one.of(Host)}
+    return {host.host: host.cores for one in sidecars for host in one.of(RecordedHost)}
 
 
 def _operators(timeline: Timeline) -> int:

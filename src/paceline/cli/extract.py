@@ -48,4 +48,4 @@ def _threads(run: Path) -> int:
     from paceline.record import sidecar
 
     recorded = [sidecar.read(path) for path in sorted(run.glob("rank-*.facts.jsonl"))[:1]]
-    return next((host.threads for one in recorded for host in one.of(sidecar.Host)), 0)
+    return next((host.threads for one in recorded for host in one.of(sidecar.RecordedHost)), 0)

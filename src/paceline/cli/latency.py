@@ -134,13 +134,13 @@ def _row(
 def _search(options: argparse.Namespace, model: "LatencyModel") -> Shown:
     from paceline.cluster.quantities import duration
     from paceline.cost.network import network_flops
-    from paceline.imagine.network_space import Network, drawn_cells
+    from paceline.imagine.network_space import ImageNetwork, drawn_cells
     from paceline.imagine.torch_network import calls_of
     from paceline.imagine.torch_zoo import built, imagined
     from paceline.measure.torch_network import measured
     from paceline.search.networks import Guessed, within_latency
 
-    def guessed(network: Network) -> "Guessed[Network]":
+    def guessed(network: ImageNetwork) -> "Guessed[ImageNetwork]":
         calls = calls_of(imagined(network), network.shape)
         return Guessed(network, network_flops(calls), model.latency_ns(calls))
 

@@ -18,7 +18,7 @@ from paceline.cli import Shown
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
-    from paceline.place.pipeline import Fleet, HierarchicalPlan, Priced, Profile
+    from paceline.place.pipeline import Fleet, HierarchicalPlan, PipelineProfile, Priced
 
 GBIT = 1e9 / 8
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero-bubble", "2bw")
@@ -105,7 +105,7 @@ def _render_far(rows: list[dict[str, Any]], console: Any) -> None:
     console.print(plain_table("pipelines over these machines, 1F1B", columns, cells))
 
 
-def _profile(options: argparse.Namespace) -> "Profile":
+def _profile(options: argparse.Namespace) -> "PipelineProfile":
     from paceline.place.pipeline import profile_of, read_profile
     from paceline.trace.runs import open_run
 
@@ -130,7 +130,7 @@ def _fleet(options: argparse.Namespace) -> "Fleet":
     )
 
 
-def _uneven(profile: "Profile", fleet: "Fleet") -> "HierarchicalPlan":
+def _uneven(profile: "PipelineProfile", fleet: "Fleet") -> "HierarchicalPlan":
     """PipeDream's plan at the smallest micro-batch: stages may differ in length and width."""
     from paceline.place.pipeline import Level, plan_hierarchical
 

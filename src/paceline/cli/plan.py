@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from paceline.cluster.machine import Machine
     from paceline.cost.decoder import Site
     from paceline.imagine.decoder.routing import Counts
-    from paceline.place.hybrid import Planned, Question
+    from paceline.place.hybrid import Planned, PlanQuestion
 
 FRAMEWORKS = ("megatron", "torchtitan", "torchtitan-compile", "torch")
 EXPORTS = ("torchtitan", "megatron", "deepspeed", "accelerate", "torch")
@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> Shown:
     return Shown(data, render)
 
 
-def _question(options: argparse.Namespace) -> "Question":
+def _question(options: argparse.Namespace) -> "PlanQuestion":
     if options.factor is not None and not 0.05 <= options.factor <= 20:
         raise PacelineError(f"--factor is {options.factor:g}; give a number from 0.05 to 20")
     site = _site(options)
@@ -104,14 +104,14 @@ def _question(options: argparse.Namespace) -> "Question":
     return _described(options, site, given)
 
 
-def _described(options: argparse.Namespace, site: "Site", given: dict[str, Any]) -> "Question":
+def _described(options: argparse.Namespace, site: "Site", given: dict[str, Any]) -> "PlanQuestion":
     """Of a model by its dimensions."""
     from paceline.imagine.decoder import decoder, routed
-    from paceline.place.hybrid import Question
+    from paceline.place.hybrid import PlanQuestion
 
     model = decoder(options.model)
     model = routed(model, _routing(options.routing)) if options.routing else model
-    return Question(model, site, options.batch or 4 * site.ranks, **given)
+    return PlanQuestion(model, site, options.batch or 4 * site.ranks, **given)
 
 
 def _routing(path: Path) -> "Counts":
@@ -122,7 +122,7 @@ def _routing(path: Path) -> "Counts":
     return routing_of(open_run(path)) if path.is_dir() else read_routing(path)
 
 
-def _recorded(options: argparse.Namespace, site: "Site", given: dict[str, Any]) -> "Question":
+def _recorded(options: argparse.Namespace, site: "Site", given: dict[str, Any]) -> "PlanQuestion":
     """Of the blocks of a run; `--factor` is of forecasts, and stands against what was timed."""
     from paceline.place.hybrid.recorded import RecordedAs, recorded_job
     from paceline.trace.runs import open_run

@@ -16,7 +16,7 @@ from itertools import groupby
 
 import numpy as np
 
-from paceline.record.sidecar import Data, Host, Mode, Sidecar, Step
+from paceline.record.sidecar import Data, Mode, RecordedHost, Sidecar, Step
 
 COVERED = 0.5  # of a stretch of steps that readings must lie around
 CROWDED = 0.5  # of the cores, that all programs use where one is in the way of another
@@ -29,7 +29,7 @@ def others_ns(sidecars: Sequence[Sidecar]) -> float | None:
         return None
     machines: dict[tuple[str, int], list[list[Step]]] = defaultdict(list)
     for one in sidecars:
-        host = one.of(Host)[0]
+        host = one.of(RecordedHost)[0]
         machines[host.kernel, host.cores].append(one.of(Step))
     told = (_beside(ranks, cores) for (_, cores), ranks in machines.items())
     found = [each for each in told if each is not None]

@@ -18,7 +18,7 @@ import numpy as np
 from paceline.graph import NONE, Graph, LaneKind
 from paceline.graph.graph import Int64
 from paceline.graph.scaled import works
-from paceline.record.sidecar import Host, Mode, Sidecar, Step
+from paceline.record.sidecar import Mode, RecordedHost, Sidecar, Step
 
 OP_NS: Final = 3_000
 """What recording an op costs at most beyond what the recorder measured: twice its own figure."""
@@ -33,7 +33,7 @@ def plain_runs_ns(sidecars: Sequence[Sidecar]) -> dict[int, float]:
         plain = [s for s in one.of(Step) if s.mode is Mode.PLAIN and s.steady]
         ran = [s.counts.run_ns for s in plain if s.counts is not None and s.counts.run_ns]
         if ran and len(ran) == len(plain):
-            found[one.of(Host)[0].rank] = float(median(ran))
+            found[one.of(RecordedHost)[0].rank] = float(median(ran))
     return found
 
 

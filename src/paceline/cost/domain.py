@@ -16,9 +16,9 @@ from paceline.cluster import Cluster, Device, Host
 from paceline.cost.collectives import Call
 from paceline.cost.forecast import (
     Constants,
+    ForecastQuestion,
     Kind,
     Learned,
-    Question,
     Sheet,
     ask,
     keys,
@@ -116,6 +116,6 @@ def _learned(constants: Constants) -> Learned:
 def _measured_ns(domain: Domain, call: Collective, size_bytes: float, ranks: int) -> float:
     cells, sheet = (CALLS.index(call), ranks, size_bytes, _NCCL, 2), domain.sheet
     dims = {name: np.array([cell], np.float32) for name, cell in zip(DOMAIN.columns, cells)}
-    question = Question(dims, DType.FLOAT16, sheet)
+    question = ForecastQuestion(dims, DType.FLOAT16, sheet)
     kind = Kind(DOMAIN, keys("domain", DType.FLOAT16, sheet.vendor))
     return float(ask(kind, question, domain.constants).dur_ns[0])

@@ -58,7 +58,7 @@ def recording_entry(folder: Path) -> Entry | None:
     if not told:
         return None
     sizes = [(p.name, p.size_bytes * p.shards) for p in told[0].of(sidecar.Parameter)]
-    hosts = told[0].of(sidecar.Host)
+    hosts = told[0].of(sidecar.RecordedHost)
     job = JobIdentity(digest(sizes) if sizes else "", hosts[0].world_size if hosts else len(told),
               machine_of(folder))  # fmt: skip
     steps = plain_steps(told)
@@ -100,9 +100,9 @@ def host_machine_of(run: Path) -> str:
     return host.host_machine if host else ""
 
 
-def _host_of(run: Path) -> sidecar.Host | None:
+def _host_of(run: Path) -> sidecar.RecordedHost | None:
     first = next(iter(sorted(run.glob(FACTS))), None) if run.is_dir() else None
-    hosts = sidecar.read(first).of(sidecar.Host) if first else []
+    hosts = sidecar.read(first).of(sidecar.RecordedHost) if first else []
     return hosts[0] if hosts else None
 
 

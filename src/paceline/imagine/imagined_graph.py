@@ -33,7 +33,7 @@ from paceline.graph.facts import Facts, Parameter
 from paceline.graph.variants import Variant
 from paceline.graph.work.columns import recorded_of
 from paceline.imagine.imagined import Imagined, ImaginedOp, ImagineError
-from paceline.imagine.imagined_host import Host
+from paceline.imagine.imagined_host import HostThread
 from paceline.imagine.unknown_work import unknown_work
 
 _Groups = dict[tuple[int, ...], int]
@@ -133,7 +133,7 @@ class _Rank:
         self._lanes: dict[tuple[str, int, int], int] = {}
         self._turns: dict[tuple[Any, ...], int] = defaultdict(int)
         self._ops: list[int] = []
-        self._host = Host(builder, one.rank) if one.gpu else None
+        self._host = HostThread(builder, one.rank) if one.gpu else None
 
     def draw(self) -> None:
         for row in self._one.rows:

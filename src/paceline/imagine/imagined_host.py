@@ -19,7 +19,7 @@ operator that launches. Less what recording cost, each call took 14 us beside th
 were traced, in both models, and 12 us beside an MI300X (benchmarks/accuracy/imagined.py)."""
 
 
-class Host:
+class HostThread:
     """One rank's thread."""
 
     def __init__(self, builder: GraphBuilder, rank: int) -> None:

@@ -1,4 +1,4 @@
-"""`Network`: a convolutional network by its family and size; `drawn`: many of them at random.
+"""`ImageNetwork`: a convolutional network by its family and size; `drawn`: many of them at random.
 
 Families are torchvision's architectures, whose width, depth and resolution vary, and `cell`:
 networks of repeated cells as in NAS-Bench-201 (Dong and Yang, 2020), where each of six edges
@@ -23,7 +23,7 @@ _CELL_SIZES: Final = (32, 48, 64)
 
 
 @dataclass(frozen=True)
-class Network:
+class ImageNetwork:
     """One network. `width` and `depth` are multiples of the architecture's own; `cell` is the
     operation of each edge."""
 
@@ -42,28 +42,28 @@ class Network:
         return f"{self.family} x{self.width:g} d{self.depth:g} @{self.resolution}{edges}"
 
 
-def drawn(count: int, seed: int) -> tuple[Network, ...]:
+def drawn(count: int, seed: int) -> tuple[ImageNetwork, ...]:
     """Different networks, the families in turn."""
     random = np.random.default_rng(seed)
-    found: dict[Network, None] = {}
+    found: dict[ImageNetwork, None] = {}
     while len(found) < count:
         found.setdefault(_one(FAMILIES[len(found) % len(FAMILIES)], random))
     return tuple(found)
 
 
-def drawn_cells(count: int, seed: int) -> tuple[Network, ...]:
+def drawn_cells(count: int, seed: int) -> tuple[ImageNetwork, ...]:
     """Different networks of cells: a space as architecture searches walk through."""
     random = np.random.default_rng(seed)
-    found: dict[Network, None] = {}
+    found: dict[ImageNetwork, None] = {}
     while len(found) < count:
         found.setdefault(_one("cell", random))
     return tuple(found)
 
 
-def _one(family: str, random: np.random.Generator) -> Network:
+def _one(family: str, random: np.random.Generator) -> ImageNetwork:
     width = round(float(random.uniform(*_WIDTHS)), 2)
     depth = round(float(random.uniform(*_DEPTHS)), 2)
     if family != "cell":
-        return Network(family, width, depth, int(random.choice(_RESOLUTIONS)))
+        return ImageNetwork(family, width, depth, int(random.choice(_RESOLUTIONS)))
     edges = tuple(random.integers(0, OPERATIONS, EDGES).tolist())
-    return Network(family, 2 * width, depth, int(random.choice(_CELL_SIZES)), edges)
+    return ImageNetwork(family, 2 * width, depth, int(random.choice(_CELL_SIZES)), edges)

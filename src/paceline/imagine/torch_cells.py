@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from paceline.imagine.network_space import Network
+from paceline.imagine.network_space import ImageNetwork
 
 _PAIRS = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
 
 
-def cells(network: Network) -> Any:
+def cells(network: ImageNetwork) -> Any:
     wide = max(8, round(16 * network.width / 8) * 8)
     deep = max(1, round(3 * network.depth))
     return nn.Sequential(*_parts(network.cell, wide, deep))

@@ -8,7 +8,7 @@ from typing import Any
 
 from paceline.graph import NONE, OpKind
 from paceline.imagine.imagined import Trained
-from paceline.imagine.torch_reducer import Bucket, Reducer
+from paceline.imagine.torch_reducer import ReducedBucket, Reducer
 from paceline.imagine.torch_watch import Watch
 from paceline.imagine.torch_work import size_of
 from paceline.record.torch_patch import Patches
@@ -42,8 +42,8 @@ class GradientWatch:
                 yield [name for name in names if name in self._told]
 
     def _taking(self, original: Any) -> Any:
-        def taken(reducer: Reducer, index: int, param: Any) -> Bucket:
-            bucket: Bucket = original(reducer, index, param)
+        def taken(reducer: Reducer, index: int, param: Any) -> ReducedBucket:
+            bucket: ReducedBucket = original(reducer, index, param)
             name = self._names.get(id(param))
             if self._watch.recording and self._watch.last != NONE and name:
                 self._watch.rows[self._watch.last].tensor = name
@@ -54,7 +54,7 @@ class GradientWatch:
         return taken
 
     def _reducing(self, original: Any) -> Any:
-        def reduce(reducer: Reducer, bucket: Bucket) -> None:
+        def reduce(reducer: Reducer, bucket: ReducedBucket) -> None:
             before = len(self._watch.rows)
             original(reducer, bucket)
             rows = [self._ready.pop(id(p)) for p in bucket.params if id(p) in self._ready]

@@ -27,7 +27,7 @@ class NoLogger:
 
 
 @dataclass
-class Bucket:
+class ReducedBucket:
     """Gradients that are reduced together; the face that communication hooks see."""
 
     number: int
@@ -96,7 +96,7 @@ class Reducer:
         self._ready: list[int] = []  # parameters in the order of this pass
         self._next = 0  # bucket to reduce next
         self._hook: Callable[[Any], Any] | None = None
-        self.buckets: list[Bucket] = []
+        self.buckets: list[ReducedBucket] = []
         self._bucket_of: dict[int, tuple[int, int]] = {}  # parameter -> bucket, place in it
         self._lay_out(bucket_indices)
         self._hooks = [
@@ -138,7 +138,7 @@ class Reducer:
         self._lay_out(found)
         return True
 
-    def _get_zeros_like_grad_buckets(self) -> list[Bucket]:
+    def _get_zeros_like_grad_buckets(self) -> list[ReducedBucket]:
         return self.buckets
 
     def _remove_autograd_hooks(self) -> None:
@@ -163,7 +163,7 @@ class Reducer:
             offsets = list(accumulate((param.numel() for param in params), initial=0))
             flat = params[0].new_empty(offsets[-1]).detach()
             last = number == len(indices) - 1
-            self.buckets.append(Bucket(number, params, flat, last, offsets))
+            self.buckets.append(ReducedBucket(number, params, flat, last, offsets))
             self._bucket_of |= {index: (number, at) for at, index in enumerate(members)}
 
     def _on_ready(self, index: int) -> Callable[[Any], None]:
@@ -174,7 +174,7 @@ class Reducer:
 
         return ready
 
-    def taken(self, index: int, param: Any) -> Bucket:
+    def taken(self, index: int, param: Any) -> ReducedBucket:
         """A gradient goes into its bucket, divided by the number of ranks unless a hook does it."""
         if not self._ready:
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
@@ -190,13 +190,13 @@ class Reducer:
             param.grad = place
         return bucket
 
-    def _one_less(self, bucket: Bucket) -> None:
+    def _one_less(self, bucket: ReducedBucket) -> None:
         bucket.missing -= 1
         while self._next < len(self.buckets) and self.buckets[self._next].missing <= 0:
             self._reduce(self.buckets[self._next])
             self._next += 1
 
-    def _reduce(self, bucket: Bucket) -> None:
+    def _reduce(self, bucket: ReducedBucket) -> None:
         if self._hook is not None:
             bucket.work = self._hook(bucket)
         else:

@@ -24,7 +24,7 @@ from paceline.imagine.torch_lists import lists_at_once
 from paceline.imagine.torch_watch import Watch
 from paceline.imagine.torch_work import size_of
 from paceline.imagine.torch_world import World
-from paceline.record.sidecar import Group
+from paceline.record.sidecar import RecordedGroup
 from paceline.record.torch_comms import COLLECTIVES
 from paceline.record.torch_facts import clean_path, group_facts, root_modules
 from paceline.record.torch_patch import Patches
@@ -179,7 +179,7 @@ class Session:
             channels_last=watch.works.channels_last,
         )
 
-    def _axis(self, group: Group) -> str:
+    def _axis(self, group: RecordedGroup) -> str:
         """Replicas, where DDP reduces gradients among them."""
         reduced = any(one.group_name == group.name for one in self._world.reducers)
         return Axis.DATA.value if reduced else group.axis

@@ -10,18 +10,18 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from paceline.imagine.imagined import ImagineError
-from paceline.imagine.network_space import Network
+from paceline.imagine.network_space import ImageNetwork
 from paceline.imagine.torch_cells import cells
 from paceline.imagine.torch_vision import architecture
 
 
-def built(network: Network) -> Any:
+def built(network: ImageNetwork) -> Any:
     """Ready to be evaluated. Weights are drawn anew: torchvision's own initialisers take longer
     than the network."""
     return made(lambda: _MAKES[network.family](network))
 
 
-def imagined(network: Network) -> Any:
+def imagined(network: ImageNetwork) -> Any:
     """Without weights: for its shapes."""
     with without_weights():
         return _MAKES[network.family](network).eval()
@@ -86,7 +86,7 @@ _TRANSFORMERS: Final = ("vit_", "swin_", "maxvit")
 _AUXILIARY: Final = ("googlenet", "inception_v3")
 
 
-def _resnet(network: Network, groups: int = 1, width: int = 64) -> Any:
+def _resnet(network: ImageNetwork, groups: int = 1, width: int = 64) -> Any:
     parts = architecture("resnet")
     return parts.ResNet(
         parts.Bottleneck, _depths((3, 4, 6, 3), network), groups=groups,
@@ -94,7 +94,7 @@ def _resnet(network: Network, groups: int = 1, width: int = 64) -> Any:
     )  # fmt: skip
 
 
-def _mobilenet_v2(network: Network) -> Any:
+def _mobilenet_v2(network: ImageNetwork) -> Any:
     rows = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
             (6, 160, 3, 2), (6, 320, 1, 1)]  # fmt: skip
     setting = [[t, c, max(1, round(n * network.depth)), s] for t, c, n, s in rows]
@@ -103,27 +103,27 @@ def _mobilenet_v2(network: Network) -> Any:
     )
 
 
-def _mobilenet_v3(network: Network) -> Any:
+def _mobilenet_v3(network: ImageNetwork) -> Any:
     parts = architecture("mobilenetv3")
     make = parts.mobilenet_v3_large if network.depth >= 1 else parts.mobilenet_v3_small
     return make(width_mult=network.width)
 
 
-def _mnasnet(network: Network) -> Any:
+def _mnasnet(network: ImageNetwork) -> Any:
     return architecture("mnasnet").MNASNet(network.width)
 
 
-def _shufflenet_v2(network: Network) -> Any:
+def _shufflenet_v2(network: ImageNetwork) -> Any:
     channels = [24, *(max(8, round(c * network.width / 4) * 4) for c in (116, 232, 464)), 1024]
     return architecture("shufflenetv2").ShuffleNetV2(_depths((4, 8, 4), network), channels)
 
 
-def _squeezenet(network: Network) -> Any:
+def _squeezenet(network: ImageNetwork) -> Any:
     parts = architecture("squeezenet")
     return (parts.squeezenet1_0 if network.depth >= 1 else parts.squeezenet1_1)()
 
 
-def _vgg(network: Network) -> Any:
+def _vgg(network: ImageNetwork) -> Any:
     """With the mean of all places in front of its classifier, as later networks have it."""
     plan: list[str | int] = []
     for channels, count in zip((64, 128, 256, 512, 512), _depths((2, 2, 3, 3, 3), network)):
@@ -133,12 +133,12 @@ def _vgg(network: Network) -> Any:
     return nn.Sequential(layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(last, 1000))
 
 
-def _densenet(network: Network) -> Any:
+def _densenet(network: ImageNetwork) -> Any:
     blocks = tuple(_depths((6, 12, 24, 16), network))
     return architecture("densenet").DenseNet(max(8, round(32 * network.width / 4) * 4), blocks, 64)
 
 
-def _efficientnet(network: Network) -> Any:
+def _efficientnet(network: ImageNetwork) -> Any:
     parts = architecture("efficientnet")
     part = partial(parts.MBConvConfig, width_mult=network.width, depth_mult=network.depth)
     rows = [(1, 3, 1, 32, 16, 1), (6, 3, 2, 16, 24, 2), (6, 5, 2, 24, 40, 2), (6, 3, 2, 40, 80, 3),
@@ -146,7 +146,7 @@ def _efficientnet(network: Network) -> Any:
     return parts.EfficientNet([part(*row) for row in rows], dropout=0.2)
 
 
-def _regnet(network: Network) -> Any:
+def _regnet(network: ImageNetwork) -> Any:
     parts = architecture("regnet")
     group = 8 if network.width < 0.9 else 16
     with torch.device("cpu"):  # it computes widths with tensors
@@ -157,22 +157,22 @@ def _regnet(network: Network) -> Any:
     return parts.RegNet(params)
 
 
-def _convnext(network: Network) -> Any:
+def _convnext(network: ImageNetwork) -> Any:
     parts = architecture("convnext")
     wide = [max(16, round(c * network.width / 16) * 16) for c in (96, 192, 384, 768)]
     deep = _depths((3, 3, 9, 3), network)
     return parts.ConvNeXt([parts.CNBlockConfig(*row) for row in zip(wide, (*wide[1:], None), deep)])
 
 
-def _googlenet(network: Network) -> Any:
+def _googlenet(network: ImageNetwork) -> Any:
     return architecture("googlenet").GoogLeNet(aux_logits=False, init_weights=False)
 
 
-def _depths(usual: tuple[int, ...], network: Network) -> list[int]:
+def _depths(usual: tuple[int, ...], network: ImageNetwork) -> list[int]:
     return [max(1, round(count * network.depth)) for count in usual]
 
 
-_MAKES: Final[Mapping[str, Callable[[Network], Any]]] = {
+_MAKES: Final[Mapping[str, Callable[[ImageNetwork], Any]]] = {
     "resnet": _resnet,
     "resnext": partial(_resnet, groups=32, width=4),
     "mobilenet_v2": _mobilenet_v2,

@@ -1,4 +1,4 @@
-"""`Network`: a torch module as a learner, its tensors views of one flat vector.
+"""`NetworkLearner`: a torch module as a learner, its tensors views of one flat vector.
 
 A module with `blocks` and `heads` (two `ModuleList`s of equal length) can grow: stage s is blocks 0
 to s and head s. Kernels must answer alike on every worker: train with one thread each.
@@ -25,7 +25,7 @@ class Cost:
     by_stage: tuple[float, ...]
 
 
-class Network:
+class NetworkLearner:
     """`made(seed)` builds the module; data stay where they are."""
 
     def __init__(self, made: Any, train: Samples, test: Samples) -> None:

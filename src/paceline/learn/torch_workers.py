@@ -14,7 +14,7 @@ from paceline.learn.samples import Samples
 from paceline.learn.seat import WorkerPlace, is_seated
 from paceline.learn.torch_carrier import Gloo
 from paceline.learn.torch_models import MODELS
-from paceline.learn.torch_network import Network
+from paceline.learn.torch_network import NetworkLearner
 from paceline.learn.torch_regroup import Regroup
 
 
@@ -33,9 +33,9 @@ def joined_workers(sums: bool = False) -> Iterator[Gloo]:
             part()
 
 
-def network(model: str, train: Samples, test: Samples) -> Network:
+def network(model: str, train: Samples, test: Samples) -> NetworkLearner:
     """With one thread, so that every worker finds the same to the last bit."""
     if model not in MODELS:
         raise LearnError(f"no model is called {model!r}; known are {', '.join(MODELS)}")
     torch.set_num_threads(1)
-    return Network(MODELS[model], train, test)
+    return NetworkLearner(MODELS[model], train, test)

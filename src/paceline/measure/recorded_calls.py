@@ -54,7 +54,7 @@ def recorded_job(folder: Path) -> RecordedNeeds:
         )
     rank = int(found[0].name.split(".")[0].split("-")[1])
     told = sidecar.read(folder / sidecar.facts_name(rank))
-    host, optimizer = told.of(sidecar.Host)[0], told.of(sidecar.Optimizer)
+    host, optimizer = told.of(sidecar.RecordedHost)[0], told.of(sidecar.Optimizer)
     events = json.loads(found[0].read_bytes())["traceEvents"]
     return RecordedNeeds(
         calls=tuple(_calls(events)),

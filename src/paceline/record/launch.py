@@ -123,7 +123,7 @@ def outcomes(folder: Path) -> tuple[RankRecording, ...]:
 
 def _outcome(path: Path) -> RankRecording:
     found = sidecar.read(path)
-    rank = found.of(sidecar.Host)[0].rank if found.of(sidecar.Host) else -1
+    rank = found.of(sidecar.RecordedHost)[0].rank if found.of(sidecar.RecordedHost) else -1
     ends = found.of(sidecar.End)
     if ends:
         end = ends[-1]

@@ -43,7 +43,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="is"):
     """One line of a sidecar."""
 
 
-class Host(Record, tag="host", frozen=True):
+class RecordedHost(Record, tag="host", frozen=True):
     """First line: which process this is and what it runs on."""
 
     rank: int
@@ -86,7 +86,7 @@ class Host(Record, tag="host", frozen=True):
         return in_words(self.processor, self.cores) if self.processor else ""
 
 
-class Group(Record, tag="group", frozen=True):
+class RecordedGroup(Record, tag="group", frozen=True):
     """A process group of which this rank is a member."""
 
     name: str  # torch's own name: "0", "1", ...
@@ -117,7 +117,7 @@ class Optimizer(Record, tag="optimizer", frozen=True):
     settings: dict[str, bool | int | float | str | list[float] | None] = {}
 
 
-class Bucket(Record, tag="bucket", frozen=True):
+class RecordedBucket(Record, tag="bucket", frozen=True):
     """Gradients that DDP reduces together, in the order in which buckets are launched."""
 
     index: int
@@ -324,11 +324,11 @@ class End(Record, tag="end", frozen=True):
 
 
 AnyRecord = (
-    Host
-    | Group
+    RecordedHost
+    | RecordedGroup
     | Parameter
     | Optimizer
-    | Bucket
+    | RecordedBucket
     | Step
     | CoreTime
     | Pulsed

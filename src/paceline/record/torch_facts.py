@@ -18,13 +18,19 @@ from torch.nn.parallel import DistributedDataParallel
 
 from paceline.graph import Role
 from paceline.machine import boot_here, processor
-from paceline.record.sidecar import Bucket, Group, Host, Optimizer, Parameter
+from paceline.record.sidecar import (
+    Optimizer,
+    Parameter,
+    RecordedBucket,
+    RecordedGroup,
+    RecordedHost,
+)
 
 
-def host_facts(command: Iterable[str] = ()) -> Host:
+def host_facts(command: Iterable[str] = ()) -> RecordedHost:
     """Which process this is and what it runs on."""
     joined = dist.is_available() and dist.is_initialized()
-    return Host(
+    return RecordedHost(
         rank=dist.get_rank() if joined else 0,
         world_size=dist.get_world_size() if joined else 1,
         local_rank=int(os.environ.get("LOCAL_RANK", "0")),
@@ -51,14 +57,16 @@ def link_speeds(folder: Path = Path("/sys/class/net")) -> dict[str, int]:
     return {path.name: _speed(path / "speed") for path in sorted(folder.glob("*"))}
 
 
-def group_facts() -> Iterator[Group]:
+def group_facts() -> Iterator[RecordedGroup]:
     """The process groups of which this rank is a member."""
     if not (dist.is_available() and dist.is_initialized()):
         return
     world = dist.distributed_c10d._world
     for group, name in world.pg_names.items():
         ranks = sorted(world.pg_group_ranks[group], key=world.pg_group_ranks[group].__getitem__)
-        yield Group(name=name, ranks=ranks, backend=dist.get_backend(group), axis=group.group_desc)
+        yield RecordedGroup(
+            name=name, ranks=ranks, backend=dist.get_backend(group), axis=group.group_desc
+        )
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,7 @@ class TrainedModel:
     paths: dict[int, str] = field(default_factory=dict)  # id of a module -> its path
     replicas: list[Any] = field(default_factory=list)  # DistributedDataParallel modules
     parameters: list[Parameter] = field(default_factory=list)
-    buckets: list[Bucket] = field(default_factory=list)
+    buckets: list[RecordedBucket] = field(default_factory=list)
     beside: "tuple[TrainedModel, ...]" = ()  # what other optimizers train (of GANs)
 
 
@@ -199,14 +207,14 @@ def _shards(tensor: Any) -> int:
     return int(tensor.device_mesh.size(0)) if cut else 1
 
 
-def _buckets(module: Any, path: str, index_of: dict[int, int]) -> list[Bucket]:
+def _buckets(module: Any, path: str, index_of: dict[int, int]) -> list[RecordedBucket]:
     hook = module._comm_hooks[0][0] if module._comm_hooks else None
     try:
         found = module.reducer._get_zeros_like_grad_buckets()
     except RuntimeError:  # sparse gradients have no bucket before a first backward pass
         found = []
     return [
-        Bucket(
+        RecordedBucket(
             index=bucket.index(),
             parameters=[index_of.get(id(tensor), -1) for tensor in bucket.parameters()],
             size_bytes=bucket.buffer().numel() * bucket.buffer().element_size(),

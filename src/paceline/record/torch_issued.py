@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 import torch.distributed as dist
 
-from paceline.record.sidecar import Backward, Bucket, Collective, Record, Wait
+from paceline.record.sidecar import Backward, Collective, Record, RecordedBucket, Wait
 from paceline.record.torch_comms import BLOCKING, MESSAGES, UNSEEN, Call, NotedCalls, Waiting
 from paceline.record.torch_flight import Flight
 
@@ -14,7 +14,9 @@ STRETCH: Final = 1_000_000
 """More than the messages of a stretch of recorded steps."""
 
 
-def issued(seen: NotedCalls, flights: list[Flight], buckets: list[Bucket]) -> Iterator[Record]:
+def issued(
+    seen: NotedCalls, flights: list[Flight], buckets: list[RecordedBucket]
+) -> Iterator[Record]:
     """All communication in issue order, then the waits for it."""
     messages = [call for call in seen.calls if call.name in MESSAGES]
     calls = [call for call in seen.calls if call.name not in MESSAGES]

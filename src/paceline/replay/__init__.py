@@ -4,7 +4,7 @@ from paceline.callable_room import callable_room
 from paceline.replay.breakdown import Breakdown
 from paceline.replay.contention import Contention, Slowdown
 from paceline.replay.draws import Distribution, Sampling, replay_many
-from paceline.replay.engine import Engine, Network, replay
+from paceline.replay.engine import Engine, NetworkModel, replay
 from paceline.replay.flows import flows
 from paceline.replay.hosts import SharedHosts
 from paceline.replay.live import Live
@@ -23,7 +23,7 @@ __all__ = [
     "Engine",
     "Live",
     "MemoryCurve",
-    "Network",
+    "NetworkModel",
     "Occupancy",
     "Pace",
     "Reason",

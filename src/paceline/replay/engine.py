@@ -35,7 +35,7 @@ class Engine(Enum):
     REFERENCE = "reference"
 
 
-class Network(Enum):
+class NetworkModel(Enum):
     """What communication takes its time from."""
 
     CLOSED = "closed"  # a closed form, alone on the network
@@ -47,7 +47,7 @@ def replay(
     cluster: Cluster | None = None,
     *,
     prices: Int64 | None = None,
-    network: Network = Network.CLOSED,
+    network: NetworkModel = NetworkModel.CLOSED,
     contention: Contention | None = None,
     transfers: Transfers | None = None,
     hosts: SharedHosts | None = None,
@@ -66,7 +66,7 @@ def replay(
     folded = graph if isinstance(graph, FoldedGraph) else None
     graph = graph.graph if isinstance(graph, FoldedGraph) else graph
     chosen = chosen_engine(engine, transfers)
-    if network is Network.FLOWS:
+    if network is NetworkModel.FLOWS:
         transfers = shared_links(graph, cluster, transfers, chosen)
     if transfers is not None or hosts is not None:
         _refuse_folded(folded)

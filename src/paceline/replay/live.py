@@ -32,7 +32,7 @@ from paceline.replay.columns import Columns
 from paceline.replay.contention import LONGEST_NS as LONGEST_CONTENDED_NS
 from paceline.replay.contention import Contention
 from paceline.replay.engine import (
-    Network,
+    NetworkModel,
     chosen_engine,
     durations,
     replay,
@@ -65,12 +65,12 @@ class Live:
         cluster: Cluster | None = None,
         *,
         prices: Int64 | None = None,
-        network: Network = Network.CLOSED,
+        network: NetworkModel = NetworkModel.CLOSED,
         contention: Contention | None = None,
         transfers: Transfers | None = None,
         hosts: SharedHosts | None = None,
     ) -> None:
-        if network is Network.FLOWS:
+        if network is NetworkModel.FLOWS:
             transfers = shared_links(graph, cluster, transfers, chosen_engine(None))
         shares = Shares(contention, transfers, hosts)
         self._job = ReplayJob.of(graph, durations(graph, cluster, prices), shares)

@@ -31,7 +31,7 @@ Hook = Callable[[None, Any], Any]
 
 
 @dataclass(eq=False)
-class Bucket:
+class LateBucket:
     """Gradients on their way."""
 
     parameters: list[Any]
@@ -46,7 +46,7 @@ class LateUpdates:
     def __init__(self, run: Run) -> None:
         _require_separate(run)
         self._optimizer, self._run = run.optimizer, run
-        self._pending: dict[int, Bucket] = {}  # by `id` of each parameter
+        self._pending: dict[int, LateBucket] = {}  # by `id` of each parameter
         self._gradients = Untouched("overlap_update", run.names)
 
     def behind(self, hook: Hook) -> Hook:
@@ -55,7 +55,7 @@ class LateUpdates:
         def begin(state: None, bucket: Any) -> Any:
             parameters = bucket.parameters()
             self._require_settled(parameters)
-            kept = Bucket(parameters, gradients_in(bucket), hook(state, bucket))
+            kept = LateBucket(parameters, gradients_in(bucket), hook(state, bucket))
             self._pending.update(dict.fromkeys(map(id, parameters), kept))
             if bucket.is_last():
                 behind_backward(self._note)
@@ -113,7 +113,7 @@ class LateUpdates:
                 bucket.arrived.wait()
                 self._update(bucket)
 
-    def _update(self, bucket: Bucket) -> None:
+    def _update(self, bucket: LateBucket) -> None:
         if bucket.settings is None:
             return
         for parameter in bucket.parameters:

@@ -12,7 +12,7 @@ from paceline.serve.knapsack import InstanceShare, divided
 from paceline.serve.plan import ServingChoice, ServingPlan, best_plan, plain_choices, priced
 from paceline.serve.points import Latency, Point
 from paceline.serve.prepared import Prepared, ServeJob, prepared
-from paceline.serve.profile import Fingerprint, Profile
+from paceline.serve.profile import Fingerprint, ServingProfile
 from paceline.serve.serving import Address, require_web, serve
 from paceline.serve.topology import Topology, topology_here
 
@@ -23,12 +23,12 @@ __all__ = [
     "Latency",
     "Point",
     "Prepared",
-    "Profile",
     "Rules",
     "ServeError",
     "ServeJob",
     "ServingChoice",
     "ServingPlan",
+    "ServingProfile",
     "Topology",
     "best_plan",
     "divided",

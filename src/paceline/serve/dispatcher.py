@@ -15,14 +15,14 @@ from typing import Any
 from paceline.errors import PacelineError
 from paceline.serve.dealing import dealt
 from paceline.serve.errors import BadRequest, Failed, Overloaded
-from paceline.serve.fleet import Change, Fleet, Member
+from paceline.serve.fleet import Fleet, InstanceChange, Member
 from paceline.serve.following import Decision, Move, followed
 from paceline.serve.frames import Arrays
 from paceline.serve.instance import InstanceDied
 from paceline.serve.load import Load
 from paceline.serve.metrics import Gauges, Metrics
 from paceline.serve.plan import ServingPlan
-from paceline.serve.profile import Profile
+from paceline.serve.profile import ServingProfile
 from paceline.serve.queue import Piece, Queue, parted
 from paceline.serve.requests import Request, gathered, handed_out
 from paceline.serve.template import Template
@@ -47,7 +47,7 @@ class Rules:
 class Planned:
     """What the dispatcher works by: a plan for each batch, and the times they rest on."""
 
-    profile: Profile
+    profile: ServingProfile
     topology: Topology
     plans: Mapping[int, ServingPlan]
 
@@ -174,12 +174,12 @@ class Dispatcher:
             if request := self._requests.get(number):
                 request.answers.put_nowait(error)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: InstanceChange) -> None:
         """What becomes of instances, when they die."""
-        if change is Change.DIED:
+        if change is InstanceChange.DIED:
             self.metrics.deaths += 1
             _log.warning("an instance died; it is replaced")
-        elif change is Change.GIVEN_UP:
+        elif change is InstanceChange.GIVEN_UP:
             _log.error("instances die again and again; this one is not replaced")
             if self.fleet.lost:
                 lost = Failed("all instances died again and again; see the server's log")

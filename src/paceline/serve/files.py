@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from paceline.serve.errors import ServeError
-from paceline.serve.profile import Fingerprint, Profile
+from paceline.serve.profile import Fingerprint, ServingProfile
 
 FORMAT = 1
 
@@ -26,7 +26,7 @@ def file_of(fingerprint: Fingerprint, inside: Path) -> Path:
     return inside / f"{hashlib.sha256(told.encode()).hexdigest()[:16]}.json"
 
 
-def save(profile: Profile, file: Path) -> None:
+def save(profile: ServingProfile, file: Path) -> None:
     """Whole or not at all: others may read it at the same time."""
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_suffix(".new")
@@ -35,17 +35,17 @@ def save(profile: Profile, file: Path) -> None:
     beside.replace(file)
 
 
-def load(file: Path) -> Profile:
+def load(file: Path) -> ServingProfile:
     try:
         document = msgspec.json.decode(file.read_bytes(), type=dict[str, object])
         if document.pop("format", None) != FORMAT:
             raise ServeError(f"{file} is no serving profile of format {FORMAT}; measure anew")
-        return msgspec.convert(document, Profile)
+        return msgspec.convert(document, ServingProfile)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ServeError(f"cannot read the serving profile {file}: {error}") from error
 
 
-def known(fingerprint: Fingerprint, cores: int, batch: int, inside: Path) -> Profile | None:
+def known(fingerprint: Fingerprint, cores: int, batch: int, inside: Path) -> ServingProfile | None:
     """A profile that was kept, if it is of the same and reaches as far. What a version kept that
     tried no divisions of a batch, or compared no weights, this one measures anew; one core has one
     division."""

@@ -34,7 +34,7 @@ class Fleet:
     """Members that are ready, each place filled again where its instance dies. Made by `started`;
     `changed` is called whenever an instance died or was replaced."""
 
-    def __init__(self, template: Template, changed: Callable[["Change"], None]) -> None:
+    def __init__(self, template: Template, changed: Callable[["InstanceChange"], None]) -> None:
         self.members: list[Member] = []
         self.retired = False
         self._template, self._changed = template, changed
@@ -46,7 +46,7 @@ class Fleet:
         template: Template,
         topology: Topology,
         plan: ServingPlan,
-        changed: Callable[["Change"], None],
+        changed: Callable[["InstanceChange"], None],
     ) -> "Fleet":
         """All instances of the plan, warm, one after the other: few cores are taken at once."""
         fleet = Fleet(template, changed)
@@ -94,12 +94,12 @@ class Fleet:
         """Until the fleet retires, or instances die again and again."""
         while True:
             await self.members[place].instance.gone.wait()
-            self._changed(Change.DIED)
+            self._changed(InstanceChange.DIED)
             if not await self._filled(place):
                 self._given_up += 1
-                self._changed(Change.GIVEN_UP)
+                self._changed(InstanceChange.GIVEN_UP)
                 return
-            self._changed(Change.REPLACED)
+            self._changed(InstanceChange.REPLACED)
 
     async def _filled(self, place: int) -> bool:
         dead = self.members[place]
@@ -121,7 +121,7 @@ class Fleet:
         return Member(instance, share)
 
 
-class Change(Enum):
+class InstanceChange(Enum):
     """What became of an instance."""
 
     DIED = "died"

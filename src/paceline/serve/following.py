@@ -8,7 +8,7 @@ from typing import Final
 from paceline.serve.dealing import dealt
 from paceline.serve.knapsack import InstanceShare
 from paceline.serve.plan import ServingPlan
-from paceline.serve.profile import Profile
+from paceline.serve.profile import ServingProfile
 
 WORTH: Final = 0.05
 """New instances take cores while they warm up: they must make the batch faster by this share."""
@@ -29,7 +29,7 @@ class Decision:
 
 
 def followed(
-    profile: Profile, now: ServingPlan, plans: Mapping[int, ServingPlan], batch: int
+    profile: ServingProfile, now: ServingPlan, plans: Mapping[int, ServingPlan], batch: int
 ) -> Decision:
     """The best plan for the batch, if it beats the present instances by enough."""
     wanted = plans[min(plans, key=lambda size: (abs(size - batch), size))]
@@ -43,7 +43,7 @@ def followed(
     return Decision(Move.STAY if kept.batch == now.batch else Move.DEAL_OTHERWISE, kept)
 
 
-def dealt_anew(profile: Profile, plan: ServingPlan, batch: int) -> ServingPlan:
+def dealt_anew(profile: ServingProfile, plan: ServingPlan, batch: int) -> ServingPlan:
     """The same instances with another batch. Each keeps room for a sample at least, so that one
     which the batch leaves without work can still take what comes next."""
     time = profile.alone_ns if len(plan.shares) == 1 else profile.crowded_ns

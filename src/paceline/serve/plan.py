@@ -7,7 +7,7 @@ import numpy as np
 
 from paceline.serve.errors import ServeError
 from paceline.serve.knapsack import InstanceShare, Table, divided
-from paceline.serve.profile import Profile
+from paceline.serve.profile import ServingProfile
 from paceline.serve.topology import Topology
 
 LATENCY_MODE_CORES = 4
@@ -40,7 +40,7 @@ class ServingChoice:
     runs_ns: tuple[float, ...] = ()
 
 
-def best_plan(profile: Profile, cores: int, batch: int) -> ServingPlan:
+def best_plan(profile: ServingProfile, cores: int, batch: int) -> ServingPlan:
     """The fastest of the plans that were tried with this batch; where none was, the one of least
     latency by the profile's points."""
     profile.require(cores, batch)
@@ -51,7 +51,7 @@ def best_plan(profile: Profile, cores: int, batch: int) -> ServingPlan:
     return ServingPlan(batch, fastest.shares, fastest.median_ns)
 
 
-def plan_by_points(profile: Profile, cores: int, batch: int) -> ServingPlan:
+def plan_by_points(profile: ServingProfile, cores: int, batch: int) -> ServingPlan:
     """The plan of least latency: one instance, which runs alone, or several, which crowd."""
     single = min(
         (single_instance(profile, threads, batch) for threads in range(1, cores + 1)),
@@ -65,19 +65,19 @@ def plan_by_points(profile: Profile, cores: int, batch: int) -> ServingPlan:
     return ServingPlan(batch, shares, least)
 
 
-def priced(profile: Profile, shares: Sequence[InstanceShare]) -> ServingPlan:
+def priced(profile: ServingProfile, shares: Sequence[InstanceShare]) -> ServingPlan:
     """Given instances, with the latency that the profile tells."""
     return ServingPlan(
         sum(share.batch for share in shares), tuple(shares), profile.batch_ns(shares)
     )
 
 
-def single_instance(profile: Profile, threads: int, batch: int) -> ServingPlan:
+def single_instance(profile: ServingProfile, threads: int, batch: int) -> ServingPlan:
     return priced(profile, (InstanceShare(threads, batch),))
 
 
 def plain_choices(
-    profile: Profile, topology: Topology, cores: int, batch: int
+    profile: ServingProfile, topology: Topology, cores: int, batch: int
 ) -> Iterator[ServingChoice]:
     """What one would do without a search; parts of the batch as even as they can be."""
     yield ServingChoice("one instance on all cores", single_instance(profile, cores, batch))
@@ -92,7 +92,7 @@ def plain_choices(
         yield ServingChoice("torch's launcher, --latency-mode", _even(profile, by_four, batch))
 
 
-def _even(profile: Profile, threads: Sequence[int], batch: int) -> ServingPlan:
+def _even(profile: ServingProfile, threads: Sequence[int], batch: int) -> ServingPlan:
     parts = even_parts(batch, len(threads))
     return priced(profile, [InstanceShare(t, part) for t, part in zip(threads, parts) if part])
 
@@ -109,7 +109,7 @@ def _cores_of(shares: Sequence[InstanceShare]) -> int:
     return sum(share.threads for share in shares)
 
 
-def _crowded(profile: Profile, cores: int, batch: int) -> Table:
+def _crowded(profile: ServingProfile, cores: int, batch: int) -> Table:
     table = np.full((cores + 1, batch + 1), np.inf)
     for threads in range(1, cores + 1):
         for samples in range(1, batch + 1):

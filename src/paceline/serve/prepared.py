@@ -12,7 +12,7 @@ from paceline.serve.errors import ServeError
 from paceline.serve.knapsack import InstanceShare
 from paceline.serve.plan import ServingChoice, ServingPlan, best_plan, plain_choices
 from paceline.serve.prepacking import prepack
-from paceline.serve.profile import Fingerprint, Profile, sizes
+from paceline.serve.profile import Fingerprint, ServingProfile, sizes
 from paceline.serve.profiling import Reach, measured_plan, profiled
 from paceline.serve.template import Built, Template, template
 from paceline.serve.topology import Topology, topology_here
@@ -47,7 +47,7 @@ class Prepared:
 
     job: ServeJob
     template: Template
-    profile: Profile
+    profile: ServingProfile
     topology: Topology
 
     @property
@@ -85,7 +85,9 @@ async def prepared(job: ServeJob, said: Said) -> AsyncIterator[Prepared]:
         yield Prepared(job, model, profile, topology)
 
 
-async def _profile(job: ServeJob, model: Template, topology: Topology, said: Said) -> Profile:
+async def _profile(
+    job: ServeJob, model: Template, topology: Topology, said: Said
+) -> ServingProfile:
     """With the model on the weights that it is of."""
     fingerprint = fingerprint_of(model.built, topology, this_machine(), job.as_written)
     found = None if job.fresh else files.known(fingerprint, job.cores, job.batch, job.kept)

@@ -1,4 +1,4 @@
-"""`Profile`: what was measured of a model on this machine, and the latency of any instance by it.
+"""`ServingProfile`: what was measured of a model on a machine, and any instance's latency by it.
 
 An instance alone is measured at powers of two of threads and batch. Instances that run at once slow
 each other (memory, caches, clocks): how much is measured too, with all cores busy. Then the plan
@@ -26,7 +26,7 @@ class Fingerprint:
 
 
 @dataclass(frozen=True)
-class Profile:
+class ServingProfile:
     """Times of a model on up to `cores` cores and `batch` samples."""
 
     fingerprint: Fingerprint

@@ -19,7 +19,7 @@ from paceline.serve.instance import Instance
 from paceline.serve.knapsack import InstanceShare
 from paceline.serve.plan import plain_choices, plan_by_points
 from paceline.serve.points import Point
-from paceline.serve.profile import Fingerprint, Profile, sizes
+from paceline.serve.profile import Fingerprint, ServingProfile, sizes
 from paceline.serve.template import Template
 from paceline.serve.together import enough, several, together_ns
 from paceline.serve.topology import Topology, pinned
@@ -53,7 +53,7 @@ async def profiled(
     topology: Topology,
     reach: Reach,
     said: Callable[[str], None],
-) -> Profile:
+) -> ServingProfile:
     """All points of the reach."""
     async with _groups(template, topology, reach.cores) as groups:
         spots = await _worth_measuring(groups, reach)
@@ -66,7 +66,7 @@ async def profiled(
                 runs[spot] += await _measured(groups[spot.threads], spot)
     points = tuple(Point.of(s.threads, s.batch, runs[s], s.crowded) for s in spots)
     date = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    found = Profile(fingerprint, reach.cores, reach.batch, points, date)
+    found = ServingProfile(fingerprint, reach.cores, reach.batch, points, date)
     said("plans and plain choices in turn")
     return replace(found, tried=await _tried(template, topology, found))
 
@@ -75,7 +75,9 @@ Teams = dict[tuple[int, ...], list[Instance]]
 """Instances that do a batch together, by their threads."""
 
 
-async def _tried(template: Template, topology: Topology, profile: Profile) -> tuple[Tried, ...]:
+async def _tried(
+    template: Template, topology: Topology, profile: ServingProfile
+) -> tuple[Tried, ...]:
     """Of each size of batch, what its plan and the plain choices take; a single choice is none."""
     found = []
     async with AsyncExitStack() as stack:

@@ -57,7 +57,7 @@ class Partition(Strategy):
 
 
 @dataclass(frozen=True)
-class Stage:
+class PartStage:
     """One of the stages through which every part goes: so long for each part, and for each byte."""
 
     part_ns: float
@@ -67,7 +67,7 @@ class Stage:
         return self.part_ns + self.byte_ns * size_bytes
 
 
-def exchange_ns(size_bytes: float, stages: Sequence[Stage], parts: int) -> float:
+def exchange_ns(size_bytes: float, stages: Sequence[PartStage], parts: int) -> float:
     """T(k) = k a_x + b_x S + sum over the other stages of a + b S / k. Stage x, the bottleneck at
     one part, never waits; the others are passed before its first part and behind its last."""
     bottleneck, others = _apart(size_bytes, stages)
@@ -75,7 +75,7 @@ def exchange_ns(size_bytes: float, stages: Sequence[Stage], parts: int) -> float
     return spent + sum(stage.takes_ns(size_bytes / parts) for stage in others)
 
 
-def best_parts(size_bytes: float, stages: Sequence[Stage]) -> int:
+def best_parts(size_bytes: float, stages: Sequence[PartStage]) -> int:
     """The whole number beside k* = sqrt(S sum_others b / a_x) at which `exchange_ns` is least."""
     bottleneck, others = _apart(size_bytes, stages)
     rest_ns = size_bytes * sum(stage.byte_ns for stage in others)
@@ -101,11 +101,11 @@ def best_on(graph: Graph, cluster: Cluster, rates: Rates | None = None) -> Parti
 
 def stages_of(
     call: Call, network: Network, ranks: Sequence[int], library: Library
-) -> tuple[Stage, Stage]:
+) -> tuple[PartStage, PartStage]:
     """Of a call there: the links, and the members' adding up, which is what links do not take. Each
     is the line through what the whole and its half take."""
     if call.members < 2:
-        return Stage(library.call_ns, 0.0), Stage(0.0, 0.0)
+        return PartStage(library.call_ns, 0.0), PartStage(0.0, 0.0)
     half = max(1, call.size_bytes // 2)
     algorithm = choose(library, call)
     short, long = (
@@ -114,15 +114,15 @@ def stages_of(
     )
     links = [library.call_ns + _without_adding_ns(costs, network) for costs in (short, long)]
     adding = [sum(cost.repeat * cost.add_ns for cost in costs) for costs in (short, long)]
-    carried = Stage(max(0.0, 2 * links[0] - links[1]), (links[1] - links[0]) / half)
-    return carried, Stage(0.0, max(0.0, (adding[1] - adding[0]) / half))
+    carried = PartStage(max(0.0, 2 * links[0] - links[1]), (links[1] - links[0]) / half)
+    return carried, PartStage(0.0, max(0.0, (adding[1] - adding[0]) / half))
 
 
 def _without_adding_ns(costs: Sequence[RoundCost], network: Network) -> float:
     return sum(cost.repeat * (cost.ns(network) - cost.add_ns) for cost in costs)
 
 
-def _apart(size_bytes: float, stages: Sequence[Stage]) -> tuple[Stage, list[Stage]]:
+def _apart(size_bytes: float, stages: Sequence[PartStage]) -> tuple[PartStage, list[PartStage]]:
     """The stage that takes longest with the whole, and the others."""
     at = max(range(len(stages)), key=lambda i: stages[i].takes_ns(size_bytes))
     return stages[at], [stage for i, stage in enumerate(stages) if i != at]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from paceline.graph import NONE, DepKind, Graph, OpKind
 from paceline.graph.border import UNSCALED
 from paceline.graph.graph import OpColumns, Spread
-from paceline.record.sidecar import CoreTime, Host, Step
+from paceline.record.sidecar import CoreTime, RecordedHost, Step
 from paceline.trace.assemble import RankBlock, recording_cost
 from paceline.trace.plain import run_ns
 from paceline.trace.refaults import refaults_ns
@@ -33,7 +33,7 @@ _IDLE: Final = (OpKind.WAIT, OpKind.MARKER)
 
 
 @dataclass(frozen=True, eq=False)
-class Lane:
+class TimedLane:
     """The ops of one thread in order of time: when each began, and how long it took."""
 
     op: Int64
@@ -41,10 +41,10 @@ class Lane:
     length_ns: Int64
     usual_ns: Int64  # median of like ops; its own length where there are none
 
-    def during(self, got: CoreTime) -> "Lane":
+    def during(self, got: CoreTime) -> "TimedLane":
         """Those that begin in a stretch."""
         first, last = np.searchsorted(self.start_ns, [got.begin_ns, got.end_ns])
-        return Lane(*(getattr(self, item.name)[first:last] for item in fields(self)))
+        return TimedLane(*(getattr(self, item.name)[first:last] for item in fields(self)))
 
 
 def core_waits(blocks: Sequence[RankBlock], dur_ns: Int64) -> Int64:
@@ -75,7 +75,7 @@ def plain_waits(blocks: Sequence[RankBlock], waits_ns: Int64) -> Int64:
 def _crowded(blocks: Sequence[RankBlock]) -> bool:
     """Whether some machine has fewer cores than its ranks have threads that compute."""
     told = [block.view.sidecar for block in blocks if block.view.sidecar is not None]
-    hosts = [host for each in told for host in each.of(Host)[:1]]
+    hosts = [host for each in told for host in each.of(RecordedHost)[:1]]
     threads = Counter[str]()
     for host in hosts:
         threads[host.kernel] += max(1, host.threads)
@@ -129,7 +129,7 @@ def with_core_waits(graph: Graph, waits_ns: Int64) -> Graph:
     )
 
 
-def spread_delay(got: CoreTime, lane: Lane, recording_ns: int = 0) -> Int64:
+def spread_delay(got: CoreTime, lane: TimedLane, recording_ns: int = 0) -> Int64:
     """The waiting of a stretch, shared out among its ops. They cannot have waited for longer than
     they took beyond what the thread ran; what it ran for recording is in no op any more."""
     whole = int(lane.length_ns.sum())
@@ -168,13 +168,13 @@ def _begins(block: RankBlock, lane: int) -> Int64:
     return np.sort(events.start_ns[events.lane == lane])
 
 
-def _lane(block: RankBlock, lane: int, dur_ns: Int64, usual_ns: Int64) -> Lane:
+def _lane(block: RankBlock, lane: int, dur_ns: Int64, usual_ns: Int64) -> TimedLane:
     """What works on a lane; nothing where the trace does not show the thread."""
     rows = block.rows
     works = (rows.lane == lane) & (rows.step != NONE) & (dur_ns > 0) & ~np.isin(rows.kind, _IDLE)
     op = np.flatnonzero(works if lane != NONE else np.zeros(len(rows), np.bool_))
     op = op[np.argsort(rows.start_ns[op], kind="stable")]
-    return Lane(op, rows.start_ns[op], dur_ns[op], usual_ns[op])
+    return TimedLane(op, rows.start_ns[op], dur_ns[op], usual_ns[op])
 
 
 def _usual(blocks: Sequence[RankBlock], dur_ns: Int64) -> Int64:

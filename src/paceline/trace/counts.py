@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from paceline.record.sidecar import Counts, Host, Mode, Sidecar, Step
+from paceline.record.sidecar import Counts, Mode, RecordedHost, Sidecar, Step
 
 NOTICED: Final = 0.01
 """Share of the recorded time from which on stolen or throttled time is worth a note."""
@@ -26,7 +26,7 @@ def count_notes(facts: Sidecar) -> Iterator[str]:
 
 def _strained(facts: Sidecar, steps: Sequence[Step], counts: Sequence[Counts]) -> Iterator[str]:
     whole = sum(step.end_ns - step.begin_ns for step in steps)
-    cores = max([host.cores for host in facts.of(Host)], default=0) or 1
+    cores = max([host.cores for host in facts.of(RecordedHost)], default=0) or 1
     throttled = sum(one.throttled_ns for one in counts)
     stolen = sum(one.stolen_ns for one in counts) / cores
     if whole and throttled > NOTICED * whole:

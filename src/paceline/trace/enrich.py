@@ -12,7 +12,7 @@ import numpy as np
 
 from paceline.graph import NONE, Collective, LaneKind
 from paceline.record.sidecar import Collective as Issued
-from paceline.record.sidecar import Group, Host, Sidecar, Wait
+from paceline.record.sidecar import RecordedGroup, RecordedHost, Sidecar, Wait
 from paceline.trace.counts import count_notes
 from paceline.trace.final_wait import final_waits
 from paceline.trace.findings import stacked
@@ -54,8 +54,8 @@ def enrich(trace: Trace, sidecar: Sidecar, detail: Trace | None = None) -> Trace
         trace,
         names=tuple(group_name),
         collectives=columns(Collectives, rows),
-        groups={**trace.groups, **{g.name: tuple(g.ranks) for g in sidecar.of(Group)}},
-        facts={**trace.facts, **_facts(sidecar.of(Host))},
+        groups={**trace.groups, **{g.name: tuple(g.ranks) for g in sidecar.of(RecordedGroup)}},
+        facts={**trace.facts, **_facts(sidecar.of(RecordedHost))},
     )
     ended = _ended_by_waits(
         whole, sidecar, [(event_of[r.order], r) for r in issued if r.order in event_of]
@@ -202,7 +202,7 @@ def _row(event: int, group: int, record: Issued) -> tuple[int, ...]:
     return (event, group, record.sequence, op, dtype, size, record.peer, sends, record.order)
 
 
-def _facts(hosts: Sequence[Host]) -> dict[str, Any]:
+def _facts(hosts: Sequence[RecordedHost]) -> dict[str, Any]:
     if not hosts:
         return {}
     host = {item: getattr(hosts[0], item) for item in ("job", "device", "versions", "command")}

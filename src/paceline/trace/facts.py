@@ -21,7 +21,7 @@ from paceline.graph.facts import Loading, Optimizer
 from paceline.graph.graph import Bool
 from paceline.machine import Pulse, typical_pulse
 from paceline.record import sidecar
-from paceline.record.sidecar import Bucket, Host, Sidecar
+from paceline.record.sidecar import RecordedBucket, RecordedHost, Sidecar
 from paceline.trace.assemble import RankBlock
 from paceline.trace.gpus import gpus_of
 from paceline.trace.plain import plain_runs, plain_steps, run_ns, wall_ns
@@ -45,14 +45,16 @@ def with_facts(graph: Graph, blocks: Sequence[RankBlock]) -> Graph:
 def _facts_of(sidecars: Sequence[Sidecar], world: int) -> Facts:
     parameters = sidecars[0].of(sidecar.Parameter)
     names = {p.index: p.name for p in parameters}
-    hosts = sidecars[0].of(Host)
+    hosts = sidecars[0].of(RecordedHost)
     return Facts(
         world_size=world,
         parameters=tuple(
             Parameter(p.name, p.size_bytes * p.shards, p.shape, p.module, Role(p.role))
             for p in parameters
         ),
-        buckets=tuple(tuple(names[i] for i in b.parameters) for b in sidecars[0].of(Bucket)),
+        buckets=tuple(
+            tuple(names[i] for i in b.parameters) for b in sidecars[0].of(RecordedBucket)
+        ),
         update_shards=max((p.shards * p.owners for p in parameters), default=1),
         plain_step_ns=_plain(beside_recorded(sidecars, wall_ns), plain_steps(sidecars)),
         plain_run_ns=_plain(beside_recorded(sidecars, run_ns), plain_runs(sidecars)),

@@ -22,7 +22,7 @@ from paceline.graph.atomic import atomic_folder
 from paceline.graph.files import KEPT
 from paceline.record import sidecar
 from paceline.record.job import JOB_NAME, RecordedJob, job_of, keep_job
-from paceline.record.sidecar import Host, Mode, Sidecar
+from paceline.record.sidecar import Mode, RecordedHost, Sidecar
 from paceline.trace.identity import identity_of, keep_identity
 from paceline.trace.runs import build_run
 
@@ -39,8 +39,8 @@ class HostRecording:
     ranks: dict[int, Sidecar]
 
     @cached_property
-    def host(self) -> Host:
-        return next(iter(self.ranks.values())).of(Host)[0]
+    def host(self) -> RecordedHost:
+        return next(iter(self.ranks.values())).of(RecordedHost)[0]
 
     @property
     def rendezvous(self) -> str:
@@ -86,9 +86,9 @@ def read_part(folder: Path) -> HostRecording:
             "of each host"
         )
     told = [(path, sidecar.read(path)) for path in files]
-    if empty := [path.name for path, each in told if not each.of(Host)]:
+    if empty := [path.name for path, each in told if not each.of(RecordedHost)]:
         raise TraceError(f"{folder / empty[0]} does not say which rank it is; record again")
-    ranks = {each.of(Host)[0].rank: each for _, each in told}
+    ranks = {each.of(RecordedHost)[0].rank: each for _, each in told}
     lost = [str(rank) for rank in ranks if not (folder / sidecar.trace_name(rank)).exists()]
     if lost:
         raise TraceError(f"rank {', '.join(lost)} has no trace in {folder}; record again")
@@ -175,7 +175,7 @@ def _copy(part: HostRecording, first: HostRecording, out: Path) -> None:
                 _link_or_copy(part.folder / name, out / name)
         name = sidecar.facts_name(rank)
         _, rest = (part.folder / name).read_bytes().split(b"\n", 1)
-        host = msgspec.structs.replace(part.ranks[rank].of(Host)[0], job=first.host.job)
+        host = msgspec.structs.replace(part.ranks[rank].of(RecordedHost)[0], job=first.host.job)
         (out / name).write_bytes(sidecar.encode(host) + rest)
 
 

@@ -10,7 +10,7 @@ longer until the process ends (a small decoder on an H200 takes 17 ms before, 30
 from collections.abc import Callable, Sequence
 from statistics import mean, median
 
-from paceline.record.sidecar import Host, Mode, Sidecar, Step
+from paceline.record.sidecar import Mode, RecordedHost, Sidecar, Step
 
 FEW_FAULTS = 64  # fewer by so many, or by this share, are as many: 64 take 50 microseconds
 FEW_SHARE = 0.1
@@ -49,7 +49,7 @@ def _chosen(sidecars: Sequence[Sidecar]) -> tuple[list[list[Step]], list[list[St
     sides = [_sides(one) for one in sidecars]
     befores = [before for before, _ in sides]
     spared = any(before and after and _spared(before, after) for before, after in sides)
-    slowed = any(befores) and any(host.on_gpu for one in sidecars for host in one.of(Host))
+    slowed = any(befores) and any(host.on_gpu for one in sidecars for host in one.of(RecordedHost))
     return befores, [] if spared or slowed else [after for _, after in sides]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.graph import NONE, LaneKind
-from paceline.record.sidecar import Host, Mode, Sidecar, Step
+from paceline.record.sidecar import Mode, RecordedHost, Sidecar, Step
 from paceline.trace.trace import Bool, Category, Int32, Int64, Trace
 
 DEVICE_WORK: Final = (Category.KERNEL, Category.MEMCPY, Category.MEMSET)
@@ -100,7 +100,7 @@ class RankView:
 
     @cached_property
     def _recorded_main(self) -> int:
-        hosts = self.sidecar.of(Host) if self.sidecar else []
+        hosts = self.sidecar.of(RecordedHost) if self.sidecar else []
         return self.thread_lane(hosts[0].main_thread) if hosts else NONE
 
     def thread_lane(self, thread: int) -> int:

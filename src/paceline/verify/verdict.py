@@ -109,7 +109,7 @@ def measured_run(folder: Path, graph: Graph) -> Measured:
     work = sum(classes[name] for name in WORK_CLASSES)
     middle = round(statistics.median(steps))
     by_class = {**classes, "exposed": max(0, middle - work)}
-    hosts = sidecars[0].of(sidecar.Host)
+    hosts = sidecars[0].of(sidecar.RecordedHost)
     return Measured(tuple(steps), by_class, graph.facts.pulse, hosts[0].machine if hosts else "")
 
 

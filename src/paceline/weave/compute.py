@@ -26,7 +26,7 @@ class ComputePosition:
     first: int = 0
 
 
-def local(op: ops.Op, step: ComputePosition, *operands: Array) -> Array:
+def local(op: ops.WeaveOp, step: ComputePosition, *operands: Array) -> Array:
     """One rank's part of an op's result."""
     with np.errstate(all="ignore"):
         return store(_RULES[type(op)](op, step, *operands), step.kind.dtype)
@@ -159,7 +159,7 @@ def _update(op: ops.Update, step: ComputePosition, target: Array, value: Array) 
     return value.copy()
 
 
-_RULES: dict[type[ops.Op], Callable[..., Array]] = {
+_RULES: dict[type[ops.WeaveOp], Callable[..., Array]] = {
     ops.Const: _const,
     ops.Unary: _unary,
     ops.Binary: _binary,

@@ -118,7 +118,7 @@ def _whole(step: ComputePosition, parts: Parts) -> Array:
     return join(step.args[0], parts)
 
 
-def _spread(op: ops.Op, step: ComputePosition, parts: Parts) -> Parts:
+def _spread(op: ops.WeaveOp, step: ComputePosition, parts: Parts) -> Parts:
     """Collectives that keep the value and change where it lies."""
     whole = _whole(step, parts)
     return tuple(whole[cut(step.kind, i)].copy() for i in range(len(parts)))
@@ -139,7 +139,7 @@ def _send(op: ops.Send, step: ComputePosition, parts: Parts) -> Parts:
     return tuple(p.copy() for p in parts)
 
 
-_ACROSS: dict[type[ops.Op], Callable[..., Parts]] = {
+_ACROSS: dict[type[ops.WeaveOp], Callable[..., Parts]] = {
     ops.AllReduce: _spread,
     ops.ReduceScatter: _spread,
     ops.AllGather: _spread,

@@ -38,7 +38,7 @@ Number = int | float
 class Tensor:
     """An expression of a program: an op on other expressions, its type, where it was written."""
 
-    op: ops.Op
+    op: ops.WeaveOp
     args: tuple["Tensor", ...]
     type: TensorType
     label: str
@@ -247,7 +247,7 @@ def _lift(value: Tensor | Number) -> Tensor:
     return Tensor(ops.Const(float(value)), (), kind, "const", _line())
 
 
-def _apply(op: ops.Op, *args: Tensor, name: str = "") -> Tensor:
+def _apply(op: ops.WeaveOp, *args: Tensor, name: str = "") -> Tensor:
     line = _line()
     try:
         kind = result_type(op, tuple(a.type for a in args))

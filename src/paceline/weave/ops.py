@@ -63,7 +63,7 @@ ACROSS_RANKS = {
 
 
 @dataclass(frozen=True)
-class Op:
+class WeaveOp:
     """Contract: a static description; `word` is its name in printed programs."""
 
     word: ClassVar[str] = "op"
@@ -73,7 +73,7 @@ class Op:
 
 
 @dataclass(frozen=True)
-class Input(Op):
+class Input(WeaveOp):
     """A named buffer of the caller."""
 
     word: ClassVar[str] = "input"
@@ -81,7 +81,7 @@ class Input(Op):
 
 
 @dataclass(frozen=True)
-class Const(Op):
+class Const(WeaveOp):
     """A Python number; takes the element type of whatever it meets."""
 
     word: ClassVar[str] = "const"
@@ -92,39 +92,39 @@ class Const(Op):
 
 
 @dataclass(frozen=True)
-class Unary(Op):
+class Unary(WeaveOp):
     word: ClassVar[str] = "unary"
     kind: UnaryKind = UnaryKind.NEG
 
 
 @dataclass(frozen=True)
-class Binary(Op):
+class Binary(WeaveOp):
     word: ClassVar[str] = "binary"
     kind: BinaryKind = BinaryKind.ADD
 
 
 @dataclass(frozen=True)
-class Cast(Op):
+class Cast(WeaveOp):
     word: ClassVar[str] = "cast"
     dtype: DType = DType.FLOAT32
 
 
 @dataclass(frozen=True)
-class Ite(Op):
+class Ite(WeaveOp):
     """ite(condition, a, b): a where the condition holds, else b."""
 
     word: ClassVar[str] = "ite"
 
 
 @dataclass(frozen=True)
-class MulAdd(Op):
+class MulAdd(WeaveOp):
     """mul_add(a, b, c): a * b + c, rounded once where it computes in 32 bits."""
 
     word: ClassVar[str] = "mul_add"
 
 
 @dataclass(frozen=True)
-class Dropout(Op):
+class Dropout(WeaveOp):
     """dropout(x, seed): zero with probability p, else x / (1 - p).
 
     Element i (global, row-major index) is dropped iff word 0 of Philox4x32-10 with key = seed and
@@ -137,7 +137,7 @@ class Dropout(Op):
 
 
 @dataclass(frozen=True)
-class Reduce(Op):
+class Reduce(WeaveOp):
     """Over all elements (to shape ()), over `dim` (kept with extent 1), or, for a vector, over
     each of `segments` (lengths that add up to its size; the result has one element a segment)."""
 
@@ -148,7 +148,7 @@ class Reduce(Op):
 
 
 @dataclass(frozen=True)
-class Repeat(Op):
+class Repeat(WeaveOp):
     """Element s of a vector, `segments[s]` times: undoes a segmented Reduce's shape."""
 
     word: ClassVar[str] = "repeat"
@@ -156,14 +156,14 @@ class Repeat(Op):
 
 
 @dataclass(frozen=True)
-class MatMul(Op):
+class MatMul(WeaveOp):
     """matmul(A[..., K], B[K, N])."""
 
     word: ClassVar[str] = "matmul"
 
 
 @dataclass(frozen=True)
-class Slice(Op):
+class Slice(WeaveOp):
     """Each rank's own part of a Replicated tensor; moves nothing."""
 
     word: ClassVar[str] = "slice"
@@ -171,7 +171,7 @@ class Slice(Op):
 
 
 @dataclass(frozen=True)
-class Update(Op):
+class Update(WeaveOp):
     """update(t, value): stores value into the input t; its result is the new t."""
 
     word: ClassVar[str] = "update"
@@ -181,7 +181,7 @@ class Update(Op):
 
 
 @dataclass(frozen=True)
-class CollectiveOp(Op):
+class CollectiveOp(WeaveOp):
     """Contract of ops that move bytes between ranks."""
 
 
@@ -243,6 +243,6 @@ POINTWISE = (Unary, Binary, Cast, Ite, MulAdd)
 """Ops that treat every element alike, wherever it lies."""
 
 
-def word_of(op: Op) -> str:
+def word_of(op: WeaveOp) -> str:
     """The op's name as programs print it: `add` for a Binary of that kind."""
     return str(op.kind.value) if isinstance(op, Unary | Binary | Reduce) else op.word

@@ -22,7 +22,7 @@ class Statement:
     """`name = op(args)`, with the type of its result and the line of the user that wrote it."""
 
     name: str
-    op: ops.Op
+    op: ops.WeaveOp
     args: tuple[str, ...]
     type: TensorType
     line: str = ""
@@ -75,7 +75,7 @@ class Program:
     def __iter__(self) -> Iterator[Statement]:
         return iter(self.statements)
 
-    def find(self, kind: type[ops.Op]) -> tuple[str, ...]:
+    def find(self, kind: type[ops.WeaveOp]) -> tuple[str, ...]:
         """Names of all statements of one kind of op, in order."""
         return tuple(s.name for s in self if isinstance(s.op, kind))
 

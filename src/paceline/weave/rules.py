@@ -29,7 +29,7 @@ class WeaveError(PacelineError):
     """A program breaks the language's rules, or asks a back end for what it cannot do."""
 
 
-def result_type(op: ops.Op, args: tuple[TensorType, ...]) -> TensorType:
+def result_type(op: ops.WeaveOp, args: tuple[TensorType, ...]) -> TensorType:
     """Type of `op` applied to operands of these types."""
     rule = _RULES.get(type(op))
     if rule is None:
@@ -292,7 +292,7 @@ def _send(op: ops.Send, x: TensorType) -> TensorType:
     return replace(x, group=op.to)
 
 
-def _needs_partial(op: ops.Op, x: TensorType) -> TensorType:
+def _needs_partial(op: ops.WeaveOp, x: TensorType) -> TensorType:
     if not isinstance(x.layout, Partial):
         raise WeaveError(f"{op.word} of {x}: needs Partial; its values are already combined")
     return x
@@ -325,7 +325,7 @@ def _names(dtypes: Any) -> str:
     return ", ".join(sorted(d.name for d in dtypes))
 
 
-_RULES: dict[type[ops.Op], Callable[..., TensorType]] = {
+_RULES: dict[type[ops.WeaveOp], Callable[..., TensorType]] = {
     ops.Unary: _unary,
     ops.Binary: _binary,
     ops.Cast: _cast,

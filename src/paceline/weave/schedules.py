@@ -110,7 +110,7 @@ def _is_gather(program: Program, name: str) -> bool:
     return isinstance(program[name].op, ops.AllGather)
 
 
-def _fusable(program: Program, *but: type[ops.Op]) -> tuple[str, ...]:
+def _fusable(program: Program, *but: type[ops.WeaveOp]) -> tuple[str, ...]:
     return tuple(s.name for s in program if isinstance(s.op, FUSABLE) and not isinstance(s.op, but))
 
 

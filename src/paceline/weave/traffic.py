@@ -108,7 +108,7 @@ def _flops(launch: FusedGroup, statement: Statement) -> int:
     return 0
 
 
-_SENT: dict[type[ops.Op], Callable[[int, int], tuple[int, int]]] = {
+_SENT: dict[type[ops.WeaveOp], Callable[[int, int], tuple[int, int]]] = {
     ops.AllReduce: lambda n, r: (2 * (r - 1) * n // r, 2 * (r - 1)),
     ops.ReduceScatter: lambda n, r: ((r - 1) * n // r, r - 1),
     ops.AllGather: lambda n, r: ((r - 1) * n // r, r - 1),

@@ -6,9 +6,9 @@ from paceline.wire.errors import PeerLost, ReplicaError, WireError
 from paceline.wire.group import Bounds, Layers, WireGroup
 from paceline.wire.importance import Importance, Marks
 from paceline.wire.ledger import Ledger
-from paceline.wire.orders import Arrived, Orders, Phase, Receive, Send, Transfer
+from paceline.wire.orders import Arrived, Orders, Receive, Send, Transfer, TransferPhase
 from paceline.wire.replicas import prove_equal
-from paceline.wire.servers import Server, Worker
+from paceline.wire.servers import ServedWorker, Server
 from paceline.wire.settings import Patience, Tuning
 
 __all__ = [
@@ -24,15 +24,15 @@ __all__ = [
     "Orders",
     "Patience",
     "PeerLost",
-    "Phase",
     "Receive",
     "ReplicaError",
     "Send",
+    "ServedWorker",
     "Server",
     "Transfer",
+    "TransferPhase",
     "Tuning",
     "WireError",
     "WireGroup",
-    "Worker",
     "prove_equal",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.wire.errors import PeerLost, WireError
-from paceline.wire.orders import Arrived, Bytes, Orders, Phase, Receive, Transfer
+from paceline.wire.orders import Arrived, Bytes, Orders, Receive, Transfer, TransferPhase
 from paceline.wire.settings import Tuning, core
 
 _NO_LIMIT = 2**63 - 1
@@ -178,7 +178,7 @@ def _tensors(orders: Orders) -> int:
 
 def _transfer(name: tuple[int, int, int, int]) -> Transfer:
     peer, step, tensor, phase = name
-    return Transfer(peer, step, tensor, Phase(phase))
+    return Transfer(peer, step, tensor, TransferPhase(phase))
 
 
 def _nothing(orders: Orders, receive: Receive) -> Arrived:

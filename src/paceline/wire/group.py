@@ -14,7 +14,7 @@ from paceline.wire.endpoint import Endpoint
 from paceline.wire.errors import WireError
 from paceline.wire.importance import UNMARKED, Importance, Marks
 from paceline.wire.ledger import Ledger
-from paceline.wire.orders import Arrived, Orders, Phase, Receive, Send
+from paceline.wire.orders import Arrived, Orders, Receive, Send, TransferPhase
 from paceline.wire.settings import core
 
 Float32 = NDArray[np.float32]
@@ -80,7 +80,7 @@ class WireGroup:
         ]
         total = sum(room.nbytes for room in rooms.values())
         allowed = int(self.bounds.step * total)
-        came = self.exchange(Orders(step, Phase.SCATTER, sends, receives, allowed))
+        came = self.exchange(Orders(step, TransferPhase.SCATTER, sends, receives, allowed))
         everything = [
             (rooms[rank], came[rank].flags) if rank in rooms else (mine, np.empty(0, np.uint8))
             for rank in self.ranks
@@ -96,7 +96,7 @@ class WireGroup:
         mine = parts[self.endpoint.rank]
         sends = [Send(rank, mine, tensor) for rank in self.others]
         receives = [Receive(rank, parts[rank], tensor, allowed) for rank in self.others]
-        came = self.exchange(Orders(step, Phase.GATHER, sends, receives))
+        came = self.exchange(Orders(step, TransferPhase.GATHER, sends, receives))
         if allowed:
             assert older is not None
             self._agree(parts, dict(zip(self.ranks, _parts_of(older, parts))), came, step, tensor)
@@ -122,7 +122,7 @@ class WireGroup:
         rooms = {rank: np.zeros_like(mine) for rank in self.others}
         sends = [Send(rank, mine, tensor) for rank in self.others]
         receives = [Receive(rank, room, tensor) for rank, room in rooms.items()]
-        self.exchange(Orders(step, Phase.FLAGS, sends, receives))
+        self.exchange(Orders(step, TransferPhase.FLAGS, sends, receives))
         everywhere = np.bitwise_and.reduce([mine, *rooms.values()])
         there = np.split(np.unpackbits(everywhere)[: sum(sizes)], np.cumsum(sizes)[:-1])
         for rank, flags in zip(self.ranks, there):

@@ -20,7 +20,7 @@ from paceline.wire.contenders import Contender, Rounds, Timed, from_json, timed_
 from paceline.wire.endpoint import Address, Endpoint, JobKey
 from paceline.wire.group import Layers, WireGroup
 from paceline.wire.importance import Importance
-from paceline.wire.orders import Orders, Phase, Receive, Send
+from paceline.wire.orders import Orders, Receive, Send, TransferPhase
 from paceline.wire.settings import Patience
 
 SEED = 77
@@ -127,7 +127,7 @@ class WireSide:
             self._sends = [Send(0, values, marks=group.marks(values, Layers(1)))]
 
     def round(self, step: int) -> int:
-        orders = Orders(step, Phase.PUSH, self._sends, self._receives)
+        orders = Orders(step, TransferPhase.PUSH, self._sends, self._receives)
         return sum(arrived.missing_bytes for arrived in self._endpoint.exchange(orders))
 
     def counters(self) -> dict[str, int]:

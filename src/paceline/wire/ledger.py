@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from paceline.wire.orders import Arrived, Phase
+from paceline.wire.orders import Arrived, TransferPhase
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class LedgerLine:
 
     step: int
     rank: int
-    phase: Phase
+    phase: TransferPhase
     size_bytes: int
     missing_bytes: int
 
@@ -27,8 +27,10 @@ class Ledger:
     """Kept for the newest `keep` steps; the sums over all steps stay."""
 
     keep: int = 1000
-    totals: dict[Phase, tuple[int, int]] = field(default_factory=dict)
-    _steps: dict[int, dict[tuple[int, Phase], tuple[int, int]]] = field(default_factory=dict)
+    totals: dict[TransferPhase, tuple[int, int]] = field(default_factory=dict)
+    _steps: dict[int, dict[tuple[int, TransferPhase], tuple[int, int]]] = field(
+        default_factory=dict
+    )
 
     def add(self, came: Iterable[Arrived]) -> None:
         for one in came:
@@ -46,7 +48,7 @@ class Ledger:
             for (rank, phase), (size, missing) in ranks.items():
                 yield LedgerLine(step, rank, phase, size, missing)
 
-    def lost_share(self, phase: Phase) -> float:
+    def lost_share(self, phase: TransferPhase) -> float:
         """Of all bytes of a phase since the start."""
         size, missing = self.totals.get(phase, (0, 0))
         return missing / size if size else 0.0

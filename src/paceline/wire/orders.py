@@ -13,7 +13,7 @@ from paceline.wire.importance import UNMARKED, Marks
 Bytes = NDArray[np.uint8]
 
 
-class Phase(IntEnum):
+class TransferPhase(IntEnum):
     """What a tensor is on its way for; part of every packet's name."""
 
     PUSH = 1  # gradients to a server
@@ -51,7 +51,7 @@ class Orders:
     each one's own budget. Empty tensors are not sent."""
 
     step: int
-    phase: Phase
+    phase: TransferPhase
     sends: Sequence[Send] = ()
     receives: Sequence[Receive] = ()
     budget_bytes: int | None = None
@@ -67,7 +67,7 @@ class Transfer:
     peer: int
     step: int
     tensor: int
-    phase: Phase
+    phase: TransferPhase
 
 
 @dataclass(frozen=True)

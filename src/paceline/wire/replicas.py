@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from paceline.wire.errors import ReplicaError
 from paceline.wire.group import WireGroup
-from paceline.wire.orders import Orders, Phase, Receive, Send
+from paceline.wire.orders import Orders, Receive, Send, TransferPhase
 from paceline.wire.settings import core
 
 _KEY = np.zeros(16, np.uint8)  # that all know: the digest guards against errors, not people
@@ -28,7 +28,7 @@ def prove_equal(group: WireGroup, arrays: Iterable[NDArray[np.float32]], *, step
     rooms = {rank: np.zeros(1, np.uint64) for rank in group.others}
     sends = [Send(rank, mine) for rank in group.others]
     receives = [Receive(rank, room) for rank, room in rooms.items()]
-    group.exchange(Orders(step, Phase.DIGEST, sends, receives))
+    group.exchange(Orders(step, TransferPhase.DIGEST, sends, receives))
     apart = [rank for rank, room in rooms.items() if room[0] != mine[0]]
     if apart:
         raise ReplicaError(

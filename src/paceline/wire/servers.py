@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.wire.group import Float32, Layers, WireGroup, add_up
-from paceline.wire.orders import Arrived, Orders, Phase, Receive, Send
+from paceline.wire.orders import Arrived, Orders, Receive, Send, TransferPhase
 from paceline.wire.parts import PACKETS, Parts
 
 
@@ -41,7 +41,7 @@ class Server:
             add_up(pushed, parts.packet_values, sums[part])
             update(part)
             sends = [Send(rank, values[part], number) for rank in rooms]
-            self.group.endpoint.post(Orders(step, Phase.PULL, sends))
+            self.group.endpoint.post(Orders(step, TransferPhase.PULL, sends))
 
     def _ask(self, rooms: dict[int, Float32], parts: Parts, step: int) -> None:
         bounds = self.group.bounds
@@ -52,7 +52,7 @@ class Server:
         ]
         total = sum(room.nbytes for room in rooms.values())
         allowed = int(min(bounds.gradients, bounds.step) * total)
-        self.group.endpoint.post(Orders(step, Phase.PUSH, (), receives, allowed))
+        self.group.endpoint.post(Orders(step, TransferPhase.PUSH, (), receives, allowed))
 
     def _whole(self, parts: int) -> Iterator[tuple[int, list[Arrived]]]:
         """Each part's number once all workers' have come, and what came, in workers' order."""
@@ -71,14 +71,14 @@ class Server:
         rooms = {rank: np.zeros_like(into) for rank in workers}
         receives = [Receive(rank, room, tensor, bounds.gradients) for rank, room in rooms.items()]
         allowed = int(bounds.step * into.nbytes * len(workers))
-        came = self.group.exchange(Orders(step, Phase.PUSH, (), receives, allowed))
+        came = self.group.exchange(Orders(step, TransferPhase.PUSH, (), receives, allowed))
         parts = [(rooms[rank], came[rank].flags) for rank in workers]
         add_up(parts, self.group.endpoint.tuning.packet_values, into)
 
     def pull(self, values: Float32, *, step: int, tensor: int = 0) -> None:
         """Hand the values to all workers."""
         sends = [Send(rank, values, tensor) for rank in self.group.others]
-        self.group.exchange(Orders(step, Phase.PULL, sends))
+        self.group.exchange(Orders(step, TransferPhase.PULL, sends))
 
     def settle(self) -> None:
         """All that was handed out has arrived."""
@@ -86,7 +86,7 @@ class Server:
 
 
 @dataclass
-class Worker:
+class ServedWorker:
     """A worker's half."""
 
     group: WireGroup
@@ -106,7 +106,7 @@ class Worker:
             for number, part in enumerate(parts)
         ]
         allowed = int(share * into.nbytes)
-        self.group.endpoint.post(Orders(step, Phase.PULL, (), receives, allowed))
+        self.group.endpoint.post(Orders(step, TransferPhase.PULL, (), receives, allowed))
         left = len(parts)
         while left:
             left -= len(self.group.wait())
@@ -120,7 +120,7 @@ class Worker:
             )
             for number, part in enumerate(parts)
         ]  # fmt: skip
-        self.group.endpoint.post(Orders(step, Phase.PUSH, sends))
+        self.group.endpoint.post(Orders(step, TransferPhase.PUSH, sends))
 
     def push(
         self, values: Float32, *, step: int, tensor: int = 0, layers: Layers | None = None
@@ -128,12 +128,12 @@ class Worker:
         where = layers or Layers(len(values))
         marks = self.group.marks(values, where)
         sends = [Send(self.server, values, tensor, where.at(0), marks)]
-        self.group.exchange(Orders(step, Phase.PUSH, sends))
+        self.group.exchange(Orders(step, TransferPhase.PUSH, sends))
 
     def pull(self, into: Float32, *, step: int, tensor: int = 0) -> None:
         """`into` holds the values of the step before, which stay where newer ones are lost."""
         receives = [Receive(self.server, into, tensor, self.group.bounds.parameters)]
-        self.group.exchange(Orders(step, Phase.PULL, (), receives))
+        self.group.exchange(Orders(step, TransferPhase.PULL, (), receives))
 
     def settle(self) -> None:
         """All that was pushed has arrived."""

@@ -20,7 +20,7 @@ from paceline.place.distant import (
     priced_in_lab,
     reordered,
 )
-from paceline.place.pipeline import LayerCost, PlanError, Profile
+from paceline.place.pipeline import LayerCost, PipelineProfile, PlanError
 
 MBIT = 1e6 / 8
 TWO_SITES = load(Path(__file__).parents[3] / "examples" / "two_sites.yaml")
@@ -58,7 +58,9 @@ def test_machines_alike_are_one_neighbourhood() -> None:
 
 
 def test_the_slow_link_is_crossed_once_where_the_least_passes() -> None:
-    profile = Profile({4: layers(100, 9000, 9000, 9000, 400_000, 1000, 9000, 9000, ns=10_000)})
+    profile = PipelineProfile(
+        {4: layers(100, 9000, 9000, 9000, 400_000, 1000, 9000, 9000, ns=10_000)}
+    )
     best = plan_distant(profile, Rates.of(TWO_SITES), Search(16, (1.0,) * 4))[0]
     crossings = [{a, b} not in ({0, 2}, {1, 3}) for a, b in zip(best.order, best.order[1:])]
     assert crossings == [False, True, False]
@@ -67,7 +69,7 @@ def test_the_slow_link_is_crossed_once_where_the_least_passes() -> None:
 
 
 def test_only_what_the_pipeline_waits_for_is_compressed() -> None:
-    profile = Profile({4: layers(*[400_000] * 8)})
+    profile = PipelineProfile({4: layers(*[400_000] * 8)})
     best = plan_distant(profile, Rates.of(TWO_SITES), Search(16, (1.0,) * 4, 5.0))[0]
     assert best.shares == (1.0, 0.3375, 1.0)  # 16 bits and a fifth of the bytes, less the mask
     plain = plan_distant(profile, Rates.of(TWO_SITES), Search(16, (1.0,) * 4))[0]
@@ -120,7 +122,7 @@ def test_a_reordered_cluster_has_the_same_paths() -> None:
 
 def test_the_replayed_price_is_that_of_the_slow_link_and_falls_with_what_passes() -> None:
     cluster, machine = TWO_SITES, Machine(4.0, cpu_ns_per_byte=0.001, message_ns=0.0)
-    profile = Profile({4: layers(*[400_000] * 4)})
+    profile = PipelineProfile({4: layers(*[400_000] * 4)})
     steps = []
     for compress in (0.0, 5.0):
         found = plan_distant(profile, Rates.of(cluster), Search(16, (1.0,) * 4, compress))
@@ -141,6 +143,6 @@ def test_the_replayed_price_is_that_of_the_slow_link_and_falls_with_what_passes(
 )
 def test_what_cannot_be_planned_is_named(search: Search, said: str) -> None:
     with pytest.raises(PlanError, match=said):
-        plan_distant(Profile({4: layers(*[8] * 4)}), Rates.of(TWO_SITES), search)
+        plan_distant(PipelineProfile({4: layers(*[8] * 4)}), Rates.of(TWO_SITES), search)
     with pytest.raises(PlanError, match="2 layers do not fill 4 workers"):
-        plan_distant(Profile({4: layers(8, 8)}), Rates.of(TWO_SITES), Search(4, (1.0,) * 4))
+        plan_distant(PipelineProfile({4: layers(8, 8)}), Rates.of(TWO_SITES), Search(4, (1.0,) * 4))

@@ -16,7 +16,7 @@ from paceline.errors import PacelineError
 from paceline.imagine.decoder import DecoderJob, Precision, Recipe, decoder
 from paceline.imagine.decoder import from_document as model_of
 from paceline.imagine.transformer import Degrees
-from paceline.place.hybrid import Question, own_plan
+from paceline.place.hybrid import PlanQuestion, own_plan
 from paceline.place.hybrid.exports import (
     EXPORTS,
     accelerate,
@@ -35,7 +35,7 @@ TINY = model_of({
 
 def planned(text: str, model: str = "llama3-70b", ranks: int = 64) -> DecoderJob:
     cluster = from_document({"hosts": {"system": "dgx-h100"}}).with_workers(ranks)
-    return own_plan(Question(decoder(model), site_of(cluster), 128), text)
+    return own_plan(PlanQuestion(decoder(model), site_of(cluster), 128), text)
 
 
 def flags(job: DecoderJob) -> dict[str, str]:
@@ -158,7 +158,7 @@ def test_overrides_of_torchtitan_say_what_they_cannot() -> None:
     assert len(set(sizes)) == 1
     assert "configure()" not in uneven
     cluster = from_document({"hosts": {"system": "dgx-h100"}}).with_workers(48)
-    asked = Question(decoder("llama3-70b"), site_of(cluster), 96)
+    asked = PlanQuestion(decoder("llama3-70b"), site_of(cluster), 96)
     job = own_plan(asked, "tp=4,pp=12")
     assert len({len(chunk) for chunk in job.chunks}) > 1
     files = torchtitan(job)
@@ -223,7 +223,7 @@ def test_what_a_framework_cannot_do_is_refused(
 )
 def test_a_type_that_a_framework_does_not_train_in_is_refused(framework: str, said: str) -> None:
     cluster = from_document({"hosts": {"system": "dgx-h100"}}).with_workers(8)
-    asked = Question(decoder("llama3-8b"), site_of(cluster), 64, precision=Precision.FP8)
+    asked = PlanQuestion(decoder("llama3-8b"), site_of(cluster), 64, precision=Precision.FP8)
     with pytest.raises(PacelineError, match=said):
         EXPORTS[framework](own_plan(asked, "tp=8"))
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.cluster import ClusterError, from_document
-from paceline.cost.decoder import Prices, Ring, Site, exchange_ns, site_of
+from paceline.cost.decoder import DecoderPrices, Ring, Site, exchange_ns, site_of
 from paceline.cost.domain import Domain
 from paceline.cost.forecast import sheet_of, shipped
 from paceline.errors import GraphError, PacelineError
@@ -30,7 +30,7 @@ from paceline.imagine.decoder import (
 from paceline.imagine.transformer import Degrees, Recompute
 from paceline.place.hybrid import (
     Allowed,
-    Question,
+    PlanQuestion,
     candidates,
     own_plan,
     plan,
@@ -58,12 +58,12 @@ def site(system: str = "dgx-h100", ranks: int = 8) -> Site:
     return site_of(from_document({"hosts": {"system": system}}).with_workers(ranks))
 
 
-def question(ranks: int = 8, **settings: object) -> Question:
+def question(ranks: int = 8, **settings: object) -> PlanQuestion:
     given = {"model": SMALL, "site": site(ranks=ranks), "global_batch": 32, **settings}
-    return Question(**given)  # type: ignore[arg-type]
+    return PlanQuestion(**given)  # type: ignore[arg-type]
 
 
-PRICES = {ranks: Prices(site(ranks=ranks)) for ranks in (1, 2, 4, 8, 16)}
+PRICES = {ranks: DecoderPrices(site(ranks=ranks)) for ranks in (1, 2, 4, 8, 16)}
 
 
 @settings(max_examples=60, deadline=None)
@@ -152,7 +152,7 @@ def test_an_own_plan_that_cannot_be_says_which_part(text: str, said: str) -> Non
 
 
 def test_the_own_plan_may_be_too_large_and_says_so() -> None:
-    asked = Question(decoder("llama3-8b"), site(), 64)
+    asked = PlanQuestion(decoder("llama3-8b"), site(), 64)
     found = plan(asked, own="dp=8,zero=0,mbs=8")
     assert [row.fits for row in found.rows if row.name == "own"] == [False]
 
@@ -161,11 +161,11 @@ def test_a_model_that_fits_nowhere_says_what_is_too_much_and_what_would_do() -> 
     with pytest.raises(
         PacelineError, match=r"GB more than there are; most of it optimizer"
     ) as refused:
-        plan(Question(decoder("llama3-70b"), site("dgx-a100"), 64))
+        plan(PlanQuestion(decoder("llama3-70b"), site("dgx-a100"), 64))
     assert "smallest cluster of such hosts that would do: " in str(refused.value)
     enough = int(str(refused.value).rsplit("do: ", 1)[1].split()[0])
     larger = replace(site("dgx-a100"), ranks=enough)
-    assert plan(Question(decoder("llama3-70b"), larger, 64)).best.peak.total <= 80 * 2**30
+    assert plan(PlanQuestion(decoder("llama3-70b"), larger, 64)).best.peak.total <= 80 * 2**30
 
 
 def test_no_device_holds_more_than_the_reserve_leaves() -> None:
@@ -263,7 +263,7 @@ def test_the_rule_of_thumb_cuts_no_more_than_it_must() -> None:
     small = rule_of_thumb(question())
     assert small is not None
     assert small.degrees == Degrees(8)
-    large = rule_of_thumb(Question(decoder("llama3-70b"), site(ranks=64), 64))
+    large = rule_of_thumb(PlanQuestion(decoder("llama3-70b"), site(ranks=64), 64))
     assert large is not None
     assert large.degrees.tensor > 1
     assert fullest(large).total <= 80 * 2**30
@@ -276,7 +276,7 @@ def test_what_may_be_chosen_can_be_narrowed() -> None:
     }
 
 
-def tight(layers: int = 8) -> Question:
+def tight(layers: int = 8) -> PlanQuestion:
     """On one device, with half of the memory that full recomputation would spare."""
     allowed = Allowed(micro_batches=(8,), recomputes=(Recompute.NONE, Recompute.FULL))
     asked = question(ranks=1, global_batch=8, model=replace(SMALL, layers=layers), allowed=allowed)

@@ -4,7 +4,7 @@ import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link, Ring, Star, Topology
 from paceline.cluster.machine import Machine
-from paceline.place.pipeline import LayerCost, Plan, price_in_lab
+from paceline.place.pipeline import LayerCost, PipelinePlan, price_in_lab
 from paceline.runtime.stages import PipelineSchedule, Shape
 
 S = PipelineSchedule
@@ -38,5 +38,5 @@ def test_a_plan_in_the_lab_costs_what_it_did(
 ) -> None:
     hosts = tuple(Host(f"h{i}", Device("core")) for i in range(3))
     cluster = Cluster(hosts, Link(1.25e8, 2.5e7, buffer_bytes=120_000), topology)
-    found = price_in_lab(Plan(schedule, Shape(3, 6), 4), STAGES, cluster, MACHINE)
+    found = price_in_lab(PipelinePlan(schedule, Shape(3, 6), 4), STAGES, cluster, MACHINE)
     assert found.replayed_step_ns == step_ns

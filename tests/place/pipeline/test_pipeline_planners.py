@@ -16,8 +16,8 @@ from paceline.place.pipeline import (
     Fleet,
     LayerCost,
     Level,
+    PipelineProfile,
     PlanError,
-    Profile,
     Search,
     plan_hierarchical,
     plan_pipeline,
@@ -34,8 +34,8 @@ def layer(size: int = 1, weight: int = 1000) -> LayerCost:
     return LayerCost("x", 1000 * size, 2000 * size, 10, weight, 60 * size, 8 * size, 8 * size)
 
 
-def profile(layers: int = 8, weight: int = 1000) -> Profile:
-    return Profile({b: (layer(b, weight),) * layers for b in (1, 2, 4)})
+def profile(layers: int = 8, weight: int = 1000) -> PipelineProfile:
+    return PipelineProfile({b: (layer(b, weight),) * layers for b in (1, 2, 4)})
 
 
 def fleet(devices: int, memory: float = math.inf, rate: float = 1e12) -> Fleet:
@@ -70,7 +70,7 @@ def test_no_plan_says_what_the_leanest_needs() -> None:
 
 
 def test_a_batch_that_cannot_be_cut_is_refused() -> None:
-    sizes = Profile({4: (layer(4),) * 8})
+    sizes = PipelineProfile({4: (layer(4),) * 8})
     with pytest.raises(PlanError, match=r"global batch of 6 into micro-batches of \[4\]"):
         plan_pipeline(sizes, fleet(2), Search(6, TWO))
 
@@ -140,7 +140,7 @@ def test_two_levels_keep_heavy_weights_off_the_slow_links() -> None:
 def test_a_profile_survives_json() -> None:
     one = profile()
     again = profile_from_data(json.loads(json.dumps(profile_to_data(one))), "here")
-    assert again == Profile(dict(one.sizes))
+    assert again == PipelineProfile(dict(one.sizes))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_profile_that_is_none_is_refused(data: object, says: str) -> None:
 )
 def test_layers_that_make_no_sense_are_refused(layers: tuple[LayerCost, ...]) -> None:
     with pytest.raises(PlanError):
-        Profile({1: layers})
+        PipelineProfile({1: layers})
 
 
 def test_a_recorded_step_becomes_a_profile() -> None:

@@ -13,7 +13,7 @@ from paceline.place.pipeline import (
     Borders,
     LayerCost,
     Packing,
-    Plan,
+    PipelinePlan,
     Wires,
     draw,
     memory_bytes,
@@ -33,9 +33,9 @@ def equal_stages(count: int, forward: int = 10, backward: int = 20) -> list[Laye
     return [LayerCost(f"{i}", forward, backward, 4, 1000, 60, 8, 8) for i in range(count)]
 
 
-def plan(schedule: PipelineSchedule, stages: int, microbatches: int) -> Plan:
+def plan(schedule: PipelineSchedule, stages: int, microbatches: int) -> PipelinePlan:
     chunks = 2 if schedule is S.INTERLEAVED else 1
-    return Plan(schedule, Shape(stages, microbatches, chunks), 1)
+    return PipelinePlan(schedule, Shape(stages, microbatches, chunks), 1)
 
 
 BY_HAND = [

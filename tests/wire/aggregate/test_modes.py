@@ -9,7 +9,7 @@ from paceline.wire.aggregate import (
     Blocks,
     Integer,
     Mode,
-    Op,
+    ReduceOp,
     Scale,
     Sketched,
     SketchShape,
@@ -124,7 +124,7 @@ def _volumes(mode: Mode, given_: list[Floats]) -> list[int]:
                 return end.value
             if gradient is given_[0]:
                 seen.append(asked.values.nbytes)
-            assert asked.op in Op
+            assert asked.op in ReduceOp
             reduced = yield asked
 
     together(watched, given_)

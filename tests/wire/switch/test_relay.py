@@ -15,7 +15,7 @@ from paceline.wire.aggregate import (
     Blocks,
     Integer,
     Mode,
-    Op,
+    ReduceOp,
     RoundRequest,
     Sketched,
     dense,
@@ -163,7 +163,7 @@ def exchanged(mode: Mode, gradients: list[np.ndarray], rule: Rule = FAST) -> lis
 
 
 def chunk(worker: int, turn: int = 1, values: tuple[int, ...] = (1, 2)) -> Chunk:
-    return Chunk(ChunkPlace(7, turn, 0), Op.SUM, worker, 2, np.array(values, np.int32))
+    return Chunk(ChunkPlace(7, turn, 0), ReduceOp.SUM, worker, 2, np.array(values, np.int32))
 
 
 def test_a_chunk_that_comes_twice_is_added_once_and_answered_again() -> None:
@@ -177,12 +177,15 @@ def test_a_chunk_that_comes_twice_is_added_once_and_answered_again() -> None:
 
 def test_foreign_forged_and_malformed_datagrams_are_counted_and_change_nothing() -> None:
     switch, good = Aggregator(7, 2, KEY), packed(chunk(0), KEY)
-    other_job = packed(Chunk(ChunkPlace(8, 1, 0), Op.SUM, 0, 2, np.zeros(1, np.int32)), KEY)
+    other_job = packed(Chunk(ChunkPlace(8, 1, 0), ReduceOp.SUM, 0, 2, np.zeros(1, np.int32)), KEY)
     for wrong in (b"", b"x" * 60, other_job):
         assert switch.receive(wrong) == []
     for forged in (packed(chunk(0), b"another key"), good[:-1], good[:-1] + b"!"):
         assert switch.receive(forged) == []
-    for malformed in (chunk(0, turn=99), Chunk(ChunkPlace(7, 1, 0), Op.SUM, 1, 3, chunk(0).values)):
+    for malformed in (
+        chunk(0, turn=99),
+        Chunk(ChunkPlace(7, 1, 0), ReduceOp.SUM, 1, 3, chunk(0).values),
+    ):
         assert switch.receive(packed(malformed, KEY)) == []
     assert switch.faults == {Fault.FOREIGN: 3, Fault.FORGED: 3, Fault.MALFORMED: 2}
     assert switch.receive(good) == []
@@ -205,7 +208,7 @@ def test_a_worker_without_a_switch_ends_with_an_error() -> None:
     pace = Pace(again_s=0.01, timeout_s=0.05)
     client = SwitchClient(here, nobody.getsockname(), Member(7, 0, 2, KEY), pace)
     with pytest.raises(WireError, match="has answered nothing"):
-        client(RoundRequest(Op.SUM, np.zeros(4, np.int32)))
+        client(RoundRequest(ReduceOp.SUM, np.zeros(4, np.int32)))
     assert client.repeated > 0
     here.close()
     nobody.close()

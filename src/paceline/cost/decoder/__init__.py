@@ -9,7 +9,7 @@ host or NVLink domain, and by the network's rate between hosts. On processors by
 gloo's algorithms over the cluster's links. What was recorded (`Timed`) is kept as it is.
 """
 
-from paceline.cost.decoder.blocks import Chunk, Prices
+from paceline.cost.decoder.blocks import Chunk, DecoderPrices
 from paceline.cost.decoder.exchanges import exchange_ns
 from paceline.cost.decoder.kernels import Kernels
 from paceline.cost.decoder.over_gloo import turns
@@ -18,8 +18,8 @@ from paceline.cost.decoder.timed import Timed
 
 __all__ = [
     "Chunk",
+    "DecoderPrices",
     "Kernels",
-    "Prices",
     "Ring",
     "Site",
     "Timed",

@@ -1,4 +1,4 @@
-"""`Prices`: what a chunk of layers takes for one micro-batch on a rank, and what ranks exchange.
+"""`DecoderPrices`: what a chunk of layers takes for a micro-batch on a rank, and what is exchanged.
 
 Kernels of a rank follow one another in one stream. A tensor-parallel collective that its framework
 cuts up beside a product hides behind it but for one piece; a ring of keys and values hides behind
@@ -95,7 +95,7 @@ class LayerKind:
     again: bool
 
 
-class Prices:
+class DecoderPrices:
     """Prices on one site; `factor` is by how much its kernels take longer than forecast. Where
     parts were `timed`, by what was recorded instead; launches and gaps are in it."""
 
@@ -113,9 +113,9 @@ class Prices:
         self._blocks: dict[object, DecoderBlock] = {}
         self._exchanged: dict[tuple[object, ...], float] = {}
 
-    def with_factor(self, factor: float) -> "Prices":
+    def with_factor(self, factor: float) -> "DecoderPrices":
         """The same with other kernels; shapes that were asked for stay known."""
-        made = Prices(self.site, factor, self.constants)
+        made = DecoderPrices(self.site, factor, self.constants)
         made.kernels, made._exchanged = self.kernels, self._exchanged
         return made
 

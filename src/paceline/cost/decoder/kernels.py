@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from paceline.cost.forecast import Constants, Kind, Question, Sheet, ask, keys, shipped
+from paceline.cost.forecast import Constants, ForecastQuestion, Kind, Sheet, ask, keys, shipped
 from paceline.cost.forecast.asked import refined_by
 from paceline.cost.forecast.attention import ATTENTION, LIBRARIES
 from paceline.cost.forecast.product import PRODUCT
@@ -71,7 +71,7 @@ class Kernels:
         columns = np.array(new, np.float32).T
         kind, dtype, depth = self._asked_as(sort)
         columns[PRODUCT.columns.index("k")] *= depth
-        question = Question(dict(zip(PRODUCT.columns, columns)), dtype, self.sheet)
+        question = ForecastQuestion(dict(zip(PRODUCT.columns, columns)), dtype, self.sheet)
         known.update(zip(new, self._asked(kind, question)))
 
     def _asked_as(self, sort: _Sort) -> tuple[Kind, DType, float]:
@@ -100,11 +100,11 @@ class Kernels:
             return
         library = _library(self.sheet)
         rows = np.array([(*core, 1, library) for core in new], np.float32).T
-        question = Question(dict(zip(ATTENTION.columns, rows)), DType.BFLOAT16, self.sheet)
+        question = ForecastQuestion(dict(zip(ATTENTION.columns, rows)), DType.BFLOAT16, self.sheet)
         kind = Kind(ATTENTION, keys("attention", DType.BFLOAT16, self.sheet.vendor))
         self._cores.update(zip(new, self._asked(kind, question)))
 
-    def _asked(self, kind: Kind, question: Question) -> list[float]:
+    def _asked(self, kind: Kind, question: ForecastQuestion) -> list[float]:
         """Nanoseconds, as the device itself showed them where it was measured."""
         found = ask(kind, question, self.constants)
         refinement = self.constants.refinement(self.sheet.name, kind.keys[:1])

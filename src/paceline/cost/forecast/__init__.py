@@ -8,7 +8,7 @@ makes the constants from tables of measurements.
 
 from paceline.cost.forecast.asked import Forecast, Kind, ask
 from paceline.cost.forecast.learned import Constants, Learned, load, save, shipped
-from paceline.cost.forecast.method import Method, Question
+from paceline.cost.forecast.method import ForecastQuestion, Method
 from paceline.cost.forecast.pairs import Both, forecast_both, taught
 from paceline.cost.forecast.sheet import Sheet, sheet_of
 from paceline.cost.forecast.tasks import keys
@@ -18,10 +18,10 @@ __all__ = [
     "Both",
     "Constants",
     "Forecast",
+    "ForecastQuestion",
     "Kind",
     "Learned",
     "Method",
-    "Question",
     "Sheet",
     "Timed",
     "ask",

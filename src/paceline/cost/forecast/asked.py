@@ -9,7 +9,7 @@ import numpy as np
 
 from paceline.cost.forecast.learned import Constants, Learned, Refinement
 from paceline.cost.forecast.likeness import likeness
-from paceline.cost.forecast.method import Column, Method, Question
+from paceline.cost.forecast.method import Column, ForecastQuestion, Method
 
 _CHUNK: Final = 4096  # rows whose columns fit a core's cache
 _MANY: Final = 16
@@ -35,7 +35,7 @@ class Kind:
     launch_s: float | None = None
 
 
-def ask(kind: Kind, question: Question, constants: Constants) -> Forecast:
+def ask(kind: Kind, question: ForecastQuestion, constants: Constants) -> Forecast:
     """A device that was measured is known by name; any other is told by its sheet alone."""
     learned = constants.of(kind.keys)
     chunks = [_part(question, at) for at in range(0, len(question), _CHUNK)]
@@ -58,7 +58,7 @@ def refined_by(found: Forecast, refinement: Refinement | None, device: str) -> F
 
 
 def seconds(
-    method: Method, question: Question, learned: Learned, launch_s: float | None = None
+    method: Method, question: ForecastQuestion, learned: Learned, launch_s: float | None = None
 ) -> Column:
     estimate = method.estimate(question, learned.values)
     correction = _correction(estimate.features, method, question, learned)
@@ -70,7 +70,7 @@ def seconds(
 
 
 def _correction(
-    features: Column, method: Method, question: Question, learned: Learned
+    features: Column, method: Method, question: ForecastQuestion, learned: Learned
 ) -> Column | None:
     """Of a device that was measured its own; of others what all taught, and the more alike they are
     to devices that were measured, what these did."""
@@ -101,7 +101,9 @@ def named(features: Column, device: int, devices: tuple[str, ...]) -> Column:
     return np.concatenate([features, which], axis=1)
 
 
-def _each(one: Callable[[Question], Column], chunks: Sequence[Question]) -> list[Column]:
+def _each(
+    one: Callable[[ForecastQuestion], Column], chunks: Sequence[ForecastQuestion]
+) -> list[Column]:
     """All chunks; many of them on all cores, since NumPy computes without Python's lock."""
     if len(chunks) < _MANY:
         return [one(chunk) for chunk in chunks]
@@ -109,6 +111,6 @@ def _each(one: Callable[[Question], Column], chunks: Sequence[Question]) -> list
         return list(pool.map(one, chunks))
 
 
-def _part(question: Question, at: int) -> Question:
+def _part(question: ForecastQuestion, at: int) -> ForecastQuestion:
     dims = {name: column[at : at + _CHUNK] for name, column in question.dims.items()}
-    return Question(dims, question.dtype, question.sheet, question.variant)
+    return ForecastQuestion(dims, question.dtype, question.sheet, question.variant)

@@ -12,8 +12,8 @@ import numpy as np
 from paceline.cost.fit import Coefficient
 from paceline.cost.forecast.method import (
     Estimate,
+    ForecastQuestion,
     Method,
-    Question,
     Values,
     from_memory,
     joined,
@@ -40,7 +40,7 @@ _COEFFICIENTS: Final = (
 _QUERIES: Final = 128
 
 
-def _estimate(question: Question, values: Values) -> Estimate:
+def _estimate(question: ForecastQuestion, values: Values) -> Estimate:
     dims, sheet = question.dims, question.sheet
     b, s, heads, kv, d = (dims[c] for c in ("b", "s", "heads", "kv_heads", "head_dim"))
     causal, library = dims["causal"], dims["library"]

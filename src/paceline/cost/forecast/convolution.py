@@ -10,7 +10,15 @@ from typing import Final
 import numpy as np
 
 from paceline.cost.fit import Coefficient
-from paceline.cost.forecast.method import Column, Estimate, Method, Question, Values, joined, logs
+from paceline.cost.forecast.method import (
+    Column,
+    Estimate,
+    ForecastQuestion,
+    Method,
+    Values,
+    joined,
+    logs,
+)
 from paceline.graph.kinds import DType
 from paceline.graph.work import element_bytes
 
@@ -28,7 +36,7 @@ _COEFFICIENTS: Final = (
 _MOMENT_S: Final = 1e-3
 
 
-def _estimate(question: Question, values: Values) -> Estimate:
+def _estimate(question: ForecastQuestion, values: Values) -> Estimate:
     dims, sheet = question.dims, question.sheet
     b, cin, cout, kernel = (dims[c] for c in ("b", "channels_in", "channels_out", "kernel"))
     places_in, places = dims["size_in"], dims["size_out"]

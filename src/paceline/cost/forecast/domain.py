@@ -14,7 +14,7 @@ import numpy as np
 from paceline.cost.errors import CostError
 from paceline.cost.fit import Coefficient
 from paceline.cost.forecast.likeness import of_links
-from paceline.cost.forecast.method import Estimate, Method, Question, Values, joined, logs
+from paceline.cost.forecast.method import Estimate, ForecastQuestion, Method, Values, joined, logs
 from paceline.graph.kinds import Collective
 
 CALLS: Final = (
@@ -34,7 +34,7 @@ PCIE_BYTES_PER_S: Final = 64e9
 """Links up to this are PCIe: all GPUs share the host's memory and its paths."""
 
 
-def _estimate(question: Question, values: Values) -> Estimate:
+def _estimate(question: ForecastQuestion, values: Values) -> Estimate:
     dims, sheet = question.dims, question.sheet
     if not sheet.link_bytes_per_s:
         raise CostError(f"device {sheet.name} has no link to its neighbours; give `link: 450GB/s`")

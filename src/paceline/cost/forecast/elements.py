@@ -11,8 +11,8 @@ import numpy as np
 from paceline.cost.fit import Coefficient
 from paceline.cost.forecast.method import (
     Estimate,
+    ForecastQuestion,
     Method,
-    Question,
     Values,
     from_memory,
     joined,
@@ -32,7 +32,7 @@ OPERATORS: Final = (
 """Operators that the learned part tells apart; any other is -1 and taken for a typical one."""
 
 
-def _estimate(question: Question, values: Values) -> Estimate:
+def _estimate(question: ForecastQuestion, values: Values) -> Estimate:
     dims, sheet = question.dims, question.sheet
     count, inputs, operator = dims["count"], dims["inputs"], dims["operator"]
     moved = dims["size_bytes"]

@@ -17,8 +17,8 @@ import numpy as np
 from paceline.cost.fit import Coefficient
 from paceline.cost.forecast.method import (
     Estimate,
+    ForecastQuestion,
     Method,
-    Question,
     Values,
     from_memory,
     joined,
@@ -42,7 +42,7 @@ _COEFFICIENTS: Final = (
 )
 
 
-def _estimate(question: Question, values: Values) -> Estimate:
+def _estimate(question: ForecastQuestion, values: Values) -> Estimate:
     dims, sheet = question.dims, question.sheet
     tokens, hidden, inner = dims["tokens"], dims["hidden"], dims["intermediate"] / dims["tp"]
     top_k, experts, ep, skew = dims["top_k"], dims["experts"], dims["ep"], dims["skew"]

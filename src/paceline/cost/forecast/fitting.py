@@ -16,7 +16,7 @@ from paceline.cost.fit import fit_coefficients
 from paceline.cost.forecast.asked import named, seconds
 from paceline.cost.forecast.learned import Learned
 from paceline.cost.forecast.likeness import likeness
-from paceline.cost.forecast.method import Column, Method, Question
+from paceline.cost.forecast.method import Column, ForecastQuestion, Method
 from paceline.cost.forecast.net import Learning, Net, learn
 
 _A_DEVICE: Final = 500  # rows that the coefficients are fitted to
@@ -27,7 +27,7 @@ class Sample:
     """Measurements of one kind of operator on one device."""
 
     method: Method
-    question: Question
+    question: ForecastQuestion
     seconds: Column
 
     @property

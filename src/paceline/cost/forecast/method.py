@@ -18,7 +18,7 @@ Values = Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class ForecastQuestion:
     """Operators of one family and type on one device. `dims` are the columns of the family."""
 
     dims: Columns
@@ -46,7 +46,7 @@ class Method:
     name: str
     columns: tuple[str, ...]
     coefficients: tuple[Coefficient, ...]
-    estimate: Callable[[Question, Values], Estimate]
+    estimate: Callable[[ForecastQuestion, Values], Estimate]
     traits: Callable[[Sheet, DType], Traits] = of_compute
 
 

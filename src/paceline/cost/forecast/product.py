@@ -21,8 +21,8 @@ from paceline.cost.fit import Coefficient
 from paceline.cost.forecast.method import (
     Column,
     Estimate,
+    ForecastQuestion,
     Method,
-    Question,
     Values,
     cubed,
     from_memory,
@@ -65,7 +65,7 @@ _COEFFICIENTS: Final = (
 _SHARES: Final = ("", "narrow", "narrow", "square64", "thin", "small", "split")
 
 
-def _estimate(question: Question, values: Values) -> Estimate:
+def _estimate(question: ForecastQuestion, values: Values) -> Estimate:
     dims, sheet = question.dims, question.sheet
     b, m, n, k = (dims[name] for name in ("b", "m", "n", "k"))
     size = np.float32(element_bytes(question.dtype))

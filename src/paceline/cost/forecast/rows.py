@@ -12,8 +12,8 @@ from paceline.cost.fit import Coefficient
 from paceline.cost.forecast.method import (
     Column,
     Estimate,
+    ForecastQuestion,
     Method,
-    Question,
     Values,
     from_memory,
     joined,
@@ -32,7 +32,7 @@ _COEFFICIENTS: Final = (
 _IN_REGISTERS: Final = 1024
 
 
-def _estimate(question: Question, values: Values) -> Estimate:
+def _estimate(question: ForecastQuestion, values: Values) -> Estimate:
     dims, sheet = question.dims, question.sheet
     rows, columns, moved = dims["rows"], dims["columns"], dims["size_bytes"]
     long = columns > _IN_REGISTERS

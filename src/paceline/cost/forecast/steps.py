@@ -8,7 +8,7 @@ import numpy as np
 from paceline.cost.forecast.asked import Kind, ask
 from paceline.cost.forecast.domain import CALLS, DOMAIN
 from paceline.cost.forecast.learned import Constants, shipped
-from paceline.cost.forecast.method import Question
+from paceline.cost.forecast.method import ForecastQuestion
 from paceline.cost.forecast.sheet import Sheet
 from paceline.cost.forecast.tasks import keys
 from paceline.cost.forecast.works import Timed, forecast
@@ -49,7 +49,7 @@ def exchange_ns(one: RepeatedCollective, sheet: Sheet, gpus: int, constants: Con
         return one.count * (10_000 + passes * one.size_bytes / (0.8 * link) * 1e9)
     cells = (CALLS.index(one.collective), gpus, one.size_bytes, _NCCL, 2)
     dims = {name: np.array([cell], np.float32) for name, cell in zip(DOMAIN.columns, cells)}
-    question = Question(dims, DType.FLOAT16, sheet)
+    question = ForecastQuestion(dims, DType.FLOAT16, sheet)
     kind = Kind(DOMAIN, keys("domain", DType.FLOAT16, sheet.vendor))
     return one.count * float(ask(kind, question, constants).dur_ns[0])
 

@@ -23,7 +23,7 @@ from paceline.cost.forecast.elements import ELEMENTS, OPERATORS
 from paceline.cost.forecast.experts import EXPERTS
 from paceline.cost.forecast.experts import LIBRARIES as ROUTED
 from paceline.cost.forecast.fitting import Sample
-from paceline.cost.forecast.method import Method, Question
+from paceline.cost.forecast.method import ForecastQuestion, Method
 from paceline.cost.forecast.product import PRODUCT
 from paceline.cost.forecast.rows import ROWS
 from paceline.cost.forecast.sheet import Sheet
@@ -77,7 +77,7 @@ def _in_folder(folder: Path) -> dict[str, list[Sample]]:
     for (key, name), cells_of in sorted(rows.items()):
         columns = np.array(cells_of, np.float32).T
         method, dtype = about[key]
-        question = Question(dict(zip(method.columns, columns)), dtype, sheets[name])
+        question = ForecastQuestion(dict(zip(method.columns, columns)), dtype, sheets[name])
         found[key].append(Sample(method, question, columns[-1] * np.float32(1e-3)))
     return dict(found)
 

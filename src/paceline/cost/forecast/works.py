@@ -12,7 +12,7 @@ from paceline.cost.forecast.asked import Forecast, Kind, ask, refined_by
 from paceline.cost.forecast.batch_norms import batch_norms
 from paceline.cost.forecast.channels import ordered_s
 from paceline.cost.forecast.learned import Constants, Refinement, shipped
-from paceline.cost.forecast.method import Question
+from paceline.cost.forecast.method import ForecastQuestion
 from paceline.cost.forecast.moved import moved
 from paceline.cost.forecast.sheet import Sheet
 from paceline.cost.forecast.tasks import (
@@ -88,10 +88,10 @@ class _Same:
     dtype: DType
     works: Sequence[Work]
 
-    def question(self, sheet: Sheet) -> Question:
+    def question(self, sheet: Sheet) -> ForecastQuestion:
         method, columns = TASKS[self.task]
         found = np.array([columns(work) for work in self.works], np.float32).T
-        return Question(dict(zip(method.columns, found)), self.dtype, sheet)
+        return ForecastQuestion(dict(zip(method.columns, found)), self.dtype, sheet)
 
     def kind(self, sheet: Sheet, launch_s: float | None = None) -> Kind:
         method, _ = TASKS[self.task]

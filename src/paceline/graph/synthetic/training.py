@@ -25,7 +25,7 @@ from paceline.graph.synthetic.training_job import (
     names_of,
     size_of,
 )
-from paceline.graph.synthetic.training_lanes import Drawing, Machine, Message, Talk
+from paceline.graph.synthetic.training_lanes import Drawing, Message, RanksOn, SentCollective
 
 
 def training(job: TrainingJob) -> Graph:
@@ -176,19 +176,21 @@ class _Rank:
                 continue
             pushed = self.job.exchange is ReplicaExchange.PARAMETER_SERVER
             kind = Collective.PUSH if pushed else Collective.ALL_REDUCE
-            talk = Talk(kind, 4 * count, *self.replicas())
+            asked = SentCollective(kind, 4 * count, *self.replicas())
             if self.job.by_priority:
-                sent = self.pen.call_in_turn(talk, bucket, self.first_of(bucket))
+                sent = self.pen.call_in_turn(asked, bucket, self.first_of(bucket))
             else:
-                sent = self.pen.call(talk, bucket)
+                sent = self.pen.call(asked, bucket)
             if pushed:
-                sent = self.pen.behind(Talk(Collective.PULL, 4 * count, *self.replicas()), sent)
+                sent = self.pen.behind(
+                    SentCollective(Collective.PULL, 4 * count, *self.replicas()), sent
+                )
             calls.append(sent)
         self.reducing.append(_Bucket(tuple(bucket), whole, tuple(calls)))
 
     def reduce_in_levels(self, size: int, bucket: list[str]) -> int:
         """Inside the host, across hosts, inside."""
-        led = self.job.machine is Machine.CPU
+        led = self.job.machine is RanksOn.CPU
         rank = self.rank_of(self.replica, self.stage)
         levels = Levels.of(rank, self.replicas()[1], self.job.on_host, led=led)
         first, last = (
@@ -196,13 +198,13 @@ class _Rank:
             if led
             else (Collective.REDUCE_SCATTER, Collective.ALL_GATHER)
         )
-        call = self.pen.call(Talk(first, size, Axis.NONE, levels.inside), bucket)
+        call = self.pen.call(SentCollective(first, size, Axis.NONE, levels.inside), bucket)
         across = []
         if levels.across:
             each = size if led else size // self.job.on_host
-            talk = Talk(Collective.ALL_REDUCE, each, Axis.NONE, levels.across)
-            across.append(self.pen.behind(talk, call))
-        return self.pen.behind(Talk(last, size, Axis.NONE, levels.inside), call, across)
+            asked = SentCollective(Collective.ALL_REDUCE, each, Axis.NONE, levels.across)
+            across.append(self.pen.behind(asked, call))
+        return self.pen.behind(SentCollective(last, size, Axis.NONE, levels.inside), call, across)
 
     def first_of(self, bucket: list[str]) -> int:
         """Which of the job's parameters is the first in a bucket."""
@@ -213,7 +215,7 @@ class _Rank:
         """Wait for the buckets, and copy each back: one by one, or on a device all at once."""
         each = [[bucket] for bucket in self.reducing]
         phase = Phase.COMMUNICATION if self.job.rounds else Phase.BACKWARD
-        for buckets in each if self.job.machine is Machine.CPU else [self.reducing]:
+        for buckets in each if self.job.machine is RanksOn.CPU else [self.reducing]:
             whole = sum(bucket.size_bytes for bucket in buckets)
             if not self.job.late:
                 self.pen.wait([call for b in buckets for call in b.calls], phase)
@@ -256,7 +258,7 @@ class _Rank:
                 continue
             size = self._fragment(each)
             self.pen.passes(f"pack {each.name}", each.packs * size)
-            call = self.pen.call(Talk(Collective.ALL_REDUCE, size, *self.replicas()))
+            call = self.pen.call(SentCollective(Collective.ALL_REDUCE, size, *self.replicas()))
             if each.lasts:
                 under_way[self.pen.rank, step, each] = call
             else:
@@ -279,7 +281,7 @@ class _Rank:
         """FSDP2: a layer's weights from all who hold a part; who holds all of it makes no call."""
         if self.job.parallel is Parallel.FSDP2 and self.job.workers > 1:
             size = self.job.weight_bytes + self.job.bias_bytes
-            call = self.pen.call(Talk(Collective.ALL_GATHER, size, *self.replicas()))
+            call = self.pen.call(SentCollective(Collective.ALL_GATHER, size, *self.replicas()))
             self.pen.wait([call], Phase.FORWARD)
 
     def scatter(self, layer: int) -> None:
@@ -287,17 +289,17 @@ class _Rank:
         runs it as an all-reduce."""
         if self.job.parallel is Parallel.FSDP2 and self.job.workers > 1:
             size = self.job.weight_bytes + self.job.bias_bytes
-            gloo = self.job.machine is Machine.CPU
+            gloo = self.job.machine is RanksOn.CPU
             kind = Collective.ALL_REDUCE if gloo else Collective.REDUCE_SCATTER
-            talk = Talk(kind, size, *self.replicas())
-            self.reducing.append(_Bucket((), 0, (self.pen.call(talk, names_of(layer)),)))
+            asked = SentCollective(kind, size, *self.replicas())
+            self.reducing.append(_Bucket((), 0, (self.pen.call(asked, names_of(layer)),)))
 
     def sum_activations(self) -> None:
         if self.job.tensor > 1:
             first = self.job.tensor * (self.replica + self.job.workers * self.stage)
             ranks = tuple(range(first, first + self.job.tensor))
-            talk = Talk(Collective.ALL_REDUCE, self.activation(), Axis.TENSOR, ranks)
-            self.pen.wait([self.pen.call(talk)], Phase.FORWARD)
+            asked = SentCollective(Collective.ALL_REDUCE, self.activation(), Axis.TENSOR, ranks)
+            self.pen.wait([self.pen.call(asked)], Phase.FORWARD)
 
     def send(self, phase: Phase, stage: int, micro_batch: int) -> None:
         if 0 <= stage < self.job.stages:

@@ -30,7 +30,7 @@ HANDED_OVER_NS: Final = 5_000
 GLOO_THREADS: Final = 2
 
 
-class Machine(Enum):
+class RanksOn(Enum):
     """What a rank runs on."""
 
     CPU = "threads"
@@ -38,7 +38,7 @@ class Machine(Enum):
 
 
 @dataclass(frozen=True)
-class Talk:
+class SentCollective:
     """A collective: what moves, and among whom."""
 
     collective: Collective
@@ -60,7 +60,7 @@ class Message:
 class Drawing:
     """The graph under construction: lanes, groups and instances by what they are for."""
 
-    def __init__(self, machine: Machine, facts: Facts) -> None:
+    def __init__(self, machine: RanksOn, facts: Facts) -> None:
         self.builder = GraphBuilder({"source": "synthetic training"}, facts)
         self.facts = facts
         self.announced: dict[int, int] = {}  # by instance
@@ -130,29 +130,29 @@ class Pen(ABC):
         """An op of communication behind these gradients, or without any behind all work so far."""
 
     @abstractmethod
-    def lane_of(self, talk: Talk) -> str:
+    def lane_of(self, sent: SentCollective) -> str:
         """The name of the lane on which it runs."""
 
     def load(self, dur_ns: int) -> None:
         """The thread prepares the batch."""
         self.op("load", self.thread, dur_ns, kind=OpKind.DATA, phase=Phase.DATA)
 
-    def call(self, talk: Talk, gradients: Iterable[str] = ()) -> int:
+    def call(self, sent: SentCollective, gradients: Iterable[str] = ()) -> int:
         ready = [self.ready[name] for name in gradients]
-        op = self.hand_over(self.lane_of(talk), self._columns(talk), ready)
+        op = self.hand_over(self.lane_of(sent), self._columns(sent), ready)
         for gradient in ready:
             self.drawing.builder.link(gradient, op, DepKind.GRADIENT)
         return op
 
-    def call_in_turn(self, talk: Talk, gradients: Iterable[str], first: int) -> int:
+    def call_in_turn(self, sent: SentCollective, gradients: Iterable[str], first: int) -> int:
         """A collective on a lane that serves by priority, which the group's first rank announces.
         `first` is the first of the job's parameters in it."""
         ready = [self.ready[name] for name in gradients]
         name = "exchange by priority"
         lane = self.drawing.lane(self.rank, name, self.sends_on, Discipline.PRIORITY)
-        columns, link = self._columns(talk), self.drawing.builder.link
+        columns, link = self._columns(sent), self.drawing.builder.link
         op = self.hand_over(name, columns, ready)
-        if self.rank == talk.ranks[0]:
+        if self.rank == sent.ranks[0]:
             told = self.op("announce", lane, kind=OpKind.TRANSFER, phase=Phase.COMMUNICATION,
                            collective=Collective.BROADCAST, dtype=DType.INT64, size_bytes=16,
                            group=columns["group"], priority=1 + first, after=[op - 1],
@@ -165,9 +165,9 @@ class Pen(ABC):
         link(self.drawing.announced[columns["instance"]], op, DepKind.MESSAGE)
         return op
 
-    def behind(self, talk: Talk, call: int, others: Iterable[int] = ()) -> int:
+    def behind(self, sent: SentCollective, call: int, others: Iterable[int] = ()) -> int:
         """A collective that another one hands over, on its lane; it waits for others too."""
-        lane, columns = self._lane_of[call], self._columns(talk)
+        lane, columns = self._lane_of[call], self._columns(sent)
         op = self.op("behind", lane, after=[call], dep=DepKind.LAUNCH, **columns)
         for other in others:
             self.drawing.builder.link(other, op)
@@ -204,16 +204,16 @@ class Pen(ABC):
     def _passing(self, size_bytes: int) -> dict[str, Any]:
         return {"size_bytes": size_bytes, "phase": Phase.COMMUNICATION, "dtype": DType.FLOAT32}
 
-    def _columns(self, talk: Talk) -> dict[str, Any]:
-        self._calls[talk.ranks] += 1
+    def _columns(self, sent: SentCollective) -> dict[str, Any]:
+        self._calls[sent.ranks] += 1
         return {
             "kind": OpKind.COLLECTIVE,
             "phase": Phase.COMMUNICATION,
-            "collective": talk.collective,
-            "size_bytes": talk.size_bytes,
+            "collective": sent.collective,
+            "size_bytes": sent.size_bytes,
             "dtype": DType.FLOAT32,
-            "group": self.drawing.group(talk.axis, talk.ranks),
-            "instance": self.drawing.instance(self.step, talk.ranks, self._calls[talk.ranks]),
+            "group": self.drawing.group(sent.axis, sent.ranks),
+            "instance": self.drawing.instance(self.step, sent.ranks, self._calls[sent.ranks]),
         }
 
     def _message(self, kind: OpKind, message: Message, way: tuple[int, int]) -> dict[str, Any]:
@@ -247,7 +247,7 @@ class _Threads(Pen):
     def end(self) -> None:
         """The thread has waited for everything."""
 
-    def lane_of(self, talk: Talk) -> str:
+    def lane_of(self, sent: SentCollective) -> str:
         return f"pt_gloo_runloop {sum(self._calls.values()) % GLOO_THREADS}"
 
     def hand_over(self, lane: str, columns: Mapping[str, Any], gradients: Sequence[int]) -> int:
@@ -293,8 +293,8 @@ class _Streams(Pen):
             if lane != self.thread:
                 self.drawing.builder.drain(done, lane)
 
-    def lane_of(self, talk: Talk) -> str:
-        return f"stream of {talk.axis.value}"
+    def lane_of(self, sent: SentCollective) -> str:
+        return f"stream of {sent.axis.value}"
 
     def hand_over(self, lane: str, columns: Mapping[str, Any], gradients: Sequence[int]) -> int:
         on = self.drawing.lane(self.rank, lane, LaneKind.STREAM)
@@ -309,4 +309,4 @@ class _Streams(Pen):
         return self.op(name, lane, dur_ns, after=[launch], dep=DepKind.LAUNCH, **columns)
 
 
-_PENS: Final = {Machine.CPU: _Threads, Machine.GPU: _Streams}
+_PENS: Final = {RanksOn.CPU: _Threads, RanksOn.GPU: _Streams}

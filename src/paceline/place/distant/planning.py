@@ -17,7 +17,7 @@ from typing import Final
 from paceline.place.distant.rates import Rates, neighbourhoods
 from paceline.place.pipeline import LayerCost, PlanError
 from paceline.place.pipeline.passing import down_bytes, share_for, up_bytes
-from paceline.place.pipeline.profile import Profile, joined
+from paceline.place.pipeline.profile import PipelineProfile, joined
 
 MOST_ORDERS: Final = 5_000
 LEAST_SHARE: Final = 0.05
@@ -38,7 +38,7 @@ class DistantPlan:
     shares: tuple[float, ...]  # of the activations that pass each border; 1: all of them
     step_ns: float  # by the formula: fill and drain, and the slowest part for each micro-batch
 
-    def stages(self, profile: Profile) -> tuple[LayerCost, ...]:
+    def stages(self, profile: PipelineProfile) -> tuple[LayerCost, ...]:
         layers = profile.sizes[self.microbatch]
         return tuple(joined(layers[a:b]) for a, b in pairwise(self.cuts))
 
@@ -53,7 +53,7 @@ class Search:
     compress: float = 0.0  # 0: nothing is compressed
 
 
-def plan_distant(profile: Profile, rates: Rates, search: Search) -> list[DistantPlan]:
+def plan_distant(profile: PipelineProfile, rates: Rates, search: Search) -> list[DistantPlan]:
     """Plans by their formula's step, the fastest first: one for each order and micro-batch size."""
     _require(profile, rates, search)
     found = []
@@ -161,7 +161,7 @@ def _share(of_longest: float, compress: float) -> float:
     return 1.0 if ratio <= 1 else round(min(MOST_SHARE, max(LEAST_SHARE, share_for(1 / ratio))), 4)
 
 
-def _require(profile: Profile, rates: Rates, search: Search) -> None:
+def _require(profile: PipelineProfile, rates: Rates, search: Search) -> None:
     if len(search.speeds) != rates.workers or min(search.speeds) <= 0:
         raise PlanError(
             f"{len(search.speeds)} speeds for {rates.workers} workers, the least "

@@ -9,7 +9,7 @@ from paceline.cluster.network import Network
 from paceline.cluster.topologies.custom import Custom
 from paceline.graph import LaneKind
 from paceline.place.distant.planning import DistantPlan
-from paceline.place.pipeline import WHOLE, Borders, LayerCost, Plan, PlanError, Wires, draw
+from paceline.place.pipeline import WHOLE, Borders, LayerCost, PipelinePlan, PlanError, Wires, draw
 from paceline.predict import Prediction, Question, predict
 from paceline.runtime.stages import PipelineSchedule, Shape
 
@@ -37,7 +37,7 @@ def priced_in_lab(
         borders=borders,
     )
     shape = Shape(len(stages), plan.microbatches)
-    drawn = Plan(PipelineSchedule.ONE_F_ONE_B, shape, plan.microbatch)
+    drawn = PipelinePlan(PipelineSchedule.ONE_F_ONE_B, shape, plan.microbatch)
     graph = draw(drawn, stages, wires, BATCHES, lane=LaneKind.THREAD)
     return predict(graph, (), placed, Question(machine, shaped_links=True))
 

@@ -9,7 +9,7 @@ Every plan is priced by replaying its step; proven bounds say which need not be.
 
 from paceline.place.hybrid.own import own_plan
 from paceline.place.hybrid.planning import NamedPlan, Planned, plan
-from paceline.place.hybrid.question import AXES, Allowed, Question, settings_of, spelled
+from paceline.place.hybrid.question import AXES, Allowed, PlanQuestion, settings_of, spelled
 from paceline.place.hybrid.reasons import Reason, reasons
 from paceline.place.hybrid.rule import rule_of_thumb
 from paceline.place.hybrid.search import Oversized, Search, pareto, search
@@ -21,9 +21,9 @@ __all__ = [
     "Allowed",
     "NamedPlan",
     "Oversized",
+    "PlanQuestion",
     "Planned",
     "Priced",
-    "Question",
     "Reason",
     "Search",
     "bound_ns",

@@ -6,7 +6,7 @@ from typing import Final
 from paceline.graph.schedules import Schedule
 from paceline.imagine.decoder import fullest
 from paceline.imagine.transformer import Recompute
-from paceline.place.hybrid.question import Allowed, Question
+from paceline.place.hybrid.question import Allowed, PlanQuestion
 from paceline.place.hybrid.search import Search
 from paceline.place.hybrid.space import candidates
 from paceline.place.operators.problem import PlacementError
@@ -43,7 +43,7 @@ def refuse(search: Search) -> PlacementError:
     )
 
 
-def smallest(question: Question) -> int:
+def smallest(question: PlanQuestion) -> int:
     """Devices of the smallest larger cluster on which some plan fits, of 1 and 1.5 times the powers
     of two; 0 where there is none."""
     lean = replace(question, allowed=_LEAN)

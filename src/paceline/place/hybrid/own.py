@@ -10,7 +10,7 @@ from typing import Any, Final
 from paceline.graph.schedules import Schedule
 from paceline.imagine.decoder import DecoderJob, Sharding
 from paceline.imagine.transformer import Degrees, Recompute
-from paceline.place.hybrid.question import Question
+from paceline.place.hybrid.question import PlanQuestion
 from paceline.place.operators.problem import PlacementError
 
 _DEGREES: Final = {"dp": "data", "tp": "tensor", "pp": "pipeline", "cp": "sequence",
@@ -24,7 +24,7 @@ _ZERO: Final = {"0": Sharding.NONE, "1": Sharding.OPTIMIZER, "2": Sharding.GRADI
                 "3": Sharding.FULL}  # fmt: skip
 
 
-def own_plan(question: Question, text: str) -> DecoderJob:
+def own_plan(question: PlanQuestion, text: str) -> DecoderJob:
     """The job that a text names; an error says which part cannot be."""
     degrees: dict[str, int] = {}
     settings: dict[str, Any] = {}
@@ -50,7 +50,7 @@ def own_plan(question: Question, text: str) -> DecoderJob:
     return question.job(_whole(question, degrees), **settings)
 
 
-def _whole(question: Question, given: Mapping[str, int]) -> Degrees:
+def _whole(question: PlanQuestion, given: Mapping[str, int]) -> Degrees:
     """The degrees with the data degree that fills the site."""
     shared = Degrees(**{**given, "data": 1}).world
     ranks = question.site.ranks

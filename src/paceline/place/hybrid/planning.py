@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from paceline.imagine.decoder import DecoderJob
 from paceline.place.hybrid.nowhere import refuse
 from paceline.place.hybrid.own import own_plan
-from paceline.place.hybrid.question import Question
+from paceline.place.hybrid.question import PlanQuestion
 from paceline.place.hybrid.reasons import Reason, reasons
 from paceline.place.hybrid.rule import rule_of_thumb
 from paceline.place.hybrid.search import Search, search
@@ -34,7 +34,7 @@ class Planned:
         return self.rows[0].priced
 
 
-def plan(question: Question, own: str = "") -> Planned:
+def plan(question: PlanQuestion, own: str = "") -> Planned:
     """Plans of a question; an error says what is lacking where none fits."""
     mine = own_plan(question, own) if own else None
     found = search(question)
@@ -49,6 +49,6 @@ def plan(question: Question, own: str = "") -> Planned:
     return Planned(found, tuple(rows), reasons(found, found.best))
 
 
-def _named(question: Question, name: str, job: DecoderJob) -> NamedPlan:
+def _named(question: PlanQuestion, name: str, job: DecoderJob) -> NamedPlan:
     priced = price(job, question.prices())
     return NamedPlan(name, priced, priced.peak.total <= question.memory_bytes)

@@ -1,9 +1,9 @@
-"""`Question`: what is to be planned, and what a plan may choose from."""
+"""`PlanQuestion`: what is to be planned, and what a plan may choose from."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from paceline.cost.decoder import Prices, Site, Timed
+from paceline.cost.decoder import DecoderPrices, Site, Timed
 from paceline.cost.forecast import Constants
 from paceline.graph.schedules import Schedule
 from paceline.imagine.decoder import (
@@ -32,7 +32,7 @@ class Allowed:
 
 
 @dataclass(frozen=True)
-class Question:
+class PlanQuestion:
     """A model's training on a site. `reserve` is the part of the memory that is to stay free. What
     was `timed` in a recording is kept as it is."""
 
@@ -64,9 +64,9 @@ class Question:
     def memory_bytes(self) -> float:
         return self.site.device.memory_bytes * (1 - self.reserve)
 
-    def prices(self) -> Prices:
+    def prices(self) -> DecoderPrices:
         factor = self.factor or self.habits.factor
-        return Prices(self.site, factor, self.constants, self.timed)
+        return DecoderPrices(self.site, factor, self.constants, self.timed)
 
     def recipe(self, **settings: Any) -> Recipe:
         asked = Recipe(

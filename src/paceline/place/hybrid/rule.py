@@ -7,10 +7,10 @@ from math import gcd
 from paceline.errors import GraphError
 from paceline.imagine.decoder import DecoderJob, Sharding, fullest
 from paceline.imagine.transformer import Degrees, Recompute
-from paceline.place.hybrid.question import Question
+from paceline.place.hybrid.question import PlanQuestion
 
 
-def rule_of_thumb(question: Question) -> DecoderJob | None:
+def rule_of_thumb(question: PlanQuestion) -> DecoderJob | None:
     """The first plan by that rule that fits; None where none does."""
     for recompute in (Recompute.NONE, Recompute.FULL):
         for tensor, pipeline in _ways(question):
@@ -20,7 +20,7 @@ def rule_of_thumb(question: Question) -> DecoderJob | None:
     return None
 
 
-def _ways(question: Question) -> list[tuple[int, int]]:
+def _ways(question: PlanQuestion) -> list[tuple[int, int]]:
     """Tensor x pipeline, growing: powers of two within a host, then stages."""
     site = question.site
     within = [n for n in _powers(site.per_host) if n <= 8]
@@ -28,7 +28,9 @@ def _ways(question: Question) -> list[tuple[int, int]]:
     return [(n, 1) for n in within] + [(within[-1], n) for n in stages]
 
 
-def _job(question: Question, tensor: int, pipeline: int, recompute: Recompute) -> DecoderJob | None:
+def _job(
+    question: PlanQuestion, tensor: int, pipeline: int, recompute: Recompute
+) -> DecoderJob | None:
     ranks, rest = divmod(question.site.ranks, tensor * pipeline)
     if rest or not ranks:
         return None

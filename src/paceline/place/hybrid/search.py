@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from paceline.graph.kinds import MemoryCategory
 from paceline.imagine.decoder import DecoderJob, RankPeak, fullest
-from paceline.place.hybrid.question import Question, settings_of
+from paceline.place.hybrid.question import PlanQuestion, settings_of
 from paceline.place.hybrid.space import candidates
 from paceline.place.hybrid.step import Priced, bound_ns, chunks_of, price
 
@@ -33,7 +33,7 @@ class Oversized:
 class Search:
     """What a search went through. `front` is fastest first; each holds less than the one before."""
 
-    question: Question
+    question: PlanQuestion
     front: tuple[Priced, ...]
     priced: tuple[Priced, ...]
     oversized: tuple[Oversized, ...]
@@ -59,7 +59,7 @@ class Search:
         return Counter(one.category for one in self.oversized)
 
 
-def search(question: Question, *, prune: bool = True) -> Search:
+def search(question: PlanQuestion, *, prune: bool = True) -> Search:
     """All plans of a question; without `prune` every one that fits is replayed."""
     prices = question.prices()
     fitting: list[tuple[float, DecoderJob, RankPeak]] = []

@@ -15,10 +15,10 @@ from paceline.errors import GraphError
 from paceline.graph.schedules import Schedule
 from paceline.imagine.decoder import DecoderJob, Selective, Sharding, fullest
 from paceline.imagine.transformer import Degrees, Recompute
-from paceline.place.hybrid.question import Question
+from paceline.place.hybrid.question import PlanQuestion
 
 
-def candidates(question: Question) -> Iterator[DecoderJob]:
+def candidates(question: PlanQuestion) -> Iterator[DecoderJob]:
     """Every plan that can be run; `DecoderJob` has checked each."""
     for degrees in _degrees(question):
         for micro_batch in _micro_batches(question, degrees):
@@ -33,7 +33,7 @@ def candidates(question: Question) -> Iterator[DecoderJob]:
                     yield from _with_fewer(question, job)
 
 
-def _degrees(question: Question) -> Iterator[Degrees]:
+def _degrees(question: PlanQuestion) -> Iterator[Degrees]:
     model, site = question.model, question.site
     sequence = question.sequence or model.sequence
     for tensor in _divisors(site.per_host):
@@ -50,7 +50,7 @@ def _degrees(question: Question) -> Iterator[Degrees]:
                     yield Degrees(data, tensor, pipeline, context, expert)
 
 
-def _experts(question: Question, ranks: int) -> Iterator[int]:
+def _experts(question: PlanQuestion, ranks: int) -> Iterator[int]:
     experts = question.model.experts
     if experts is None:
         yield 1
@@ -60,13 +60,13 @@ def _experts(question: Question, ranks: int) -> Iterator[int]:
             yield expert
 
 
-def _micro_batches(question: Question, degrees: Degrees) -> Iterator[int]:
+def _micro_batches(question: PlanQuestion, degrees: Degrees) -> Iterator[int]:
     for size in question.allowed.micro_batches:
         if question.global_batch % (degrees.data * size) == 0:
             yield size
 
 
-def _chunks(question: Question, degrees: Degrees, micro_batch: int) -> Iterator[int]:
+def _chunks(question: PlanQuestion, degrees: Degrees, micro_batch: int) -> Iterator[int]:
     """1, and where stages interleave as many as cut the layers evenly, ends counted or not."""
     layers, stages = question.model.layers, degrees.pipeline
     count = question.global_batch // degrees.data // micro_batch
@@ -80,7 +80,7 @@ def _chunks(question: Question, degrees: Degrees, micro_batch: int) -> Iterator[
             yield chunks
 
 
-def _shardings(question: Question, degrees: Degrees) -> Iterator[Sharding]:
+def _shardings(question: PlanQuestion, degrees: Degrees) -> Iterator[Sharding]:
     if degrees.data * degrees.sequence == 1 and question.model.experts is None:
         yield Sharding.NONE
         return
@@ -94,7 +94,7 @@ def _shardings(question: Question, degrees: Degrees) -> Iterator[Sharding]:
             yield how
 
 
-def _recomputes(question: Question) -> Iterator[Recompute]:
+def _recomputes(question: PlanQuestion) -> Iterator[Recompute]:
     """Selective recomputation of attention changes nothing where one kernel does attention."""
     habits = question.habits
     idle = habits.fused_attention and habits.selective is Selective.ATTENTION
@@ -103,7 +103,7 @@ def _recomputes(question: Question) -> Iterator[Recompute]:
             yield how
 
 
-def _with_fewer(question: Question, job: DecoderJob) -> Iterator[DecoderJob]:
+def _with_fewer(question: PlanQuestion, job: DecoderJob) -> Iterator[DecoderJob]:
     """The same where the fewest layers that make it fit are recomputed; nothing where none need be,
     or where all are too few."""
     if job.recipe.recompute is not Recompute.FULL or not question.habits.recompute_some:
@@ -117,7 +117,7 @@ def _with_fewer(question: Question, job: DecoderJob) -> Iterator[DecoderJob]:
         yield from _fewest(question, job, most, least)
 
 
-def _fewest(question: Question, job: DecoderJob, most: int, least: int) -> Iterator[DecoderJob]:
+def _fewest(question: PlanQuestion, job: DecoderJob, most: int, least: int) -> Iterator[DecoderJob]:
     """Between no layers, which hold too much, and all, which fit: each guess is where a straight
     line between the two would meet the memory, so that the first one is mostly right."""
     few, enough, limit = 0, max(map(len, job.chunks)), question.memory_bytes
@@ -138,7 +138,7 @@ def _recomputing(job: DecoderJob, layers: int) -> DecoderJob:
 
 
 def _job(
-    question: Question,
+    question: PlanQuestion,
     degrees: Degrees,
     micro_batch: int,
     settings: tuple[int, Sharding, Recompute],

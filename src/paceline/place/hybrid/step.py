@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.cluster.machine import Rests
-from paceline.cost.decoder import Chunk, Prices, Ring, Site, turns
+from paceline.cost.decoder import Chunk, DecoderPrices, Ring, Site, turns
 from paceline.graph import Graph
 from paceline.graph.kinds import Collective
 from paceline.graph.schedules import Schedule
@@ -73,7 +73,7 @@ class Priced:
         return {"kernels": kernels, "exchanges": waited, "update": update, "idle": rest}
 
 
-def price(job: DecoderJob, prices: Prices) -> Priced:
+def price(job: DecoderJob, prices: DecoderPrices) -> Priced:
     chunks = chunks_of(job, prices)
     work = _Work(job, chunks, _sends(job, prices), prices.site)
     few, more = drawn(job)
@@ -85,7 +85,7 @@ def price(job: DecoderJob, prices: Prices) -> Priced:
     return Priced(job, chunks, step, bound_ns(job, chunks))
 
 
-def chunks_of(job: DecoderJob, prices: Prices) -> tuple[Chunk, ...]:
+def chunks_of(job: DecoderJob, prices: DecoderPrices) -> tuple[Chunk, ...]:
     """Of every chunk; those that hold the same are priced once. Windows of attention alternate from
     layer to layer, so chunks of equal length have as many of them but for one."""
     known: dict[Content, Chunk] = {}
@@ -224,7 +224,7 @@ def _data(job: DecoderJob) -> Data:
     return Data.EVERY if job.regathers else Data.ENDS
 
 
-def _sends(job: DecoderJob, prices: Prices) -> NDArray[np.float64]:
+def _sends(job: DecoderJob, prices: DecoderPrices) -> NDArray[np.float64]:
     stages, count = job.degrees.pipeline, len(job.chunks)
     if stages == 1:
         return np.zeros(count)

@@ -34,7 +34,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Stage:
+class ChainStage:
     """One device's set, in the chain's order."""
 
     on_cpu: bool
@@ -52,7 +52,7 @@ class Chain:
     lower_bound: float
     ideals: int
     pairs: int
-    stages: tuple[Stage, ...]
+    stages: tuple[ChainStage, ...]
 
 
 def solve(classes: Classes, lower: float, upper: float, limits: Limits) -> Chain:
@@ -63,7 +63,7 @@ def solve(classes: Classes, lower: float, upper: float, limits: Limits) -> Chain
     found = core.place_contiguous(
         classes, lower, upper, limits.ideals, max(0.0, limits.seconds), limits.threads
     )
-    stages = tuple(Stage(c, r, load, tuple(sets)) for c, r, load, sets in found.pop("stages"))
+    stages = tuple(ChainStage(c, r, load, tuple(sets)) for c, r, load, sets in found.pop("stages"))
     return Chain(Status(found.pop("status")), stages=stages, **found)
 
 
@@ -75,7 +75,7 @@ def solve_in_python(classes: Classes, lower: float, upper: float, limits: Limits
     if found is None:
         return Chain(Status.TOO_MANY_IDEALS, 0.0, lower, 0, 0, ())
     used = list(product(range(classes.cpus + 1), range(classes.accelerators + 1)))
-    best: dict[int, dict[tuple[int, int], tuple[float, tuple[Stage, ...]]]] = {}
+    best: dict[int, dict[tuple[int, int], tuple[float, tuple[ChainStage, ...]]]] = {}
     pairs = 0
     for ideal in found:
         best[ideal] = dict.fromkeys(used, (0.0 if not ideal else upper, ()))
@@ -118,19 +118,19 @@ def _ideals(classes: Classes, limit: int) -> list[int] | None:
     return found
 
 
-def _stages(classes: Classes, members: int) -> Iterator[Stage]:
+def _stages(classes: Classes, members: int) -> Iterator[ChainStage]:
     """The ways to run a set: on a CPU, or on one or more accelerators."""
     inside = tuple(c for c in range(len(classes)) if members >> c & 1)
     rows = list(inside)
     if classes.cpus:
-        yield Stage(True, 1, float(classes.cpu_time[rows].sum()), inside)
+        yield ChainStage(True, 1, float(classes.cpu_time[rows].sum()), inside)
     size = float(classes.size[rows].sum())
     if classes.supported[rows].all() and size <= classes.memory * (1 + TOLERANCE):
         load = float(classes.accelerator_time[rows].sum())
         load += sum(weight for pins, weight in classes.hyperedges() if _is_cut(members, pins))
         for r in range(1, classes.max_replicas + 1):
             sync = 4 * (r - 1) / r * classes.sync_cost * size
-            yield Stage(False, r, (load + sync) / r, inside)
+            yield ChainStage(False, r, (load + sync) / r, inside)
 
 
 def _is_cut(members: int, pins: tuple[int, ...]) -> bool:

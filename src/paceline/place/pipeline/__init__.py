@@ -6,7 +6,7 @@ formula's price and the replayed one side by side.
 
 from paceline.place.pipeline.draw import draw
 from paceline.place.pipeline.errors import PlanError
-from paceline.place.pipeline.formulas import Plan, Wires, memory_bytes, step_ns
+from paceline.place.pipeline.formulas import PipelinePlan, Wires, memory_bytes, step_ns
 from paceline.place.pipeline.hierarchical import (
     HierarchicalPlan,
     Level,
@@ -23,7 +23,7 @@ from paceline.place.pipeline.price import (
 )
 from paceline.place.pipeline.profile import (
     LayerCost,
-    Profile,
+    PipelineProfile,
     profile_from_data,
     profile_to_data,
     read_profile,
@@ -38,10 +38,10 @@ __all__ = [
     "LayerCost",
     "Level",
     "Packing",
-    "Plan",
+    "PipelinePlan",
+    "PipelineProfile",
     "PlanError",
     "Priced",
-    "Profile",
     "Search",
     "StagePlan",
     "Wires",

@@ -19,7 +19,7 @@ from paceline.graph import (
     OpKind,
     Phase,
 )
-from paceline.place.pipeline.formulas import Plan, Wires
+from paceline.place.pipeline.formulas import PipelinePlan, Wires
 from paceline.place.pipeline.profile import LayerCost
 from paceline.runtime.stages import PipelineSchedule, Task, TaskKind, tasks, versions_kept
 
@@ -38,7 +38,7 @@ _NAMES = {
 
 
 def draw(
-    plan: Plan,
+    plan: PipelinePlan,
     stages: Sequence[LayerCost],
     wires: Wires,
     batches: int,
@@ -72,7 +72,7 @@ class _Drawing:
     """The graph under construction."""
 
     def __init__(
-        self, plan: Plan, stages: Sequence[LayerCost], wires: Wires, lane: LaneKind
+        self, plan: PipelinePlan, stages: Sequence[LayerCost], wires: Wires, lane: LaneKind
     ) -> None:
         facts = Facts(world_size=len(stages), steps_overlap=True)
         self.b = GraphBuilder({"source": f"planned pipeline, {plan.schedule.value}"}, facts)

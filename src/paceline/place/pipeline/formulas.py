@@ -16,7 +16,7 @@ from paceline.runtime.stages import PipelineSchedule, Shape, in_flight, versions
 
 
 @dataclass(frozen=True)
-class Plan:
+class PipelinePlan:
     """How a pipeline is run on `width` x `shape.stages` devices."""
 
     schedule: PipelineSchedule
@@ -71,7 +71,7 @@ class Wires:
         return round(1e9 * 2 * (width - 1) / width * size_bytes / self.replica_bytes_per_s)
 
 
-def memory_bytes(plan: Plan, stages: Sequence[LayerCost]) -> list[int]:
+def memory_bytes(plan: PipelinePlan, stages: Sequence[LayerCost]) -> list[int]:
     """Weights and activations of each stage at its fullest."""
     return [
         versions_kept(plan.schedule) * cost.weight_bytes + activation_bytes(plan, stage, cost)
@@ -79,7 +79,7 @@ def memory_bytes(plan: Plan, stages: Sequence[LayerCost]) -> list[int]:
     ]
 
 
-def activation_bytes(plan: Plan, stage: int, cost: LayerCost) -> int:
+def activation_bytes(plan: PipelinePlan, stage: int, cost: LayerCost) -> int:
     """Recomputation keeps inputs, and everything of the one micro-batch that is in work."""
     flight = in_flight(plan.schedule, plan.shape, stage)
     if plan.recompute:
@@ -87,7 +87,7 @@ def activation_bytes(plan: Plan, stage: int, cost: LayerCost) -> int:
     return flight * cost.kept_bytes // plan.shape.chunks
 
 
-def step_ns(plan: Plan, stages: Sequence[LayerCost], wires: Wires) -> int:
+def step_ns(plan: PipelinePlan, stages: Sequence[LayerCost], wires: Wires) -> int:
     """Time of one batch, its update included."""
     busy = [pass_ns(plan, cost) for cost in stages]
     talk = [
@@ -103,12 +103,12 @@ def step_ns(plan: Plan, stages: Sequence[LayerCost], wires: Wires) -> int:
     return steady + round(fill * _bubble(plan, stages[slowest])) + reduce + update
 
 
-def pass_ns(plan: Plan, cost: LayerCost) -> int:
+def pass_ns(plan: PipelinePlan, cost: LayerCost) -> int:
     """Forward and backward of a micro-batch; recomputation runs the forward pass twice."""
     return cost.compute_ns + (cost.forward_ns if plan.recompute else 0)
 
 
-def _bubble(plan: Plan, cost: LayerCost) -> float:
+def _bubble(plan: PipelinePlan, cost: LayerCost) -> float:
     """Which part of a full fill and drain is left idle."""
     if plan.schedule is PipelineSchedule.INTERLEAVED:
         return 1 / plan.shape.chunks

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from paceline.place.pipeline.errors import PlanError
-from paceline.place.pipeline.formulas import Plan, Wires, memory_bytes, step_ns
+from paceline.place.pipeline.formulas import PipelinePlan, Wires, memory_bytes, step_ns
 from paceline.place.pipeline.price import Priced, price
-from paceline.place.pipeline.profile import Profile
+from paceline.place.pipeline.profile import PipelineProfile
 from paceline.runtime.stages import PipelineError, PipelineSchedule, Shape, check
 
 
@@ -51,7 +51,7 @@ class Search:
     best: int = 12  # so many plans, the fastest by the formula, are replayed too
 
 
-def plan_pipeline(profile: Profile, fleet: Fleet, search: Search) -> list[Priced]:
+def plan_pipeline(profile: PipelineProfile, fleet: Fleet, search: Search) -> list[Priced]:
     """The best plans that fit, fastest by the formula first; an error says why there is none."""
     tried = list(candidates(profile, fleet, search))
     if not tried:
@@ -71,7 +71,7 @@ def plan_pipeline(profile: Profile, fleet: Fleet, search: Search) -> list[Priced
     return [_price(profile, fleet, plan) for plan in fastest[: search.best]]
 
 
-def candidates(profile: Profile, fleet: Fleet, search: Search) -> Iterator[Plan]:
+def candidates(profile: PipelineProfile, fleet: Fleet, search: Search) -> Iterator[PipelinePlan]:
     """All plans that can be run, whether they fit or not."""
     for schedule in search.schedules:
         chunks = search.chunks if schedule is PipelineSchedule.INTERLEAVED else 1
@@ -82,9 +82,11 @@ def candidates(profile: Profile, fleet: Fleet, search: Search) -> Iterator[Plan]
                     yield from _batched(schedule, (width, depth, chunks), profile, search)
 
 
-def largest_that_fit(profile: Profile, fleet: Fleet, plans: Sequence[Plan]) -> list[Plan]:
+def largest_that_fit(
+    profile: PipelineProfile, fleet: Fleet, plans: Sequence[PipelinePlan]
+) -> list[PipelinePlan]:
     """For each schedule, width, depth and recomputation the largest micro-batch that fits."""
-    best: dict[tuple[object, ...], Plan] = {}
+    best: dict[tuple[object, ...], PipelinePlan] = {}
     for plan in plans:
         if _memory(profile, plan) <= fleet.memory_bytes:
             key = (plan.schedule, plan.width, plan.shape.stages, plan.recompute)
@@ -94,8 +96,8 @@ def largest_that_fit(profile: Profile, fleet: Fleet, plans: Sequence[Plan]) -> l
 
 
 def _batched(
-    schedule: PipelineSchedule, cut: tuple[int, int, int], profile: Profile, search: Search
-) -> Iterator[Plan]:
+    schedule: PipelineSchedule, cut: tuple[int, int, int], profile: PipelineProfile, search: Search
+) -> Iterator[PipelinePlan]:
     width, depth, chunks = cut
     for size in sorted(profile.sizes):
         count, rest = divmod(search.global_batch, width * size)
@@ -103,8 +105,8 @@ def _batched(
             continue
         shape = Shape(depth, count, chunks)
         if _runs(schedule, shape):
-            yield Plan(schedule, shape, size, width, recompute=False)
-            yield Plan(schedule, shape, size, width, recompute=True)
+            yield PipelinePlan(schedule, shape, size, width, recompute=False)
+            yield PipelinePlan(schedule, shape, size, width, recompute=True)
 
 
 def _runs(schedule: PipelineSchedule, shape: Shape) -> bool:
@@ -115,16 +117,16 @@ def _runs(schedule: PipelineSchedule, shape: Shape) -> bool:
     return True
 
 
-def _memory(profile: Profile, plan: Plan) -> int:
+def _memory(profile: PipelineProfile, plan: PipelinePlan) -> int:
     return max(memory_bytes(plan, profile.stages(plan.microbatch, plan.shape.stages)))
 
 
-def _samples_per_s(profile: Profile, fleet: Fleet, plan: Plan) -> float:
+def _samples_per_s(profile: PipelineProfile, fleet: Fleet, plan: PipelinePlan) -> float:
     stages = profile.stages(plan.microbatch, plan.shape.stages)
     wires = fleet.wires(plan.width, plan.shape.stages)
     return plan.global_batch * 1e9 / step_ns(plan, stages, wires)
 
 
-def _price(profile: Profile, fleet: Fleet, plan: Plan) -> Priced:
+def _price(profile: PipelineProfile, fleet: Fleet, plan: PipelinePlan) -> Priced:
     stages = profile.stages(plan.microbatch, plan.shape.stages)
     return price(plan, stages, fleet.wires(plan.width, plan.shape.stages))

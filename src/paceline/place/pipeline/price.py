@@ -13,7 +13,7 @@ from paceline.cluster.machine import Machine
 from paceline.cluster.network import Network
 from paceline.graph import LaneKind
 from paceline.place.pipeline.draw import draw
-from paceline.place.pipeline.formulas import Plan, Wires, memory_bytes, step_ns
+from paceline.place.pipeline.formulas import PipelinePlan, Wires, memory_bytes, step_ns
 from paceline.place.pipeline.profile import LayerCost
 from paceline.predict import Prediction, Question, predict
 
@@ -25,7 +25,7 @@ BATCHES = 4
 class Priced:
     """What a plan costs. Memory is that of the fullest device."""
 
-    plan: Plan
+    plan: PipelinePlan
     formula_step_ns: int
     formula_memory_bytes: int
     prediction: Prediction
@@ -48,13 +48,13 @@ class Priced:
         return self.plan.global_batch * 1e9 / self.replayed_step_ns
 
 
-def price(plan: Plan, stages: Sequence[LayerCost], wires: Wires) -> Priced:
+def price(plan: PipelinePlan, stages: Sequence[LayerCost], wires: Wires) -> Priced:
     """Both prices of a plan whose stages have these costs."""
     return _priced(plan, stages, wires, predict(draw(plan, stages, wires, BATCHES)))
 
 
 def price_on_cores(
-    plan: Plan,
+    plan: PipelinePlan,
     stages: Sequence[LayerCost],
     wires: Wires,
     machine: Machine,
@@ -67,7 +67,7 @@ def price_on_cores(
 
 
 def price_in_lab(
-    plan: Plan,
+    plan: PipelinePlan,
     stages: Sequence[LayerCost],
     cluster: Cluster,
     machine: Machine,
@@ -87,6 +87,8 @@ def price_in_lab(
     return _priced(plan, stages, wires, predict(graph, (), cluster, question))
 
 
-def _priced(plan: Plan, stages: Sequence[LayerCost], wires: Wires, found: Prediction) -> Priced:
+def _priced(
+    plan: PipelinePlan, stages: Sequence[LayerCost], wires: Wires, found: Prediction
+) -> Priced:
     formula_ns = step_ns(plan, stages, wires)
     return Priced(plan, formula_ns, max(memory_bytes(plan, stages)), found)

@@ -37,7 +37,7 @@ class LayerCost:
 
 
 @dataclass(frozen=True)
-class Profile:
+class PipelineProfile:
     """The layers of a model, in order, at each measured micro-batch size; `notes` say what of them
     is not known, or not well."""
 
@@ -84,7 +84,7 @@ def joined(layers: tuple[LayerCost, ...]) -> LayerCost:
     )
 
 
-def read_profile(path: Path) -> Profile:
+def read_profile(path: Path) -> PipelineProfile:
     try:
         text = json.loads(path.read_text())
     except OSError as missing:
@@ -94,7 +94,7 @@ def read_profile(path: Path) -> Profile:
     return profile_from_data(text, str(path))
 
 
-def profile_from_data(data: Any, origin: str) -> Profile:
+def profile_from_data(data: Any, origin: str) -> PipelineProfile:
     """A profile from what JSON holds."""
     if not isinstance(data, dict) or not isinstance(data.get("sizes"), dict):
         raise FileError(
@@ -105,10 +105,10 @@ def profile_from_data(data: Any, origin: str) -> Profile:
         {row["name"] for rows in data["sizes"].values() for row in rows[1:]
          if "input_bytes" not in row}
     )  # fmt: skip
-    return Profile(sizes, tuple(_silent(silent)))
+    return PipelineProfile(sizes, tuple(_silent(silent)))
 
 
-def profile_to_data(profile: Profile) -> dict[str, Any]:
+def profile_to_data(profile: PipelineProfile) -> dict[str, Any]:
     return {"sizes": {str(b): [asdict(x) for x in rows] for b, rows in profile.sizes.items()}}
 
 

@@ -13,10 +13,10 @@ from paceline.graph import Graph, MemoryCategory, Phase
 from paceline.graph.graph import Bool, Int64
 from paceline.place.output_sizes import OutputSizes, output_sizes
 from paceline.place.pipeline.errors import PlanError
-from paceline.place.pipeline.profile import LayerCost, Profile
+from paceline.place.pipeline.profile import LayerCost, PipelineProfile
 
 
-def profile_of(graph: Graph, size: int) -> Profile:
+def profile_of(graph: Graph, size: int) -> PipelineProfile:
     """Layers of a recorded step of one rank with micro-batches of `size` samples."""
     rank = graph.ops.rank == min(graph.ranks, default=0)
     one = rank & (graph.ops.step == _step(graph, rank))
@@ -36,7 +36,9 @@ def profile_of(graph: Graph, size: int) -> Profile:
             order, _weights(graph, rank, one, order), [0, *outputs], outputs
         )
     )
-    return Profile({size: layers}, (*results.notes(last[:-1], "layers"), *_without_memory(layers)))
+    return PipelineProfile(
+        {size: layers}, (*results.notes(last[:-1], "layers"), *_without_memory(layers))
+    )
 
 
 def _step(graph: Graph, rank: Bool) -> int:

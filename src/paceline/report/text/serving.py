@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from paceline.report.text.quantities import duration
 from paceline.report.text.table import plain_table
-from paceline.serve import Profile, ServingChoice
+from paceline.serve import ServingChoice, ServingProfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ def _cells(row: ServingChoice, plan: ServingChoice) -> list[str]:
     return cells
 
 
-def profile_lines(profile: Profile) -> "Iterator[str]":
+def profile_lines(profile: ServingProfile) -> "Iterator[str]":
     """How much the points spread, and how far neighbours slow an instance."""
     spread = [(p.high_ns - p.low_ns) / 2 / p.median_ns for p in profile.points]
     yield (

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from paceline.graph import NONE, Collective, DepKind
-from paceline.record.sidecar import Bucket
 from paceline.record.sidecar import Collective as Issued
+from paceline.record.sidecar import RecordedBucket
 from paceline.trace.blockrows import step_at
 from paceline.trace.findings import Findings, Links, link_rows, stacked
 from paceline.trace.gradients import ACCUMULATION, ready_order
@@ -131,7 +131,7 @@ def _carriers(view: RankView, ready: Ready, sent: Sent) -> tuple[Int64, bool]:
 def _recorded_carriers(view: RankView, ready: Ready, sent: Sent) -> Int64:
     """By the bucket map, in steps that accumulate as many gradients as were recorded."""
     order = ready_order(view)
-    buckets = view.sidecar.of(Bucket) if view.sidecar else []
+    buckets = view.sidecar.of(RecordedBucket) if view.sidecar else []
     bucket_of = {parameter: b.index for b in buckets for parameter in b.parameters}
     steps, _ = steps_of(view)
     step, launched = step_at(steps, ready.at_ns), step_at(steps, sent.at_ns)

@@ -14,7 +14,7 @@ from paceline.tune.hosts.wire import Connection, Hello, Lost, Refused
 
 
 @dataclass(eq=False)
-class Host:
+class FollowingHost:
     """One that follows."""
 
     hello: Hello
@@ -72,10 +72,10 @@ class Door:
         return line, hello
 
 
-def coming(door: Door, command: Sequence[str]) -> Iterator[Host]:
+def coming(door: Door, command: Sequence[str]) -> Iterator[FollowingHost]:
     """The job's other hosts; an error names those that did not come in time."""
     door.told(_waiting(door.meeting))
-    end_s, met = time.monotonic() + door.meeting.wait_s, list[Host]()
+    end_s, met = time.monotonic() + door.meeting.wait_s, list[FollowingHost]()
     while len(met) < door.meeting.hosts - 1:
         came = door.next(end_s)
         if came is None:
@@ -85,11 +85,11 @@ def coming(door: Door, command: Sequence[str]) -> Iterator[Host]:
             line.send(Refused(why))
             line.close()
             raise TuneError(f"host {hello.host} cannot take part: {why}")
-        met.append(Host(hello, line))
+        met.append(FollowingHost(hello, line))
         yield met[-1]
 
 
-def _wrong(hello: Hello, command: Sequence[str], met: Sequence[Host]) -> str:
+def _wrong(hello: Hello, command: Sequence[str], met: Sequence[FollowingHost]) -> str:
     if hello.version != __version__:
         return f"it has Paceline {hello.version}, the leading host {__version__}; install the same"
     if hello.number is not None and hello.number in [0, *(host.hello.number for host in met)]:
@@ -102,7 +102,7 @@ def _wrong(hello: Hello, command: Sequence[str], met: Sequence[Host]) -> str:
     return ""
 
 
-def _missing(meeting: Meeting, met: Sequence[Host], strangers: Sequence[str]) -> str:
+def _missing(meeting: Meeting, met: Sequence[FollowingHost], strangers: Sequence[str]) -> str:
     came = ", ".join(["this one", *map(str, met)])
     numbers = {host.hello.number for host in met}
     absent = [str(n) for n in range(1, meeting.hosts) if n not in numbers]

@@ -11,7 +11,7 @@ from pathlib import Path
 from paceline.launch import Process
 from paceline.trial import Ending, Place, Ran, Watching
 from paceline.tune.errors import TuneError
-from paceline.tune.hosts.door import Door, Host, coming
+from paceline.tune.hosts.door import Door, FollowingHost, coming
 from paceline.tune.hosts.follow import ran_of
 from paceline.tune.hosts.meeting import Meeting
 from paceline.tune.hosts.wire import (
@@ -59,7 +59,7 @@ def gathered(
 class Followers:
     """The hosts that follow, of one loop."""
 
-    hosts: list[Host]
+    hosts: list[FollowingHost]
     root: Path = field(default_factory=Path)
 
     def place(self, own: Place, root: Path) -> Place:
@@ -144,7 +144,7 @@ class Followers:
             except Lost as error:
                 host.lost, host.at_s = str(error), time.monotonic()
 
-    def _take(self, host: Host, message: Said) -> None:
+    def _take(self, host: FollowingHost, message: Said) -> None:
         if isinstance(message, Ended):
             host.ended, host.at_s = ran_of(message), time.monotonic()
         elif isinstance(message, Wrote):
@@ -154,7 +154,7 @@ class Followers:
                 target.seek(message.offset)
                 target.write(message.data)
 
-    def _send(self, host: Host, message: Said) -> None:
+    def _send(self, host: FollowingHost, message: Said) -> None:
         try:
             host.line.send(message)
         except Lost as error:

@@ -24,7 +24,7 @@ TORCH = {
 _HALF = (torch.float16, torch.bfloat16)
 
 
-def local(op: ops.Op, step: ComputePosition, *operands: Any) -> Any:
+def local(op: ops.WeaveOp, step: ComputePosition, *operands: Any) -> Any:
     """One rank's part of an op's result, in its element type."""
     return _RULES[type(op)](op, step, *operands).to(TORCH[step.kind.dtype])
 
@@ -152,7 +152,7 @@ def _slice(op: ops.Slice, step: ComputePosition, x: Any) -> Any:
     return narrow(step.kind, step.index, x)
 
 
-_RULES: dict[type[ops.Op], Callable[..., Any]] = {
+_RULES: dict[type[ops.WeaveOp], Callable[..., Any]] = {
     ops.Const: _const,
     ops.Unary: _unary,
     ops.Binary: _binary,

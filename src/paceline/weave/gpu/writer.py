@@ -240,7 +240,7 @@ _BINARY = {
     ops.BinaryKind.GREATER: "{0} > {1}",
     ops.BinaryKind.LESS: "{0} < {1}",
 }
-EMIT: dict[type[ops.Op], Callable[[Writer, Statement], None]] = {
+EMIT: dict[type[ops.WeaveOp], Callable[[Writer, Statement], None]] = {
     ops.ReduceScatter: Writer.scatter,
     ops.AllGather: Writer.gather,
     ops.Slice: Writer.slice,

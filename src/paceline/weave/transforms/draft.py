@@ -35,7 +35,7 @@ class Draft:
         self._made[statement.name] = replace(statement, type=kind)
         return statement.name
 
-    def add(self, op: ops.Op, args: tuple[str, ...], name: str, line: str = "") -> str:
+    def add(self, op: ops.WeaveOp, args: tuple[str, ...], name: str, line: str = "") -> str:
         """A new statement; its name gets a number where it is taken."""
         name = self._fresh(name)
         self._made[name] = Statement(name, op, args, self._typed(op, args, name), line)
@@ -52,7 +52,7 @@ class Draft:
             self._slices[name, dim] = self.add(op, args, f"{name}_s", line)
         return self._slices[name, dim]
 
-    def _cut(self, made: Statement, dim: int, line: str) -> tuple[ops.Op, tuple[str, ...]]:
+    def _cut(self, made: Statement, dim: int, line: str) -> tuple[ops.WeaveOp, tuple[str, ...]]:
         """Pointwise work is done on slices of its operands; anything else is sliced itself."""
         if not isinstance(made.op, (*ops.POINTWISE, ops.Dropout)):
             return ops.Slice(dim), (made.name,)
@@ -78,7 +78,7 @@ class Draft:
         named = self._program.outputs if outputs is None else tuple(outputs)
         return check(replace(self._program, statements=tuple(self._made.values()), outputs=named))
 
-    def _typed(self, op: ops.Op, args: tuple[str, ...], name: str) -> TensorType:
+    def _typed(self, op: ops.WeaveOp, args: tuple[str, ...], name: str) -> TensorType:
         try:
             return result_type(op, tuple(self.type(a) for a in args))
         except WeaveError as error:

@@ -2,15 +2,23 @@
 
 from paceline.wire.aggregate.blocks import Blocks
 from paceline.wire.aggregate.integers import Integer, Scale
-from paceline.wire.aggregate.rounds import Mode, Op, Reduce, RoundRequest, dense, through, together
+from paceline.wire.aggregate.rounds import (
+    Mode,
+    Reduce,
+    ReduceOp,
+    RoundRequest,
+    dense,
+    through,
+    together,
+)
 from paceline.wire.aggregate.sketch import Sketched, SketchShape, peeled, sketched
 
 __all__ = [
     "Blocks",
     "Integer",
     "Mode",
-    "Op",
     "Reduce",
+    "ReduceOp",
     "RoundRequest",
     "Scale",
     "SketchShape",

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 Floats = NDArray[np.float32]
 
 
-class Op(Enum):
+class ReduceOp(Enum):
     SUM = 0
     OR = 1
     MAX = 2
@@ -30,7 +30,7 @@ class Op(Enum):
 class RoundRequest:
     """A round: every worker gives an array of the same shape and type, and gets the reduced one."""
 
-    op: Op
+    op: ReduceOp
     values: Array
 
 
@@ -77,18 +77,18 @@ def reduce_all(asked: Sequence[RoundRequest]) -> Array:
     return total
 
 
-def combine(op: Op, total: Array, more: Array) -> None:
+def combine(op: ReduceOp, total: Array, more: Array) -> None:
     """`total` op `more`, in place. Integer sums wrap round."""
     _COMBINE[op](total, more, out=total)
 
 
-_COMBINE: dict[Op, Callable[..., Any]] = {
-    Op.SUM: np.add,
-    Op.OR: np.bitwise_or,
-    Op.MAX: np.maximum,
+_COMBINE: dict[ReduceOp, Callable[..., Any]] = {
+    ReduceOp.SUM: np.add,
+    ReduceOp.OR: np.bitwise_or,
+    ReduceOp.MAX: np.maximum,
 }
 
 
 def dense(gradient: Floats) -> Rounds:
     """Every value as it is: what the other modes are measured against."""
-    return (yield RoundRequest(Op.SUM, gradient))
+    return (yield RoundRequest(ReduceOp.SUM, gradient))

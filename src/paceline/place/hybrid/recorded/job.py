@@ -23,7 +23,7 @@ from paceline.imagine.decoder import (
     kept_bytes,
 )
 from paceline.imagine.transformer import Degrees
-from paceline.place.hybrid.question import Allowed, Question
+from paceline.place.hybrid.question import Allowed, PlanQuestion
 from paceline.place.hybrid.recorded.blocks import Blocks, blocks_of
 from paceline.place.hybrid.recorded.dimensions import Described, described
 from paceline.place.operators.problem import PlacementError
@@ -72,7 +72,7 @@ class RecordedModel:
         """Sequences of a worker's step."""
         return self.found.micro_batch * self.found.passes
 
-    def question(self, site: Site, **settings: Any) -> Question:
+    def question(self, site: Site, **settings: Any) -> PlanQuestion:
         """What to plan on a site: as many sequences for each device as a worker had, in the
         recorded type, where nothing else is said."""
         usual = Allowed()
@@ -90,7 +90,7 @@ class RecordedModel:
             "timed": self.timed(site),
             **settings,
         }
-        return Question(**asked)
+        return PlanQuestion(**asked)
 
     def timed(self, site: Site) -> Timed | None:
         if self.spent is None:
