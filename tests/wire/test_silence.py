@@ -166,7 +166,7 @@ with Endpoint(1, JOB, HERE, QUICK) as end:
     print(end.address.port, flush=True)
     end.connect({0: Address("127.0.0.1", int(sys.argv[1]))}, 20)
     room = np.zeros(100_000, np.float32)
-    (came,) = end.exchange(Orders(1, Phase.PUSH, [], [Receive(0, room, budget=0.5)]))
+    (came,) = end.exchange(Orders(1, TransferPhase.PUSH, [], [Receive(0, room, budget=0.5)]))
     print(came.missing_bytes, int(room.sum()), flush=True)
     input()
 """

@@ -290,7 +290,7 @@ peer = Address("127.0.0.1", int(sys.argv[1]))
 end = Endpoint(1, job, Address("127.0.0.1", 0), Tuning())
 print(end.address.port, flush=True)
 end.connect({0: peer})
-end.exchange(Orders(1, Phase.PUSH, [], [Receive(0, np.zeros(10, np.float32))]))
+end.exchange(Orders(1, TransferPhase.PUSH, [], [Receive(0, np.zeros(10, np.float32))]))
 print("met", flush=True)
 input()
 """
