@@ -123,7 +123,7 @@ class DecoderPrices:
         """The chunk's passes and what its ranks exchange."""
         m, layers, last = job.model, job.chunks[at], len(job.chunks) - 1
         total = DecoderBlock()
-        again = job.again(layers)
+        again = set(job.again(layers))
         kinds = Counter((m.is_routed(one), _full(job, one), one in again) for one in layers)
         for kind, count in kinds.items():
             total += count * self.layer(job, LayerKind(*kind))

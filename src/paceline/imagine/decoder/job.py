@@ -208,33 +208,36 @@ class DecoderJob:
 
     def _kinds(self, layers: tuple[int, ...]) -> tuple[int, int]:
         """Dense ones and routed ones."""
-        routed = sum(map(self.model.is_routed, layers))
+        routed = self.model.routed_among(layers)
         return len(layers) - routed, routed
 
     def shares(self, content: Content) -> tuple[WeightShare, WeightShare]:
         """Weights of a chunk on one rank: dense ones with its ends, and experts."""
         m, d = self.model, self.degrees
-        dense = content.dense * self.dense_params(routed=False) if content.dense else 0
-        dense += content.routed * self.dense_params(routed=True) if content.routed else 0
+        dense_layer, routed_layer = self._layer_params
+        dense = content.dense * dense_layer + content.routed * routed_layer
         alone = content.first and content.last and m.tied
         dense += self.vocab * m.hidden * (content.first + content.last - alone)
         further = m.further if content.last else 0
         if further:
             joined = m.joined.on_rank(d.tensor).params + 3 * m.hidden
-            dense += further * (self.dense_params(routed=m.experts is not None) + joined)
+            dense += further * ((dense_layer if m.experts is None else routed_layer) + joined)
         experts = (content.routed + further) * self.expert_params
         return (
             WeightShare(dense, self.replicas, d.tensor),
             WeightShare(experts, self.stage_ranks // d.expert, d.expert),
         )
 
-    def dense_params(self, *, routed: bool) -> int:
-        """One layer's weights on a rank but for its experts."""
+    @cached_property
+    def _layer_params(self) -> tuple[int, int]:
+        """Weights of a dense layer, and of a routed one but for its experts, on a rank."""
         m, t = self.model, self.degrees.tensor
-        linears = m.linears if routed else (*m.linears, *m.feed_forward(m.ffn))
-        if routed and m.experts is not None:
-            linears = (*linears, *m.feed_forward(m.experts.shared), self.router)
-        return sum(one.on_rank(t).params for one in linears) + 2 * m.hidden
+        attention = sum(one.on_rank(t).params for one in m.linears) + 2 * m.hidden
+        dense = sum(one.on_rank(t).params for one in m.feed_forward(m.ffn))
+        if m.experts is None:
+            return attention + dense, 0
+        beside = (*m.feed_forward(m.experts.shared), self.router)
+        return attention + dense, attention + sum(one.on_rank(t).params for one in beside)
 
     @property
     def router(self) -> Linear:

@@ -11,9 +11,9 @@ swings from step to step.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from paceline.graph.kinds import MemoryCategory
@@ -52,7 +52,8 @@ class RankPeak:
 
 def peaks(job: DecoderJob) -> tuple[RankPeak, ...]:
     """One per pipeline stage."""
-    return tuple(_peak(job, stage) for stage in range(job.degrees.pipeline))
+    keeps = _keeps(job)
+    return tuple(_peak(job, stage, keeps) for stage in range(job.degrees.pipeline))
 
 
 @lru_cache(maxsize=65_536)  # asked while plans are drawn, judged, shown and explained
@@ -62,7 +63,8 @@ def fullest(job: DecoderJob) -> RankPeak:
     first: dict[tuple[Content, ...], int] = {}
     for stage in range(job.degrees.pipeline):
         first.setdefault(job.contents[stage :: job.degrees.pipeline], stage)
-    return max((_peak(job, stage) for stage in first.values()), key=lambda peak: peak.total)
+    keeps = _keeps(job)
+    return max((_peak(job, stage, keeps) for stage in first.values()), key=lambda peak: peak.total)
 
 
 def kept_bytes(job: DecoderJob, *, routed: bool, again: bool = True) -> float:
@@ -80,7 +82,16 @@ def kept_bytes(job: DecoderJob, *, routed: bool, again: bool = True) -> float:
     return _kept_all(job, routed) - (_scores(job) if half else 0.0)
 
 
-def _peak(job: DecoderJob, stage: int) -> RankPeak:
+Keeps = Callable[[bool, bool], float]
+"""`kept_bytes` of a job's layers, by whether they are routed and recomputed."""
+
+
+def _keeps(job: DecoderJob) -> Keeps:
+    """Worked out once; a job has many chunks of such layers."""
+    return cache(lambda routed, again: kept_bytes(job, routed=routed, again=again))
+
+
+def _peak(job: DecoderJob, stage: int, keeps: Keeps) -> RankPeak:
     mine = Counter(job.contents[stage :: job.degrees.pipeline])
     held = dict.fromkeys(
         (MemoryCategory.WEIGHTS, MemoryCategory.GRADIENTS, MemoryCategory.OPTIMIZER), 0.0
@@ -89,7 +100,7 @@ def _peak(job: DecoderJob, stage: int) -> RankPeak:
         for share in job.shares(content):
             for category, size in _states(job, share).items():
                 held[category] += count * size
-    held[MemoryCategory.ACTIVATIONS] = _activations(job, mine, stage)
+    held[MemoryCategory.ACTIVATIONS] = _activations(job, mine, stage, keeps)
     held[MemoryCategory.TEMPORARY] = _loss(job, stage) + _rebuilt(job)
     buffers = {content: _buffers(job, content) for content in mine}
     held[MemoryCategory.COMMUNICATION] = (
@@ -119,30 +130,29 @@ def _states(job: DecoderJob, share: WeightShare) -> dict[MemoryCategory, float]:
     }
 
 
-def _activations(job: DecoderJob, mine: Counter[Content], stage: int) -> float:
+def _activations(job: DecoderJob, mine: Counter[Content], stage: int, keeps: Keeps) -> float:
     """Chunks in flight are taken for the average of the stage's."""
-    kept, r = sum(count * _kept(job, content) for content, count in mine.items()), job.recipe
+    kept, r = sum(count * _kept(job, content, keeps) for content, count in mine.items()), job.recipe
     count = in_flight(r.schedule, stage, job.degrees.pipeline, job.microbatches, r.chunks)
     return kept / r.chunks * count
 
 
-def _kept(job: DecoderJob, content: Content) -> float:
+def _kept(job: DecoderJob, content: Content, keeps: Keeps) -> float:
     """By all layers of a chunk, and behind the last those that predict further on."""
     further = job.model.further if content.last else 0
-    return _kept_layers(job, content) + further * (
-        kept_bytes(job, routed=job.model.experts is not None)
+    return _kept_layers(content, keeps) + further * (
+        keeps(job.model.experts is not None, True)
         + 2 * job.rank_tokens * job.model.hidden * element_bytes(job.recipe.precision.dtype)
     )
 
 
-def _kept_layers(job: DecoderJob, content: Content) -> float:
+def _kept_layers(content: Content, keeps: Keeps) -> float:
     layers = (
         (content.dense, content.dense_again, False),
         (content.routed, content.routed_again, True),
     )
     return sum(
-        again * kept_bytes(job, routed=routed)
-        + (count - again) * kept_bytes(job, routed=routed, again=False)
+        again * keeps(routed, True) + (count - again) * keeps(routed, False)
         for count, again, routed in layers
         if count
     )

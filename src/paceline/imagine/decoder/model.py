@@ -3,6 +3,8 @@
 Everything else follows from its linear layers: parameters, arithmetic, what tensor ranks share.
 """
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -198,10 +200,16 @@ class Decoder:
     def is_routed(self, layer: int) -> bool:
         return self.experts is not None and layer >= self.experts.dense_layers
 
+    def routed_among(self, layers: Sequence[int]) -> int:
+        """How many of consecutive layers have experts."""
+        if self.experts is None:
+            return 0
+        return len(layers) - bisect_left(layers, self.experts.dense_layers)
+
     @property
     def params(self) -> int:
         dense, routed = (self.layer_params(routed) for routed in (False, True))
-        count = sum(map(self.is_routed, range(self.layers)))
+        count = self.routed_among(range(self.layers))
         return (self.layers - count) * dense + count * routed + self.ends_params
 
     @property
@@ -210,7 +218,7 @@ class Decoder:
         if self.experts is None:
             return self.params
         idle = self.experts.count - self.experts.top_k
-        count = sum(map(self.is_routed, range(self.layers)))
+        count = self.routed_among(range(self.layers))
         return self.params - count * idle * _sum(self.feed_forward(self.experts.ffn))
 
     def layer_params(self, routed: bool) -> int:
