@@ -46,7 +46,7 @@ from paceline.cost.forecast.sheets import sheets_of  # noqa: E402
 from paceline.cost.forecast.steps import step_forecast  # noqa: E402
 from paceline.cost.forecast.tables import samples  # noqa: E402
 from paceline.graph.kinds import DType  # noqa: E402
-from paceline.imagine.language import Pass, share_of, step  # noqa: E402
+from paceline.imagine.language import Pass, split_of, step  # noqa: E402
 
 SHARED = Path(os.environ.get("PACELINE_SHARED", ROOT.parent / "shared"))
 CLASSES = {
@@ -134,7 +134,7 @@ def on_kernels(folder: Path, constants: Constants) -> dict[str, Any]:
     if holds(folder, (STEPS,)):
         rows = _step_rows(folder, dict.fromkeys(sheets_of(folder), constants))
         found |= _told(rows, "test_steps")
-        several = [row for row in rows if share_of(row["option"]).gpus > 1]
+        several = [row for row in rows if split_of(row["option"]).gpus > 1]
         fusion = [row for row in rows if row["option"] == "fusion"]
         for name, chosen in (("multi", several), ("fusion", fusion)):
             if chosen:
@@ -239,7 +239,7 @@ def _step_ms(folder: Path, row: Mapping[str, str], sheet: Sheet, constants: Cons
     model = model_of(row["model"], (folder / "models", SHARED / "data" / "kernels" / "models"))
     run = Pass(int(row["batch"]), int(row["seq"]), row["mode"] == "train", dtype=DType.FLOAT32)
     made = step(model, run, row["option"])
-    gpus = share_of(row["option"]).gpus
+    gpus = split_of(row["option"]).gpus
     return step_forecast(made, sheet, gpus, constants).step_ns / 1e6
 
 

@@ -11,7 +11,7 @@ from paceline.cost.forecast.sheet import Sheet
 from paceline.cost.forecast.sheets import sheets_of
 from paceline.cost.forecast.unreadable import BROKEN, spelled
 from paceline.errors import PacelineError
-from paceline.imagine.language import Language, language, share_of
+from paceline.imagine.language import Language, language, split_of
 
 STEPS = "steps.csv"
 _COLUMNS = ("model", "seq", "batch", "mode", "option", "device", "ms")
@@ -73,7 +73,7 @@ def _require_step(row: Row, known: Mapping[str, Sheet], place: str) -> None:
             f"those of {', '.join(known)}"
         )
     try:
-        share_of(row["option"])
+        split_of(row["option"])
         sizes = int(row["seq"]), int(row["batch"]), float(row["ms"])
     except (PacelineError, ValueError) as error:
         raise FolderError(f"{place}: {error}") from error

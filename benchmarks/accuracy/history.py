@@ -36,7 +36,7 @@ from benchmarks.accuracy.strategy_recordings import recorded
 from paceline.cluster import Cluster
 from paceline.errors import PacelineError
 from paceline.graph import Graph
-from paceline.history import Correctable, Entry, Ground, JobIdentity, Kind, Measured, Predicted
+from paceline.history import CorrectionRequest, Entry, Ground, JobTraits, Kind, Measured, Predicted
 from paceline.history.learning import correction, lessons
 from paceline.predict import Prediction, Question, predict
 from paceline.strategies import Strategy, parse, strategy
@@ -125,7 +125,7 @@ def judge(row: Row, others: Sequence[Row]) -> Judged:
     assert guess is not None
     assert seen is not None
     past = lessons([other.entry for other in others])
-    by = correction(past, Correctable.of(row.entry.job, guess.ground, row.entry.strategies))
+    by = correction(past, CorrectionRequest.of(row.entry.job, guess.ground, row.entry.strategies))
     known = any(one.job == row.entry.job for one in past)
     before = guess.step_ns / seen.step_ns - 1
     if by is None:
@@ -262,7 +262,7 @@ def _row(job: _Asked, seen: Measured, when: Moment, question: Question) -> Row:
     guess = Predicted(step_ns, found.low_ns, found.high_ns, Ground.SHARED, found.leans)
     entry = Entry(
         Kind.VERDICT,
-        JobIdentity(job.of.model, job.workers, job.of.source),
+        JobTraits(job.of.model, job.workers, job.of.source),
         when.at_ns,
         f"{job.of.source} {when.run}",
         strategies=tuple(map(str, job.plan)),

@@ -38,7 +38,13 @@ from paceline.lab import Lab, said
 from paceline.measure import shared_cores
 from paceline.place.hybrid import spelled
 from paceline.place.hybrid.exports import torch_code
-from paceline.place.hybrid.recorded import Described, RecordedAs, RecordedModel, Spent, recorded_job
+from paceline.place.hybrid.recorded import (
+    Described,
+    RecordedAs,
+    RecordedModel,
+    Spent,
+    recorded_model,
+)
 from paceline.trace.runs import open_run
 from paceline.verify import Proof, prove
 
@@ -170,7 +176,7 @@ def record(size: Size) -> dict[str, Any]:
         command = (*cells.FIRST, sys.executable, str(script), "--steps", str(RECORDED_STEPS))
         one = cells.cluster(1, max(size.rates_mbit))
         prove(Proof(command, one), {**os.environ, **SETTINGS}, run)
-        found = recorded_job(open_run(run), RecordedAs(size.name))
+        found = recorded_model(open_run(run), RecordedAs(size.name))
     assert found.spent is not None
     return {
         **asdict(found.spent),

@@ -27,7 +27,7 @@ from paceline.graph import Graph, load_graph, save_graph
 from paceline.graph.condense import Grain, condense
 from paceline.graph.variants import Ratio
 from paceline.measure import Calibration
-from paceline.measure.recorded_calls import recorded_job
+from paceline.measure.recorded_calls import recorded_calls
 from paceline.measure.torch_compiled import compiled_ratios
 from paceline.measure.torch_ratios import job_ratios
 from paceline.predict import Prediction, Question, predict
@@ -77,7 +77,7 @@ def _name(cell: Cell) -> str:
 
 
 def _variants(folder: Path) -> Sequence[Ratio]:
-    return job_ratios(recorded_job(folder))
+    return job_ratios(recorded_calls(folder))
 
 
 def _compiled(cell: Cell) -> tuple[Ratio, ...]:
@@ -86,7 +86,7 @@ def _compiled(cell: Cell) -> tuple[Ratio, ...]:
     if not ratios.exists():
 
         def seen(folder: Path) -> None:
-            _keep(ratios, tuple(compiled_ratios(recorded_job(folder))))
+            _keep(ratios, tuple(compiled_ratios(recorded_calls(folder))))
 
         _on_one_host(_setting(cell), Grain.OP, seen)
     return _load(ratios)

@@ -21,8 +21,8 @@ from paceline.place.hardware import (
     DESIGNS,
     GPT2_54,
     AcceleratorFleet,
-    LayerStack,
     SearchSettings,
+    UniformModel,
     baselines,
     search,
 )
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     return measure.report("speed/hardware", figures, options, "ortools")
 
 
-def compare(model: LayerStack, settings: SearchSettings) -> dict[str, Any]:
+def compare(model: UniformModel, settings: SearchSettings) -> dict[str, Any]:
     """The search's answer for one model beside the baselines."""
     fleet = AcceleratorFleet()
     found = search((model,), fleet, settings, DESIGNS.values())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paceline.bench.kept import load_peaks, save
-from paceline.bench.measured import seen_of
+from paceline.bench.measured import figures_of
 from paceline.cli import main
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def test_peaks_of_this_machine_come_back_from_their_file(tmp_path: Path) -> None
 def test_a_job_on_processors_is_told_by_usage_efficiency_and_structure(
     ddp_recording: "Recording",
 ) -> None:
-    seen = seen_of(ddp_recording.folder)
+    seen = figures_of(ddp_recording.folder)
     usage, held = seen.usage, seen.structure
     spent = usage.compute + usage.communication + usage.data + usage.queued + usage.rest
     assert spent == pytest.approx(1)

@@ -10,7 +10,7 @@ import pytest
 from paceline.cli import main
 from paceline.graph import Facts, Graph, Parameter, save_graph
 from paceline.graph.synthetic import Ring, ring
-from paceline.history import Ground, History, JobIdentity, Kind, Measured, Predicted
+from paceline.history import Ground, History, JobTraits, Kind, Measured, Predicted
 from paceline.history.entry import Entry
 from paceline.predict import Leaning
 from paceline.strategies.plan import digest
@@ -49,7 +49,7 @@ def measured(
     seen = round(step_ns * measured_over_predicted)
     return Entry(
         Kind.VERDICT,
-        JobIdentity(digest([("w", 4_000_000)]), 2, ""),
+        JobTraits(digest([("w", 4_000_000)]), 2, ""),
         at_ns,
         f"run {at_ns}",
         predicted=Predicted(step_ns, step_ns, step_ns, Ground.RECORDED, leans),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paceline.graph import Graph
-from paceline.graph.synthetic import Parallel, RanksOn, TrainingJob, training
+from paceline.graph.synthetic import MachineKind, Parallel, TrainingJob, training
 from paceline.strategies import parse
 
 
@@ -22,20 +22,20 @@ def digest(graph: Graph) -> str:
 @pytest.mark.parametrize(
     ("machine", "workers", "plan", "wanted"),
     [
-        (RanksOn.CPU, 2, "buckets(size_bytes=2000000)", "638ab4b0f2ce1454"),
-        (RanksOn.CPU, 2, "overlap_update", "01d274011935a1e2"),
-        (RanksOn.CPU, 2, "buckets(size_bytes=2000000)+overlap_update", "fcc72a54f9bf1eca"),
+        (MachineKind.CPU, 2, "buckets(size_bytes=2000000)", "638ab4b0f2ce1454"),
+        (MachineKind.CPU, 2, "overlap_update", "01d274011935a1e2"),
+        (MachineKind.CPU, 2, "buckets(size_bytes=2000000)+overlap_update", "fcc72a54f9bf1eca"),
         (
-            RanksOn.CPU,
+            MachineKind.CPU,
             2,
             "buckets(size_bytes=5000000)+partition(parts=3)+overlap_update",
             "b4f21bd20883c379",
         ),
-        (RanksOn.GPU, 2, "buckets(size_bytes=2000000)", "a7974a138ef29277"),
-        (RanksOn.GPU, 2, "overlap_update", "a33d32bbabd306a7"),
-        (RanksOn.GPU, 2, "buckets(size_bytes=2000000)+overlap_update", "57344ff95dc89737"),
+        (MachineKind.GPU, 2, "buckets(size_bytes=2000000)", "a7974a138ef29277"),
+        (MachineKind.GPU, 2, "overlap_update", "a33d32bbabd306a7"),
+        (MachineKind.GPU, 2, "buckets(size_bytes=2000000)+overlap_update", "57344ff95dc89737"),
         (
-            RanksOn.GPU,
+            MachineKind.GPU,
             2,
             "buckets(size_bytes=5000000)+partition(parts=3)+overlap_update",
             "d253cd06edd46a3a",
@@ -43,7 +43,7 @@ def digest(graph: Graph) -> str:
     ],
 )
 def test_a_change_makes_the_graph_that_it_always_made(
-    machine: RanksOn, workers: int, plan: str, wanted: str
+    machine: MachineKind, workers: int, plan: str, wanted: str
 ) -> None:
     made = training(TrainingJob(Parallel.DDP, machine, workers=workers, steps=3, jitter=0.1))
     for change in plan.split("+"):

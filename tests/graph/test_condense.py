@@ -24,7 +24,7 @@ from paceline.graph import (
     check,
 )
 from paceline.graph.condense import STEPS, Grain, coarser, condense, first_step
-from paceline.graph.synthetic import Parallel, RanksOn, TrainingJob, jumble, training
+from paceline.graph.synthetic import MachineKind, Parallel, TrainingJob, jumble, training
 from paceline.predict.classes import step_ns
 from paceline.replay import replay, replay_many
 
@@ -80,9 +80,9 @@ def test_a_coarser_graph_replays_exactly_as_the_fine_one(
 
 
 @OFTEN
-@given(SHAPES, st.sampled_from(RanksOn), COARSE, st.integers(0, 99))
+@given(SHAPES, st.sampled_from(MachineKind), COARSE, st.integers(0, 99))
 def test_a_coarser_training_job_replays_exactly_as_the_fine_one(
-    job: TrainingJob, machine: RanksOn, grain: Grain, seed: int
+    job: TrainingJob, machine: MachineKind, grain: Grain, seed: int
 ) -> None:
     same_times(training(replace(job, machine=machine, steps=2, jitter=0.3, seed=seed)), grain)
 
@@ -193,8 +193,8 @@ def test_draws_of_the_typical_step_are_of_recorded_steps() -> None:
 
 
 @OFTEN
-@given(SHAPES, st.sampled_from(RanksOn))
-def test_the_first_of_several_steps_stands_alone(job: TrainingJob, machine: RanksOn) -> None:
+@given(SHAPES, st.sampled_from(MachineKind))
+def test_the_first_of_several_steps_stands_alone(job: TrainingJob, machine: MachineKind) -> None:
     several = training(replace(job, machine=machine, steps=3))
     ops = several.ops
     late = replace(several, ops=replace(ops, step=(ops.step + 7).astype(np.int32)))
@@ -241,8 +241,8 @@ def test_ranks_that_were_never_typical_together_are_refused() -> None:
 
 
 @pytest.mark.parametrize("grain", Grain)
-@pytest.mark.parametrize("machine", RanksOn)
-def test_a_graph_of_one_step_stands_for_itself(grain: Grain, machine: RanksOn) -> None:
+@pytest.mark.parametrize("machine", MachineKind)
+def test_a_graph_of_one_step_stands_for_itself(grain: Grain, machine: MachineKind) -> None:
     graph = training(TrainingJob(machine=machine))
     made = check(condense(graph, grain, steps=1))
     assert replay(made).step_ns == replay(graph).step_ns
@@ -250,9 +250,9 @@ def test_a_graph_of_one_step_stands_for_itself(grain: Grain, machine: RanksOn) -
 
 
 @OFTEN
-@given(SHAPES, st.sampled_from(RanksOn), st.sampled_from(Grain), st.integers(0, 99))
+@given(SHAPES, st.sampled_from(MachineKind), st.sampled_from(Grain), st.integers(0, 99))
 def test_the_typical_step_is_lawful_and_between_the_shortest_and_the_longest(
-    job: TrainingJob, machine: RanksOn, grain: Grain, seed: int
+    job: TrainingJob, machine: MachineKind, grain: Grain, seed: int
 ) -> None:
     job = replace(job, machine=machine, seed=seed, steps=5, jitter=0.2)
     made = check(condense(training(job), grain))

@@ -13,7 +13,7 @@ from paceline.graph import (
     check,
 )
 from paceline.graph.one_lane import on_one_lane
-from paceline.graph.synthetic import RanksOn, TrainingJob, training
+from paceline.graph.synthetic import MachineKind, TrainingJob, training
 from paceline.replay import replay
 
 
@@ -50,5 +50,5 @@ def test_delays_on_the_librarys_threads_go() -> None:
 
 
 def test_streams_stay_as_they_are() -> None:
-    graph = training(TrainingJob(machine=RanksOn.GPU))
+    graph = training(TrainingJob(machine=MachineKind.GPU))
     assert on_one_lane(graph) is graph

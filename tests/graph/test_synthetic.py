@@ -9,9 +9,9 @@ from paceline.graph import Axis, Collective, Discipline, Graph, LaneKind, OpKind
 from paceline.graph.schedules import Schedule, order
 from paceline.graph.synthetic import (
     Layered,
+    MachineKind,
     Parallel,
     Pipeline,
-    RanksOn,
     Ring,
     TrainingJob,
     Transformer,
@@ -87,9 +87,9 @@ def test_a_transformer_reduces_activations_and_gradients() -> None:
     assert (graph.ops.kind == OpKind.SEND).sum() == (graph.ops.kind == OpKind.RECV).sum() == 32
 
 
-@pytest.mark.parametrize("machine", RanksOn)
+@pytest.mark.parametrize("machine", MachineKind)
 def test_a_training_job_reduces_its_gradients_in_buckets_and_says_what_it_is(
-    machine: RanksOn,
+    machine: MachineKind,
 ) -> None:
     job = TrainingJob(machine=machine, workers=3, layers=4, bucket_bytes=8 << 20, steps=2)
     graph = check(training(job))
@@ -144,10 +144,10 @@ def test_impossible_jobs_are_refused(make: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize(
     ("machine", "how"),
-    [(RanksOn.CPU, Collective.ALL_REDUCE), (RanksOn.GPU, Collective.REDUCE_SCATTER)],
+    [(MachineKind.CPU, Collective.ALL_REDUCE), (MachineKind.GPU, Collective.REDUCE_SCATTER)],
 )
 def test_sharded_replicas_gather_whole_weights_and_share_out_whole_gradients(
-    machine: RanksOn, how: Collective
+    machine: MachineKind, how: Collective
 ) -> None:
     """Gloo runs a reduce-scatter as an all-reduce."""
     job = TrainingJob(Parallel.FSDP2, machine, weight_bytes=3000, bias_bytes=1000)

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from paceline.history import Entry, Ground, JobIdentity, Kind, Measured, Predicted
+from paceline.history import Entry, Ground, JobTraits, Kind, Measured, Predicted
 from paceline.predict import Leaning
 
 MS = 1_000_000
-JOB = JobIdentity("0123456789abcdef", 2, "a machine, 2 cores")
+JOB = JobTraits("0123456789abcdef", 2, "a machine, 2 cores")
 
 
 def drawn(**told: object) -> Entry:

@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.history import (
-    Correctable,
+    CorrectionRequest,
     Entry,
     Ground,
-    JobIdentity,
+    JobTraits,
     Lesson,
     Measured,
     correction,
     lessons,
 )
 
-JOB = JobIdentity("model", 2, "here")
-ASKED = Correctable(JOB, Ground.SHARED, frozenset())
+JOB = JobTraits("model", 2, "here")
+ASKED = CorrectionRequest(JOB, Ground.SHARED, frozenset())
 
 
 def lesson(run: str, leans: tuple[float, float], ratio: float, **told: object) -> Lesson:
@@ -140,7 +140,7 @@ def test_what_was_not_measured_or_has_no_model_teaches_nothing(
     nothing = [
         verdict(measured=None),
         verdict(predicted=None),
-        verdict(job=JobIdentity("", 2, "here")),
+        verdict(job=JobTraits("", 2, "here")),
         verdict(measured=Measured(0, 0, 0, 0)),
     ]
     assert lessons(nothing) == []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from paceline.history import Entry, History, HistoryError, JobIdentity, Kind, Wanted, keep
+from paceline.history import Entry, History, HistoryError, JobTraits, Kind, Wanted, keep
 from paceline.history.schema import APPLICATION, MIGRATIONS, require_known
 
 Drawn = Callable[..., Entry]
@@ -47,7 +47,7 @@ def test_an_entry_that_is_added_twice_is_there_once(history: History, verdict: D
 def test_filters_leave_what_fits_all_of_them(history: History, verdict: Drawn) -> None:
     coded = verdict(strategies=("topk(ratio=0.01)",), at_ns=1_000)
     plain = verdict(strategies=(), at_ns=2_000, kind=Kind.TRIAL)
-    other = verdict(job=JobIdentity("fedc", 4, ""), name="python 100%_done.py", at_ns=3_000)
+    other = verdict(job=JobTraits("fedc", 4, ""), name="python 100%_done.py", at_ns=3_000)
     history.add(coded, plain, other)
     fits = {
         Wanted(strategy="topk"): [coded],
@@ -65,7 +65,7 @@ def test_filters_leave_what_fits_all_of_them(history: History, verdict: Drawn) -
 
 
 def test_what_is_forgotten_is_gone_with_all_its_parts(history: History, verdict: Drawn) -> None:
-    history.add(verdict(job=JobIdentity("secret", 2, "")), verdict())
+    history.add(verdict(job=JobTraits("secret", 2, "")), verdict())
     assert history.forget(Wanted(job="secret")) == 1
     assert len(history.entries()) == 1
     base = sqlite3.connect(history.path)

@@ -1,6 +1,7 @@
 """Models of today by their dimensions: parameters, what ranks do and hold, what is refused."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ from paceline.errors import GraphError
 from paceline.graph.kinds import Collective, MemoryCategory
 from paceline.graph.schedules import Schedule, TaskKind, in_flight, order
 from paceline.imagine.decoder import (
+    EARLY_MEGATRON,
     TORCHTITAN,
     AxisCollective,
     DecoderJob,
     Operator,
     Operators,
+    Passes,
     Precision,
     Product,
     Recipe,
@@ -189,6 +192,22 @@ def test_backward_products_are_twice_the_forward_ones() -> None:
         )
 
     assert work(made.backward(routed=True)) == 2 * work(made.forward(routed=True))
+
+
+@pytest.mark.parametrize(("micro_batch", "kernels"), [(1, 8), (2, 8), (4, 4)])
+def test_early_megatron_needs_sequences_times_heads_by_four_for_one_softmax(
+    micro_batch: int, kernels: int
+) -> None:
+    """96 heads over 32 ranks: 3 a rank."""
+    made = job("gpt3-175b", Degrees(tensor=32), micro_batch=micro_batch, habits=EARLY_MEGATRON)
+    listed = Operators(made).forward(routed=False)
+    (behind,) = (
+        after
+        for one, after in pairwise(listed)
+        if isinstance(one, Product) and one.name == "scores"
+    )
+    assert isinstance(behind, Passes)
+    assert behind.launches == kernels
 
 
 def test_tensor_ranks_gather_and_scatter_and_experts_exchange_tokens() -> None:

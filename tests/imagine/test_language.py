@@ -6,14 +6,14 @@ from paceline.errors import GraphError
 from paceline.graph.kinds import Collective
 from paceline.graph.work import Family
 from paceline.imagine.language import (
-    GpuShare,
+    GpuSplit,
     Pass,
     backward,
     forward,
     fused,
     language,
     parameters,
-    share_of,
+    split_of,
     step,
 )
 from paceline.imagine.language.parallel import Way
@@ -86,10 +86,10 @@ def test_what_cannot_be_described_is_refused() -> None:
 @pytest.mark.parametrize("option", ["xx", "fusion+dp4", "dp", "dp0", "dp4_2", "pp4_0", "4"])
 def test_an_unknown_way_to_share_a_model_is_refused_with_those_that_are_known(option: str) -> None:
     with pytest.raises(GraphError, match=r"known are dp4 .*tp4 .*pp4_2 .*fusion"):
-        share_of(option)
+        split_of(option)
 
 
 def test_a_pipeline_tells_its_stages_and_micro_batches() -> None:
-    assert share_of("pp4_2") == GpuShare(Way.PIPELINE, 4, 2)
-    assert share_of("pp4") == GpuShare(Way.PIPELINE, 4, 1)
-    assert share_of("fusion") == share_of("") == GpuShare()
+    assert split_of("pp4_2") == GpuSplit(Way.PIPELINE, 4, 2)
+    assert split_of("pp4") == GpuSplit(Way.PIPELINE, 4, 1)
+    assert split_of("fusion") == split_of("") == GpuSplit()

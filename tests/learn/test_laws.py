@@ -13,7 +13,7 @@ from paceline.learn.algorithms.feddst import FedDst
 from paceline.learn.algorithms.progfed import ProgFed, _inherit
 from paceline.learn.algorithms.skewscout import Tuner
 from paceline.learn.carrier import Alone
-from paceline.learn.learner import VectorTensor
+from paceline.learn.learner import TensorSpan
 from paceline.learn.masks import largest_kept, quotas, readjusted
 from paceline.learn.message import Message, packed, unpacked
 from paceline.learn.peers_run import PeersRun
@@ -209,9 +209,9 @@ def test_dlion_goes_to_the_best_clients_weights(toy) -> None:
 
 
 LAYERS = (
-    VectorTensor("a", 0, (6, 10)),
-    VectorTensor("bias", 60, (6,)),
-    VectorTensor("b", 66, (4, 5)),
+    TensorSpan("a", 0, (6, 10)),
+    TensorSpan("bias", 60, (6,)),
+    TensorSpan("b", 66, (4, 5)),
 )
 
 
@@ -245,7 +245,7 @@ def test_what_has_gone_does_not_come_back_at_once() -> None:
 
 
 def test_a_mask_that_empties_a_layer_is_refused() -> None:
-    layers = (VectorTensor("wide", 0, (1000, 1000)), VectorTensor("narrow", 10**6, (2, 2)))
+    layers = (TensorSpan("wide", 0, (1000, 1000)), TensorSpan("narrow", 10**6, (2, 2)))
     with pytest.raises(LearnError, match="no weight of wide"):
         quotas(layers, 10**6 + 4, 1 - 1e-9)
 

@@ -9,7 +9,7 @@ from paceline.engine import native
 from paceline.graph.variants import Variant
 from paceline.measure import MeasureError
 from paceline.measure.pairs import TimedPair, ratio_of
-from paceline.measure.recorded_calls import OperatorCall, RecordedNeeds, recorded_job
+from paceline.measure.recorded_calls import OperatorCall, RecordedCalls, recorded_calls
 from paceline.record import sidecar
 
 FLOAT = ("float", "float", "float", "Scalar", "Scalar")
@@ -41,7 +41,7 @@ def recording(folder: Path, *events: dict[str, object]) -> Path:
 
 
 def test_only_the_models_own_work_is_read_outermost_first(tmp_path: Path) -> None:
-    found = recorded_job(
+    found = recorded_calls(
         recording(
             tmp_path,
             event("aten::linear", 0, 10),
@@ -64,7 +64,7 @@ def test_only_the_models_own_work_is_read_outermost_first(tmp_path: Path) -> Non
 
 def test_a_folder_without_shapes_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(MeasureError, match="paceline record -o"):
-        recorded_job(tmp_path)
+        recorded_calls(tmp_path)
 
 
 def test_a_ratio_is_of_all_calls_as_often_as_a_step_makes_them() -> None:
@@ -123,7 +123,7 @@ def test_a_jobs_ratios_are_of_its_own_operators_and_its_optimizer() -> None:
     from paceline.measure.torch_ratios import job_ratios
 
     optimizer = sidecar.Optimizer("Adam", {"lr": 0.1, "betas": [0.9, 0.99], "fused": None})
-    job = RecordedNeeds((LINEAR, RELU, GRADIENT), 1, optimizer, (5000, 300))
+    job = RecordedCalls((LINEAR, RELU, GRADIENT), 1, optimizer, (5000, 300))
     found = {(ratio.operator, ratio.variant) for ratio in job_ratios(job)}
     assert {("aten::addmm", Variant.BF16), ("Adam", Variant.FUSED)} <= found
     assert ("aten::clamp_min", Variant.IN_PLACE) in found
@@ -146,7 +146,7 @@ def test_batch_norms_are_timed_with_their_relus_by_the_kernel_that_trains() -> N
         (strides[0], *(strides[1],) * 4, (), (), ()),
         (*("",) * 5, "True", "0.1", "1e-05"),
     )
-    ((call, count, plain, changed),) = restructured(RecordedNeeds((norm, RELU), 1, None, ()))
+    ((call, count, plain, changed),) = restructured(RecordedCalls((norm, RELU), 1, None, ()))
     assert (call, count) == (norm, 1)
     assert plain()[0].shape == changed().shape == image
     assert not (changed() < 0).any()
@@ -157,7 +157,7 @@ def test_three_products_of_one_input_are_timed_as_one() -> None:
     torch = pytest.importorskip("torch")
     from paceline.measure.torch_merged import merged
 
-    job = RecordedNeeds((LINEAR, RELU, GRADIENT), 1, None, ())
+    job = RecordedCalls((LINEAR, RELU, GRADIENT), 1, None, ())
     for call, _, plain, changed in merged(job):
         assert call in (LINEAR, GRADIENT)
         side_by_side = torch.cat(plain(), 1 if call is LINEAR else 0)

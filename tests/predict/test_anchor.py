@@ -6,7 +6,7 @@ import pytest
 
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.graph import Graph, LaneKind
-from paceline.graph.synthetic import Parallel, RanksOn, TrainingJob, training
+from paceline.graph.synthetic import MachineKind, Parallel, TrainingJob, training
 from paceline.predict import predict
 from paceline.predict.predicting import typical
 
@@ -48,7 +48,7 @@ def test_without_run_times_the_interval_is_wider_and_says_why() -> None:
 def test_of_a_device_job_the_hosts_work_meets_the_plain_step_and_kernels_stay(
     factor: float,
 ) -> None:
-    job = training(TrainingJob(Parallel.DDP, RanksOn.GPU, workers=2, steps=4))
+    job = training(TrainingJob(Parallel.DDP, MachineKind.GPU, workers=2, steps=4))
     plain = round(predict(job).step_ns * factor)
     made = typical(replace(job, facts=replace(job.facts, plain_step_ns=plain)))
     before = typical(job)

@@ -25,7 +25,7 @@ from paceline.runtime.stages.torch_border import Border
 from paceline.runtime.stages.torch_checkpoint import load, save
 from paceline.runtime.stages.torch_cut import cut
 from paceline.runtime.stages.torch_links import Seat, groups
-from paceline.runtime.stages.torch_worker import PipelineJob, Worker, WorkerStage
+from paceline.runtime.stages.torch_worker import PipelineJob, StageModule, Worker
 
 LAYERS, WIDTH, CLASSES, ROWS = 8, 12, 5, 6
 MICROBATCHES, BATCHES, REST = 4, 5, 3
@@ -104,7 +104,7 @@ def _work(folder: str, seat: Seat, scenarios: list[str]) -> None:
             PipelineSchedule(schedule), MICROBATCHES, bool(recompute), (border,) if border else ()
         )
         data = Numbers(seat.replica, seat.replicas)
-        return Worker(job, seat, WorkerStage(stage, loss), made, data, among=among)
+        return Worker(job, seat, StageModule(stage, loss), made, data, among=among)
 
     for scenario in scenarios:
         if scenario.startswith("die"):

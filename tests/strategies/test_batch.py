@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paceline.graph import UNPRICED, Graph, OpKind, select
-from paceline.graph.synthetic import Parallel, RanksOn, TrainingJob, training
+from paceline.graph.synthetic import MachineKind, Parallel, TrainingJob, training
 from paceline.strategies import StrategyError, parse
 
 Recording = Callable[..., Graph]
@@ -38,7 +38,7 @@ def test_the_recorded_batch_changes_nothing(recording: Recording) -> None:
 
 
 def test_kernels_grow_but_not_the_calls_that_launch_them() -> None:
-    found = factors(training(TrainingJob(machine=RanksOn.GPU)), "batch(factor=2)")
+    found = factors(training(TrainingJob(machine=MachineKind.GPU)), "batch(factor=2)")
     assert found["cudaLaunchKernel"] == found["copy"] == found["adam"] == 1.0
     assert found["addmm"] == found["mm"] == found["load"] == 2.0
 

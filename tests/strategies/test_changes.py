@@ -16,7 +16,7 @@ from paceline.graph import Facts, Graph, GraphBuilder, OpKind, Phase, check
 from paceline.graph.condense import STEPS, condense
 from paceline.graph.kinds import NONE
 from paceline.graph.one_lane import on_one_lane
-from paceline.graph.synthetic import Parallel, RanksOn, ReplicaExchange, TrainingJob, training
+from paceline.graph.synthetic import MachineKind, Parallel, ReplicaExchange, TrainingJob, training
 from paceline.predict.classes import by_class, step_ns
 from paceline.replay import replay
 from paceline.strategies import parse, transformed
@@ -37,7 +37,7 @@ SHAPES = st.sampled_from(
 )
 REDUCING = SHAPES.filter(lambda job: job.parallel is not Parallel.FSDP2)
 """Jobs whose gradients travel in buckets."""
-MACHINES = st.sampled_from(RanksOn)
+MACHINES = st.sampled_from(MachineKind)
 OFTEN = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 SOMETIMES = settings(OFTEN, max_examples=15)
 
@@ -70,7 +70,7 @@ def worked(graph: Graph) -> tuple[int, int]:
 @SOMETIMES
 @given(MACHINES, RATES, st.integers(2, 5), st.integers(1, 3))
 def test_weights_that_stay_gathered_are_those_of_a_job_that_gathers_once(
-    machine: RanksOn, rate: float, workers: int, micro_batches: int
+    machine: MachineKind, rate: float, workers: int, micro_batches: int
 ) -> None:
     job = TrainingJob(parallel=Parallel.FSDP2, machine=machine, workers=workers,
                       micro_batches=micro_batches)  # fmt: skip
@@ -87,7 +87,7 @@ def test_weights_that_are_gathered_once_cannot_stay_so_any_longer() -> None:
 @OFTEN
 @given(SHAPES, MACHINES, WORKERS, WORKERS, RATES)
 def test_other_workers_give_the_job_of_as_many_workers(
-    job: TrainingJob, machine: RanksOn, before: int, after: int, rate: float
+    job: TrainingJob, machine: MachineKind, before: int, after: int, rate: float
 ) -> None:
     assume(before > 1 or job.parallel is not Parallel.FSDP2)  # one worker's update is not cut
     job = replace(job, machine=machine, workers=before)
@@ -99,7 +99,7 @@ def test_other_workers_give_the_job_of_as_many_workers(
 @OFTEN
 @given(REDUCING, MACHINES, BUCKETS, BUCKETS, RATES)
 def test_other_buckets_give_the_job_of_such_buckets(
-    job: TrainingJob, machine: RanksOn, before: int, after: int, rate: float
+    job: TrainingJob, machine: MachineKind, before: int, after: int, rate: float
 ) -> None:
     job = replace(job, machine=machine, bucket_bytes=before)
     made = changed(job, f"buckets(size_bytes={after})")
@@ -109,7 +109,7 @@ def test_other_buckets_give_the_job_of_such_buckets(
 @SOMETIMES
 @given(REDUCING, MACHINES, BUCKETS, st.data())
 def test_another_order_of_gradients_gives_the_job_of_such_an_order(
-    job: TrainingJob, machine: RanksOn, bucket: int, data: st.DataObject
+    job: TrainingJob, machine: MachineKind, bucket: int, data: st.DataObject
 ) -> None:
     job = replace(job, machine=machine)
     names = tuple(parameter.name for parameter in training(job).facts.parameters)
@@ -123,7 +123,7 @@ def test_another_order_of_gradients_gives_the_job_of_such_an_order(
 @SOMETIMES
 @given(REDUCING, MACHINES, BUCKETS, st.integers(1, 5), RATES)
 def test_parts_of_each_bucket_give_the_job_of_such_parts(
-    job: TrainingJob, machine: RanksOn, bucket: int, parts: int, rate: float
+    job: TrainingJob, machine: MachineKind, bucket: int, parts: int, rate: float
 ) -> None:
     job = replace(job, machine=machine, bucket_bytes=bucket)
     made = changed(job, f"partition(parts={parts})")
@@ -133,7 +133,7 @@ def test_parts_of_each_bucket_give_the_job_of_such_parts(
 @SOMETIMES
 @given(REDUCING, MACHINES, BUCKETS, st.integers(1, 3), RATES)
 def test_exchanges_by_priority_give_the_job_that_puts_them_in_that_order(
-    job: TrainingJob, machine: RanksOn, bucket: int, parts: int, rate: float
+    job: TrainingJob, machine: MachineKind, bucket: int, parts: int, rate: float
 ) -> None:
     job = replace(job, machine=machine, bucket_bytes=bucket, parts=parts)
     wanted = training(replace(job, by_priority=True))
@@ -143,7 +143,7 @@ def test_exchanges_by_priority_give_the_job_that_puts_them_in_that_order(
 @SOMETIMES
 @given(REDUCING, MACHINES, BUCKETS, st.sampled_from([(1, False), (3, False), (2, True)]), RATES)
 def test_late_updates_give_the_job_that_waits_where_weights_are_used(
-    job: TrainingJob, machine: RanksOn, bucket: int, how: tuple[int, bool], rate: float
+    job: TrainingJob, machine: MachineKind, bucket: int, how: tuple[int, bool], rate: float
 ) -> None:
     parts, by_priority = how
     job = replace(job, machine=machine, bucket_bytes=bucket, parts=parts, by_priority=by_priority)
@@ -156,7 +156,7 @@ def test_late_updates_give_the_job_that_waits_where_weights_are_used(
 @SOMETIMES
 @given(REDUCING, MACHINES, BUCKETS, st.sampled_from([(1, False), (3, False), (2, True)]), RATES)
 def test_early_updates_give_the_job_that_updates_as_buckets_arrive(
-    job: TrainingJob, machine: RanksOn, bucket: int, how: tuple[int, bool], rate: float
+    job: TrainingJob, machine: MachineKind, bucket: int, how: tuple[int, bool], rate: float
 ) -> None:
     parts, by_priority = how
     job = replace(job, machine=machine, bucket_bytes=bucket, parts=parts, by_priority=by_priority)
@@ -171,7 +171,7 @@ TOLD = st.sampled_from([1, 4 * MIB, 1000 * MIB])
 @OFTEN
 @given(MACHINES, TOLD, st.integers(1, 5), st.integers(0, 4), RATES)
 def test_weight_gradients_held_back_give_the_job_that_makes_them_last(
-    machine: RanksOn, bucket: int, workers: int, first: int, rate: float
+    machine: MachineKind, bucket: int, workers: int, first: int, rate: float
 ) -> None:
     job = TrainingJob(machine=machine, bucket_bytes=bucket, workers=workers)
     plain = training(job)
@@ -185,7 +185,7 @@ def test_weight_gradients_held_back_give_the_job_that_makes_them_last(
 @SOMETIMES
 @given(MACHINES, TOLD, st.sampled_from(["buckets", "partition", "priority", "late", "early"]))
 def test_gradients_held_back_stand_before_whatever_changes_their_exchange(
-    machine: RanksOn, bucket: int, other: str
+    machine: MachineKind, bucket: int, other: str
 ) -> None:
     text, field = {
         "buckets": ("buckets(size_bytes=4194304)", {"bucket_bytes": 4 * MIB}),
@@ -202,7 +202,7 @@ def test_gradients_held_back_stand_before_whatever_changes_their_exchange(
 @SOMETIMES
 @given(REDUCING, MACHINES, BUCKETS, st.sampled_from([(4, 2), (6, 3), (6, 2), (2, 2)]), RATES)
 def test_an_exchange_host_by_host_gives_the_job_that_does_it_so(
-    job: TrainingJob, machine: RanksOn, bucket: int, sizes: tuple[int, int], rate: float
+    job: TrainingJob, machine: MachineKind, bucket: int, sizes: tuple[int, int], rate: float
 ) -> None:
     workers, on_host = sizes
     job = replace(job, machine=machine, bucket_bytes=bucket, workers=workers)
@@ -215,7 +215,7 @@ def test_an_exchange_host_by_host_gives_the_job_that_does_it_so(
 @SOMETIMES
 @given(REDUCING, MACHINES, BUCKETS, st.integers(1, 4), st.integers(1, 3))
 def test_accumulated_gradients_give_the_job_of_as_many_passes_a_step(
-    job: TrainingJob, machine: RanksOn, bucket: int, passes: int, steps: int
+    job: TrainingJob, machine: MachineKind, bucket: int, passes: int, steps: int
 ) -> None:
     job = replace(job, machine=machine, bucket_bytes=bucket, steps=steps)
     made = changed(job, f"accumulate(steps={passes})")
@@ -226,7 +226,7 @@ def test_accumulated_gradients_give_the_job_of_as_many_passes_a_step(
 @OFTEN
 @given(REDUCING, MACHINES, BUCKETS, RATES)
 def test_parameter_servers_give_the_job_that_pushes_and_pulls(
-    job: TrainingJob, machine: RanksOn, bucket: int, rate: float
+    job: TrainingJob, machine: MachineKind, bucket: int, rate: float
 ) -> None:
     job = replace(job, machine=machine, bucket_bytes=bucket)
     wanted = training(replace(job, exchange=ReplicaExchange.PARAMETER_SERVER))
@@ -236,7 +236,7 @@ def test_parameter_servers_give_the_job_that_pushes_and_pulls(
 @OFTEN
 @given(SHAPES, MACHINES, BATCHES, RATES)
 def test_another_batch_gives_the_job_of_such_a_batch(
-    job: TrainingJob, machine: RanksOn, factor: float, rate: float
+    job: TrainingJob, machine: MachineKind, factor: float, rate: float
 ) -> None:
     job = replace(job, machine=machine)
     made = changed(job, f"batch(factor={factor})")
@@ -255,7 +255,7 @@ CHANGES: Mapping[str, dict[str, Any]] = {
 @OFTEN
 @given(REDUCING, MACHINES, st.permutations(list(CHANGES)[:3]), st.booleans())
 def test_all_changes_in_any_order_give_the_job_of_them_all(
-    job: TrainingJob, machine: RanksOn, order: list[str], served: bool
+    job: TrainingJob, machine: MachineKind, order: list[str], served: bool
 ) -> None:
     job = replace(job, machine=machine)
     texts = [*order, "parameter_server()"] if served else order
@@ -266,7 +266,7 @@ def test_all_changes_in_any_order_give_the_job_of_them_all(
 @OFTEN
 @given(SHAPES, MACHINES, st.sampled_from(["workers(count=3)", "batch(factor=2)"]))
 def test_scaling_one_kind_of_work_commutes_with_other_changes(
-    job: TrainingJob, machine: RanksOn, other: str
+    job: TrainingJob, machine: MachineKind, other: str
 ) -> None:
     job = replace(job, machine=machine)
     for scale in (
@@ -279,7 +279,7 @@ def test_scaling_one_kind_of_work_commutes_with_other_changes(
 @OFTEN
 @given(REDUCING, MACHINES, st.sampled_from(list(CHANGES)), st.integers(3, 5))
 def test_a_change_of_the_typical_step_gives_the_steps_generated_that_way(
-    job: TrainingJob, machine: RanksOn, text: str, steps: int
+    job: TrainingJob, machine: MachineKind, text: str, steps: int
 ) -> None:
     job = replace(job, machine=machine)
     typical = condense(training(replace(job, steps=steps)))
@@ -290,7 +290,7 @@ def test_a_change_of_the_typical_step_gives_the_steps_generated_that_way(
 @OFTEN
 @given(SHAPES, MACHINES, st.integers(2, 5))
 def test_the_typical_step_of_equal_steps_is_each_of_them(
-    job: TrainingJob, machine: RanksOn, steps: int
+    job: TrainingJob, machine: MachineKind, steps: int
 ) -> None:
     job = replace(job, machine=machine)
     typical = condense(training(replace(job, steps=steps)))

@@ -10,7 +10,7 @@ from paceline.cluster import Device
 from paceline.cluster.files import device as preset
 from paceline.cost.compute import peak
 from paceline.graph import Basis, DType, Graph, LaneKind, OpKind, Phase
-from paceline.graph.synthetic import RanksOn, TrainingJob, training
+from paceline.graph.synthetic import MachineKind, TrainingJob, training
 from paceline.strategies import StrategyError, parse
 from paceline.strategies.device import device_factor
 
@@ -59,7 +59,7 @@ def test_it_says_which_processor_work_of_threads_is_taken_to_come_from(
 
 
 def test_of_a_device_only_kernels_are_carried_over() -> None:
-    graph = training(TrainingJob(machine=RanksOn.GPU))
+    graph = training(TrainingJob(machine=MachineKind.GPU))
     made = parse("device(name='h200', recorded='a100-80')").transform(graph)
     streams = graph.lanes.kind[graph.ops.lane] == LaneKind.STREAM
     kernels = streams & (graph.ops.kind == OpKind.COMPUTE)

@@ -10,7 +10,7 @@ from paceline.cluster import Cluster, Device, Host, Link
 from paceline.errors import GraphError
 from paceline.graph import Graph, OpKind, Phase, check
 from paceline.graph.early_update import LANE
-from paceline.graph.synthetic import RanksOn, TrainingJob, training
+from paceline.graph.synthetic import MachineKind, TrainingJob, training
 from paceline.predict import predict
 from paceline.strategies import Plan, StrategyError, parse, transformed
 
@@ -26,8 +26,8 @@ def updates(graph: Graph, rank: int = 0) -> list[int]:
     return np.flatnonzero(graph.ops.lane == lane).tolist()
 
 
-@pytest.mark.parametrize("machine", RanksOn)
-def test_each_bucket_is_updated_behind_its_own_exchange(machine: RanksOn) -> None:
+@pytest.mark.parametrize("machine", MachineKind)
+def test_each_bucket_is_updated_behind_its_own_exchange(machine: MachineKind) -> None:
     made = check(parse("early_update").transform(training(replace(JOB, machine=machine))))
     found = updates(made)
     assert len(found) == 6

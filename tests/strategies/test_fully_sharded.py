@@ -14,7 +14,7 @@ from paceline.graph import Collective, Graph, OpKind, check, load_graph
 from paceline.graph.condense import Grain
 from paceline.graph.fully_sharded import blocks_of
 from paceline.graph.synthetic import Parallel, TrainingJob, training
-from paceline.graph.synthetic.training_lanes import RanksOn
+from paceline.graph.synthetic.training_lanes import MachineKind
 from paceline.predict import predict
 from paceline.predict.predicting import typical
 from paceline.replay import replay
@@ -45,8 +45,8 @@ def straight(found: Counter[tuple[str, int, int]]) -> Counter[tuple[str, int, in
                     for (kind, size, rank), count in found.items()})  # fmt: skip
 
 
-@pytest.mark.parametrize("machine", RanksOn)
-def test_a_sharded_job_makes_the_calls_of_one_that_was_drawn_so(machine: RanksOn) -> None:
+@pytest.mark.parametrize("machine", MachineKind)
+def test_a_sharded_job_makes_the_calls_of_one_that_was_drawn_so(machine: MachineKind) -> None:
     plain, cut = (
         training(TrainingJob(parallel, machine, workers=4, steps=2))
         for parallel in (Parallel.DDP, Parallel.FSDP2)

@@ -14,7 +14,7 @@ from paceline.errors import GraphError
 from paceline.graph import Collective, DepKind, Graph, OpKind, check
 from paceline.graph.hierarchy import Levels
 from paceline.graph.links import Links
-from paceline.graph.synthetic import RanksOn, TrainingJob, training
+from paceline.graph.synthetic import MachineKind, TrainingJob, training
 from paceline.predict import predict
 from paceline.strategies import parse
 
@@ -46,7 +46,7 @@ def test_a_host_hands_on_inside_what_came_from_across() -> None:
 
 
 def test_on_streams_each_exchanges_its_share() -> None:
-    job = TrainingJob(workers=4, bucket_bytes=1 << 30, machine=RanksOn.GPU)
+    job = TrainingJob(workers=4, bucket_bytes=1 << 30, machine=MachineKind.GPU)
     made = check(parse("hierarchical(on_host=2)").transform(training(job)))
     assert calls_of(made, 3) == [
         (Collective.REDUCE_SCATTER, (2, 3)),

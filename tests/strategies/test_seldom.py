@@ -18,7 +18,7 @@ from paceline.graph.links import Links
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.rounds import PERIODS, fragments_of
 from paceline.graph.rounds.seats import apart
-from paceline.graph.synthetic import Parallel, RanksOn, TrainingJob, training
+from paceline.graph.synthetic import MachineKind, Parallel, TrainingJob, training
 from paceline.predict import Candidates, PredictError, Question, predict
 from paceline.predict.classes import by_class, step_ns
 from paceline.replay import replay
@@ -66,9 +66,9 @@ def seldom(text: str) -> Seldom:
 
 
 @FEW
-@given(SHAPES, st.sampled_from(RanksOn), SOME, st.sampled_from([SLOW, FAST]), st.booleans())
+@given(SHAPES, st.sampled_from(MachineKind), SOME, st.sampled_from([SLOW, FAST]), st.booleans())
 def test_rounds_of_weights_give_the_job_generated_with_them(
-    job: TrainingJob, machine: RanksOn, text: str, rate: float, recorded: bool
+    job: TrainingJob, machine: MachineKind, text: str, rate: float, recorded: bool
 ) -> None:
     change, job = seldom(text), replace(job, machine=machine)
     rounds = change.rounds()
@@ -78,9 +78,9 @@ def test_rounds_of_weights_give_the_job_generated_with_them(
 
 
 @FEW
-@given(st.sampled_from(RanksOn), SOME, st.permutations(["workers(count=3)", "batch(factor=2)"]))
+@given(st.sampled_from(MachineKind), SOME, st.permutations(["workers(count=3)", "batch(factor=2)"]))
 def test_other_changes_before_and_behind_give_the_job_of_them_all(
-    machine: RanksOn, text: str, others: list[str]
+    machine: MachineKind, text: str, others: list[str]
 ) -> None:
     job = TrainingJob(machine=machine, bucket_bytes=2 << 20)
     texts = ["buckets(size_bytes=5000000)", others[0], text, others[1]]

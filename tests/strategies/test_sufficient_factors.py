@@ -28,7 +28,7 @@ from paceline.graph import (
     check,
 )
 from paceline.graph.synthetic import Parallel, TrainingJob, training
-from paceline.graph.synthetic.training_lanes import RanksOn
+from paceline.graph.synthetic.training_lanes import MachineKind
 from paceline.graph.work import Matrix, Recorded, matrix
 from paceline.replay import replay
 from paceline.runtime.sufficient_factors import payload_bytes, sends_less
@@ -254,9 +254,9 @@ def test_own_and_gathered_rows_lie_in_memory_until_the_product_is_made() -> None
 
 
 def test_a_device_waits_by_its_kernels() -> None:
-    made = under("sufficient_factors(rows=1)", training(TrainingJob(machine=RanksOn.GPU)))
+    made = under("sufficient_factors(rows=1)", training(TrainingJob(machine=MachineKind.GPU)))
     waits = made.ops.kind == OpKind.WAIT
-    before = training(TrainingJob(machine=RanksOn.GPU)).ops.kind == OpKind.WAIT
+    before = training(TrainingJob(machine=MachineKind.GPU)).ops.kind == OpKind.WAIT
     assert waits.sum() <= before.sum()
     assert (made.ops.collective == Collective.ALL_GATHER).any()
 

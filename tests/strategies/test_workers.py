@@ -8,7 +8,7 @@ import pytest
 
 from paceline.errors import GraphError
 from paceline.graph import UNPRICED, Axis, Graph, GraphBuilder, OpKind, Phase, check, select
-from paceline.graph.synthetic import Parallel, RanksOn, TrainingJob, training
+from paceline.graph.synthetic import MachineKind, Parallel, TrainingJob, training
 from paceline.strategies import parse
 from paceline.strategies.workers import Workers
 
@@ -69,7 +69,7 @@ def test_the_hosts_part_of_a_cut_update_stays_as_it_is() -> None:
 
 
 def test_a_new_workers_drains_are_of_its_own_streams() -> None:
-    made = parse("workers(count=3)").transform(training(TrainingJob(machine=RanksOn.GPU)))
+    made = parse("workers(count=3)").transform(training(TrainingJob(machine=MachineKind.GPU)))
     ranks = made.lanes.rank[made.drains.lane]
     assert ranks.tolist() == made.ops.rank[made.drains.op].tolist()
     assert set(ranks.tolist()) == {0, 1, 2}

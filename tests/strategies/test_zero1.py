@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from paceline.errors import GraphError
 from paceline.graph import UNPRICED, Collective, Graph, OpKind, Phase, check, select
 from paceline.graph.sharded_update import owners
-from paceline.graph.synthetic import RanksOn, TrainingJob, training
+from paceline.graph.synthetic import MachineKind, TrainingJob, training
 from paceline.replay import replay
 from paceline.strategies import parse, transformed
 
@@ -22,8 +22,8 @@ def test_no_owner_has_more_than_its_share_and_the_largest(sizes: list[int], rank
     assert held.max() <= sum(sizes) / ranks + max(sizes)
 
 
-@pytest.mark.parametrize("machine", RanksOn)
-def test_the_update_takes_the_time_of_what_a_rank_owns(machine: RanksOn) -> None:
+@pytest.mark.parametrize("machine", MachineKind)
+def test_the_update_takes_the_time_of_what_a_rank_owns(machine: MachineKind) -> None:
     graph = training(TrainingJob(machine=machine, workers=4))
     made = check(parse("zero1").transform(graph))
     took = [made.ops.dur_ns[select(made, f"rank={r},name=adam")].sum() for r in range(4)]

@@ -14,7 +14,7 @@ from paceline.trial import Ending, Ran, Watching
 from paceline.tune import TuneError
 from paceline.tune.hosts import Followed, Meeting, follow, gathered, meeting_of
 from paceline.tune.hosts.proof import Signed, Stranger, key_of, proved
-from paceline.tune.hosts.wire import Begin, Connection, Hello, Lost, Said, StopJob
+from paceline.tune.hosts.wire import Begin, Hello, Lost, Said, SignedConnection, StopJob
 
 COMMAND = ("torchrun", "--nnodes", "2", "train.py")
 Place = Callable[[Process, Watching], Ran]
@@ -109,10 +109,10 @@ def test_another_program_at_the_meetings_port_is_not_taken_for_the_leader(
 
 def test_hosts_with_one_secret_understand_each_other() -> None:
     with met(key_of("a"), key_of("a")) as (lead, mine, follows, theirs):
-        Connection(lead, mine).send(StopJob())
-        Connection(follows, theirs).send(Hello("h", 1, ["x"], "1"))
-        assert next(Connection(follows, theirs).come(5.0)) == StopJob()
-        assert next(Connection(lead, mine).come(5.0)) == Hello("h", 1, ["x"], "1")
+        SignedConnection(lead, mine).send(StopJob())
+        SignedConnection(follows, theirs).send(Hello("h", 1, ["x"], "1"))
+        assert next(SignedConnection(follows, theirs).come(5.0)) == StopJob()
+        assert next(SignedConnection(lead, mine).come(5.0)) == Hello("h", 1, ["x"], "1")
 
 
 def test_hosts_with_two_secrets_do_not() -> None:
@@ -124,7 +124,7 @@ def framed(signed: Signed, *messages: Said) -> list[bytes]:
     """What a line would send, message by message."""
     one, other = pair()
     with one, other:
-        line, found = Connection(one, signed), []
+        line, found = SignedConnection(one, signed), []
         for message in messages:
             line.send(message)
             found.append(other.recv(1 << 16))
@@ -147,7 +147,7 @@ def test_what_was_changed_on_its_way_is_refused(changed: Callable[[bytes, bytes]
         one, two = framed(mine, StopJob(), Begin("trial-1", "/", {}))
         lead.sendall(changed(one, two))
         with pytest.raises(Lost):
-            list(Connection(follows, theirs).come(5.0))
+            list(SignedConnection(follows, theirs).come(5.0))
 
 
 def test_what_a_host_said_is_not_taken_when_it_is_sent_back_to_it() -> None:
@@ -155,7 +155,7 @@ def test_what_a_host_said_is_not_taken_when_it_is_sent_back_to_it() -> None:
         (said,) = framed(mine, StopJob())
         follows.sendall(said)
         with pytest.raises(Lost, match="is not from it"):
-            list(Connection(lead, mine).come(5.0))
+            list(SignedConnection(lead, mine).come(5.0))
 
 
 def test_a_host_that_follows_takes_only_our_variables_and_stays_in_its_folder(

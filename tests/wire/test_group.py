@@ -14,8 +14,8 @@ from paceline.wire import (
     Endpoint,
     Importance,
     Layers,
+    PushPullWorker,
     ReplicaError,
-    ServedWorker,
     Server,
     TransferPhase,
     WireError,
@@ -136,7 +136,7 @@ def test_a_server_adds_up_what_workers_push_and_hands_out_parameters() -> None:
             server.pull(weights, step=1)
 
         def work(rank: int) -> None:
-            worker = ServedWorker(made[rank])
+            worker = PushPullWorker(made[rank])
             worker.push(gradients(rank, size), step=1)
             worker.pull(pulled[rank - 1], step=1)
 
@@ -156,7 +156,7 @@ def test_a_worker_keeps_older_parameters_where_newer_ones_are_lost(
         together(
             [
                 lambda: Server(made[0]).pull(newer, step=1),
-                lambda: ServedWorker(made[1]).pull(mine, step=1),
+                lambda: PushPullWorker(made[1]).pull(mine, step=1),
             ]
         )
     stale = mine != newer

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from test_group import everywhere, gradients, groups
 from wire_ranks import QUICK, Relay, ranks, together
 
-from paceline.wire import Bounds, ServedWorker, Server, TransferPhase, WireError, WireGroup
+from paceline.wire import Bounds, PushPullWorker, Server, TransferPhase, WireError, WireGroup
 from paceline.wire.parts import Parts
 
 pytestmark = pytest.mark.needs("native", "linux")
@@ -33,7 +33,7 @@ def trained(made: list[WireGroup], steps: int) -> list[np.ndarray]:
         server.settle()
 
     def work(rank: int) -> None:
-        worker = ServedWorker(made[rank])
+        worker = PushPullWorker(made[rank])
         for step in range(1, steps + 1):
             worker.step(gradients(10 * step + rank, SIZE), pulled[rank - 1], step=step)
         worker.settle()
@@ -80,7 +80,7 @@ def test_within_the_budget_workers_still_hold_what_the_server_holds(
             server.step(sums, weights, update, step=1)
             server.settle()
 
-        work = ServedWorker(made[0], server=1)
+        work = PushPullWorker(made[0], server=1)
         together([serve, lambda: work.step(gradients(11, SIZE), mine, step=1)])
         share = made[1].ledger.lost_share(TransferPhase.PUSH)
     assert np.array_equal(mine, weights)

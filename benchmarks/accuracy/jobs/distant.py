@@ -19,7 +19,7 @@ from paceline.runtime.stages import PipelineSchedule, Task, TaskKind
 from paceline.runtime.stages.torch_border import Border
 from paceline.runtime.stages.torch_links import Seat
 from paceline.runtime.stages.torch_profile import Sample, measure_border, measure_stage
-from paceline.runtime.stages.torch_worker import PipelineJob, Worker, WorkerStage
+from paceline.runtime.stages.torch_worker import PipelineJob, StageModule, Worker
 
 LAYERS, WIDTH, CLASSES = 8, 512, 10
 loss = nn.functional.cross_entropy
@@ -92,7 +92,7 @@ def main(plan: dict[str, Any], batches: int) -> None:
             ends.append(time.perf_counter())
 
     seat, data = Seat(rank, len(cuts) - 1), Drawn(plan["microbatch"])
-    worker = Worker(job, seat, WorkerStage(part, loss), optimizer(part), data, watch=watch)
+    worker = Worker(job, seat, StageModule(part, loss), optimizer(part), data, watch=watch)
     losses = worker.train(batches)
     print(json.dumps({"steps_s": [b - a for a, b in pairwise(ends)][1:-1], "losses": losses}))
     sys.stdout.flush()

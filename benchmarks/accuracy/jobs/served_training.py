@@ -26,7 +26,7 @@ from paceline.wire import (
     Bounds,
     Endpoint,
     JobKey,
-    ServedWorker,
+    PushPullWorker,
     Server,
     TransferPhase,
     WireGroup,
@@ -212,7 +212,7 @@ class WiredServer:
 
 class WiredWorker:
     def __init__(self, group: WireGroup, contender: Contender) -> None:
-        self._half, self._overlapped = ServedWorker(group), contender.overlapped
+        self._half, self._overlapped = PushPullWorker(group), contender.overlapped
         self.settle = self._half.settle
 
     def step(self, gradient: np.ndarray, weights: np.ndarray, step: int) -> None:

@@ -17,7 +17,7 @@ from paceline.runtime.stages.torch_cut import cut
 from paceline.runtime.stages.torch_links import Seat
 from paceline.runtime.stages.torch_profile import Sample, StageMeasure, measure_stage
 from paceline.runtime.stages.torch_stage import Piece, Stage
-from paceline.runtime.stages.torch_worker import PipelineJob, Worker, WorkerStage
+from paceline.runtime.stages.torch_worker import PipelineJob, StageModule, Worker
 from stage_model import WIDTH, loss, model, optimizer, same
 from stage_ranks import fork, in_process, in_ranks
 
@@ -89,7 +89,7 @@ def _worker(seat: Seat, rows: int, schedule: PipelineSchedule) -> Worker:
     return Worker(
         PipelineJob(schedule, MICROBATCHES),
         seat,
-        WorkerStage(part, loss),
+        StageModule(part, loss),
         optimizer(part),
         same(rows),
     )

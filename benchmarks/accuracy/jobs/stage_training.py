@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from paceline.runtime.stages import PipelineSchedule, Task, TaskKind
 from paceline.runtime.stages.torch_cut import cut
 from paceline.runtime.stages.torch_links import Seat
-from paceline.runtime.stages.torch_worker import Data, PipelineJob, Worker, WorkerStage
+from paceline.runtime.stages.torch_worker import Data, PipelineJob, StageModule, Worker
 from stage_model import loss
 from stage_ranks import in_ranks
 
@@ -82,7 +82,7 @@ def _trained(
             rate.step()
 
     worker = Worker(
-        PipelineJob(schedule, microbatches), seat, WorkerStage(part, loss), made, data, watch=watch
+        PipelineJob(schedule, microbatches), seat, StageModule(part, loss), made, data, watch=watch
     )
     worker.train(batches)
     return [p.detach().numpy() for p in part.parameters()]

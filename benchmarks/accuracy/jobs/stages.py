@@ -24,7 +24,7 @@ from paceline.runtime.stages import PipelineSchedule, Task, TaskKind
 from paceline.runtime.stages.torch_cut import cut
 from paceline.runtime.stages.torch_links import Seat
 from paceline.runtime.stages.torch_live import LiveBytes
-from paceline.runtime.stages.torch_worker import PipelineJob, Worker, WorkerStage
+from paceline.runtime.stages.torch_worker import PipelineJob, StageModule, Worker
 from stage_model import loss, model, optimizer, same
 from stage_profile import profile
 from stage_ranks import in_ranks
@@ -71,7 +71,7 @@ def _worker(
 ) -> Worker:
     part = cut(model(), seat.stages)[seat.stage]
     job, data = PipelineJob(schedule, microbatches), same(rows)
-    return Worker(job, seat, WorkerStage(part, loss), optimizer(part), data, watch=watch)
+    return Worker(job, seat, StageModule(part, loss), optimizer(part), data, watch=watch)
 
 
 def _steps(seat: Seat, microbatches: int, rows: int, batches: int) -> dict[str, list[int]]:

@@ -40,15 +40,15 @@ class Observation:
 Rule = Callable[[JobFigures], str | None]
 
 
-def observed(seen: JobFigures) -> tuple[Observation, ...]:
+def observed(figures: JobFigures) -> tuple[Observation, ...]:
     """All that the rules say, in their order."""
-    said = ((rule.__name__, rule(seen)) for rule in RULES)
+    said = ((rule.__name__, rule(figures)) for rule in RULES)
     return tuple(Observation(name, text) for name, text in said if text)
 
 
-def bound_by(seen: JobFigures) -> str | None:
+def bound_by(figures: JobFigures) -> str | None:
     """What the step is spent on, most first."""
-    usage = seen.usage
+    usage = figures.usage
     parts = {
         "computing": usage.compute,
         "exposed communication": usage.communication,
@@ -61,9 +61,9 @@ def bound_by(seen: JobFigures) -> str | None:
     return f"the step is {', '.join(told)}"
 
 
-def held_by(seen: JobFigures) -> str | None:
+def held_by(figures: JobFigures) -> str | None:
     """Which structure makes the memory peak, and where."""
-    held = seen.structure
+    held = figures.structure
     if held is None or not held.parts:
         return None
     return (
@@ -72,23 +72,23 @@ def held_by(seen: JobFigures) -> str | None:
     )
 
 
-def differs(seen: JobFigures) -> str | None:
+def differs(figures: JobFigures) -> str | None:
     """Steps of a job that routes its data are not alike, and one alone was watched."""
-    held = seen.structure
+    held = figures.structure
     return f"memory's {held.watched}" if held is not None and held.watched else None
 
 
-def loads(seen: JobFigures) -> str | None:
-    if seen.usage.data < MATTERS:
+def loads(figures: JobFigures) -> str | None:
+    if figures.usage.data < MATTERS:
         return None
     return (
-        f"loading takes {_percent(seen.usage.data)} of the step on the training thread; loader "
+        f"loading takes {_percent(figures.usage.data)} of the step on the training thread; loader "
         "workers would take it off, where cores are free (paceline predict --with loading)"
     )
 
 
-def waits(seen: JobFigures) -> str | None:
-    usage = seen.usage
+def waits(figures: JobFigures) -> str | None:
+    usage = figures.usage
     if usage.communication < MATTERS:
         return None
     return (
@@ -97,9 +97,9 @@ def waits(seen: JobFigures) -> str | None:
     )
 
 
-def queues(seen: JobFigures) -> str | None:
+def queues(figures: JobFigures) -> str | None:
     """Figures of a crowded machine say less of the job."""
-    usage = seen.usage
+    usage = figures.usage
     if usage.queued < MATTERS:
         return None
     return (
@@ -108,22 +108,22 @@ def queues(seen: JobFigures) -> str | None:
     )
 
 
-def updates(seen: JobFigures) -> str | None:
-    if seen.usage.update < 2 * MATTERS:
+def updates(figures: JobFigures) -> str | None:
+    if figures.usage.update < 2 * MATTERS:
         return None
-    return f"the optimizer is {_percent(seen.usage.update)} of the work"
+    return f"the optimizer is {_percent(figures.usage.update)} of the work"
 
 
-def leaves_cores(seen: JobFigures) -> str | None:
-    usage = seen.usage
+def leaves_cores(figures: JobFigures) -> str | None:
+    usage = figures.usage
     if usage.cpu is None or usage.cpu >= FEW:
         return None
     return f"the job uses {_percent(usage.cpu)} of {usage.cores} cores"
 
 
-def dispatches(seen: JobFigures) -> str | None:
+def dispatches(figures: JobFigures) -> str | None:
     """Many small operators: the step is paid for by their number, not by their size."""
-    usage = seen.usage
+    usage = figures.usage
     mean_ns = usage.compute * usage.step_ns / usage.operators if usage.operators else 0.0
     if not mean_ns or mean_ns > SMALL_NS:
         return None
@@ -133,9 +133,9 @@ def dispatches(seen: JobFigures) -> str | None:
     )
 
 
-def reaches(seen: JobFigures) -> str | None:
+def reaches(figures: JobFigures) -> str | None:
     """How near products come to the device's rate, and what that makes of the step."""
-    found = seen.efficiency
+    found = figures.efficiency
     rows = _products(found)
     if found is None or not rows:
         return None
@@ -146,9 +146,9 @@ def reaches(seen: JobFigures) -> str | None:
     )
 
 
-def moves_memory(seen: JobFigures) -> str | None:
+def moves_memory(figures: JobFigures) -> str | None:
     """Operators that no product waits for."""
-    found = seen.efficiency
+    found = figures.efficiency
     if found is None:
         return None
     rest = [row for row in found.classes if row.name not in (*_PRODUCTS, "other")]
@@ -161,9 +161,9 @@ def moves_memory(seen: JobFigures) -> str | None:
     )
 
 
-def computes_wide(seen: JobFigures) -> str | None:
+def computes_wide(figures: JobFigures) -> str | None:
     """All products in float32 where the device has a faster type."""
-    found = seen.efficiency
+    found = figures.efficiency
     if found is None or found.utilisation_type != "float32" or not _products(found):
         return None
     wide = found.flops_per_s.get("float32", 0.0)

@@ -9,7 +9,7 @@ from paceline.bench.point import Key, Point, Report
 
 
 @dataclass(frozen=True)
-class ReportPair:
+class PointPair:
     """One measurement that both reports have; ratios are of the second over the first."""
 
     key: Key
@@ -25,7 +25,7 @@ class Against:
     machines: tuple[str, str]
     versions: dict[str, tuple[str, str]]  # those that differ
     rate: float | None  # of float32 products at best, second over first
-    pairs: tuple[ReportPair, ...]
+    pairs: tuple[PointPair, ...]
     only_first: tuple[Key, ...]
     only_second: tuple[Key, ...]
 
@@ -55,12 +55,12 @@ def against(first: Report, second: Report) -> Against:
     )
 
 
-def _pair(first: Point, second: Point) -> ReportPair:
+def _pair(first: Point, second: Point) -> PointPair:
     held = None
     if first.structure is not None and second.structure is not None:
         held = second.structure.peak_bytes / first.structure.peak_bytes
     ratio = second.throughput / first.throughput
-    return ReportPair(first.key, ratio, held, (first.of_peak, second.of_peak))
+    return PointPair(first.key, ratio, held, (first.of_peak, second.of_peak))
 
 
 def _rate(first: Report, second: Report) -> float | None:

@@ -18,7 +18,7 @@ from paceline.trace.runs import open_run
 _SHOWN = 4  # of the costliest operators
 
 
-def seen_of(run: Path | str, device: Device | None = None, top: int = _SHOWN) -> JobFigures:
+def figures_of(run: Path | str, device: Device | None = None, top: int = _SHOWN) -> JobFigures:
     """All figures of a recorded run, or of any graph."""
     timeline, folder = replay(open_run(run)), Path(run)
     sidecars = [sidecar.read(path) for path in sorted(folder.glob("rank-*.facts.jsonl"))]
@@ -46,5 +46,5 @@ def measured(key: Key, run: Path, device: Device) -> Point:
             f"give --workers {graph.world_size}, or {{workers}} where its command takes them"
         )
     on_gpus = bool((graph.lanes.kind == LaneKind.STREAM).any())
-    seen = seen_of(run, None if on_gpus else device)
+    seen = figures_of(run, None if on_gpus else device)
     return Point(key, seen.usage, seen.efficiency, seen.structure, observed(seen))

@@ -55,7 +55,7 @@ class FeedForward(nn.Module):
         return found
 
 
-class DecodingLayer(nn.Module):
+class DecoderLayer(nn.Module):
     """Attention and another part, each behind a norm and beside a shortcut."""
 
     def __init__(self, attention: Attention, then: nn.Module, width: int) -> None:

@@ -36,7 +36,7 @@ class OptionError(PacelineError):
 
 
 @dataclass(frozen=True)
-class AskedOptions:
+class PredictionRequest:
     """What the options ask for."""
 
     changes: "tuple[Strategy, ...]"
@@ -92,7 +92,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     add_constants(place)
 
 
-def asked(options: argparse.Namespace, run: str) -> AskedOptions:
+def asked(options: argparse.Namespace, run: str) -> PredictionRequest:
     """What the options ask for of a run; an error where some do not go together."""
     if options.recorded_device and not options.device:
         raise OptionError(
@@ -102,7 +102,7 @@ def asked(options: argparse.Namespace, run: str) -> AskedOptions:
     return replace(place, changes=changes_of(options))
 
 
-def placed(options: argparse.Namespace, run: str, device: str = "") -> AskedOptions:
+def placed(options: argparse.Namespace, run: str, device: str = "") -> PredictionRequest:
     """What the options of `add_place` ask for, on hosts of that device where one is named."""
     from paceline.predict import Question
 
@@ -114,7 +114,7 @@ def placed(options: argparse.Namespace, run: str, device: str = "") -> AskedOpti
     question = Question(
         _machine(options, calibration), calibration, constants=constants_of(options), here=here
     )
-    return AskedOptions((), cluster, question)
+    return PredictionRequest((), cluster, question)
 
 
 def _here(options: argparse.Namespace, run: str) -> str:
@@ -163,7 +163,9 @@ def changes_of(options: argparse.Namespace) -> "tuple[Strategy, ...]":
     return tuple(found)
 
 
-def differs(options: argparse.Namespace, graph: "Graph", wanted: AskedOptions) -> tuple[str, ...]:
+def differs(
+    options: argparse.Namespace, graph: "Graph", wanted: PredictionRequest
+) -> tuple[str, ...]:
     """What has changed since the plan that is asked for was made, and for what it is therefore
     priced anew; an error where it does not fit the job."""
     from paceline.strategies import load_plan

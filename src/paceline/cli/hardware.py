@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> Shown:
 
 def _model(text: str) -> "Chained":
     from paceline.imagine.decoder import decoder, shipped
-    from paceline.place.hardware import MODELS, DecoderModel, LayerStack
+    from paceline.place.hardware import MODELS, DecoderModel, UniformModel
 
     if text in MODELS:
         return MODELS[text]
@@ -82,7 +82,7 @@ def _model(text: str) -> "Chained":
             "small:12,768,12,512,30522"
         )
     layers, hidden, heads, sequence, vocabulary = map(int, parts)
-    return LayerStack(name, layers, hidden, heads, sequence, vocabulary)
+    return UniformModel(name, layers, hidden, heads, sequence, vocabulary)
 
 
 def _fleet(options: argparse.Namespace) -> "AcceleratorFleet":

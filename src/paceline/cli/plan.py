@@ -124,14 +124,14 @@ def _routing(path: Path) -> "Counts":
 
 def _recorded(options: argparse.Namespace, site: "Site", given: dict[str, Any]) -> "PlanQuestion":
     """Of the blocks of a run; `--factor` is of forecasts, and stands against what was timed."""
-    from paceline.place.hybrid.recorded import RecordedAs, recorded_job
+    from paceline.place.hybrid.recorded import RecordedAs, recorded_model
     from paceline.trace.runs import open_run
 
     if options.routing:
         raise PacelineError("--routing is for a model by its dimensions; a run's blocks have none")
     path = Path(options.model)
     as_ = RecordedAs(path.resolve().name, options.recorded_device)
-    job = recorded_job(open_run(path), as_)
+    job = recorded_model(open_run(path), as_)
     if options.factor and job.spent:
         raise PacelineError(
             f"--factor is of kernels that nobody timed, and {path} holds recorded times; leave it "

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from paceline.cli import Shown
 from paceline.cli._arguments import add_graph, count
 from paceline.cli._question import (
-    AskedOptions,
     OptionError,
+    PredictionRequest,
     add_correction,
     add_question,
     asked,
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> Shown:
     return Shown(data, lambda console: _render((before, after), fit, different, console))
 
 
-def _drawn_too(options: argparse.Namespace) -> AskedOptions:
+def _drawn_too(options: argparse.Namespace) -> PredictionRequest:
     """What is asked, with the draws."""
     if options.seed is not None and not options.draws:
         raise OptionError("--seed is of the draws: give --draws N too")
@@ -96,7 +96,7 @@ def _fit(found: "Prediction", limit: str | None) -> "Fit | None":
 def _save_plan(
     options: argparse.Namespace,
     graph: "Graph",
-    wanted: AskedOptions,
+    wanted: PredictionRequest,
     found: "tuple[Prediction | None, Prediction]",
 ) -> None:
     """With its price here; a plan that was given, and nothing beside it, keeps its reasons."""

@@ -65,12 +65,12 @@ def _more(options: argparse.Namespace) -> Shown:
 
 def _efficiency(options: argparse.Namespace) -> Shown:
     from paceline.analyse.observations import observed
-    from paceline.bench.measured import seen_of
+    from paceline.bench.measured import figures_of
     from paceline.report import working
-    from paceline.report.text.efficiency import show_seen
+    from paceline.report.text.efficiency import show_figures
 
     with working(f"replaying {options.graph}"):
-        seen = seen_of(options.graph, _device(options), options.top)
+        seen = figures_of(options.graph, _device(options), options.top)
         said = observed(seen)
     told = asdict(seen.efficiency) if seen.efficiency else {}
     data = {
@@ -79,7 +79,7 @@ def _efficiency(options: argparse.Namespace) -> Shown:
         "structure": asdict(seen.structure) if seen.structure else None,
         "observations": [asdict(each) for each in said],
     }
-    return Shown(data, lambda console: show_seen(seen, said, console))
+    return Shown(data, lambda console: show_figures(seen, said, console))
 
 
 def _device(options: argparse.Namespace) -> "Device | None":

@@ -6,10 +6,10 @@ question = replace(question, correction=history.correction_for(subject, workers)
 
 from paceline.history.compared import Errors, by_strategy
 from paceline.history.correcting import correction_for, predict_knowing
-from paceline.history.entry import Entry, Ground, JobIdentity, Kind, Measured, Predicted
+from paceline.history.entry import Entry, Ground, JobTraits, Kind, Measured, Predicted
 from paceline.history.errors import HistoryError
 from paceline.history.keeping import keep, opened
-from paceline.history.learning import Correctable, Lesson, correction, lessons
+from paceline.history.learning import CorrectionRequest, Lesson, correction, lessons
 from paceline.history.place import place
 from paceline.history.store import History
 from paceline.history.told import (
@@ -24,13 +24,13 @@ from paceline.history.tuned import tuned_entries
 from paceline.history.wanted import Wanted
 
 __all__ = [
-    "Correctable",
+    "CorrectionRequest",
     "Entry",
     "Errors",
     "Ground",
     "History",
     "HistoryError",
-    "JobIdentity",
+    "JobTraits",
     "Kind",
     "Lesson",
     "Measured",

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from paceline.history.errors import HistoryError
 from paceline.history.keeping import opened
-from paceline.history.learning import Correctable, correction, lessons
+from paceline.history.learning import CorrectionRequest, correction, lessons
 from paceline.history.store import History
 from paceline.history.told import Subject
 from paceline.history.wanted import Wanted
@@ -35,4 +35,4 @@ def correction_for(subject: Subject, workers: int, history: History) -> Correcti
     except HistoryError as error:
         logging.getLogger(__name__).warning("%s. Nothing is corrected by it", error)
         return None
-    return correction(lessons(past), Correctable.of(job, subject.ground, subject.strategies))
+    return correction(lessons(past), CorrectionRequest.of(job, subject.ground, subject.strategies))

@@ -26,7 +26,7 @@ class Ground(Enum):
 
 
 @dataclass(frozen=True)
-class JobIdentity:
+class JobTraits:
     """What makes jobs alike: the model and the number of workers, and the machine that runs it: of
     a recording its own, of a verdict that on which it was measured. It is "" where a graph does
     not tell it."""
@@ -66,7 +66,7 @@ class Entry:
     """One line of the history."""
 
     kind: Kind
-    job: JobIdentity
+    job: JobTraits
     at_ns: int  # Unix time
     run: str = ""  # what one process measured: the folder of a recording, a trial's name
     name: str = ""  # of the job, for people: its command

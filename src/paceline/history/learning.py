@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.history.entry import Entry, Ground, JobIdentity
+from paceline.history.entry import Entry, Ground, JobTraits
 from paceline.predict import Correction
 
 Table = NDArray[np.float64]
@@ -56,7 +56,7 @@ MOST = 200
 class Lesson:
     """One prediction beside what was measured."""
 
-    job: JobIdentity
+    job: JobTraits
     ground: Ground
     strategies: frozenset[str]  # names, without settings
     run: str
@@ -66,16 +66,16 @@ class Lesson:
 
 
 @dataclass(frozen=True)
-class Correctable:
+class CorrectionRequest:
     """What is to be corrected."""
 
-    job: JobIdentity
+    job: JobTraits
     ground: Ground
     strategies: frozenset[str]
 
     @staticmethod
-    def of(job: JobIdentity, ground: Ground, strategies: Sequence[str]) -> "Correctable":
-        return Correctable(job, ground, names(strategies))
+    def of(job: JobTraits, ground: Ground, strategies: Sequence[str]) -> "CorrectionRequest":
+        return CorrectionRequest(job, ground, names(strategies))
 
 
 def names(strategies: Sequence[str]) -> frozenset[str]:
@@ -108,7 +108,7 @@ def _lesson(entry: Entry) -> Lesson | None:
     )
 
 
-def correction(past: Sequence[Lesson], asked: Correctable) -> Correction | None:
+def correction(past: Sequence[Lesson], asked: CorrectionRequest) -> Correction | None:
     """What to correct a prediction by; None where too little is known, or it does not hold."""
     past = [one for one in past if _comparable(one, asked)]
     mine = _runs([one for one in past if one.job == asked.job])
@@ -125,7 +125,7 @@ def correction(past: Sequence[Lesson], asked: Correctable) -> Correction | None:
     return Correction(float(work), float(communication), (_source(mine), _told(errors)))
 
 
-def _comparable(one: Lesson, asked: Correctable) -> bool:
+def _comparable(one: Lesson, asked: CorrectionRequest) -> bool:
     return one.job.machine == asked.job.machine and one.ground is asked.ground
 
 
@@ -165,8 +165,8 @@ def _source(runs: Sequence[str]) -> str:
     return f"{len(runs)} earlier runs of this job, the last: {', '.join(runs[-3:])}"
 
 
-def _as_asked(one: Lesson) -> Correctable:
-    return Correctable(one.job, one.ground, one.strategies)
+def _as_asked(one: Lesson) -> CorrectionRequest:
+    return CorrectionRequest(one.job, one.ground, one.strategies)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +177,7 @@ class LessonModel:
     widths: tuple[float, ...]  # by level
     weights: Table
 
-    def offsets(self, asked: Correctable) -> Table:
+    def offsets(self, asked: CorrectionRequest) -> Table:
         """Logs of the factors expected of what is asked, by class."""
         if not self.past:
             return np.zeros(2)
@@ -233,7 +233,7 @@ class _Evidence:
         return np.asarray(np.tensordot(np.square(widths), self._levels, 1)) + self._noise
 
 
-def _levels(these: Sequence[Correctable], those: Sequence[Correctable]) -> Table:
+def _levels(these: Sequence[CorrectionRequest], those: Sequence[CorrectionRequest]) -> Table:
     """By level: what two have in common. All are of one machine and ground."""
     return np.array(
         [

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import astuple
 from typing import Any
 
-from paceline.history.entry import Entry, Ground, JobIdentity, Kind, Measured, Predicted
+from paceline.history.entry import Entry, Ground, JobTraits, Kind, Measured, Predicted
 from paceline.history.wanted import Wanted
 from paceline.predict import Leaning
 
@@ -79,7 +79,7 @@ def _entry(base: sqlite3.Connection, row: tuple[Any, ...]) -> Entry:
     )
     return Entry(
         Kind(kind),
-        JobIdentity(*row[7:10]),
+        JobTraits(*row[7:10]),
         at_ns,
         run,
         name,

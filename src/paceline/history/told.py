@@ -11,7 +11,7 @@ import numpy as np
 
 from paceline.cluster import Cluster
 from paceline.graph import Graph
-from paceline.history.entry import Entry, Ground, JobIdentity, Kind, Measured, Predicted
+from paceline.history.entry import Entry, Ground, JobTraits, Kind, Measured, Predicted
 from paceline.predict import Correction, Prediction, Question
 from paceline.record import sidecar
 from paceline.record.job import JOB_NAME, job_of
@@ -45,11 +45,11 @@ class Subject:
             return Ground.RECORDED
         return Ground.CLUSTER if self.question.machine is None else Ground.SHARED
 
-    def job(self, workers: int) -> JobIdentity:
+    def job(self, workers: int) -> JobTraits:
         sizes = [(p.name, p.size_bytes) for p in self.graph.facts.parameters]
         shared = self.question.here if self.question.machine is not None else ""
         machine = shared or machine_of(self.run)
-        return JobIdentity(digest(sizes) if sizes else "", workers, machine)
+        return JobTraits(digest(sizes) if sizes else "", workers, machine)
 
 
 def recording_entry(folder: Path) -> Entry | None:
@@ -59,7 +59,7 @@ def recording_entry(folder: Path) -> Entry | None:
         return None
     sizes = [(p.name, p.size_bytes * p.shards) for p in told[0].of(sidecar.Parameter)]
     hosts = told[0].of(sidecar.RecordedHost)
-    job = JobIdentity(digest(sizes) if sizes else "", hosts[0].world_size if hosts else len(told),
+    job = JobTraits(digest(sizes) if sizes else "", hosts[0].world_size if hosts else len(told),
               machine_of(folder))  # fmt: skip
     steps = plain_steps(told)
     name, run = named(folder), str(folder.resolve())

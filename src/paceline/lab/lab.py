@@ -109,16 +109,16 @@ class Lab:
             raise LabError(f"lab {self.layout.name} is not up; call up(), or use a with block")
         if not command:
             raise LabError("no command was given; for example: lab run -- python train.py")
-        job = WorkerCommand(tuple(command), timeout_s, environment or {}, enough=enough)
+        asked = WorkerCommand(tuple(command), timeout_s, environment or {}, enough=enough)
         placed = InLab(list(command), dump(self.cluster))
-        launched_in(placed, {**os.environ, **job.environment})
+        launched_in(placed, {**os.environ, **asked.environment})
         place = logs or Path(tempfile.mkdtemp(prefix=f"paceline-{self.layout.name}-"))
         place.mkdir(parents=True, exist_ok=True)
-        return run_job(self._access, self.layout, job, place, self._quotas(job), watch)
+        return run_job(self._access, self.layout, asked, place, self._quotas(asked), watch)
 
-    def _quotas(self, job: WorkerCommand) -> dict[int, Path]:
+    def _quotas(self, asked: WorkerCommand) -> dict[int, Path]:
         """A control group for every worker that may not use a whole machine."""
-        limited = {n: s.cpus for n, s in enumerate(starts(self.layout, job)) if s.cpus}
+        limited = {n: s.cpus for n, s in enumerate(starts(self.layout, asked)) if s.cpus}
         if not limited:
             return {}
         controller = quota.controller()

@@ -22,7 +22,7 @@ LOG_TAIL_LINES = 25
 
 @dataclass(frozen=True)
 class WorkerCommand:
-    """What to run on every worker, and how long it may take."""
+    """What to run on every worker (torchrun: on every host), and how long it may take."""
 
     command: tuple[str, ...]
     timeout_s: float = 600.0
@@ -58,11 +58,11 @@ class Finished:
         return self.text(worker).rstrip().rpartition("\n")[2]
 
 
-def starts(layout: Layout, job: WorkerCommand) -> list[WorkerStart]:
+def starts(layout: Layout, asked: WorkerCommand) -> list[WorkerStart]:
     """Who is started where, with what gloo and torch.distributed need to find each other."""
-    if torchrun_words(job.command):
-        return [_agent(layout, job, node) for node in sorted(set(layout.places))]
-    return [_worker(layout, job, rank) for rank in range(layout.workers)]
+    if torchrun_words(asked.command):
+        return [_agent(layout, asked, node) for node in sorted(set(layout.places))]
+    return [_worker(layout, asked, rank) for rank in range(layout.workers)]
 
 
 def torchrun_words(command: Sequence[str]) -> int:
@@ -72,13 +72,13 @@ def torchrun_words(command: Sequence[str]) -> int:
     return 3 if tuple(command[1:3]) == ("-m", "torch.distributed.run") else 0
 
 
-def environment(layout: Layout, job: WorkerCommand) -> dict[str, str]:
+def environment(layout: Layout, asked: WorkerCommand) -> dict[str, str]:
     """What every process of a job needs; the job's own settings win."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return {
         **threads,
         "MASTER_ADDR": layout.address(layout.places[0]),
-        "MASTER_PORT": str(job.port),
+        "MASTER_PORT": str(asked.port),
         "GLOO_SOCKET_IFNAME": "eth0",
         "TP_SOCKET_IFNAME": "eth0",
         # Without it a restart under torchrun fails half the time: the new workers find the old
@@ -86,14 +86,14 @@ def environment(layout: Layout, job: WorkerCommand) -> dict[str, str]:
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         "PYTHONUNBUFFERED": "1",
         "PACELINE_LAB": layout.name,
-        **job.environment,
+        **asked.environment,
     }
 
 
 def run_job(
     access: Access,
     layout: Layout,
-    job: WorkerCommand,
+    asked: WorkerCommand,
     logs: Path,
     groups: Mapping[int, Path],
     told: Callable[[str], None] | None = None,
@@ -103,13 +103,13 @@ def run_job(
     began = time.monotonic()
     placed = [
         _Placed(start, _process(access, layout, start, logs, groups.get(number)))
-        for number, start in enumerate(starts(layout, job))
+        for number, start in enumerate(starts(layout, asked))
     ]
-    _run_all(placed, job, told)
+    _run_all(placed, asked, told)
     return Finished(time.monotonic() - began, tuple(one.log for one in placed))
 
 
-def _worker(layout: Layout, job: WorkerCommand, rank: int) -> WorkerStart:
+def _worker(layout: Layout, asked: WorkerCommand, rank: int) -> WorkerStart:
     node = layout.places[rank]
     ranks = {
         "RANK": str(rank),
@@ -120,24 +120,24 @@ def _worker(layout: Layout, job: WorkerCommand, rank: int) -> WorkerStart:
     }
     cpus = layout.nodes[node].cpus
     return WorkerStart(
-        f"worker {rank}", node, job.command, {**environment(layout, job), **ranks}, cpus
+        f"worker {rank}", node, asked.command, {**environment(layout, asked), **ranks}, cpus
     )
 
 
-def _agent(layout: Layout, job: WorkerCommand, node: int) -> WorkerStart:
+def _agent(layout: Layout, asked: WorkerCommand, node: int) -> WorkerStart:
     hosts = sorted(set(layout.places))
     host = layout.nodes[node]
-    given = environment(layout, job)
+    given = environment(layout, asked)
     options = {
         "--nnodes": len(hosts),
         "--node-rank": hosts.index(node),
         "--nproc-per-node": host.workers,
         "--master-addr": given["MASTER_ADDR"],
-        "--master-port": job.port,
+        "--master-port": asked.port,
     }
     flat = [str(part) for pair in options.items() for part in pair]
-    words = torchrun_words(job.command)
-    command = (*job.command[:words], *flat, *job.command[words:])
+    words = torchrun_words(asked.command)
+    command = (*asked.command[:words], *flat, *asked.command[words:])
     return WorkerStart(f"host {host.name}", node, command, given, host.cpus * host.workers)
 
 
@@ -166,7 +166,7 @@ def _process(
 
 
 def _run_all(
-    placed: Sequence[_Placed], job: WorkerCommand, told: Callable[[str], None] | None
+    placed: Sequence[_Placed], asked: WorkerCommand, told: Callable[[str], None] | None
 ) -> None:
     """Until all have ended; raises for the first that fails, or for all when time is up."""
     with ExitStack() as stack:
@@ -176,14 +176,14 @@ def _run_all(
         def tell() -> bool:
             if told is not None and (text := first.read()):
                 told(text)
-            return job.enough()
+            return asked.enough()
 
         try:
-            for number, code in watch(started, job.timeout_s, tell):
+            for number, code in watch(started, asked.timeout_s, tell):
                 _require_good_end(placed[number], code)
         except Late as late:
             slow = [placed[number] for number in late.left]
-            raise WorkerError(_timeout_message(slow, job.timeout_s)) from late
+            raise WorkerError(_timeout_message(slow, asked.timeout_s)) from late
 
 
 def _require_good_end(one: _Placed, code: int) -> None:

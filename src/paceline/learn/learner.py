@@ -1,7 +1,7 @@
 """`Learner`: what is trained, as one flat vector of numbers.
 
 Algorithms work on such vectors alone, so that they need no torch and their laws hold for any
-learner. `torch_network.Network` is the learner of torch's modules.
+learner. `torch_network.NetworkLearner` is the learner of torch's modules.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from paceline.learn.samples import Rows, Vector
 
 
 @dataclass(frozen=True)
-class VectorTensor:
+class TensorSpan:
     """One tensor of the vector. Behind what gradients move stand statistics (of batch norm)."""
 
     name: str
@@ -43,7 +43,7 @@ class Learner(Protocol):
     """Two learners of the same settings start, train and answer alike to the last bit."""
 
     @property
-    def layers(self) -> Sequence[VectorTensor]:
+    def layers(self) -> Sequence[TensorSpan]:
         """In the order of the vector; the trained ones first."""
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.learn.errors import LearnError
-from paceline.learn.learner import VectorTensor
+from paceline.learn.learner import TensorSpan
 from paceline.learn.samples import Vector
 
 Mask = NDArray[np.bool_]
@@ -23,11 +23,11 @@ Mask = NDArray[np.bool_]
 class Quota:
     """How many weights of a layer are there."""
 
-    layer: VectorTensor
+    layer: TensorSpan
     count: int
 
 
-def quotas(layers: Sequence[VectorTensor], trained: int, sparsity: float) -> tuple[Quota, ...]:
+def quotas(layers: Sequence[TensorSpan], trained: int, sparsity: float) -> tuple[Quota, ...]:
     """Of every layer that a mask thins out; together `1 - sparsity` of them is there."""
     thin = [each for each in layers if len(each.shape) > 1 and each.first < trained]
     whole = sum(each.size for each in thin)

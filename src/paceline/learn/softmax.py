@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from paceline.learn.learner import Gradient, VectorTensor
+from paceline.learn.learner import Gradient, TensorSpan
 from paceline.learn.samples import Rows, Samples, Vector
 
 
@@ -17,10 +17,10 @@ class Softmax:
         self._train = train.inputs.reshape(len(train), -1), train.labels
         self._test = test.inputs.reshape(len(test), -1), test.labels
         classes, features = train.classes, self._train[0].shape[1]
-        weight = VectorTensor("weight", 0, (classes, features))
-        self.layers: Sequence[VectorTensor] = (
+        weight = TensorSpan("weight", 0, (classes, features))
+        self.layers: Sequence[TensorSpan] = (
             weight,
-            VectorTensor("bias", weight.size, (classes,)),
+            TensorSpan("bias", weight.size, (classes,)),
         )
         self.size = self.trained = weight.size + classes
 

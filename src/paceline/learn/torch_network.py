@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from paceline.learn.errors import LearnError
-from paceline.learn.learner import Gradient, VectorTensor
+from paceline.learn.learner import Gradient, TensorSpan
 from paceline.learn.samples import Rows, Samples, Vector
 
 _JUDGED_AT_ONCE = 500
@@ -120,13 +120,13 @@ def _named(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from ((n, b) for n, b in module.named_buffers() if b.is_floating_point())
 
 
-def _laid_out(module: nn.Module) -> tuple[Sequence[VectorTensor], int, int]:
+def _laid_out(module: nn.Module) -> tuple[Sequence[TensorSpan], int, int]:
     layers, at = [], 0
     for name, tensor in _named(module):
         if tensor.is_floating_point() and tensor.dtype is not torch.float32:
             raise LearnError(f"{name} is {tensor.dtype}; clients train float32 alone")
         stage, head = _stage(name)
-        layers.append(VectorTensor(name, at, tuple(tensor.shape), stage, head))
+        layers.append(TensorSpan(name, at, tuple(tensor.shape), stage, head))
         at += tensor.numel()
     trained = sum(parameter.numel() for parameter in module.parameters())
     return tuple(layers), trained, at
@@ -141,7 +141,7 @@ def _stage(name: str) -> tuple[int, bool]:
     return int(number), where == "heads"
 
 
-def _bind(module: nn.Module, layers: Sequence[VectorTensor], flat: Tensor, slope: Tensor) -> None:
+def _bind(module: nn.Module, layers: Sequence[TensorSpan], flat: Tensor, slope: Tensor) -> None:
     """The module's tensors become views, so that nothing is copied tensor by tensor."""
     tensors = dict(_named(module))
     for layer in layers:

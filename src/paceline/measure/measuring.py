@@ -13,7 +13,7 @@ from paceline.measure.codec_times import CodecTimes
 from paceline.measure.errors import MeasureError
 from paceline.measure.handling import Handling
 from paceline.measure.in_lab import InLab
-from paceline.measure.recorded_calls import recorded_job
+from paceline.measure.recorded_calls import recorded_calls
 from paceline.measure.reducing import Reduced, all_reduce
 from paceline.measure.sharing import shared_cores
 
@@ -84,7 +84,7 @@ def measure(workers: int = 2, repeats: int = 15, also: Also | None = None) -> Ca
 def _ratios(job: ForJob) -> tuple[Ratio, ...]:
     from paceline.measure.torch_ratios import job_ratios
 
-    return job_ratios(recorded_job(job.recording), compiled=job.compiled)
+    return job_ratios(recorded_calls(job.recording), compiled=job.compiled)
 
 
 def _fitting(measured: Callable[[], Sweep]) -> Sweep:

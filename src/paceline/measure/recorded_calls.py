@@ -32,7 +32,7 @@ class OperatorCall:
 
 
 @dataclass(frozen=True)
-class RecordedNeeds:
+class RecordedCalls:
     """What a measurement needs of a recording."""
 
     calls: tuple[OperatorCall, ...]  # of one step, in order
@@ -44,7 +44,7 @@ class RecordedNeeds:
         return Counter(self.calls)
 
 
-def recorded_job(folder: Path) -> RecordedNeeds:
+def recorded_calls(folder: Path) -> RecordedCalls:
     """What the first rank's recording tells; an error where it has no detail step."""
     found = sorted(folder.glob("rank-*.detail.json"))
     if not found:
@@ -56,7 +56,7 @@ def recorded_job(folder: Path) -> RecordedNeeds:
     told = sidecar.read(folder / sidecar.facts_name(rank))
     host, optimizer = told.of(sidecar.RecordedHost)[0], told.of(sidecar.Optimizer)
     events = json.loads(found[0].read_bytes())["traceEvents"]
-    return RecordedNeeds(
+    return RecordedCalls(
         calls=tuple(_calls(events)),
         threads=max(1, host.threads),
         optimizer=optimizer[0] if optimizer else None,

@@ -15,7 +15,7 @@ import torch
 from paceline.cost.operators import FUSIBLE, OPERATORS, OperatorClass
 from paceline.graph.variants import Ratio, Variant
 from paceline.measure.pairs import TimedPair, Work, clock_of, ratio_of, timed
-from paceline.measure.recorded_calls import OperatorCall, RecordedNeeds
+from paceline.measure.recorded_calls import OperatorCall, RecordedCalls
 from paceline.measure.torch_calls import Runnable, innermost, runnable
 
 _MOST = 24  # runs of calls that are compiled: those with most to read, for each takes seconds
@@ -23,18 +23,18 @@ _LEAST_ELEMENTS = 4_096  # of a call that takes any time
 Run = tuple[OperatorCall, ...]
 
 
-def compiled_ratios(job: RecordedNeeds) -> Iterator[Ratio]:
+def compiled_ratios(recorded: RecordedCalls) -> Iterator[Ratio]:
     """By operator: what all calls of it in a step take, as parts of the runs that they are in."""
     found: dict[str, list[TimedPair]] = {}
-    clock = clock_of(job.threads)
-    for run, count in _largest(_runs(job.calls)):
+    clock = clock_of(recorded.threads)
+    for run, count in _largest(_runs(recorded.calls)):
         made = [call for call in map(runnable, run) if call is not None]
         generated = _compiled(_chained([call.mapped(innermost) for call in made]))
         pair = timed(_chained(made), generated, clock, count)
         for operator in {call.operator for call in run}:
             found.setdefault(operator, []).append(pair)
     torch._dynamo.reset()
-    for call, count in job.counted().items():
+    for call, count in recorded.counted().items():
         plain = runnable(call) if OPERATORS[call.operator] is OperatorClass.CONVOLUTION else None
         if plain is not None:
             pair = timed(plain, plain.mapped(innermost), clock, count)

@@ -8,16 +8,16 @@ from typing import Any
 import torch
 
 from paceline.measure.pairs import Work
-from paceline.measure.recorded_calls import OperatorCall, RecordedNeeds
+from paceline.measure.recorded_calls import OperatorCall, RecordedCalls
 from paceline.measure.torch_calls import runnable
 
 _TIMES = 3
 Changed = Iterator[tuple[OperatorCall, int, Work, Work]]
 
 
-def merged(job: RecordedNeeds) -> Changed:
+def merged(recorded: RecordedCalls) -> Changed:
     """A call, how often a step makes it, three of them, and one in their place."""
-    for call, count in job.counted().items():
+    for call, count in recorded.counted().items():
         make = _WAYS.get(call.operator)
         plain = runnable(call) if make is not None else None
         if make is not None and plain is not None:

@@ -9,17 +9,17 @@ import torch
 
 from paceline.engine import native
 from paceline.measure.pairs import Work
-from paceline.measure.recorded_calls import OperatorCall, RecordedNeeds
+from paceline.measure.recorded_calls import OperatorCall, RecordedCalls
 from paceline.measure.torch_calls import Runnable, runnable
 
 _FORWARD, _BACKWARD = "aten::native_batch_norm", "aten::native_batch_norm_backward"
 
 
-def restructured(job: RecordedNeeds) -> Iterator[tuple[OperatorCall, int, Work, Work]]:
+def restructured(recorded: RecordedCalls) -> Iterator[tuple[OperatorCall, int, Work, Work]]:
     """A call, how often a step makes it, and both ways of making it; none without the core."""
     if native() is None:
         return
-    for call, count in job.counted().items():
+    for call, count in recorded.counted().items():
         plain = runnable(call) if call.operator in (_FORWARD, _BACKWARD) else None
         image = next(iter(_images(plain)), None)
         if plain is not None and image is not None:

@@ -9,7 +9,7 @@ import torch
 
 from paceline.graph.variants import Ratio, Variant
 from paceline.measure.pairs import TimedPair, Work, clock_of, ratio_of, timed
-from paceline.measure.recorded_calls import OperatorCall, RecordedNeeds
+from paceline.measure.recorded_calls import OperatorCall, RecordedCalls
 from paceline.measure.torch_calls import innermost, is_image, runnable
 from paceline.measure.torch_compiled import compiled_ratios
 from paceline.measure.torch_merged import merged
@@ -21,33 +21,33 @@ Changed = Iterator[tuple[OperatorCall, int, Work, Work]]
 """A call, how often a step makes it, and both ways of making it."""
 
 
-def job_ratios(job: RecordedNeeds, *, compiled: bool = False) -> tuple[Ratio, ...]:
+def job_ratios(recorded: RecordedCalls, *, compiled: bool = False) -> tuple[Ratio, ...]:
     """By operator and variant, over all calls of a step; of the optimizer too. Compiling takes
     minutes."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(job.threads)
+    torch.set_num_threads(recorded.threads)
     try:
         with torch.no_grad():
-            generated = compiled_ratios(job) if compiled else ()
-            return (*_operator_ratios(job), *optimizer_ratios(job), *generated)
+            generated = compiled_ratios(recorded) if compiled else ()
+            return (*_operator_ratios(recorded), *optimizer_ratios(recorded), *generated)
     finally:
         torch.set_num_threads(threads)
 
 
-def _operator_ratios(job: RecordedNeeds) -> Iterator[Ratio]:
-    clock = clock_of(job.threads)
+def _operator_ratios(recorded: RecordedCalls) -> Iterator[Ratio]:
+    clock = clock_of(recorded.threads)
     for variant, changes in _CHANGES.items():
         found: dict[str, list[TimedPair]] = defaultdict(list)
-        for call, count, plain, changed in changes(job):
+        for call, count, plain, changed in changes(recorded):
             found[call.operator].append(timed(plain, changed, clock, count))
         for operator, pairs in found.items():
             yield ratio_of(operator, variant, pairs)
 
 
-def _autocast(job: RecordedNeeds) -> Changed:
+def _autocast(recorded: RecordedCalls) -> Changed:
     """Equal calls may differ in what is cast: they are told apart by it."""
     types, found = Autocast(), dict[Any, list[Any]]()
-    for call in job.calls:
+    for call in recorded.calls:
         plain = runnable(call)
         if plain is None:
             continue
@@ -58,24 +58,24 @@ def _autocast(job: RecordedNeeds) -> Changed:
     yield from (tuple(row) for row in found.values())
 
 
-def _channels_last(job: RecordedNeeds) -> Changed:
+def _channels_last(recorded: RecordedCalls) -> Changed:
     """Calls on images; none where the job has none."""
-    for call, count in job.counted().items():
+    for call, count in recorded.counted().items():
         plain = runnable(call)
         if plain is not None and any(is_image(value) for value in plain.arguments):
             yield call, count, plain, plain.mapped(innermost)
 
 
-def _in_place(job: RecordedNeeds) -> Changed:
+def _in_place(recorded: RecordedCalls) -> Changed:
     """ReLUs of the forward pass that write over what they read."""
-    for call, count in job.counted().items():
+    for call, count in recorded.counted().items():
         plain = runnable(call) if call.operator == "aten::clamp_min" else None
         if plain is not None and not call.backward:
             tensor, least = plain.arguments
             yield call, count, plain, partial(torch.clamp_min_, tensor.clone(), least)
 
 
-_CHANGES: Mapping[Variant, Callable[[RecordedNeeds], Changed]] = {
+_CHANGES: Mapping[Variant, Callable[[RecordedCalls], Changed]] = {
     Variant.BF16: _autocast,
     Variant.CHANNELS_LAST: _channels_last,
     Variant.IN_PLACE: _in_place,

@@ -30,7 +30,7 @@ from paceline.predict.pulse import brought, moved, widened
 from paceline.predict.quotas import rests_on, room, slowed
 from paceline.predict.reasons import domains_of, estimates_of, reasons_of
 from paceline.predict.rests import in_a_row
-from paceline.predict.run import ReplaySetting
+from paceline.predict.run import Replayer
 from paceline.predict.shaped import on_shaped_links
 from paceline.predict.sharing import On, Shared, library_of, shared_of
 from paceline.predict.slowed import contention_of, relieved
@@ -107,7 +107,7 @@ class Placed:
 
     graph: Graph
     prices: Prices
-    run: ReplaySetting
+    run: Replayer
     library: Library | None  # None: communication takes the time that it was recorded with
 
 
@@ -144,7 +144,7 @@ def on_cluster(
     return Placed(graph, found, run, library)
 
 
-def _on_links(run: ReplaySetting, cluster: Cluster, question: Question) -> ReplaySetting:
+def _on_links(run: Replayer, cluster: Cluster, question: Question) -> Replayer:
     if question.machine is None:
         raise PredictError("messages on shaped links need a machine that carries them")
     return on_shaped_links(run, cluster, question.machine)
@@ -231,10 +231,10 @@ def as_recorded(graph: Graph, question: Question) -> Placed:
             f"{graph[int(missing[0])]}: give a cluster (--cluster FILE), which prices them"
         )
     found = corrected(graph, _recorded_prices(graph), question.correction)
-    run = ReplaySetting(graph, contention=contention_of(graph, question))
+    run = Replayer(graph, contention=contention_of(graph, question))
     if question.machine is not None:
         hosts = SharedHosts.one_machine(graph.world_size, question.machine.cores)
-        run = ReplaySetting(graph, hosts=hosts, rests=question.machine.rests)
+        run = Replayer(graph, hosts=hosts, rests=question.machine.rests)
     return Placed(graph, found, run, None)
 
 
@@ -279,13 +279,11 @@ def predicted(at: Placed, changes: Sequence[Strategy], question: Question) -> Pr
     )
 
 
-def _leans(graph: Graph, found: Prices, run: ReplaySetting) -> Leaning:
+def _leans(graph: Graph, found: Prices, run: Replayer) -> Leaning:
     return leaning_of(graph, found.dur_ns, lambda dur_ns: step_ns(run(dur_ns)))
 
 
-def _drawn(
-    graph: Graph, found: Prices, run: ReplaySetting, question: Question
-) -> Distribution | None:
+def _drawn(graph: Graph, found: Prices, run: Replayer, question: Question) -> Distribution | None:
     """The first step alone, drawn from its ops' samples."""
     if not question.draws:
         return None
@@ -329,12 +327,12 @@ def _measured_rates(question: Question, cluster: Cluster) -> Rates:
 
 def _runner(
     graph: Graph, taken: Callable[[On, Handling], Shared], cluster: Cluster, question: Question
-) -> ReplaySetting:
+) -> Replayer:
     machine = question.machine
     if machine is None:
-        return ReplaySetting(graph, contention=contention_of(graph, question))
+        return Replayer(graph, contention=contention_of(graph, question))
     made = question.calibration
     handling = (made.handling if made else None) or UNHANDLED
     shared = taken(On(machine, cluster), handling)
     hosts = SharedHosts.one_machine(graph.world_size, machine.cores, **vars(shared))
-    return ReplaySetting(graph, hosts=hosts, rests=machine.rests)
+    return Replayer(graph, hosts=hosts, rests=machine.rests)

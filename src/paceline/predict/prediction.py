@@ -12,7 +12,7 @@ from paceline.measure import Calibration
 from paceline.notebook import InNotebook
 from paceline.predict.correction import Correction, Leaning
 from paceline.predict.memory import PeakMemory
-from paceline.predict.run import ReplaySetting
+from paceline.predict.run import Replayer
 from paceline.replay import Distribution, Timeline
 from paceline.replay.memory_by_rank import rank_peaks
 
@@ -62,7 +62,7 @@ class Prediction(InNotebook):
     leans: Leaning | None = None  # None: not asked for
     correction: Correction | None = None  # that is in the step
     prices: Prices | None = None  # what each op takes before others slow it
-    run: ReplaySetting | None = None  # how its ops were replayed, and what they share
+    run: Replayer | None = None  # how its ops were replayed, and what they share
 
     @property
     def batch_ns(self) -> float:

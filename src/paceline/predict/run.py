@@ -1,4 +1,4 @@
-"""`ReplaySetting`: a replay that has yet to be told how long each op takes."""
+"""`Replayer`: a replay that has yet to be told how long each op takes."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from paceline.replay.hosts import SharedHosts
 
 
 @dataclass(frozen=True, eq=False)
-class ReplaySetting:
+class Replayer:
     """How a graph is replayed. Where rests cost something a first replay shows which work follows
     one, a second one prices it."""
 

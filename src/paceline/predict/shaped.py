@@ -16,11 +16,11 @@ from paceline.cluster.network import Network
 from paceline.cluster.tcp import burst_bytes, least_queue_bytes
 from paceline.cost import GLOO
 from paceline.graph import NONE
-from paceline.predict.run import ReplaySetting
+from paceline.predict.run import Replayer
 from paceline.replay import Shaping, shaped_links
 
 
-def on_shaped_links(run: ReplaySetting, cluster: Cluster, machine: Machine) -> ReplaySetting:
+def on_shaped_links(run: Replayer, cluster: Cluster, machine: Machine) -> Replayer:
     """The same replay with its messages on the cluster's links, which then say how long each takes
     and what it takes of the cores."""
     transfers = shaped_links(run.graph, cluster, shaping_of(cluster, machine))

@@ -96,7 +96,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True)
-class NotedCalls:
+class NotedEvents:
     """What the wrappers noted since the last `clear`."""
 
     calls: list[Call] = field(default_factory=list)
@@ -116,7 +116,7 @@ class CommunicationWatch:
         self, write: Callable[[Record], None], mark: Callable[[], None] = _nothing
     ) -> None:
         """`mark` is called where a phase of the step begins or ends."""
-        self.seen = NotedCalls()
+        self.seen = NotedEvents()
         self.works = Works()
         self._watched: list[Stretch] = []
         self._rests = False

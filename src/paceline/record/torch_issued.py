@@ -7,7 +7,7 @@ import msgspec
 import torch.distributed as dist
 
 from paceline.record.sidecar import Backward, Collective, Record, RecordedBucket, Wait
-from paceline.record.torch_comms import BLOCKING, MESSAGES, UNSEEN, Call, NotedCalls, Waiting
+from paceline.record.torch_comms import BLOCKING, MESSAGES, UNSEEN, Call, NotedEvents, Waiting
 from paceline.record.torch_flight import Flight
 
 STRETCH: Final = 1_000_000
@@ -15,7 +15,7 @@ STRETCH: Final = 1_000_000
 
 
 def issued(
-    seen: NotedCalls, flights: list[Flight], buckets: list[RecordedBucket]
+    seen: NotedEvents, flights: list[Flight], buckets: list[RecordedBucket]
 ) -> Iterator[Record]:
     """All communication in issue order, then the waits for it."""
     messages = [call for call in seen.calls if call.name in MESSAGES]

@@ -61,46 +61,48 @@ class IterativeHook:
         self._how, self._codec, self._group, self._sent = codec.compressor, codec, group, sent
         self._share, self._members = share, dist.get_world_size(group)
         self._left, self._turns = Vectors(), Turns()
-        self._asked: SimpleQueue[PendingBucket | None] = SimpleQueue()
+        self._pending: SimpleQueue[PendingBucket | None] = SimpleQueue()
 
     def __call__(self, _: None, bucket: Any) -> Any:
         future: Any = torch.futures.Future()
         key = tuple(id(parameter) for parameter in bucket.parameters())
-        self._asked.put(PendingBucket(bucket.buffer(), key, self._turns.next(bucket), future))
+        self._pending.put(PendingBucket(bucket.buffer(), key, self._turns.next(bucket), future))
         if bucket.is_last():
             self._sent.stepped()
         return future
 
     def end(self) -> None:
-        self._asked.put(None)
+        self._pending.put(None)
 
     def work(self) -> None:
         """Serve buckets until the end. What fails, fails in the backward pass that waits for it."""
         torch.set_grad_enabled(False)  # of this thread alone
-        while (asked := self._asked.get()) is not None:
-            run_into(asked.future, partial(self._exchange, asked))
+        while (pending := self._pending.get()) is not None:
+            run_into(pending.future, partial(self._exchange, pending))
 
-    def _exchange(self, asked: PendingBucket) -> Any:
+    def _exchange(self, pending: PendingBucket) -> Any:
         """The bucket's gradients, once they are the mean of all ranks."""
         began, talked_ns = perf_counter_ns(), 0
-        values, turn = self._corrected(asked), asked.turn
+        values, turn = self._corrected(pending), pending.turn
         payload: torch.Tensor | None = self._how.first(values, turn)
         round_ = 0
         while payload is not None:
             talked_ns += self._sum(payload)
             round_ += 1
             payload = self._how.next(values, turn, round_)
-        self._how.restore(asked.gradient, turn)
+        self._how.restore(pending.gradient, turn)
         if self._codec.feedback:
-            self._how.keep(values, asked.gradient, self._members, turn)
+            self._how.keep(values, pending.gradient, self._members, turn)
         self._sent.coded(perf_counter_ns() - began - talked_ns)
-        return asked.gradient
+        return pending.gradient
 
-    def _corrected(self, asked: PendingBucket) -> torch.Tensor:
+    def _corrected(self, pending: PendingBucket) -> torch.Tensor:
         """The gradient's share of the mean, and what was left of earlier ones."""
         if not self._codec.feedback:
-            return asked.gradient.mul(self._share)
-        return self._left.of(asked.key, asked.gradient).add_(asked.gradient, alpha=self._share)
+            return pending.gradient.mul(self._share)
+        return self._left.of(pending.key, pending.gradient).add_(
+            pending.gradient, alpha=self._share
+        )
 
     def _sum(self, payload: torch.Tensor) -> int:
         """How long the call took."""

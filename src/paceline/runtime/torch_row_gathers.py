@@ -24,8 +24,8 @@ from paceline.runtime.sufficient_factors import HEADER_BYTES
 
 
 @dataclass
-class PayloadRows:
-    """Rows in a layer's payload, alike on all ranks; 0: nobody has asked yet."""
+class PayloadRoom:
+    """For how many rows a layer's payload has room, alike on all ranks; 0: nobody has asked yet."""
 
     rows: int = 0
 
@@ -66,7 +66,7 @@ class FactorPair:
 class Gather:
     """One that is under way, or whose rows are there."""
 
-    room: PayloadRows
+    room: PayloadRoom
     had: int  # rows for which the payload had room
     left: FactorPair  # this rank's rows for which it had none
     under: Under
@@ -81,7 +81,7 @@ class RowGathers:
         self._share = 1.0 / dist.get_world_size(group)
         self._under_way: deque[Gather] = deque()
 
-    def start(self, room: PayloadRows, mine: FactorPair) -> Gather:
+    def start(self, room: PayloadRoom, mine: FactorPair) -> Gather:
         if not room.rows:
             room.rows = self._agreed(len(mine), mine.inputs.device)
         under = self._started(mine[: room.rows], room.rows, HEADER_BYTES, len(mine))

@@ -20,7 +20,7 @@ from paceline.runtime.run import Run
 from paceline.runtime.torch_attributes import instead
 from paceline.runtime.torch_forward import Forward, forward_as
 from paceline.runtime.torch_reducer import ignoring
-from paceline.runtime.torch_row_gathers import FactorPair, Gather, PayloadRows, RowGathers
+from paceline.runtime.torch_row_gathers import FactorPair, Gather, PayloadRoom, RowGathers
 from paceline.runtime.torch_sole_sources import Sources, sole_sources
 from paceline.runtime.torch_two_nodes import (
     USES,
@@ -102,7 +102,7 @@ class _Shared:
 
     gathers: RowGathers
     sources: Sources
-    room: PayloadRows = field(default_factory=PayloadRows)
+    room: PayloadRoom = field(default_factory=PayloadRoom)
 
 
 class _Apart:

@@ -123,17 +123,17 @@ def _reasons(plan: Plan, judge: Judge) -> Iterator[str]:
     if not plan:
         yield "nothing that was tried makes it better, so the job stays as it is"
         return
-    seen = _seen(judge, plan)
+    seen = _replayed(judge, plan)
     for part, without in zip(plan, _without_one(plan)):
         try:
-            other = _seen(judge, without)
+            other = _replayed(judge, without)
         except PacelineError:
             yield f"{part}: the other parts need it"
             continue
         yield reason(str(part), seen, other)
 
 
-def _seen(judge: Judge, plan: Plan) -> ReplayedPlan:
+def _replayed(judge: Judge, plan: Plan) -> ReplayedPlan:
     return ReplayedPlan(*judge.replayed(plan))
 
 

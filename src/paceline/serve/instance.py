@@ -18,7 +18,7 @@ class InstanceDied(Failed):
     """The process has ended, or was ended because it did not answer."""
 
 
-class MessageStream:
+class MessageLink:
     """Messages over a stream."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -42,7 +42,7 @@ class MessageStream:
 class Instance:
     """One at a time may ask it. `gone` is set as soon as its process has ended."""
 
-    def __init__(self, link: MessageStream, pid: int, processors: tuple[int, ...]) -> None:
+    def __init__(self, link: MessageLink, pid: int, processors: tuple[int, ...]) -> None:
         self.pid, self.processors = pid, processors
         self.gone = asyncio.Event()
         self._link = link

@@ -14,7 +14,7 @@ from typing import Any, Final
 from paceline.launch import Process, Running, start
 from paceline.serve.errors import ServeError
 from paceline.serve.frames import Message
-from paceline.serve.instance import Instance, MessageStream
+from paceline.serve.instance import Instance, MessageLink
 from paceline.serve.signature import Signature
 
 BUILD_S: Final = 600.0
@@ -45,7 +45,7 @@ class Packing:
 class Template:
     """Forks instances, on prepacked weights where `prepacked` says so. Opened by `template`."""
 
-    def __init__(self, link: MessageStream, built: Built, waiting: "_Waiting") -> None:
+    def __init__(self, link: MessageLink, built: Built, waiting: "_Waiting") -> None:
         self.built = built
         self.prepacked = False
         self._link, self._waiting = link, waiting
@@ -110,7 +110,7 @@ async def template(target: str) -> AsyncIterator[Template]:
                     waiting.close()
 
 
-async def _built(waiting: "_Waiting", running: Running) -> tuple[MessageStream, Built]:
+async def _built(waiting: "_Waiting", running: Running) -> tuple[MessageLink, Built]:
     while not waiting.built.done():
         if (code := running.wait(0)) is not None:
             raise ServeError(f"the model's process ended with exit code {code} before it was ready")
@@ -127,16 +127,16 @@ class _Waiting:
     """Whose connection is awaited: the template's first, then each instance's by its key."""
 
     def __init__(self) -> None:
-        self.built: asyncio.Future[tuple[MessageStream, Message]] = _future()
-        self._instances: dict[int, asyncio.Future[tuple[MessageStream, dict[str, int]]]] = {}
-        self._links: list[MessageStream] = []
+        self.built: asyncio.Future[tuple[MessageLink, Message]] = _future()
+        self._instances: dict[int, asyncio.Future[tuple[MessageLink, dict[str, int]]]] = {}
+        self._links: list[MessageLink] = []
 
-    def expect(self, key: int) -> "asyncio.Future[tuple[MessageStream, dict[str, int]]]":
+    def expect(self, key: int) -> "asyncio.Future[tuple[MessageLink, dict[str, int]]]":
         self._instances[key] = _future()
         return self._instances[key]
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        link = MessageStream(reader, writer)
+        link = MessageLink(reader, writer)
         self._links.append(link)
         try:
             message = await link.receive()

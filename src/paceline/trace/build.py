@@ -67,9 +67,9 @@ def build(
     """
     by_rank = sidecars or {}
     views = {trace.rank: RankView(trace, by_rank.get(trace.rank)) for trace in traces}
-    seen = [TraceWithSteps(trace, *steps_of(views[trace.rank])) for trace in traces]
+    ranks = [TraceWithSteps(trace, *steps_of(views[trace.rank])) for trace in traces]
     with _SideBySide(views) as blocks:
-        return build_of(seen, blocks.of, meta)
+        return build_of(ranks, blocks.of, meta)
 
 
 class _SideBySide:
@@ -100,14 +100,14 @@ def block_of(view: RankView, wanted: Wanted) -> RankBlock:
 
 
 def build_of(
-    seen: Sequence[TraceWithSteps], blocks_of: Blocks, meta: Mapping[str, Any] | None = None
+    ranks: Sequence[TraceWithSteps], blocks_of: Blocks, meta: Mapping[str, Any] | None = None
 ) -> Graph:
     """The same where ranks are worked out one by one, here or elsewhere."""
-    missing = check_together([each.trace for each in seen])
-    seen = sorted(seen, key=lambda each: each.trace.rank)
-    traces = [each.trace for each in seen]
+    missing = check_together([each.trace for each in ranks])
+    ranks = sorted(ranks, key=lambda each: each.trace.rank)
+    traces = [each.trace for each in ranks]
     clocks = clocks_of(traces)
-    steps, notes = _steps(seen)
+    steps, notes = _steps(ranks)
     blocks = blocks_of(_wanted(traces, steps, clocks))
     joined = join(blocks, clocks)
     said = [*missing, *notes, *_said(blocks), *joined.notes]
@@ -132,16 +132,16 @@ def _with_gradients(graph: Graph) -> Graph:
     return replace(made, meta={**made.meta, "notes": [*made.meta["notes"], NOTE]})
 
 
-def _steps(seen: Sequence[TraceWithSteps]) -> tuple[list[Steps], list[str]]:
+def _steps(ranks: Sequence[TraceWithSteps]) -> tuple[list[Steps], list[str]]:
     """The steps that all ranks have, on each one's own clock."""
-    steps, notes = common_steps([each.steps for each in seen])
+    steps, notes = common_steps([each.steps for each in ranks])
     if not steps:
-        told = "; ".join(f"rank {s.trace.rank}: {s.steps.number.tolist()}" for s in seen)
+        told = "; ".join(f"rank {s.trace.rank}: {s.steps.number.tolist()}" for s in ranks)
         raise TraceError(
             f"no step was recorded on every rank ({told}). Import traces of the same steps "
             "of one job"
         )
-    said = [f"rank {each.trace.rank}: {note}" for each in seen for note in each.notes]
+    said = [f"rank {each.trace.rank}: {note}" for each in ranks for note in each.notes]
     return steps, [*said, *notes]
 
 

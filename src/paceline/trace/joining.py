@@ -64,7 +64,7 @@ class HostRecording:
 
 def join_runs(folders: Sequence[Path], out: Path) -> Graph:
     """Write the run of all ranks to `out`, with its graph. Nothing is left there where it fails."""
-    parts = [read_part(folder) for folder in folders]
+    parts = [read_recording(folder) for folder in folders]
     require_together(parts)
     with atomic_folder(out, may_replace=lambda _: False) as hidden:
         for part in parts:
@@ -77,7 +77,7 @@ def join_runs(folders: Sequence[Path], out: Path) -> Graph:
     return graph
 
 
-def read_part(folder: Path) -> HostRecording:
+def read_recording(folder: Path) -> HostRecording:
     """A folder that `paceline record` made; every rank in it must have a trace."""
     files = sorted(folder.glob("rank-*.facts.jsonl"))
     if not files or not (folder / JOB_NAME).is_file():

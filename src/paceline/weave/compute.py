@@ -16,7 +16,7 @@ from paceline.weave.rules import joint_dtype
 
 
 @dataclass(frozen=True)
-class ComputePosition:
+class ComputeContext:
     """Where a computation stands: type of the result, of the operands, the rank's index, and,
     where these are rows of something larger, the position of their first element in it."""
 
@@ -26,10 +26,10 @@ class ComputePosition:
     first: int = 0
 
 
-def local(op: ops.WeaveOp, step: ComputePosition, *operands: Array) -> Array:
+def local(op: ops.WeaveOp, at: ComputeContext, *operands: Array) -> Array:
     """One rank's part of an op's result."""
     with np.errstate(all="ignore"):
-        return store(_RULES[type(op)](op, step, *operands), step.kind.dtype)
+        return store(_RULES[type(op)](op, at, *operands), at.kind.dtype)
 
 
 def cut(kind: TensorType, index: int) -> tuple[slice, ...]:
@@ -68,41 +68,41 @@ _BINARY: dict[ops.BinaryKind, Callable[[Any, Any], Any]] = {
 }
 
 
-def _const(op: ops.Const, step: ComputePosition) -> Array:
+def _const(op: ops.Const, at: ComputeContext) -> Array:
     return np.asarray(op.value)
 
 
-def _unary(op: ops.Unary, step: ComputePosition, x: Array) -> Array:
-    return np.asarray(_UNARY[op.kind](load(x, step.args[0].dtype)))
+def _unary(op: ops.Unary, at: ComputeContext, x: Array) -> Array:
+    return np.asarray(_UNARY[op.kind](load(x, at.args[0].dtype)))
 
 
-def _binary(op: ops.Binary, step: ComputePosition, a: Array, b: Array) -> Array:
+def _binary(op: ops.Binary, at: ComputeContext, a: Array, b: Array) -> Array:
     """In the type that operations on the tensors compute in; numbers are rounded to that."""
-    dtype = joint_dtype(step.args)
+    dtype = joint_dtype(at.args)
     return np.asarray(_BINARY[op.kind](load(a, dtype), load(b, dtype)))
 
 
-def _cast(op: ops.Cast, step: ComputePosition, x: Array) -> Array:
+def _cast(op: ops.Cast, at: ComputeContext, x: Array) -> Array:
     return x
 
 
-def _ite(op: ops.Ite, step: ComputePosition, condition: Array, a: Array, b: Array) -> Array:
+def _ite(op: ops.Ite, at: ComputeContext, condition: Array, a: Array, b: Array) -> Array:
     return np.where(condition, a, b)
 
 
-def _mul_add(op: ops.MulAdd, step: ComputePosition, *args: Array) -> Array:
-    dtype = joint_dtype(step.args)
+def _mul_add(op: ops.MulAdd, at: ComputeContext, *args: Array) -> Array:
+    dtype = joint_dtype(at.args)
     return mul_add(*(load(x, dtype) for x in args))
 
 
-def _dropout(op: ops.Dropout, step: ComputePosition, x: Array, seed: Array) -> Array:
-    index = step.first + global_index(step.kind, step.index)
-    scale = load(x, step.kind.dtype).dtype.type(1.0 / (1.0 - op.p))
+def _dropout(op: ops.Dropout, at: ComputeContext, x: Array, seed: Array) -> Array:
+    index = at.first + global_index(at.kind, at.index)
+    scale = load(x, at.kind.dtype).dtype.type(1.0 / (1.0 - op.p))
     kept = keep_mask(int(seed), op.site, index, op.p)
-    return np.asarray(np.where(kept, load(x, step.kind.dtype) * scale, scale.dtype.type(0)))
+    return np.asarray(np.where(kept, load(x, at.kind.dtype) * scale, scale.dtype.type(0)))
 
 
-def _reduce(op: ops.Reduce, step: ComputePosition, x: Array) -> Array:
+def _reduce(op: ops.Reduce, at: ComputeContext, x: Array) -> Array:
     wide = x.astype(np.float64) if x.dtype.kind == "f" else x
     if op.kind is ops.ReduceKind.SUM_SQUARES:
         wide = wide * wide
@@ -110,8 +110,8 @@ def _reduce(op: ops.Reduce, step: ComputePosition, x: Array) -> Array:
     if op.segments is None:
         return np.asarray(combine(wide, axis=op.dim, keepdims=op.dim is not None))
     start = 0
-    if isinstance(step.args[0].layout, Sliced) and step.args[0].group is not None:
-        start, _ = slice_bounds(step.args[0].size, step.args[0].group.size, step.index)
+    if isinstance(at.args[0].layout, Sliced) and at.args[0].group is not None:
+        start, _ = slice_bounds(at.args[0].size, at.args[0].group.size, at.index)
     return _by_segment(wide, op.segments, start, combine)
 
 
@@ -143,19 +143,19 @@ _FOLD: dict[Reduction, Callable[..., Any]] = {
 }
 
 
-def _repeat(op: ops.Repeat, step: ComputePosition, x: Array) -> Array:
+def _repeat(op: ops.Repeat, at: ComputeContext, x: Array) -> Array:
     return np.repeat(x, op.segments)
 
 
-def _matmul(op: ops.MatMul, step: ComputePosition, a: Array, b: Array) -> Array:
+def _matmul(op: ops.MatMul, at: ComputeContext, a: Array, b: Array) -> Array:
     return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64)))
 
 
-def _slice(op: ops.Slice, step: ComputePosition, x: Array) -> Array:
-    return x[cut(step.kind, step.index)]
+def _slice(op: ops.Slice, at: ComputeContext, x: Array) -> Array:
+    return x[cut(at.kind, at.index)]
 
 
-def _update(op: ops.Update, step: ComputePosition, target: Array, value: Array) -> Array:
+def _update(op: ops.Update, at: ComputeContext, target: Array, value: Array) -> Array:
     return value.copy()
 
 

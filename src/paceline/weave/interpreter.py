@@ -15,7 +15,7 @@ import numpy as np
 
 from paceline.graph import DType
 from paceline.weave import ops
-from paceline.weave.compute import ComputePosition, cut, local
+from paceline.weave.compute import ComputeContext, cut, local
 from paceline.weave.layout import Partial, Reduction, Sliced, TensorType
 from paceline.weave.numbers import Array, identity, load, store
 from paceline.weave.program import Program, Statement
@@ -89,10 +89,10 @@ def _run(program: Program, statement: Statement, values: Mapping[str, Parts]) ->
     parts = tuple(values[a] for a in statement.args)
     joint = _ACROSS.get(type(statement.op))
     if joint is not None:
-        return joint(statement.op, ComputePosition(statement.type, kinds), *parts)
+        return joint(statement.op, ComputeContext(statement.type, kinds), *parts)
     size = statement.type.group.size if statement.type.group else 1
     return tuple(
-        local(statement.op, ComputePosition(statement.type, kinds, i), *_at(parts, i))
+        local(statement.op, ComputeContext(statement.type, kinds, i), *_at(parts, i))
         for i in range(size)
     )
 
@@ -114,28 +114,28 @@ def _combine(op: Reduction, parts: Parts, dtype: DType) -> Array:
     return store(total, dtype)
 
 
-def _whole(step: ComputePosition, parts: Parts) -> Array:
+def _whole(step: ComputeContext, parts: Parts) -> Array:
     return join(step.args[0], parts)
 
 
-def _spread(op: ops.WeaveOp, step: ComputePosition, parts: Parts) -> Parts:
+def _spread(op: ops.WeaveOp, step: ComputeContext, parts: Parts) -> Parts:
     """Collectives that keep the value and change where it lies."""
     whole = _whole(step, parts)
     return tuple(whole[cut(step.kind, i)].copy() for i in range(len(parts)))
 
 
-def _reduce_to(op: ops.ReduceTo, step: ComputePosition, parts: Parts) -> Parts:
+def _reduce_to(op: ops.ReduceTo, step: ComputeContext, parts: Parts) -> Parts:
     whole, layout = _whole(step, parts), step.kind.layout
     assert isinstance(layout, Partial)
     empty = np.full_like(whole, identity(layout.op, whole.dtype))
     return tuple(whole if i == op.root else empty.copy() for i in range(len(parts)))
 
 
-def _broadcast(op: ops.Broadcast, step: ComputePosition, parts: Parts) -> Parts:
+def _broadcast(op: ops.Broadcast, step: ComputeContext, parts: Parts) -> Parts:
     return tuple(parts[op.root].copy() for _ in parts)
 
 
-def _send(op: ops.Send, step: ComputePosition, parts: Parts) -> Parts:
+def _send(op: ops.Send, step: ComputeContext, parts: Parts) -> Parts:
     return tuple(p.copy() for p in parts)
 
 

@@ -8,7 +8,7 @@ from paceline.wire.importance import Importance, Marks
 from paceline.wire.ledger import Ledger
 from paceline.wire.orders import Arrived, Orders, Receive, Send, Transfer, TransferPhase
 from paceline.wire.replicas import prove_equal
-from paceline.wire.servers import ServedWorker, Server
+from paceline.wire.servers import PushPullWorker, Server
 from paceline.wire.settings import Patience, Tuning
 
 __all__ = [
@@ -24,10 +24,10 @@ __all__ = [
     "Orders",
     "Patience",
     "PeerLost",
+    "PushPullWorker",
     "Receive",
     "ReplicaError",
     "Send",
-    "ServedWorker",
     "Server",
     "Transfer",
     "TransferPhase",

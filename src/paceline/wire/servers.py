@@ -86,8 +86,8 @@ class Server:
 
 
 @dataclass
-class ServedWorker:
-    """A worker's half."""
+class PushPullWorker:
+    """A worker's half, the other of `Server`."""
 
     group: WireGroup
     server: int = 0

@@ -27,9 +27,9 @@ from paceline.place.hardware import (
     DESIGNS,
     AcceleratorFleet,
     DecoderModel,
-    LayerStack,
     SearchSettings,
     Template,
+    UniformModel,
     baselines,
     search,
     templates,
@@ -60,7 +60,7 @@ from paceline.place.hardware.template import CLOCK_HZ
 
 needs_native = pytest.mark.skipif(native() is None, reason="the native core is not built")
 TPU = DESIGNS["TPUv4-like"]
-TINY = LayerStack("tiny", 3, 256, 4, 64, 1000)
+TINY = UniformModel("tiny", 3, 256, 4, 64, 1000)
 
 
 def test_the_space_has_the_published_size_and_limits() -> None:

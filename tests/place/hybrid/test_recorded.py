@@ -18,7 +18,7 @@ from paceline.graph.work import Attention, Matrix, Recorded, attention, matrix
 from paceline.imagine.decoder import Precision, Sharding, kept_bytes
 from paceline.imagine.transformer import Degrees
 from paceline.place.hybrid import plan, price
-from paceline.place.hybrid.recorded import RecordedAs, blocks_of, recorded_job
+from paceline.place.hybrid.recorded import RecordedAs, blocks_of, recorded_model
 from paceline.place.hybrid.step import chunks_of
 
 SEQUENCES, LENGTH, HIDDEN, HEADS, FFN, WORDS = 4, 32, 64, 4, 96, 128
@@ -89,7 +89,7 @@ def test_blocks_are_told_by_names_and_by_what_they_do() -> None:
 
 
 def test_a_recorded_decoder_has_the_dimensions_of_its_products() -> None:
-    job = recorded_job(drawn(), RecordedAs("mine"))
+    job = recorded_model(drawn(), RecordedAs("mine"))
     model = job.model
     assert (model.layers, model.hidden, model.ffn, model.gated) == (3, HIDDEN, FFN, True)
     assert (model.attention.heads, model.attention.head_dim, model.vocab) == (HEADS, 16, WORDS)
@@ -98,14 +98,14 @@ def test_a_recorded_decoder_has_the_dimensions_of_its_products() -> None:
 
 
 def test_several_passes_a_step_are_micro_batches() -> None:
-    job = recorded_job(drawn(times=2), RecordedAs("mine"))
+    job = recorded_model(drawn(times=2), RecordedAs("mine"))
     assert (job.found.passes, job.found.micro_batch) == (2, SEQUENCES)
     assert job.worker_batch == 2 * SEQUENCES
     assert job.model.layers == 3
 
 
 def test_what_was_recorded_is_kept_to_the_nanosecond() -> None:
-    asked = recorded_job(drawn(), RecordedAs("mine")).question(site())
+    asked = recorded_model(drawn(), RecordedAs("mine")).question(site())
     job = asked.job(Degrees(), micro_batch=SEQUENCES, sharding=Sharding.NONE)
     recorded_ms = 1 + 3 * (6 + 12) + 1 + 2 + 1 + 5
     assert price(job, asked.prices()).step_ns == pytest.approx(recorded_ms * MS, abs=10)
@@ -115,13 +115,13 @@ def test_what_a_layer_keeps_is_as_recorded() -> None:
     layers = tuple(LayerMemory(f"layers.{at}", "Block", kept_bytes=123_456) for at in range(3))
     graph = drawn()
     told = replace(graph, facts=replace(graph.facts, memory=(RankMemory(0, layers=layers),)))
-    asked = recorded_job(told, RecordedAs("mine")).question(site())
+    asked = recorded_model(told, RecordedAs("mine")).question(site())
     job = asked.job(Degrees(), micro_batch=SEQUENCES, sharding=Sharding.NONE)
     assert kept_bytes(job, routed=False) == pytest.approx(123_456)
 
 
 def test_other_shapes_are_carried_from_the_recording() -> None:
-    asked = recorded_job(drawn(), RecordedAs("mine")).question(site())
+    asked = recorded_model(drawn(), RecordedAs("mine")).question(site())
     half = replace(asked, global_batch=SEQUENCES // 2)
     whole_ns, half_ns = (
         price(one.job(Degrees(), micro_batch=size, sharding=Sharding.NONE), one.prices()).step_ns
@@ -131,7 +131,7 @@ def test_other_shapes_are_carried_from_the_recording() -> None:
 
 
 def test_a_recording_is_planned_for_processors_over_gloo() -> None:
-    asked = recorded_job(drawn(), RecordedAs("mine")).question(site(4))
+    asked = recorded_model(drawn(), RecordedAs("mine")).question(site(4))
     assert asked.global_batch == 4 * SEQUENCES
     found = plan(asked, own="tp=2,pp=2,zero=0")
     own = found.rows[-1].priced
@@ -145,7 +145,7 @@ def shared(**told: float) -> Site:
 
 
 def step_ms(on: Site, degrees: Degrees, sharding: Sharding = Sharding.NONE) -> float:
-    asked = recorded_job(drawn(blocks=4), RecordedAs("mine")).question(on)
+    asked = recorded_model(drawn(blocks=4), RecordedAs("mine")).question(on)
     job = asked.job(degrees, micro_batch=SEQUENCES, sharding=sharding)
     return price(job, asked.prices()).step_ns / MS
 
@@ -226,7 +226,7 @@ def test_messages_of_tensor_ranks_wait_for_their_turn_while_other_groups_work() 
 )
 def test_what_is_no_repeated_decoder_is_refused_with_the_reason(graph: Graph, said: str) -> None:
     with pytest.raises(PacelineError, match=said):
-        recorded_job(graph, RecordedAs("mine"))
+        recorded_model(graph, RecordedAs("mine"))
 
 
 def test_blocks_without_attention_are_refused_and_another_command_named() -> None:
@@ -234,14 +234,14 @@ def test_blocks_without_attention_are_refused_and_another_command_named() -> Non
     for at in range(2):
         made.product(f"{at}", HIDDEN, HIDDEN)
     with pytest.raises(PacelineError, match=r"no attention between.*paceline pipeline RUN"):
-        recorded_job(made.b.build(), RecordedAs("mine"))
+        recorded_model(made.b.build(), RecordedAs("mine"))
 
 
 def test_a_job_that_is_cut_already_is_refused() -> None:
     made = decoder_step()
     made.b.group("halves", (0, 1), Axis.TENSOR)
     with pytest.raises(PacelineError, match="cut along tensor already"):
-        recorded_job(made.b.build(), RecordedAs("mine"))
+        recorded_model(made.b.build(), RecordedAs("mine"))
 
 
 @pytest.mark.live
@@ -260,7 +260,7 @@ def test_a_script_that_was_imagined_is_planned(
 
 def test_exchanges_of_sharded_weights_stand_between_passes_where_gloo_blocks() -> None:
     """Four gathers, and four reductions of twice their bytes, in a row with all passes."""
-    asked = recorded_job(drawn(blocks=4), RecordedAs("mine")).question(site(4))
+    asked = recorded_model(drawn(blocks=4), RecordedAs("mine")).question(site(4))
     job = asked.job(Degrees(4), micro_batch=SEQUENCES, sharding=Sharding.OPTIMIZER)
     prices = asked.prices()
     (chunk,) = chunks_of(job, prices)

@@ -12,7 +12,7 @@ import pytest
 from paceline.graph import Graph, check
 from paceline.graph.facts import Loading, Stored
 from paceline.graph.synthetic import Parallel, TrainingJob, training
-from paceline.graph.synthetic.training_lanes import RanksOn
+from paceline.graph.synthetic.training_lanes import MachineKind
 from paceline.strategies import Effect, Strategy, kind_of, known, parse
 from paceline.strategies.coded import CODECS
 
@@ -64,7 +64,7 @@ def graph_for(worker_model: Graph, images: Graph, row_cut: Graph, products: Grap
 
 @cache
 def job_for(name: str, machine: str) -> Graph:
-    made = training(TrainingJob(machine=RanksOn[machine], **JOBS.get(name, {})))
+    made = training(TrainingJob(machine=MachineKind[machine], **JOBS.get(name, {})))
     return replace(made, facts=replace(made.facts, loading=FORMATS)) if name == "format" else made
 
 

@@ -9,10 +9,10 @@ from paceline.wire.aggregate import (
     Blocks,
     Integer,
     Mode,
-    ReduceOp,
     Scale,
     Sketched,
     SketchShape,
+    SwitchOp,
     dense,
     peeled,
     sketched,
@@ -124,7 +124,7 @@ def _volumes(mode: Mode, given_: list[Floats]) -> list[int]:
                 return end.value
             if gradient is given_[0]:
                 seen.append(asked.values.nbytes)
-            assert asked.op in ReduceOp
+            assert asked.op in SwitchOp
             reduced = yield asked
 
     together(watched, given_)

@@ -15,9 +15,9 @@ from paceline.wire.aggregate import (
     Blocks,
     Integer,
     Mode,
-    ReduceOp,
     RoundRequest,
     Sketched,
+    SwitchOp,
     dense,
     through,
     together,
@@ -34,7 +34,7 @@ from paceline.wire.switch.aggregation import (
     unpacked,
 )
 from paceline.wire.switch.client import Member, Pace, SwitchClient
-from paceline.wire.switch.relay import AggregatedGroup, Relay
+from paceline.wire.switch.relay import Relay, SwitchJob
 
 KEY = b"a key of the job"
 FAST = Rule.graded(bits_per_s=10**9, buffer_bytes=1_000_000)
@@ -50,7 +50,7 @@ def bound() -> socket.socket:
 
 @contextmanager
 def standing(
-    peers: list[socket.socket], rule: Rule, job: AggregatedGroup | None = None
+    peers: list[socket.socket], rule: Rule, job: SwitchJob | None = None
 ) -> Iterator[Relay]:
     """A relay that forwards in a thread of its own."""
     with Relay([p.getsockname() for p in peers], rule, job) as relay:
@@ -145,7 +145,7 @@ def exchanged(mode: Mode, gradients: list[np.ndarray], rule: Rule = FAST) -> lis
     workers = len(gradients)
     peers = [bound() for _ in gradients]
     found: list[np.ndarray] = [np.empty(0)] * workers  # type: ignore[type-arg]
-    with standing(peers, rule, AggregatedGroup(7, workers, KEY)) as relay:
+    with standing(peers, rule, SwitchJob(7, workers, KEY)) as relay:
 
         def work(worker: int) -> None:
             member = Member(7, worker, workers, KEY)
@@ -163,7 +163,7 @@ def exchanged(mode: Mode, gradients: list[np.ndarray], rule: Rule = FAST) -> lis
 
 
 def chunk(worker: int, turn: int = 1, values: tuple[int, ...] = (1, 2)) -> Chunk:
-    return Chunk(ChunkPlace(7, turn, 0), ReduceOp.SUM, worker, 2, np.array(values, np.int32))
+    return Chunk(ChunkPlace(7, turn, 0), SwitchOp.SUM, worker, 2, np.array(values, np.int32))
 
 
 def test_a_chunk_that_comes_twice_is_added_once_and_answered_again() -> None:
@@ -177,14 +177,14 @@ def test_a_chunk_that_comes_twice_is_added_once_and_answered_again() -> None:
 
 def test_foreign_forged_and_malformed_datagrams_are_counted_and_change_nothing() -> None:
     switch, good = Aggregator(7, 2, KEY), packed(chunk(0), KEY)
-    other_job = packed(Chunk(ChunkPlace(8, 1, 0), ReduceOp.SUM, 0, 2, np.zeros(1, np.int32)), KEY)
+    other_job = packed(Chunk(ChunkPlace(8, 1, 0), SwitchOp.SUM, 0, 2, np.zeros(1, np.int32)), KEY)
     for wrong in (b"", b"x" * 60, other_job):
         assert switch.receive(wrong) == []
     for forged in (packed(chunk(0), b"another key"), good[:-1], good[:-1] + b"!"):
         assert switch.receive(forged) == []
     for malformed in (
         chunk(0, turn=99),
-        Chunk(ChunkPlace(7, 1, 0), ReduceOp.SUM, 1, 3, chunk(0).values),
+        Chunk(ChunkPlace(7, 1, 0), SwitchOp.SUM, 1, 3, chunk(0).values),
     ):
         assert switch.receive(packed(malformed, KEY)) == []
     assert switch.faults == {Fault.FOREIGN: 3, Fault.FORGED: 3, Fault.MALFORMED: 2}
@@ -208,7 +208,7 @@ def test_a_worker_without_a_switch_ends_with_an_error() -> None:
     pace = Pace(again_s=0.01, timeout_s=0.05)
     client = SwitchClient(here, nobody.getsockname(), Member(7, 0, 2, KEY), pace)
     with pytest.raises(WireError, match="has answered nothing"):
-        client(RoundRequest(ReduceOp.SUM, np.zeros(4, np.int32)))
+        client(RoundRequest(SwitchOp.SUM, np.zeros(4, np.int32)))
     assert client.repeated > 0
     here.close()
     nobody.close()

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from paceline.bench.torch_decoding import Attention, Decoder, DecodingLayer, FeedForward, angles
+from paceline.bench.torch_decoding import Attention, Decoder, DecoderLayer, FeedForward, angles
 from paceline.bench.torch_language import LENGTH, telling
 from paceline.bench.torch_text import BYTES
 from paceline.bench.torch_training import train
@@ -13,7 +13,7 @@ WIDTH, LAYERS, HEADS, KV_HEADS = 128, 4, 4, 2
 
 def network() -> nn.Module:
     layers: list[nn.Module] = [
-        DecodingLayer(Attention(WIDTH, HEADS, KV_HEADS), FeedForward(WIDTH, 3 * WIDTH), WIDTH)
+        DecoderLayer(Attention(WIDTH, HEADS, KV_HEADS), FeedForward(WIDTH, 3 * WIDTH), WIDTH)
         for _ in range(LAYERS)
     ]
     return Decoder(layers, BYTES, WIDTH, angles(LENGTH, WIDTH // HEADS))

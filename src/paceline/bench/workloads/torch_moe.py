@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from paceline.bench.torch_decoding import Attention, Decoder, DecodingLayer, FeedForward, angles
+from paceline.bench.torch_decoding import Attention, Decoder, DecoderLayer, FeedForward, angles
 from paceline.bench.torch_exchange import exchanged
 from paceline.bench.torch_language import LENGTH, telling
 from paceline.bench.torch_text import BYTES
@@ -75,7 +75,7 @@ def build(setup: Setup) -> Training:
         raise ValueError(f"{EXPERTS} experts cannot be cut among {setup.workers} workers")
     routed = [Experts(setup) for _ in range(LAYERS)]
     layers: list[nn.Module] = [
-        DecodingLayer(Attention(WIDTH, HEADS, KV_HEADS), experts, WIDTH) for experts in routed
+        DecoderLayer(Attention(WIDTH, HEADS, KV_HEADS), experts, WIDTH) for experts in routed
     ]
     model = Decoder(layers, BYTES, WIDTH, angles(LENGTH, WIDTH // HEADS))
     own = tuple(f"layers.{number}.then.experts." for number in range(LAYERS))

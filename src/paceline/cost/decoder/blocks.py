@@ -46,22 +46,22 @@ from paceline.imagine.transformer.description import Degrees
 
 
 @dataclass(frozen=True)
-class DecoderBlock:
-    """One layer, or an end of the model: kernels, and what is waited for of exchanges."""
+class BlockTimes:
+    """What a layer, or an end of the model, takes: kernels, and what is waited for of exchanges."""
 
     forward_ns: float = 0.0
     backward_ns: float = 0.0
     exposed_ns: float = 0.0  # of both, in exchanges
 
-    def __add__(self, other: "DecoderBlock") -> "DecoderBlock":
-        return DecoderBlock(
+    def __add__(self, other: "BlockTimes") -> "BlockTimes":
+        return BlockTimes(
             self.forward_ns + other.forward_ns,
             self.backward_ns + other.backward_ns,
             self.exposed_ns + other.exposed_ns,
         )
 
-    def __rmul__(self, count: int) -> "DecoderBlock":
-        return DecoderBlock(
+    def __rmul__(self, count: int) -> "BlockTimes":
+        return BlockTimes(
             count * self.forward_ns, count * self.backward_ns, count * self.exposed_ns
         )
 
@@ -71,7 +71,7 @@ class Chunk:
     """A chunk of layers on one rank: passes of one micro-batch, and once a step what the data
     ranks gather and reduce, and the update."""
 
-    block: DecoderBlock
+    block: BlockTimes
     layers: int
     gather_ns: float
     reduce_ns: float
@@ -110,7 +110,7 @@ class DecoderPrices:
         self.domain = Domain(sheet_of(site.device), constants or shipped())
         self.kernels, self.constants = kernels_on(site.device, constants), constants
         self.paces = paces_of(timed, constants) if timed else even(factor)
-        self._blocks: dict[object, DecoderBlock] = {}
+        self._blocks: dict[object, BlockTimes] = {}
         self._exchanged: dict[tuple[object, ...], float] = {}
 
     def with_factor(self, factor: float) -> "DecoderPrices":
@@ -122,7 +122,7 @@ class DecoderPrices:
     def chunk(self, job: DecoderJob, at: int) -> Chunk:
         """The chunk's passes and what its ranks exchange."""
         m, layers, last = job.model, job.chunks[at], len(job.chunks) - 1
-        total = DecoderBlock()
+        total = BlockTimes()
         again = set(job.again(layers))
         kinds = Counter((m.is_routed(one), _full(job, one), one in again) for one in layers)
         for kind, count in kinds.items():
@@ -138,7 +138,7 @@ class DecoderPrices:
         update += hosted_update_ns(self.site, job, job.contents[at])
         return Chunk(total, len(layers), sum(p[0] for p in parts), sum(p[1] for p in parts), update)
 
-    def layer(self, job: DecoderJob, kind: LayerKind) -> DecoderBlock:
+    def layer(self, job: DecoderJob, kind: LayerKind) -> BlockTimes:
         key = (_passes_key(job), kind)
         if key not in self._blocks:
             made = Operators(job)
@@ -156,7 +156,7 @@ class DecoderPrices:
         ring = Ring(2, self.site.per_host if crosses else job.stage_ranks)
         return self._exchange_ns(Collective.POINT_TO_POINT, size, ring)
 
-    def _end(self, job: DecoderJob, *, first: bool) -> DecoderBlock:
+    def _end(self, job: DecoderJob, *, first: bool) -> BlockTimes:
         key = (_passes_key(job), "first" if first else "last")
         if key not in self._blocks:
             made = Operators(job)
@@ -167,7 +167,7 @@ class DecoderPrices:
             self._blocks[key] = self._block(job, passes, pace)
         return self._blocks[key]
 
-    def _further(self, job: DecoderJob) -> DecoderBlock:
+    def _further(self, job: DecoderJob) -> BlockTimes:
         """A layer that predicts further on, with what joins it to the model and its output."""
         key = (_passes_key(job), "joined")
         if key not in self._blocks:
@@ -181,17 +181,17 @@ class DecoderPrices:
 
     def _block(
         self, job: DecoderJob, passes: tuple[list[Operator], list[Operator]], pace: Pace
-    ) -> DecoderBlock:
+    ) -> BlockTimes:
         there, back = passes
         self.kernels.learn([*there, *back])
         forward, waited = self._pass_ns(job, there, pace.forward)
         backward, waited_back = self._pass_ns(job, back, pace.backward)
-        return DecoderBlock(forward, backward, waited + waited_back)
+        return BlockTimes(forward, backward, waited + waited_back)
 
-    def _hosted(self, job: DecoderJob, *, again: bool) -> DecoderBlock:
+    def _hosted(self, job: DecoderJob, *, again: bool) -> BlockTimes:
         """What the host spends on a layer beside its kernels."""
         spent = hosted_passes(self.site, job)
-        return DecoderBlock(spent.forward_ns, spent.backward_ns + again * spent.forward_ns)
+        return BlockTimes(spent.forward_ns, spent.backward_ns + again * spent.forward_ns)
 
     def _pass_ns(self, job: DecoderJob, listed: list[Operator], pace: float) -> tuple[float, float]:
         """All kernels and what is waited for; and the latter alone."""

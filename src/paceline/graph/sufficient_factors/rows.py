@@ -10,7 +10,7 @@ from paceline.graph.work import Matrix, element_bytes
 
 @dataclass(frozen=True)
 class FactorRows:
-    """Of a layer's input, and of the gradient of its result."""
+    """How many rows a layer's input, and the gradient of its result, have."""
 
     count: int
     element_bytes: int

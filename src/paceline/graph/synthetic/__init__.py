@@ -6,14 +6,14 @@ from paceline.graph.synthetic.pipeline import Pipeline, pipeline
 from paceline.graph.synthetic.ring import Ring, folded_ring, ring
 from paceline.graph.synthetic.training import training
 from paceline.graph.synthetic.training_job import Parallel, ReplicaExchange, TrainingJob
-from paceline.graph.synthetic.training_lanes import RanksOn
+from paceline.graph.synthetic.training_lanes import MachineKind
 from paceline.graph.synthetic.transformer import Transformer, transformer
 
 __all__ = [
     "Layered",
+    "MachineKind",
     "Parallel",
     "Pipeline",
-    "RanksOn",
     "ReplicaExchange",
     "Ring",
     "TrainingJob",

@@ -25,7 +25,7 @@ from paceline.graph.synthetic.training_job import (
     names_of,
     size_of,
 )
-from paceline.graph.synthetic.training_lanes import Drawing, Message, RanksOn, SentCollective
+from paceline.graph.synthetic.training_lanes import Drawing, MachineKind, Message, SentCollective
 
 
 def training(job: TrainingJob) -> Graph:
@@ -190,7 +190,7 @@ class _Rank:
 
     def reduce_in_levels(self, size: int, bucket: list[str]) -> int:
         """Inside the host, across hosts, inside."""
-        led = self.job.machine is RanksOn.CPU
+        led = self.job.machine is MachineKind.CPU
         rank = self.rank_of(self.replica, self.stage)
         levels = Levels.of(rank, self.replicas()[1], self.job.on_host, led=led)
         first, last = (
@@ -215,7 +215,7 @@ class _Rank:
         """Wait for the buckets, and copy each back: one by one, or on a device all at once."""
         each = [[bucket] for bucket in self.reducing]
         phase = Phase.COMMUNICATION if self.job.rounds else Phase.BACKWARD
-        for buckets in each if self.job.machine is RanksOn.CPU else [self.reducing]:
+        for buckets in each if self.job.machine is MachineKind.CPU else [self.reducing]:
             whole = sum(bucket.size_bytes for bucket in buckets)
             if not self.job.late:
                 self.pen.wait([call for b in buckets for call in b.calls], phase)
@@ -289,7 +289,7 @@ class _Rank:
         runs it as an all-reduce."""
         if self.job.parallel is Parallel.FSDP2 and self.job.workers > 1:
             size = self.job.weight_bytes + self.job.bias_bytes
-            gloo = self.job.machine is RanksOn.CPU
+            gloo = self.job.machine is MachineKind.CPU
             kind = Collective.ALL_REDUCE if gloo else Collective.REDUCE_SCATTER
             asked = SentCollective(kind, size, *self.replicas())
             self.reducing.append(_Bucket((), 0, (self.pen.call(asked, names_of(layer)),)))

@@ -8,7 +8,7 @@ from paceline.errors import GraphError
 from paceline.graph.facts import Facts, LayerMemory, Optimizer, Parameter, RankMemory
 from paceline.graph.kinds import Role
 from paceline.graph.rounds import Rounds
-from paceline.graph.synthetic.training_lanes import RanksOn
+from paceline.graph.synthetic.training_lanes import MachineKind
 
 
 class Parallel(Enum):
@@ -32,7 +32,7 @@ class TrainingJob:
     """Settings of the job; durations are of one rank, one layer, one micro-batch."""
 
     parallel: Parallel = Parallel.DDP
-    machine: RanksOn = RanksOn.CPU
+    machine: MachineKind = MachineKind.CPU
     workers: int = 2  # replicas of the model
     tensor: int = 1  # ranks that share a layer
     stages: int = 1

@@ -30,7 +30,7 @@ HANDED_OVER_NS: Final = 5_000
 GLOO_THREADS: Final = 2
 
 
-class RanksOn(Enum):
+class MachineKind(Enum):
     """What a rank runs on."""
 
     CPU = "threads"
@@ -60,7 +60,7 @@ class Message:
 class Drawing:
     """The graph under construction: lanes, groups and instances by what they are for."""
 
-    def __init__(self, machine: RanksOn, facts: Facts) -> None:
+    def __init__(self, machine: MachineKind, facts: Facts) -> None:
         self.builder = GraphBuilder({"source": "synthetic training"}, facts)
         self.facts = facts
         self.announced: dict[int, int] = {}  # by instance
@@ -309,4 +309,4 @@ class _Streams(Pen):
         return self.op(name, lane, dur_ns, after=[launch], dep=DepKind.LAUNCH, **columns)
 
 
-_PENS: Final = {RanksOn.CPU: _Threads, RanksOn.GPU: _Streams}
+_PENS: Final = {MachineKind.CPU: _Threads, MachineKind.GPU: _Streams}

@@ -64,6 +64,9 @@ class Selective(Enum):
 class Habits:
     """What a framework does beside the degrees.
 
+    `softmax_by_four`: where attention writes its scores, one kernel scales, masks and normalises
+    them only where a rank's sequences times heads divide by four and keys are no more than 2,048
+    (Megatron-LM's fused softmax); else five do, in float32.
     `overlap_gradients`: gradients are reduced, and sharded weights gathered, beside the passes.
     Plain replicas reduce them in buckets of `bucket_bytes`; 0: layer by layer. `overlap_tensor`:
     asynchronous tensor parallelism, collectives cut up beside their product. `shares_words`: tensor
@@ -83,6 +86,7 @@ class Habits:
     fusion: Fusion = Fusion.LIBRARY
     selective: Selective = Selective.ATTENTION
     fused_attention: bool = True
+    softmax_by_four: bool = False
     sequence_parallel: bool = True
     overlap_gradients: bool = True
     overlap_tensor: bool = True
@@ -104,6 +108,7 @@ MEGATRON: Final = Habits("megatron", selective=Selective.LIGHT, factor=1.2)
 EARLY_MEGATRON: Final = Habits(
     "megatron-2021",
     fused_attention=False,
+    softmax_by_four=True,
     sequence_parallel=False,
     overlap_gradients=False,
     overlap_tensor=False,

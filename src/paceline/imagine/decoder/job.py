@@ -16,6 +16,7 @@ from paceline.imagine.decoder.model import Cut, Decoder, Linear
 from paceline.imagine.transformer.description import Degrees, Recompute
 
 _GROUPS = 4  # of experts with about equal load on a rank
+_MOST_KEYS = 2048  # of Megatron-LM's fused softmax
 
 
 class Sharding(Enum):
@@ -115,6 +116,17 @@ class DecoderJob:
         """The same where tensor ranks share the sequence between their products."""
         shares = self.recipe.habits.sequence_parallel
         return self.tokens // self.degrees.tensor if shares else self.tokens
+
+    @property
+    def rank_sequences(self) -> int:
+        """Sequences of one micro-batch times a rank's heads."""
+        return self.recipe.micro_batch * (self.model.attention.heads // self.degrees.tensor)
+
+    @property
+    def one_softmax(self) -> bool:
+        """Whether one kernel makes weights of scores that attention writes to memory."""
+        fits = self.rank_sequences % 4 == 0 and self.sequence <= _MOST_KEYS
+        return fits or not self.recipe.habits.softmax_by_four
 
     @property
     def routed_rows(self) -> int:

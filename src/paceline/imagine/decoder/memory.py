@@ -185,9 +185,9 @@ def _scores(job: DecoderJob) -> float:
     """Softmax's result and dropout's mask and result, where attention writes them."""
     if job.recipe.habits.fused_attention:
         return 0.0
-    heads = job.model.attention.heads // job.degrees.tensor
-    pairs = job.recipe.micro_batch * heads * job.sequence**2 / job.degrees.sequence
-    return pairs * (2 * element_bytes(job.recipe.precision.kept) + 1)
+    pairs = job.rank_sequences * job.sequence**2 / job.degrees.sequence
+    kept = element_bytes(job.recipe.precision.kept)
+    return pairs * ((kept if job.one_softmax else 4) + 1 + kept)
 
 
 def _spared(job: DecoderJob, routed: bool) -> float:

@@ -129,7 +129,7 @@ class Operators:
         a, d, r = self.job.model.attention, self.job.degrees, self.job.recipe
         s, heads = self.job.sequence, a.heads // d.tensor
         if not r.habits.fused_attention:
-            return self._scores(r.micro_batch * heads, s // d.sequence, s)
+            return self._scores(self.job.rank_sequences, s // d.sequence, s)
         share = 1.0
         if isinstance(a, GroupedQuery) and not full:
             share = min(1.0, 2 * a.window / s)
@@ -146,7 +146,7 @@ class Operators:
         d, size = self.job.model.attention.head_dim, b * s * keys * self.e
         return [
             Product("scores", s, keys, d, self.kept, b=b),
-            Passes(6.5 * size, 4),
+            Passes(6.5 * size, 4) if self.job.one_softmax else Passes(22.5 * size, 8),
             Product("context", s, d, keys, self.kept, b=b),
         ]
 

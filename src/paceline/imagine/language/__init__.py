@@ -10,16 +10,16 @@ from paceline.imagine.language.config import Language, language
 from paceline.imagine.language.eager import Pass, ending, forward, layer
 from paceline.imagine.language.fused import fused
 from paceline.imagine.language.parallel import (
-    GpuShare,
+    GpuSplit,
     GpuStep,
     RepeatedCollective,
     parameters,
-    share_of,
+    split_of,
     step,
 )
 
 __all__ = [
-    "GpuShare",
+    "GpuSplit",
     "GpuStep",
     "Language",
     "Pass",
@@ -32,6 +32,6 @@ __all__ = [
     "language",
     "layer",
     "parameters",
-    "share_of",
+    "split_of",
     "step",
 ]

@@ -30,7 +30,7 @@ class Way(Enum):
 
 
 @dataclass(frozen=True)
-class GpuShare:
+class GpuSplit:
     """`gpus` GPUs; a pipeline works on `microbatches` one after another."""
 
     way: Way = Way.DATA
@@ -63,10 +63,10 @@ class GpuStep:
     turns: float = 1.0
 
 
-def share_of(option: str) -> GpuShare:
+def split_of(option: str) -> GpuSplit:
     """`dp4`, `tp4` or `pp4_1` (four stages, one micro-batch); empty or `fusion` is one GPU."""
     if option in _ONE_GPU:
-        return GpuShare()
+        return GpuSplit()
     found = re.fullmatch(r"(dp|tp)([1-9]\d*)|(pp)([1-9]\d*)(?:_([1-9]\d*))?", option)
     if found is None:
         raise GraphError(
@@ -74,25 +74,25 @@ def share_of(option: str) -> GpuShare:
             "(tensor parallel), pp4 or pp4_2 (a pipeline of four stages, two micro-batches), each "
             "with any number of GPUs, fusion (torch.compile on one GPU), and none (one GPU)"
         )
-    return GpuShare(Way(found[1] or found[3]), int(found[2] or found[4]), int(found[5] or 1))
+    return GpuSplit(Way(found[1] or found[3]), int(found[2] or found[4]), int(found[5] or 1))
 
 
 def step(model: Language, run: Pass, option: str = "") -> GpuStep:
     """One step of a model: the whole batch of all GPUs is that of `run`."""
-    share = share_of(option)
+    split = split_of(option)
     joined = fused if option == "fusion" else list
-    if share.way is Way.DATA:
-        if run.batch % share.gpus:
-            raise GraphError(f"a batch of {run.batch} cannot be shared by {share.gpus} GPUs evenly")
-        run = replace(run, batch=run.batch // share.gpus)
-    elif share.way is Way.TENSOR:
-        run = replace(run, cut=share.gpus)
+    if split.way is Way.DATA:
+        if run.batch % split.gpus:
+            raise GraphError(f"a batch of {run.batch} cannot be shared by {split.gpus} GPUs evenly")
+        run = replace(run, batch=run.batch // split.gpus)
+    elif split.way is Way.TENSOR:
+        run = replace(run, cut=split.gpus)
     else:
-        run = replace(run, batch=max(1, run.batch // share.microbatches))
+        run = replace(run, batch=max(1, run.batch // split.microbatches))
     there = joined(forward(model, run))
     back = joined(backward(there)) if run.training else []
     made = GpuStep(tuple(there), tuple(back))
-    return made if share.gpus == 1 else _shared(made, model, run, share)
+    return made if split.gpus == 1 else _shared(made, model, run, split)
 
 
 def parameters(model: Language) -> int:
@@ -105,17 +105,17 @@ def parameters(model: Language) -> int:
     return stacks * attention + model.decoder * attention + ffn + model.vocab * model.hidden
 
 
-def _shared(made: GpuStep, model: Language, run: Pass, share: GpuShare) -> GpuStep:
+def _shared(made: GpuStep, model: Language, run: Pass, split: GpuSplit) -> GpuStep:
     size = element_bytes(run.dtype)
     activations = run.tokens * model.hidden * size
-    if share.way is Way.DATA:
+    if split.way is Way.DATA:
         gradients = RepeatedCollective(Collective.ALL_REDUCE, parameters(model) * size)
         return replace(made, exchanged_back=(gradients,) if run.training else (), beside=True)
-    if share.way is Way.TENSOR:
+    if split.way is Way.TENSOR:
         layers = model.layers + model.decoder
         each = (RepeatedCollective(Collective.ALL_REDUCE, activations, 2 * layers),)
         return replace(made, exchanged=each, exchanged_back=each if run.training else ())
-    borders = (RepeatedCollective(Collective.POINT_TO_POINT, activations, share.gpus - 1),)
-    turns = (share.microbatches + share.gpus - 1) / share.gpus
+    borders = (RepeatedCollective(Collective.POINT_TO_POINT, activations, split.gpus - 1),)
+    turns = (split.microbatches + split.gpus - 1) / split.gpus
     back = borders if run.training else ()
     return replace(made, exchanged=borders, exchanged_back=back, turns=turns)

@@ -22,7 +22,7 @@ import numpy as np
 from paceline.learn.algorithm import JudgedModel, Memory, Setting, mean
 from paceline.learn.algorithms.fedavg import FedAvg
 from paceline.learn.client import Client
-from paceline.learn.learner import VectorTensor
+from paceline.learn.learner import TensorSpan
 from paceline.learn.local import Descent
 from paceline.learn.masks import Mask
 from paceline.learn.message import Message
@@ -121,7 +121,7 @@ def _inherit(at: Setting, weights: Vector, stage: int) -> None:
             weights[new.place] = weights[old.place]
 
 
-def _where(at: Setting, holds: Callable[[VectorTensor], bool]) -> Mask:
+def _where(at: Setting, holds: Callable[[TensorSpan], bool]) -> Mask:
     mask = np.zeros(at.learner.size, np.bool_)
     for layer in at.learner.layers:
         mask[layer.place] = holds(layer)

@@ -2,7 +2,7 @@
 
 from paceline.place.hardware.baselines import DESIGNS, DesignBaseline, baselines
 from paceline.place.hardware.described import DecoderModel
-from paceline.place.hardware.models import BERT_LARGE, GPT2_54, MODELS, Chained, LayerStack
+from paceline.place.hardware.models import BERT_LARGE, GPT2_54, MODELS, Chained, UniformModel
 from paceline.place.hardware.plan import AcceleratorFleet, ModelPlan, StagePlan
 from paceline.place.hardware.search import (
     Design,
@@ -24,13 +24,13 @@ __all__ = [
     "DecoderModel",
     "Design",
     "DesignBaseline",
-    "LayerStack",
     "ModelPlan",
     "SearchProgress",
     "SearchResult",
     "SearchSettings",
     "StagePlan",
     "Template",
+    "UniformModel",
     "baselines",
     "search",
     "templates",

@@ -40,7 +40,7 @@ _BACK_PRODUCTS = 5
 
 @dataclass(frozen=True)
 class DecoderModel:
-    """A decoder between its embedding and its head, as `Model` is one of equal layers."""
+    """A decoder between its embedding and its head, as `UniformModel` is one of equal layers."""
 
     decoder: Decoder
 

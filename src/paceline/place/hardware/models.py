@@ -29,7 +29,7 @@ class Chained(Protocol):
 
 
 @dataclass(frozen=True)
-class LayerStack:
+class UniformModel:
     """A stack of equal transformer layers between an embedding and a head."""
 
     name: str
@@ -50,8 +50,8 @@ class LayerStack:
         return (ends[0], *[middle] * self.layers, ends[1])
 
 
-BERT_LARGE = LayerStack("BERT-large", 24, 1024, 16, 512, 30522)
-GPT2_54 = LayerStack("GPT-2 of 54 layers", 54, 1920, 20, 1024, 50257)
+BERT_LARGE = UniformModel("BERT-large", 24, 1024, 16, 512, 30522)
+GPT2_54 = UniformModel("GPT-2 of 54 layers", 54, 1920, 20, 1024, 50257)
 
 MODELS = {"bert-large": BERT_LARGE, "gpt2-54": GPT2_54}
 """By their names on the command line."""
@@ -76,7 +76,7 @@ def input_bytes(rows: int, hidden: int) -> float:
 
 
 @cache
-def transformer_layer(model: LayerStack, batch: int, width: int) -> LayerDemand:
+def transformer_layer(model: UniformModel, batch: int, width: int) -> LayerDemand:
     rows, hidden = batch * model.sequence, model.hidden
     inner, heads = hidden // width, batch * model.heads // width
     per_head, s = hidden // model.heads, model.sequence
@@ -129,7 +129,7 @@ def backward(forward: tuple[Operator, ...]) -> tuple[Operator, ...]:
 
 
 @cache
-def _embedding(model: LayerStack, batch: int, width: int) -> LayerDemand:
+def _embedding(model: UniformModel, batch: int, width: int) -> LayerDemand:
     rows = batch * model.sequence
     forward = (_vector("embed", rows * model.hidden, 1),)
     return LayerDemand(
@@ -143,7 +143,7 @@ def _embedding(model: LayerStack, batch: int, width: int) -> LayerDemand:
 
 
 @cache
-def _head(model: LayerStack, batch: int, width: int) -> LayerDemand:
+def _head(model: UniformModel, batch: int, width: int) -> LayerDemand:
     rows, words = batch * model.sequence, model.vocabulary // width
     forward = (
         _product("logits", rows, model.hidden, words),

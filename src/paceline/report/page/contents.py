@@ -88,7 +88,7 @@ class PathRow:
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryView:
+class FullestRank:
     """What the fullest rank holds, by category and over time."""
 
     rank: int
@@ -237,7 +237,7 @@ class Contents:
     levers: tuple[Lever, ...]
     scenarios: tuple[Scenario, ...]
     cannot: tuple[Choice, ...]
-    memory: MemoryView | None
+    memory: FullestRank | None
     meetings: Meetings
     plan: PlanRow | None
     rests_on: tuple[str, ...]

@@ -20,9 +20,9 @@ from paceline.report.page.columns import Column
 from paceline.report.page.contents import (
     Compared,
     Contents,
+    FullestRank,
     Kind,
     LaneRow,
-    MemoryView,
     PathRow,
     Sentence,
     Track,
@@ -169,7 +169,7 @@ def _difference(found: Compared, places: Intervals) -> Compared:
     return replace(found, causes=tuple(causes))
 
 
-def _memory(memory: MemoryView, places: Intervals) -> MemoryView:
+def _memory(memory: FullestRank, places: Intervals) -> FullestRank:
     place = _place(memory.op, places)
     assert place is not None
     return replace(memory, op=place)

@@ -4,10 +4,10 @@ from paceline.graph import MemoryCategory
 from paceline.replay import Timeline
 from paceline.replay.memory_by_rank import RankCurve, rank_curves
 from paceline.report.page.columns import Column
-from paceline.report.page.contents import MemoryView
+from paceline.report.page.contents import FullestRank
 
 
-def memory_of(timeline: Timeline) -> MemoryView | None:
+def memory_of(timeline: Timeline) -> FullestRank | None:
     """None where the graph does not tell what ops allocate."""
     curves = rank_curves(timeline)
     if not curves:
@@ -16,9 +16,9 @@ def memory_of(timeline: Timeline) -> MemoryView | None:
     return _shown(timeline, fullest)
 
 
-def _shown(timeline: Timeline, curve: RankCurve) -> MemoryView:
+def _shown(timeline: Timeline, curve: RankCurve) -> FullestRank:
     kept = [c for c in MemoryCategory if curve.held_bytes[c].any()]
-    return MemoryView(
+    return FullestRank(
         rank=curve.rank,
         categories=tuple(category.name.lower() for category in kept),
         time_ns=Column(curve.time_ns),

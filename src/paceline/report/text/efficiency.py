@@ -24,13 +24,13 @@ _UNKNOWN: Final = 44  # characters of a name in a sentence
 _MOSTLY: Final = 0.5
 
 
-def show_seen(seen: JobFigures, said: Sequence[Observation], console: "Console") -> None:
-    console.print(_usage_line(seen.usage), soft_wrap=True)
-    if seen.efficiency is not None:
-        show_efficiency(seen.efficiency, console)
-    if seen.structure is not None:
+def show_figures(figures: JobFigures, said: Sequence[Observation], console: "Console") -> None:
+    console.print(_usage_line(figures.usage), soft_wrap=True)
+    if figures.efficiency is not None:
+        show_efficiency(figures.efficiency, console)
+    if figures.structure is not None:
         console.print()
-        console.print(_structure_table(seen.structure))
+        console.print(_structure_table(figures.structure))
     console.print()
     for each in said:
         console.print(f"- {each.text}", markup=False, soft_wrap=True)

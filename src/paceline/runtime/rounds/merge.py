@@ -21,15 +21,15 @@ class Merge(ABC):
     """One method's own state; one for each replica."""
 
     @abstractmethod
-    def begin(self, part: ReplicaFragment) -> None:
+    def begin(self, fragment: ReplicaFragment) -> None:
         """Before the first step, when all ranks hold the same weights."""
 
     @abstractmethod
-    def pack(self, part: ReplicaFragment) -> Any:
+    def pack(self, fragment: ReplicaFragment) -> Any:
         """One flat tensor, whose mean over the ranks is wanted."""
 
     @abstractmethod
-    def take(self, part: ReplicaFragment, mean: Any) -> None:
+    def take(self, fragment: ReplicaFragment, mean: Any) -> None:
         """The mean has come."""
 
 

@@ -14,15 +14,15 @@ class Anchor(Merge):
         self._place: dict[int, torch.Tensor] = {}
         self._speed: dict[int, torch.Tensor] = {}
 
-    def begin(self, part: ReplicaFragment) -> None:
-        self._place[part.number] = flat(part.weights)
-        self._speed[part.number] = torch.zeros_like(self._place[part.number])
+    def begin(self, fragment: ReplicaFragment) -> None:
+        self._place[fragment.number] = flat(fragment.weights)
+        self._speed[fragment.number] = torch.zeros_like(self._place[fragment.number])
 
-    def pack(self, part: ReplicaFragment) -> torch.Tensor:
-        return flat(part.weights)
+    def pack(self, fragment: ReplicaFragment) -> torch.Tensor:
+        return flat(fragment.weights)
 
-    def take(self, part: ReplicaFragment, mean: torch.Tensor) -> None:
-        place, speed = self._place[part.number], self._speed[part.number]
+    def take(self, fragment: ReplicaFragment, mean: torch.Tensor) -> None:
+        place, speed = self._place[fragment.number], self._speed[fragment.number]
         speed.mul_(self._momentum).add_(mean.sub_(place))
         place.add_(speed)
-        blend(part.weights, place, self._pullback)
+        blend(fragment.weights, place, self._pullback)

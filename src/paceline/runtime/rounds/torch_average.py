@@ -15,23 +15,23 @@ class Average(Merge):
     def __init__(self, states: int) -> None:
         self._states = states
 
-    def begin(self, part: ReplicaFragment) -> None:
+    def begin(self, fragment: ReplicaFragment) -> None:
         """The mean needs nothing of earlier ones."""
 
-    def pack(self, part: ReplicaFragment) -> torch.Tensor:
-        return flat(self._tensors(part))
+    def pack(self, fragment: ReplicaFragment) -> torch.Tensor:
+        return flat(self._tensors(fragment))
 
-    def take(self, part: ReplicaFragment, mean: torch.Tensor) -> None:
-        fill(self._tensors(part), mean)
+    def take(self, fragment: ReplicaFragment, mean: torch.Tensor) -> None:
+        fill(self._tensors(fragment), mean)
 
-    def _tensors(self, part: ReplicaFragment) -> Sequence[torch.Tensor]:
+    def _tensors(self, fragment: ReplicaFragment) -> Sequence[torch.Tensor]:
         if not self._states:
-            return part.weights
-        states = part.states()
-        if len(states) != self._states * len(part.weights):
+            return fragment.weights
+        states = fragment.states()
+        if len(states) != self._states * len(fragment.weights):
             raise ExchangeError(
                 f"{self._states} of the optimizer's tensors were to be averaged for each weight, "
-                f"and it holds {len(states)} for {len(part.weights)} weights; give as many as it "
-                "holds, or 0 to keep them local"
+                f"and it holds {len(states)} for {len(fragment.weights)} weights; give as many as "
+                "it holds, or 0 to keep them local"
             )
-        return (*part.weights, *states)
+        return (*fragment.weights, *states)

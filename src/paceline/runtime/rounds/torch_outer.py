@@ -25,18 +25,18 @@ class Outer(Merge):
         self._agreed: dict[int, torch.Tensor] = {}
         self._momentum: dict[int, torch.Tensor] = {}
 
-    def begin(self, part: ReplicaFragment) -> None:
-        self._agreed[part.number] = flat(part.weights)
-        self._momentum[part.number] = torch.zeros_like(self._agreed[part.number])
+    def begin(self, fragment: ReplicaFragment) -> None:
+        self._agreed[fragment.number] = flat(fragment.weights)
+        self._momentum[fragment.number] = torch.zeros_like(self._agreed[fragment.number])
 
-    def pack(self, part: ReplicaFragment) -> torch.Tensor:
-        return flat(part.weights).neg_().add_(self._agreed[part.number])
+    def pack(self, fragment: ReplicaFragment) -> torch.Tensor:
+        return flat(fragment.weights).neg_().add_(self._agreed[fragment.number])
 
-    def take(self, part: ReplicaFragment, mean: torch.Tensor) -> None:
-        agreed, momentum = self._agreed[part.number], self._momentum[part.number]
+    def take(self, fragment: ReplicaFragment, mean: torch.Tensor) -> None:
+        agreed, momentum = self._agreed[fragment.number], self._momentum[fragment.number]
         momentum.mul_(self._how.momentum).add_(mean)
         agreed.sub_(mean.add_(momentum, alpha=self._how.momentum), alpha=self._how.lr)
         if self._how.mixing:
-            blend(part.weights, agreed, 1.0 - self._how.mixing)
+            blend(fragment.weights, agreed, 1.0 - self._how.mixing)
         else:
-            fill(part.weights, agreed)
+            fill(fragment.weights, agreed)

@@ -55,7 +55,7 @@ class PipelineJob:
 
 
 @dataclass(frozen=True)
-class WorkerStage:
+class StageModule:
     """This worker's stage of the model, and the loss, which the last stage computes."""
 
     module: nn.Module
@@ -72,7 +72,7 @@ class Worker:
         self,
         job: PipelineJob,
         seat: Seat,
-        part: WorkerStage,
+        part: StageModule,
         optimizer: torch.optim.Optimizer,
         data: Data,
         *,

@@ -109,7 +109,7 @@ def _header(raw: RawEvents) -> dict[str, Any]:
     return {}
 
 
-def _lines(raw: RawEvents) -> Iterator[foreign.ForeignLane]:
+def _lines(raw: RawEvents) -> Iterator[foreign.ProfileLine]:
     """Each (process, thread) as a line, with begins and ends paired."""
     processes, threads = _labels(raw)
     row, start, end = _whole_ranges(raw)
@@ -119,7 +119,7 @@ def _lines(raw: RawEvents) -> Iterator[foreign.ForeignLane]:
         names = [raw.names[i] for i in raw.ranges.name[row[here]].tolist()]
         process = processes.get(owner) or _spoken(raw, owner, "process")
         thread = threads.get((owner, number)) or _spoken(raw, number, "thread")
-        yield foreign.ForeignLane(process, thread, names, start[here], end[here])
+        yield foreign.ProfileLine(process, thread, names, start[here], end[here])
 
 
 def _spoken(raw: RawEvents, number: int, what: str) -> str:

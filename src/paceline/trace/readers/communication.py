@@ -88,15 +88,15 @@ def collectives_of(
         rows = np.flatnonzero((moves & is_op[events.name]) | generic)
     context = _annotations_around(events, names, rows)
     index = {name: number for number, name in enumerate(names)}
-    seen, table = AddedNames(), []
+    added, table = AddedNames(), []
     for row in rows:
         detail = by_row.get(int(row)) or Detail()
         call = context.get(int(row), NONE)
         op = op_of_name[events.name[row if call == NONE else call]]
-        made = _row(int(row), op, detail, by_row.get(call) or detail, index, seen)
+        made = _row(int(row), op, detail, by_row.get(call) or detail, index, added)
         if made[_OP] != Collective.NONE:
             table.append(made)
-    return columns(Collectives, table), seen
+    return columns(Collectives, table), added
 
 
 def syncs_of(details: Sequence[bytes], lanes: LaneIndex) -> Syncs:
@@ -118,7 +118,7 @@ def _row(
     detail: Detail,
     around: Detail,
     index: dict[str, int],
-    seen: AddedNames,
+    added: AddedNames,
 ) -> tuple[int, ...]:
     """One row of `Collectives`; what the kernel does not say is taken from the call around it."""
     stated = detail if detail.collective else around
@@ -128,9 +128,9 @@ def _row(
     group = NONE
     if stated.group:
         group = index.setdefault(stated.group, len(index))
-        if group == len(index) - 1 and stated.group not in seen.new_names:
-            seen.new_names.append(stated.group)
-        seen.groups.setdefault(stated.group, _ranks(stated.ranks))
+        if group == len(index) - 1 and stated.group not in added.new_names:
+            added.new_names.append(stated.group)
+        added.groups.setdefault(stated.group, _ranks(stated.ranks))
     size = elements * ELEMENT_BYTES[dtype] if elements <= _MOST_ELEMENTS else 0
     sends = stated.target_rank != NONE
     peer = stated.target_rank if sends else stated.source_rank

@@ -26,7 +26,7 @@ from paceline.trace.trace import (
 
 
 @dataclass(frozen=True, eq=False)
-class ForeignLane:
+class ProfileLine:
     """One thread, stream or summary row of a profile."""
 
     process: str
@@ -63,7 +63,7 @@ _COPY: Final = re.compile(r"mem(?:cpy|set)|copy|infeed|outfeed", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"\d+")
 
 
-def trace_of(source: str, kind: str, lines: Iterable[ForeignLane]) -> Trace:
+def trace_of(source: str, kind: str, lines: Iterable[ProfileLine]) -> Trace:
     """The trace of one rank; `kind` is the format's name."""
     kept = [line for line in lines if len(line.names)]
     used = [line for line in kept if line.name not in _SUMMARIES]
@@ -91,7 +91,7 @@ def collective_in(name: str) -> Collective:
     return collective_of(found[1]) if found else Collective.NONE
 
 
-def _lane(line: ForeignLane) -> TraceLane:
+def _lane(line: ProfileLine) -> TraceLane:
     device = _DEVICE.search(line.process)
     on_device = device is not None and "host" not in line.process.lower()
     number = int(device[1] or 0) if device and on_device else NONE
@@ -100,7 +100,7 @@ def _lane(line: ForeignLane) -> TraceLane:
 
 
 def _rows(
-    row: int, line: ForeignLane, lane: TraceLane, pools: tuple[dict[str, int], dict[bytes, int]]
+    row: int, line: ProfileLine, lane: TraceLane, pools: tuple[dict[str, int], dict[bytes, int]]
 ) -> Int64:
     """Columns name, category, lane, start, end, form."""
     names, forms = pools
@@ -146,7 +146,7 @@ def _collectives(table: Int64, names: Sequence[str]) -> Collectives:
     return columns(Collectives, rows)
 
 
-def _steps(lines: Sequence[ForeignLane]) -> Steps:
+def _steps(lines: Sequence[ProfileLine]) -> Steps:
     """The profile's own row of steps, of the first device that has one."""
     for line in lines:
         numbers = [_NUMBER.search(name) for name in line.names]

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from paceline.errors import TraceError
-from paceline.trace.readers.foreign import ForeignLane, trace_of
+from paceline.trace.readers.foreign import ProfileLine, trace_of
 from paceline.trace.readers.protowire import Fields, WireError, fields_of
 from paceline.trace.readers.source import Source
 from paceline.trace.trace import Trace
@@ -59,7 +59,7 @@ def _device_kind(plane: Fields) -> str:
     return str(_stats(plane, _PLANE_STATS, _stat_names(plane)).get("device_type_string", ""))
 
 
-def _lines(found: Fields) -> Iterator[ForeignLane]:
+def _lines(found: Fields) -> Iterator[ProfileLine]:
     known = dict(_event_metadata(entry) for entry in found.all(_METADATA))
     names = {number: _event_name(metadata) for number, metadata in known.items()}
     stats = _stat_names(found)
@@ -71,7 +71,7 @@ def _lines(found: Fields) -> Iterator[ForeignLane]:
         events = [Fields.of(event) for event in line.all(_EVENTS)]
         start = [base + e.number(_OFFSET_PS) // _PS_PER_NS for e in events]
         spent = [e.number(_DURATION_PS) // _PS_PER_NS for e in events]
-        yield ForeignLane(
+        yield ProfileLine(
             process,
             line.text(_DISPLAY_NAME) or line.text(_LINE_NAME),
             [names.get(e.number(_EVENT_METADATA), "?") for e in events],

@@ -10,7 +10,7 @@ from paceline.trial import Ran
 from paceline.tune.errors import TuneError
 from paceline.tune.hosts.meeting import Meeting
 from paceline.tune.hosts.proof import PATIENCE_S, SECRET, Stranger, proved
-from paceline.tune.hosts.wire import Connection, Hello, Lost, Refused
+from paceline.tune.hosts.wire import Hello, Lost, Refused, SignedConnection
 
 
 @dataclass(eq=False)
@@ -18,7 +18,7 @@ class FollowingHost:
     """One that follows."""
 
     hello: Hello
-    line: Connection
+    line: SignedConnection
     ended: Ran | None = None  # its part of the latest run
     lost: str = ""
     at_s: float = 0.0  # when it ended or was lost
@@ -44,7 +44,7 @@ class Door:
     told: Callable[[str], None]
     strangers: list[str] = field(default_factory=list)
 
-    def next(self, end_s: float) -> tuple[Connection, Hello] | None:
+    def next(self, end_s: float) -> tuple[SignedConnection, Hello] | None:
         """The next host and its first word; None where none came in time."""
         while (left_s := end_s - time.monotonic()) > 0:
             self.listening.settimeout(left_s)
@@ -64,8 +64,8 @@ class Door:
         if stranger not in self.strangers:
             self.strangers.append(stranger)
 
-    def _greeted(self, connected: socket.socket) -> tuple[Connection, Hello]:
-        line = Connection(connected, proved(connected, self.meeting.key, leads=True))
+    def _greeted(self, connected: socket.socket) -> tuple[SignedConnection, Hello]:
+        line = SignedConnection(connected, proved(connected, self.meeting.key, leads=True))
         hello = next(line.come(PATIENCE_S), None)
         if not isinstance(hello, Hello):
             raise Stranger("it does not say which host it is")

@@ -17,12 +17,12 @@ from paceline.tune.hosts.proof import SECRET, Stranger, proved
 from paceline.tune.hosts.wire import (
     OURS,
     Begin,
-    Connection,
     Ended,
     Hello,
     Lost,
     Refused,
     Said,
+    SignedConnection,
     StopJob,
     Verdict,
     Wrote,
@@ -73,11 +73,11 @@ def follow(
         line.close()
 
 
-def _met(meeting: Meeting) -> Connection:
+def _met(meeting: Meeting) -> SignedConnection:
     """Connected to the leader, who may start later and shares the secret."""
     connected = _connected(meeting)
     try:
-        return Connection(connected, proved(connected, meeting.key, leads=False))
+        return SignedConnection(connected, proved(connected, meeting.key, leads=False))
     except Stranger as error:
         connected.close()
         raise TuneError(
@@ -115,7 +115,7 @@ def _followed(message: Verdict, folder: Path) -> Followed:
 class _Own:
     """This host's part of the runs."""
 
-    line: Connection
+    line: SignedConnection
     command: tuple[str, ...]
     root: Path
     environment: Mapping[str, str]

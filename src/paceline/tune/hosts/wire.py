@@ -85,8 +85,8 @@ class Lost(Exception):
     """The other side is gone. It never leaves this room."""
 
 
-class Connection:
-    """One connection."""
+class SignedConnection:
+    """One TCP connection of the leader and a host that follows; every message is signed."""
 
     def __init__(self, connected: socket.socket, signed: Signed) -> None:
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -14,7 +14,7 @@ from paceline.weave import ops
 from paceline.weave.backend import Backend, Buffers, Executable, Peers, Tunables
 from paceline.weave.backends.torch_collectives import Wire, communicate, device
 from paceline.weave.backends.torch_compute import TORCH, local
-from paceline.weave.compute import ComputePosition
+from paceline.weave.compute import ComputeContext
 from paceline.weave.host import HostSettings
 from paceline.weave.program import Program, Statement
 from paceline.weave.rules import WeaveError
@@ -115,7 +115,7 @@ class PlainExecutable(Executable):
         if isinstance(statement.op, ops.CollectiveOp):
             return communicate(statement.op, self.wire(statement, index), args[0])
         kinds = tuple(self.program[a].type for a in statement.args)
-        value = local(statement.op, ComputePosition(statement.type, kinds, index), *args)
+        value = local(statement.op, ComputeContext(statement.type, kinds, index), *args)
         return value.clone() if self._outlives(statement) else value
 
     def _outlives(self, statement: Statement) -> bool:

@@ -18,7 +18,7 @@ from paceline.weave.backends.async_collectives import start_collective
 from paceline.weave.backends.message_queue import MessageQueue
 from paceline.weave.backends.torch_collectives import Wire
 from paceline.weave.backends.torch_compute import TORCH, local
-from paceline.weave.compute import ComputePosition
+from paceline.weave.compute import ComputeContext
 from paceline.weave.layout import Shape, TensorType
 from paceline.weave.program import FusedGroup, Statement
 
@@ -86,7 +86,7 @@ class RowKernel:
                 yield
                 chunk.values[statement.name] = wait()
             else:
-                step = ComputePosition(
+                step = ComputeContext(
                     kind, kinds, self._worker.index, chunk.first(statement.type.shape)
                 )
                 chunk.values[statement.name] = local(statement.op, step, *args)

@@ -7,7 +7,7 @@ import torch
 
 from paceline.graph import DType
 from paceline.weave import ops
-from paceline.weave.compute import ComputePosition
+from paceline.weave.compute import ComputeContext
 from paceline.weave.layout import Sliced, TensorType, slice_bounds
 from paceline.weave.numbers import identity_of, keep_mask
 from paceline.weave.rules import joint_dtype
@@ -24,9 +24,9 @@ TORCH = {
 _HALF = (torch.float16, torch.bfloat16)
 
 
-def local(op: ops.WeaveOp, step: ComputePosition, *operands: Any) -> Any:
+def local(op: ops.WeaveOp, at: ComputeContext, *operands: Any) -> Any:
     """One rank's part of an op's result, in its element type."""
-    return _RULES[type(op)](op, step, *operands).to(TORCH[step.kind.dtype])
+    return _RULES[type(op)](op, at, *operands).to(TORCH[at.kind.dtype])
 
 
 def narrow(kind: TensorType, index: int, whole: Any) -> Any:
@@ -43,7 +43,7 @@ def wide(x: Any) -> Any:
     return x.float() if x.dtype in _HALF else x
 
 
-def _const(op: ops.Const, step: ComputePosition) -> Any:
+def _const(op: ops.Const, at: ComputeContext) -> Any:
     return torch.tensor(op.value, dtype=torch.float64)
 
 
@@ -69,50 +69,50 @@ _BINARY: dict[ops.BinaryKind, Callable[[Any, Any], Any]] = {
 }
 
 
-def _unary(op: ops.Unary, step: ComputePosition, x: Any) -> Any:
+def _unary(op: ops.Unary, at: ComputeContext, x: Any) -> Any:
     return _UNARY[op.kind](wide(x))
 
 
-def _binary(op: ops.Binary, step: ComputePosition, a: Any, b: Any) -> Any:
-    dtype = TORCH[joint_dtype(step.args)]
+def _binary(op: ops.Binary, at: ComputeContext, a: Any, b: Any) -> Any:
+    dtype = TORCH[joint_dtype(at.args)]
     compute = torch.float32 if dtype in _HALF else dtype
     return _BINARY[op.kind](a.to(compute), b.to(compute))
 
 
-def _cast(op: ops.Cast, step: ComputePosition, x: Any) -> Any:
+def _cast(op: ops.Cast, at: ComputeContext, x: Any) -> Any:
     return x
 
 
-def _ite(op: ops.Ite, step: ComputePosition, condition: Any, a: Any, b: Any) -> Any:
-    dtype = TORCH[step.kind.dtype]
+def _ite(op: ops.Ite, at: ComputeContext, condition: Any, a: Any, b: Any) -> Any:
+    dtype = TORCH[at.kind.dtype]
     return torch.where(condition, a.to(dtype), b.to(dtype))
 
 
-def _mul_add(op: ops.MulAdd, step: ComputePosition, *args: Any) -> Any:
+def _mul_add(op: ops.MulAdd, at: ComputeContext, *args: Any) -> Any:
     """addcmul contracts: torch's own kernels round it once."""
-    dtype = TORCH[joint_dtype(step.args)]
+    dtype = TORCH[joint_dtype(at.args)]
     a, b, c = (x.to(torch.float32 if dtype in _HALF else dtype) for x in args)
     return torch.addcmul(c, a, b)
 
 
-def _dropout(op: ops.Dropout, step: ComputePosition, x: Any, seed: Any) -> Any:
-    whole = step.first + torch.arange(step.kind.size, device=x.device).view(step.kind.shape)
-    kept = keep_mask(int(seed), op.site, narrow(step.kind, step.index, whole), op.p)
+def _dropout(op: ops.Dropout, at: ComputeContext, x: Any, seed: Any) -> Any:
+    whole = at.first + torch.arange(at.kind.size, device=x.device).view(at.kind.shape)
+    kept = keep_mask(int(seed), op.site, narrow(at.kind, at.index, whole), op.p)
     return torch.where(kept, wide(x) * (1.0 / (1.0 - op.p)), 0.0)
 
 
-def _reduce(op: ops.Reduce, step: ComputePosition, x: Any) -> Any:
+def _reduce(op: ops.Reduce, at: ComputeContext, x: Any) -> Any:
     if op.segments is not None:
-        parts = _segments(op.segments, step)
+        parts = _segments(op.segments, at)
         return torch.stack([_fold(op.kind, x[a:b], None) for a, b in parts])
     return _fold(op.kind, x, op.dim)
 
 
-def _segments(segments: tuple[int, ...], step: ComputePosition) -> list[tuple[int, int]]:
+def _segments(segments: tuple[int, ...], at: ComputeContext) -> list[tuple[int, int]]:
     """Where each segment lies in this rank's part."""
-    start, (kind, *_) = 0, step.args
+    start, (kind, *_) = 0, at.args
     if isinstance(kind.layout, Sliced) and kind.group is not None:
-        start, _ = slice_bounds(kind.size, kind.group.size, step.index)
+        start, _ = slice_bounds(kind.size, kind.group.size, at.index)
     found, first = [], 0
     for length in segments:
         found.append((max(first - start, 0), max(first + length - start, 0)))
@@ -140,16 +140,16 @@ def _sum(x: Any, dim: int | None) -> Any:
     return torch.sum(x, dim=dim, keepdim=True, dtype=dtype)
 
 
-def _repeat(op: ops.Repeat, step: ComputePosition, x: Any) -> Any:
+def _repeat(op: ops.Repeat, at: ComputeContext, x: Any) -> Any:
     return torch.repeat_interleave(x, torch.tensor(op.segments, device=x.device))
 
 
-def _matmul(op: ops.MatMul, step: ComputePosition, a: Any, b: Any) -> Any:
+def _matmul(op: ops.MatMul, at: ComputeContext, a: Any, b: Any) -> Any:
     return torch.matmul(a, b)
 
 
-def _slice(op: ops.Slice, step: ComputePosition, x: Any) -> Any:
-    return narrow(step.kind, step.index, x)
+def _slice(op: ops.Slice, at: ComputeContext, x: Any) -> Any:
+    return narrow(at.kind, at.index, x)
 
 
 _RULES: dict[type[ops.WeaveOp], Callable[..., Any]] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from paceline.graph import DType
 from paceline.weave import ops
 from paceline.weave.cpu import words
-from paceline.weave.cpu.phases import Domain, ElementLoop, Phases
+from paceline.weave.cpu.phases import Domain, ElementPhase, Phases
 from paceline.weave.cpu.slots import Slot
 from paceline.weave.layout import Layout, Partial
 from paceline.weave.ops import ReduceKind
@@ -128,7 +128,7 @@ class _Writer:
         yield "    return FINE;"
         yield "}"
 
-    def _phase(self, k: int, phase: ElementLoop) -> Iterator[str]:
+    def _phase(self, k: int, phase: ElementPhase) -> Iterator[str]:
         """Chunks of one phase, then the totals that later phases read."""
         arguments = ", ".join(["buffers", "t.rank", "i", "segment", *self._passed(k, phase)])
         accumulators = "".join(f", a{self.ids[r.name]}" for r in phase.reductions)
@@ -223,7 +223,7 @@ class _Writer:
 
     # One element -------------------------------------------------------------------------------
 
-    def _passed(self, k: int, phase: ElementLoop) -> list[str]:
+    def _passed(self, k: int, phase: ElementPhase) -> list[str]:
         """Numbers and segment values that a phase's elements read, as floats."""
         return [self._pass(name) for name in self._numbers_read(phase)]
 
@@ -231,7 +231,7 @@ class _Writer:
         segment = self.form.domains[name] is Domain.SEGMENT
         return f"n{self.ids[name]}[segment]" if segment else self._number(name)
 
-    def _numbers_read(self, phase: ElementLoop) -> list[str]:
+    def _numbers_read(self, phase: ElementPhase) -> list[str]:
         names = dict.fromkeys(
             a
             for s in phase.statements
@@ -240,7 +240,7 @@ class _Writer:
         )
         return [n for n in names if not isinstance(self.program[n].op, ops.Const)]
 
-    def _body(self, k: int, phase: ElementLoop) -> Iterator[str]:
+    def _body(self, k: int, phase: ElementPhase) -> Iterator[str]:
         numbers = "".join(f", double n{self.ids[n]}" for n in self._numbers_read(phase))
         sums = "".join(f", typename Lane<V>::Wide& a{self.ids[r.name]}" for r in phase.reductions)
         yield "template <class V>"

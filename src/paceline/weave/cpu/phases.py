@@ -43,8 +43,8 @@ class Domain(Enum):
 
 
 @dataclass(frozen=True)
-class ElementLoop:
-    """One loop over the elements: statements in order, what it stores, what it accumulates."""
+class ElementPhase:
+    """A loop over the elements: statements in order, what it stores, what it accumulates."""
 
     statements: tuple[Statement, ...]  # computed for each element
     loads: tuple[str, ...]  # inputs read from memory, by name
@@ -95,7 +95,7 @@ class Phases:
         return found
 
     @cached_property
-    def phases(self) -> tuple[ElementLoop, ...]:
+    def phases(self) -> tuple[ElementPhase, ...]:
         at = {u.name: self.levels[u.args[1]] for u in self.program.updates}
         while (moved := self._postponed(at)) != at:
             at = moved
@@ -115,7 +115,7 @@ class Phases:
                     last[update.name] = max(last[update.name], k)
         return last
 
-    def _phase(self, k: int, at: dict[str, int]) -> ElementLoop:
+    def _phase(self, k: int, at: dict[str, int]) -> ElementPhase:
         updates = tuple(u for u in self.program.updates if at[u.name] == k)
         reductions = tuple(
             s for s in self.program if isinstance(s.op, ops.Reduce) and self.levels[s.name] == k + 1
@@ -132,7 +132,7 @@ class Phases:
         element = [
             s for s in chosen if self.domains[s.name] is Domain.ELEMENT and s.name not in stored
         ]
-        return ElementLoop(
+        return ElementPhase(
             statements=tuple(s for s in element if not s.is_source),
             loads=tuple(s.name for s in element if isinstance(s.op, ops.Input)),
             reloads={n: t for n, t in stored.items() if n in needed},

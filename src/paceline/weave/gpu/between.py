@@ -11,7 +11,7 @@ import torch
 
 from paceline.weave import ops
 from paceline.weave.backends.torch_compute import TORCH, local
-from paceline.weave.compute import ComputePosition
+from paceline.weave.compute import ComputeContext
 from paceline.weave.cpu.phases import Domain, Phases
 from paceline.weave.layout import Reduction
 from paceline.weave.numbers import identity_of
@@ -46,7 +46,7 @@ def follow(
             values[s.name] = values[s.args[0]]
         else:
             args = [values[a] for a in s.args]
-            step = ComputePosition(s.type, tuple(program[a].type for a in s.args))
+            step = ComputeContext(s.type, tuple(program[a].type for a in s.args))
             values[s.name] = local(s.op, step, *args)
     return {n: v for n, v in values.items() if n not in known}
 

@@ -6,7 +6,7 @@ next one reads.
 """
 
 from paceline.weave import ops
-from paceline.weave.cpu.phases import Domain, ElementLoop, Phases
+from paceline.weave.cpu.phases import Domain, ElementPhase, Phases
 from paceline.weave.cpu.slots import launch_programs
 from paceline.weave.gpu.writer import EMIT, Source, Writer
 from paceline.weave.layout import Sliced
@@ -45,7 +45,7 @@ def host_numbers(program: Program) -> tuple[Statement, ...]:
 class _PhaseWriter(Writer):
     """One phase of a group with reductions: what earlier phases stored is loaded again."""
 
-    def __init__(self, group: FusedGroup, form: Phases, phase: ElementLoop) -> None:
+    def __init__(self, group: FusedGroup, form: Phases, phase: ElementPhase) -> None:
         self._form, self._phase = form, phase
         super().__init__(group)
 

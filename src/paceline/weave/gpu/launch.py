@@ -12,7 +12,7 @@ import torch
 
 from paceline.weave import ops
 from paceline.weave.backends.torch_compute import TORCH, local
-from paceline.weave.compute import ComputePosition
+from paceline.weave.compute import ComputeContext
 from paceline.weave.gpu.generate import host_numbers
 from paceline.weave.gpu.writer import Source
 from paceline.weave.layout import slice_bounds
@@ -67,9 +67,9 @@ class VectorSlice:
 class Launcher:
     """A rank's launches: where its blocks lie, on its device."""
 
-    def __init__(self, share: VectorSlice, device: str) -> None:
-        self.share, self._device = share, device
-        table = torch.tensor(share.blocks(), dtype=torch.int64, device=device).reshape(-1, 3)
+    def __init__(self, mine: VectorSlice, device: str) -> None:
+        self.mine, self._device = mine, device
+        table = torch.tensor(mine.blocks(), dtype=torch.int64, device=device).reshape(-1, 3)
         self._firsts, self._lengths, self.segments = (c.contiguous() for c in table.unbind(1))
 
     def launch(self, kernel: Any, source: Source, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,8 +81,8 @@ class Launcher:
             names = [f"{n}_peers" for n in source.peers] + [f"{n}_own" for n in source.own]
             names += [*source.numbers, *(f"{n}_table" for n in source.tables)]
             arguments = [*(given[n] for n in names), *parts.values()]
-            arguments += [self._firsts, self._lengths, self.segments, self.share.bounds[0]]
-            sizes = {"RANKS": self.share.ranks, "BLOCK": self.share.block}
+            arguments += [self._firsts, self._lengths, self.segments, self.mine.bounds[0]]
+            sizes = {"RANKS": self.mine.ranks, "BLOCK": self.mine.block}
             kernel[(count,)](*arguments, **sizes, enable_fp_fusion=False)  # each op rounds
         return parts
 
@@ -98,7 +98,7 @@ def on_host(program: Program) -> Callable[[Mapping[str, float]], dict[str, float
             kinds = tuple(program[a].type for a in statement.args)
             operands = [values[a] for a in statement.args]
             values[statement.name] = local(
-                statement.op, ComputePosition(statement.type, kinds), *operands
+                statement.op, ComputeContext(statement.type, kinds), *operands
             )
         return {name: value.item() for name, value in values.items()}
 

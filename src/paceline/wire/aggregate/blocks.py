@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.wire.aggregate.rounds import Array, Floats, ReduceOp, RoundRequest, Rounds
+from paceline.wire.aggregate.rounds import Array, Floats, RoundRequest, Rounds, SwitchOp
 from paceline.wire.errors import WireError
 
 BLOCK = 256  # values, as in OmniReduce's configuration
@@ -27,10 +27,10 @@ class Blocks:
 
     def __call__(self, gradient: Floats) -> Rounds:
         rows = padded(gradient, self.size)
-        used = yield RoundRequest(ReduceOp.OR, np.packbits(rows.any(axis=1)))
+        used = yield RoundRequest(SwitchOp.OR, np.packbits(rows.any(axis=1)))
         kept = np.flatnonzero(np.unpackbits(used, count=len(rows)))
         if kept.size:
-            rows[kept] = yield RoundRequest(ReduceOp.SUM, rows[kept])
+            rows[kept] = yield RoundRequest(SwitchOp.SUM, rows[kept])
         return rows.reshape(-1)[: gradient.size].reshape(gradient.shape)
 
 

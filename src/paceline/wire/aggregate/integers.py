@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.wire.aggregate.rounds import Array, Floats, ReduceOp, RoundRequest, Rounds
+from paceline.wire.aggregate.rounds import Array, Floats, RoundRequest, Rounds, SwitchOp
 from paceline.wire.errors import WireError
 
 Integers = NDArray[np.int32]
@@ -43,7 +43,7 @@ class Scale:
 def shared_scale(gradient: Floats, workers: int) -> Generator[RoundRequest, Array, Scale]:
     """A round that finds the largest magnitude of all workers."""
     largest = np.array([np.abs(gradient).max(initial=0)], np.float32)
-    found = yield RoundRequest(ReduceOp.MAX, largest)
+    found = yield RoundRequest(SwitchOp.MAX, largest)
     return Scale.for_sum(float(found[0]), workers)
 
 
@@ -55,5 +55,5 @@ class Integer:
 
     def __call__(self, gradient: Floats) -> Rounds:
         scale = yield from shared_scale(gradient, self.workers)
-        total = yield RoundRequest(ReduceOp.SUM, scale.integers(gradient))
+        total = yield RoundRequest(SwitchOp.SUM, scale.integers(gradient))
         return scale.values(total)

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 Floats = NDArray[np.float32]
 
 
-class ReduceOp(Enum):
+class SwitchOp(Enum):
     SUM = 0
     OR = 1
     MAX = 2
@@ -30,7 +30,7 @@ class ReduceOp(Enum):
 class RoundRequest:
     """A round: every worker gives an array of the same shape and type, and gets the reduced one."""
 
-    op: ReduceOp
+    op: SwitchOp
     values: Array
 
 
@@ -77,18 +77,18 @@ def reduce_all(asked: Sequence[RoundRequest]) -> Array:
     return total
 
 
-def combine(op: ReduceOp, total: Array, more: Array) -> None:
+def combine(op: SwitchOp, total: Array, more: Array) -> None:
     """`total` op `more`, in place. Integer sums wrap round."""
     _COMBINE[op](total, more, out=total)
 
 
-_COMBINE: dict[ReduceOp, Callable[..., Any]] = {
-    ReduceOp.SUM: np.add,
-    ReduceOp.OR: np.bitwise_or,
-    ReduceOp.MAX: np.maximum,
+_COMBINE: dict[SwitchOp, Callable[..., Any]] = {
+    SwitchOp.SUM: np.add,
+    SwitchOp.OR: np.bitwise_or,
+    SwitchOp.MAX: np.maximum,
 }
 
 
 def dense(gradient: Floats) -> Rounds:
     """Every value as it is: what the other modes are measured against."""
-    return (yield RoundRequest(ReduceOp.SUM, gradient))
+    return (yield RoundRequest(SwitchOp.SUM, gradient))

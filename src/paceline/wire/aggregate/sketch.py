@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from paceline.wire.aggregate.blocks import padded
 from paceline.wire.aggregate.integers import Scale, shared_scale
-from paceline.wire.aggregate.rounds import Array, Floats, ReduceOp, RoundRequest, Rounds
+from paceline.wire.aggregate.rounds import Array, Floats, RoundRequest, Rounds, SwitchOp
 from paceline.wire.errors import WireError
 
 WIDTH = 1024
@@ -49,16 +49,16 @@ class Sketched:
     def __call__(self, gradient: Floats) -> Rounds:
         scale = yield from shared_scale(gradient, self.workers)
         rows = self._integers(gradient, scale)
-        used = yield RoundRequest(ReduceOp.OR, np.packbits(rows != 0))
+        used = yield RoundRequest(SwitchOp.OR, np.packbits(rows != 0))
         union = np.unpackbits(used, count=rows.size).astype(bool).reshape(rows.shape)
         shape = SketchShape.of(rows.shape[0], self.cells)
         if not shape.holds(union):
             total = yield from _as_it_is(rows, union)
         else:
-            sketch = yield RoundRequest(ReduceOp.SUM, sketched(rows, shape))
+            sketch = yield RoundRequest(SwitchOp.SUM, sketched(rows, shape))
             total, left = peeled(sketch, union, shape)
             if left.any():
-                total[left] = yield RoundRequest(ReduceOp.SUM, rows[left])
+                total[left] = yield RoundRequest(SwitchOp.SUM, rows[left])
         return scale.values(total).reshape(-1)[: gradient.size].reshape(gradient.shape)
 
     def _integers(self, gradient: Floats, scale: Scale) -> Array:
@@ -72,7 +72,7 @@ class Sketched:
 def _as_it_is(rows: Array, union: NDArray[np.bool_]) -> Generator[RoundRequest, Array, Array]:
     """The union alone, in order: never more than the dense gradient."""
     total = np.zeros_like(rows)
-    total[union] = yield RoundRequest(ReduceOp.SUM, rows[union])
+    total[union] = yield RoundRequest(SwitchOp.SUM, rows[union])
     return total
 
 

@@ -14,7 +14,7 @@ from enum import Enum
 
 import numpy as np
 
-from paceline.wire.aggregate.rounds import Array, ReduceOp, combine
+from paceline.wire.aggregate.rounds import Array, SwitchOp, combine
 from paceline.wire.errors import WireError
 
 _HEAD = struct.Struct("<4sIIIIBBBB")
@@ -47,7 +47,7 @@ class ChunkPlace:
 @dataclass(frozen=True, eq=False)
 class Chunk:
     place: ChunkPlace
-    op: ReduceOp
+    op: SwitchOp
     worker: int
     workers: int
     values: Array
@@ -82,10 +82,10 @@ def unpacked(datagram: bytes, job: int, key: bytes) -> Chunk:
     if digest != _digest(body, key):
         raise Refused(Fault.FORGED)
     fits = kind < len(TYPES) and len(body) == _HEAD.size + count * TYPES[kind].itemsize
-    if not fits or op >= len(ReduceOp) or worker >= workers:
+    if not fits or op >= len(SwitchOp) or worker >= workers:
         raise Refused(Fault.MALFORMED)
     values = np.frombuffer(body, TYPES[kind], count, _HEAD.size)
-    return Chunk(ChunkPlace(job, turn, chunk), ReduceOp(op), worker, workers, values)
+    return Chunk(ChunkPlace(job, turn, chunk), SwitchOp(op), worker, workers, values)
 
 
 def _digest(body: bytes, key: bytes) -> bytes:

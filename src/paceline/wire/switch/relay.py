@@ -33,7 +33,7 @@ Address = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class AggregatedGroup:
+class SwitchJob:
     """For whom the switch aggregates: worker i is peer i."""
 
     number: int
@@ -44,9 +44,7 @@ class AggregatedGroup:
 class Relay:
     """Stands from construction to `close`; `step` and `run` forward."""
 
-    def __init__(
-        self, peers: Sequence[Address], rule: Rule, job: AggregatedGroup | None = None
-    ) -> None:
+    def __init__(self, peers: Sequence[Address], rule: Rule, job: SwitchJob | None = None) -> None:
         if len(set(peers)) < len(peers) or not peers:
             raise WireError(f"peers {list(peers)}: give each its own address, and at least one")
         if job is not None and job.workers > len(peers):
@@ -156,9 +154,7 @@ def _main() -> None:
     given = json.loads(sys.stdin.read())
     given["rule"]["drop_bytes"] = tuple(given["rule"]["drop_bytes"])
     job = given.get("job")
-    made = (
-        AggregatedGroup(job["number"], job["workers"], bytes.fromhex(job["key"])) if job else None
-    )
+    made = SwitchJob(job["number"], job["workers"], bytes.fromhex(job["key"])) if job else None
     peers = [(host, port) for host, port in given["peers"]]
     with Relay(peers, Rule(**given["rule"]), made) as relay:
         sys.stdout.write(json.dumps(relay.addresses) + "\n")

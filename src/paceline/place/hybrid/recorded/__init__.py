@@ -1,13 +1,13 @@
 """A recorded or imagined job as the planner's model: its repeated blocks, their dimensions and,
 where it was recorded, their times.
 
-    found = recorded_job(open_run("runs/a"), RecordedAs("runs/a"))
+    found = recorded_model(open_run("runs/a"), RecordedAs("runs/a"))
     plan(found.question(site_of(cluster)))
 """
 
 from paceline.place.hybrid.recorded.blocks import Blocks, blocks_of
 from paceline.place.hybrid.recorded.dimensions import Described, described
-from paceline.place.hybrid.recorded.job import RecordedAs, RecordedModel, Spent, recorded_job
+from paceline.place.hybrid.recorded.job import RecordedAs, RecordedModel, Spent, recorded_model
 from paceline.place.hybrid.recorded.routing import routing_of
 
 __all__ = [
@@ -18,6 +18,6 @@ __all__ = [
     "Spent",
     "blocks_of",
     "described",
-    "recorded_job",
+    "recorded_model",
     "routing_of",
 ]

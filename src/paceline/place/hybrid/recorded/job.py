@@ -1,4 +1,4 @@
-"""`recorded_job`: the model of a graph, how it was run, and what its parts took."""
+"""`recorded_model`: the model of a graph, how it was run, and what its parts took."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -100,7 +100,7 @@ class RecordedModel:
         return Timed(job, device, one.layer, one.first, one.last, one.update_ns, one.crowded)
 
 
-def recorded_job(graph: Graph, as_: RecordedAs) -> RecordedModel:
+def recorded_model(graph: Graph, as_: RecordedAs) -> RecordedModel:
     """Refuses what is cut already: its products are parts."""
     _require_whole(graph)
     blocks = blocks_of(graph)
