@@ -2,7 +2,9 @@
 
 The file is rank 1 of 2 of a real job (V100, 216,092 events, 53.7 MB). Eight copies of it, each with
 its own rank in its header, make a job of eight: 430 MB, 1.73 million events, packed as recorded.
-Each run is a process of its own, so that the peak is the import's own.
+its own rank in its header, make a job of eight: 430 MB, 1.73 million events, packed as recorded.
+(`HolisticTraceAnalysis`) is installed, here or in the environment that `--peer PYTHON` names, it
+reads the same files in turn, and `over_hta` is the ratio of the medians.
 """
 
 import gzip
@@ -12,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ EVENTS = 216_092
 SHARED = Path(os.environ.get("PACELINE_SHARED", ROOT.parent / "shared"))
 TRACE = SHARED / "data" / "traces" / "df_index_resolver.json.gz"
 PEER = {"tool": "HTA 0.5.0", "seconds": 14.2, "peak_mb": 955}
-"""Holistic Trace Analysis on the same input, on this kind of machine."""
+"""Holistic Trace Analysis on the same input, on another day; in its place where it ran in turn."""
 
 WORKER = """
 import json, sys, time, resource
@@ -44,16 +47,42 @@ print(json.dumps(dict(seconds=joined, cpu=joined_cpu, peak_mb=peak, saved=saved,
                       instances=int(graph.ops.instance.max()) + 1)))
 """
 
+HTA = """
+import json, sys, time, resource
+from importlib.metadata import version
+begun, cpu = time.perf_counter(), time.process_time()
+from hta.trace_analysis import TraceAnalysis
+TraceAnalysis({rank: f"{sys.argv[1]}/rank-{rank}.json.gz" for rank in range(int(sys.argv[2]))})
+seconds = time.perf_counter() - begun
+mine = resource.getrusage(resource.RUSAGE_SELF)
+pool = resource.getrusage(resource.RUSAGE_CHILDREN)
+cpu = time.process_time() - cpu + pool.ru_utime + pool.ru_stime
+largest = max(mine.ru_maxrss, pool.ru_maxrss) * 1024 / 1e6
+print(json.dumps(dict(seconds=seconds, cpu=cpu, largest_mb=largest,
+                      tool="HTA " + version("HolisticTraceAnalysis"))))
+"""
+
 
 def main() -> None:
-    options = measure.parser(__doc__ or "").parse_args()
+    made = measure.parser(__doc__ or "")
+    made.add_argument("--peer", metavar="PYTHON", help="a Python that has HTA")
+    options = made.parse_args()
     if not TRACE.exists():
         sys.exit(f"{TRACE} is not there: the data set is kept beside the checkout")
     with tempfile.TemporaryDirectory() as folder:
         plain_bytes = prepare(Path(folder) / "traces")
-        rounds = 3 if options.quick else 7
-        runs = [one(Path(folder), number) for number in range(rounds)]
-    measure.report("speed/import", figures(runs, plain_bytes), options, "msgspec", "pyarrow")
+        rounds, peer = 3 if options.quick else 7, options.peer or own_peer()
+        runs, theirs = [], []
+        for number in range(rounds):
+            runs.append(one(Path(folder), number))
+            if peer:
+                theirs.append(by_peer(Path(folder), peer))
+    found = figures(runs, plain_bytes) | beside(runs, theirs)
+    measure.report("speed/import", found, options, "msgspec", "pyarrow")
+
+
+def own_peer() -> str | None:
+    return sys.executable if find_spec("hta") else None
 
 
 def prepare(folder: Path) -> int:
@@ -75,6 +104,30 @@ def one(folder: Path, number: int) -> dict[str, Any]:
     return found
 
 
+def by_peer(folder: Path, python: str) -> dict[str, Any]:
+    command = [python, "-W", "ignore", "-c", HTA, str(folder / "traces"), str(RANKS)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(shown.stdout.splitlines()[-1])
+    return found
+
+
+def beside(runs: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the peer took in the same minutes; nothing where it is not installed."""
+    if not theirs:
+        return {"peer": PEER}
+    seconds = statistics.median(run["seconds"] for run in theirs)
+    return {
+        "peer": {
+            "tool": theirs[0]["tool"],
+            "seconds": seconds,
+            "spread": measure.spread([run["seconds"] for run in theirs]),
+            "cpu_seconds": statistics.median(run["cpu"] for run in theirs),
+            "largest_process_mb": max(run["largest_mb"] for run in theirs),
+        },
+        "over_hta": statistics.median(run["seconds"] for run in runs) / seconds,
+    }
+
+
 def figures(runs: list[dict[str, Any]], plain_bytes: int) -> dict[str, Any]:
     seconds = [run["seconds"] for run in runs]
     middle, bound = statistics.median(seconds), unpacking_seconds()
@@ -93,7 +146,6 @@ def figures(runs: list[dict[str, Any]], plain_bytes: int) -> dict[str, Any]:
         "bound": "unpacking the files with zlib on two cores, and nothing else",
         "bound_seconds": bound,
         "share_of_bound": bound / middle,
-        "peer": PEER,
     }
 
 

@@ -30,10 +30,10 @@ def test_a_wait_is_joined_to_the_call_that_issued_the_work(watch: CommunicationW
     first, second = (dist.all_reduce(torch.ones(4), async_op=True) for _ in range(2))
     second.wait()
     first.wait()
-    issued = [call.work for call in watch.seen.calls]
+    issued = [call.work for call in watch.noted.calls]
     assert len(set(issued)) == 2
     assert UNSEEN not in issued
-    assert [wait.work for wait in watch.seen.waits] == issued[::-1]
+    assert [wait.work for wait in watch.noted.waits] == issued[::-1]
 
 
 def test_a_wait_for_work_that_was_issued_before_is_noted_without_a_number(
@@ -42,7 +42,7 @@ def test_a_wait_for_work_that_was_issued_before_is_noted_without_a_number(
     early = dist.all_reduce(torch.ones(4), async_op=True)
     watch.clear()
     early.wait()
-    assert [wait.work for wait in watch.seen.waits] == [UNSEEN]
+    assert [wait.work for wait in watch.noted.waits] == [UNSEEN]
 
 
 def test_watched_work_and_its_tensors_are_freed_as_if_nobody_watched(
@@ -59,7 +59,7 @@ def test_watched_work_and_its_tensors_are_freed_as_if_nobody_watched(
         os.sched_yield()
     assert alive() is None
     assert of_work() is None
-    assert len(watch.seen.calls) == 1
+    assert len(watch.noted.calls) == 1
 
 
 def test_what_is_issued_awaited_and_passed_in_a_rest_is_not_noted(
@@ -70,7 +70,7 @@ def test_what_is_issued_awaited_and_passed_in_a_rest_is_not_noted(
         (torch.ones(1, requires_grad=True) * 2).backward()
         return time.time_ns()
 
-    noted = (watch.seen.calls, watch.seen.waits, watch.seen.backwards)
+    noted = (watch.noted.calls, watch.noted.waits, watch.noted.backwards)
     during = communicate()
     watch.rest()
     rested = communicate()

@@ -2,7 +2,7 @@
 
 The room can be called: `with paceline.record("runs/a", steps=10): train()` records the training
 inside the block. Its names load on first use: a recorded job imports this room, and needs no more
-than torch and msgspec for it.
+than torch, numpy and msgspec for it.
 """
 
 from contextlib import AbstractContextManager

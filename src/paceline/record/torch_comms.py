@@ -116,7 +116,7 @@ class CommunicationWatch:
         self, write: Callable[[Record], None], mark: Callable[[], None] = _nothing
     ) -> None:
         """`mark` is called where a phase of the step begins or ends."""
-        self.seen = NotedEvents()
+        self.noted = NotedEvents()
         self.works = Works()
         self._watched: list[Stretch] = []
         self._rests = False
@@ -163,20 +163,20 @@ class CommunicationWatch:
     def clear(self) -> None:
         """Forget what came before: the settling step's communication."""
         self._rests, self._watched = False, [Stretch(time.time_ns())]
-        self.seen.clear()
+        self.noted.clear()
         self.works.clear()
         self._written = [0, 0]
 
     def flush(self) -> int:
         """Write passes and batches of the step that ended; returns its number of passes."""
         backwards, batches = self._written
-        for record in (*self.seen.backwards[backwards:], *self.seen.batches[batches:]):
+        for record in (*self.noted.backwards[backwards:], *self.noted.batches[batches:]):
             self._write(record)
-        self._written = [len(self.seen.backwards), len(self.seen.batches)]
-        return max(1, len(self.seen.backwards) - backwards)
+        self._written = [len(self.noted.backwards), len(self.noted.batches)]
+        return max(1, len(self.noted.backwards) - backwards)
 
     def _issuing(self, name: str) -> Callable[[Any], Any]:
-        note, numbered = self.seen.calls.append, self.works.issued
+        note, numbered = self.noted.calls.append, self.works.issued
 
         def wrapped(original: Any) -> Any:
             def call(group: Any, *args: Any, **kwargs: Any) -> Any:
@@ -201,7 +201,7 @@ class CommunicationWatch:
         return wrapped
 
     def _waiting(self, kind: str) -> Callable[[Any], Any]:
-        note, number = self.seen.waits.append, self.works.number
+        note, number = self.noted.waits.append, self.works.number
 
         def wrapped(original: Any) -> Any:
             def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
@@ -218,7 +218,7 @@ class CommunicationWatch:
         return wrapped
 
     def _passing(self, original: Any) -> Any:
-        note = self.seen.backwards.append
+        note = self.noted.backwards.append
 
         def backward(*args: Any, **kwargs: Any) -> Any:
             if self._rests:
@@ -239,7 +239,7 @@ class CommunicationWatch:
         return backward
 
     def _loading(self, original: Any) -> Any:
-        note = self.seen.batches.append
+        note = self.noted.batches.append
 
         def following(batches: Any) -> Any:
             if self._rests:

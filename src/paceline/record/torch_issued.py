@@ -15,16 +15,16 @@ STRETCH: Final = 1_000_000
 
 
 def issued(
-    seen: NotedEvents, flights: list[Flight], buckets: list[RecordedBucket]
+    noted: NotedEvents, flights: list[Flight], buckets: list[RecordedBucket]
 ) -> Iterator[Record]:
     """All communication in issue order, then the waits for it."""
-    messages = [call for call in seen.calls if call.name in MESSAGES]
-    calls = [call for call in seen.calls if call.name not in MESSAGES]
+    messages = [call for call in noted.calls if call.name in MESSAGES]
+    calls = [call for call in noted.calls if call.name not in MESSAGES]
     everything: list[Flight | Call] = sorted([*flights, *messages], key=_issued_at)
     order_of = {id(item): order for order, item in enumerate(everything)}
     caller_of = {id(flight): _caller(flight, calls) for flight in flights}
-    bucket_of = _buckets(seen.backwards, flights, len(buckets))
-    yield from _messages(messages, order_of, _by_work(seen.waits))
+    bucket_of = _buckets(noted.backwards, flights, len(buckets))
+    yield from _messages(messages, order_of, _by_work(noted.waits))
     for flight in flights:
         order, call = order_of[id(flight)], caller_of[id(flight)]
         yield _collective(order, flight, call, bucket_of.get(id(flight), -1))
@@ -35,7 +35,7 @@ def issued(
             order_of_work[call.work] = order_of[id(flight)]
             if call.name == BLOCKING:
                 yield _blocked(order_of[id(flight)], flight, call)
-    for wait in seen.waits:
+    for wait in noted.waits:
         order = UNSEEN if wait.work == UNSEEN else order_of_work.get(wait.work, UNSEEN)
         yield Wait(
             kind=wait.kind,

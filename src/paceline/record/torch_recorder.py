@@ -324,7 +324,7 @@ class Recorder:
             return
         self._trace = session.path.name
         flown = flights(self._comms.watched_at)
-        for record in issued(self._comms.seen, flown, self._model.buckets):
+        for record in issued(self._comms.noted, flown, self._model.buckets):
             self._write(record)
         self._write(self._cost(session))
         self._comms.clear()

@@ -1,7 +1,7 @@
 """How long the parts of a described decoder take on a cluster, without a profile.
 
     site = site_of(cluster, ranks=64)
-    prices = Prices(site)
+    prices = DecoderPrices(site)
     prices.chunk(job, 0).forward_ns       # one chunk of layers, one micro-batch, one rank
 
 Kernels by `cost.forecast`, from the device's data sheet; collectives by its fitted model within a

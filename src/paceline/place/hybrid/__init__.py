@@ -1,7 +1,7 @@
 """Hybrid plans: a language model on many devices, over data, tensor, pipeline, context and expert
 ranks, within their memory.
 
-    question = Question(decoder("llama3-70b"), site_of(cluster), global_batch=128)
+    question = PlanQuestion(decoder("llama3-70b"), site_of(cluster), global_batch=128)
     plan(question).best.job.degrees
 
 Every plan is priced by replaying its step; proven bounds say which need not be.
