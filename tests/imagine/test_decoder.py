@@ -26,6 +26,7 @@ from paceline.imagine.decoder import (
     decoder,
     from_document,
     fullest,
+    kept_bytes,
     shipped,
 )
 from paceline.imagine.transformer import Degrees, Recompute
@@ -55,6 +56,8 @@ PUBLISHED = {
     "mixtral-8x7b": 46.7e9,
 }
 ACTIVE = {"qwen3-30b-a3b": 3.3e9, "deepseek-v3": 37.5e9, "gpt-oss-120b": 5.7e9}
+
+ONE_SOFTMAX = replace(EARLY_MEGATRON, softmax_by_four=False)
 
 
 def job(model: str = "llama3-8b", degrees: Degrees | None = None, **settings: object) -> DecoderJob:
@@ -208,6 +211,21 @@ def test_early_megatron_needs_sequences_times_heads_by_four_for_one_softmax(
     )
     assert isinstance(behind, Passes)
     assert behind.launches == kernels
+    pairs = 3 * micro_batch * made.sequence**2
+    fused = replace(made, recipe=replace(made.recipe, habits=ONE_SOFTMAX))
+    more = kept_bytes(made, routed=False) - kept_bytes(fused, routed=False)
+    assert more == (0 if kernels == 4 else 2 * pairs)  # its result in float32
+
+
+@given(st.integers(0, 8), st.integers(0, 8), st.integers(0, 8))
+def test_routed_layers_among_consecutive_ones_are_those_that_say_so(
+    dense: int, first: int, count: int
+) -> None:
+    plain = decoder("deepseek-v3")
+    assert plain.experts is not None
+    made = replace(plain, experts=replace(plain.experts, dense_layers=dense))
+    layers = tuple(range(first, first + count))
+    assert made.routed_among(layers) == sum(map(made.is_routed, layers))
 
 
 def test_tensor_ranks_gather_and_scatter_and_experts_exchange_tokens() -> None:

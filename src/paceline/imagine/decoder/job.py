@@ -118,14 +118,14 @@ class DecoderJob:
         return self.tokens // self.degrees.tensor if shares else self.tokens
 
     @property
-    def rank_sequences(self) -> int:
-        """Sequences of one micro-batch times a rank's heads."""
+    def attention_batches(self) -> int:
+        """Of a micro-batch on one rank: a sequence under a head is one."""
         return self.recipe.micro_batch * (self.model.attention.heads // self.degrees.tensor)
 
     @property
     def one_softmax(self) -> bool:
         """Whether one kernel makes weights of scores that attention writes to memory."""
-        fits = self.rank_sequences % 4 == 0 and self.sequence <= _MOST_KEYS
+        fits = self.attention_batches % 4 == 0 and self.sequence <= _MOST_KEYS
         return fits or not self.recipe.habits.softmax_by_four
 
     @property

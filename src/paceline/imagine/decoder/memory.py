@@ -185,7 +185,7 @@ def _scores(job: DecoderJob) -> float:
     """Softmax's result and dropout's mask and result, where attention writes them."""
     if job.recipe.habits.fused_attention:
         return 0.0
-    pairs = job.rank_sequences * job.sequence**2 / job.degrees.sequence
+    pairs = job.attention_batches * job.sequence**2 / job.degrees.sequence
     kept = element_bytes(job.recipe.precision.kept)
     return pairs * ((kept if job.one_softmax else 4) + 1 + kept)
 

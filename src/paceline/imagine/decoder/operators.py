@@ -129,7 +129,7 @@ class Operators:
         a, d, r = self.job.model.attention, self.job.degrees, self.job.recipe
         s, heads = self.job.sequence, a.heads // d.tensor
         if not r.habits.fused_attention:
-            return self._scores(self.job.rank_sequences, s // d.sequence, s)
+            return self._scores(self.job.attention_batches, s // d.sequence, s)
         share = 1.0
         if isinstance(a, GroupedQuery) and not full:
             share = min(1.0, 2 * a.window / s)
