@@ -125,7 +125,18 @@ def _cells(row: Row, results: Results) -> list[str]:
     figure = "not measured yet" if value is None else value
     if isinstance(value, float):
         figure = row.show(value) + ("" if row.met(value) else " (missed)")
-    return [row.label, figure, f"{word} {row.show(row.target)}", row.peers]
+    return [row.label, figure, f"{word} {row.show(row.target)}", _peers(row, results)]
+
+
+def _peers(row: Row, results: Results) -> str:
+    """Figures of the same result where the text names them in braces; nothing where one is missing,
+    or nothing was measured."""
+    if "{" not in row.peers:
+        return row.peers
+    try:
+        return row.peers.format_map(results.get(row.benchmark) or {}).replace("%", " %")
+    except KeyError:
+        return ""
 
 
 def _figure(row: Row, results: Results) -> float | str | None:

@@ -10,6 +10,7 @@ time, so of a quiet machine. It takes about 50 minutes.
     python benchmarks/workload_sweep.py --budget 20   # again, until nothing is missing
 """
 
+import os
 import shutil
 import sys
 import time
@@ -28,19 +29,26 @@ from paceline.bench.sweep import swept
 from paceline.bench.taught import taught
 from paceline.report.bench.pages import write_page
 
+ROOT = Path(__file__).parents[1]
 KEPT = measure.RESULTS / "workload-sweep"
-PAGE = Path(__file__).parents[1] / "docs" / "workloads-measured"
-FASHION = Path(__file__).parents[2] / "shared" / "data"
+PAGE = ROOT / "docs" / "workloads-measured"
+FASHION = Path("..") / "shared" / "data"  # from the project: kept rows name it, on any machine
 QUICK = ("gnn", "dlrm")
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = measure.parser(__doc__ or "")
     parser.add_argument("--fresh", action="store_true", help="measure anew what is kept")
-    parser.add_argument("--data", type=Path, default=FASHION, help="holds `fashion-mnist`")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=FASHION,
+        help="holds `fashion-mnist`; from the project's folder",
+    )
     parser.add_argument("--budget", type=float, default=90.0, metavar="MINUTES",
                         help="begin no point after so long (90)")  # fmt: skip
     options = parser.parse_args(arguments)
+    os.chdir(ROOT)
     if options.fresh:
         shutil.rmtree(KEPT, ignore_errors=True)
     data = options.data if options.data.exists() else None

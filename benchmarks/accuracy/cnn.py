@@ -1,19 +1,25 @@
 """Latency of 200 unseen convolutional networks, from 20 that were measured.
 
 Networks are drawn from torchvision's architectures, of varied width, depth and resolution, and from
-a cell space. Each is measured once and kept (`--kept FILE`), so that a run that was interrupted, or
-ended by `--budget MINUTES`, goes on; all of them take about half an hour. What is learned from is
-drawn with another seed than what is judged. `search_*`: the network with the most arithmetic within
-a limit, found in the cell space by the model's guesses and by FLOPs, with equal numbers of
-measurements; regret is against the best of all its networks, which are all measured for that.
+a cell space. What is learned from is drawn with another seed than what is judged, and measured
+among it: all three draws are spread evenly over the run, so that a machine that drifts meets them
+alike. `search_*`: the network with the most arithmetic within a limit, found in the cell space by
+the model's guesses and by FLOPs, with equal numbers of measurements; regret is against the best of
+all its networks, which are all measured for that.
+
+Each network is measured once and kept in `results/cnn-rows.json`, so that a run that was stopped,
+or whose `--budget` was spent, goes on; `--fresh` measures them anew. Figures stand once none is
+missing. It takes from two minutes to half an hour.
+
+    python benchmarks/accuracy/cnn.py --json
 """
 
 import argparse
-import json
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -23,7 +29,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import measure  # noqa: E402
+from benchmarks import kept, measure  # noqa: E402
 from paceline.cost.network import (  # noqa: E402
     LatencyModel,
     MeasuredNetwork,
@@ -53,9 +59,9 @@ class Known:
 
 def main() -> None:
     parser = measure.parser(__doc__ or "")
-    parser.add_argument("--kept", type=Path, default=measure.RESULTS / "cnn-latencies.jsonl",
-                        help="what was measured, one network a line")  # fmt: skip
-    parser.add_argument("--budget", type=float, default=60.0, metavar="MINUTES")
+    parser.add_argument("--fresh", action="store_true", help="measure anew what is kept")
+    parser.add_argument("--budget", type=float, default=60.0, metavar="MINUTES",
+                        help="begin no network after so long (60)")  # fmt: skip
     parser.add_argument("--threads", type=int, default=1, help="of torch (1: least disturbed)")
     options = parser.parse_args()
     measure.report("accuracy/cnn", figures(options), options)
@@ -67,16 +73,20 @@ def figures(options: argparse.Namespace) -> dict[str, Any]:
     from paceline.measure.torch_network import peak_flops_per_s
 
     torch.set_num_threads(options.threads)
-    end = time.monotonic() + 60 * options.budget
     counts = (14, 28, 12) if options.quick else (LEARNED, JUDGED, CELLS)
-    kept = _kept(options.kept)
     parts = {
         "learned": drawn(counts[0], SEEDS["learned"]),
         "judged": drawn(counts[1], SEEDS["judged"]),
         "cells": drawn_cells(counts[2], SEEDS["cells"]),
     }
+    makers = {str(network): partial(_row, network) for network in among(parts.values())}
+    rows = kept.rows("cnn", makers, options.budget, fresh=options.fresh)
+    missing = [name for name in makers if name not in rows]
+    if missing:
+        return {"missing": missing}
     known = {
-        name: [*_measured(networks, kept, options.kept, end)] for name, networks in parts.items()
+        part: [_known(network, rows[str(network)]) for network in networks]
+        for part, networks in parts.items()
     }
     peak = peak_flops_per_s()
     model = fit([each.measured for each in known["learned"]], peak)
@@ -87,7 +97,16 @@ def figures(options: argparse.Namespace) -> dict[str, Any]:
         **searched(model, known["cells"]),
         "networks": {name: len(found) for name, found in known.items()},
         "by_family": by_family(model, known["judged"]),
+        "missing": missing,
     }
+
+
+def among(parts: Iterable[Sequence[ImageNetwork]]) -> list[ImageNetwork]:
+    """All of them, each part spread evenly over the whole."""
+    placed = [
+        ((at + 0.5) / len(part), network) for part in parts for at, network in enumerate(part)
+    ]
+    return [network for _, network in sorted(placed, key=itemgetter(0))]
 
 
 def judged(model: LatencyModel, known: Sequence[Known]) -> dict[str, float]:
@@ -146,37 +165,21 @@ def rank_correlation(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]")
     return float(np.corrcoef(*ranks)[0, 1])
 
 
-def _measured(
-    networks: Sequence[ImageNetwork], kept: Mapping[str, int], path: Path, end: float
-) -> Iterator[Known]:
-    """Those that are kept, and new ones while the budget lasts."""
+def _row(network: ImageNetwork) -> kept.Row:
+    from paceline.imagine.torch_zoo import built
+    from paceline.measure.torch_network import measured
+
+    found = measured(str(network), built(network), network.shape)
+    return {"latency_ns": found.latency_ns, "call_ns": list(found.call_ns)}
+
+
+def _known(network: ImageNetwork, row: Mapping[str, Any]) -> Known:
     from paceline.imagine.torch_network import calls_of
-    from paceline.imagine.torch_zoo import built, imagined
+    from paceline.imagine.torch_zoo import imagined
 
-    for network in networks:
-        row = kept.get(str(network))
-        if row is None:
-            if time.monotonic() > end:
-                print(f"the budget is spent; {network} and others are left", file=sys.stderr)
-                return
-            from paceline.measure.torch_network import measured
-
-            found = measured(str(network), built(network), network.shape)
-            row = {"latency_ns": found.latency_ns, "call_ns": list(found.call_ns)}
-            with path.open("a") as file:
-                file.write(json.dumps({"network": str(network), **row}) + "\n")
-            print(f"{network}: {found.latency_ns / 1e6:.2f} ms", file=sys.stderr, flush=True)
-        calls = calls_of(imagined(network), network.shape)
-        yield Known(
-            network, MeasuredNetwork(str(network), calls, tuple(row["call_ns"]), row["latency_ns"])
-        )
-
-
-def _kept(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    return {row["network"]: row for row in rows}
+    calls = calls_of(imagined(network), network.shape)
+    took = tuple(row["call_ns"])
+    return Known(network, MeasuredNetwork(str(network), calls, took, row["latency_ns"]))
 
 
 if __name__ == "__main__":

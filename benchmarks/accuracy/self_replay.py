@@ -17,12 +17,14 @@ lie from its steps. Those are other processes at another time, so it holds all o
     python benchmarks/accuracy/self_replay.py --only pipeline --recordings 3
     python benchmarks/accuracy/self_replay.py --suite --json
 
-With `--suite` the jobs are the workloads of `paceline bench`, on one worker and on two, and
-`memory_error` is the worst error of a memory peak by structure against tensors that were counted
-(`suite_memory`). Rows are kept in `results/self-replay-suite-rows.json` as they come, so that a run
-that was stopped, or whose `--budget` was spent, goes on; `--fresh` makes them anew. A row whose job
-fails says why and is left to the next run; figures of all rows stand once none is missing. It takes
-about 45 minutes, without `--suite` about 25.
+With `--suite` the jobs are the workloads of `paceline bench`, on one worker and on two. Where steps
+are shorter than 50 ms, up to sixty of them are recorded, and recorded and plain steps take turns:
+blocks of so little time meet different moments of a shared machine. `memory_error` is the worst
+error of a memory peak by structure against tensors that were counted (`suite_memory`). Rows are
+kept in `results/self-replay-suite-rows.json` as they come, so that a run that was stopped, or whose
+`--budget` was spent, goes on; `--fresh` makes them anew. A row whose job fails says why and is left
+to the next run; figures of all rows stand once none is missing. It takes about 45 minutes, without
+`--suite` about 25.
 """
 
 import argparse
@@ -50,7 +52,8 @@ from benchmarks import kept, measure  # noqa: E402
 
 T = TypeVar("T")
 SETTLING = 20  # first steps of a job on its own, not counted
-SUITE_RECORDINGS, SUITE_STEPS = 3, 12  # of each row, and steps recorded in each
+SUITE_S, SUITE_STEPS = 1.0, (12, 60)  # what a recording of the suite lasts, within so many steps
+SHORT_MS = 50  # shorter steps of the suite take turns
 REST = 30  # steps of a recorded job besides its plain and recorded ones, at most
 ALONE = 3  # recordings for each run without Paceline
 
@@ -103,6 +106,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--only", default="", help="rows whose name has this text")
     parser.add_argument("--recordings", type=int, default=5, help="of each row (5)")
     parser.add_argument("--steps", type=int, default=30, help="steps recorded in each (30)")
+    parser.set_defaults(turns=False)
     parser.add_argument("--suite", action="store_true", help="the workloads of `paceline bench`")
     parser.add_argument("--fresh", action="store_true", help="with --suite, all rows anew")
     parser.add_argument("--budget", type=float, default=90.0, metavar="MINUTES",
@@ -122,10 +126,9 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
 
 
 def suite_figures(options: argparse.Namespace) -> dict[str, Any]:
-    """The same of the suite, with fewer steps and recordings a row; and what it holds."""
+    """The same of the suite, with more steps where they are short; and what it holds."""
     from benchmarks.accuracy import suite, suite_memory
 
-    options.recordings, options.steps = SUITE_RECORDINGS, SUITE_STEPS
     begun = time.monotonic()
     jobs = {job.name: job for job in suite.jobs() if options.only in job.name}
     if options.quick:
@@ -151,8 +154,13 @@ def suite_errors(wanted: Sequence[str], rows: Mapping[str, dict[str, Any]]) -> d
 
 
 def suite_row(job: AnyJob, options: argparse.Namespace) -> dict[str, Any]:
+    least, most = SUITE_STEPS
     try:
-        return row(job, options)
+        with tempfile.TemporaryDirectory() as folder:
+            step_ms = in_the_end(lambda: apart(job, Path(folder), least))
+        steps = min(max(round(SUITE_S * 1e3 / step_ms), least), most)
+        chosen = {"steps": steps, "turns": bool(step_ms < SHORT_MS)}
+        return row(job, argparse.Namespace(**vars(options) | chosen))
     except JobError as error:
         raise kept.NotMade(str(error)) from error
 
@@ -180,8 +188,10 @@ def row(job: AnyJob, options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.recordings):
             if number % ALONE == 0:
-                alone.append(in_the_end(lambda: apart(job, Path(folder), options)))
-            recordings.append(in_the_end(lambda: recording(job, Path(folder), options.steps)))
+                alone.append(in_the_end(lambda: apart(job, Path(folder), options.steps)))
+            recordings.append(
+                in_the_end(lambda: recording(job, Path(folder), options.steps, turns=options.turns))
+            )
     errors = [one.error for one in recordings]
     spread = measure.spread(errors)
     plain = statistics.median(one.plain for one in recordings)
@@ -195,6 +205,7 @@ def row(job: AnyJob, options: argparse.Namespace) -> dict[str, Any]:
         "error_spread": [round(spread["p10"], 4), round(spread["p90"], 4)],
         "error_deviation": round(deviation(errors), 4),
         "apart": round(plain / statistics.median(alone) - 1, 4),
+        "turns": options.turns,
         "others": round(Usage.now().others_since(before), 3),
         "recordings": [asdict(one) for one in recordings],
     }
@@ -239,10 +250,10 @@ class Usage:
         return max(0.0, busy - ours) / (self.total - before.total)
 
 
-def apart(job: AnyJob, folder: Path, options: argparse.Namespace) -> float:
+def apart(job: AnyJob, folder: Path, steps: int) -> float:
     """Median step of a job that nobody watches, in milliseconds, over all ranks."""
     times = folder / "times"
-    run(job.command(SETTLING + 2 * options.steps, "--times", str(times)))
+    run(job.command(SETTLING + 2 * steps, "--times", str(times)))
     walls = [
         [wall for wall, _ in json.loads(path.read_text())[SETTLING:]]
         for path in sorted(folder.glob("times.*"))

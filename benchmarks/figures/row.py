@@ -13,7 +13,7 @@ class Row:
     field: str  # a dotted path into the result; a number is a place in a list
     target: float
     show: Callable[[float], str]
-    peers: str = ""
+    peers: str = ""  # a figure of the same result as "{name:.0%}"
     at_least: bool = True  # else at most
 
     def met(self, value: float) -> bool:

@@ -2,16 +2,11 @@
 
 import pytest
 
-from paceline.record import torch_faults, torch_profile
-from paceline.record.torch_profile import Counted, Taken, Times, cost_of
+from paceline.record import torch_faults
+from paceline.record.torch_profile import Counted, LoopCosts, Taken, Times, cost_of
 
 LOOP_NS = 1000.0
-
-
-@pytest.fixture(autouse=True)
-def loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_faults, "loop_fault_cost_ns", lambda: LOOP_NS)
-    monkeypatch.setattr(torch_profile, "loop_costs_ns", lambda: (200.0, 0.0))
+LOOPS = LoopCosts(op_ns=200.0, call_ns=0.0, fault_ns=LOOP_NS)
 
 
 def steps(price_ns: int, *faults: int, off_ns: int = 0) -> list[Times]:
@@ -21,7 +16,7 @@ def steps(price_ns: int, *faults: int, off_ns: int = 0) -> list[Times]:
 
 
 def fault_cost_ns(plain: list[Times]) -> float:
-    return torch_faults.fault_cost_ns([x.faults for x in plain], [x.cpu_ns for x in plain])
+    return torch_faults.fault_cost_ns([x.faults for x in plain], [x.cpu_ns for x in plain], LOOP_NS)
 
 
 def test_steps_that_differ_by_faults_alone_tell_their_price() -> None:
@@ -50,6 +45,25 @@ def test_an_event_costs_what_recorded_steps_run_beyond_plain_ones_but_for_faults
     """Plain steps have 2,000 faults more, which hide that recording took 600 us for 2,000 ops."""
     plain = steps(1500, 0, 4000, 2000, 1000, 3000)
     recorded = [Times(10_600_000, 10_600_000, 0) for _ in range(5)]
-    found = cost_of(Taken(plain, recorded, []), Counted(ops=2000, calls=0))
+    found = cost_of(Taken(plain, recorded, [], []), Counted(ops=2000, calls=0), LOOPS)
     assert found.op_ns == pytest.approx(300)
     assert found.fault_ns == pytest.approx(1500)
+
+
+def test_steps_behind_the_recorded_ones_that_are_spared_pages_tell_their_price() -> None:
+    """All plain steps of one side have as many faults: only the other side tells what one costs."""
+    before, after = steps(2000, *[4000] * 5), steps(2000, *[100] * 5)
+    recorded = [Times(10_800_000, 10_800_000, 100) for _ in range(5)]
+    found = cost_of(Taken(before, recorded, [], after), Counted(ops=2000, calls=0), LOOPS)
+    assert found.fault_ns == pytest.approx(2000)
+    assert found.op_ns == pytest.approx(300)
+    alone = cost_of(Taken(before, recorded, [], []), Counted(ops=2000, calls=0), LOOPS)
+    assert alone.fault_ns == LOOP_NS
+
+
+def test_a_machine_that_slows_down_is_no_price_of_events() -> None:
+    """Plain steps take 10 ms before and 11 behind; recorded ones lie between, and 600 us above."""
+    before, after = steps(0, *[0] * 5), steps(1_000_000, *[1] * 5)
+    recorded = [Times(11_100_000, 11_100_000, 0) for _ in range(5)]
+    found = cost_of(Taken(before, recorded, [], after), Counted(ops=2000, calls=0), LOOPS)
+    assert found.op_ns == pytest.approx(300, rel=0.01)

@@ -83,7 +83,7 @@ def loads(figures: JobFigures) -> str | None:
         return None
     return (
         f"loading takes {_percent(figures.usage.data)} of the step on the training thread; loader "
-        "workers would take it off, where cores are free (paceline predict --with loading)"
+        "workers would take it off, where cores are free (paceline predict --with data_workers)"
     )
 
 

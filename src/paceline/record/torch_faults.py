@@ -1,7 +1,8 @@
 """What a fresh page costs a job.
 
 A loop over fresh pages alone says too little: pages that the system clears push the job's own data
-out of the caches. The job's plain steps tell better, where they differ by enough of them.
+out of the caches. The job's plain steps tell better, where they differ by enough of them: those
+before and after the recorded ones often do, since what the profiler frees spares the latter.
 """
 
 import mmap
@@ -20,10 +21,9 @@ ResNet-20 it is 1.2 to 1.4 times. Work that comes with pages, of longer samples,
 LEAST_STEPS: Final = 3  # that tell a slope and its doubt
 
 
-def fault_cost_ns(faults: Sequence[int], cpu_ns: Sequence[int]) -> float:
+def fault_cost_ns(faults: Sequence[int], cpu_ns: Sequence[int], loop_ns: float) -> float:
     """Of a job whose plain steps had so many, and took so long: by how much more CPU time those
     take that have more of them, and by what a loop tells, each weighed by how sure it is."""
-    loop_ns = loop_fault_cost_ns()
     if len(faults) < LEAST_STEPS or min(faults) == max(faults):
         return loop_ns
     apart, took = (np.array(each) - np.mean(each) for each in (faults, cpu_ns))

@@ -11,7 +11,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from paceline.record.sidecar import Cost
-from paceline.record.torch_faults import fault_cost_ns
+from paceline.record.torch_faults import fault_cost_ns, loop_fault_cost_ns
 from paceline.record.torch_heap import HeapReserve, heap_bytes
 
 LEAST, MOST = 0.8, 5.0
@@ -100,31 +100,46 @@ class Taken:
     plain: list[Times]  # before anything was recorded
     recorded: list[Times]
     between: list[Times]  # plain steps that took turns with the recorded ones
+    after: list[Times]  # plain steps behind them, where those are the job's own
 
 
-def cost_of(taken: Taken, step: Counted) -> Cost:
-    """The cost model of a finished recording.
+@dataclass(frozen=True)
+class LoopCosts:
+    """What loops in this process tell: of an event, of a call of a device's driver besides, and of
+    a fresh page."""
+
+    op_ns: float
+    call_ns: float
+    fault_ns: float
+
+
+def cost_of(taken: Taken, step: Counted, loops: LoopCosts) -> Cost:
+    """The cost model of a recording.
 
     Loops of small ops in this very process tell what an event and a call of the driver cost. CPU
     time by which recorded steps exceed plain ones then scales both: that holds cache misses that no
     loop shows, and neighbours on the machine do not move it. The loops bound it, for where steps
     vary by more than that, or where a thread spins until its device is done. Page faults, of which
     recorded steps have fewer or more, count for themselves. Plain steps that took turns with
-    recorded ones tell the price better.
+    recorded ones tell the price better; else those of both sides, which a drift moves apart.
     """
-    plain, recorded = taken.plain, taken.recorded
-    beside = taken.between or plain
-    (op_ns, call_ns), fault_ns, scale = loop_costs_ns(), 0.0, 1.0
-    known = op_ns * step.ops + call_ns * step.calls
-    if plain and recorded and known:
-        fault_ns = fault_cost_ns([x.faults for x in plain], [x.cpu_ns for x in plain])
-        extra = _without_faults_ns(recorded, fault_ns) - _without_faults_ns(beside, fault_ns)
+    recorded = taken.recorded
+    sides = [taken.between] if taken.between else [taken.plain, taken.after]
+    fault_ns, scale = 0.0, 1.0
+    known = loops.op_ns * step.ops + loops.call_ns * step.calls
+    if taken.plain and recorded and known:
+        usual = [*taken.plain, *taken.after]
+        fault_ns = fault_cost_ns(
+            [x.faults for x in usual], [x.cpu_ns for x in usual], loops.fault_ns
+        )
+        beside_ns = statistics.mean(_without_faults_ns(side, fault_ns) for side in sides if side)
+        extra = _without_faults_ns(recorded, fault_ns) - beside_ns
         scale = min(max(extra / known, LEAST), MOST)
     return Cost(
-        op_ns=op_ns * scale,
-        call_ns=call_ns * scale,
+        op_ns=loops.op_ns * scale,
+        call_ns=loops.call_ns * scale,
         fault_ns=fault_ns,
-        plain_step_ns=int(statistics.median(x.wall_ns for x in plain)) if plain else 0,
+        plain_step_ns=int(statistics.median(x.wall_ns for x in taken.plain)) if taken.plain else 0,
         recorded_step_ns=int(statistics.median(x.wall_ns for x in recorded)) if recorded else 0,
     )
 
@@ -134,12 +149,11 @@ def _without_faults_ns(steps: Sequence[Times], fault_ns: float) -> float:
     return statistics.median(step.cpu_ns - step.faults * fault_ns for step in steps)
 
 
-def loop_costs_ns() -> tuple[float, float]:
-    """What an event of the profiler costs, and what a call of a device's driver costs besides."""
-    op_ns = loop_cost_ns(torch.ones(8))
-    if not torch.cuda.is_available():
-        return op_ns, 0.0
-    return op_ns, max(0.0, loop_cost_ns(torch.ones(8, device="cuda")) - 2 * op_ns)
+def loop_costs() -> LoopCosts:
+    op_ns, call_ns = loop_cost_ns(torch.ones(8)), 0.0
+    if torch.cuda.is_available():
+        call_ns = max(0.0, loop_cost_ns(torch.ones(8, device="cuda")) - 2 * op_ns)
+    return LoopCosts(op_ns, call_ns, loop_fault_cost_ns())
 
 
 def loop_cost_ns(tensor: torch.Tensor, repeats: int = 5, ops: int = 400) -> float:

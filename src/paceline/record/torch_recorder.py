@@ -44,12 +44,14 @@ from paceline.record.torch_memory import memory_of
 from paceline.record.torch_patch import Patches
 from paceline.record.torch_profile import (
     Counted,
+    LoopCosts,
     Session,
     Taken,
     Times,
     cost_of,
     counted_in,
     events_in,
+    loop_costs,
 )
 from paceline.record.torch_schedule import RecordSchedule, agreed_start
 
@@ -69,6 +71,14 @@ class RecorderSettings:
     plain: int = 5  # steps timed without instruments, before and again after the recorded ones
     turns: bool = False  # recorded and plain steps take turns
     command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RecordedWork:
+    """What a recorded step's instruments did, and what loops say that costs."""
+
+    step: Counted
+    loops: LoopCosts
 
 
 class Recorder:
@@ -97,6 +107,7 @@ class Recorder:
         self._detail: DetailWatch | None = None
         self._events = 0  # of the detail step
         self._growth_bytes = 0.0  # of the heap in a detail step
+        self._recorded: RecordedWork | None = None
         self._model = TrainedModel()
         self._trace = ""
         self._finished = False
@@ -124,6 +135,8 @@ class Recorder:
         self._pause_session()
         self._steps.write()
         self._close_session()
+        if self._after():
+            self._write_cost()  # again, by more plain steps
         if self._counters is not None:
             self._write(*self._counters.times())
             self._counters.close()
@@ -139,9 +152,7 @@ class Recorder:
             )
         )
         self._file.close()
-        self._model = (
-            TrainedModel()
-        )  # a process group that is held until exit makes torch abort there
+        self._model = TrainedModel()  # torch aborts at exit where a process group is still held
 
     def _before_update(self, optimizer: Any, *_: Any) -> None:
         self._depth += 1
@@ -326,7 +337,8 @@ class Recorder:
         flown = flights(self._comms.watched_at)
         for record in issued(self._comms.noted, flown, self._model.buckets):
             self._write(record)
-        self._write(self._cost(session))
+        self._recorded = self._recorded_work(session)
+        self._write_cost()
         self._comms.clear()
 
     def _write_memory(self, trace: Path) -> None:
@@ -334,14 +346,29 @@ class Recorder:
         if watch is not None:
             self._write(*memory_of(watch.step, self._model, watch.kept, trace))
 
-    def _cost(self, session: Session) -> sidecar.Cost:
+    def _recorded_work(self, session: Session) -> RecordedWork:
         """Of a step. A device's calls are seen to the session's end, all else until its pause."""
-        plain, recorded = self._times[Mode.PLAIN], self._times[Mode.RECORDED]
-        watched = max(1, len(recorded) + len(self._times[Mode.SETTLE]))
-        found, before = counted_in(session.path), self.settings.plain
+        watched = max(1, len(self._times[Mode.RECORDED]) + len(self._times[Mode.SETTLE]))
+        found = counted_in(session.path)
         calls = found.calls / max(1, session.steps)
-        taken = Taken(plain[:before], recorded, between=plain[before:])
-        return cost_of(taken, Counted((found.ops - found.calls) / watched + calls, calls))
+        return RecordedWork(
+            Counted((found.ops - found.calls) / watched + calls, calls), loop_costs()
+        )
+
+    def _write_cost(self) -> None:
+        if self._recorded is None:
+            return
+        plain, before = self._times[Mode.PLAIN], self.settings.plain
+        between = plain[before:] if self.schedule.turns else []
+        taken = Taken(plain[:before], self._times[Mode.RECORDED], between, self._after())
+        self._write(cost_of(taken, self._recorded.step, self._recorded.loops))
+
+    def _after(self) -> list[Times]:
+        """Plain steps behind the recorded ones. A GPU's are not the job's own: what watches its
+        launches stays."""
+        if self.schedule.turns or torch.cuda.is_available():
+            return []
+        return self._times[Mode.PLAIN][self.settings.plain :]
 
     def _write(self, *records: sidecar.Record) -> None:
         with self._writing:

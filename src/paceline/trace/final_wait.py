@@ -34,6 +34,7 @@ class FinalWait:
 def final_waits(view: RankView, issued: Sequence[tuple[int, Issued]]) -> Iterator[FinalWait]:
     """Of each backward pass that reduced gradients, in order of time; `issued` are (event, record)
     pairs."""
+    moments: dict[int, Int64] = {}  # of each lane, found once
     for call in view.sidecar.of(Backward) if view.sidecar else ():
         sent = [(event, record) for event, record in issued if _sent_in(record, call)]
         lane = view.thread_lane(call.thread)
@@ -41,21 +42,25 @@ def final_waits(view: RankView, issued: Sequence[tuple[int, Issued]]) -> Iterato
             continue
         since = max(_issued_by(view, lane, record) for _, record in sent)
         sent = sorted(sent, key=lambda pair: pair[1].order)
-        yield from _waits(view, lane, tuple(event for event, _ in sent), (since, call.end_ns))
+        if lane not in moments:
+            moments[lane] = beats(view, lane)
+        rows, within = tuple(event for event, _ in sent), (since, call.end_ns)
+        for begin, end, transfers in _waits(view, moments[lane], rows, within):
+            yield FinalWait(lane, begin, end, transfers)
 
 
 def _waits(
-    view: RankView, lane: int, rows: tuple[int, ...], within: tuple[int, int]
-) -> Iterator[FinalWait]:
-    """For transfers in the order in which they are waited for."""
+    view: RankView, moments: Int64, rows: tuple[int, ...], within: tuple[int, int]
+) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """For transfers in the order in which they are waited for; `moments` are the lane's beats."""
     last, (since, until) = max(rows, key=_end_in(view)), within
     for row in rows[: rows.index(last)]:
-        begin, end = _quiet_during(view, lane, row, since, until)
+        begin, end = _quiet_during(view, moments, row, since, until)
         if min(end, _end_in(view)(row)) - begin >= LEAST_WAIT_NS:
-            yield FinalWait(lane, begin, end, (row,))
+            yield begin, end, (row,)
             since = end
-    begin, end = _quiet_during(view, lane, last, since, until)
-    yield FinalWait(lane, begin, end, rows)
+    begin, end = _quiet_during(view, moments, last, since, until)
+    yield begin, end, rows
 
 
 def _issued_by(view: RankView, lane: int, record: Issued) -> int:
@@ -83,10 +88,13 @@ def _end_in(view: RankView) -> Callable[[int], int]:
     return lambda event: int(view.trace.events.end_ns[event])
 
 
-def _quiet_during(view: RankView, lane: int, event: int, since: int, until: int) -> tuple[int, int]:
+def _quiet_during(
+    view: RankView, moments: Int64, event: int, since: int, until: int
+) -> tuple[int, int]:
     """The time between two beats of the lane that overlaps the transfer longest."""
-    moments, events = beats(view, lane), view.trace.events
-    inside = moments[(moments > since) & (moments < until)]
+    events = view.trace.events
+    first, end = np.searchsorted(moments, since, "right"), np.searchsorted(moments, until)
+    inside = moments[first:end]
     edges = np.concatenate([[since], inside, [max(since, until)]])
     begins = np.maximum(edges[:-1], events.start_ns[event])
     ends = np.minimum(edges[1:], events.end_ns[event])

@@ -8,7 +8,7 @@ longer until the process ends (a small decoder on an H200 takes 17 ms before, 30
 """
 
 from collections.abc import Callable, Sequence
-from statistics import mean, median
+from statistics import mean
 
 from paceline.record.sidecar import Mode, RecordedHost, Sidecar, Step
 
@@ -64,7 +64,7 @@ def _sides(facts: Sidecar) -> tuple[list[Step], list[Step]]:
 
 
 def _spared(before: Sequence[Step], after: Sequence[Step]) -> bool:
-    usual, later = (median(step.faults for step in steps) for steps in (before, after))
+    usual, later = (mean(step.faults for step in steps) for steps in (before, after))
     return usual - later > max(FEW_FAULTS, usual * FEW_SHARE)
 
 
