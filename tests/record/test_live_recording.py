@@ -15,6 +15,8 @@ from paceline.record.sidecar import Mode
 
 pytest.importorskip("torch")
 
+import torch
+
 from paceline.errors import TraceError
 from paceline.graph import Graph, OpKind, Overlay, without_core_waits
 from paceline.graph.condense import condense
@@ -118,6 +120,12 @@ def test_a_synchronised_backward_pass_lies_within_each_step(ddp: Recorded) -> No
 
 def test_an_events_price_is_positive_and_below_ten_microseconds(ddp: Recorded) -> None:
     assert 0 < ddp.told.of(Cost)[0].op_ns < 10_000
+
+
+def test_prices_are_told_again_once_the_plain_steps_behind_have_run(ddp: Recorded) -> None:
+    first, *again = ddp.told.of(Cost)
+    assert len(again) == (0 if torch.cuda.is_available() else 1)
+    assert all(later.recorded_step_ns == first.recorded_step_ns for later in again)
 
 
 def test_the_ranks_become_one_graph_whose_collectives_span_them(ddp: Recorded) -> None:

@@ -35,6 +35,13 @@ def test_steps_that_the_recording_spared_page_faults_are_not_the_jobs_own() -> N
     assert plain_steps([recorded(10, 1000, 8, 2)]) == [10]
 
 
+def test_few_steps_with_many_page_faults_are_spared_too() -> None:
+    """In the middle of them there is none before and none behind."""
+    before = [(10, "plain", 0), (10, "plain", 0), (16, "plain", 4000)]
+    after = [(10, "plain", 0)] * 3
+    assert plain_steps([told(*before, (99, "recorded", 0), *after)]) == [10, 10, 16]
+
+
 def test_where_one_rank_was_spared_faults_no_rank_gives_its_later_steps() -> None:
     ranks = [recorded(10, 1000, 8, 2), recorded(20, 1000, 18, 1000)]
     assert plain_steps(ranks) == [15]
