@@ -23,9 +23,15 @@ ALSO = Also(said, codec_times, partial(crowded_codec_times, said), handling=hand
 
 
 def here(*, fresh: bool = False) -> Calibration:
-    if fresh or not _file().exists():
-        _keep(measured(also=ALSO))
-    return load(_file())
+    return kept_in(_file(), fresh=fresh)
+
+
+def kept_in(file: Path, *, fresh: bool = False) -> Calibration:
+    """Of a benchmark whose recordings have a calibration of their own."""
+    if fresh or not file.exists():
+        file.parent.mkdir(exist_ok=True)
+        save(measured(also=ALSO), file)
+    return load(file)
 
 
 def now() -> Calibration:
@@ -35,9 +41,7 @@ def now() -> Calibration:
     file = _file().with_name(f"{_file().stem}-now.json")
     kept = load(file) if file.exists() else None
     if kept is None or _has_moved(kept):
-        kept = measured(also=ALSO)
-        file.parent.mkdir(exist_ok=True)
-        save(kept, file)
+        kept = kept_in(file, fresh=True)
     return kept
 
 
@@ -47,11 +51,6 @@ def _has_moved(made: Calibration) -> bool:
 
 
 MOVED = 0.1
-
-
-def _keep(made: Calibration) -> None:
-    _file().parent.mkdir(exist_ok=True)
-    save(made, _file())
 
 
 def _file() -> Path:

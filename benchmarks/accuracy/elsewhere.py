@@ -18,6 +18,9 @@ from benchmarks.accuracy import suite
 from benchmarks.accuracy.cells import cluster
 from benchmarks.accuracy.settings import (
     SUITE,
+    SUITE_ASKED,
+    SUITE_MACHINE,
+    SUITE_START,
     Effort,
     Setting,
     kept_of,
@@ -41,7 +44,6 @@ PARALLEL = {
     "pipeline_data": ((4, 1000), (4, 100), (2, 1000), (2, 100)),
 }
 
-SUITE_START = (2, 1000)
 SUITE_GOALS = ((2, 200), (4, 1000))
 ASKED = 0.12  # of the worst row
 
@@ -63,7 +65,7 @@ def parallel_rows(effort: Effort, kinds: Sequence[str] = tuple(PARALLEL)) -> dic
 def suite_rows(effort: Effort) -> dict[str, Any]:
     """The data-parallel workloads of `paceline bench`, each recorded once, on two workers. Figures
     stand once all of them are there."""
-    names, here = suite.data_parallel(), machine(fresh=effort.fresh)
+    names, here = suite.data_parallel(), machine(SUITE_MACHINE, fresh=effort.fresh)
     places = (SUITE_START, *SUITE_GOALS)
     wanted = [Setting(name, SUITE, *place) for name in names for place in places]
     failed = record_missing(wanted, effort)
@@ -76,7 +78,7 @@ def suite_rows(effort: Effort) -> dict[str, Any]:
     made = [row(found[a], found[b], here) for a, b in pairs if a in found and b in found]
     missing = [each.key for each in wanted if each not in found]
     told: dict[str, Any] = {"suite_missing": missing, "suite_failed": failed}
-    return told | ({"suite_rows": made} if missing else summary(made, "suite", ASKED))
+    return told | ({"suite_rows": made} if missing else summary(made, "suite", SUITE_ASKED))
 
 
 def _rows_of(wanted: Sequence[Setting], effort: Effort) -> list[dict[str, Any]]:

@@ -102,7 +102,7 @@ def carried(model: str, machine: Machine) -> Row:
     cells = []
     for workers, mbit in GOALS:
         there = Setting(model, "ddp", workers, mbit)
-        steps = plain_run(there)
+        steps = plain_run(there, there.size.plain)
         load = round(os.getloadavg()[0], 2)
         truth = {"step_s": spread(steps), "floor": floor([steps]), "load": load}
         for noise, graph, facts in noisy:

@@ -8,7 +8,8 @@ rows run twice; a row whose runs differ by too much to judge it does not count (
 
 With `--suite` the rows are the data-parallel workloads of `paceline bench`, each recorded once with
 two workers at 1 Gbit/s, predicted at 200 Mbit/s and with four workers (`suite_mean_error`, which
-stands once no row is missing). Runs are kept as they come; a run that was stopped, or whose
+stands once no row is missing). Each setting runs twice, and again up to five times where its runs
+differ by too much to judge its row. Runs are kept as they come; a run that was stopped, or whose
 `--budget` was spent, goes on, and a job that fails says why. It takes about an hour.
 
 `naive` is the line that needs no graph: the recorded step, with its bytes at another rate.

@@ -4,6 +4,8 @@ A recording holds steps without instruments, so each is the truth of its own set
 for predictions of all others. Kept in `benchmarks/results/settings`: the typical step as a graph,
 and the plain steps with date and load beside it. Once all settings are recorded, each is run a
 second time: what two runs of one setting differ by is the least that an error can be told from.
+Workloads of the suite, whose steps are short, are run until that is small enough to judge what is
+asked of a row, or five times; how many steps they record and time goes by a step's length.
 """
 
 import json
@@ -42,11 +44,16 @@ from paceline.verify import Proof, measured_run, recorded_in_lab
 JOBS = Path(__file__).parent / "jobs"
 GRAPHS = RESULTS / "settings"
 KEPT = RESULTS / "settings.json"
-MACHINE = "machine"  # its row in KEPT
+MACHINE, SUITE_MACHINE = "machine", "machine-suite"  # rows in KEPT
 RESTS = frozenset({"rested", "rest_ns", "warm_ns"})  # in its row
 SUITE = "suite"  # what a setting's `parallel` says of a workload of `paceline bench`
 STEPS = 5  # recorded
+SUITE_START = (2, 1000)  # workers and Mbit/s of the suite's recordings that are predicted from
+SUITE_ASKED = 0.12  # of its worst row: settings are run until two of them can tell half of it
+MOST_RUNS = 5
+SHORT_S = 0.05  # shorter steps of a start are recorded in turns with plain ones
 WARM = 13  # that the recorder lets pass before it looks, and some at the end
+TURNS_REST = 30  # the same where recorded steps take turns with plain ones
 BLOCK = 4  # steps whose median is one measurement, where chance is asked for
 ORDER_SEED = 23
 
@@ -70,6 +77,15 @@ class Effort:
 
 
 @dataclass(frozen=True)
+class Size:
+    """How many steps are recorded, and run without instruments before and after, or among them."""
+
+    steps: int
+    plain: int
+    turns: bool = False
+
+
+@dataclass(frozen=True)
 class Setting:
     """A job and where it runs."""
 
@@ -83,14 +99,21 @@ class Setting:
         return f"{self.model}-{self.parallel}-x{self.workers}-{self.mbit}"
 
     @property
-    def plain(self) -> int:
-        """Steps without instruments before the recorded ones, and as many after them."""
-        return 4 if self.mbit <= 50 else 8
+    def size(self) -> Size:
+        return Size(STEPS, 4 if self.mbit <= 50 else 8)
 
-    @property
-    def command(self) -> tuple[str, ...]:
+    def sized(self, step_s: float) -> Size:
+        """For a workload whose steps take so long: about a second of each."""
+        plain = min(max(round(1 / step_s), 8), 60)
+        if (self.workers, self.mbit) != SUITE_START:
+            return Size(STEPS, plain)
+        short = step_s < SHORT_S
+        return Size(plain if short else 12, plain, short)
+
+    def command(self, size: Size) -> tuple[str, ...]:
         """Steps enough for a warm-up, the plain ones before and after, and the recorded ones."""
-        steps = str(2 * self.plain + STEPS + WARM)
+        rest = TURNS_REST if size.turns else WARM
+        steps = str(2 * size.plain + size.steps + rest)
         if self.parallel == SUITE:
             batch = str(suite.batch_of(self.model))
             line = ("-m", module_of(self.model), "--batch", batch, "--steps", steps)
@@ -116,9 +139,10 @@ def recordings(wanted: Sequence[Setting], effort: Effort) -> Recordings:
 
 def record_missing(wanted: Sequence[Setting], effort: Effort) -> dict[str, str]:
     """Record what is not kept, in a fixed random order, until the effort is over. Second runs
-    follow when all are recorded. Why some could not be, by their key."""
+    follow when all are recorded, and further ones where they are due. Why some could not be, by
+    their key."""
     order, failed = random.Random(ORDER_SEED).sample(wanted, len(wanted)), dict[str, str]()
-    for make in (_recorded, _again):
+    for make in (_recorded, *[_again] * (MOST_RUNS - 1)):
         for setting in order:
             if effort.over:
                 break
@@ -145,22 +169,37 @@ def _recorded(setting: Setting, since: str) -> None:
     facts = load().get(setting.key)
     if facts is not None and facts["recorded"] >= since:
         return
-    graph, facts = record(setting)
+    size = setting.size
+    if setting.parallel == SUITE:
+        size = setting.sized(statistics.median(plain_run(setting, size.plain)))
+    graph, facts = record(setting, size=size)
+    facts |= {"plain": size.plain}
     save_graph(graph, GRAPHS / setting.key)
     _keep(setting, facts)
     print(f"{setting.key}: {1e3 * facts['step_s']['median']:.1f} ms", file=sys.stderr, flush=True)
 
 
 def _again(setting: Setting, since: str) -> None:
-    """The second run of what is recorded: what both say together, and how far they differ."""
+    """Another run of what is recorded: what all say together, and how far they differ."""
     facts = load().get(setting.key)
-    if facts is None or "runs_s" in facts:
+    if facts is None or not _due(setting, facts):
         return
-    runs = [facts.pop("steps_s"), plain_run(setting)]
+    before = facts.pop("runs_s", None) or [facts.pop("steps_s")]
+    runs = [*before, plain_run(setting, facts.get("plain", setting.size.plain))]
     steps = [step for run in runs for step in run]
     facts |= {"runs_s": runs, "step_s": spread(steps), "floor": floor(runs)}
     _keep(setting, facts)
-    print(f"{setting.key}: second run, floor {facts['floor']:.1%}", file=sys.stderr, flush=True)
+    told = f"run {len(runs)}, floor {facts['floor']:.1%}"
+    print(f"{setting.key}: {told}", file=sys.stderr, flush=True)
+
+
+def _due(setting: Setting, facts: Mapping[str, Any]) -> bool:
+    """Whether its runs do not say enough yet."""
+    if "runs_s" not in facts:
+        return True
+    if setting.parallel != SUITE or len(facts["runs_s"]) >= MOST_RUNS:
+        return False
+    return bool(facts["floor"] > SUITE_ASKED / 2 / math.sqrt(2))
 
 
 def floor(runs: Sequence[Sequence[float]]) -> float:
@@ -182,11 +221,11 @@ def _keep(setting: Setting, facts: dict[str, Any]) -> None:
     KEPT.write_text(json.dumps({**load(), setting.key: facts}, indent=0, sort_keys=True) + "\n")
 
 
-def machine(*, fresh: bool = False) -> Machine:
+def machine(key: str = MACHINE, *, fresh: bool = False) -> Machine:
     """The machine as it was when the settings were recorded, measured beside them; what rests
     cost is measured later where that was not known yet (`rests` says when)."""
     kept = load()
-    row = {} if fresh else kept.get(MACHINE, {})
+    row = {} if fresh else kept.get(key, {})
     if not row or not row.keys() >= RESTS:
         found = asdict(measured_machine())
         when = {
@@ -194,20 +233,21 @@ def machine(*, fresh: bool = False) -> Machine:
             "load": round(os.getloadavg()[0], 2),
         }
         later = {**{name: found[name] for name in RESTS}, "rests": when}
-        kept[MACHINE] = {**row, **later} if row else {**found, **when}
+        kept[key] = {**row, **later} if row else {**found, **when}
         KEPT.write_text(json.dumps(kept, indent=0, sort_keys=True) + "\n")
     of = {item.name for item in fields(Machine)}
-    return Machine(**{name: value for name, value in kept[MACHINE].items() if name in of})
+    return Machine(**{name: value for name, value in kept[key].items() if name in of})
 
 
 def record(
     setting: Setting,
     grain: Grain = Grain.EVENT,
     seen: Callable[[Path], None] = lambda folder: None,
+    size: Size | None = None,
 ) -> tuple[Graph, dict[str, Any]]:
     """One recording in the lab: its typical step at that grain, and its plain steps. `seen` gets
     the recording's folder, which then goes."""
-    with in_lab(setting, STEPS) as place:
+    with in_lab(setting, size or setting.size) as place:
         graph = open_run(place)
         measured = measured_run(place, graph)
         seen(place)
@@ -221,21 +261,22 @@ def record(
         }
 
 
-def plain_run(setting: Setting) -> list[float]:
-    """Another run of the job: its steps without instruments."""
-    with in_lab(setting, 1) as place:
+def plain_run(setting: Setting, plain: int) -> list[float]:
+    """Another run of the job: its steps without instruments, so many on either side of one."""
+    with in_lab(setting, Size(1, plain)) as place:
         sidecars = [sidecar.read(path) for path in sorted(place.glob("rank-*.facts.jsonl"))]
         return [ns / 1e9 for ns in plain_steps(sidecars)]
 
 
 @contextmanager
-def in_lab(setting: Setting, steps: int) -> Iterator[Path]:
-    """The job's recording of so many steps, for as long as the context lasts."""
+def in_lab(setting: Setting, size: Size) -> Iterator[Path]:
+    """The job's recording, for as long as the context lasts."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch) / "run"
-        proof = Proof(setting.command, cluster(setting.workers, setting.mbit), steps, 400.0)
+        command = setting.command(size)
+        proof = Proof(command, cluster(setting.workers, setting.mbit), size.steps, 400.0)
         launch(
-            RecordRequest(setting.command, place, steps, setting.plain),
+            RecordRequest(command, place, size.steps, size.plain, turns=size.turns),
             os.environ,
             recorded_in_lab(proof, Path(scratch) / "logs"),
         )

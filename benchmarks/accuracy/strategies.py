@@ -10,8 +10,9 @@ thirty pairs stands in one setting, drawn with it.
 themselves; `plain_error` is that of the prediction without the strategy. Where a strategy takes
 several steps to an exchange, the mean step counts.
 
-An ended run goes on where it was. `--budget MINUTES` ends the measuring; `--only NAME` and
-`--fresh` choose and repeat; with `--again` rows are repeated whose noise left nothing to decide.
+An ended run goes on where it was. `--budget MINUTES` ends the measuring; `--only NAME` chooses,
+`--fresh` measures anew, and without `--only` records and calibrates anew too; with `--again` rows
+are repeated whose noise left nothing to decide.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import measure
+from benchmarks.accuracy import strategy_recordings
 from benchmarks.accuracy.strategy_blocks import forget, kept, measure_missing
 from benchmarks.accuracy.strategy_plans import Cell, Row, Wanted, batches_in, pairs, singles
 from benchmarks.accuracy.strategy_recordings import predicted
@@ -48,6 +50,8 @@ def main() -> None:
     rows = pairs() if options.pairs else singles(options.only)
     rows = rows[:5] if options.quick else rows
     forget(_to_repeat(rows, options))
+    if options.fresh and not options.only:
+        strategy_recordings.forget()
     measure_missing(rows, time.monotonic() + 60 * options.budget)
     measure.report("accuracy/strategies", figures(options), options, "torch")
 

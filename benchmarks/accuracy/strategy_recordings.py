@@ -2,11 +2,13 @@
 
 A job is recorded once, with two workers at 1 Gbit/s, or on one host. Kept in
 `benchmarks/results/strategies` are every op of its typical step, and how long its own operators
-take in other variants; as compiled, which takes minutes to measure, where a plan asks for it.
+take in other variants; as compiled, which takes minutes to measure, where a plan asks for it. A
+calibration of the same hour lies beside them.
 """
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -35,6 +37,7 @@ from paceline.record.launch import RecordRequest, launch
 from paceline.trace.runs import open_run
 
 KEPT = RESULTS / "strategies"
+CALIBRATION = KEPT / "calibration.json"
 
 Look = Callable[[Path], None]
 """What looks at a recording's folder before it goes."""
@@ -64,7 +67,13 @@ def recorded(cell: Cell, *, compiled: bool) -> tuple[Graph, Calibration]:
     known = _load(ratios)
     if compiled:
         known += _compiled(cell)
-    return load_graph(graph), replace(calibrated.here(), ratios=known)
+    return load_graph(graph), replace(calibrated.kept_in(CALIBRATION), ratios=known)
+
+
+def forget() -> None:
+    """Recordings and calibration: the next prediction makes them anew."""
+    shutil.rmtree(KEPT, ignore_errors=True)
+    predicted.cache_clear()
 
 
 def _setting(cell: Cell) -> Setting:
@@ -95,10 +104,10 @@ def _compiled(cell: Cell) -> tuple[Ratio, ...]:
 def _on_one_host(setting: Setting, grain: Grain, seen: Look) -> tuple[Graph, None]:
     """Recorded with all workers on this machine, and no links between them."""
     torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", str(setting.workers))
-    script = setting.command[len(FIRST) + 1 :]
+    script = setting.command(setting.size)[len(FIRST) + 1 :]
     with tempfile.TemporaryDirectory() as scratch:
         command = (*FIRST, sys.executable, *torchrun, *script)
-        launch(RecordRequest(command, Path(scratch) / "run", STEPS, setting.plain), os.environ)
+        launch(RecordRequest(command, Path(scratch) / "run", STEPS, setting.size.plain), os.environ)
         seen(Path(scratch) / "run")
         return condense(open_run(Path(scratch) / "run"), grain), None
 

@@ -163,3 +163,20 @@ def test_cache_leaves_copying_and_a_format_takes_what_was_measured_of_it() -> No
         fed(graph, ["format(name='raw')"])
     with pytest.raises(PacelineError, match="no format for arrays"):
         fed(graph, ["format(name='jpeg')"])
+
+
+def _handed(handed: HandOver, *changes: str, woken: int = 0) -> float:
+    """Of 60 steps of 100 us of loading and 200 us of computing, on two cores."""
+    made = alone(60, 0, 100_000, 200_000 + woken)
+    run = FeedRun(GIVEN, made.loading, made.batches, 200_000, handed, cores=2)
+    return fed(graph_of(run), changes).utilisation
+
+
+def test_the_thread_waits_for_the_answer_of_a_worker_that_is_busy() -> None:
+    waits = HandOver(taken_ns=20_000, answered_ns=30_000)
+    assert _handed(waits, "data_workers(count=1)") == pytest.approx(200 / 250, abs=0.01)
+    assert _handed(waits) == pytest.approx(200 / 300, abs=0.01)  # nobody is asked
+
+
+def test_waking_late_is_the_threads_and_no_computing() -> None:
+    assert _handed(HandOver(), woken=100_000) == pytest.approx(200 / 400, abs=0.01)

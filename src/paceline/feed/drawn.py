@@ -5,6 +5,7 @@ sleeping accelerator is a stream, which takes no core; real computing is work on
 stay as they were, one by one: what large and small samples do to each other is the point.
 """
 
+from dataclasses import asdict
 from itertools import pairwise
 
 from paceline.feed.errors import FeedError
@@ -21,8 +22,7 @@ def graph_of(run: FeedRun) -> Graph:
             "a run with --workers 0 is what others are predicted from"
         )
     told = Loading(
-        sent_ns=run.hand_over.sent_ns,
-        taken_ns=run.hand_over.taken_ns,
+        **asdict(run.hand_over),
         storage_bytes_per_s=run.storage_bytes_per_s,
         formats=run.formats,
     )
@@ -33,7 +33,7 @@ def graph_of(run: FeedRun) -> Graph:
     for step, (batch, following) in enumerate(pairwise((*run.batches, None))):
         assert batch is not None
         _load(b, thread, batch, step)
-        _compute(b, (thread, accelerator), run, step)
+        _compute(b, (thread, accelerator), run, step, batch)
         if following is not None:
             own = max(0, following.asked_ns - batch.done_ns)
             b.op("loop", thread, own, kind=OpKind.HOST, phase=Phase.FORWARD, step=step)
@@ -53,7 +53,9 @@ def _load(b: GraphBuilder, thread: int, batch: Batch, step: int) -> None:
         b.op(name, thread, dur, kind=kind, phase=Phase.DATA, size_bytes=size, step=step)
 
 
-def _compute(b: GraphBuilder, lanes: tuple[int, int], run: FeedRun, step: int) -> None:
+def _compute(
+    b: GraphBuilder, lanes: tuple[int, int], run: FeedRun, step: int, batch: Batch
+) -> None:
     thread, accelerator = lanes
     if run.loading.computing is Computing.REAL:
         b.op("compute", thread, run.compute_ns, phase=Phase.FORWARD, step=step)
@@ -61,5 +63,6 @@ def _compute(b: GraphBuilder, lanes: tuple[int, int], run: FeedRun, step: int) -
     asked = b.op("launch", thread, kind=OpKind.HOST, phase=Phase.FORWARD, step=step)
     made = b.op("compute", accelerator, run.compute_ns, after=[asked], dep=DepKind.LAUNCH,
                 phase=Phase.FORWARD, step=step)  # fmt: skip
-    b.op("synchronise", thread, after=[made], dep=DepKind.WAIT, kind=OpKind.WAIT,
+    woken_ns = max(0, batch.done_ns - batch.got_ns - run.compute_ns)
+    b.op("synchronise", thread, woken_ns, after=[made], dep=DepKind.WAIT, kind=OpKind.WAIT,
          phase=Phase.FORWARD, step=step)  # fmt: skip

@@ -62,10 +62,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class HandOver:
-    """What handing over a batch of this size takes on a core."""
+    """What handing over a batch of this size takes."""
 
-    sent_ns: int = 0  # of the worker
-    taken_ns: int = 0  # of the training thread
+    sent_ns: int = 0  # of the worker, on a core
+    taken_ns: int = 0  # of the training thread, on a core
+    answered_ns: int = 0  # until the worker answers, which is busy with its next batch
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from paceline.feed.generate import DataSet
 from paceline.feed.reader import Cost, Reader
 from paceline.feed.run import FeedRun, HandOver, Loading
 from paceline.feed.torch_run import one_thread, settle
+from paceline.feed.torch_taking import taking_of
 from paceline.graph.facts import Stored
 
 _BATCHES: Final = 12
@@ -30,6 +31,8 @@ _SIDE_BY_SIDE: Final = 4
 _MOST_BYTES: Final = 1 << 28
 _SAMPLES: Final = 8
 _FEW: Final = 24
+_ROUNDS: Final = 5
+_LONGEST_S: Final = 5.0  # of rounds, the first left out
 
 
 def probed(run: FeedRun, data: DataSet, formats: Sequence[str] = ()) -> FeedRun:
@@ -37,29 +40,32 @@ def probed(run: FeedRun, data: DataSet, formats: Sequence[str] = ()) -> FeedRun:
     with one_thread():
         return replace(
             run,
-            hand_over=hand_over(data),
+            hand_over=hand_over(data, run.loading),
             storage_bytes_per_s=0.0 if run.loading.cached else storage_rate(data),
             cores=cores_together(data) * run.cores,
             formats=tuple(stored_in(name, data, cached=run.loading.cached) for name in formats),
         )
 
 
-def hand_over(data: DataSet) -> HandOver:
-    """Batches of this size that take no time to make, from a worker and without one. Taking one is
-    by the wall, for it asks the worker for its memory; what disturbs it only makes it longer."""
+def hand_over(data: DataSet, loading: Loading) -> HandOver:
+    """On both sides."""
+    taking = taking_of(data, loading)
+    return HandOver(_sent_ns(data), taking.ran_ns, max(0, taking.took_ns - taking.ran_ns))
+
+
+def _sent_ns(data: DataSet) -> int:
+    """By batches of this size that take no time to make, from a worker and without one."""
     given = data.description
     premade = _Premade(given.batch, given.taken_bytes)
     alone = [_timed(default_collate, premade.samples) for _ in range(_BATCHES)][_FIRST:]
     found = iter(DataLoader(premade, batch_size=None, num_workers=1, prefetch_factor=1))
-    clocks, taken = [], []
+    clocks = []
     for _ in range(_BATCHES):
         time.sleep(_PAUSE_S)
-        begin = time.perf_counter_ns()
         _, clock = next(found)
-        taken.append(time.perf_counter_ns() - begin)
         clocks.append(int(clock))
     sent = median(b - a for a, b in zip(clocks[_FIRST:], clocks[_FIRST + 1 :]))
-    return HandOver(max(0, round(sent - median(alone))), sorted(taken[_FIRST:])[len(taken) // 8])
+    return max(0, round(sent - median(alone)))
 
 
 class _Premade(Dataset[Any]):
@@ -79,15 +85,19 @@ class _Premade(Dataset[Any]):
 def cores_together(data: DataSet) -> float:
     """What a core does while all others work on such batches too, as a share of what it does alone:
     they share caches, memory, and on some machines the core itself. By processor time, so that who
-    waits for a core does not count."""
+    waits for a core does not count; the two in turn, the median of some rounds."""
     count = len(os.sched_getaffinity(0))
     warm(data.files)
     context = multiprocessing.get_context("fork")
     with context.Pool(count) as pool:
         pool.map(_worked_ns, [data] * count, 1)
-        alone = pool.apply(_worked_ns, (data,))
-        together = median(pool.map(_worked_ns, [data] * count, 1))
-    return min(1.0, alone / together) if together else 1.0
+        found: list[float] = []
+        begin = time.monotonic()
+        while len(found) < _ROUNDS and (not found or time.monotonic() - begin < _LONGEST_S):
+            alone = pool.apply(_worked_ns, (data,))
+            together = median(pool.map(_worked_ns, [data] * count, 1))
+            found.append(alone / together if together else 1.0)
+    return min(1.0, median(found))
 
 
 def _worked_ns(data: DataSet) -> int:

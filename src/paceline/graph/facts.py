@@ -85,6 +85,7 @@ class Loading:
     prefetch: int = 0  # batches that each of them prepares ahead
     sent_ns: int = 0  # what a worker does to hand a batch over, on a core
     taken_ns: int = 0  # and the thread that takes it
+    answered_ns: int = 0  # it waits for the worker, which is busy with its next batch
     storage_bytes_per_s: float = 0.0  # to all who read together; 0: no limit is known
     formats: tuple[Stored, ...] = ()
 

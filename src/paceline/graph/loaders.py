@@ -168,7 +168,7 @@ def _added(graph: Graph, parts: list[_Part]) -> Added:
 
 
 def _parts(graph: Graph, batch: _Batch) -> Iterator[_Part]:
-    """In turn; the last one is the training thread's."""
+    """In turn; the last ones are the training thread's."""
     ops, told = graph.ops, graph.facts.loading
     kinds = _as(ops.kind[batch.rows])
     first, end = int(batch.rows[0]), int(batch.rows[-1])
@@ -180,7 +180,10 @@ def _parts(graph: Graph, batch: _Batch) -> Iterator[_Part]:
         if len(rows):
             yield _Part(int(rows[0]), end, batch.worker, kind, int(ops.dur_ns[rows].sum()))
     yield _Part(first, end, batch.worker, OpKind.DATA, told.sent_ns, handed_over=True)
-    yield _Part(first, end, int(ops.lane[first]), OpKind.HOST, told.taken_ns, handed_over=True)
+    thread = int(ops.lane[first])
+    yield _Part(first, end, thread, OpKind.HOST, told.taken_ns, handed_over=True)
+    if told.answered_ns:
+        yield _Part(first, end, thread, OpKind.WAIT, told.answered_ns, handed_over=True)
 
 
 def _stored(graph: Graph, batch: _Batch, rows: Int64) -> Iterator[_Part]:

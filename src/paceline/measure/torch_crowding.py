@@ -14,8 +14,9 @@ import torch.distributed as dist
 TURNS, WARM = 7, 3
 RUN_S = 0.05
 PRODUCT, PASS_BYTES = 256, 16 * 2**20
-WORK_MS = (2, 4, 8)
-TOGETHER_TURNS = 40
+WORK_MS = (5, 10, 20, 40)
+TOGETHER_TURNS, IN_A_ROW = 6, 10
+PAGE_BYTES = 4096
 
 
 def crowding() -> dict[str, dict[str, list[float]]]:
@@ -26,22 +27,27 @@ def crowding() -> dict[str, dict[str, list[float]]]:
 
 
 def begun_together() -> dict[str, list[float]]:
-    """Seconds from one reduction of a few bytes to the next, all having worked for so many
-    milliseconds between them, by these, in turn; `0` is the reduction alone."""
-    few, matrix = torch.ones(2), torch.ones(96, 96)
+    """Seconds from one reduction of a page to the next, the mean of some in a row, all workers
+    having worked for so many milliseconds between them, by these; `0` is the reduction alone. Runs
+    of one kind follow each other: a reduction without work would wait for those that come late, and
+    take from the others what it waited."""
+    page, matrix = torch.ones(PAGE_BYTES // 4), torch.ones(96, 96)
 
-    def run(work_s: float) -> float:
-        begun, ran = time.perf_counter(), time.thread_time()
+    def run(work_s: float) -> None:
+        ran = time.thread_time()
         while time.thread_time() - ran < work_s:
             matrix @ matrix
-        dist.all_reduce(few)
-        return time.perf_counter() - begun
+        dist.all_reduce(page)
 
     found: dict[str, list[float]] = {str(ms): [] for ms in (0, *WORK_MS)}
-    dist.barrier()
     for _ in range(TOGETHER_TURNS):
         for ms in (0, *WORK_MS):
-            found[str(ms)].append(run(ms / 1e3))
+            dist.barrier()
+            run(ms / 1e3)
+            begun = time.perf_counter()
+            for _ in range(IN_A_ROW):
+                run(ms / 1e3)
+            found[str(ms)].append((time.perf_counter() - begun) / IN_A_ROW)
     return found
 
 

@@ -15,13 +15,11 @@ import torch
 import torch.distributed as dist
 
 from paceline.launch.torch_parting import part
-from paceline.measure.torch_crowding import begun_together, crowding
+from paceline.measure.torch_crowding import PAGE_BYTES, begun_together, crowding
 from paceline.measure.torch_dtensors import dtensors
 from paceline.measure.torch_rests import rests
-from paceline.measure.usual import usual_mean
 
 TIMES = 3
-PAGE_BYTES = 4096
 
 
 def main(size_bytes: int, rounds: int, small_rounds: int) -> None:
@@ -79,15 +77,16 @@ def _after_the_last(issued: list[float], ended: list[float]) -> list[float]:
 
 def _among_the_first(rounds: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """Among the first two, three, ... workers, while the others wait: of a few bytes the lower
-    quartile, which is what the machine does when little else disturbs it, and of a page the mean,
-    for what stalls gloo's messages comes now and then."""
+    quartile, which is what the machine does when little else disturbs it, and of a page the mean of
+    many in a row, for what stalls gloo's messages comes now and then, and who leaves one late comes
+    late to the next."""
     few, page = torch.ones(2), torch.ones(PAGE_BYTES // 4)
     members, stalls = {}, {}
     for count in range(2, dist.get_world_size() + 1):
         group = dist.new_group(list(range(count)))
         short = [_among(group, few, rounds // TIMES) for _ in range(TIMES)]
         members[str(count)] = list(map(_lower_quartile, short))
-        stalls[str(count)] = [usual_mean(_among(group, page, rounds)) for _ in range(TIMES)]
+        stalls[str(count)] = [_in_a_row(group, page, rounds) for _ in range(TIMES)]
     return members, stalls
 
 
@@ -100,6 +99,19 @@ def _among(group: object, tensor: torch.Tensor, rounds: int) -> list[float]:
             began = time.perf_counter()
             dist.all_reduce(tensor, group=group)
             took.append(time.perf_counter() - began)
+    dist.barrier()
+    return took
+
+
+def _in_a_row(group: object, tensor: torch.Tensor, rounds: int) -> float:
+    """Seconds of each all-reduce; 0 of a worker that is not in the group."""
+    took = 0.0
+    dist.barrier()
+    if group != dist.GroupMember.NON_GROUP_MEMBER:
+        began = time.perf_counter()
+        for _ in range(rounds):
+            dist.all_reduce(tensor, group=group)
+        took = (time.perf_counter() - began) / rounds
     dist.barrier()
     return took
 
