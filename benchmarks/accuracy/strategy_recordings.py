@@ -21,10 +21,11 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.accuracy import calibrated
-from benchmarks.accuracy.cells import FIRST, cluster
+from benchmarks.accuracy.cells import DEVICE, FIRST, cluster
 from benchmarks.accuracy.settings import STEPS, Setting, record
 from benchmarks.accuracy.strategy_plans import PLACES, Cell, Wanted
 from benchmarks.measure import RESULTS
+from paceline.cluster import Cluster, Host
 from paceline.graph import Graph, load_graph, save_graph
 from paceline.graph.condense import Grain, condense
 from paceline.graph.variants import Ratio
@@ -48,10 +49,17 @@ def predicted(cell: Cell, plan: Wanted) -> Prediction:
     graph, made = recorded(cell, compiled="compiled" in plan)
     question = Question(machine=calibrated.machine(made), calibration=made)
     if not cell.mbit:
-        return predict(graph, plan, None, question)
+        asked = Question(calibration=made)  # two workers have a core each, and no link of the lab
+        return predict(graph, plan, _one_host(cell.workers, made) if plan else None, asked)
     moved = (f"workers(count={cell.workers})",) if cell.workers != PLACES[0][0] else ()
     where = made.applied(cluster(cell.workers, cell.mbit))
     return predict(graph, [*moved, *plan], where, question)
+
+
+def _one_host(workers: int, made: Calibration) -> Cluster:
+    """Workers that reach each other as two of the calibration do."""
+    fabric = made.link()
+    return made.applied(Cluster((Host("here", DEVICE, workers, fabric),), fabric))
 
 
 def recorded(cell: Cell, *, compiled: bool) -> tuple[Graph, Calibration]:

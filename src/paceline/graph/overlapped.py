@@ -11,7 +11,7 @@ import numpy as np
 
 from paceline.errors import GraphError
 from paceline.graph.graph import Bool, Graph, Int64
-from paceline.graph.kinds import NONE, UNPRICED, Axis, Collective, DepKind, LaneKind, OpKind
+from paceline.graph.kinds import NONE, UNPRICED, Axis, Collective, DepKind, LaneKind, OpKind, Phase
 from paceline.graph.links import Links
 from paceline.graph.partition import part_sizes
 from paceline.graph.scaled import unpriced
@@ -26,10 +26,11 @@ class ProductAndSum:
     call: int
 
 
-def overlapped(graph: Graph, products: Bool, chunks: int) -> Graph:
-    """The graph with all-reduces of products overlapped; `products` are ops that multiply."""
+def overlapped(graph: Graph, products: Bool, others: Bool, chunks: int) -> Graph:
+    """The graph with all-reduces of products overlapped; `products` are ops that multiply, `others`
+    those that compute something else."""
     links = Links.of(graph)
-    pairs = list(_pairs(graph, links, products))
+    pairs = list(_pairs(graph, links, products, others))
     if not pairs:
         raise GraphError(
             "no sum of a product over tensor-parallel ranks is seen in this job, so there is none "
@@ -40,9 +41,11 @@ def overlapped(graph: Graph, products: Bool, chunks: int) -> Graph:
     return work.graph_of()
 
 
-def _pairs(graph: Graph, links: Links, products: Bool) -> Iterator[ProductAndSum]:
-    """Each collective directly behind a product: nothing else works between the two."""
+def _pairs(graph: Graph, links: Links, products: Bool, others: Bool) -> Iterator[ProductAndSum]:
+    """Each collective of the forward pass behind a product, with no other operator between the two:
+    copies into what is sent, and the framework's own calls, are none."""
     ops = graph.ops
+    operators = (products | others) & (ops.dur_ns > 0)
     groups = [row for row, group in enumerate(graph.groups) if group.axis is Axis.TENSOR]
     calls = (ops.kind == OpKind.COLLECTIVE) & np.isin(ops.group, groups)
     calls &= ops.collective == Collective.ALL_REDUCE
@@ -51,10 +54,10 @@ def _pairs(graph: Graph, links: Links, products: Bool) -> Iterator[ProductAndSum
         mine = links.src[(links.op == call) & (ops.rank[links.src] == ops.rank[call])]
         asked = int(mine.max(initial=NONE))
         lane = np.flatnonzero(ops.lane[: asked + 1] == ops.lane[asked]) if asked != NONE else mine
-        works = lane[(ops.kind[lane] == OpKind.COMPUTE) & (ops.step[lane] == ops.step[call])]
-        busy = works[(ops.dur_ns[works] > 0) & (ops.name[works] != NONE)]
-        if len(busy) and products[busy[-1]]:
-            yield ProductAndSum(int(busy[-1]), call)
+        before = lane[operators[lane] & (ops.step[lane] == ops.step[call])]
+        last = int(before.max(initial=NONE))
+        if last != NONE and products[last] and ops.phase[last] == Phase.FORWARD:
+            yield ProductAndSum(last, call)
 
 
 @dataclass

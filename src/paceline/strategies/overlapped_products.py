@@ -13,7 +13,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from paceline.cost.operators import OperatorClass, of_class
+import numpy as np
+
+from paceline.cost.operators import OperatorClass, classes_of
 from paceline.graph import Graph
 from paceline.graph.condense import Grain
 from paceline.graph.overlapped import overlapped
@@ -34,7 +36,10 @@ class OverlappedProducts(Strategy):
             raise StrategyError(f"{self.chunks} chunks were asked for; give 2 or more")
 
     def transform(self, graph: Graph) -> Graph:
-        return overlapped(graph, of_class(graph, OperatorClass.PRODUCT), self.chunks)
+        known = classes_of(graph)
+        products = known == OperatorClass.PRODUCT
+        others = ~products & ~np.isin(known, (OperatorClass.OTHER, OperatorClass.LAYOUT))
+        return overlapped(graph, products, others, self.chunks)
 
     @classmethod
     def choices(cls, graph: Graph) -> Iterator[Strategy]:

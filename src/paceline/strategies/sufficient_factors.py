@@ -32,6 +32,7 @@ from paceline.graph.bucket_limits import bucket_limits
 from paceline.graph.condense import Grain
 from paceline.graph.sufficient_factors import FactorRows, members_of, rows_of, with_factors
 from paceline.graph.weight_products import WeightGradients, weight_gradients
+from paceline.graph.work import Matrix
 from paceline.runtime.run import Run
 from paceline.runtime.sufficient_factors import payload_bytes, sends_less
 from paceline.strategies.buckets import recut
@@ -100,13 +101,8 @@ class SufficientFactors(Strategy):
                 yield change
 
     def rests_on(self, graph: Graph) -> Iterator[str]:
-        made = _told(graph)
-        untold = set(made.parameters) - set(rows_of(graph, made))
-        if untold:
-            yield (
-                f"the recording does not show how many rows {len(untold)} layers have: taken to be "
-                f"{self.rows}"
-            )
+        if not any(isinstance(each.work.dims, Matrix) for each in graph.works):
+            yield f"the recording shows no layer's rows: each is taken to have {self.rows}"
 
     def fits(self, layer: str, shape: tuple[int, ...], members: int) -> bool:
         """Whether a layer of that name, with a weight of that shape, is exchanged so."""

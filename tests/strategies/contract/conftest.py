@@ -122,6 +122,8 @@ def row_cut() -> Graph:
     for rank in (0, 1):
         main, gloo = b.lane(rank, "main"), b.lane(rank, "gloo", kind=LaneKind.COMM_THREAD)
         b.op("aten::addmm", main, 800, phase=Phase.FORWARD)
+        for name in ("Redistribute", "_c10d_functional::all_reduce", "aten::copy_"):
+            b.op(name, main, 40, phase=Phase.FORWARD)
         asked = b.op("c10d", main, kind=OpKind.HOST, phase=Phase.COMMUNICATION)
         sent = b.op(
             "gloo:all_reduce", gloo, 900, after=[asked], dep=DepKind.LAUNCH, group=group,

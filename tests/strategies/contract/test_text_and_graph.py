@@ -115,7 +115,9 @@ def test_choices_fit_and_leave_a_lawful_graph_and_their_own_untouched(
     before = columns(graph)
     for one in settings_of(name, graph):
         assert one.refusal(graph) is None
-        check(one.transform(graph))
+        changed = one.transform(graph)
+        check(changed)
+        assert all(line for line in one.rests_on(changed))
     after = columns(graph)
     assert all(np.array_equal(before[key], after[key]) for key in before)
 
