@@ -1,68 +1,96 @@
-"""Which sums of products are overlapped, and how the step comes out."""
+"""Products and their sums in chunks: what waits for what, and how long the whole takes."""
 
+import numpy as np
 import pytest
 
 from paceline.errors import GraphError
-from paceline.graph import Axis, Collective, DepKind, Graph, LaneKind, OpKind, Phase, check
-from paceline.graph.builder import GraphBuilder
+from paceline.graph import (
+    UNPRICED,
+    Axis,
+    Collective,
+    DepKind,
+    DType,
+    Facts,
+    Graph,
+    GraphBuilder,
+    LaneKind,
+    OpKind,
+    Phase,
+    check,
+)
 from paceline.replay import replay
-from paceline.strategies import parse
+from paceline.strategies import StrategyError, parse
 
-US = 1000
+BYTES = 1000
 
 
-def job(*between: str, phase: Phase = Phase.FORWARD) -> Graph:
-    """A product of 800 us that two workers add up in 400 us, with calls of 10 us between them."""
-    b = GraphBuilder()
-    group, instance = b.group("0", (0, 1), Axis.TENSOR), b.instance()
-    for rank in (0, 1):
-        main, gloo = b.lane(rank, "main"), b.lane(rank, "gloo", kind=LaneKind.COMM_THREAD)
-        b.op("aten::addmm", main, 800 * US, phase=phase)
+def drawn(*between: str, phase: Phase = Phase.FORWARD) -> Graph:
+    """Two tensor-parallel workers: a product, its sum behind calls of 10 ns, and who waits."""
+    b = GraphBuilder(facts=Facts(world_size=2))
+    group, instance = b.group("0", range(2), Axis.TENSOR), b.instance()
+    for rank in range(2):
+        main = b.lane(rank, "main")
+        gloo = b.lane(rank, "gloo", kind=LaneKind.COMM_THREAD)
+        b.op("aten::addmm", main, 100, phase=phase)
+        b.op("aten::view", main, phase=phase)
         for name in between:
-            b.op(name, main, 10 * US, phase=phase)
+            b.op(name, main, 10, phase=phase)
         asked = b.op("c10d", main, kind=OpKind.HOST, phase=Phase.COMMUNICATION)
         sent = b.op(
-            "gloo:all_reduce", gloo, 400 * US, after=[asked], dep=DepKind.LAUNCH, group=group,
+            "gloo:all_reduce", gloo, 80, after=[asked], dep=DepKind.LAUNCH, group=group,
             kind=OpKind.COLLECTIVE, phase=Phase.COMMUNICATION, instance=instance,
-            collective=Collective.ALL_REDUCE, size_bytes=6400,
+            collective=Collective.ALL_REDUCE, dtype=DType.FLOAT32, size_bytes=BYTES,
         )  # fmt: skip
         b.op("wait", main, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
+        b.op("aten::add", main, 20, phase=Phase.FORWARD)
     return check(b.build())
 
 
-def overlapped(graph: Graph) -> Graph:
-    return check(parse("overlapped_products(chunks=4)").transform(graph))
+def test_each_chunk_is_summed_behind_its_own_product() -> None:
+    made = check(parse("overlapped_products(chunks=4)").transform(drawn()))
+    products = [op for op in range(len(made)) if made[op].name == "aten::addmm"]
+    assert [made[op].dur_ns for op in products] == [25] * 8
+    calls = [op for op in range(len(made)) if made.ops.kind[op] == OpKind.COLLECTIVE]
+    assert [made[op].size_bytes for op in calls] == [BYTES // 4] * 8
+    assert all(made[op].dur_ns == UNPRICED for op in calls)
+    sources = [{src for src in made[op].deps if made.ops.rank[src] == made.ops.rank[op]}
+               for op in calls]  # fmt: skip
+    assert sorted(src for found in sources for src in found if src in products) == products
 
 
-def test_chunks_of_the_product_and_their_sums_stand_behind_each_other() -> None:
-    made = overlapped(job()).ops
-    mine = made.rank == 0
-    assert made.dur_ns[mine & (made.phase == Phase.FORWARD)].tolist() == [200 * US] * 4
-    assert made.size_bytes[mine & (made.kind == OpKind.COLLECTIVE)].tolist() == [1600] * 4
+def test_who_waited_for_the_sum_waits_for_every_chunk_and_ranks_share_each() -> None:
+    made = parse("overlapped_products(chunks=3)").transform(drawn())
+    for op in range(len(made)):
+        if made.ops.kind[op] == OpKind.WAIT:
+            waits = [src for src in made[op].deps if made.ops.kind[src] == OpKind.COLLECTIVE]
+            assert len(waits) == 3
+    talks = made.ops.kind == OpKind.COLLECTIVE
+    assert sorted(made.ops.instance[talks].tolist()) == sorted([0, 0, 1, 1, 2, 2])
+    assert made.ops.size_bytes[talks].sum() == 2 * BYTES
 
 
-def test_sums_travel_beside_the_products_of_later_rows() -> None:
-    """Four chunks of 200 us, each summed in 100: only the last sum is waited for."""
-    made = overlapped(job())
-    dur_ns = made.ops.dur_ns.copy()
-    dur_ns[made.ops.kind == OpKind.COLLECTIVE] = 100 * US
-    assert replay(made, prices=dur_ns).step_ns == 900 * US
+def test_a_sum_of_something_else_is_left_and_alone_it_is_refused() -> None:
+    with pytest.raises(GraphError, match="no sum of a product"):
+        parse("overlapped_products").transform(drawn("aten::gelu"))
+    with pytest.raises(StrategyError, match="give 2 or more"):
+        parse("overlapped_products(chunks=1)")
 
 
-@pytest.mark.parametrize("chunks", [2, 8])
-def test_copies_and_the_frameworks_calls_stand_between_a_product_and_its_sum(chunks: int) -> None:
+def test_copies_and_the_frameworks_calls_stand_between_a_product_and_its_sum() -> None:
     """As torch's RowwiseParallel has them."""
     between = ("aten::linear", "Redistribute", "_c10d_functional::all_reduce", "aten::copy_")
-    graph = job(*between)
-    made = check(parse(f"overlapped_products(chunks={chunks})").transform(graph))
-    assert int((made.ops.kind == OpKind.COLLECTIVE).sum()) == 2 * chunks
-
-
-def test_what_is_computed_from_a_product_is_no_product() -> None:
-    with pytest.raises(GraphError, match="no sum of a product"):
-        overlapped(job("aten::gelu"))
+    made = check(parse("overlapped_products(chunks=4)").transform(drawn(*between)))
+    assert int((made.ops.kind == OpKind.COLLECTIVE).sum()) == 8
 
 
 def test_sums_of_the_backward_pass_stay() -> None:
     with pytest.raises(GraphError, match="no sum of a product"):
-        overlapped(job(phase=Phase.BACKWARD))
+        parse("overlapped_products").transform(drawn(phase=Phase.BACKWARD))
+
+
+def test_only_the_sum_of_the_last_rows_is_waited_for() -> None:
+    """Four chunks of 25 ns, each summed in 20, before another 20 of work."""
+    made = parse("overlapped_products(chunks=4)").transform(drawn())
+    talks = made.ops.kind == OpKind.COLLECTIVE
+    prices = np.where(talks, 20, made.ops.dur_ns)
+    assert replay(made, prices=prices).step_ns == 100 + 20 + 20

@@ -21,7 +21,7 @@ from paceline.feed.torch_run import settle
 
 _TAKEN: Final = 24
 _FIRST: Final = 6  # of these, while the pace is found
-_LONGEST_NS: Final = 10_000_000_000
+_LONGEST_NS: Final = 10_000_000_000  # then one that was seen is enough
 _PUT_NS: Final = 2_000_000  # a batch that is made lies in the queue so much later
 _AHEAD: Final = 0.6  # of what a batch takes to make: so long it lies ready, and the next is begun
 _LEAST_AHEAD_NS: Final = 3_000_000
@@ -48,7 +48,7 @@ def _taken(data: DataSet, loading: Loading) -> Iterator[Taking]:
     faster than they reach the thread."""
     settle(data, loading)
     batches = iter(_endless(data, loading))
-    begin, pause_ns, ready = time.monotonic_ns(), 0, []
+    begin, pause_ns, ready, seen = time.monotonic_ns(), 0, [], False
     for turn in range(_TAKEN):
         time.sleep(pause_ns / 1e9)
         asked, ran = time.monotonic_ns(), time.thread_time_ns()
@@ -57,11 +57,12 @@ def _taken(data: DataSet, loading: Loading) -> Iterator[Taking]:
         lay = asked - made.ready_ns
         if turn >= _FIRST and lay > _PUT_NS:
             yield Taking(got - asked, ran)
+            seen = True
         ready.append(made.ready_ns)
         batch_ns = _batch_ns(ready)
         short_ns = max(_AHEAD * batch_ns, _LEAST_AHEAD_NS) - max(0, lay)
         pause_ns = max(0, round(batch_ns + short_ns - (got - asked)))
-        if got - begin > _LONGEST_NS:
+        if seen and got - begin > _LONGEST_NS:
             return
 
 
