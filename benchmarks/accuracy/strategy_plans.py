@@ -113,8 +113,8 @@ ASKED: Mapping[str, tuple[Asked, ...]] = {
 """Strategies that need settings or certain jobs; others stand for themselves in all of `DDP`."""
 
 NOT_HERE = {
-    "cache": "what it saves is known from `paceline io`; benchmarks/accuracy/input.py judges it",
-    "format": "what it saves is known from `paceline io`; benchmarks/accuracy/input.py judges it",
+    "cache": "what it saves is known from data sets of `paceline io`, which no job here reads",
+    "format": "what it saves is known from data sets of `paceline io`, which no job here reads",
     "offload_activations": "it moves what lies on a device",
 }
 
