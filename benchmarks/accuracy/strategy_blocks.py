@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import measure
 from benchmarks.accuracy.cells import DATE, FIRST, cluster
 from benchmarks.accuracy.settings import JOBS
-from benchmarks.accuracy.strategy_plans import SEED, Cell, Row, Wanted, in_turn
+from benchmarks.accuracy.strategy_plans import SEED, Cell, Row, Wanted, in_turn, settles_in
 from benchmarks.accuracy.strategy_recordings import predicted
 from benchmarks.floors import floor_of
 from paceline.errors import PacelineError
@@ -90,7 +90,8 @@ def _block(cell: Cell, plan: Wanted) -> Block:
     """As many steps as the prediction of a plain one suggests."""
     whole = 1 if not plan else _period(cell, plan)
     steps = max(LEAST, min(MOST, round(BLOCK_S / (predicted(cell, ()).step_ns / 1e9))))
-    return Block(plan, whole * -(-WARM // whole), whole * -(-steps // whole))
+    warm = max(WARM, settles_in(plan))
+    return Block(plan, whole * -(-warm // whole), whole * -(-steps // whole))
 
 
 def _period(cell: Cell, plan: Wanted) -> int:

@@ -69,6 +69,7 @@ class Asked:
     jobs: tuple[Job, ...] = DDP
     places: tuple[tuple[int, int], ...] = PLACES
     batches: float = 1.0  # recorded ones in a step of the script
+    settles: int = 0  # steps behind which it works as in later ones
 
     def plan(self, workers: int, mbit: int) -> Wanted:
         shares = tuple(2.0 if rank == 0 else 1.0 for rank in range(workers))
@@ -108,6 +109,7 @@ ASKED: Mapping[str, tuple[Asked, ...]] = {
         Asked("substitute(rules='merge_products')", (Job("separate"),)),
     ),
     "sufficient_factors": (Asked("sufficient_factors(rows=32)", (Job("mlp"),)),),
+    "threshold": (Asked("threshold", settles=20),),
     "uneven_batches": (Asked("uneven_batches(shares={shares})", LOADED, TWO),),
 }
 """Strategies that need settings or certain jobs; others stand for themselves in all of `DDP`."""
@@ -140,8 +142,17 @@ def asked_of(name: str) -> tuple[Asked, ...]:
 
 def batches_in(plan: Wanted) -> float:
     """Recorded batches in a step of the script."""
-    names = [text.partition("(")[0] for text in plan]
-    return max((asked.batches for name in names for asked in asked_of(name)), default=1.0)
+    return max((asked.batches for asked in _each_of(plan)), default=1.0)
+
+
+def settles_in(plan: Wanted) -> int:
+    """Steps until the plan works as in later ones: a threshold grows with what waits."""
+    return max((asked.settles for asked in _each_of(plan)), default=0)
+
+
+def _each_of(plan: Wanted) -> Iterator[Asked]:
+    for name in _names(plan):
+        yield from asked_of(name)
 
 
 def pairs() -> list[Row]:

@@ -6,8 +6,9 @@ torch's time over ours, the smaller of the rows; a step's time is that of the sl
 `vs_torch_by_round` is the median of the ratios of single rounds, in which a machine's drift
 cancels. `bound_share` is how much of our time the bytes on the wire alone would take, at the rate
 of a plain all-reduce in the same rounds (PowerSGD's wire time is next to nothing).
-`threshold_vs_topk`: one thread compresses 4.2 million values; `..._with_refresh` counts the
-refresh of one step in a hundred in.
+`threshold_vs_topk`: one thread compresses 4.2 million values; exact top-k is `torch.topk`, as most
+codecs have it, and `..._with_refresh` counts the refresh of one step in a hundred in.
+`topk_vs_torch`: the same of our own exact top-k.
 
     python benchmarks/speed/codecs.py --json
 """
@@ -55,6 +56,7 @@ def main(arguments: list[str] | None = None) -> None:
         "vs_torch_by_round": min(row["vs_torch_by_round"] for row in rows),
         "threshold_vs_topk": chosen["threshold_vs_topk"],
         "threshold_vs_topk_with_refresh": chosen["threshold_vs_topk_with_refresh"],
+        "topk_vs_torch": chosen["topk_vs_torch"],
         "workers": WORKERS,
         "gradient_bytes": 4 * LAYERS * (WIDTH * WIDTH + WIDTH),
         "rows": [*rows, chosen],
@@ -109,6 +111,7 @@ def choosing(rounds: int) -> dict[str, Any]:
     import torch
 
     from paceline.runtime.codecs import Turn
+    from paceline.runtime.codecs.torch_sparse import payload_of
     from paceline.runtime.codecs.torch_threshold import Threshold
     from paceline.runtime.codecs.torch_topk import TopK
 
@@ -116,8 +119,14 @@ def choosing(rounds: int) -> dict[str, Any]:
     values = torch.randn(VALUES, generator=torch.Generator().manual_seed(0))
     topk, threshold = TopK(RATIO), Threshold(RATIO, EVERY)
     threshold.compress(values, Turn(0, 0))
+    many = topk.many(VALUES, Turn(0, 1))
+
+    def by_torch() -> None:
+        payload_of(values, values.abs().topk(many, sorted=False).indices, many)
+
     times = measure.interleave(
         {
+            "torch": by_torch,
             "topk": lambda: topk.compress(values, Turn(0, 1)),
             "threshold": lambda: threshold.compress(values, Turn(0, 1)),
         },
@@ -129,8 +138,9 @@ def choosing(rounds: int) -> dict[str, Any]:
     return {
         "row": "threshold",
         "values": VALUES,
-        "threshold_vs_topk": found["topk"] / found["threshold"],
-        "threshold_vs_topk_with_refresh": found["topk"] / mean,
+        "threshold_vs_topk": found["torch"] / found["threshold"],
+        "threshold_vs_topk_with_refresh": found["torch"] / mean,
+        "topk_vs_torch": found["torch"] / found["topk"],
         "wall_s": {name: measure.spread(one["wall"]) for name, one in times.items()},
         "cpu_s": {name: measure.spread(one["cpu"]) for name, one in times.items()},
     }

@@ -20,6 +20,12 @@ def test_a_setting_is_told_what_it_needs_of_the_cell() -> None:
     assert text == "uneven_batches(shares=(2.0, 1.0))"
 
 
+def test_a_threshold_is_measured_behind_the_steps_in_which_it_still_grows() -> None:
+    assert strategy_plans.settles_in(("threshold",)) == 20
+    assert strategy_plans.settles_in(("buckets(size_bytes=1)", "threshold")) == 20
+    assert strategy_plans.settles_in(("topk",)) == strategy_plans.settles_in(()) == 0
+
+
 def test_pairs_are_drawn_alike_every_time_and_can_stand_together() -> None:
     drawn = strategy_plans.pairs()
     assert drawn == strategy_plans.pairs()

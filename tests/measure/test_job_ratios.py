@@ -153,6 +153,38 @@ def test_batch_norms_are_timed_with_their_relus_by_the_kernel_that_trains() -> N
     assert torch.get_num_threads() >= 1
 
 
+def test_layers_are_timed_beside_the_same_of_circulant_blocks_in_both_passes() -> None:
+    torch = pytest.importorskip("torch")
+    from paceline.strategies.torch_circulant_times import circulant
+
+    image = OperatorCall(
+        "aten::mkldnn_convolution",
+        ("float", "float", "", "ScalarList", "ScalarList", "ScalarList", "Scalar"),
+        ((2, 16, 9, 9), (24, 16, 3, 3), (), (), (), (), ()),
+        ((1296, 81, 9, 1), (144, 9, 3, 1), (), (), (), (), ()),
+        ("", "", "", "[1, 1]", "[2, 2]", "[1, 1]", "1"),
+    )
+    odd = OperatorCall(
+        "aten::mm", ("float", "float"), ((4, 12), (12, 16)), ((12, 1), (1, 12)), ("", "")
+    )
+    job = RecordedCalls((LINEAR, LINEAR, RELU, GRADIENT, image, odd), 1, None, ())
+    with torch.no_grad():
+        found = {
+            call.operator: (count, plain(), made()) for call, count, plain, made in circulant(job)
+        }
+    assert list(found) == ["Linear", "Linear backward", "Conv2d", "Conv2d backward"]
+    assert [found["Linear"][0], found["Conv2d"][0]] == [2, 1]
+    shapes = {
+        name: (dense.shape, made.shape)
+        for name, (_, dense, made) in found.items()
+        if " " not in name
+    }
+    assert shapes == {"Linear": ((64, 256),) * 2, "Conv2d": ((2, 24, 5, 5),) * 2}
+    _, dense, made = found["Linear backward"]
+    assert [each.shape for each in dense] == [(64, 128), (256, 128), (256,)]
+    assert sum(each.numel() for each in made) == 64 * 128 + 256 * 128 // 8 + 256
+
+
 def test_three_products_of_one_input_are_timed_as_one() -> None:
     torch = pytest.importorskip("torch")
     from paceline.measure.torch_merged import merged

@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 from paceline.cli import main
+from paceline.engine import native
 from paceline.measure import load
 
 pytestmark = [
@@ -33,6 +34,9 @@ def test_a_byte_a_turn_and_a_message_have_a_price(
     assert kept.machine().cpu_ns_per_byte == pytest.approx(
         found["cpu_ns_per_byte"]["value"], abs=1e-3
     )
+    datagrams = kept.datagram_ns_per_byte
+    assert (datagrams is None) == (native() is None)
+    assert datagrams is None or datagrams.value > 0
     crowded = load(path).crowded_codecs
     assert [each.name for each in crowded] == [each.name for each in load(path).codecs]
     assert all(time > 0 for each in crowded for op in each.ops for time in op.times_ns)

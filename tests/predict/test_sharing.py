@@ -8,7 +8,7 @@ import pytest
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.cluster.machine import Machine
 from paceline.cost.calls import calls_of
-from paceline.graph import Graph, OpKind
+from paceline.graph import Collective, Graph, OpKind
 from paceline.graph.synthetic import TrainingJob, training
 from paceline.measure.handling import Handling
 from paceline.predict.sharing import On, library_of, shared_of
@@ -43,6 +43,23 @@ def test_an_announced_exchange_takes_every_member_what_calls_from_python_take() 
     told = made.ops.kind == OpKind.TRANSFER
     assert set(more[told].tolist()) == {2 * (100 + 20 + 7 + 3)}
     assert not more[~told].any()
+
+
+def test_what_our_transport_carries_takes_what_datagrams_were_measured_to_take() -> None:
+    machine = replace(MACHINE, cpu_ns_per_byte=4.0, datagram_ns_per_byte=7.0)
+    made = parse("bounded_loss").transform(training(TrainingJob(layers=2)))
+    library = library_of(machine).library_of(PAIR)
+    calls, ways = calls_of(made, PAIR, library), (Collective.PUSH, Collective.PULL)
+    ours = shared_of(made, calls, library, On(machine, PAIR), carried=ways).cpu_ns
+    tcp = shared_of(made, calls, library, On(machine, PAIR)).cpu_ns
+    sent = np.isin(made.ops.collective, ways)
+    assert sent.any()
+    assert (tcp[sent] > 0).all()
+    assert ours[sent].tolist() == np.rint(tcp[sent] * 7 / 4).tolist()
+    assert (ours[~sent] == tcp[~sent]).all()
+    unmeasured = replace(machine, datagram_ns_per_byte=0.0)
+    same = shared_of(made, calls, library, On(unmeasured, PAIR), carried=ways).cpu_ns
+    assert (same == tcp).all()
 
 
 def test_beside_work_a_byte_takes_more_over_a_slower_link() -> None:

@@ -59,6 +59,18 @@ def test_twice_as_many_workers_as_cores_take_twice_as_long() -> None:
     assert on(workers(4, 1000), SharedHosts.one_machine(4, 2)).step_ns == 2000
 
 
+def test_what_is_computed_on_a_librarys_thread_takes_a_core_like_any_work() -> None:
+    made = GraphBuilder()
+    for rank in range(2):
+        made.op("unpack", made.lane(rank, "net", kind=LaneKind.COMM_THREAD), 1000)
+    graph = made.build()
+    assert on(graph, SharedHosts.one_machine(2, 2)).step_ns == 1000
+    assert on(graph, SharedHosts.one_machine(2, 1)).step_ns == 2000
+    needs = np.full(2, 10)
+    with pytest.raises(ReplayError, match="takes a whole core"):
+        replay(graph, hosts=SharedHosts.one_machine(2, 1, needs))
+
+
 def test_machines_do_not_disturb_each_other() -> None:
     graph = workers(4, 1000)
     assert on(graph, SharedHosts((0, 0, 1, 1), (2, 1))).step_ns == 2000

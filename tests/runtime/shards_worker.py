@@ -242,7 +242,7 @@ def early() -> str:
 
 
 def long_layer() -> list[list[float]]:
-    """What one step adds to weights whose gradients travel in several pieces, whole and cut."""
+    """What one step adds to weights of 2.5 MB, whole and cut."""
     found = []
     for cut in (False, True):
         torch.manual_seed(dist.get_rank())

@@ -36,7 +36,7 @@ def test_the_script_learns_the_same_with_its_clipping_and_its_schedule(
             assert cut[what] == close(plain[what])
 
 
-def test_gradients_that_travel_in_several_pieces_are_the_same(
+def test_gradients_of_a_layer_too_long_for_one_message_are_the_same(
     ranks: list[dict[str, Any]],
 ) -> None:
     for told in ranks:

@@ -71,6 +71,19 @@ def test_top_k_sends_the_largest_with_their_places() -> None:
     assert found == {1: -5.0, 4: 3.0}
 
 
+def test_a_threshold_far_below_the_largest_is_found_anew_among_those_above() -> None:
+    from paceline.runtime.codecs.torch_threshold import Threshold
+
+    codec, count = Threshold(ratio=0.1, every=1000), 50
+    codec.compress(torch.linspace(0, 1, count), Turn(0, 0, ((count,),)))
+    grown = torch.linspace(1, 2, count)  # all are above now
+    places = codec.compress(grown, Turn(0, 1, ((count,),)))[:5]
+    assert sorted(places.tolist()) == [45, 46, 47, 48, 49]
+    few = torch.where(grown > 1.95, grown, 0.5)
+    values = codec.compress(few, Turn(0, 2, ((count,),)))[5:].view(torch.float32)
+    assert sorted(values[values != 0].tolist()) == sorted(few[few > 1.95].tolist())
+
+
 def test_layerwise_each_parameter_sends_its_share() -> None:
     values, turn = torch.tensor([9.0, 8.0, 7.0, 0.1, 0.2, 0.3]), Turn(0, 0, ((3,), (3,)))
     whole, each = TopK(1 / 3), Layerwise(TopK(1 / 3))

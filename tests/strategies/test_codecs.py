@@ -65,7 +65,7 @@ def test_with_feedback_every_gradient_arrives_in_the_end(name: str) -> None:
 
 @pytest.mark.parametrize("count", [*COUNTS, 4096])
 def test_the_places_above_a_bound_are_found_in_order(count: int) -> None:
-    from paceline.runtime.codecs.torch_threshold import Above
+    from paceline.runtime.codecs.torch_largest import Above
 
     for seed, bound in ((1, 0.0), (2, 1.0), (3, 9.0)):
         values = drawn(count, seed)

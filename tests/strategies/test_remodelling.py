@@ -2,12 +2,14 @@
 
 import pytest
 
-from paceline.graph import Facts, Graph, GraphBuilder, Parameter, Role
+from paceline.graph import Basis, Facts, Graph, GraphBuilder, Parameter, Role
+from paceline.graph.variants import Ratio, Variant
 from paceline.strategies import StrategyError, parse
+from paceline.strategies.block_circulant import BlockCirculant
 
 
-def job(*parameters: Parameter) -> Graph:
-    b = GraphBuilder(facts=Facts(world_size=1, parameters=parameters))
+def job(*parameters: Parameter, ratios: tuple[Ratio, ...] = ()) -> Graph:
+    b = GraphBuilder(facts=Facts(world_size=1, parameters=parameters, ratios=ratios))
     b.op("mm", b.lane(), 5)
     return b.build()
 
@@ -31,3 +33,30 @@ def test_settings_that_fit_no_layer_are_told_the_first_six_with_their_shapes() -
     with pytest.raises(StrategyError) as told:
         parse("block_circulant(block=4)").transform(job(*[image] * 7))
     assert str(told.value).count("conv") == 6
+
+
+def test_circulant_layers_take_what_was_measured_of_their_kind_and_other_blocks_by_operations() -> (
+    None
+):
+    line = weight("line", (64, 32), Role.LINEAR_WEIGHT)
+    image = weight("conv", (16, 8, 3, 3), Role.CONVOLUTION_WEIGHT)
+    measured = tuple(
+        Ratio(name, Variant.CIRCULANT, value, value, value)
+        for name, value in (("Linear", 0.75), ("Linear backward", 0.5))
+    )
+    graph = job(line, image, ratios=measured)
+    (made,) = BlockCirculant().told(graph, line)
+    assert (made.work, made.back, made.basis) == (0.75, 0.5, Basis.MEASURED)
+    (counted,) = BlockCirculant().told(graph, image)
+    assert (counted.back, counted.basis) == (None, Basis.ARITHMETIC)
+
+    (eight,), (sixteen,) = (
+        BlockCirculant(8).factors(line.shape),
+        BlockCirculant(16).factors(line.shape),
+    )
+    (larger,) = BlockCirculant(16).told(graph, line)
+    assert larger.shape == sixteen.shape
+    assert larger.work == pytest.approx(0.75 * sixteen.work / eight.work)
+    assert not list(BlockCirculant().rests_on(graph))
+    (said,) = BlockCirculant().rests_on(job(line))
+    assert "paceline measure --for RUN" in said

@@ -8,9 +8,10 @@ paceline measure --gpu here                # this machine's GPU: here/constants.
 Fits latency and bandwidth to each sweep, with 90 % intervals, and how much compute and
 communication slow each other; for each codec of gradients what it takes, and the rate of links
 below which it saves more time than that; and what messages between the workers of `paceline learn`
-take of their processors. `--lab` also measures, between namespaces, what a byte over TCP costs the
-cores, how late a message comes beside work, the time of a call and of a message, and each codec
-while every core runs it; it needs what the lab needs (`paceline lab`).
+take of their processors. `--lab` also measures, between namespaces, what a byte costs the cores
+over TCP and over the transport of `bounded_loss`, how late a message comes beside work, the time of
+a call and of a message, and each codec while every core runs it; it needs what the lab needs
+(`paceline lab`).
 
 `--gpu` times kernels on the GPU that torch sees, for less than a minute, and corrects forecasts of
 that device by them. It keeps them as tables, which `paceline fit` reads.
@@ -34,8 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeats", type=int, default=15, help="runs of each size")
     parser.add_argument("--lab", action="store_true", help="also what sharing the cores costs")
     parser.add_argument("--for", type=Path, dest="job", metavar="RUN",
-                        help="a recording: its own operators in bfloat16, with channels last and "
-                        "fused, each against the recorded way")  # fmt: skip
+                        help="a recording: its own operators in bfloat16, with channels last, "
+                        "fused, or of circulant blocks, each against the recorded way")  # fmt: skip
     parser.add_argument("--compiled", action="store_true",
                         help="with --for: also as torch.compile makes them (minutes)")  # fmt: skip
     parser.add_argument("--out", type=Path, help="keep the calibration in this JSON file")
@@ -45,20 +46,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Shown:
+    from paceline.engine import native
     from paceline.lab import said
     from paceline.learn.handling import handling
     from paceline.measure import Also, ForJob, measure, save, summary
+    from paceline.strategies.torch_circulant_times import MORE
     from paceline.strategies.torch_codec_times import codec_times
     from paceline.strategies.torch_crowded_codecs import crowded_codec_times
+    from paceline.wire.torch_costs import datagram_cost
 
     if options.gpu:
         return _gpu(options)
-    job = ForJob(options.job, options.compiled) if options.job else None
+    job = ForJob(options.job, options.compiled, MORE) if options.job else None
     carried = handling if options.workers > 1 else None
     also = Also(codecs=codec_times, job=job, handling=carried)
     if options.lab:
         crowded = partial(crowded_codec_times, said)
-        also = replace(also, in_lab=said, crowded_codecs=crowded)
+        datagrams = datagram_cost if native() is not None else None
+        also = replace(also, in_lab=said, crowded_codecs=crowded, datagrams=datagrams)
     made = measure(options.workers, options.repeats, also)
     if options.out:
         save(made, options.out)

@@ -35,6 +35,8 @@ class Machine:
     """Processor time of the whole machine for a byte that a worker sends over TCP at 1 Gbit/s and
     below (sending, forwarding, receiving, adding up). Measured: four workers at 1 Gbit/s need 367
     ms for 37.8 MB each where the links alone need 319, which is 2.3 cores' worth on two."""
+    datagram_ns_per_byte: float = 0.0
+    """The same of our own transport, which `bounded_loss` sends over. 0: as over TCP."""
     turn_ns: float = 2_400_000.0
     """What a message waits for its turn, for each thread at work on its core while work takes all
     cores. Measured: 2.0 to 2.9 ms, about a slice of Linux's scheduler."""

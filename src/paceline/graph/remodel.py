@@ -29,6 +29,8 @@ class Factor:
 
     shape: tuple[int, ...]
     work: float  # of a product with it, as a multiple of one with the weight that it replaces
+    back: float | None = None  # of the backward pass, where that is another multiple
+    basis: Basis = Basis.ARITHMETIC  # MEASURED where both are times rather than operations
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,9 @@ def _with_layer(graph: Graph, new: NewLayer) -> Graph:
         np.concatenate(rows) for rows in zip(*((p.forward, p.backward, p.copies) for p in places))
     )
     added = [_added(graph, place, new) for place in places]
-    graph = scaled(graph, forward, work, Basis.ARITHMETIC)
-    graph = scaled(graph, backward, first.work, Basis.ARITHMETIC)
+    back = first.work if first.back is None else first.back
+    graph = scaled(graph, forward, work, first.basis)
+    graph = scaled(graph, backward, back, first.basis)
     graph = _told(scaled(graph, copies, share), new)
     after = sum(graph.facts.gradient_bytes().values())
     made = scaled(graph, by_bytes(graph), after / before)

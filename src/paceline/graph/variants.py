@@ -9,6 +9,7 @@ class Variant(Enum):
 
     BF16 = "bf16"  # inputs and result in bfloat16, its casts included
     CHANNELS_LAST = "channels_last"  # images with their channels innermost
+    CIRCULANT = "circulant"  # a layer's pass with weights of circulant blocks
     COMPILED = "compiled"  # generated together with its neighbours
     FUSED = "fused"  # a whole optimizer as one operator
     IN_PLACE = "in_place"  # the result over the input
@@ -20,7 +21,8 @@ class Variant(Enum):
 class Ratio:
     """Measured: the time of an operator in a variant as a multiple of its recorded way."""
 
-    operator: str  # as traces call it: aten::addmm; an optimizer by its class: Adam
+    operator: str  # as traces call it: aten::addmm; an optimizer or a layer by its class: Adam,
+    # Linear, and Linear backward for its backward pass
     variant: Variant
     value: float
     low: float

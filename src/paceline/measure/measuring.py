@@ -1,20 +1,23 @@
 """`measure`: sweeps of this machine's processors, its all-reduce, and what sharing cores costs."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
-from paceline.graph.variants import Ratio
+from paceline.graph.variants import Ratio, Variant
 from paceline.machine import take_pulse, this_machine, typical_pulse
 from paceline.measure import local
 from paceline.measure.calibration import Calibration, Sweep
 from paceline.measure.codec_times import CodecTimes
+from paceline.measure.constant import Constant
 from paceline.measure.errors import MeasureError
 from paceline.measure.handling import Handling
 from paceline.measure.in_lab import InLab
 from paceline.measure.recorded_calls import recorded_calls
 from paceline.measure.reducing import Reduced, all_reduce
+from paceline.measure.shared_cores import SharedCores
 from paceline.measure.sharing import shared_cores
 
 TRIES = 5
@@ -30,6 +33,7 @@ class ForJob:
 
     recording: Path
     compiled: bool = False  # also as torch.compile generates them, which takes minutes
+    more: Mapping[Variant, Any] = field(default_factory=dict)  # as `torch_ratios.Changes`
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,15 @@ class Also:
     """What is measured beside the sweeps: with a lab what communication takes of the cores that all
     workers share, with timers of codecs what each takes to pack and unpack gradients, alone and
     while every core does the same, with a recorded job how its own operators run in other variants,
-    with carriers of messages what these take of a worker's processor."""
+    with carriers of messages what these take of a worker's processor, with a transport of datagrams
+    what a byte of it does where workers share the cores."""
 
     in_lab: InLab | None = None
     codecs: CodecTimer | None = None
     crowded_codecs: CodecTimer | None = None
     job: ForJob | None = None
     handling: Callable[[], Handling] | None = None
+    datagrams: Callable[[InLab], Constant] | None = None
 
 
 def measure(workers: int = 2, repeats: int = 15, also: Also | None = None) -> Calibration:
@@ -69,7 +75,7 @@ def measure(workers: int = 2, repeats: int = 15, also: Also | None = None) -> Ca
         elementwise=_fitting(lambda: local.elementwise(repeats)),
         all_reduce=_fitting(reducing) if workers > 1 else None,
         overlap=others[-1].overlap if others else None,
-        shared=shared_cores(also.in_lab) if also.in_lab else None,
+        shared=_shared(also, also.in_lab) if also.in_lab else None,
         ratios=_ratios(also.job) if also.job else (),
         date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         codecs=also.codecs(repeats) if also.codecs else (),
@@ -81,10 +87,18 @@ def measure(workers: int = 2, repeats: int = 15, also: Also | None = None) -> Ca
     return replace(found, pulse=typical_pulse([*before, *after]))
 
 
+def _shared(also: Also, in_lab: InLab) -> SharedCores:
+    found = shared_cores(in_lab)
+    if also.datagrams is None:
+        return found
+    return replace(found, datagram_ns_per_byte=also.datagrams(in_lab))
+
+
 def _ratios(job: ForJob) -> tuple[Ratio, ...]:
     from paceline.measure.torch_ratios import job_ratios
 
-    return job_ratios(recorded_calls(job.recording), compiled=job.compiled)
+    calls = recorded_calls(job.recording)
+    return job_ratios(calls, compiled=job.compiled, more=job.more)
 
 
 def _fitting(measured: Callable[[], Sweep]) -> Sweep:

@@ -20,6 +20,7 @@ class SharedCores:
     links_alone_s: float
     cpu_ns_per_byte: Constant
     turn_ns: Constant
+    datagram_ns_per_byte: Constant | None = None
     call_ns: Constant | None = None
     message_ns: Constant | None = None
     stall_ns: Constant | None = None

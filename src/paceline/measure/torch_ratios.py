@@ -19,24 +19,31 @@ from paceline.measure.torch_precision import Autocast
 
 Changed = Iterator[tuple[OperatorCall, int, Work, Work]]
 """A call, how often a step makes it, and both ways of making it."""
+Changes = Mapping[Variant, Callable[[RecordedCalls], Changed]]
 
 
-def job_ratios(recorded: RecordedCalls, *, compiled: bool = False) -> tuple[Ratio, ...]:
-    """By operator and variant, over all calls of a step; of the optimizer too. Compiling takes
-    minutes."""
+def job_ratios(
+    recorded: RecordedCalls, *, compiled: bool = False, more: Changes | None = None
+) -> tuple[Ratio, ...]:
+    """By operator and variant, over all calls of a step; of the optimizer too. `more` variants are
+    measured beside those that this room knows. Compiling takes minutes."""
     threads = torch.get_num_threads()
     torch.set_num_threads(recorded.threads)
     try:
         with torch.no_grad():
             generated = compiled_ratios(recorded) if compiled else ()
-            return (*_operator_ratios(recorded), *optimizer_ratios(recorded), *generated)
+            return (
+                *_operator_ratios(recorded, {**_CHANGES, **(more or {})}),
+                *optimizer_ratios(recorded),
+                *generated,
+            )
     finally:
         torch.set_num_threads(threads)
 
 
-def _operator_ratios(recorded: RecordedCalls) -> Iterator[Ratio]:
+def _operator_ratios(recorded: RecordedCalls, every: Changes) -> Iterator[Ratio]:
     clock = clock_of(recorded.threads)
-    for variant, changes in _CHANGES.items():
+    for variant, changes in every.items():
         found: dict[str, list[TimedPair]] = defaultdict(list)
         for call, count, plain, changed in changes(recorded):
             found[call.operator].append(timed(plain, changed, clock, count))
@@ -75,7 +82,7 @@ def _in_place(recorded: RecordedCalls) -> Changed:
             yield call, count, plain, partial(torch.clamp_min_, tensor.clone(), least)
 
 
-_CHANGES: Mapping[Variant, Callable[[RecordedCalls], Changed]] = {
+_CHANGES: Changes = {
     Variant.BF16: _autocast,
     Variant.CHANNELS_LAST: _channels_last,
     Variant.IN_PLACE: _in_place,

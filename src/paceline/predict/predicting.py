@@ -138,7 +138,8 @@ def on_cluster(
     library = rates.library_of(cluster)
     calls = calls_of(graph, cluster, library)
     found = corrected(graph, prices(graph, cluster, rates, calls), question.correction)
-    run = _runner(graph, partial(shared_of, graph, calls, library), cluster, question)
+    taken = partial(shared_of, graph, calls, library, carried=frozenset(rates.carriers))
+    run = _runner(graph, taken, cluster, question)
     if question.shaped_links:
         run = _on_links(run, cluster, question)
     return Placed(graph, found, run, library)

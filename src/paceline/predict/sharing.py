@@ -1,5 +1,6 @@
 """Workers that share the cores of one machine: what their communication needs of it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,17 +54,27 @@ def shared_of(
     library: Library,
     on: On,
     handling: Handling = UNHANDLED,
+    carried: Collection[Collective] = (),
 ) -> Shared:
     """Messages of a library's calls wait for their turn; so do the threads in Python that announce
-    exchanges to each other, which wake at either end and take the processor time of such calls."""
+    exchanges to each other, which wake at either end and take the processor time of such calls.
+    What is `carried` travels over our transport of datagrams."""
     announces = _announces(graph)
     turns = messages_of(graph, calls, library) + WAKES * announces
     waits = (graph.ops.kind == OpKind.COLLECTIVE) | announces
     wait = np.where(waits, np.rint(turns * on.machine.turn_ns * ppb(graph)), 0).astype(np.int64)
     sent = _sent_bytes(graph, calls)
-    cpu = np.rint(sent * on.machine.cpu_ns_per_byte).astype(np.int64)
+    cpu = np.rint(sent * _ns_per_byte(graph, on.machine, carried)).astype(np.int64)
     handled = _handled_ns(graph, announces, handling)
     return Shared(cpu + handled, wait, _beside_ns(graph, calls, on, sent))
+
+
+def _ns_per_byte(
+    graph: Graph, machine: Machine, carried: Collection[Collective]
+) -> NDArray[np.float64]:
+    datagrams = np.isin(graph.ops.collective, list(carried))
+    each = machine.datagram_ns_per_byte or machine.cpu_ns_per_byte
+    return np.where(datagrams, each, machine.cpu_ns_per_byte)
 
 
 def _handled_ns(graph: Graph, announces: Bool, handling: Handling) -> Int64:

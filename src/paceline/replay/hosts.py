@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from paceline.errors import ReplayError
-from paceline.graph import NONE, Graph, LaneKind
+from paceline.graph import NONE, Graph, LaneKind, OpKind
 from paceline.graph.graph import Bool, Int32, Int64
 from paceline.graph.membership import WORKS
 
@@ -81,8 +81,7 @@ class HostColumns:
     @classmethod
     def of(cls, graph: Graph, hosts: SharedHosts) -> "HostColumns":
         _check_ranks(graph, hosts)
-        on_thread = graph.lanes.kind[graph.ops.lane] == LaneKind.THREAD
-        works = on_thread & WORKS[graph.ops.kind]
+        works = _takes_a_core(graph)
         return cls(
             hosts,
             np.array(hosts.machine, np.int32)[graph.lanes.rank],
@@ -96,6 +95,15 @@ class HostColumns:
     def crowd(self) -> Int64:
         """How many lanes each machine has: no more ops share its cores."""
         return np.bincount(self.machine, minlength=len(self.hosts.cores))
+
+
+def _takes_a_core(graph: Graph) -> Bool:
+    """Threads' work, and what is computed on a communication library's own thread: gradients that
+    are unpacked there, or added up."""
+    lane = graph.lanes.kind[graph.ops.lane]
+    found: Bool = (lane == LaneKind.THREAD) & WORKS[graph.ops.kind]
+    found |= (lane == LaneKind.COMM_THREAD) & (graph.ops.kind == OpKind.COMPUTE)
+    return found
 
 
 def check_hosts(graph: Graph, found: HostColumns, dur_ns: Int64, carried: Bool | None) -> None:

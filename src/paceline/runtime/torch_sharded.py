@@ -1,5 +1,5 @@
 """FSDP2's reduce-scatter by a codec: each rank packs every owner's part of the gradients by itself,
-all parts travel at once (all-to-all), and each owner adds up what it got.
+all parts travel to their owners, and each adds up what it got.
 
 torch lets a module's reduce-scatter be replaced (`FSDPModule.set_custom_reduce_scatter`) and waits
 for it; so packing and unpacking are not hidden behind the backward pass, as the reduction itself is
@@ -21,6 +21,7 @@ from paceline.runtime.codecs import Codec, Compressor, Turn
 from paceline.runtime.codecs.torch_memory import CodecMemory, memory_of
 from paceline.runtime.codecs.torch_sparse import Layerwise
 from paceline.runtime.exchange import ExchangeError, Sent
+from paceline.runtime.torch_all_to_all import arriving
 from paceline.runtime.torch_param_groups import param_groups
 
 SHARES: Mapping[Any, Callable[[int], float]] = {
@@ -89,12 +90,12 @@ class ReduceScatter:
         parts = input_tensor.mul_(SHARES[op](members)).chunk(members)
         payloads = [self._packed(part, turn) for part, turn in zip(parts, turns)]
         packed = perf_counter_ns()
-        came = self._exchanged(torch.cat(payloads), group)
-        arrived, mine = perf_counter_ns(), turns[dist.get_rank(group)]
-        first, *others = came.chunk(members)
-        self._how.restore(output_tensor, first, mine)
-        for other in others:
-            self._how.add(output_tensor, other, mine)
+        self._count(payloads, group)
+        came = [other.clone() for other in arriving(payloads, group)]
+        arrived, rank = perf_counter_ns(), dist.get_rank(group)
+        self._how.restore(output_tensor, payloads[rank], turns[rank])
+        for other in came:
+            self._how.add(output_tensor, other, turns[rank])
         self._sent.coded(packed - began + perf_counter_ns() - arrived)
         self._step += 1
         if self._step > self._sent.steps:
@@ -107,13 +108,9 @@ class ReduceScatter:
         self._memory.sent(corrected, payload, self._how, turn)
         return payload
 
-    def _exchanged(self, payload: torch.Tensor, group: Any) -> torch.Tensor:
-        came = torch.empty_like(payload)
-        dist.all_to_all_single(came, payload, group=group)
-        size = payload.numel() * payload.element_size()
-        share = sent_share(Collective.ALL_TO_ALL, dist.get_world_size(group))
-        self._sent.call(size, round(size * share))
-        return came
+    def _count(self, payloads: Sequence[torch.Tensor], group: Any) -> None:
+        size = sum(payload.numel() * payload.element_size() for payload in payloads)
+        self._sent.call(size, round(size * sent_share(Collective.ALL_TO_ALL, len(payloads))))
 
 
 @contextmanager

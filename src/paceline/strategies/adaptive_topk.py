@@ -5,7 +5,7 @@ The bucket with the longest transfer sends `ratio`, others `ratio` times the lon
 their own, at most `most`. A plan carries the shares (`ratios`, in the order in which buckets are
 handed over; the last for all behind it): `choices` proposes them by bytes, as on links that are
 alike, and `shares_on` by the slowest link of each group of a cluster. Wrong where transfers in the
-run differ from the estimated ones, and where a CPU looks for the largest, as with topk.
+run differ from the estimated ones, and where topk is.
 """
 
 from collections import defaultdict

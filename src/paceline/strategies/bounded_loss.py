@@ -6,8 +6,10 @@ Each bucket is scattered to the ranks, which add up what came and scale it to al
 gathered again, in which nothing is lost. A network that loses nothing costs no value.
 
 Between hosts it is predicted by the packet simulator (`wire.fabric`): queues, losses, repairs, and
-what the budget spares. Wrong where TCP's own waits matter, for what it replaces is still priced by
-rates and sizes alone; and where `wire.fabric.exchange` is.
+what the budget spares. Where workers share one machine's cores `paceline measure --lab` measures
+what the transport takes of them. Wrong where TCP's own waits matter, for what it replaces is still
+priced by rates and sizes alone; where a port's queue holds less than its link carries in a
+millisecond; and where `wire.fabric.exchange` is.
 """
 
 from collections import Counter
@@ -92,11 +94,8 @@ class BoundedLoss(Strategy):
         from paceline.wire import Bounds, Tuning
         from paceline.wire.torch_carrier import Carriage, carried
 
-        how = Carriage(
-            Bounds(self.gradients, self.parameters),
-            Tuning(link_bits_per_s=1e6 * self.link_mbit_per_s),
-            top=self.important,
-        )
+        bounds = Bounds(self.gradients, self.parameters)
+        how = Carriage(bounds, Tuning.of_link(1e6 * self.link_mbit_per_s), top=self.important)
 
         def carrier(group: Any) -> Any:
             return carried(group, how)

@@ -40,6 +40,10 @@ class Remodelling(Strategy):
         """What takes the place of a weight of that shape, of two dimensions in a linear layer and
         four in a convolution; empty where it does not fit."""
 
+    def told(self, graph: Graph, weight: Parameter) -> tuple[Factor, ...]:
+        """`factors` of a weight of the graph, with what measurements tell of them."""
+        return self.factors(weight.shape)
+
     @abstractmethod
     def remaking(self) -> "Remaking":
         """The same for a live layer; needs torch."""
@@ -75,7 +79,7 @@ class Remodelling(Strategy):
 
     def _new_layers(self, graph: Graph) -> list[NewLayer]:
         return [
-            NewLayer(weight, self.factors(weight.shape))
+            NewLayer(weight, self.told(graph, weight))
             for weight in _weights(graph)
             if self.fits(weight.layer, weight.shape)
         ]

@@ -2,8 +2,9 @@
 steps. Gupta et al., "Training Recommender Systems at Scale: Communication-Efficient Model and
 Data Parallelism" (DCT, 2021).
 
-As many as top-k sends, for a fraction of its work between refreshes. Wrong by the refresh, whose
-time a step of the prediction does not have.
+As many as top-k sends, for two thirds of its work between refreshes. Wrong by the refresh, whose
+time a step of the prediction does not have, and in the first twenty steps, in which what waits
+still grows and many more than are to travel are above the threshold.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
 """The largest gradients of each bucket travel, the others wait with error feedback. Lin et al.,
 "Deep Gradient Compression" (2018), without its momentum; Stich et al. (2018).
 
-Each takes eight bytes, value and place, and payloads are gathered. Wrong where a CPU looks for the
-largest: that takes ten times what the memory's rate tells, and only a measured table knows it.
+Each takes eight bytes, value and place, and payloads are gathered. On a CPU they are found by a
+sample, and exactly, in a sixth to a ninth of the time of `torch.topk`. Wrong where no table was
+measured: looking for them takes longer than the memory's rate tells.
 """
 
 from dataclasses import dataclass

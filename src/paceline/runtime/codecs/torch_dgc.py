@@ -10,8 +10,8 @@ from random import Random
 import torch
 
 from paceline.runtime.codecs.codec import Turn, kept
+from paceline.runtime.codecs.torch_largest import Searches
 from paceline.runtime.codecs.torch_sparse import Placed, payload_of
-from paceline.runtime.codecs.torch_threshold import Searches
 
 FIRST_RATIO = 0.25
 LEAST_SAMPLE = 4096

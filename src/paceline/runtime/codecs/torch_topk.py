@@ -5,15 +5,20 @@ from collections.abc import Sequence
 import torch
 
 from paceline.runtime.codecs.codec import Turn
+from paceline.runtime.codecs.torch_largest import Largest
 from paceline.runtime.codecs.torch_sparse import Placed, payload_of
 
 
 class TopK(Placed):
     """A share of all, at least one."""
 
+    def __init__(self, ratio: float) -> None:
+        super().__init__(ratio)
+        self._largest = Largest()
+
     def compress(self, values: torch.Tensor, turn: Turn) -> torch.Tensor:
         many = self.many(values.numel(), turn)
-        return payload_of(values, values.abs().topk(many, sorted=False).indices, many)
+        return payload_of(values, self._largest.places(values, many), many)
 
 
 class TopKByBucket(TopK):

@@ -15,6 +15,7 @@ from torch.distributed.fsdp._fully_shard._fsdp_api import AllGather, ReduceScatt
 from paceline.cost.collectives.volume import sent_share
 from paceline.graph import Collective
 from paceline.runtime.exchange import Sent
+from paceline.runtime.torch_all_to_all import arriving
 from paceline.runtime.torch_sharded import SHARES
 
 Fetch = Callable[[int, int], torch.Tensor]
@@ -127,24 +128,11 @@ class _Reduce(ReduceScatter):  # type: ignore[misc]
 def _directly(mine: torch.Tensor, whole: torch.Tensor, group: Any, op: Any) -> None:
     """Each rank's part goes to it from all others, and is added up there. Gloo's reduce-scatter is
     an all-reduce, which sends twice as much."""
-    members = dist.get_world_size(group)
-    parts = whole.view(members, -1)
-    size = max(1, _PIECE // whole.element_size())
-    pieces = [parts[:, at : at + size] for at in range(0, len(mine), size)]
-    came = [piece.new_empty(piece.shape) for piece in pieces]
-    calls = [
-        dist.all_to_all_single(to, piece.contiguous(), group=group, async_op=True)
-        for to, piece in zip(came, pieces)
-    ]
-    for call, piece, to in zip(calls, came, mine.split(size)):
-        call.wait()
-        torch.sum(piece, 0, out=to)
-    mine.mul_(SHARES[op](members))
-
-
-_PIECE = 512 * 1024
-"""Bytes for each rank in one call. Gloo sends a message and receives one over the same connection
-in turn; with several calls under way a link carries both ways at once."""
+    parts = whole.view(dist.get_world_size(group), -1).unbind()
+    mine.copy_(parts[dist.get_rank(group)])
+    for part in arriving(parts, group):
+        mine.add_(part)
+    mine.mul_(SHARES[op](len(parts)))
 
 
 def _count(sent: Sent, kind: Collective, whole: torch.Tensor, group: Any) -> None:
