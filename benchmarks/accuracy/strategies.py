@@ -93,6 +93,7 @@ def _errors(rows: Sequence[Facts]) -> dict[str, Any]:
         "worst_error": round(abs(worst["error"]), 4),
         "worst_row": {key: worst[key] for key in ("plan", "model", "workers", "mbit", "error")},
         "sign_right": not wrong,
+        "sign_share": round(1 - len(wrong) / max(1, len(judged)), 4),
         "signs_judged": len(judged),
         "signs_wrong": [
             f"{row['plan']}, {row['model']} x{row['workers']}, {row['mbit']} Mbit/s"

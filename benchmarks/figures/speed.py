@@ -117,6 +117,8 @@ WORK = Table(
             "speed/codecs", "vs_torch", 1, TIMES),
         Row("threshold against exact top-k, 4.2 million values, one thread", "speed/codecs",
             "threshold_vs_topk", 8, TIMES),
+        Row("our exact top-k against torch.topk, the same values", "speed/codecs",
+            "topk_vs_torch", 1, TIMES),
         at_most("exact contiguous placement, slowest of 17 inputs, time", "speed/placement",
                  "worst.seconds", 10, S),
         at_most("exact contiguous placement, slowest of 17 inputs, peak memory",

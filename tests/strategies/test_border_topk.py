@@ -4,6 +4,7 @@ import pytest
 
 from paceline.graph import Axis, DepKind, Graph, GraphBuilder, LaneKind, OpKind, Phase, check
 from paceline.graph.kinds import UNPRICED
+from paceline.runtime.codecs import kept
 from paceline.strategies import StrategyError, parse
 
 WIDTH, SAMPLES = 10, 6
@@ -36,7 +37,8 @@ def test_activations_go_with_places_and_gradients_come_without() -> None:
     assert by_instance[1] == 4 * passing
     packing = [op for op in range(len(made)) if made.ops.dur_ns[op] == UNPRICED]
     names = sorted(made.names[made.ops.name[op]] for op in packing if made.ops.kind[op] == 0)
-    assert names == ["pack border_topk"] * 2 + ["unpack border_topk"] * 2
+    verbs = ("pack back", "pack", "unpack back", "unpack")
+    assert names == [f"{verb} border_topk" for verb in verbs]
 
 
 def test_who_waited_for_a_message_waits_for_its_unpacking() -> None:
@@ -44,7 +46,8 @@ def test_who_waited_for_a_message_waits_for_its_unpacking() -> None:
     for op in range(len(made)):
         if made.ops.kind[op] == OpKind.WAIT:
             sources = made.deps.src[made.deps.ptr[op] : made.deps.ptr[op + 1]]
-            assert [made.names[made.ops.name[src]] for src in sources] == ["unpack border_topk"]
+            (source,) = {made.names[made.ops.name[src]] for src in sources}
+            assert source == f"unpack{' back' if made.ops.rank[op] == 0 else ''} border_topk"
 
 
 def test_without_stages_it_says_why_it_does_not_fit() -> None:
@@ -54,3 +57,16 @@ def test_without_stages_it_says_why_it_does_not_fit() -> None:
     assert "holds no samples of 7" in str(wrong)
     with pytest.raises(StrategyError, match="give a ratio above 0"):
         parse("border_topk(ratio=2.0)")
+
+
+def test_both_sides_of_a_border_are_timed_and_price_what_a_graph_adds() -> None:
+    pytest.importorskip("torch")
+    from paceline.strategies.torch_border_times import border_times
+
+    found = {op.name: op for op in border_times(2)}
+    made = parse(f"border_topk(width={WIDTH})").transform(two_stages())
+    unpriced = made.ops.name[(made.ops.dur_ns == UNPRICED) & (made.ops.kind == OpKind.COMPUTE)]
+    assert {made.names[name] for name in unpriced.tolist()} == found.keys()
+    assert all(time > 0 for op in found.values() for time in op.times_ns)
+    pack, back = found["pack border_topk"], found["pack back border_topk"]
+    assert pack.touched_bytes[-1] - back.touched_bytes[-1] == 64 + 4 * 64 * kept(4096, 0.2)

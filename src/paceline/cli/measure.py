@@ -50,6 +50,7 @@ def run(options: argparse.Namespace) -> Shown:
     from paceline.lab import said
     from paceline.learn.handling import handling
     from paceline.measure import Also, ForJob, measure, save, summary
+    from paceline.strategies.torch_border_times import border_times
     from paceline.strategies.torch_circulant_times import MORE
     from paceline.strategies.torch_codec_times import codec_times
     from paceline.strategies.torch_crowded_codecs import crowded_codec_times
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> Shown:
         return _gpu(options)
     job = ForJob(options.job, options.compiled, MORE) if options.job else None
     carried = handling if options.workers > 1 else None
-    also = Also(codecs=codec_times, job=job, handling=carried)
+    also = Also(codecs=codec_times, borders=border_times, job=job, handling=carried)
     if options.lab:
         crowded = partial(crowded_codec_times, said)
         datagrams = datagram_cost if native() is not None else None

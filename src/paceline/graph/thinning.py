@@ -22,7 +22,7 @@ from paceline.graph.splice import Added, spliced
 class Thinning:
     """Fewer bytes from stage to stage."""
 
-    name: str  # the ops are called `pack NAME` and `unpack NAME`
+    name: str  # ops are called `pack NAME` and `unpack NAME`, of gradients `pack back NAME`
     down_bytes: Callable[[int], int]  # of activations, by what they would take
     up_bytes: Callable[[int], int]  # of their gradients
 
@@ -39,7 +39,8 @@ def thinned(graph: Graph, thinning: Thinning) -> Graph:
             "the job sends no messages between pipeline stages. Activations that tensor-parallel "
             "ranks add up cannot be thinned: which of them are large is known behind the sum alone"
         )
-    whole, less = ops.size_bytes.copy(), _sizes(graph, messages, thinning)
+    down = _down(graph, messages)
+    whole, less = ops.size_bytes.copy(), _sizes(graph, messages, down, thinning)
     count, names = len(sends) + len(takes), len(graph.names)
     new = len(graph) + np.arange(count)
     packs, unpacks = new[: len(sends)], new[len(sends) :]
@@ -62,15 +63,18 @@ def thinned(graph: Graph, thinning: Thinning) -> Graph:
         "instance": np.full(count, NONE),
         "collective": np.full(count, Collective.NONE),
         "dtype": np.full(count, DType.FLOAT32),
-        "name": np.repeat([names, names + 1], [len(sends), len(takes)]),
+        "name": names + 2 * ~down[rows] + np.repeat([0, 1], [len(sends), len(takes)]),
         "tensor": np.full(count, NONE),
         "scale_ppb": np.full(count, UNSCALED),
         "work": np.full(count, NONE),
     }
-    told = (*graph.names, f"pack {thinning.name}", f"unpack {thinning.name}")
+    told = (*graph.names, *(f"{verb} {thinning.name}" for verb in _VERBS))
     changed = unpriced(replace(graph, ops=replace(ops, size_bytes=less), names=told), messages)
     gone = np.zeros(len(graph), np.bool_)
     return spliced(changed, gone, Added(stands, stands, columns), joined)
+
+
+_VERBS = ("pack", "unpack", "pack back", "unpack back")
 
 
 def _messages(graph: Graph) -> Bool:
@@ -80,13 +84,20 @@ def _messages(graph: Graph) -> Bool:
     return found
 
 
-def _sizes(graph: Graph, messages: Bool, thinning: Thinning) -> Int64:
-    """Bytes of every op, of messages the fewer. Towards a later stage they are activations."""
-    ops, sizes = graph.ops, graph.ops.size_bytes.copy()
-    ends = _ends(graph, messages)
+def _down(graph: Graph, messages: Bool) -> Bool:
+    """Messages towards a later stage: they are activations, others gradients."""
+    found, ends = np.zeros(len(graph), np.bool_), _ends(graph, messages)
     for row in np.flatnonzero(messages).tolist():
-        source, target = ends[int(ops.instance[row])]
-        how = thinning.down_bytes if source < target else thinning.up_bytes
+        source, target = ends[int(graph.ops.instance[row])]
+        found[row] = source < target
+    return found
+
+
+def _sizes(graph: Graph, messages: Bool, down: Bool, thinning: Thinning) -> Int64:
+    """Bytes of every op, of messages the fewer."""
+    sizes = graph.ops.size_bytes.copy()
+    for row in np.flatnonzero(messages).tolist():
+        how = thinning.down_bytes if down[row] else thinning.up_bytes
         sizes[row] = how(int(sizes[row]))
     return sizes
 

@@ -12,7 +12,14 @@ from paceline.cost.rates import Rates
 from paceline.graph.kinds import Basis, DeviceKind, DType
 from paceline.graph.variants import Ratio
 from paceline.machine import Pulse
-from paceline.measure.codec_times import Adding, CodecTimes, adding_of, kernels, pays_below
+from paceline.measure.codec_times import (
+    Adding,
+    CodecTimes,
+    OpTimes,
+    adding_of,
+    kernels,
+    pays_below,
+)
 from paceline.measure.errors import MeasureError
 from paceline.measure.handling import Handling
 from paceline.measure.shared_cores import SharedCores
@@ -64,6 +71,7 @@ class Calibration:
     date: str = ""  # ISO 8601; unknown of a file of version 1
     codecs: tuple[CodecTimes, ...] = ()
     crowded_codecs: tuple[CodecTimes, ...] = ()  # while every core runs the same
+    borders: tuple[OpTimes, ...] = ()  # what packing messages between stages takes
     adding: tuple[Adding, ...] = ()  # all-reduces of numbers that the library adds more slowly
     ratios: tuple[Ratio, ...] = ()  # of a job's operators in other variants
     handling: Handling | None = None  # what messages between workers in Python take of each
@@ -127,11 +135,14 @@ class Calibration:
 
     def kernels(self) -> dict[str, Curve]:
         """Tables by which packing and unpacking are priced."""
-        return kernels(self.codecs, self.adding)
+        return self._with_borders(kernels(self.codecs, self.adding))
 
     def crowded_kernels(self) -> dict[str, Curve]:
         """The same where workers share this machine, as far as it was measured."""
-        return kernels(self.crowded_codecs or self.codecs, self.adding)
+        return self._with_borders(kernels(self.crowded_codecs or self.codecs, self.adding))
+
+    def _with_borders(self, tables: dict[str, Curve]) -> dict[str, Curve]:
+        return {**tables, **{op.name: op.curve() for op in self.borders}}
 
     def pays_below(self, workers: int = 2) -> dict[str, float]:
         """By codec: the bandwidth in bytes/s of each worker's link below which it saves more time

@@ -10,7 +10,7 @@ from paceline.graph.variants import Ratio, Variant
 from paceline.machine import take_pulse, this_machine, typical_pulse
 from paceline.measure import local
 from paceline.measure.calibration import Calibration, Sweep
-from paceline.measure.codec_times import CodecTimes
+from paceline.measure.codec_times import CodecTimes, OpTimes
 from paceline.measure.constant import Constant
 from paceline.measure.errors import MeasureError
 from paceline.measure.handling import Handling
@@ -40,13 +40,15 @@ class ForJob:
 class Also:
     """What is measured beside the sweeps: with a lab what communication takes of the cores that all
     workers share, with timers of codecs what each takes to pack and unpack gradients, alone and
-    while every core does the same, with a recorded job how its own operators run in other variants,
-    with carriers of messages what these take of a worker's processor, with a transport of datagrams
-    what a byte of it does where workers share the cores."""
+    while every core does the same, with another what the border between two stages takes, with a
+    recorded job how its own operators run in other variants, with carriers of messages what these
+    take of a worker's processor, with a transport of datagrams what a byte of it does where workers
+    share the cores."""
 
     in_lab: InLab | None = None
     codecs: CodecTimer | None = None
     crowded_codecs: CodecTimer | None = None
+    borders: Callable[[int], tuple[OpTimes, ...]] | None = None
     job: ForJob | None = None
     handling: Callable[[], Handling] | None = None
     datagrams: Callable[[InLab], Constant] | None = None
@@ -80,6 +82,7 @@ def measure(workers: int = 2, repeats: int = 15, also: Also | None = None) -> Ca
         date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         codecs=also.codecs(repeats) if also.codecs else (),
         crowded_codecs=also.crowded_codecs(repeats) if also.crowded_codecs else (),
+        borders=also.borders(repeats) if also.borders else (),
         adding=others[-1].adding if others else (),
         handling=also.handling() if also.handling else None,
     )

@@ -7,8 +7,9 @@ paceline.runtime.stages are given `PipelineJob(..., borders=(Border(ratio), ...)
 tensor-parallel ranks add up cannot be thinned: which of them are large is known behind the sum.
 
 `width` is how many values a sample has: without it a message is taken for one sample, and the bytes
-are wrong by less than a value for each. Wrong where packing takes longer than the memory's rate
-tells, and in the threshold's refresh.
+are wrong by less than a value for each. What either side takes to pack and unpack, `paceline
+measure` measures. Wrong in the threshold's refresh, and by some 5 ms a step of two stages, seen in
+the lab and not yet explained.
 
 A classifier of Fashion-MNIST in two stages lost 1.0 points with a tenth of its activations, and 0.4
 with a fifth.

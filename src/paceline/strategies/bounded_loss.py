@@ -39,6 +39,9 @@ _OTHER_WAYS = frozenset({
 class BoundedLoss(Strategy):
     effect: ClassVar[Effect] = Effect.LOSSY
     conflicts: ClassVar[frozenset[str]] = CODECS | _OTHER_WAYS | {"bounded_loss"}
+    follows: ClassVar[frozenset[str]] = frozenset({
+        "accumulate", "buckets", "early_update", "late_gradients", "overlap_update", "remodelling",
+    })  # fmt: skip
     applies: ClassVar[bool] = True
 
     gradients: float = 0.01  # share of a bucket that may be lost on its way to be added up

@@ -24,7 +24,9 @@ class Coded(Strategy):
 
     effect: ClassVar[Effect] = Effect.LOSSY
     conflicts: ClassVar[frozenset[str]] = CODECS | {"parameter_server"}
-    follows: ClassVar[frozenset[str]] = frozenset({"buckets", "late_gradients"})
+    follows: ClassVar[frozenset[str]] = frozenset(
+        {"accumulate", "buckets", "late_gradients", "remodelling"}
+    )
     applies: ClassVar[bool] = True
     sharing: ClassVar[Sharing] = Sharing.GATHER
     wire: ClassVar[DType] = DType.UINT8  # what the payload is made of

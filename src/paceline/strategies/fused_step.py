@@ -44,6 +44,7 @@ class FusedStep(Strategy):
         "priority",
         "zero1",
     }
+    follows: ClassVar[frozenset[str]] = frozenset({"remodelling"})
     applies: ClassVar[bool] = True
     one_host: ClassVar[bool] = True
 

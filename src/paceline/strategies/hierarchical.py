@@ -33,7 +33,7 @@ class Hierarchical(Strategy):
         "priority",
     }
     follows: ClassVar[frozenset[str]] = frozenset(
-        {"accumulate", "buckets", "late_gradients", "partition", "workers"}
+        {"accumulate", "buckets", "late_gradients", "partition", "remodelling", "workers"}
     )
     applies: ClassVar[bool] = True
 

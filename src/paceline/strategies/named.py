@@ -36,6 +36,7 @@ _NOT_STRATEGIES = {
     "staleness",
     "strategy",
     "torch_applied",
+    "torch_border_times",
     "torch_circulant_times",
     "torch_codec_times",
     "torch_crowded_codecs",

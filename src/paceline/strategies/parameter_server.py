@@ -20,6 +20,7 @@ from paceline.strategies.strategy import Strategy
 @dataclass(frozen=True)
 class ParameterServer(Strategy):
     conflicts: ClassVar[frozenset[str]] = frozenset({"parameter_server"})
+    follows: ClassVar[frozenset[str]] = frozenset({"accumulate", "remodelling"})
     applies: ClassVar[bool] = True
 
     def transform(self, graph: Graph) -> Graph:

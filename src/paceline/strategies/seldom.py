@@ -23,6 +23,7 @@ class Seldom(Strategy):
 
     effect: ClassVar[Effect] = Effect.RELAXED
     conflicts: ClassVar[frozenset[str]] = CODECS | SELDOM | EXCHANGES
+    follows: ClassVar[frozenset[str]] = frozenset({"buckets", "remodelling"})
     applies: ClassVar[bool] = True
 
     period: int

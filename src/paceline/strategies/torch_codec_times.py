@@ -43,7 +43,7 @@ def alone() -> None:
 def codec_times(repeats: int, together: Callable[[], object] = alone) -> tuple[CodecTimes, ...]:
     """All codecs whose settings have defaults. `together` is called before each run, and waits for
     whoever is to run beside it."""
-    with _one_thread():
+    with one_thread():
         return tuple(_timed(change, repeats, together) for change in _with_defaults())
 
 
@@ -154,7 +154,7 @@ def _in_rounds(codec: Codec, how: Iterative) -> Trial:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -32,6 +32,8 @@ class Zero1(Strategy):
         "buckets",
         "late_gradients",
         "partition",
+        "priority",
+        "remodelling",
         "workers",
     }
     applies: ClassVar[bool] = True

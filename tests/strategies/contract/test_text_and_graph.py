@@ -1,8 +1,9 @@
 """What every strategy keeps, those of other packages too: its text, and its change of a graph."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from functools import cache
+from itertools import permutations
 from sys import modules
 from typing import Any
 
@@ -13,8 +14,9 @@ from paceline.graph import Graph, check
 from paceline.graph.facts import Loading, Stored
 from paceline.graph.synthetic import Parallel, TrainingJob, training
 from paceline.graph.synthetic.training_lanes import MachineKind
-from paceline.strategies import Effect, Strategy, kind_of, known, parse
+from paceline.strategies import Effect, Plan, Strategy, StrategyError, kind_of, known, parse
 from paceline.strategies.coded import CODECS
+from paceline.strategies.strategy import name_of
 
 EXAMPLES = {
     "bounded_loss": "bounded_loss",
@@ -120,6 +122,38 @@ def test_choices_fit_and_leave_a_lawful_graph_and_their_own_untouched(
         assert all(line for line in one.rests_on(changed))
     after = columns(graph)
     assert all(np.array_equal(before[key], after[key]) for key in before)
+
+
+UNTRIED = "late_gradients"
+"""Behind layers that are made anew it finds no products; before them nobody has tried it live."""
+
+
+def test_an_order_that_alone_works_is_data(worker_model: Graph) -> None:
+    """Where one of two strategies can be made behind the other alone, a plan says so."""
+    made = dict(_each_made(worker_model))
+    for (one, first), (other, second) in permutations(made.items(), 2):
+        if UNTRIED in map(name_of, (type(one), type(other))) or not _ordered(one, other):
+            continue
+        if other.refusal(first) is not None:
+            assert one.refusal(second) is not None, f"{other} works before {one} alone; tell it"
+
+
+def _each_made(graph: Graph) -> Iterator[tuple[Strategy, Graph]]:
+    """Of each that changes live jobs of this sort the first choice, and the graph behind it."""
+    for name in known():
+        kind = kind_of(name)
+        example = [parse(EXAMPLES[name])] if name in EXAMPLES else []
+        for change in [*kind.choices(graph), *example][: kind.applies]:
+            if change.refusal(graph) is None:
+                yield change, change.transform(graph)
+
+
+def _ordered(one: Strategy, other: Strategy) -> bool:
+    try:
+        Plan((one, other))
+    except StrategyError:
+        return False
+    return True
 
 
 def columns(graph: Graph) -> dict[str, Any]:
