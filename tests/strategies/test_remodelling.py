@@ -57,6 +57,8 @@ def test_circulant_layers_take_what_was_measured_of_their_kind_and_other_blocks_
     (larger,) = BlockCirculant(16).told(graph, line)
     assert larger.shape == sixteen.shape
     assert larger.work == pytest.approx(0.75 * sixteen.work / eight.work)
+    (small,) = BlockCirculant(2).told(graph, weight("few", (4, 4), Role.LINEAR_WEIGHT))
+    assert small.work > 0
     assert not list(BlockCirculant().rests_on(graph))
     (said,) = BlockCirculant().rests_on(job(line))
     assert "paceline measure --for RUN" in said

@@ -72,10 +72,11 @@ class BlockCirculant(Remodelling):
 
 
 def _counted(shape: tuple[int, ...], k: int) -> float:
-    """Operations with blocks of k as a multiple of those of the dense weight."""
+    """Operations with blocks of k as a multiple of those of the dense weight; of a weight that does
+    not divide, as if it were filled up."""
     rows, columns, *window = shape
     places = prod(window)
-    return operations(rows // k, columns // k, k, places) / (2 * rows * columns * places)
+    return operations(-(-rows // k), -(-columns // k), k, places) / (2 * rows * columns * places)
 
 
 def _measured(graph: Graph, weight: Parameter) -> tuple[Ratio | None, Ratio | None]:
