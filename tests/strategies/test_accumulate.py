@@ -48,8 +48,11 @@ def test_one_step_to_an_exchange_is_the_job_as_it_is() -> None:
 
 
 def test_what_is_exchanged_in_another_form_is_accumulated_before() -> None:
+    packed, accumulate = parse("bf16"), parse("accumulate(steps=2)")
+    with pytest.raises(StrategyError, match="bf16 builds on what accumulate"):
+        transformed(training(TrainingJob()), [packed, accumulate])
     with pytest.raises(GraphError, match="accumulate before other changes of the exchange"):
-        transformed(training(TrainingJob()), [parse("bf16"), parse("accumulate(steps=2)")])
+        accumulate.transform(packed.transform(training(TrainingJob())))
 
 
 def test_no_steps_to_an_exchange_are_refused() -> None:

@@ -20,7 +20,6 @@ class SharedCores:
     links_alone_s: float
     cpu_ns_per_byte: Constant
     turn_ns: Constant
-    datagram_ns_per_byte: Constant | None = None
     call_ns: Constant | None = None
     message_ns: Constant | None = None
     stall_ns: Constant | None = None
@@ -36,6 +35,7 @@ class SharedCores:
     fast_beside_ns_per_byte: Constant | None = None
     slow_beside_ns_per_byte: Constant | None = None
     call_beside_ns: Constant | None = None
+    datagram_ns_per_byte: Constant | None = None  # of our own transport
 
     @property
     def limited_by_cores(self) -> bool:

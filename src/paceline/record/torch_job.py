@@ -20,6 +20,12 @@ from paceline.launch.torch_parting import outlast_gloo
 from paceline.record.torch_recorder import Recorder, RecorderSettings
 
 VARIABLE = "PACELINE_RECORD"
+_open: list[Recorder] = []  # by a `with`
+
+
+def is_recorded() -> bool:
+    """Whether this process is: by its launcher, for all its life, or inside a `with`."""
+    return VARIABLE in os.environ or bool(_open)
 
 
 def start_from_environment() -> Recorder:
@@ -44,8 +50,12 @@ def recording(settings: RecorderSettings) -> Iterator[Recorder]:
     """Record the training inside a `with` block."""
     recorder = Recorder(settings)
     recorder.install()
-    with _closing_on_death(recorder):
-        yield recorder
+    _open.append(recorder)
+    try:
+        with _closing_on_death(recorder):
+            yield recorder
+    finally:
+        _open.remove(recorder)
 
 
 @contextmanager

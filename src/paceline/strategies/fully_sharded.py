@@ -4,7 +4,8 @@ Zhao et al., "PyTorch FSDP" (VLDB 2023); Rajbhandari et al., "ZeRO" (2020), stag
 Blocks are what a model numbers (`layers.3`), each wrapped by itself and gathered again for its
 backward pass; other weights are gathered once. Memory falls by the number of workers. Half as much
 again is sent as by an all-reduce, over gloo too, whose own reduce-scatter is an all-reduce: parts
-of gradients go straight to those who keep them. As gloo blocks, nothing of it hides there.
+of gradients go straight to those who keep them. As gloo blocks, nothing of it hides there. In a
+recorded process all parts go at once, which is slower, so that a recording tells whose they are.
 
 A live job's DDP stays as a shell. Checkpoints hold whole weights and state, which one rank may
 save alone while no other has ended (scripts end with destroy_process_group); what one rank

@@ -3,7 +3,7 @@
 import torch
 
 from paceline.runtime.rounds.merge import Merge, ReplicaFragment
-from paceline.runtime.rounds.torch_flat import Packed, blend, flat
+from paceline.runtime.rounds.torch_flat import blend, flat
 
 
 class Anchor(Merge):
@@ -13,14 +13,13 @@ class Anchor(Merge):
         self._pullback, self._momentum = pullback, momentum
         self._place: dict[int, torch.Tensor] = {}
         self._speed: dict[int, torch.Tensor] = {}
-        self._packed = Packed()
 
     def begin(self, fragment: ReplicaFragment) -> None:
         self._place[fragment.number] = flat(fragment.weights)
         self._speed[fragment.number] = torch.zeros_like(self._place[fragment.number])
 
     def pack(self, fragment: ReplicaFragment) -> torch.Tensor:
-        return self._packed.of(fragment.number, fragment.weights)
+        return flat(fragment.weights)
 
     def take(self, fragment: ReplicaFragment, mean: torch.Tensor) -> None:
         place, speed = self._place[fragment.number], self._speed[fragment.number]

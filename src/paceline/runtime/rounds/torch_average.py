@@ -6,7 +6,7 @@ import torch
 
 from paceline.runtime.exchange import ExchangeError
 from paceline.runtime.rounds.merge import Merge, ReplicaFragment
-from paceline.runtime.rounds.torch_flat import Packed, fill
+from paceline.runtime.rounds.torch_flat import fill, flat
 
 
 class Average(Merge):
@@ -14,13 +14,12 @@ class Average(Merge):
 
     def __init__(self, states: int) -> None:
         self._states = states
-        self._packed = Packed()
 
     def begin(self, fragment: ReplicaFragment) -> None:
         """The mean needs nothing of earlier ones."""
 
     def pack(self, fragment: ReplicaFragment) -> torch.Tensor:
-        return self._packed.of(fragment.number, self._tensors(fragment))
+        return flat(self._tensors(fragment))
 
     def take(self, fragment: ReplicaFragment, mean: torch.Tensor) -> None:
         fill(self._tensors(fragment), mean)

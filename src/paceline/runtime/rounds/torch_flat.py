@@ -9,22 +9,6 @@ def flat(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
 
 
-class Packed:
-    """Flat vectors by fragment, whose memory is used again: fresh memory takes six times as long as
-    writing does."""
-
-    def __init__(self) -> None:
-        self._kept: dict[int, torch.Tensor] = {}
-
-    def of(self, number: int, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Of the same numbers every time, unless the optimizer made new ones."""
-        into = self._kept.get(number)
-        if into is None or into.numel() != sum(tensor.numel() for tensor in tensors):
-            into = self._kept[number] = flat(tensors)
-            return into
-        return torch.cat([tensor.detach().reshape(-1) for tensor in tensors], out=into)
-
-
 def views(vector: torch.Tensor, like: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     parts = vector.split([tensor.numel() for tensor in like])
     return [part.view_as(tensor) for part, tensor in zip(parts, like)]

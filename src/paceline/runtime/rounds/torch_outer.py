@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from paceline.runtime.rounds.merge import Merge, ReplicaFragment
-from paceline.runtime.rounds.torch_flat import Packed, blend, fill, flat
+from paceline.runtime.rounds.torch_flat import blend, fill, flat
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,13 @@ class Outer(Merge):
         self._how = how
         self._agreed: dict[int, torch.Tensor] = {}
         self._momentum: dict[int, torch.Tensor] = {}
-        self._packed = Packed()
 
     def begin(self, fragment: ReplicaFragment) -> None:
         self._agreed[fragment.number] = flat(fragment.weights)
         self._momentum[fragment.number] = torch.zeros_like(self._agreed[fragment.number])
 
     def pack(self, fragment: ReplicaFragment) -> torch.Tensor:
-        packed = self._packed.of(fragment.number, fragment.weights)
-        return packed.neg_().add_(self._agreed[fragment.number])
+        return flat(fragment.weights).neg_().add_(self._agreed[fragment.number])
 
     def take(self, fragment: ReplicaFragment, mean: torch.Tensor) -> None:
         agreed, momentum = self._agreed[fragment.number], self._momentum[fragment.number]
