@@ -35,7 +35,7 @@ from paceline.measure.torch_compiled import compiled_ratios
 from paceline.measure.torch_ratios import job_ratios
 from paceline.predict import Prediction, Question, predict
 from paceline.record.launch import RecordRequest, launch
-from paceline.strategies.torch_circulant_times import MORE
+from paceline.strategies.torch_circulant_times import LAYER_CHANGES
 from paceline.trace.runs import open_run
 
 KEPT = RESULTS / "strategies"
@@ -95,7 +95,7 @@ def _name(cell: Cell) -> str:
 
 
 def _variants(folder: Path) -> Sequence[Ratio]:
-    return job_ratios(recorded_calls(folder), more=MORE)
+    return job_ratios(recorded_calls(folder), more=LAYER_CHANGES)
 
 
 def _compiled(cell: Cell) -> tuple[Ratio, ...]:

@@ -51,14 +51,14 @@ def run(options: argparse.Namespace) -> Shown:
     from paceline.learn.handling import handling
     from paceline.measure import Also, ForJob, measure, save, summary
     from paceline.strategies.torch_border_times import border_times
-    from paceline.strategies.torch_circulant_times import MORE
+    from paceline.strategies.torch_circulant_times import LAYER_CHANGES
     from paceline.strategies.torch_codec_times import codec_times
     from paceline.strategies.torch_crowded_codecs import crowded_codec_times
     from paceline.wire.torch_costs import datagram_cost
 
     if options.gpu:
         return _gpu(options)
-    job = ForJob(options.job, options.compiled, MORE) if options.job else None
+    job = ForJob(options.job, options.compiled, LAYER_CHANGES) if options.job else None
     carried = handling if options.workers > 1 else None
     also = Also(codecs=codec_times, borders=border_times, job=job, handling=carried)
     if options.lab:

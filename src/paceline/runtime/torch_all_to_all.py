@@ -18,6 +18,10 @@ from paceline.record.torch_job import is_recorded
 _TAG = 7403
 """Apart from what a script sends by itself over the same group."""
 
+_PIECE = 512 * 1024
+"""Bytes for each rank in one call of those at once. Gloo sends a message and receives one over the
+same connection in turn; with several calls under way a link carries both ways."""
+
 
 def arriving(parts: Sequence[torch.Tensor], group: object) -> Iterator[torch.Tensor]:
     """What the other ranks have for this one. `parts` are by rank of the group and of one length;
@@ -26,9 +30,8 @@ def arriving(parts: Sequence[torch.Tensor], group: object) -> Iterator[torch.Ten
     if on_cpu and not is_recorded():
         yield from _in_rounds(parts, group)
         return
-    came = torch.stack([torch.empty_like(part) for part in parts])
-    dist.all_to_all_single(came, torch.stack(list(parts)), group=group)
-    yield from _others(came.unbind(), dist.get_rank(group))
+    rank = dist.get_rank(group)
+    yield from (part for place, part in enumerate(_at_once(parts, group)) if place != rank)
 
 
 def _in_rounds(parts: Sequence[torch.Tensor], group: object) -> Iterator[torch.Tensor]:
@@ -44,5 +47,15 @@ def _in_rounds(parts: Sequence[torch.Tensor], group: object) -> Iterator[torch.T
         yield came
 
 
-def _others(parts: Sequence[torch.Tensor], rank: int) -> Iterator[torch.Tensor]:
-    yield from (part for place, part in enumerate(parts) if place != rank)
+def _at_once(parts: Sequence[torch.Tensor], group: object) -> Sequence[torch.Tensor]:
+    """What came from each rank, this one too."""
+    pieces = torch.stack(list(parts)).split(max(1, _PIECE // parts[0].element_size()), 1)
+    came = [torch.empty_like(piece, memory_format=torch.contiguous_format) for piece in pieces]
+    calls = [
+        dist.all_to_all_single(to, piece.contiguous(), group=group, async_op=True)
+        for to, piece in zip(came, pieces)
+    ]
+    for call in calls:
+        call.wait()
+    found: Sequence[torch.Tensor] = torch.cat(came, 1).unbind()
+    return found

@@ -2,7 +2,7 @@
 "Deep Gradient Compression" (2018), without its momentum; Stich et al. (2018).
 
 Each takes eight bytes, value and place, and payloads are gathered. On a CPU they are found by a
-sample, and exactly, in a sixth to a ninth of the time of `torch.topk`. Wrong where no table was
+sample, and exactly, in an eighth of the time of `torch.topk`. Wrong where no table was
 measured: looking for them takes longer than the memory's rate tells.
 """
 

@@ -85,5 +85,5 @@ def _divides(weight: torch.Tensor) -> bool:
     return weight.dtype is torch.float32 and rows % BLOCK == 0 and columns % BLOCK == 0
 
 
-MORE: Changes = {Variant.CIRCULANT: circulant}
+LAYER_CHANGES: Changes = {Variant.CIRCULANT: circulant}
 """What a measurement of a job's operators takes in beside the variants that its room knows."""

@@ -1,7 +1,7 @@
 """The largest values by magnitude, and those above a bound.
 
 `Largest` finds exactly as many as are asked for, as `torch.topk` does: a sample gives a bound that
-a few more are above, and only those are sorted. On a CPU that takes a sixth of the time, and does
+a few more are above, and only those are sorted. On a CPU that takes an eighth of the time, and does
 not depend on where in a bucket the large ones lie. Where the sample was wrong all are sorted.
 
 Magnitudes are compared as the integers that their bits are, so NaN is above every bound, and a job
