@@ -23,7 +23,16 @@ def times(**changed: Any) -> dict[str, Any]:
     steps = {"plain": [(1e-5, 2e-5, 3e-5)] * 3, "cut": [(3e-4, 6e-4, 1e-3)] * 3}
     few = {"members": members, "stalls": stalls}
     beside = {"crowding": crowd, "together": together}
-    return {**usual, **few, **beside, "rests": rests, "dtensors": steps, **changed}
+    by_itself = {"rests": rests, "dtensors": steps, "blocks": {"1": block(1), "8": block(8)}}
+    return {**usual, **few, **beside, **by_itself, **changed}
+
+
+def block(weights: int) -> dict[str, list[tuple[float, float]]]:
+    """300 us a gather and 20 for each weight, 100 us a reduction and 10 for each; calls of 30 and
+    200 us, and passes of 1 and 2 ms."""
+    gather, reduce = 300e-6 + weights * 20e-6, 100e-6 + weights * 10e-6
+    cut = (1e-3 + gather + 30e-6, 2e-3 + gather + reduce + 230e-6)
+    return {"plain": [(1e-3, 2e-3)] * 3, "cut": [cut] * 3, "calls": [(30e-6, 200e-6)] * 3}
 
 
 def test_a_byte_costs_all_cores_time_over_all_bytes_sent() -> None:
@@ -104,6 +113,14 @@ def test_a_dtensor_that_costs_nothing_by_chance_is_none_below_zero() -> None:
     found = costs(times(dtensors=same), cores=2, payload_share=1.0)
     assert found.dtensor_forward_ns is not None
     assert found.dtensor_forward_ns.value == 0
+
+
+def test_a_block_costs_what_its_passes_take_longer_beside_their_calls() -> None:
+    found = costs(times(), cores=2, payload_share=1.0).machine()
+    assert found.gathered_block_ns == pytest.approx(300e3)
+    assert found.gathered_weight_ns == pytest.approx(20e3)
+    assert found.reduced_block_ns == pytest.approx(100e3)
+    assert found.reduced_weight_ns == pytest.approx(10e3)
 
 
 def test_work_beside_all_others_is_longer_by_kind() -> None:

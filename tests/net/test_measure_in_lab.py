@@ -34,6 +34,7 @@ def test_a_byte_a_turn_and_a_message_have_a_price(
     assert kept.machine().cpu_ns_per_byte == pytest.approx(
         found["cpu_ns_per_byte"]["value"], abs=1e-3
     )
+    assert kept.machine().gathered_block_ns > 0
     datagrams = kept.datagram_ns_per_byte
     assert (datagrams is None) == (native() is None)
     assert datagrams is None or datagrams.value > 0

@@ -92,10 +92,9 @@ def test_work_that_has_no_price_yet_counts_as_enough() -> None:
     assert made.ops.dur_ns[made.ops.kind == OpKind.CORE_WAIT].tolist() == [2 * MS] * 2
 
 
-def test_with_a_core_for_each_worker_or_without_a_measurement_there_is_no_wait() -> None:
+def test_without_a_measurement_there_is_no_wait() -> None:
     job = Drawn((10,)).graph()
-    for machine in (None, Machine(2.0, together_ns=2e6), Machine(1.0)):
-        assert late(job, machine) is job
+    assert late(job, Machine(1.0)) is job
 
 
 def test_a_whole_job_keeps_its_ops_and_what_they_wait_for() -> None:

@@ -12,6 +12,7 @@ from paceline.cluster.files import device
 from paceline.errors import GraphError
 from paceline.graph import Collective, Graph, OpKind, check, load_graph
 from paceline.graph.condense import Grain
+from paceline.graph.facts import BlockHost
 from paceline.graph.fully_sharded import blocks_of
 from paceline.graph.synthetic import Parallel, TrainingJob, training
 from paceline.graph.synthetic.training_lanes import MachineKind
@@ -75,6 +76,30 @@ def test_a_recorded_job_exchanges_what_its_twin_under_fsdp2_was_recorded_to() ->
                    if (kind, rank) == ("ALL_TO_ALL", 0)) / 2  # fmt: skip
         assert theirs - told == pytest.approx(half / rate * 1e9, rel=0.03)
         assert made.step_ns + theirs - told == pytest.approx(recorded.step_ns, rel=0.12)
+
+
+def handed_us(graph: Graph) -> list[float]:
+    """How long the first rank takes to hand over each block."""
+    ops = graph.ops
+    rows = np.flatnonzero((ops.kind == OpKind.HOST) & (ops.rank == 0))
+    named = [row for row in rows.tolist() if graph.text(int(ops.name[row])) == "hand over a block"]
+    return [int(ops.dur_ns[row]) / 1e3 for row in named]
+
+
+@pytest.mark.parametrize("machine", MachineKind)
+def test_what_fsdp2_does_around_each_call_takes_the_thread_that_long(machine: MachineKind) -> None:
+    """What lies outside of blocks is gathered once; on a device kernels hide the host."""
+    plain = training(TrainingJob(machine=machine, workers=2, steps=1))
+    host = BlockHost(100_000, 10_000, 40_000, 5_000)
+    told = replace(plain, facts=replace(plain.facts, block_host=host))
+    before, after = (handed_us(SHARDED.transform(graph)) for graph in (plain, told))
+    more = Counter(round(b - a) for a, b in zip(before, after, strict=True))
+    blocks = blocks_of([parameter.layer for parameter in plain.facts.parameters])
+    expected: Counter[int] = Counter()
+    for path, weights in blocks.items():
+        expected[100 + 10 * len(weights)] += 2 if path else 1
+        expected[40 + 5 * len(weights)] += 1
+    assert more == (expected if machine is MachineKind.CPU else Counter({0: len(before)}))
 
 
 def test_a_rank_holds_a_part_and_one_gathered_block_at_a_time() -> None:

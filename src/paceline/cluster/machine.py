@@ -90,6 +90,16 @@ class Machine:
     """What a collective takes each member more than its bytes, while work takes all cores (the same
     measurement: 0.3 ms)."""
 
+    gathered_block_ns: float = 0.0
+    """What FSDP2 spends of the training thread to gather a block's weights, beside the call: in
+    Python, whatever their sizes."""
+    gathered_weight_ns: float = 0.0
+    """The same more for each weight of the block."""
+    reduced_block_ns: float = 0.0
+    """What it spends to reduce the block's gradients."""
+    reduced_weight_ns: float = 0.0
+    """The same more for each weight."""
+
     def crowded(self, threads: float) -> float:
         """How many times the processor time products take where so many threads are at work: with
         up to one a core as much as alone, with two or more as long as was measured of two."""

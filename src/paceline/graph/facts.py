@@ -91,6 +91,16 @@ class Loading:
 
 
 @dataclass(frozen=True)
+class BlockHost:
+    """What FSDP2 spends of the training thread beside its calls, where it was measured."""
+
+    gather_ns: float  # of a block's weights
+    gathered_weight_ns: float  # more for each of them
+    reduce_ns: float  # of a block's gradients
+    reduced_weight_ns: float
+
+
+@dataclass(frozen=True)
 class Facts:
     """What is known of the job; zero and empty where it is not."""
 
@@ -121,6 +131,7 @@ class Facts:
     slowed_beside: float = 0.0
     """How many times as long a device's kernels take beside communication, where `dur_ns` is what
     they take alone; 0: durations hold what it costs."""
+    block_host: BlockHost | None = None
 
     def gradient_bytes(self) -> dict[str, int]:
         return {parameter.name: parameter.size_bytes for parameter in self.parameters}

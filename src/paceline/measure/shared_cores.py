@@ -36,6 +36,10 @@ class SharedCores:
     slow_beside_ns_per_byte: Constant | None = None
     call_beside_ns: Constant | None = None
     datagram_ns_per_byte: Constant | None = None  # of our own transport
+    gathered_block_ns: Constant | None = None
+    gathered_weight_ns: Constant | None = None
+    reduced_block_ns: Constant | None = None
+    reduced_weight_ns: Constant | None = None
 
     @property
     def limited_by_cores(self) -> bool:

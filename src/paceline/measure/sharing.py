@@ -9,7 +9,8 @@ message comes for each of them. It is near a slice of the system's scheduler. La
 three, ... of them reduce a few bytes: the line through these times over their messages is the time
 of a call and of each message. What all-reduces of a page take longer is what stalls each message.
 While the others wait the first times passes after rests (`resting`)
-and products whose weights are DTensors (`hosting`), and how much longer its work takes beside
+and products whose weights are DTensors, two of them blocks that FSDP2 cuts (`hosting`), and how
+much longer its work takes beside
 everyone's than alone, and how much later than by fair shares it ends where all begin at once.
 Other labs tell what all-reduces take of processors that are at work (`beside`).
 
@@ -32,7 +33,7 @@ from paceline.cost.fit import fit_line
 from paceline.machine import usable_cores
 from paceline.measure.beside import beside
 from paceline.measure.constant import Constant
-from paceline.measure.hosting import dtensor_costs
+from paceline.measure.hosting import block_costs, dtensor_costs
 from paceline.measure.in_lab import InLab, answer
 from paceline.measure.resting import rests_cost
 from paceline.measure.shared_cores import SLACK, SharedCores
@@ -81,6 +82,7 @@ def costs(found: Mapping[str, Any], cores: int, payload_share: float) -> SharedC
         stall_ns=_stalled(found["stalls"], call),
         **vars(rests_cost(found["rests"])),
         **vars(dtensor_costs(found["dtensors"])),
+        **vars(block_costs(found["blocks"])),
         crowded_product=_longer(found["crowding"]["product"]),
         crowded_pass=_longer(found["crowding"]["pass"]),
         together_ns=_later(found["together"], workers / cores),

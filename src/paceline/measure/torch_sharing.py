@@ -3,7 +3,8 @@
 seconds of `large` all-reduces, of small ones `idle` and `busy` (all workers compute beside them),
 of small ones among the first two, three, ... workers (`members`, some times), of those that hold a
 page among the same (`stalls`), of work beside that of all others (`crowding`) and begun with them
-(`together`), and, while the others wait, of passes after `rests` and of products with `dtensors`.
+(`together`), and, while the others wait, of two workers' `blocks` under FSDP2, of passes after
+`rests` and of products with `dtensors`.
 """
 
 import json
@@ -15,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from paceline.launch.torch_parting import part
+from paceline.measure.torch_blocks import sharded_blocks
 from paceline.measure.torch_crowding import PAGE_BYTES, begun_together, crowding
 from paceline.measure.torch_dtensors import dtensors
 from paceline.measure.torch_rests import rests
@@ -28,9 +30,11 @@ def main(size_bytes: int, rounds: int, small_rounds: int) -> None:
     idle, busy = _small(small_rounds)
     members, stalls = _among_the_first(small_rounds)
     beside = {"crowding": crowding(), "together": begun_together()}
-    alone = dist.new_group([0])
+    alone, pair = dist.new_group([0]), dist.new_group([0, 1])
+    blocks = sharded_blocks(pair) if dist.get_rank() < 2 else {}
+    dist.barrier()
     if dist.get_rank() == 0:
-        by_itself = {"rests": rests(), "dtensors": dtensors(alone)}
+        by_itself = {"rests": rests(), "dtensors": dtensors(alone), "blocks": blocks}
         reduced = {"large": large, "idle": idle, "busy": busy}
         few = {"members": members, "stalls": stalls}
         print(json.dumps({**reduced, **few, **beside, **by_itself}), flush=True)

@@ -39,10 +39,10 @@ _WAIT: Final = {
 }
 
 
-def late(graph: Graph, machine: Machine | None) -> Graph:
-    """The graph with a wait in front of every collective behind work; itself where each worker has
-    a core, or where it was not measured."""
-    if machine is None or not machine.together_ns or graph.world_size <= machine.cores:
+def late(graph: Graph, machine: Machine) -> Graph:
+    """The graph with a wait in front of every collective behind work; itself where that was not
+    measured."""
+    if not machine.together_ns:
         return graph
     links = Links.of(graph)
     calls, behind, later_ns = _behind_work(graph, links, round(machine.together_ns))

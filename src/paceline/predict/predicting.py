@@ -8,11 +8,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from paceline.cluster import Cluster
+from paceline.cluster.machine import Machine
 from paceline.cost import Library, Prices, Rates, calls_of, prices
 from paceline.cost.on_recorded import priced_on_recorded
 from paceline.cost.price import borders_of
 from paceline.graph import COMMUNICATION, NONE, UNPRICED, DeviceKind, Graph
 from paceline.graph.condense import STEPS, Grain, condense, condensed_ops, first_step, step_ops
+from paceline.graph.facts import BlockHost
 from paceline.graph.one_lane import on_one_lane
 from paceline.graph.rank_steps import numbered
 from paceline.graph.scaled import works
@@ -27,7 +29,7 @@ from paceline.predict.interval import Interval, interval_of
 from paceline.predict.late import late
 from paceline.predict.prediction import Prediction, Question
 from paceline.predict.pulse import brought, moved, widened
-from paceline.predict.quotas import rests_on, room, slowed
+from paceline.predict.quotas import rests_on, seats, slowed
 from paceline.predict.reasons import domains_of, estimates_of, reasons_of
 from paceline.predict.rests import in_a_row
 from paceline.predict.run import Replayer
@@ -94,11 +96,26 @@ def _of_codecs(
 
 
 def informed(graph: Graph, question: Question) -> Graph:
-    """The job with what a calibration tells of its operators in other variants."""
-    made = question.calibration
-    if made is None or not made.ratios or graph.facts.ratios == made.ratios:
+    """The job with what was measured for changes of it: of its operators in other variants, and of
+    what FSDP2's host does on this machine."""
+    made, machine = question.calibration, question.machine
+    ratios, host = graph.facts.ratios, graph.facts.block_host
+    if made is not None and made.ratios:
+        ratios = made.ratios
+    if machine is not None and machine.gathered_block_ns:
+        host = _block_host(machine)
+    if (ratios, host) == (graph.facts.ratios, graph.facts.block_host):
         return graph
-    return replace(graph, facts=replace(graph.facts, ratios=made.ratios))
+    return replace(graph, facts=replace(graph.facts, ratios=ratios, block_host=host))
+
+
+def _block_host(machine: Machine) -> BlockHost:
+    return BlockHost(
+        machine.gathered_block_ns,
+        machine.gathered_weight_ns,
+        machine.reduced_block_ns,
+        machine.reduced_weight_ns,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,10 +146,10 @@ def on_cluster(
     _require_partners(graph)
     if cluster.workers != graph.world_size:
         cluster = cluster.with_workers(graph.world_size)
-    graph = slowed(graph, cluster)
-    if question.machine is not None:
-        question = replace(question, machine=room(question.machine, cluster))
-    graph = late(graph, question.machine)
+    if question.machine is None:
+        graph = slowed(graph, cluster)
+    elif seats(cluster, question.machine).crowded:
+        graph = late(graph, question.machine)
     rates = rates_of(question, cluster)
     rates = replace(rates, carriers={k: v for change in plan for k, v in change.carriers().items()})
     library = rates.library_of(cluster)
@@ -335,5 +352,5 @@ def _runner(
     made = question.calibration
     handling = (made.handling if made else None) or UNHANDLED
     shared = taken(On(machine, cluster), handling)
-    hosts = SharedHosts.one_machine(graph.world_size, machine.cores, **vars(shared))
+    hosts = seats(cluster, machine).hosts(graph, shared)
     return Replayer(graph, hosts=hosts, rests=machine.rests)

@@ -1,16 +1,17 @@
 """Workers whose hosts give them less than a core (`cpus` below 1), as steps of a training feel it.
 
 A step lasts many periods of a quota and hardly waits, so its budget is always spent: work takes
-1 / `cpus` times as long. Where workers share a machine's cores, such work wants only its share of
-one, so that the machine has room for as many more.
+1 / `cpus` times as long. Where workers share a machine's cores, such a worker has a part of a core
+to itself, of which its messages take what their bytes cost, and the others share the rest. A quota
+of more than a worker's fair share of the cores changes nothing.
 
 Wrong where steps are short or wait long, for then a quota's budget comes back (`replay.quota`, by
-which `learn.times` prices rounds): work then takes less. Where quotas differ and cores are short
-as well, their shares are taken to be those of a mean worker.
+which `learn.times` prices rounds): work then takes less.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
@@ -18,10 +19,14 @@ from paceline.cluster import Cluster
 from paceline.cluster.machine import Machine
 from paceline.graph import Graph, LaneKind
 from paceline.graph.scaled import works
+from paceline.predict.sharing import Shared
+from paceline.replay.cores import fair_shares
+from paceline.replay.hosts import SharedHosts
 
 
 def slowed(graph: Graph, cluster: Cluster) -> Graph:
-    """What processors do takes longer; kernels of a device take what they take."""
+    """What processors do takes longer; kernels of a device take what they take. For workers that
+    share no cores; others have `seats`."""
     shares = [_share(cluster, rank) for rank in range(graph.world_size)]
     if all(share == 1 for share in shares):
         return graph
@@ -31,20 +36,37 @@ def slowed(graph: Graph, cluster: Cluster) -> Graph:
     return replace(graph, ops=replace(graph.ops, dur_ns=dur))
 
 
-def room(machine: Machine, cluster: Cluster) -> Machine:
-    """The machine as stretched work shares it: with up to a core for each worker, and what a byte
-    takes of them as large a part of them as ever."""
+@dataclass(frozen=True)
+class Seats:
+    """Where workers find their cores: machine by rank, and cores by machine. Who has less of a core
+    than its fair share has a machine of its own; all others share what these leave."""
+
+    machine: tuple[int, ...]
+    cores: tuple[float, ...]
+    held: tuple[bool, ...]  # by rank: by its quota, on a machine of its own
+
+    @property
+    def crowded(self) -> bool:
+        """Whether workers are more than the cores that they share."""
+        return not all(self.held) and self.held.count(False) > self.cores[0]
+
+    def hosts(self, graph: Graph, shared: Shared) -> SharedHosts:
+        """Who is held by a quota leaves cores idle: its communication neither waits for a thread's
+        turn nor costs more for work that takes all of them."""
+        waits = ~np.array(self.held)[graph.ops.rank]
+        turn_ns, beside_ns = shared.turn_ns * waits, shared.beside_ns * waits
+        return SharedHosts(self.machine, self.cores, shared.cpu_ns, turn_ns, beside_ns)
+
+
+def seats(cluster: Cluster, machine: Machine) -> Seats:
+    """All workers on the machine, each with its host's quota."""
     shares = [_share(cluster, rank) for rank in range(cluster.workers)]
-    times = max(1.0, min(len(shares) / sum(shares), len(shares) / machine.cores))
-    return replace(
-        machine,
-        cores=machine.cores * times,
-        cpu_ns_per_byte=machine.cpu_ns_per_byte * times,
-        send_ns_per_byte=machine.send_ns_per_byte * times,
-        fast_beside_ns_per_byte=machine.fast_beside_ns_per_byte * times,
-        slow_beside_ns_per_byte=machine.slow_beside_ns_per_byte * times,
-        call_beside_ns=machine.call_beside_ns * times,
-    )
+    given = fair_shares(shares, machine.cores)
+    held = tuple(share < 1 and got == share for share, got in zip(shares, given))
+    quotas = [share for share, alone in zip(shares, held) if alone]
+    rest = () if all(held) else (machine.cores - sum(quotas),)
+    numbers = count(len(rest))
+    return Seats(tuple(next(numbers) if alone else 0 for alone in held), (*rest, *quotas), held)
 
 
 def rests_on(cluster: Cluster) -> Iterator[str]:

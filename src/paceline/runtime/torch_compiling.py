@@ -1,10 +1,17 @@
-"""A live model compiled in place, and as it was again. Names of parameters stay."""
+"""A live model compiled in place, and as it was again. Names of parameters stay.
+
+What is compiled is the module that DDP holds, through a function of our own. `torch.compile` of DDP
+itself, and of torch's own containers in place (`nn.Sequential.compile()`), passes over their
+frames: each block of a model is then compiled by itself, or nothing is. Between two workers at
+1 Gbit/s a small ResNet's steps took 72 ms so, 58 plain, and 53 compiled as a whole.
+"""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import torch
 from torch._inductor import config
 
 from paceline.errors import PacelineError
@@ -15,16 +22,40 @@ class CompileError(PacelineError):
 
 
 @contextmanager
-def compiled(model: Any) -> Iterator[None]:
+def compiled(model: Any, replicas: Sequence[Any] = ()) -> Iterator[None]:
+    """`replicas`: the DDP modules in it."""
     _require_compiler(model)
-    before = model._compiled_call_impl
+    with ExitStack() as stack:
+        for module in _wholes(model, replicas):
+            stack.enter_context(_compiled(module))
+        yield
+
+
+def _wholes(model: Any, replicas: Sequence[Any]) -> Iterator[Any]:
+    """What DDP holds, and the model where it is more than one replica."""
+    if all(replica is not model for replica in replicas):
+        yield model
+    for replica in replicas:
+        yield replica.module
+
+
+@contextmanager
+def _compiled(module: Any) -> Iterator[None]:
+    before = module._compiled_call_impl
     if before is not None:
         raise CompileError("the model is compiled already; leave compiled out of the plan")
     try:
-        model.compile()
+        module._compiled_call_impl = torch.compile(_call_of(module))
         yield
     finally:
-        model._compiled_call_impl = before
+        module._compiled_call_impl = before
+
+
+def _call_of(module: Any) -> Callable[..., Any]:
+    def call(*given: Any, **named: Any) -> Any:
+        return module._call_impl(*given, **named)
+
+    return call
 
 
 def _require_compiler(model: Any) -> None:

@@ -45,7 +45,7 @@ class Compiled(Strategy):
     def apply(self, run: Run) -> AbstractContextManager[None]:
         from paceline.runtime.torch_compiling import compiled
 
-        return compiled(run.model)
+        return compiled(run.model, run.replicas)
 
 
 def _rows(graph: Graph) -> Bool:

@@ -39,10 +39,10 @@ class Diloco(Seldom):
         self.require(fine, "an outer rate is above 0, its momentum and the mixing below 1")
 
     def rounds(self) -> Rounds:
-        takes = 16 if self.mixing else 15
+        takes = 10 if self.mixing else 9
         ends = [n * self.period // self.fragments - 1 for n in range(1, self.fragments + 1)]
         rounds = (
-            Round(f"fragment {n}", end, self.delay, packs=7, takes=takes, fragment=n)
+            Round(f"fragment {n}", end, self.delay, packs=5, takes=takes, fragment=n)
             for n, end in enumerate(ends)
         )
         return Rounds(self.period, tuple(rounds), self.fragments)

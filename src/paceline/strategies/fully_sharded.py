@@ -12,9 +12,9 @@ save alone while no other has ended (scripts end with destroy_process_group); wh
 evaluates alone must run under torch.no_grad() or in eval(). Passes under no_sync() reduce, too. An
 error inside gives back the weights from before the plan.
 
-Wrong by what FSDP2's Python takes for each block (an MLP of six blocks, recorded under FSDP2 on two
-to four workers, took 6 to 20 % longer than this makes of its twin under DDP), by its order of calls
-where it gathers a block ahead, and on a device by its copies, which are not counted there.
+What FSDP2's Python takes for each block and weight `paceline measure --lab` finds; without, it is
+left out. Wrong by its updates of cut weights, by its order of calls where it gathers a block ahead,
+and on a device by its copies, which are not counted there.
 """
 
 from contextlib import AbstractContextManager

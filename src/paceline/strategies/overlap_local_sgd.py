@@ -33,7 +33,7 @@ class OverlapLocalSgd(Seldom):
                      "a pull-back is above 0, to 1, and a momentum below 1")  # fmt: skip
 
     def rounds(self) -> Rounds:
-        anchor = Round("anchor", self.period - 1, lasts=self.period, packs=2, takes=16)
+        anchor = Round("anchor", self.period - 1, lasts=self.period, packs=2, takes=10)
         return Rounds(self.period, (anchor,))
 
     def merge(self) -> Merge:

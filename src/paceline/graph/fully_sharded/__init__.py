@@ -83,7 +83,7 @@ def _changed(graph: Graph, source: Source, calls: Calls, members: int) -> Graph:
     touched = np.where(calls.feeds == NONE, 2 * calls.size_bytes // members, 2 * calls.size_bytes)
     sorts = [
         _on_thread(graph, calls, waits, _Role(OpKind.COMPUTE, 0, 0, UNPRICED, touched)),
-        _on_thread(graph, calls, every, _Role(OpKind.HOST, 1, 1, handed_ns(graph, source))),
+        _on_thread(graph, calls, every, _Role(OpKind.HOST, 1, 1, _hosted_ns(graph, source, calls))),
         _collectives(graph, source, calls),
         _on_thread(graph, calls, waits, _Role(OpKind.WAIT, 3, 4)),
         _on_thread(
@@ -114,6 +114,19 @@ def _changed(graph: Graph, source: Source, calls: Calls, members: int) -> Graph:
     return spliced(named, gone, added, source.links.joined(made))
 
 
+def _hosted_ns(graph: Graph, source: Source, calls: Calls) -> Int64:
+    """What a thread takes to hand each call over; where ranks compute on processors, with what
+    FSDP2 does around it. Kernels hide that on a device."""
+    handed = np.full(len(calls), handed_ns(graph, source))
+    host = graph.facts.block_host
+    if host is None or on_device(graph):
+        return handed
+    gathers = calls.kind == Collective.ALL_GATHER
+    block = np.where(gathers, host.gather_ns, host.reduce_ns)
+    weight = np.where(gathers, host.gathered_weight_ns, host.reduced_weight_ns)
+    return handed + np.rint(block + weight * calls.weights).astype(np.int64)
+
+
 @dataclass(frozen=True)
 class _Role:
     """What a thread does for a call."""
@@ -121,7 +134,7 @@ class _Role:
     kind: OpKind
     part: int  # in the order in which a call's ops stand
     name: int  # in `_NAMES`
-    dur_ns: int = 0
+    dur_ns: int | Int64 = 0  # by call
     touches: Int64 | None = None  # bytes, by call
 
 
@@ -131,7 +144,7 @@ def _on_thread(graph: Graph, calls: Calls, chosen: Int64, role: _Role) -> Sort:
         "like": like,
         "behind": calls.behind[chosen],
         "kind": role.kind,
-        "dur_ns": role.dur_ns,
+        "dur_ns": np.broadcast_to(role.dur_ns, len(calls))[chosen],
         "lane": graph.ops.lane[like],
         "size_bytes": 0 if role.touches is None else role.touches[chosen],
         "collective": Collective.NONE,

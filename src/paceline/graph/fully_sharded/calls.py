@@ -23,6 +23,7 @@ class Calls:
     until: Int64  # of a gather: the op behind which its weights are given up; else NONE
     feeds: Int64  # of a reduction, the block it is of; else NONE
     thread: Int64  # an op of the thread that hands it over
+    weights: Int64  # how many it is of
 
     @staticmethod
     def joined(parts: "Sequence[Calls]") -> "Calls":
@@ -42,7 +43,9 @@ class Calls:
         return np.arange(len(self)) - first
 
 
-_COLUMNS = ("step", "kind", "size_bytes", "behind", "reader", "until", "feeds", "thread")
+_COLUMNS = (
+    *("step", "kind", "size_bytes", "behind", "reader", "until", "feeds", "thread", "weights"),
+)
 
 
 def calls_of(graph: Graph, source: Source, blocks: Mapping[str, Sequence[int]]) -> Calls:
@@ -74,15 +77,17 @@ def _of_blocks(
         forward, back = (mine & (ops.phase == phase) for phase in (Phase.FORWARD, Phase.BACKWARD))
         ready = source.ready[:, list(parameters)].max(axis=1)
         until = (_last(source, forward), ready) if path else (ready, ready)
-        yield _gathers(graph, source, forward, (whole, until[0]))
+        held = _Held(whole, len(parameters))
+        yield _gathers(graph, source, forward, held, until[0])
         if path:
-            yield _gathers(graph, source, back, (whole, until[1]))
+            yield _gathers(graph, source, back, held, until[1])
         step = np.flatnonzero((ready != NONE) & (source.first != NONE))
         handed = source.launcher[ready[step]]
         none = np.full(len(step), NONE)
         kind = np.full(len(step), _REDUCED[on_device(graph)])
-        size = np.full(len(step), whole)
-        yield Calls(step, kind, size, handed, none, none, np.full(len(step), at), handed)
+        size, weights = np.full(len(step), whole), np.full(len(step), len(parameters))
+        feeds = np.full(len(step), at)
+        yield Calls(step, kind, size, handed, none, none, feeds, handed, weights)
 
 
 _REDUCED = {True: Collective.REDUCE_SCATTER, False: Collective.ALL_TO_ALL}
@@ -93,9 +98,16 @@ def on_device(graph: Graph) -> bool:
     return bool((graph.lanes.kind == LaneKind.STREAM).any())
 
 
-def _gathers(graph: Graph, source: Source, mine: Bool, what: tuple[int, Int64]) -> Calls:
+@dataclass(frozen=True)
+class _Held:
+    """What a block holds."""
+
+    size_bytes: int
+    weights: int
+
+
+def _gathers(graph: Graph, source: Source, mine: Bool, held: _Held, until: Int64) -> Calls:
     """Before the first of these ops in each rank's step, on its thread."""
-    size_bytes, until = what
     first = _first(source, mine)
     step = np.flatnonzero((first != NONE) & (source.first != NONE))
     first = first[step]
@@ -104,12 +116,13 @@ def _gathers(graph: Graph, source: Source, mine: Bool, what: tuple[int, Int64]) 
     return Calls(
         step,
         np.full(len(step), Collective.ALL_GATHER),
-        np.full(len(step), size_bytes),
+        np.full(len(step), held.size_bytes),
         thread - 1,
         np.where(on_stream, first, NONE),
         until[step],
         none,
         thread,
+        np.full(len(step), held.weights),
     )
 
 

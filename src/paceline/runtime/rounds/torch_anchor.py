@@ -2,6 +2,7 @@
 
 import torch
 
+from paceline.runtime.codecs.torch_blocks import blocks, room
 from paceline.runtime.rounds.merge import Merge, ReplicaFragment
 from paceline.runtime.rounds.torch_flat import blend, flat
 
@@ -23,6 +24,8 @@ class Anchor(Merge):
 
     def take(self, fragment: ReplicaFragment, mean: torch.Tensor) -> None:
         place, speed = self._place[fragment.number], self._speed[fragment.number]
-        speed.mul_(self._momentum).add_(mean.sub_(place))
-        place.add_(speed)
+        way = room(mean)
+        for came, at, pace in blocks(mean, place, speed):
+            pace.mul_(self._momentum).add_(torch.sub(came, at, out=way[: came.numel()]))
+            at.add_(pace)
         blend(fragment.weights, place, self._pullback)

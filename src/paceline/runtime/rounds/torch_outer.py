@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
+from paceline.runtime.codecs.torch_blocks import blocks, room
 from paceline.runtime.rounds.merge import Merge, ReplicaFragment
 from paceline.runtime.rounds.torch_flat import blend, fill, flat
 
@@ -30,12 +31,16 @@ class Outer(Merge):
         self._momentum[fragment.number] = torch.zeros_like(self._agreed[fragment.number])
 
     def pack(self, fragment: ReplicaFragment) -> torch.Tensor:
-        return flat(fragment.weights).neg_().add_(self._agreed[fragment.number])
+        now = flat(fragment.weights)
+        return torch.sub(self._agreed[fragment.number], now, out=now)
 
     def take(self, fragment: ReplicaFragment, mean: torch.Tensor) -> None:
         agreed, momentum = self._agreed[fragment.number], self._momentum[fragment.number]
-        momentum.mul_(self._how.momentum).add_(mean)
-        agreed.sub_(mean.add_(momentum, alpha=self._how.momentum), alpha=self._how.lr)
+        way = room(mean)
+        for came, at, pace in blocks(mean, agreed, momentum):
+            pace.mul_(self._how.momentum).add_(came)
+            ahead = torch.add(came, pace, alpha=self._how.momentum, out=way[: came.numel()])
+            at.sub_(ahead, alpha=self._how.lr)
         if self._how.mixing:
             blend(fragment.weights, agreed, 1.0 - self._how.mixing)
         else:
