@@ -77,6 +77,28 @@ def test_under_ddp_what_it_holds_is_one_graph(graphs: list[int], alone: None) ->
     assert graphs == [4]
 
 
+@pytest.mark.parametrize(("cap_mb", "parts"), [(None, [1, 2]), (25, [3])])
+def test_the_graph_is_cut_where_gradients_can_travel_beside_the_rest(
+    graphs: list[int], alone: None, cap_mb: int | None, parts: list[int]
+) -> None:
+    """Three layers of 1 MiB: torch's first bucket holds one of them."""
+    layers = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(3)))
+    job = DistributedDataParallel(layers, bucket_cap_mb=cap_mb)
+    with compiled(job, (job,)):
+        job(torch.ones(1, 512)).sum().backward()
+    assert sorted(graphs) == parts
+
+
+def test_buckets_of_the_same_plan_count(graphs: list[int], alone: None) -> None:
+    layers = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(3)))
+    job = DistributedDataParallel(layers, bucket_cap_mb=25)
+    optimizer = torch.optim.SGD(job.parameters(), lr=0.1)
+    plan = ["buckets(size_bytes=1048576)", "compiled"]
+    with paceline.applied(plan, job, optimizer, forced=True):
+        job(torch.ones(1, 512)).sum().backward()
+    assert len(graphs) > 1
+
+
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # dynamo's own
 def test_parts_beside_a_replica_are_compiled_too(graphs: list[int], alone: None) -> None:
     class Parts(nn.Module):

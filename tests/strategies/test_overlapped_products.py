@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from paceline.cluster import Cluster, Host, Link
+from paceline.cluster.files import device
+from paceline.cost import GLOO, Library, Rates, prices
 from paceline.errors import GraphError
 from paceline.graph import (
     UNPRICED,
@@ -24,11 +27,11 @@ from paceline.strategies import StrategyError, parse
 BYTES = 1000
 
 
-def drawn(*between: str, phase: Phase = Phase.FORWARD) -> Graph:
-    """Two tensor-parallel workers: a product, its sum behind calls of 10 ns, and who waits."""
-    b = GraphBuilder(facts=Facts(world_size=2))
-    group, instance = b.group("0", range(2), Axis.TENSOR), b.instance()
-    for rank in range(2):
+def drawn(*between: str, phase: Phase = Phase.FORWARD, workers: int = 2) -> Graph:
+    """Tensor-parallel workers: a product, its sum behind calls of 10 ns, and who waits."""
+    b = GraphBuilder(facts=Facts(world_size=workers))
+    group, instance = b.group("0", range(workers), Axis.TENSOR), b.instance()
+    for rank in range(workers):
         main = b.lane(rank, "main")
         gloo = b.lane(rank, "gloo", kind=LaneKind.COMM_THREAD)
         b.op("aten::addmm", main, 100, phase=phase)
@@ -56,6 +59,29 @@ def test_each_chunk_is_summed_behind_its_own_product() -> None:
     sources = [{src for src in made[op].deps if made.ops.rank[src] == made.ops.rank[op]}
                for op in calls]  # fmt: skip
     assert sorted(src for found in sources for src in found if src in products) == products
+
+
+@pytest.mark.parametrize(
+    ("workers", "how"), [(2, Collective.POINT_TO_POINT), (3, Collective.ALL_REDUCE)]
+)
+def test_two_workers_swap_chunks_and_more_of_them_sum_by_the_library(
+    workers: int, how: Collective
+) -> None:
+    """A swap takes a message's time on the link, and more of them in a row have none of the burst
+    that a link passes after a rest."""
+    plain = drawn(workers=workers)
+    made = check(parse("overlapped_products(chunks=4)").transform(plain))
+    calls = made.ops.kind == OpKind.COLLECTIVE
+    assert set(made.ops.collective[calls].tolist()) == {how}
+    assert set(plain.ops.collective[plain.ops.kind == OpKind.COLLECTIVE].tolist()) == {
+        Collective.ALL_REDUCE
+    }
+    hosts = tuple(Host(f"h{i}", device("epyc-2c")) for i in range(workers))
+    place = Cluster(hosts, Link.both_ways(1e6, latency_ns=0))
+    library = Library("mine", GLOO.algorithms, call_ns=7, message_ns=3, burst_s=1.0)
+    dur = prices(made, place, Rates(library=library)).dur_ns[calls]
+    if workers == 2:
+        assert set(dur.tolist()) == {7 + 3 + BYTES // 4 * 1000}
 
 
 def test_who_waited_for_the_sum_waits_for_every_chunk_and_ranks_share_each() -> None:

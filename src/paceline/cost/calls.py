@@ -28,7 +28,8 @@ class Calls:
 
 
 def calls_of(graph: Graph, cluster: Cluster, library: Library) -> Calls:
-    """Point-to-point ops without a collective's name count as such. Messages that follow one
+    """Point-to-point ops without a collective's name count as such. A message comes after a rest of
+    its links, what both ends ask for at once does not. Messages that follow one
     another on one connection each count with the bytes of both; of a broadcast with another behind
     it only the root's sends count, where the library carries both at once."""
     ops = graph.ops
@@ -42,13 +43,13 @@ def calls_of(graph: Graph, cluster: Cluster, library: Library) -> Calls:
         size = size + np.where(both, ops.size_bytes[other], 0)
     hides = followed(graph)[rows] if library.threads > 1 else np.zeros(len(rows), np.bool_)
     sizes, which_size = np.unique(size, return_inverse=True)
-    kinds = ((ops.group[rows] * len(Collective) + how) * len(sizes) + which_size) * 4
-    kinds += 2 * hides + both
+    alone = _MESSAGES[ops.kind[rows]] & (how == Collective.POINT_TO_POINT)
+    kinds = ((ops.group[rows] * len(Collective) + how) * len(sizes) + which_size) * 8
+    kinds += 4 * alone + 2 * hides + both
     _, first, which = np.unique(kinds, return_index=True, return_inverse=True)
     groups = tuple(ops.group[rows[first]].tolist())
     hosts = [tuple(cluster.place_of(rank)[0] for rank in graph.groups[g].ranks) for g in groups]
-    alone = how[first] == Collective.POINT_TO_POINT
-    rests = np.where(alone, 1 + both[first], 0).tolist()
+    rests = np.where(alone[first], 1 + both[first], 0).tolist()
     kinds_of, whole = map(Collective, how[first].tolist()), size[first].tolist()
     each = tuple(
         Call(kind, size, host, after_rest=rest, followed=hidden)

@@ -1,7 +1,9 @@
 """`overlapped`: products whose sum over tensor-parallel ranks travels beside those of later rows.
 
 A product becomes as many ops as there are chunks of its rows, and its all-reduce as many
-collectives, each behind its own chunk. Who waited for the whole waits for all.
+collectives, each behind its own chunk. Who waited for the whole waits for all. Two ranks swap their
+chunks over a connection of their own: a message each way, at once, which no thread of the library
+carries.
 """
 
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paceline.errors import GraphError
-from paceline.graph.graph import Bool, Graph, Int64
+from paceline.graph.graph import Bool, Graph, Int64, UInt8
 from paceline.graph.kinds import NONE, UNPRICED, Axis, Collective, DepKind, LaneKind, OpKind, Phase
 from paceline.graph.links import Links
 from paceline.graph.partition import part_sizes
@@ -79,7 +81,9 @@ class _Work:
         first = count + more * np.arange(len(self.pairs))
         later = first + more * len(self.pairs)  # of calls
         turn = np.tile(np.arange(more), len(self.pairs))
+        how = self._sums(call)
         columns = {
+            "collective": np.concatenate([ops.collective[like[: len(turn)]], np.repeat(how, more)]),
             "dur_ns": np.concatenate([dur[:, 1:].ravel(), np.full(len(turn), UNPRICED)]),
             "size_bytes": np.concatenate(
                 [np.repeat(ops.size_bytes[product] // self.chunks, more), size[:, 1:].ravel()]
@@ -90,10 +94,20 @@ class _Work:
         }
         changed_dur, changed_size = ops.dur_ns.copy(), ops.size_bytes.copy()
         changed_dur[product], changed_size[call] = dur[:, 0], size[:, 0]
-        made = replace(self.graph, ops=replace(ops, dur_ns=changed_dur, size_bytes=changed_size))
+        changed_how = ops.collective.copy()
+        changed_how[call] = how
+        changed = replace(ops, dur_ns=changed_dur, size_bytes=changed_size, collective=changed_how)
+        made = replace(self.graph, ops=changed)
         links = self._linked(product, call, first, later)
         added = Added(like, like, columns)
         return spliced(unpriced(made, call), np.zeros(count, np.bool_), added, links)
+
+    def _sums(self, call: Int64) -> UInt8:
+        """How each chunk of these calls is summed."""
+        groups = self.graph.ops.group[call].tolist()
+        two = np.array([len(self.graph.groups[group].ranks) == 2 for group in groups])
+        swapped = np.where(two, Collective.POINT_TO_POINT, Collective.ALL_REDUCE)
+        return swapped.astype(self.graph.ops.collective.dtype)
 
     def _instances(self, call: Int64, turn: Int64) -> Int64:
         """Chunk k of one collective is one instance on all ranks."""

@@ -89,6 +89,19 @@ def rebuilt(replica: Any) -> None:
     _rebuild(replica, _sizes(replica))
 
 
+def has_more_buckets(replica: Any) -> bool:
+    """Whether its gradients are more than its first bucket holds."""
+    config, found = _sizes(replica), 0
+    if config is not None and config.per_bucket_bytes_caps:
+        return True
+    first = dist._DEFAULT_FIRST_BUCKET_BYTES if config is None else config.first_bucket_bytes_cap
+    for parameter in replica.module.parameters():
+        found += parameter.numel() * parameter.element_size() * parameter.requires_grad
+        if found > first:
+            return True
+    return False
+
+
 def _sizes(replica: Any) -> Any:
     """DDP's own note of its bucket sizes; None in a torch that keeps none."""
     return getattr(replica, "_bucket_config", None)
