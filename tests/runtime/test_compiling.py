@@ -1,6 +1,7 @@
 """A live model compiled as a whole, wherever torch by itself would take its blocks apart."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
+from torch.distributed.fsdp import fully_shard  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 import paceline  # noqa: E402
@@ -49,7 +51,7 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         return graph.forward
 
     whole = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda f: whole(f, backend=backend))
+    monkeypatch.setattr(torch, "compile", partial(whole, backend=backend))
     torch._dynamo.reset()
     yield found
     torch._dynamo.reset()
@@ -114,6 +116,27 @@ def test_parts_beside_a_replica_are_compiled_too(graphs: list[int], alone: None)
     with compiled(job, (job.replica,)):
         job(torch.ones(4, 8))
     assert sorted(graphs) == [1, 4]
+
+
+def test_blocks_that_fsdp2_parts_are_compiled_for_their_own_sizes(
+    graphs: list[int], alone: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where they are parted behind `compiled`."""
+    job = nn.Sequential(Block(), nn.Linear(8, 4), nn.Linear(4, 2))
+    asked, counting = [], torch.compile
+
+    def seen(call: Any, **how: Any) -> Any:
+        asked.append(how["dynamic"])
+        return counting(call, **how)
+
+    monkeypatch.setattr(torch, "compile", seen)
+    with compiled(job):
+        for layer in (*job, job):
+            fully_shard(layer)
+        for _ in range(2):
+            job(torch.ones(4, 8)).sum().backward()
+    assert asked == [False]
+    assert graphs
 
 
 def test_a_model_that_is_compiled_already_is_refused_and_stays_so(alone: None) -> None:

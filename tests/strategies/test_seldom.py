@@ -22,6 +22,7 @@ from paceline.graph.synthetic import MachineKind, Parallel, TrainingJob, trainin
 from paceline.predict import Candidates, PredictError, Question, predict
 from paceline.predict.classes import by_class, step_ns
 from paceline.replay import replay
+from paceline.replay.hosts import SharedHosts
 from paceline.strategies import Plan, Strategy, StrategyError, parse, transformed
 from paceline.strategies.seldom import Seldom
 
@@ -112,6 +113,21 @@ def test_overlap_hides_what_a_period_of_steps_takes_and_waits_for_the_rest(
     assert step_of(recording, change, talk=4 * alone) == alone
     assert step_of(recording, change, talk=4 * alone + 400) == alone + 100
     assert step_of(recording, change, talk=0, work=8) == alone + 4
+
+
+def test_a_period_ends_with_its_work_and_not_with_the_exchange_under_way(
+    recording: Callable[..., Graph], drawn: object
+) -> None:
+    """Each worker has a core, of which the exchange wants 0.8 for two steps. Beside work it gets a
+    half, and takes longer than the last one, which has nothing beside it. Nothing of the core is
+    lost: four steps and the exchange's processor time."""
+    alone = drawn.work  # type: ignore[attr-defined]
+    made = check(parse("overlap_local_sgd(period=4)").transform(recording()))
+    talks = made.ops.kind == OpKind.COLLECTIVE
+    dur = np.where(made.ops.dur_ns == UNPRICED, np.where(talks, 2 * alone, 0), made.ops.dur_ns)
+    hosts = SharedHosts((0, 1), (1.0, 1.0), np.where(talks, 8 * alone // 5, 0))
+    step = step_ns(replay(made, prices=dur, hosts=hosts))
+    assert step == pytest.approx((4 + 1.6) / 4 * alone, rel=0.01)
 
 
 def test_fragments_travel_in_turn_and_each_is_waited_for_behind_its_delay(

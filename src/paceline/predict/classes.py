@@ -5,6 +5,7 @@ import numpy as np
 from paceline.graph import COMMUNICATION, LaneKind, Phase
 from paceline.graph.distinct import Distinct, blocks, runs
 from paceline.graph.graph import Bool, Int64
+from paceline.graph.membership import TALKS
 from paceline.graph.scaled import works
 from paceline.predict.errors import PredictError
 from paceline.replay import Timeline
@@ -40,15 +41,18 @@ def _on_workhorse(timeline: Timeline) -> Bool:
 
 def step_ns(timeline: Timeline) -> int:
     """A step of several, from border to border: the first begins with all workers at once. Where
-    the job repeats itself by the period, the mean over whole periods but the first."""
+    the job repeats itself by the period, the mean over whole periods but the first. There work
+    ends a step: an exchange may be under way beyond it, the last one with nothing beside it."""
     if timeline.graph.facts.steps_overlap:
         return _between_updates_ns(timeline)
-    column = timeline.graph.ops.step
+    column, kinds = timeline.graph.ops.step, timeline.graph.ops.kind
+    periods = timeline.graph.facts.period > 1
     steps = Distinct.of(column)
     last = np.zeros(len(steps), np.int64)
     for rows in blocks(len(column)):
         begins = runs(column[rows])
-        ends = np.maximum.reduceat(timeline.end_ns[rows], begins)
+        counted = np.where(periods & TALKS[kinds[rows]], 0, timeline.end_ns[rows])
+        ends = np.maximum.reduceat(counted, begins)
         np.maximum.at(last, steps.places(column[rows][begins]), ends)
     return between_ends_ns(last, timeline.graph.facts.period)
 

@@ -42,12 +42,15 @@ def _sums(rows: Int64, values: "np.ndarray[tuple[int], np.dtype[np.float64]]", o
 
 
 def _ends(found: Together) -> Sequence[Int64]:
-    """By job: when each of its steps ends."""
+    """By job: when each of its steps ends; by its work, where the job repeats itself by periods."""
+    periods = np.array([job.facts.period > 1 for job in found.jobs])
+    under_way = TALKS[found.timeline.graph.ops.kind] & periods[found.of]
+    end_ns = np.where(under_way, 0, found.timeline.end_ns)
     step = found.timeline.graph.ops.step.astype(np.int64)
     first = int(step.min())
     width = int(step.max()) - first + 1
     last = np.full(len(found.jobs) * width, -1, np.int64)
-    np.maximum.at(last, found.of * width + step - first, found.timeline.end_ns)
+    np.maximum.at(last, found.of * width + step - first, end_ns)
     return [row[row >= 0] for row in last.reshape(-1, width)]
 
 
