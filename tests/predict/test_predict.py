@@ -21,9 +21,11 @@ from paceline.graph import (
     OpKind,
     Phase,
 )
+from paceline.graph.facts import BlockHost
 from paceline.imagine.transformer import Degrees, Training, Transformer, describe
 from paceline.measure import Calibration, Overlap, Sweep
 from paceline.predict import PredictError, Question, predict
+from paceline.predict.predicting import informed
 from paceline.strategies import parse
 
 MS = 1_000_000
@@ -94,6 +96,18 @@ def test_hosts_are_added_for_workers_that_the_cluster_has_no_room_for(job: Job) 
     found = predict(job(), [parse("workers(count=8)")], cluster(2))
     assert found.workers == 8
     assert len(found.timeline.graph.ranks) == 8
+
+
+def test_what_was_measured_for_changes_is_put_to_a_job_once(job: Job) -> None:
+    """Its typical step, remembered by the graph, is then found again."""
+    graph = job()
+    one, other = (Question(Machine(2.0, gathered_block_ns=ns)) for ns in (1e5, 2e5))
+    told = informed(graph, one)
+    assert told.facts.block_host == BlockHost(1e5, 0.0, 0.0, 0.0)
+    assert informed(graph, one) is told
+    assert informed(graph, other).facts.block_host == BlockHost(2e5, 0.0, 0.0, 0.0)
+    assert informed(graph, Question(Machine(2.0))) is graph
+    assert graph.facts.block_host is None
 
 
 def test_a_worker_with_half_a_core_holds_up_all(job: Job) -> None:

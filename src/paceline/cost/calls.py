@@ -29,9 +29,9 @@ class Calls:
 
 def calls_of(graph: Graph, cluster: Cluster, library: Library) -> Calls:
     """Point-to-point ops without a collective's name count as such. A message comes after a rest of
-    its links, what both ends ask for at once does not. Messages that follow one
-    another on one connection each count with the bytes of both; of a broadcast with another behind
-    it only the root's sends count, where the library carries both at once."""
+    its links, what both ends ask for at once does not. Messages that follow one another on one
+    connection each count with the bytes of both; of a broadcast with another behind it only the
+    root's sends count, where the library carries both at once."""
     ops = graph.ops
     rows = np.flatnonzero(TALKS[ops.kind] & (ops.group != NONE))
     how = ops.collective[rows].astype(np.int64)

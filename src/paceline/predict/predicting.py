@@ -46,6 +46,9 @@ _typicals: WeakKeyDictionary[Graph, dict[tuple[Grain, bool, bool], Graph | None]
 )
 """Remembered as long as the graph: a search asks for the same step many times."""
 
+_informed: WeakKeyDictionary[Graph, Graph] = WeakKeyDictionary()
+"""The same of a job with what was measured last."""
+
 
 def predict(
     graph: Graph,
@@ -106,7 +109,11 @@ def informed(graph: Graph, question: Question) -> Graph:
         host = _block_host(machine)
     if (ratios, host) == (graph.facts.ratios, graph.facts.block_host):
         return graph
-    return replace(graph, facts=replace(graph.facts, ratios=ratios, block_host=host))
+    known = _informed.get(graph, graph)
+    if (ratios, host) != (known.facts.ratios, known.facts.block_host):
+        known = replace(graph, facts=replace(graph.facts, ratios=ratios, block_host=host))
+        _informed[graph] = known
+    return known
 
 
 def _block_host(machine: Machine) -> BlockHost:
