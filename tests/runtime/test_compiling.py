@@ -91,14 +91,21 @@ def test_the_graph_is_cut_where_gradients_can_travel_beside_the_rest(
     assert sorted(graphs) == parts
 
 
-def test_buckets_of_the_same_plan_count(graphs: list[int], alone: None) -> None:
+@pytest.mark.parametrize(("size_bytes", "parts"), [(1 << 20, [1, 1, 1]), (1 << 16, [1, 1, 1])])
+def test_buckets_of_the_same_plan_count_also_below_torchs_first(
+    graphs: list[int], alone: None, size_bytes: int, parts: list[int]
+) -> None:
     layers = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(3)))
     job = DistributedDataParallel(layers, bucket_cap_mb=25)
     optimizer = torch.optim.SGD(job.parameters(), lr=0.1)
-    plan = ["buckets(size_bytes=1048576)", "compiled"]
+    first, plan = (
+        dist._DEFAULT_FIRST_BUCKET_BYTES,
+        [f"buckets(size_bytes={size_bytes})", "compiled"],
+    )
     with paceline.applied(plan, job, optimizer, forced=True):
         job(torch.ones(1, 512)).sum().backward()
-    assert len(graphs) > 1
+    assert graphs == parts
+    assert first == dist._DEFAULT_FIRST_BUCKET_BYTES
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # dynamo's own

@@ -4,10 +4,11 @@ What is compiled is the module that DDP holds, through a function of our own. `t
 itself, and of torch's own containers in place (`nn.Sequential.compile()`), passes over their
 frames: each block of a model is then compiled by itself, or nothing is. And for DDP torch cuts the
 graph where it expects DDP's buckets to end, the first behind 1 MiB, so that gradients travel beside
-the rest of the backward pass. Where DDP has one bucket they cannot, and the graph stays whole. Two
-workers' steps of a small ResNet at 1 Gbit/s, 56 ms plain: 72 block by block, 53 cut, 45 whole.
-Under FSDP2, whose hooks part the model, its blocks are compiled one by one, each for its own sizes:
-of one graph for blocks of several sizes torch 2.13 makes an error (a ResNet's).
+the rest of the backward pass. It is told where DDP's first bucket ends: where all gradients are in
+it the graph stays whole, and buckets below 1 MiB are no error. Two workers' steps of a small ResNet
+at 1 Gbit/s, 56 ms plain: 72 block by block, 53 cut behind 1 MiB, 45 whole. Under FSDP2, whose hooks
+part the model, its blocks are compiled one by one, each for its own sizes: of one graph for blocks
+of several sizes torch 2.13 makes an error (a ResNet's).
 """
 
 import shutil
@@ -17,10 +18,11 @@ from functools import cache
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch._inductor import config
 
 from paceline.errors import PacelineError
-from paceline.runtime.torch_reducer import has_more_buckets
+from paceline.runtime.torch_reducer import first_bucket_bytes
 from paceline.runtime.torch_sharded import sharded_modules
 
 
@@ -71,16 +73,25 @@ def _compiled(module: Any) -> Call:
 
 
 def _in_buckets(compiled_call: Call, replica: Any) -> Call:
-    """In one graph where all gradients travel in one bucket. Other parts of a plan may still change
-    the buckets until the first call."""
+    """Cut where DDP's first bucket ends, and not where one of torch's default size would. Other
+    parts of a plan may still change the buckets until the first call."""
 
     def call(*given: Any, **named: Any) -> Any:
-        if has_more_buckets(replica):
-            return compiled_call(*given, **named)
-        with torch._dynamo.config.patch(optimize_ddp=False):
+        with _first_bucket(first_bucket_bytes(replica)):
             return compiled_call(*given, **named)
 
     return _eager(call)
+
+
+@contextmanager
+def _first_bucket(size_bytes: int) -> Iterator[None]:
+    """What torch takes for DDP's, when it compiles."""
+    before = dist._DEFAULT_FIRST_BUCKET_BYTES
+    dist._DEFAULT_FIRST_BUCKET_BYTES = size_bytes
+    try:
+        yield
+    finally:
+        dist._DEFAULT_FIRST_BUCKET_BYTES = before
 
 
 def _eager(call: Call) -> Call:

@@ -89,17 +89,12 @@ def rebuilt(replica: Any) -> None:
     _rebuild(replica, _sizes(replica))
 
 
-def has_more_buckets(replica: Any) -> bool:
-    """Whether its gradients are more than its first bucket holds."""
-    config, found = _sizes(replica), 0
-    if config is not None and config.per_bucket_bytes_caps:
-        return True
-    first = dist._DEFAULT_FIRST_BUCKET_BYTES if config is None else config.first_bucket_bytes_cap
-    for parameter in replica.module.parameters():
-        found += parameter.numel() * parameter.element_size() * parameter.requires_grad
-        if found > first:
-            return True
-    return False
+def first_bucket_bytes(replica: Any) -> int:
+    """At how many bytes of gradients its first bucket is closed."""
+    config = _sizes(replica)
+    if config is None:
+        return int(dist._DEFAULT_FIRST_BUCKET_BYTES)
+    return int(min(config.first_bucket_bytes_cap, config.bucket_bytes_cap))
 
 
 def _sizes(replica: Any) -> Any:
