@@ -66,3 +66,23 @@ def test_mixing_keeps_a_share_of_a_workers_own_weights() -> None:
     weight.add_(4.0)
     merge.take(part, torch.tensor([-2.0, -2.0]))
     assert weight.tolist() == [3.5, 4.5]  # a quarter of 5 and 6, three of 3 and 4
+
+
+@pytest.mark.parametrize("text", ["overlap_local_sgd", "diloco", "diloco(mixing=0.25)"])
+def test_more_weights_than_a_block_of_the_cache_become_what_each_becomes_alone(text: str) -> None:
+    change = parse(text)
+    assert isinstance(change, Seldom)
+    drawn = torch.rand(4, 150_000, generator=torch.Generator().manual_seed(0))
+
+    def ends(columns: slice) -> "torch.Tensor":
+        weight, *means = (row[columns].clone() for row in drawn)
+        part, merge = ReplicaFragment(0, (weight,), lambda: ()), change.merge()
+        merge.begin(part)
+        for mean in means:
+            merge.take(part, mean)
+        return weight
+
+    whole = ends(slice(None))
+    parts = [ends(slice(at, at + 1_000)) for at in range(0, 150_000, 1_000)]
+    assert torch.allclose(whole, torch.cat(parts))
+    assert not torch.allclose(whole, drawn[0])

@@ -8,10 +8,10 @@ that takes longer, over the messages in turn and the threads at work on each cor
 message comes for each of them. It is near a slice of the system's scheduler. Last, the first two,
 three, ... of them reduce a few bytes: the line through these times over their messages is the time
 of a call and of each message. What all-reduces of a page take longer is what stalls each message.
-While the others wait the first times passes after rests (`resting`)
-and products whose weights are DTensors, two of them blocks that FSDP2 cuts (`hosting`), and how
-much longer its work takes beside
-everyone's than alone, and how much later than by fair shares it ends where all begin at once.
+While the others wait the first times passes after rests (`resting`) and products whose weights are
+DTensors, and the first two blocks that FSDP2 cuts (`hosting`); and the first how much longer its
+work takes beside everyone's than alone, and how much later than by fair shares it ends where all
+begin at once.
 Other labs tell what all-reduces take of processors that are at work (`beside`).
 
 The workers run in a lab, which the caller gives (`paceline.lab.said`).

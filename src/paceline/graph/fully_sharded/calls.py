@@ -1,7 +1,7 @@
 """`Calls`: the collectives of FSDP2, of all ranks and steps."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -43,9 +43,7 @@ class Calls:
         return np.arange(len(self)) - first
 
 
-_COLUMNS = (
-    *("step", "kind", "size_bytes", "behind", "reader", "until", "feeds", "thread", "weights"),
-)
+_COLUMNS = [field.name for field in fields(Calls)]
 
 
 def calls_of(graph: Graph, source: Source, blocks: Mapping[str, Sequence[int]]) -> Calls:
