@@ -118,6 +118,7 @@ SERVING = Table(
         Row("rows of serving plans that were measured", "speed/serve", "rows_share", 1.0, percent),
         at_most("10,000 requests over three changes of load, failed", "speed/serve", "failed", 0,
                  unit("")),
+        Row("changes of instances in that time", "speed/serve", "reconfigurations", 3, unit("")),
         at_most("99th percentile of a request during a change, of the steady one",
                  "speed/serve", "p99_during", 2, TIMES),
     ),

@@ -97,3 +97,25 @@ def test_a_rank_without_a_seat_is_refused() -> None:
     assert (Seat(5, 4, 2).stage, Seat(5, 4, 2).replica) == (1, 1)
     with pytest.raises(PipelineError, match="rank 8 has no seat in 2 replicas of 4 stages"):
         Seat(8, 4, 2)
+
+
+def test_layers_are_measured_in_turn_on_a_clock_of_ones_choice() -> None:
+    """A clock that tells one more each time: every pass and every update takes 1."""
+    from itertools import count
+
+    from paceline.runtime.stages.torch_profile import Measured, Sample, measure_layers
+
+    ticks, order = count(), list[str]()
+    made = [nn.Linear(4, 4, bias=False), nn.Linear(4, 2, bias=False)]
+    layers = []
+    for name, module in zip("ab", made):
+        module.register_forward_hook(lambda *_, name=name: order.append(name))
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        layers.append(Measured(name, module, Sample(torch.ones(3, 4), name == "a"), optimizer))
+    found = measure_layers(layers, microbatches=2, repeats=3, clock=lambda: next(ticks))
+    assert [(one.forward_ns, one.backward_ns, one.update_ns) for one in found] == [(1, 1, 1)] * 2
+    assert [(one.weight_bytes, one.input_bytes, one.output_bytes) for one in found] == [
+        (64, 48, 48),
+        (32, 48, 24),
+    ]
+    assert "".join(order) == "ab" + "ab" * 2 * 4

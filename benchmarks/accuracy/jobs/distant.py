@@ -18,7 +18,12 @@ from torch import Tensor, nn
 from paceline.runtime.stages import PipelineSchedule, Task, TaskKind
 from paceline.runtime.stages.torch_border import Border
 from paceline.runtime.stages.torch_links import Seat
-from paceline.runtime.stages.torch_profile import Sample, measure_border, measure_stage
+from paceline.runtime.stages.torch_profile import (
+    Measured,
+    Sample,
+    measure_border,
+    measure_layers,
+)
 from paceline.runtime.stages.torch_worker import PipelineJob, StageModule, Worker
 
 LAYERS, WIDTH, CLASSES = 8, 512, 10
@@ -58,18 +63,16 @@ class Drawn:
 
 
 def profile(rows: int) -> list[dict[str, Any]]:
-    """What each layer takes and sends."""
+    """What each layer takes and sends; processor time, for several of these run at once."""
     torch.set_num_threads(1)
     data, made = Drawn(rows), layers()
     found = []
     for number, layer in enumerate(made):
         last = number == len(made) - 1
         sample = Sample(data.inputs(0), number == 0, data.targets(0) if last else None)
-        measured = measure_stage(
-            f"layer {number}", layer, sample, optimizer(layer), loss=loss if last else None
-        )
-        found.append(vars(measured))
-    return found
+        name = f"layer {number}"
+        found.append(Measured(name, layer, sample, optimizer(layer), loss if last else None))
+    return [vars(each) for each in measure_layers(found, clock=time.thread_time_ns)]
 
 
 def packing(rows: int, share: float) -> dict[str, int]:

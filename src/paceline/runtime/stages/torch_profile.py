@@ -1,10 +1,12 @@
-"""One stage, or one border, measured alone: what planners need to know before any pipeline runs.
+"""A stage, a model's layers, or a border, measured without neighbours: what planners need to know
+before any pipeline runs.
 
-A stage works on random numbers of the given shape, through the same code as in the pipeline but
-without neighbours: batches of `microbatches` forward and backward passes and an update.
+Each works on random numbers of the given shape, through the same code as in the pipeline: batches
+of `microbatches` forward and backward passes and an update.
 """
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,7 +16,9 @@ from torch import Tensor, nn
 from paceline.runtime.stages.torch_border import Before, Behind, Border
 from paceline.runtime.stages.torch_live import LiveBytes
 from paceline.runtime.stages.torch_stage import Loss, Piece, Stage
-from paceline.runtime.stages.torch_versions import WeightVersions
+from paceline.runtime.stages.torch_versions import Leaves, WeightVersions
+
+Clock = Callable[[], int]
 
 
 @dataclass(frozen=True)
@@ -40,33 +44,76 @@ class Sample:
     target: Tensor | None = None
 
 
+@dataclass(frozen=True)
+class Measured:
+    """A stage, or a layer of which stages are made; the last one has the loss."""
+
+    name: str
+    module: nn.Module
+    sample: Sample
+    optimizer: torch.optim.Optimizer
+    loss: Loss | None = None
+
+
 def measure_stage(
-    name: str,
-    module: nn.Module,
-    sample: Sample,
-    optimizer: torch.optim.Optimizer,
+    stage: Measured, *, versions: int = 1, microbatches: int = 4, repeats: int = 20
+) -> StageMeasure:
+    """Times and sizes of a stage; `versions` is 2 where 2BW's copy belongs to the update."""
+    (found,) = measure_layers(
+        [stage], versions=versions, microbatches=microbatches, repeats=repeats
+    )
+    return found
+
+
+def measure_layers(
+    layers: Sequence[Measured],
     *,
-    loss: Loss | None = None,
     versions: int = 1,
     microbatches: int = 4,
     repeats: int = 20,
-) -> StageMeasure:
-    """Times and sizes of a stage; `versions` is 2 where 2BW's copy belongs to the update.
+    clock: Clock = time.perf_counter_ns,
+) -> list[StageMeasure]:
+    """The same of layers of one model, in turn as the model runs them: alone, a layer's weights
+    would stay in caches that are too small for the model's (half the time where a micro-batch is
+    small). Where processes share cores, `clock` is `time.thread_time_ns`.
 
     Times are those of the batch that a tenth of the batches beat: other work on the machine only
     ever adds to a time.
     """
-    bench = _Bench(Piece(module, loss), WeightVersions(module, versions), sample, optimizer)
-    kept, made = bench.kept_bytes(), bench.made
-    bench.batch(microbatches)
-    batches = sorted((bench.batch(microbatches) for _ in range(repeats)), key=sum)
-    passes_and_update = batches[round(0.1 * (repeats - 1))]
-    forward, backward = (round(ns / microbatches) for ns in passes_and_update[:2])
-    update = passes_and_update[2]
-    return StageMeasure(
-        name, forward, backward, update, _bytes(list(module.parameters())), kept,
-        _bytes([sample.given]), 0 if loss else _bytes([made]),
-    )  # fmt: skip
+    benches = [_Bench(layer, WeightVersions(layer.module, versions), clock) for layer in layers]
+    kept = [bench.kept_bytes() for bench in benches]
+    _batch(benches, microbatches)
+    batches = [_batch(benches, microbatches) for _ in range(repeats)]
+    return [
+        _told(bench, bytes_, sorted(took, key=sum)[round(0.1 * (repeats - 1))], microbatches)
+        for bench, bytes_, took in zip(benches, kept, zip(*batches))
+    ]
+
+
+Took = tuple[int, int, int]
+"""ns of all forward passes of a batch, of all backward passes, and of the update."""
+
+
+def _told(bench: "_Bench", kept: int, took: Took, microbatches: int) -> StageMeasure:
+    layer = bench.layer
+    forward, backward = (round(ns / microbatches) for ns in took[:2])
+    weights = _bytes(list(layer.module.parameters()))
+    given, made = _bytes([layer.sample.given]), 0 if layer.loss else _bytes([bench.made])
+    return StageMeasure(layer.name, forward, backward, took[2], weights, kept, given, made)
+
+
+def _batch(benches: Sequence["_Bench"], microbatches: int) -> list[Took]:
+    """Of each; micro-batch by micro-batch through all of them and back."""
+    leaves = [bench.leaves() for bench in benches]
+    passes = []
+    for _ in range(microbatches):
+        ahead = [bench.forward(mine) for bench, mine in zip(benches, leaves)]
+        back = [bench.backward() for bench in reversed(benches)][::-1]
+        passes.append(list(zip(ahead, back)))
+    return [
+        (sum(ahead for ahead, _ in mine), sum(back for _, back in mine), bench.update())
+        for bench, mine in zip(benches, zip(*passes))
+    ]
 
 
 def measure_border(activations: Tensor, border: Border, repeats: int = 60) -> dict[str, int]:
@@ -92,50 +139,49 @@ def measure_border(activations: Tensor, border: Border, repeats: int = 60) -> di
 _HALVES = ("close_ns", "open_ns", "mask_ns", "restore_ns")
 
 
-@dataclass
 class _Bench:
-    piece: Piece
-    versions: WeightVersions
-    sample: Sample
-    optimizer: torch.optim.Optimizer
+    """Runs one layer, timed."""
 
-    def __post_init__(self) -> None:
-        self.stage = Stage(self.piece)
+    def __init__(self, layer: Measured, versions: WeightVersions, clock: Clock) -> None:
+        self.layer, self.versions, self._clock = layer, versions, clock
+        self.stage = Stage(Piece(layer.module, layer.loss))
         self.made = torch.empty(0)
 
-    def batch(self, microbatches: int) -> tuple[int, int, int]:
-        """ns of all forwards, all backwards and the update."""
-        forward = backward = 0
-        version = self.versions.newest
-        leaves = self.versions.leaves(version)
-        for _ in range(microbatches):
-            given = self._given()
-            start = time.perf_counter_ns()
-            self.made = self.stage.forward(0, given, leaves, self.sample.target)
-            middle = time.perf_counter_ns()
-            self.stage.backward(0, self._gradient())
-            forward, backward = forward + middle - start, backward + time.perf_counter_ns() - middle
-        start = time.perf_counter_ns()
-        self.versions.update(self.optimizer, version)
-        return forward, backward, time.perf_counter_ns() - start
+    def leaves(self) -> Leaves:
+        return self.versions.leaves(self.versions.newest)
+
+    def forward(self, leaves: Leaves) -> int:
+        given = self._given()
+        start = self._clock()
+        self.made = self.stage.forward(0, given, leaves, self.layer.sample.target)
+        return self._clock() - start
+
+    def backward(self) -> int:
+        start = self._clock()
+        self.stage.backward(0, self._gradient())
+        return self._clock() - start
+
+    def update(self) -> int:
+        start = self._clock()
+        self.versions.update(self.layer.optimizer, self.versions.newest)
+        return self._clock() - start
 
     def kept_bytes(self) -> int:
         """Alive between forward and backward of a micro-batch; its input too, unless it is data."""
         with LiveBytes() as live:
-            given = self._given()
-            leaves = self.versions.leaves(self.versions.newest)
-            self.made = self.stage.forward(0, given, leaves, self.sample.target)
+            given, leaves = self._given(), self.leaves()
+            self.made = self.stage.forward(0, given, leaves, self.layer.sample.target)
             kept = live.bytes
         self.stage.backward(0, self._gradient())
         return kept
 
     def _given(self) -> Tensor:
         """The first stage reads the data; the others get a message of their own."""
-        given = self.sample.given
-        return given if self.sample.first else given.clone().requires_grad_()
+        given = self.layer.sample.given
+        return given if self.layer.sample.first else given.clone().requires_grad_()
 
     def _gradient(self) -> Tensor | None:
-        return None if self.piece.loss else torch.randn_like(self.made)
+        return None if self.layer.loss else torch.randn_like(self.made)
 
 
 def _bytes(tensors: list[Tensor]) -> int:
