@@ -38,7 +38,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import kept, measure
-from benchmarks.accuracy import cells, pipeline_lab, plans_rows
+from benchmarks.accuracy import cells, pipeline_lab
+from benchmarks.accuracy.recordings import measured_machine
 from paceline.cluster import Cluster, load
 from paceline.cluster.machine import Machine
 from paceline.cluster.tcp import over_tcp
@@ -100,7 +101,7 @@ def distant(batches: int, minutes: float) -> dict[str, Any]:
     cluster = load(SITES)
     before = {
         "layers": lambda: {"layers": measured_layers(cluster.workers)},
-        "machine": lambda: {"constants": plans_rows.machine()},
+        "machine": lambda: {"constants": asdict(measured_machine())},
     }
     known = kept.rows("geo", before, minutes)
     if len(known) < len(before):

@@ -7,7 +7,6 @@ what a recording told, what this machine's cores cost, and the steps of each pla
 import json
 import os
 import random
-import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import kept
 from benchmarks.accuracy import cells
+from benchmarks.accuracy.recordings import measured_machine
 from paceline.cluster import Cluster
 from paceline.cluster.files import device
 from paceline.cluster.machine import Machine
@@ -34,8 +34,7 @@ from paceline.imagine.decoder import (
     from_document,
 )
 from paceline.imagine.transformer import Degrees
-from paceline.lab import Lab, said
-from paceline.measure import shared_cores
+from paceline.lab import Lab
 from paceline.place.hybrid import spelled
 from paceline.place.hybrid.exports import torch_code
 from paceline.place.hybrid.recorded import (
@@ -55,7 +54,6 @@ DEVICE = "epyc-2c"
 """A processor that has rates: only ratios of them are used."""
 SETTINGS = {"OMP_NUM_THREADS": "1"}
 RECORDED_STEPS = 24
-TIMES = 3
 Row = dict[str, Any]
 
 
@@ -163,12 +161,6 @@ def cluster(workers: int, mbit: int) -> Cluster:
     return replace(plain, hosts=tuple(replace(h, device=device(DEVICE)) for h in plain.hosts))
 
 
-def machine() -> Row:
-    """What this machine's cores cost: of some measurements, the median of each constant."""
-    found = [asdict(shared_cores(said, prefix=cells.FIRST).machine()) for _ in range(TIMES)]
-    return {name: statistics.median(one[name] for one in found) for name in found[0]}
-
-
 def record(size: Size) -> dict[str, Any]:
     """What one worker's steps of one micro-batch tell, by the exported code."""
     with tempfile.TemporaryDirectory() as folder:
@@ -205,7 +197,7 @@ class Keep:
         self.rows: dict[str, Row] = kept.load(name) if name else {}
 
     def machine(self) -> Machine:
-        return Machine(**self._once(PRICES, machine))
+        return Machine(**self._once(PRICES, lambda: asdict(measured_machine())))
 
     def recorded(self, size: Size) -> RecordedModel:
         return recorded(size, self._once(f"recorded {size.name}", lambda: record(size)))

@@ -1,6 +1,7 @@
 """Placement: value, proven bound, gap, seconds and memory on every input, beside other methods.
 
-`latency_gap_worst` is the widest gap of a single sample's latency to its proven bound.
+`latency_gap_worst` is the widest gap of a single sample's latency to its proven bound; `--latency`
+answers that question alone, and is kept as a result of its own.
 
 Inputs are the published files in ../shared/data/placement (or `--inputs DIR`, searched for
 *.json), and a made-up branching graph of 36,866 ideals and 619 million nested pairs. Each answer
@@ -28,7 +29,9 @@ from paceline.place.operators.synthetic import branching
 
 ROOT = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("PACELINE_SHARED", ROOT.parent / "shared")) / "data" / "placement"
-QUESTIONS = ("max load", "non-contiguous", "latency")
+NAME = "speed/placement"
+LATENCY = "latency"
+QUESTIONS = ("max load", "non-contiguous", LATENCY)
 BRANCHES, BLOCKS = (7, 7, 7, 7), 9
 
 
@@ -37,15 +40,16 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--inputs", type=Path, default=SHARED, help="folder of problems")
     parser.add_argument("--seconds", type=float, help="limit of each integer program (60; quick 5)")
     parser.add_argument(
-        "--question", choices=QUESTIONS, action="append",
-        help="these alone; the others' rows are kept from the last result",
-    )  # fmt: skip
+        "--latency", action="store_true", help="latency of a single sample, and nothing else"
+    )
     options = parser.parse_args(arguments)
     seconds = options.seconds or (5.0 if options.quick else 60.0)
-    asked = Asked(tuple(options.question or QUESTIONS), seconds, options.quick)
-    rows = [*kept(asked), *table(options.inputs, asked)]
-    figures = {"rows": rows, "worst": worst(rows), "latency_gap_worst": latency_gap(rows)}
-    return measure.report("speed/placement", figures, options, "ortools", "highspy")
+    questions, name = ((LATENCY,), f"{NAME}-latency") if options.latency else (QUESTIONS, NAME)
+    rows = list(table(options.inputs, Asked(questions, seconds, options.quick)))
+    figures = {"rows": rows, "latency_gap_worst": latency_gap(rows)}
+    if not options.latency:
+        figures["worst"] = worst(rows)
+    return measure.report(name, figures, options, "ortools", "highspy")
 
 
 @dataclass(frozen=True)
@@ -55,14 +59,6 @@ class Asked:
     questions: tuple[str, ...]
     seconds: float
     quick: bool
-
-
-def kept(asked: Asked) -> list[dict[str, Any]]:
-    """Rows of the newest result that answer other questions."""
-    results = sorted(measure.RESULTS.glob("*-speed-placement.json"))
-    rows = json.loads(results[-1].read_text())["rows"] if results else []
-    whole = set(asked.questions) == set(QUESTIONS)
-    return [] if whole else [row for row in rows if row["question"] not in asked.questions]
 
 
 def table(inputs: Path, asked: Asked) -> Iterator[dict[str, Any]]:
@@ -83,9 +79,9 @@ def rows_of(path: Path, asked: Asked) -> Iterator[dict[str, Any]]:
     name = f"{path.parent.name}/{path.stem}" if published else path.stem
     limit = ("--time-limit", str(asked.seconds))
     if "latency" in path.name or "latency" in path.parent.parent.name:
-        if "latency" in asked.questions:
+        if LATENCY in asked.questions:
             answer = ask(path, "--latency", *limit)
-            yield {"input": name, "question": "latency", **answer, "others": latency_starts(path)}
+            yield {"input": name, "question": LATENCY, **answer, "others": latency_starts(path)}
         return
     if "max load" in asked.questions:
         compared = [] if path.stem == "branching" else ["--compare", *_expert(path)]
@@ -151,7 +147,7 @@ def worst(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 def latency_gap(rows: list[dict[str, Any]]) -> float | None:
     """The widest gap between a single sample's latency and its proven bound, when time is up."""
-    return max((row["gap"] for row in rows if row["question"] == "latency"), default=None)
+    return max((row["gap"] for row in rows if row["question"] == LATENCY), default=None)
 
 
 def _line(row: dict[str, Any]) -> str:

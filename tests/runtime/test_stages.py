@@ -101,21 +101,27 @@ def test_a_rank_without_a_seat_is_refused() -> None:
 
 def test_layers_are_measured_in_turn_on_a_clock_of_ones_choice() -> None:
     """A clock that tells one more each time: every pass and every update takes 1."""
+    from functools import partial
     from itertools import count
 
-    from paceline.runtime.stages.torch_profile import Measured, Sample, measure_layers
+    from paceline.runtime.stages.torch_profile import Sample, TrainedLayer, measure_layers
 
     ticks, order = count(), list[str]()
+
+    def noted(name: str, _: nn.Module, __: object, made: torch.Tensor) -> None:
+        order.append(name)
+        made.register_hook(lambda _: order.append(name.upper()))
+
     made = [nn.Linear(4, 4, bias=False), nn.Linear(4, 2, bias=False)]
     layers = []
     for name, module in zip("ab", made):
-        module.register_forward_hook(lambda *_, name=name: order.append(name))
+        module.register_forward_hook(partial(noted, name))
         optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        layers.append(Measured(name, module, Sample(torch.ones(3, 4), name == "a"), optimizer))
+        layers.append(TrainedLayer(name, module, Sample(torch.ones(3, 4), name == "a"), optimizer))
     found = measure_layers(layers, microbatches=2, repeats=3, clock=lambda: next(ticks))
     assert [(one.forward_ns, one.backward_ns, one.update_ns) for one in found] == [(1, 1, 1)] * 2
     assert [(one.weight_bytes, one.input_bytes, one.output_bytes) for one in found] == [
         (64, 48, 48),
         (32, 48, 24),
     ]
-    assert "".join(order) == "ab" + "ab" * 2 * 4
+    assert "".join(order) == "aAbB" + "abBA" * 2 * 4  # for sizes alone first, then in batches

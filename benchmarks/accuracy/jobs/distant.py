@@ -19,8 +19,8 @@ from paceline.runtime.stages import PipelineSchedule, Task, TaskKind
 from paceline.runtime.stages.torch_border import Border
 from paceline.runtime.stages.torch_links import Seat
 from paceline.runtime.stages.torch_profile import (
-    Measured,
     Sample,
+    TrainedLayer,
     measure_border,
     measure_layers,
 )
@@ -71,7 +71,7 @@ def profile(rows: int) -> list[dict[str, Any]]:
         last = number == len(made) - 1
         sample = Sample(data.inputs(0), number == 0, data.targets(0) if last else None)
         name = f"layer {number}"
-        found.append(Measured(name, layer, sample, optimizer(layer), loss if last else None))
+        found.append(TrainedLayer(name, layer, sample, optimizer(layer), loss if last else None))
     return [vars(each) for each in measure_layers(found, clock=time.thread_time_ns)]
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from paceline.runtime.stages import PipelineSchedule, Task, TaskKind
 from paceline.runtime.stages.torch_cut import cut
 from paceline.runtime.stages.torch_links import Seat
-from paceline.runtime.stages.torch_profile import Measured, Sample, StageMeasure, measure_stage
+from paceline.runtime.stages.torch_profile import Sample, StageMeasure, TrainedLayer, measure_stage
 from paceline.runtime.stages.torch_stage import Piece, Stage
 from paceline.runtime.stages.torch_worker import PipelineJob, StageModule, Worker
 from stage_model import WIDTH, loss, model, optimizer, same
@@ -57,7 +57,9 @@ def _measures(stages: int, rows: int) -> list[dict[str, Any]]:
 def _measure(parts: list[nn.Sequential], i: int, rows: int) -> StageMeasure:
     data, last = same(rows), i == len(parts) - 1
     sample = Sample(data.given, i == 0, data.target if last else None)
-    stage = Measured(f"stage {i}", parts[i], sample, optimizer(parts[i]), loss if last else None)
+    stage = TrainedLayer(
+        f"stage {i}", parts[i], sample, optimizer(parts[i]), loss if last else None
+    )
     return measure_stage(stage, repeats=2)
 
 

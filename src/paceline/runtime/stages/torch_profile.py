@@ -19,6 +19,8 @@ from paceline.runtime.stages.torch_stage import Loss, Piece, Stage
 from paceline.runtime.stages.torch_versions import Leaves, WeightVersions
 
 Clock = Callable[[], int]
+Took = tuple[int, int, int]
+"""ns of all forward passes of a batch, of all backward passes, and of the update."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A stage, or a layer of which stages are made; the last one has the loss."""
+class TrainedLayer:
+    """A layer, or a whole stage, with what its training needs; the last one has the loss."""
 
     name: str
     module: nn.Module
@@ -56,7 +58,7 @@ class Measured:
 
 
 def measure_stage(
-    stage: Measured, *, versions: int = 1, microbatches: int = 4, repeats: int = 20
+    stage: TrainedLayer, *, versions: int = 1, microbatches: int = 4, repeats: int = 20
 ) -> StageMeasure:
     """Times and sizes of a stage; `versions` is 2 where 2BW's copy belongs to the update."""
     (found,) = measure_layers(
@@ -66,7 +68,7 @@ def measure_stage(
 
 
 def measure_layers(
-    layers: Sequence[Measured],
+    layers: Sequence[TrainedLayer],
     *,
     versions: int = 1,
     microbatches: int = 4,
@@ -88,10 +90,6 @@ def measure_layers(
         _told(bench, bytes_, sorted(took, key=sum)[round(0.1 * (repeats - 1))], microbatches)
         for bench, bytes_, took in zip(benches, kept, zip(*batches))
     ]
-
-
-Took = tuple[int, int, int]
-"""ns of all forward passes of a batch, of all backward passes, and of the update."""
 
 
 def _told(bench: "_Bench", kept: int, took: Took, microbatches: int) -> StageMeasure:
@@ -142,7 +140,7 @@ _HALVES = ("close_ns", "open_ns", "mask_ns", "restore_ns")
 class _Bench:
     """Runs one layer, timed."""
 
-    def __init__(self, layer: Measured, versions: WeightVersions, clock: Clock) -> None:
+    def __init__(self, layer: TrainedLayer, versions: WeightVersions, clock: Clock) -> None:
         self.layer, self.versions, self._clock = layer, versions, clock
         self.stage = Stage(Piece(layer.module, layer.loss))
         self.made = torch.empty(0)
