@@ -13,6 +13,7 @@ from typing import Any
 from paceline.errors import PacelineError
 from paceline.runtime.codecs import Codec
 from paceline.runtime.rounds import WeightRounds
+from paceline.runtime.stages.dealt import Piped
 
 
 class ExchangeError(PacelineError):
@@ -90,6 +91,7 @@ class Exchange:
     carrier: Carrier | None = None  # another transport than the library's
     owned: bool = False  # each rank updates its own parameters and gathers the others
     sharded: bool = False  # FSDP2 gathers weights and reduces gradients in place of DDP
+    piped: Piped | None = None  # workers run stages of the model for one another's batches
     factors: Fits | None = None  # layers whose gradients are made of all ranks' rows
     late: bool = False  # parameters are updated as they are needed
     early: bool = False  # parameters are updated as their gradients arrive
@@ -204,6 +206,14 @@ class Exchange:
             yield
         finally:
             self.sharded = False
+
+    @contextmanager
+    def with_stages(self, piped: Piped) -> Iterator[None]:
+        self.piped = piped
+        try:
+            yield
+        finally:
+            self.piped = None
 
     @contextmanager
     def with_factors(self, fits: Fits) -> Iterator[None]:

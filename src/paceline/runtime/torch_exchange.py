@@ -19,6 +19,7 @@ from paceline.runtime.codecs.turns import Turns
 from paceline.runtime.exchange import Exchange, ExchangeError, Sent, Weighing
 from paceline.runtime.rounds.torch_driver import exchanging, stays
 from paceline.runtime.run import Run
+from paceline.runtime.stages.dealt import Piped
 from paceline.runtime.stages.torch_border import Border
 from paceline.runtime.stages.torch_pipelining import bordered
 from paceline.runtime.torch_accumulate import accumulating
@@ -47,6 +48,10 @@ def installed(run: Run) -> Iterator[Sent]:
         return
     if asked.sharded:
         with _under_fsdp2(run, sent):
+            yield sent
+        return
+    if asked.piped is not None:
+        with _as_pipeline(run, asked.piped, sent):
             yield sent
         return
     shards = [] if run.replicas or asked.codec is None else sharded_modules(run.model)
@@ -110,6 +115,22 @@ def _under_fsdp2(run: Run, sent: Sent) -> Iterator[None]:
         _require_free(replica)
         _require_dense(replica)
     with sole(run.optimizer, run.replicas), sharded(run, sent):
+        yield
+
+
+@contextmanager
+def _as_pipeline(run: Run, asked: Piped, sent: Sent) -> Iterator[None]:
+    from paceline.runtime.stages.torch_piped import piped
+
+    if run.exchange != Exchange(piped=asked):
+        raise ExchangeError(
+            "in a pipeline gradients travel in its way; leave all that changes the exchange or the "
+            "update beside pipeline out"
+        )
+    for replica in run.replicas:
+        _require_free(replica)
+        _require_dense(replica)
+    with sole(run.optimizer, run.replicas), piped(run, asked, sent):
         yield
 
 

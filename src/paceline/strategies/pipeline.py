@@ -9,6 +9,7 @@ equal halves, and without `activation_bytes`, for then messages count as free.
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,8 +21,10 @@ from paceline.graph.condense import Grain
 from paceline.graph.pipelined import Shape, Turn, pipelined
 from paceline.graph.replicas import replicas_of
 from paceline.graph.stage_costs import job_cost
-from paceline.runtime.stages import PipelineSchedule, Task, TaskKind, check, tasks
+from paceline.runtime.run import Run
+from paceline.runtime.stages import PipelineSchedule, Task, TaskKind, tasks
 from paceline.runtime.stages import Shape as Pipe
+from paceline.runtime.stages.dealt import Dealt, Piped
 from paceline.strategies.strategy import Effect, Strategy, StrategyError
 
 _PHASES = {
@@ -37,17 +40,14 @@ class Pipeline(Strategy):
     grain: ClassVar[Grain] = Grain.OP  # only there ops have a layer
     effect: ClassVar[Effect] = Effect.RELAXED  # 2bw; the others are exact
     conflicts: ClassVar[frozenset[str]] = frozenset({"pipeline", "tensor_parallel"})
-    how: ClassVar[str] = (
-        "Cut the model in the script: paceline.runtime.stages.torch_worker.Worker runs a stage "
-        "under gpipe, 1f1b and 2bw, and torch.distributed.pipelining the other schedules; "
-        "`paceline pipeline RUN --devices N` plans the cuts."
-    )
+    applies: ClassVar[bool] = True
 
     stages: int
     microbatches: int = 4  # of a pipeline's batch
     schedule: str = "1f1b"
     chunks: int = 1  # of layers a stage; more only when interleaved
     activation_bytes: int = 0  # at a border between stages, of one worker's recorded batch
+    begins: str = ""  # layers with which the second and later pieces begin, apart by |
 
     def __post_init__(self) -> None:
         if self.schedule not in {each.value for each in PipelineSchedule}:
@@ -58,7 +58,15 @@ class Pipeline(Strategy):
                 f"{self.stages} stages and {self.activation_bytes} bytes were asked for; give 2 "
                 "stages or more, and bytes of 0 or more"
             )
-        check(PipelineSchedule(self.schedule), self._pipe)
+        _ = self._dealt
+
+    @property
+    def _dealt(self) -> Dealt:
+        return Dealt(PipelineSchedule(self.schedule), self._pipe)
+
+    def apply(self, run: Run) -> AbstractContextManager[None]:
+        begins = tuple(each.strip() for each in self.begins.split("|") if each.strip())
+        return run.exchange.with_stages(Piped(self._dealt, begins))
 
     @property
     def _pipe(self) -> Pipe:

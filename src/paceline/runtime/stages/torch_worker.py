@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from paceline.graph.schedules import Task, TaskKind
@@ -26,6 +25,7 @@ from paceline.runtime.stages.schedule import (
     version_used,
     versions_kept,
 )
+from paceline.runtime.stages.torch_averaging import average
 from paceline.runtime.stages.torch_border import Before, Behind, Border, Open
 from paceline.runtime.stages.torch_links import Groups, Inbox, Outbox, Seat, groups
 from paceline.runtime.stages.torch_stage import Loss, Piece, Stage
@@ -158,17 +158,9 @@ class Worker:
     def _update(self, microbatch: int) -> None:
         used = self._version(microbatch)
         if self.seat.replicas > 1:
-            self._average(self.versions.gradients(used))
+            average(self.versions.gradients(used), self._among.replicas, self.seat.replicas)
         self.versions.update(self.optimizer, used)
         self.batches_done += 1
-
-    def _average(self, gradients: list[Tensor]) -> None:
-        """One all-reduce a batch over the replicas of this stage."""
-        whole = torch.cat([g.flatten() for g in gradients])
-        dist.all_reduce(whole, group=self._among.replicas)
-        whole /= self.seat.replicas
-        parts = whole.split([g.numel() for g in gradients])
-        torch._foreach_copy_(gradients, [p.view_as(g) for p, g in zip(parts, gradients)])
 
     def _version(self, microbatch: int) -> int:
         return version_used(self.job.schedule, microbatch, self.job.microbatches)
